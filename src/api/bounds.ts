@@ -1,0 +1,45 @@
+/**
+ * Upper bounds of everything that has a length, in one table: the CRDs need them (an unbounded list makes the cost
+ * estimate of every CEL rule below it explode), REST needs them, and the agent caps its memory by them.
+ * Text lengths count Unicode code points, as the API server does.
+ */
+export const BOUNDS = {
+  /** microservices of one application */
+  entries: 128,
+  ports: 64,
+  volumes: 64,
+  env: 128,
+  envValue: 32 * 1024,
+  arguments: 256,
+  argument: 4096,
+  path: 255,
+  name: 253,
+  /** v3 names of kinds that take any text */
+  anyName: 255,
+  entryName: 63,
+  extraHosts: 64,
+  devices: 64,
+  tmpfs: 32,
+  capabilities: 64,
+  sysctls: 32,
+  ulimits: 32,
+  annotations: 64,
+  annotationKey: 317,
+  annotationValue: 4096,
+  catalogItems: 64,
+  templateVariables: 64,
+  images: 512,
+  description: 1024,
+  message: 1024,
+  url: 2048,
+  tags: 64,
+  upstreams: 64,
+  /** JSON text of a microservice's config, bytes */
+  configBytes: 64 * 1024,
+  /** base64 PEM bundle */
+  certificateBundle: 128 * 1024,
+  /** microservices in one node's report and status */
+  report: 500,
+  conditions: 16,
+  notHonoured: 16,
+} as const;

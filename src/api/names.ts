@@ -1,0 +1,116 @@
+/**
+ * Every literal that carries the product's name, and every name that more than one part of the system must spell alike.
+ * Nothing else in the repository spells these strings.
+ */
+
+/** API group of the custom resources. */
+export const GROUP = 'skerry.dev';
+/** The one served and stored version. */
+export const VERSION = 'v3';
+/** `apiVersion` of our custom resources. */
+export const API_VERSION = `${GROUP}/${VERSION}`;
+/** `apiVersion` values that uploaded files may carry; the second is the alias group of existing v3 files. */
+export const UPLOAD_API_VERSIONS: readonly string[] = [API_VERSION, 'iofog.org/v3'];
+/** API group of the agent's own local API, as used in its manifests, claims and roles. */
+export const AGENT_GROUP = 'agent.skerry.dev';
+export const AGENT_API_VERSION = `${AGENT_GROUP}/v1`;
+
+/** `kubectl get skerry` lists every kind of ours. */
+export const CATEGORY = 'skerry';
+/** Namespace of the controller when CONTROLLER_NAMESPACE is unset. */
+export const DEFAULT_NAMESPACE = 'skerry';
+/** Audience that a ServiceAccount token carries when it is meant for the REST API. */
+export const TOKEN_AUDIENCE = 'skerry';
+
+/** Field managers: who owns which field of an object (server-side apply). */
+export const FIELD_MANAGERS = { controller: 'skerry-controller', rest: 'skerry-rest' } as const;
+
+export const LABELS = {
+  /** core Secrets and ConfigMaps that may be listed over REST and used by microservices */
+  shareable: `${GROUP}/shareable`,
+  /** things in use; the admission policy refuses their DELETE */
+  inUse: `${GROUP}/in-use`,
+  /** Secrets that hold a provisioning key */
+  provisioningKey: `${GROUP}/provisioning-key`,
+  /** Secrets that hold the public key of a node */
+  nodeKey: `${GROUP}/node-key`,
+  /** v3 type of a shareable Secret */
+  secretType: `${GROUP}/secret-type`,
+} as const;
+
+export const ANNOTATIONS = {
+  /** on an Application: JSON object `{entry name: counter}`; each increment asks for one rebuild */
+  rebuild: `${GROUP}/rebuild`,
+  /** on an EdgeNode: counters of orders that no re-apply resets */
+  reconcile: `${GROUP}/reconcile`,
+  reboot: `${GROUP}/reboot`,
+  prune: `${GROUP}/prune`,
+  version: `${GROUP}/version`,
+  /** on an EdgeNode or Application in deletion: do not wait for the machine */
+  forceDelete: `${GROUP}/force-delete`,
+  /** on core objects: the v3 name that is not a legal object name */
+  name: `${GROUP}/name`,
+  /** on core objects: map of escaped keys to their v3 spelling */
+  keys: `${GROUP}/keys`,
+} as const;
+
+export const FINALIZERS = {
+  /** holds an Application or EdgeNode until the machine no longer runs its containers */
+  workloads: `${GROUP}/workloads`,
+} as const;
+
+/** Labels that the agent stamps on every container; identity comes from them, never from names. */
+export const CONTAINER_LABELS = {
+  agent: `${GROUP}/agent`,
+  uuid: `${GROUP}/microservice-uid`,
+  application: `${GROUP}/application`,
+  microservice: `${GROUP}/microservice`,
+  node: `${GROUP}/node-uid`,
+  revision: `${GROUP}/revision`,
+  digest: `${GROUP}/digest`,
+  generation: `${GROUP}/container-generation`,
+} as const;
+/** Container annotations and labels with this prefix are ours alone. */
+export const RESERVED_LABEL_PREFIX = `${GROUP}/`;
+/** Containers are called `<prefix><microservice uuid>`. */
+export const CONTAINER_NAME_PREFIX = 'skerry-';
+/** Environment variables with this prefix are set by the agent alone. */
+export const RESERVED_ENV_PREFIX = 'SKERRY_';
+
+/** Suffix of the names under which containers of one bridge network find each other. */
+export const BRIDGE_ZONE = 'svc.bridge.local';
+/** `<agent_bridge_host>`: the agent's local API as seen from a container; also issuer of its tokens. */
+export const AGENT_BRIDGE_HOST = 'skerry-agent.default.svc.bridge.local';
+/** `<bus_bridge_host>`. */
+export const BUS_BRIDGE_HOST = 'bus.default.svc.bridge.local';
+/** `iss` of a node token (gaps: 02 section 2.3). */
+export const NODE_TOKEN_ISSUER = `https://${AGENT_BRIDGE_HOST}`;
+
+/** `<service_tag_prefix>`. */
+export const SERVICE_TAG_PREFIX = `${GROUP}/service`;
+
+/** Scheme of a join string: `skerry://host:port/<provisioning key>?tls=1&ca=sha256:<hex>`. */
+export const JOIN_SCHEME = 'skerry';
+
+/** Request headers of our own agent. The first makes it "our agent". */
+export const HEADERS = {
+  agent: 'skerry-agent',
+  instance: 'skerry-instance',
+  boot: 'skerry-boot',
+} as const;
+
+/** Registries that exist from the start and cannot be changed or deleted. */
+export const BUILT_IN_REGISTRIES = {
+  /** the public hub */
+  remote: { id: 1, name: 'remote' },
+  /** the node's own image cache: nothing is pulled */
+  local: { id: 2, name: 'local' },
+} as const;
+
+export const PORTS = { rest: 51121, metrics: 51122, internal: 51123, agent: 54321 } as const;
+/** External ports that no microservice may claim: the agent's local API, its sibling, and DNS. */
+export const RESERVED_EXTERNAL_PORTS: readonly number[] = [54321, 54322, 53];
+
+/** Architecture ids of the v3 API (document 1); the index is the id. */
+export const ARCHITECTURES = ['auto', 'amd64', 'arm64', 'riscv64', 'arm'] as const;
+export type Architecture = (typeof ARCHITECTURES)[number];

@@ -1,0 +1,412 @@
+import { z } from 'zod';
+import { BOUNDS } from '../api/bounds.ts';
+import { ARCHITECTURES } from '../api/names.ts';
+import { SECTIONS } from './sections.ts';
+
+/**
+ * Messages between controller and agent. Both sides are tolerant readers: unknown members are dropped, never an error,
+ * since agents in the field are older or newer than the controller. Members marked "ours" are additions to the v3 wire
+ * that foreign agents neither send nor read.
+ */
+
+const text = (max: number) => z.string().max(max);
+const count = z.number().int().min(0);
+/** numbers arrive as numbers or as text (older agents send cpuUsage and memoryUsage as strings) */
+const numeric = z.coerce.number().catch(0);
+
+/** An Ed25519 public key as a JWK (RFC 8037). */
+export const publicKeySchema = z.object({
+  kty: z.literal('OKP'),
+  crv: z.literal('Ed25519'),
+  x: z.string().regex(/^[A-Za-z0-9_-]{43}$/),
+});
+export type PublicKey = z.infer<typeof publicKeySchema>;
+
+/** Body of `POST /agent/provision`. `type` is the architecture id (1..4; 0 only when the node's is already known). */
+export const provisionRequestSchema = z.object({
+  key: z.string().min(1).max(255),
+  type: z
+    .number()
+    .int()
+    .min(0)
+    .max(ARCHITECTURES.length - 1),
+  engine: text(32).optional(),
+  /** ours: the agent's own public key; the controller then makes no key pair */
+  publicKey: publicKeySchema.optional(),
+});
+export type ProvisionRequest = z.infer<typeof provisionRequestSchema>;
+
+/** Answer of `POST /agent/provision`. `privateKey` (base64 of a JWK) only for agents that sent no public key. */
+export const provisionReplySchema = z.object({
+  uuid: z.string(),
+  namespace: z.string(),
+  privateKey: z.string().optional(),
+  /** ours: the node's name, for people */
+  name: z.string().optional(),
+});
+export type ProvisionReply = z.infer<typeof provisionReplySchema>;
+
+/** Body of `POST /agent/deprovision`. */
+export const deprovisionRequestSchema = z.object({ microserviceUuids: z.array(text(64)).max(BOUNDS.report) });
+export type DeprovisionRequest = z.infer<typeof deprovisionRequestSchema>;
+
+/** Answer of `GET /agent/changes`: one boolean per section. Missing members mean false. */
+export const changesReplySchema = z.object({
+  ...(Object.fromEntries(SECTIONS.map((s) => [s, z.boolean().optional()])) as Record<
+    (typeof SECTIONS)[number],
+    z.ZodOptional<z.ZodBoolean>
+  >),
+  lastUpdated: z.string(),
+  /** ours: the digests that are due, in the form of `have`; for sections that have no GET of their own */
+  due: z.string().optional(),
+});
+export type ChangesReply = z.infer<typeof changesReplySchema>;
+
+/** Body of `PATCH /agent/changes`. */
+export const changesAckSchema = z.object({ lastUpdated: text(64) });
+
+/**
+ * Settings of `GET|PATCH /agent/config` (gaps-02 section 1.1). Units: diskLimit and logLimit GiB, memoryLimit MiB,
+ * cpuLimit percent of one core, frequencies seconds, pruningFrequency hours, availableDiskThreshold percent.
+ * An absent member means: the machine decides.
+ */
+export const agentConfigSchema = z.object({
+  networkInterface: text(64).optional(),
+  containerEngine: text(32).optional(),
+  containerEngineUrl: text(BOUNDS.url).optional(),
+  diskLimit: z.number().min(0).optional(),
+  diskDirectory: text(BOUNDS.path).optional(),
+  memoryLimit: z.number().min(0).optional(),
+  cpuLimit: z.number().min(0).optional(),
+  logLimit: z.number().min(0).optional(),
+  logDirectory: text(BOUNDS.path).optional(),
+  logFileCount: count.optional(),
+  statusFrequency: z.number().min(0).optional(),
+  changeFrequency: z.number().min(0).optional(),
+  watchdogEnabled: z.boolean().optional(),
+  edgeGuardFrequency: count.optional(),
+  gpsMode: text(32).optional(),
+  gpsDevice: text(BOUNDS.path).optional(),
+  gpsScanFrequency: count.optional(),
+  latitude: z.number().min(-90).max(90).optional(),
+  longitude: z.number().min(-180).max(180).optional(),
+  logLevel: text(16).optional(),
+  pruningFrequency: count.optional(),
+  availableDiskThreshold: z.number().min(0).optional(),
+  timeZone: text(64).optional(),
+});
+export type AgentConfig = z.infer<typeof agentConfigSchema>;
+
+export const portMappingSchema = z.object({
+  internal: z.number().int().min(1).max(65535),
+  external: z.number().int().min(1).max(65535),
+  protocol: z.enum(['tcp', 'udp']).default('tcp'),
+});
+export type PortMapping = z.infer<typeof portMappingSchema>;
+
+export const volumeMappingSchema = z.object({
+  hostDestination: text(BOUNDS.path),
+  containerDestination: text(BOUNDS.path),
+  accessMode: z.enum(['ro', 'rw']).default('rw'),
+  type: z.enum(['bind', 'volume', 'volumeMount', 'serviceAccount']).default('bind'),
+  scope: z.enum(['private', 'shared']).default('private'),
+});
+export type VolumeMapping = z.infer<typeof volumeMappingSchema>;
+
+export const healthCheckSchema = z.object({
+  test: z.array(text(BOUNDS.argument)).default([]),
+  interval: z.number().min(0).optional(),
+  timeout: z.number().min(0).optional(),
+  startPeriod: z.number().min(0).optional(),
+  startInterval: z.number().min(0).optional(),
+  retries: count.optional(),
+});
+export type HealthCheck = z.infer<typeof healthCheckSchema>;
+
+const catalogSchema = z.object({
+  bindPath: text(BOUNDS.path).optional(),
+  permissions: z.enum(['ro', 'rw']).default('ro'),
+  items: z.array(z.object({ name: text(BOUNDS.name) })).default([]),
+});
+
+/**
+ * What a node is to run of one microservice (gaps-02 section 5). Units: memory sizes MiB, cpus cores, tmpfs.size MiB,
+ * logSize MiB (0 = 10), health check times seconds.
+ */
+export const microserviceViewSchema = z.object({
+  uuid: text(64),
+  name: text(BOUNDS.name),
+  application: text(BOUNDS.name),
+  /** image reference for the node's architecture */
+  imageId: text(BOUNDS.images),
+  registryId: z.number().int(),
+  /** JSON text */
+  config: z.string().default('{}'),
+  /** JSON text of a string map */
+  annotations: z.string().default('{}'),
+  /** foreign agents: true until the rebuild is seen done */
+  rebuild: z.boolean().default(false),
+  /** ours: how many rebuilds were ever ordered; the agent echoes it once carried out */
+  rebuildOrder: count.default(0),
+  /** ours: hash of the non-default fields; the agent echoes the revision that really runs */
+  revision: text(64).default(''),
+  schedule: z.number().int().min(0).max(100).default(50),
+  /** ours: system microservices start before those of users */
+  isSystem: z.boolean().default(false),
+  hostNetworkMode: z.boolean().default(false),
+  isPrivileged: z.boolean().default(false),
+  readOnlyRootFilesystem: z.boolean().optional(),
+  pidMode: z.string().default(''),
+  ipcMode: z.string().default(''),
+  cpuSetCpus: z.string().default(''),
+  runAsUser: z.string().default(''),
+  runAsGroup: z.string().optional(),
+  platform: z.string().default(''),
+  runtime: z.string().default(''),
+  workingDir: z.string().optional(),
+  cpus: z.number().positive().optional(),
+  memoryLimit: z.number().int().positive().optional(),
+  memoryReservation: z.number().int().positive().optional(),
+  memorySwap: z.number().int().min(-1).optional(),
+  shmSize: z.number().int().positive().optional(),
+  logSize: z.number().int().min(0).default(0),
+  portMappings: z.array(portMappingSchema).default([]),
+  volumeMappings: z.array(volumeMappingSchema).default([]),
+  env: z
+    .array(
+      z.object({
+        key: z.string(),
+        value: z.string(),
+        /** ours: came from a Secret, masked by the local API */ secret: z.boolean().optional(),
+      }),
+    )
+    .default([]),
+  /** `name:address` */
+  extraHosts: z.array(z.string()).default([]),
+  cmd: z.array(z.string()).default([]),
+  commands: z.array(z.string()).default([]),
+  entrypoint: z.array(z.string()).default([]),
+  cdiDevices: z.array(z.string()).default([]),
+  capAdd: z.array(z.string()).default([]),
+  capDrop: z.array(z.string()).default([]),
+  healthCheck: healthCheckSchema.default({ test: [] }),
+  sysctls: z.record(z.string(), z.string()).default({}),
+  ulimits: z.record(z.string(), z.object({ soft: z.number().int(), hard: z.number().int() })).default({}),
+  devices: z
+    .array(z.object({ hostPath: z.string(), containerPath: z.string(), permissions: z.string().default('rwm') }))
+    .default([]),
+  tmpfs: z
+    .array(
+      z.object({
+        containerPath: z.string(),
+        size: z.number().int().positive().optional(),
+        mode: z.string().optional(),
+      }),
+    )
+    .default([]),
+  models: catalogSchema.optional(),
+  knowledge: catalogSchema.optional(),
+  serviceAccount: z.unknown().optional(),
+  isRouter: z.boolean().default(false),
+  isBus: z.boolean().default(false),
+  isController: z.boolean().default(false),
+});
+export type MicroserviceView = z.infer<typeof microserviceViewSchema>;
+
+/**
+ * Ours: an entry that may not be changed now (its verdict is negative). The agent keeps the revision it runs, restarts
+ * it when it dies, and starts nothing new.
+ */
+export const microserviceHoldSchema = z.object({
+  uuid: text(64),
+  hold: z.literal(true),
+  reason: text(64),
+  message: text(BOUNDS.message).default(''),
+});
+export type MicroserviceHold = z.infer<typeof microserviceHoldSchema>;
+
+export const microservicesReplySchema = z.object({
+  microservices: z.array(z.union([microserviceHoldSchema, microserviceViewSchema])).max(BOUNDS.report),
+});
+export type MicroservicesReply = z.infer<typeof microservicesReplySchema>;
+
+/** One registry as a node needs it (gaps-02 section 1, row 11). Credentials only where a microservice of the node needs them. */
+export const registryViewSchema = z.object({
+  id: z.number().int(),
+  url: z.string(),
+  isPublic: z.boolean().default(true),
+  username: z.string().default(''),
+  password: z.string().default(''),
+  userEmail: z.string().default(''),
+  type: z.enum(['oci', 'hub']).catch('oci'),
+  /** base64 PEM bundle */
+  ca: z.string().default(''),
+  insecure: z.boolean().default(false),
+});
+export type RegistryView = z.infer<typeof registryViewSchema>;
+export const registriesReplySchema = z.object({ registries: z.array(registryViewSchema) });
+
+export const MICROSERVICE_STATES = [
+  'QUEUED',
+  'PULLING',
+  'CREATING',
+  'CREATED',
+  'STARTING',
+  'RUNNING',
+  'UPDATING',
+  'RESTARTING',
+  'STUCK_IN_RESTART',
+  'EXITING',
+  'FAILED',
+  'STOPPING',
+  'STOPPED',
+  'MARKED_FOR_DELETION',
+  'DELETING',
+  'DELETED',
+  'UNKNOWN',
+] as const;
+export type MicroserviceState = (typeof MICROSERVICE_STATES)[number];
+
+export const DAEMON_STATES = [
+  'NOT_PROVISIONED',
+  'STARTING',
+  'RUNNING',
+  'STOPPED',
+  'WAITING',
+  'WARNING',
+  'ERROR',
+  'DEBUGGING',
+  'DEPROVISIONED',
+  'UNKNOWN',
+] as const;
+export type DaemonState = (typeof DAEMON_STATES)[number];
+
+/** What a node reports of one microservice (gaps-02 section 4.1). Times are Unix ms, memoryUsage bytes, cpuUsage percent. */
+export const microserviceStatusSchema = z.object({
+  id: text(64),
+  status: z.enum(MICROSERVICE_STATES).catch('UNKNOWN'),
+  /** pull progress 0..100 */
+  percentage: numeric.optional(),
+  containerId: text(128).optional(),
+  podId: text(128).optional(),
+  startTime: numeric.optional(),
+  operatingDuration: numeric.optional(),
+  cpuUsage: numeric.optional(),
+  memoryUsage: numeric.optional(),
+  ipAddress: text(64).optional(),
+  healthStatus: text(32).optional(),
+  execSessionIds: z.array(text(64)).max(64).optional(),
+  /** absent: unchanged; empty: cleared */
+  errorMessage: text(BOUNDS.message).optional(),
+  lastError: text(BOUNDS.message).optional(),
+  lastErrorAt: numeric.optional(),
+  restartCount: numeric.optional(),
+  /** ours: name and application as last known, for microservices the controller no longer lists */
+  name: text(BOUNDS.name).optional(),
+  application: text(BOUNDS.name).optional(),
+  /** ours: the revision that really runs */
+  revision: text(64).optional(),
+  /** ours: engine's id (sha256:...) of the image that really runs */
+  imageId: text(BOUNDS.images).optional(),
+  /** ours: rebuilds carried out */
+  rebuildOrder: count.optional(),
+  /** ours: external ports in use by the container */
+  ports: z.array(portMappingSchema).max(BOUNDS.ports).optional(),
+  /** ours: machine-readable reason for the state, for example ImagePullFailed or StoppedLocally */
+  reason: text(64).optional(),
+  /** ours: fields of the view that this agent or its engine cannot honour */
+  notHonoured: z
+    .array(z.object({ field: text(64), reason: text(256) }))
+    .max(BOUNDS.notHonoured)
+    .optional(),
+});
+export type MicroserviceStatus = z.infer<typeof microserviceStatusSchema>;
+
+/** Arrays travel as JSON text from older agents; both forms are read. Malformed text reads as absent. */
+function jsonArray<T extends z.ZodType>(item: T, max: number) {
+  return z.preprocess((value) => {
+    if (typeof value !== 'string') return value;
+    if (value.length > 4 * 1024 * 1024) return undefined;
+    try {
+      return JSON.parse(value);
+    } catch {
+      return undefined;
+    }
+  }, z.array(item).max(max).optional());
+}
+
+/** Body of `PUT /agent/status` (gaps-02 section 4): a delta, absent members keep their value. */
+export const statusReportSchema = z.object({
+  daemonStatus: z.enum(DAEMON_STATES).catch('UNKNOWN').optional(),
+  warningMessage: text(BOUNDS.message).optional(),
+  daemonOperatingDuration: numeric.optional(),
+  daemonLastStart: numeric.optional(),
+  memoryUsage: numeric.optional(),
+  diskUsage: numeric.optional(),
+  cpuUsage: numeric.optional(),
+  memoryViolation: z.boolean().optional(),
+  diskViolation: z.boolean().optional(),
+  cpuViolation: z.boolean().optional(),
+  systemAvailableDisk: numeric.optional(),
+  systemTotalDisk: numeric.optional(),
+  systemAvailableMemory: numeric.optional(),
+  systemTotalMemory: numeric.optional(),
+  systemTotalCpu: numeric.optional(),
+  systemCpus: numeric.optional(),
+  systemOs: text(64).optional(),
+  systemOsVersion: text(256).optional(),
+  systemKernelVersion: text(256).optional(),
+  /** all microservices of the node: present means the whole list, never a part of it */
+  microserviceStatus: jsonArray(microserviceStatusSchema, BOUNDS.report),
+  repositoryCount: numeric.optional(),
+  repositoryStatus: jsonArray(z.object({ id: z.number().int(), linkStatus: text(64).optional() }), BOUNDS.report),
+  /** the agent's clock, Unix ms */
+  systemTime: numeric.optional(),
+  lastCommandTime: numeric.optional(),
+  ipAddress: text(64).optional(),
+  ipAddressExternal: text(64).optional(),
+  version: text(64).optional(),
+  isReadyToUpgrade: z.boolean().optional(),
+  isReadyToRollback: z.boolean().optional(),
+  activeVolumeMounts: numeric.optional(),
+  volumeMountLastUpdate: numeric.optional(),
+  gpsStatus: text(64).optional(),
+  availableRuntimes: z.array(text(64)).max(64).optional(),
+  availableCdiDevices: z.array(text(256)).max(256).optional(),
+  /** ours: counters of orders carried out */
+  orders: z.partialRecord(z.enum(['reboot', 'prune', 'version', 'reconcile']), count).optional(),
+  /** ours: effective settings and what of the node's spec the machine refuses */
+  config: agentConfigSchema.optional(),
+  refusedSettings: z
+    .array(z.object({ field: text(64), reason: text(256) }))
+    .max(32)
+    .optional(),
+});
+export type StatusReport = z.infer<typeof statusReportSchema>;
+
+/** Answer of `GET /agent/version`. */
+export const versionReplySchema = z.object({
+  versionCommand: z.enum(['upgrade', 'rollback']),
+  provisionKey: z.string(),
+  expirationTime: z.coerce.number(),
+  semver: z.string().optional(),
+});
+export type VersionReply = z.infer<typeof versionReplySchema>;
+
+/** Body of every failed agent route. `retryable: false` only for what is provably a bad credential or a bad request. */
+export const agentErrorSchema = z.object({
+  error: z.string(),
+  code: z.string(),
+  message: z.string(),
+  retryable: z.boolean(),
+});
+export type AgentError = z.infer<typeof agentErrorSchema>;
+
+/** `GET /status` and `GET /live`. */
+export const readinessSchema = z.object({
+  status: z.string(),
+  /** the controller's clock, Unix ms */
+  timestamp: z.number(),
+  uptimeSec: z.number(),
+  versions: z.record(z.string(), z.string()).optional(),
+});

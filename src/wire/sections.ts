@@ -1,0 +1,67 @@
+/**
+ * The desired state of a node is cut into sections; each is a change flag of `GET /agent/changes` and has one digest.
+ * A flag is true while the digest that the agent holds differs from the one the controller computes.
+ */
+export const SECTIONS = [
+  'config',
+  'version',
+  'reboot',
+  'deleteNode',
+  'microserviceList',
+  'microserviceConfig',
+  'registries',
+  'tunnel',
+  'prune',
+  'routerChanged',
+  'volumeMounts',
+  'execSessions',
+  'microserviceLogs',
+  'fogLogs',
+  'models',
+  'runtimeClasses',
+  'microserviceModels',
+  'knowledge',
+  'microserviceKnowledge',
+] as const;
+export type Section = (typeof SECTIONS)[number];
+
+/** Section digests; an absent or empty digest means "nothing". */
+export type Digests = Partial<Record<Section, string>>;
+
+/** The four sections that one `GET /agent/microservices` answers. */
+export const MICROSERVICE_SECTIONS = [
+  'microserviceList',
+  'microserviceConfig',
+  'microserviceModels',
+  'microserviceKnowledge',
+] as const satisfies readonly Section[];
+
+const known: ReadonlySet<string> = new Set(SECTIONS);
+const DIGEST = /^[0-9a-f]{1,64}$/;
+
+/** `config:ab12,registries:cd34`: the form of the query parameter `have` and, in quotes, of an ETag. */
+export function formatHave(digests: Digests): string {
+  return SECTIONS.filter((section) => digests[section])
+    .map((section) => `${section}:${digests[section]}`)
+    .join(',');
+}
+
+/** Reads what formatHave writes; unknown sections and malformed digests are left out. Quotes and `W/` are accepted. */
+export function parseHave(text: string | undefined): Digests {
+  const digests: Digests = {};
+  for (const part of (text ?? '')
+    .replace(/^(W\/)?"|"$/g, '')
+    .slice(0, 4096)
+    .split(',')) {
+    const [section = '', digest = ''] = part.split(':');
+    if (known.has(section) && DIGEST.test(digest)) digests[section as Section] = digest;
+  }
+  return digests;
+}
+
+/** The flags of `GET /agent/changes`: true where what is due differs from what is held. */
+export function flagsOf(due: Digests, held: Digests): Record<Section, boolean> {
+  const flags = {} as Record<Section, boolean>;
+  for (const section of SECTIONS) flags[section] = (due[section] ?? '') !== (held[section] ?? '');
+  return flags;
+}
