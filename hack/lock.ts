@@ -1,0 +1,43 @@
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A lock that is held; `await using` or `release()` gives it back. */
+export interface Lock extends AsyncDisposable {
+  release(): void;
+}
+
+const SQLITE_BUSY = 5;
+
+/**
+ * Takes the lock at once or answers undefined when another holder has it.
+ *
+ * Node has no flock. A lock file with a process id in it needs a takeover when its owner dies, and every takeover has a
+ * race; the lock that SQLite takes on its file is released by the kernel with the process.
+ */
+export function tryLock(path: string): Lock | undefined {
+  mkdirSync(dirname(path), { recursive: true });
+  const database = new DatabaseSync(path);
+  try {
+    database.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    database.close();
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined;
+    throw error;
+  }
+  const release = () => {
+    if (database.isOpen) database.close();
+  };
+  return { release, [Symbol.asyncDispose]: async () => release() };
+}
+
+/** Waits for the lock; `onWait` is called once when it is not free. */
+export async function lock(path: string, options: { onWait?: () => void; signal?: AbortSignal } = {}): Promise<Lock> {
+  for (let waited = false; ; waited = true) {
+    const held = tryLock(path);
+    if (held) return held;
+    if (!waited) options.onWait?.();
+    await sleep(100, undefined, { signal: options.signal });
+  }
+}

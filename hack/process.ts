@@ -1,0 +1,171 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FinalError } from './wait.ts';
+
+/** How a process ended. */
+export interface Exit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+export interface DaemonOptions {
+  name: string;
+  command: string;
+  args: readonly string[];
+  /** Holds `run/<name>.pid` and `logs/<name>.log`. */
+  dir: string;
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+  /** What the kernel sends the process when this one dies without a word; SIGKILL unless it has things to tidy. */
+  deathSignal?: 'SIGKILL' | 'SIGTERM';
+}
+
+/** A long-running child process with its log in a file. */
+export interface Daemon {
+  readonly name: string;
+  readonly pid: number;
+  readonly logFile: string;
+  readonly exited: Promise<Exit>;
+  /** How it ended, or undefined while it runs. */
+  exit(): Exit | undefined;
+  /** Throws, with the end of the log, when the process no longer runs. */
+  assertRunning(): void;
+  signal(signal: NodeJS.Signals): void;
+  /** SIGTERM, after the grace SIGKILL; returns when it is gone. */
+  stop(graceMs?: number): Promise<void>;
+}
+
+/**
+ * Starts a process that lives no longer than this one.
+ *
+ * It gets a session of its own, so that a Ctrl-C in the terminal reaches only us and we can stop things in order. Should
+ * we die without stopping anything, the kernel ends it (setpriv, Linux); where there is no setpriv, the pid file
+ * lets the next start end it.
+ */
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const { name, dir, cwd, env } = options;
+  const pidFile = join(dir, 'run', `${name}.pid`);
+  const logFile = join(dir, 'logs', `${name}.log`);
+  mkdirSync(join(dir, 'run'), { recursive: true });
+  mkdirSync(join(dir, 'logs'), { recursive: true });
+  await stopLeftover(pidFile);
+
+  const [command, args] = withDeathSignal(options.command, options.args, options.deathSignal ?? 'SIGKILL');
+  const log = openSync(logFile, 'a');
+  const child = spawn(command, args, { cwd, env: env ?? process.env, stdio: ['ignore', log, log], detached: true });
+  closeSync(log);
+
+  let exit: Exit | undefined;
+  const exited = new Promise<Exit>((resolve) => {
+    const end = (value: Exit) => {
+      exit = value;
+      rmSync(pidFile, { force: true });
+      resolve(value);
+    };
+    child.once('exit', (code, signal) => end({ code, signal }));
+    child.once('error', () => end({ code: 127, signal: null }));
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.once('spawn', resolve);
+    child.once('error', (error) => reject(new Error(`start ${name}: ${error.message}`, { cause: error })));
+  });
+  const pid = child.pid as number;
+  writeFileSync(pidFile, JSON.stringify({ pid, startTime: processStartTime(pid) }));
+
+  const signal = (what: NodeJS.Signals) => {
+    if (!exit) sendSignal(pid, what);
+  };
+  return {
+    name,
+    pid,
+    logFile,
+    exited,
+    exit: () => exit,
+    assertRunning() {
+      if (!exit) return;
+      const how = exit.signal ? `was ended by ${exit.signal}` : `ended with code ${exit.code}`;
+      throw new FinalError(`${name} ${how}. The end of ${logFile}:\n${tail(logFile)}`);
+    },
+    signal,
+    async stop(graceMs = 10_000) {
+      signal('SIGTERM');
+      const timer = setTimeout(() => signal('SIGKILL'), graceMs);
+      await exited;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Ends every process of an earlier run whose pid file is still in `dir`; returns their names. */
+export async function stopLeftovers(dir: string): Promise<string[]> {
+  let files: string[];
+  try {
+    files = readdirSync(join(dir, 'run')).filter((file) => file.endsWith('.pid'));
+  } catch {
+    return [];
+  }
+  const stopped = await Promise.all(
+    files.map(async (file) =>
+      (await stopLeftover(join(dir, 'run', file))) ? file.slice(0, -'.pid'.length) : undefined,
+    ),
+  );
+  return stopped.filter((name) => name !== undefined);
+}
+
+/** The last lines of a log file, or an empty text. */
+export function tail(file: string, lines = 15): string {
+  try {
+    return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-lines).join('\n');
+  } catch {
+    return '';
+  }
+}
+
+/**
+ * When a process was started, in kernel ticks since boot: with the pid it names one process for good, since pids come
+ * back. Undefined when there is no such process.
+ */
+export function processStartTime(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' ? undefined : fields[19];
+  } catch {
+    return undefined;
+  }
+}
+
+async function stopLeftover(pidFile: string): Promise<boolean> {
+  let pid: number;
+  let startTime: string | undefined;
+  try {
+    ({ pid, startTime } = JSON.parse(readFileSync(pidFile, 'utf8')));
+  } catch {
+    return false;
+  }
+  const runs = () => startTime !== undefined && processStartTime(pid) === startTime;
+  const found = runs();
+  if (found) sendSignal(pid, 'SIGTERM');
+  for (let waited = 0; runs(); waited += 50) {
+    if (waited === 10_000) sendSignal(pid, 'SIGKILL');
+    await sleep(50);
+  }
+  rmSync(pidFile, { force: true });
+  return found;
+}
+
+function sendSignal(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+function withDeathSignal(command: string, args: readonly string[], signal: string): [string, string[]] {
+  const works = process.platform === 'linux' && spawnSync('setpriv', ['--pdeathsig', 'KILL', 'true']).status === 0;
+  if (!works) return [command, [...args]];
+  return ['setpriv', ['--pdeathsig', signal.replace('SIG', ''), '--', command, ...args]];
+}
