@@ -1,0 +1,73 @@
+import type { KindDefinition, PrinterColumn } from './meta.ts';
+import { CATEGORY, GROUP, VERSION } from './names.ts';
+import { type Structural, toStructural } from './structural.ts';
+
+/** The CustomResourceDefinition of a kind: structural schema, CEL rules, columns, selectable fields. */
+export function toCrd(kind: KindDefinition): Record<string, unknown> {
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${kind.plural}.${GROUP}` },
+    spec: {
+      group: GROUP,
+      scope: 'Namespaced',
+      names: {
+        kind: kind.kind,
+        listKind: `${kind.kind}List`,
+        plural: kind.plural,
+        singular: kind.singular,
+        ...(kind.shortNames.length > 0 && { shortNames: [...kind.shortNames] }),
+        categories: [CATEGORY],
+      },
+      versions: [
+        {
+          name: VERSION,
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: kind.printerColumns.map(column),
+          ...(kind.selectableFields.length > 0 && {
+            selectableFields: kind.selectableFields.map((jsonPath) => ({ jsonPath })),
+          }),
+          schema: { openAPIV3Schema: objectSchema(kind) },
+        },
+      ],
+    },
+  };
+}
+
+function objectSchema(kind: KindDefinition): Structural {
+  return {
+    type: 'object',
+    description: kind.description,
+    required: ['spec'],
+    properties: {
+      apiVersion: { type: 'string', description: `${GROUP}/${VERSION}.` },
+      kind: { type: 'string', description: `${kind.kind}.` },
+      metadata: { type: 'object' },
+      spec: { ...toStructural(kind.spec), description: 'What is asked for.' },
+      status: { ...toStructural(kind.status), description: 'What is observed; written by the controller.' },
+    },
+  };
+}
+
+const column = ({ name, type, jsonPath, description, priority }: PrinterColumn) => ({
+  name,
+  type,
+  jsonPath,
+  ...(description && { description }),
+  ...(priority && { priority }),
+});
+
+/** Paths of fields without a description; `kubectl explain` has a text for every field. */
+export function undescribed(schema: Structural, path = ''): string[] {
+  const below = [
+    ...Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {
+      const at = path ? `${path}.${name}` : name;
+      return [...(member.description ? [] : [at]), ...undescribed(member, at)];
+    }),
+    ...(schema.items ? undescribed(schema.items, `${path}[]`) : []),
+    ...(schema.additionalProperties ? undescribed(schema.additionalProperties, `${path}{}`) : []),
+  ];
+  return below.filter((at) => !/^metadata/.test(at));
+}

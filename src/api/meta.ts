@@ -1,0 +1,103 @@
+import type { z } from 'zod';
+import { BOUNDS } from './bounds.ts';
+import { integer, mapList, object, oneOf, text } from './schema.ts';
+
+/** Metadata of an object, as far as we read it. */
+export interface ObjectMeta {
+  name: string;
+  namespace?: string;
+  uid?: string;
+  resourceVersion?: string;
+  generation?: number;
+  creationTimestamp?: string;
+  deletionTimestamp?: string;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  finalizers?: string[];
+  ownerReferences?: OwnerReference[];
+}
+
+export interface OwnerReference {
+  apiVersion: string;
+  kind: string;
+  name: string;
+  uid: string;
+  controller?: boolean;
+  blockOwnerDeletion?: boolean;
+}
+
+/** The standard condition of Kubernetes (metav1.Condition). */
+export const conditionSchema = object({
+  type: text({ min: 1, max: 316 }).describe('Type of the condition, unique in the list.'),
+  status: oneOf('True', 'False', 'Unknown').describe('Whether the condition holds.'),
+  observedGeneration: integer(-1, Number.MAX_SAFE_INTEGER)
+    .optional()
+    .describe('Generation of the spec that this condition judges.'),
+  lastTransitionTime: text({ min: 1, max: 64 }).describe('When the status last changed (RFC 3339).'),
+  reason: text({ min: 1, max: 1024 }).describe('Machine-readable reason, one word in CamelCase.'),
+  message: text({ max: 32768 }).describe('What it means, for people.'),
+});
+export type Condition = z.infer<typeof conditionSchema>;
+
+export const conditionsSchema = mapList(conditionSchema, ['type'], BOUNDS.conditions).describe(
+  'Conditions; Ready, Reconciling and Stalled mean what kstatus says.',
+);
+
+/** Reference to one key of a Secret in the controller's namespace. */
+export const secretKeyRefSchema = object({
+  name: text({ min: 1, max: BOUNDS.name }).describe('Name of the Secret.'),
+  key: text({ min: 1, max: BOUNDS.name }).describe('Key in the Secret.'),
+});
+
+export const UUID_PATTERN = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$';
+export const uuidSchema = text({ min: 36, max: 36, pattern: UUID_PATTERN, expects: 'a UUID in lower case' });
+
+/** Dotted lower-case name of applications, microservices, roles and the like (gaps-01 section 2.1). */
+export const NAME_PATTERN = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
+export const dottedName = (max: number = BOUNDS.name) =>
+  text({ min: 1, max, pattern: NAME_PATTERN, expects: 'a name of lower-case letters, digits, "-" and "."' });
+
+/** The status member that all kinds share. */
+export const observedGenerationSchema = integer(-1, Number.MAX_SAFE_INTEGER)
+  .default(-1)
+  .describe('Generation of the spec that this status is about; -1 before the first look.');
+
+/** A custom resource: what every kind of ours has. */
+export interface CustomResource<Spec, Status> {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+  spec: Spec;
+  status?: Status;
+}
+
+/** How a kind is defined: the one source of its CRD, its types, its validation and its documentation. */
+export interface KindDefinition<Spec extends z.ZodType = z.ZodType, Status extends z.ZodType = z.ZodType> {
+  kind: string;
+  plural: string;
+  singular: string;
+  shortNames: readonly string[];
+  description: string;
+  spec: Spec;
+  status: Status;
+  /** field paths under which kubectl and the API can select objects */
+  selectableFields: readonly string[];
+  printerColumns: readonly PrinterColumn[];
+}
+
+export interface PrinterColumn {
+  name: string;
+  type: 'string' | 'integer' | 'date' | 'boolean';
+  jsonPath: string;
+  description?: string;
+  /** 1 = only in the wide output */
+  priority?: number;
+}
+
+export const AGE_COLUMN: PrinterColumn = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' };
+export const READY_COLUMN: PrinterColumn = {
+  name: 'Ready',
+  type: 'string',
+  jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+  description: 'Whether everything asked for is so.',
+};

@@ -1,0 +1,144 @@
+import type { z } from 'zod';
+
+/**
+ * Rules between the fields of one object, as data. Each is written once and becomes both a zod check and a CEL rule of
+ * the CRD, so the two cannot say different things. Rules that look at lists of other items or at other objects are
+ * verdicts of the domain.
+ */
+export type Rule =
+  | { rule: 'exactlyOne'; of: readonly string[]; message: string }
+  | { rule: 'atMostOne'; of: readonly string[]; message: string }
+  /** `field`, when present (and greater than zero where `positive`), needs `needs` */
+  | { rule: 'requires'; field: string; needs: string; positive?: true; message: string }
+  /** numeric: `low` <= `high`, where -1 means unlimited */
+  | { rule: 'ordered'; low: string; high: string; message: string }
+  /** `list` non-empty if and only if `field` is present and not empty */
+  | { rule: 'together'; field: string; list: string; message: string }
+  /** when text `field` contains `part`, `other` must be absent */
+  | { rule: 'containsExcludes'; field: string; part: string; other: string; message: string }
+  /** when boolean `field` is true, the object `other` has none of `keys` */
+  | { rule: 'trueExcludesKeys'; field: string; other: string; keys: readonly string[]; message: string }
+  /** when text `field` equals `value`, the object `other` has none of `keys` */
+  | {
+      rule: 'equalsExcludesKeys';
+      field: string;
+      value: string;
+      other: string;
+      keys: readonly string[];
+      message: string;
+    }
+  /** text `field` differs from `value` */
+  | { rule: 'not'; field: string; value: string | number; message: string }
+  /** once present, a field keeps its value */
+  | { rule: 'immutableOnceSet'; field: string; message: string }
+  /** present from the start or never, and then unchanged */
+  | { rule: 'immutable'; field: string; message: string };
+
+type Fields = Record<string, unknown>;
+const present = (object: Fields, field: string) => object[field] !== undefined;
+const hasAny = (value: unknown, keys: readonly string[]) =>
+  typeof value === 'object' && value !== null && keys.some((key) => (value as Fields)[key] !== undefined);
+
+/** True when the object obeys the rule. Transition rules need `old`; without it they hold. */
+export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
+  switch (rule.rule) {
+    case 'exactlyOne':
+      return rule.of.filter((field) => present(object, field)).length === 1;
+    case 'atMostOne':
+      return rule.of.filter((field) => present(object, field)).length <= 1;
+    case 'requires': {
+      const applies = present(object, rule.field) && (!rule.positive || Number(object[rule.field]) > 0);
+      return !applies || present(object, rule.needs);
+    }
+    case 'ordered': {
+      const low = Number(object[rule.low]);
+      const high = Number(object[rule.high]);
+      return high === -1 || (low !== -1 && low <= high);
+    }
+    case 'together': {
+      const list = object[rule.list];
+      const filled = Array.isArray(list) && list.length > 0;
+      return filled === (typeof object[rule.field] === 'string' && object[rule.field] !== '');
+    }
+    case 'containsExcludes':
+      return !(
+        typeof object[rule.field] === 'string' &&
+        (object[rule.field] as string).includes(rule.part) &&
+        present(object, rule.other)
+      );
+    case 'trueExcludesKeys':
+      return !(object[rule.field] === true && hasAny(object[rule.other], rule.keys));
+    case 'equalsExcludesKeys':
+      return !(object[rule.field] === rule.value && hasAny(object[rule.other], rule.keys));
+    case 'not':
+      return object[rule.field] !== rule.value;
+    case 'immutableOnceSet':
+      return !old || !present(old, rule.field) || old[rule.field] === object[rule.field];
+    case 'immutable':
+      return !old || old[rule.field] === object[rule.field];
+  }
+  return rule satisfies never;
+}
+
+/** CEL access to a field; names that are no identifiers are escaped as the API server demands. */
+const at = (field: string, base = 'self') => `${base}.${escapeCel(field)}`;
+const has = (field: string, base = 'self') => `has(${at(field, base)})`;
+const count = (fields: readonly string[]) => fields.map((field) => `(${has(field)} ? 1 : 0)`).join(' + ');
+
+/** The rule as a CEL expression over `self` (and `oldSelf` for transition rules). */
+export function toCel(rule: Rule): string {
+  switch (rule.rule) {
+    case 'exactlyOne':
+      return `${count(rule.of)} == 1`;
+    case 'atMostOne':
+      return `${count(rule.of)} <= 1`;
+    case 'requires':
+      return `!(${has(rule.field)}${rule.positive ? ` && ${at(rule.field)} > 0` : ''}) || ${has(rule.needs)}`;
+    case 'ordered':
+      return `${at(rule.high)} == -1 || (${at(rule.low)} != -1 && ${at(rule.low)} <= ${at(rule.high)})`;
+    case 'together':
+      return `(${has(rule.list)} && size(${at(rule.list)}) > 0) == (${has(rule.field)} && ${at(rule.field)} != '')`;
+    case 'containsExcludes':
+      return `!(${has(rule.field)} && ${at(rule.field)}.contains('${rule.part}') && ${has(rule.other)})`;
+    case 'trueExcludesKeys':
+      return `!(${has(rule.field)} && ${at(rule.field)} && ${has(rule.other)} && (${anyKey(rule)}))`;
+    case 'equalsExcludesKeys':
+      return `!(${has(rule.field)} && ${at(rule.field)} == '${rule.value}' && ${has(rule.other)} && (${anyKey(rule)}))`;
+    case 'not':
+      return `!(${has(rule.field)} && ${at(rule.field)} == ${typeof rule.value === 'number' ? rule.value : `'${rule.value}'`})`;
+    case 'immutableOnceSet':
+      return `!${has(rule.field, 'oldSelf')} || (${has(rule.field)} && ${at(rule.field)} == ${at(rule.field, 'oldSelf')})`;
+    case 'immutable':
+      return `${has(rule.field)} == ${has(rule.field, 'oldSelf')} && (!${has(rule.field)} || ${at(rule.field)} == ${at(rule.field, 'oldSelf')})`;
+  }
+  return rule satisfies never;
+}
+
+const anyKey = (rule: { other: string; keys: readonly string[] }) =>
+  rule.keys.map((key) => has(key, at(rule.other))).join(' || ');
+
+/** https://kubernetes.io/docs/reference/using-api/cel/#escaping */
+function escapeCel(field: string): string {
+  return field
+    .replaceAll('__', '__underscores__')
+    .replaceAll('.', '__dot__')
+    .replaceAll('-', '__dash__')
+    .replaceAll('/', '__slash__');
+}
+
+/** Key of the zod metadata under which structural.ts finds the rules of an object. */
+export const RULES = 'x-skerry-rules';
+
+/** Attaches rules to an object schema: as a zod check now, as CEL when the CRD is made. */
+export function withRules<T extends z.ZodType<Fields>>(schema: T, rules: readonly Rule[]): T {
+  return schema
+    .superRefine((value, context) => {
+      for (const rule of rules) if (!obeys(rule, value)) context.addIssue({ code: 'custom', message: rule.message });
+    })
+    .meta({ [RULES]: rules }) as unknown as T;
+}
+
+/** Messages of the transition rules that a change from `old` to `object` breaks. */
+export function brokenTransitions(rules: readonly Rule[], object: Fields, old: Fields): string[] {
+  return rules.filter((rule) => !obeys(rule, object, old)).map((rule) => rule.message);
+}

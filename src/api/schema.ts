@@ -1,0 +1,110 @@
+import { z } from 'zod';
+
+/**
+ * Building blocks of the kinds. Each block says the same thing twice at once: to zod, which checks it, and to the CRD,
+ * through `.meta()`, which structural.ts copies out. Only what both can say alike is built here, so that a document
+ * accepted at one door is accepted at the other.
+ */
+
+interface TextOptions {
+  max: number;
+  min?: number;
+  /** in the common subset of RE2 and JavaScript; commonPattern() refuses the rest */
+  pattern?: string;
+  /** what would be right, in words; the API server shows the pattern itself */
+  expects?: string;
+  /** documentation of formats of which the shape is no regular expression */
+  description?: string;
+}
+
+/** Text of `min`..`max` Unicode code points, as the API server counts them (JavaScript counts UTF-16 units). */
+export function text({ max, min = 0, pattern, expects, description }: TextOptions) {
+  const shape = pattern === undefined ? undefined : commonPattern(pattern);
+  return z
+    .string()
+    .superRefine((value, context) => {
+      const length = codePoints(value);
+      if (length < min)
+        context.addIssue({
+          code: 'custom',
+          message: min === 1 ? 'must not be empty' : `must have at least ${min} characters`,
+        });
+      else if (length > max)
+        context.addIssue({ code: 'custom', message: `must have at most ${max} characters, has ${length}` });
+      else if (shape && !shape.test(value))
+        context.addIssue({ code: 'custom', message: expects ? `must be ${expects}` : `must match ${pattern}` });
+    })
+    .meta({
+      ...(min > 0 && { minLength: min }),
+      maxLength: max,
+      ...(pattern !== undefined && { pattern }),
+      ...(description !== undefined && { description }),
+    });
+}
+
+/** Integer within bounds; both are part of the CRD. */
+export const integer = (min: number, max: number) => z.number().int().min(min).max(max);
+
+/** One of the given words. */
+export const oneOf = <const T extends readonly [string, ...string[]]>(...words: T) => z.enum(words);
+
+/** List whose items are told apart by the given fields; several owners can apply separate items server-side. */
+export function mapList<T extends z.ZodType<Record<string, unknown>>>(item: T, keys: readonly string[], max: number) {
+  return z
+    .array(item)
+    .max(max)
+    .superRefine((items, context) => {
+      const seen = new Set<string>();
+      items.forEach((entry, index) => {
+        const key = JSON.stringify(keys.map((name) => entry[name] ?? null));
+        if (seen.has(key)) {
+          const shown = keys.map((name) => `${name} ${JSON.stringify(entry[name])}`).join(', ');
+          context.addIssue({ code: 'custom', path: [index], message: `duplicate: another item has ${shown}` });
+        }
+        seen.add(key);
+      });
+    })
+    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': [...keys] });
+}
+
+/** List that one owner replaces as a whole. */
+export const atomicList = <T extends z.ZodType>(item: T, max: number) =>
+  z.array(item).max(max).meta({ 'x-kubernetes-list-type': 'atomic' });
+
+/** Map from any text to a value. The API server cannot bound keys; domain verdicts judge them. */
+export const mapOf = <T extends z.ZodType>(value: T, max: number) =>
+  z
+    .record(z.string(), value)
+    .refine((map) => Object.keys(map).length <= max, `must have at most ${max} keys`)
+    .meta({ maxProperties: max });
+
+/** An integer or text: digits mean an id, anything else a name. */
+export const integerOrText = (max: number) =>
+  z
+    .union([z.number().int(), z.string()])
+    .refine((value) => typeof value === 'number' || codePoints(value) <= max, `must have at most ${max} characters`)
+    .meta({ 'x-kubernetes-int-or-string': true, maxLength: max });
+
+/** Any JSON value, stored as it is. Its size is a domain verdict: CEL cannot measure it. */
+export const anyJson = () => z.unknown().meta({ 'x-kubernetes-preserve-unknown-fields': true });
+
+/** Object that refuses unknown fields, as the API server does under strict field validation. */
+export const object = <T extends z.ZodRawShape>(shape: T) => z.strictObject(shape);
+
+export function codePoints(value: string): number {
+  let count = 0;
+  for (const _ of value) count++;
+  return count;
+}
+
+/**
+ * Compiles a pattern that RE2 and JavaScript read alike. Refuses look-around, back references, `\s`, `\b` and `\w`-like
+ * classes that differ, and flags; throws when the pattern itself is wrong, which is a mistake of ours.
+ */
+export function commonPattern(pattern: string): RegExp {
+  if (/\(\?(?!:)/.test(pattern))
+    throw new Error(`pattern ${pattern}: look-around and named groups differ between engines`);
+  if (/\\[^.\\/$^|?*+()[\]{}-]/.test(pattern))
+    throw new Error(`pattern ${pattern}: only escaped punctuation is allowed`);
+  return new RegExp(pattern, 'u');
+}

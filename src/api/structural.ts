@@ -1,0 +1,118 @@
+import { z } from 'zod';
+import { RULES, type Rule, toCel } from './rules.ts';
+
+/** A structural schema as the CRD of apiextensions.k8s.io/v1 wants it. */
+export interface Structural {
+  type?: string;
+  description?: string;
+  properties?: Record<string, Structural>;
+  items?: Structural;
+  additionalProperties?: Structural;
+  required?: string[];
+  [keyword: string]: unknown;
+}
+
+/** What zod's JSON Schema has and a structural schema has not. */
+const FOREIGN = ['$schema', 'propertyNames', 'readOnly', 'id', RULES] as const;
+
+/** What no structural schema can say. */
+const UNSTRUCTURAL = ['oneOf', 'allOf', 'not', '$ref', 'nullable', 'const'];
+
+/**
+ * Turns a zod schema into a structural schema. Throws on what cannot be one (unions, transforms, dates): a mistake of
+ * the schema's author, found when the CRDs are generated.
+ */
+export function toStructural(schema: z.ZodType): Structural {
+  const json = z.toJSONSchema(schema, {
+    target: 'openapi-3.0',
+    io: 'input',
+    reused: 'inline',
+    cycles: 'throw',
+    unrepresentable: 'any',
+  });
+  return adapt(json as Structural, '');
+}
+
+function adapt(node: Structural, path: string): Structural {
+  const { type, properties, items, additionalProperties, anyOf, ...rest } = node;
+  for (const keyword of FOREIGN) delete rest[keyword];
+  const rules = node[RULES] as readonly Rule[] | undefined;
+  const isIntOrText = rest['x-kubernetes-int-or-string'] === true;
+  const unsupported = UNSTRUCTURAL.filter((keyword) => keyword in rest);
+  if (anyOf && !isIntOrText) unsupported.push('anyOf');
+  if (!type && !isIntOrText && !rest['x-kubernetes-preserve-unknown-fields']) unsupported.push('no type');
+  if (unsupported.length > 0)
+    throw new Error(`schema at ${path || 'the root'} is not structural: ${unsupported.join(', ')}`);
+  const at = (name: string) => (path ? `${path}.${name}` : name);
+  return {
+    ...(isIntOrText ? { anyOf: [{ type: 'integer' }, { type: 'string' }] } : type && { type }),
+    ...rest,
+    ...(type === 'integer' && integerBounds(rest)),
+    ...(rules && { 'x-kubernetes-validations': rules.map((rule) => ({ rule: toCel(rule), message: rule.message })) }),
+    ...(properties && {
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, member]) => [name, adapt(member, at(name))]),
+      ),
+    }),
+    ...(items && { items: adapt(items, `${path}[]`) }),
+    ...(!properties &&
+      typeof additionalProperties === 'object' && { additionalProperties: adapt(additionalProperties, `${path}{}`) }),
+  };
+}
+
+/** zod bounds every integer by what JavaScript can count; the API server counts further and needs a format instead. */
+function integerBounds({ minimum, maximum }: Structural) {
+  const small =
+    typeof maximum === 'number' && maximum < 2 ** 31 && typeof minimum === 'number' && minimum >= -(2 ** 31);
+  return {
+    minimum: minimum === Number.MIN_SAFE_INTEGER ? undefined : minimum,
+    maximum: maximum === Number.MAX_SAFE_INTEGER ? undefined : maximum,
+    format: small ? 'int32' : 'int64',
+  };
+}
+
+/**
+ * Drops what the schema does not know, as the API server prunes. For doors that tolerate unknown fields (gaps-01 0.3);
+ * returns the pruned copy and the paths that were dropped.
+ */
+export function prune(value: unknown, schema: Structural, path = ''): { value: unknown; dropped: string[] } {
+  if (schema['x-kubernetes-preserve-unknown-fields'] || typeof value !== 'object' || value === null)
+    return { value, dropped: [] };
+  if (Array.isArray(value)) {
+    if (!schema.items) return { value, dropped: [] };
+    const items = value.map((item, index) => prune(item, schema.items as Structural, `${path}[${index}]`));
+    return { value: items.map((item) => item.value), dropped: items.flatMap((item) => item.dropped) };
+  }
+  const kept: Record<string, unknown> = {};
+  const dropped: string[] = [];
+  for (const [key, member] of Object.entries(value)) {
+    const below = path ? `${path}.${key}` : key;
+    const memberSchema =
+      schema.properties && Object.hasOwn(schema.properties, key) ? schema.properties[key] : schema.additionalProperties;
+    if (!memberSchema) {
+      dropped.push(below);
+      continue;
+    }
+    const pruned = prune(member, memberSchema, below);
+    kept[key] = pruned.value;
+    dropped.push(...pruned.dropped);
+  }
+  return { value: kept, dropped };
+}
+
+/** Removes null members of objects, which is how the API server reads null in a field that is not nullable. */
+export function withoutNulls(value: unknown, schema: Structural): unknown {
+  if (schema['x-kubernetes-preserve-unknown-fields'] || typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map((item) => (schema.items ? withoutNulls(item, schema.items) : item));
+  return Object.fromEntries(
+    Object.entries(value)
+      .map(([key, member]) => {
+        const memberSchema =
+          schema.properties && Object.hasOwn(schema.properties, key)
+            ? schema.properties[key]
+            : schema.additionalProperties;
+        return [key, memberSchema ? withoutNulls(member, memberSchema) : member] as const;
+      })
+      .filter(([, member]) => member !== null),
+  );
+}

@@ -1,0 +1,91 @@
+import { z } from 'zod';
+import { BOUNDS } from '../bounds.ts';
+import {
+  AGE_COLUMN,
+  type CustomResource,
+  conditionsSchema,
+  dottedName,
+  type KindDefinition,
+  observedGenerationSchema,
+  READY_COLUMN,
+  uuidSchema,
+} from '../meta.ts';
+import { type Rule, withRules } from '../rules.ts';
+import { integer, mapList, object, text } from '../schema.ts';
+import { busConfigSchema, microserviceSchema, templateRefSchema } from './microservice.ts';
+
+/** Rules about identity that hold for every kind with uuid, id and name. */
+export const identityRules: Rule[] = [
+  { rule: 'immutableOnceSet', field: 'uuid', message: 'uuid is immutable once set' },
+  { rule: 'immutableOnceSet', field: 'id', message: 'id is immutable once set' },
+  { rule: 'immutable', field: 'name', message: 'name is immutable' },
+];
+
+export const idSchema = integer(1, Number.MAX_SAFE_INTEGER);
+
+export const applicationSpecSchema = withRules(
+  object({
+    name: dottedName().optional().describe('Name in the v3 API; metadata.name when absent. Immutable.'),
+    uuid: uuidSchema.optional().describe('Identity; set from metadata.uid when absent. Immutable once set.'),
+    id: idSchema.optional().describe('Number in the v3 API, set by the controller. Immutable once set.'),
+    description: text({ max: BOUNDS.description }).optional().describe('What it is, for people.'),
+    isActivated: z.boolean().default(true).describe('false stops all its microservices.'),
+    isSystem: z.boolean().optional().describe('Set by the controller for its own applications only.'),
+    busConfig: busConfigSchema.optional().describe('Access of the application to the message bus.'),
+    template: templateRefSchema.optional().describe('ApplicationTemplate that this application was made from.'),
+    microservices: mapList(microserviceSchema, ['name'], BOUNDS.entries)
+      .optional()
+      .describe('Its microservices: the containers and where they run.'),
+  }),
+  [...identityRules, { rule: 'immutable', field: 'isSystem', message: 'isSystem is immutable' }],
+);
+
+export const applicationStatusSchema = object({
+  observedGeneration: observedGenerationSchema,
+  conditions: conditionsSchema.optional(),
+  ready: text({ max: 32 }).optional().describe('Ready microservices of all that should run, for example 2/3.'),
+  readyCount: integer(0, BOUNDS.report).optional().describe('Microservices that run as asked.'),
+  totalCount: integer(0, BOUNDS.report).optional().describe('Microservices that should run.'),
+  microservices: mapList(
+    object({
+      name: text({ min: 1, max: BOUNDS.name }).describe('Name of the microservice.'),
+      uuid: text({ max: 64 }).optional().describe('Its uuid.'),
+      node: text({ max: BOUNDS.anyName }).optional().describe('Name of its node.'),
+      state: text({ max: 32 }).describe('State as the node last reported it.'),
+      ready: z.boolean().describe('Whether it runs as asked.'),
+      message: text({ max: BOUNDS.message }).optional().describe('One line: what it does, or why it does not run.'),
+    }),
+    ['name'],
+    BOUNDS.report,
+  )
+    .optional()
+    .describe('One line per microservice.'),
+});
+
+export const applicationKind = {
+  kind: 'Application',
+  plural: 'applications',
+  singular: 'application',
+  shortNames: [],
+  description: 'A set of microservices (containers) and the edge nodes they run on.',
+  spec: applicationSpecSchema,
+  status: applicationStatusSchema.default({ observedGeneration: -1 }),
+  selectableFields: ['.spec.uuid', '.spec.name'],
+  printerColumns: [
+    READY_COLUMN,
+    { name: 'Microservices', type: 'string', jsonPath: '.status.ready', description: 'Ready of all that should run.' },
+    {
+      name: 'Reason',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
+      description: 'Why Ready is what it is.',
+    },
+    AGE_COLUMN,
+    { name: 'UUID', type: 'string', jsonPath: '.spec.uuid', priority: 1 },
+    { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
+  ],
+} satisfies KindDefinition;
+
+export type ApplicationSpec = z.infer<typeof applicationSpecSchema>;
+export type ApplicationStatus = z.infer<typeof applicationStatusSchema>;
+export type Application = CustomResource<ApplicationSpec, ApplicationStatus>;

@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { BOUNDS } from '../bounds.ts';
+import {
+  AGE_COLUMN,
+  type CustomResource,
+  conditionsSchema,
+  type KindDefinition,
+  observedGenerationSchema,
+  READY_COLUMN,
+  secretKeyRefSchema,
+} from '../meta.ts';
+import { withRules } from '../rules.ts';
+import { object, oneOf, text } from '../schema.ts';
+import { idSchema } from './application.ts';
+
+export const registrySpecSchema = withRules(
+  object({
+    name: text({ min: 1, max: BOUNDS.anyName })
+      .optional()
+      .describe('Name in references; metadata.name when absent. Immutable.'),
+    id: idSchema.optional().describe('Number in the v3 API, set by the controller. Immutable once set.'),
+    url: text({ min: 1, max: BOUNDS.url, pattern: '^[^ ]+$', expects: 'a host, or a URL' }).describe(
+      'Host of the registry, with port and scheme where needed.',
+    ),
+    isPublic: z.boolean().default(true).describe('Whether pulls need no credentials.'),
+    username: text({ max: BOUNDS.name }).optional().describe('User name for pulls.'),
+    passwordSecretRef: secretKeyRefSchema.optional().describe('Secret with the password; never part of this object.'),
+    email: text({ max: BOUNDS.name }).optional().describe('Contact of the account.'),
+    type: oneOf('oci', 'hub', 'hf')
+      .default('oci')
+      .describe('oci for container images; hub for a model hub (hf is another spelling).'),
+    ca: text({ max: BOUNDS.certificateBundle })
+      .optional()
+      .describe('CA certificates to trust besides those of the system: PEM bundle in base64.'),
+    insecure: z.boolean().default(false).describe('Allow plain HTTP and skip the check of certificates.'),
+  }),
+  [
+    { rule: 'immutableOnceSet', field: 'id', message: 'id is immutable once set' },
+    { rule: 'immutable', field: 'name', message: 'name is immutable' },
+  ],
+);
+
+export const registryStatusSchema = object({
+  observedGeneration: observedGenerationSchema,
+  conditions: conditionsSchema.optional(),
+});
+
+export const registryKind = {
+  kind: 'Registry',
+  plural: 'registries',
+  singular: 'registry',
+  shortNames: ['reg'],
+  description: 'A container registry or model hub that nodes pull from.',
+  spec: registrySpecSchema,
+  status: registryStatusSchema.default({ observedGeneration: -1 }),
+  selectableFields: [],
+  printerColumns: [
+    { name: 'Id', type: 'integer', jsonPath: '.spec.id' },
+    { name: 'URL', type: 'string', jsonPath: '.spec.url' },
+    { name: 'Type', type: 'string', jsonPath: '.spec.type' },
+    READY_COLUMN,
+    AGE_COLUMN,
+    { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
+  ],
+} satisfies KindDefinition;
+
+export type RegistrySpec = z.infer<typeof registrySpecSchema>;
+export type RegistryStatus = z.infer<typeof registryStatusSchema>;
+export type Registry = CustomResource<RegistrySpec, RegistryStatus>;

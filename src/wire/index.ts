@@ -1,0 +1,4 @@
+export * from './agent.ts';
+export * from './digest.ts';
+export * from './node-token.ts';
+export * from './sections.ts';
