@@ -1,0 +1,330 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { findTools } from './binaries.ts';
+import { createKube, type Kube, kubeFromFile, readObjects } from './kube.ts';
+import { ROOT } from './paths.ts';
+import { freePort } from './ports.ts';
+import { type Daemon, startDaemon, stopLeftovers, tail } from './process.ts';
+import type { Log } from './progress.ts';
+import { waitFor } from './wait.ts';
+
+export interface ControlPlaneOptions {
+  /** Keeps everything: data, keys, logs. A later start in the same folder continues with the data. */
+  dir: string;
+  /** Name of cluster, user and context in the kubeconfig. */
+  name?: string;
+  /** Namespace of the kubeconfig's context; it is created. */
+  namespace?: string;
+  /** Without it nothing makes service accounts, collects garbage or ends namespaces. */
+  controllerManager?: boolean;
+  /** Port of the API server; the last one used in `dir`, else a free one. */
+  port?: number;
+  /** Further flags of kube-apiserver. */
+  apiServerFlags?: readonly string[];
+  log?: Log;
+}
+
+/** An etcd, an API server and a controller manager of our own, on loopback. */
+export interface ControlPlane extends AsyncDisposable {
+  /** Path of the kubeconfig of a cluster admin. */
+  readonly kubeconfig: string;
+  readonly kubeconfigText: string;
+  readonly url: string;
+  /** The certificate authority of the API server's certificate, PEM. */
+  readonly caFile: string;
+  /** Bearer token of the cluster admin. */
+  readonly adminToken: string;
+  readonly logs: { etcd: string; apiServer: string; controllerManager?: string };
+  /** Process ids as of now; those that do not run are absent. */
+  pids(): { etcd?: number; apiServer?: number; controllerManager?: number };
+  /** Ends the API server in order, with two seconds for open requests, and starts it again with the same address and data. */
+  restartApiServer(): Promise<void>;
+  /** Ends the API server in order. */
+  stopApiServer(): Promise<void>;
+  /** Ends the API server as a crash would: no connection is closed in order. */
+  killApiServer(): Promise<void>;
+  /** Starts it again after stop or kill; returns when it is ready. */
+  startApiServer(): Promise<void>;
+  /** Freezes it: connections stay open and nothing answers. */
+  pauseApiServer(): void;
+  /** Ends the freeze. */
+  resumeApiServer(): void;
+  stop(): Promise<void>;
+}
+
+const CRD_PATH = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+const ISSUER = 'https://kubernetes.default.svc.cluster.local';
+
+/**
+ * What the controller manager is to do. There are no nodes and no pods, so the controllers for those would only cost
+ * time at the start.
+ */
+const CONTROLLERS = [
+  'clusterrole-aggregation-controller',
+  'garbage-collector-controller',
+  'legacy-serviceaccount-token-cleaner-controller',
+  'namespace-controller',
+  'resourcequota-controller',
+  'root-ca-certificate-publisher-controller',
+  'serviceaccount-controller',
+  'serviceaccount-token-controller',
+  'validatingadmissionpolicy-status-controller',
+];
+
+/**
+ * Starts a real control plane and returns when it answers and has made the default service account.
+ *
+ * The API server makes its own serving certificate; the admin and the controller manager come with tokens from a file.
+ * So no certificate is issued by us. Nothing is synced to the disk: a power cut loses data, a killed process does not.
+ */
+export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
+  const { dir, name = 'skerry', namespace = 'skerry', log = () => {} } = options;
+  const withManager = options.controllerManager ?? true;
+  const wanted = withManager
+    ? (['etcd', 'kube-apiserver', 'kube-controller-manager'] as const)
+    : (['etcd', 'kube-apiserver'] as const);
+  const tools: Partial<Record<string, string>> = await findTools(wanted, { log });
+
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const leftovers = await stopLeftovers(dir);
+  if (leftovers.length > 0) log(`Stopped what an earlier run left: ${leftovers.join(', ')}`);
+
+  const files = keyFiles(dir);
+  const ports = await choosePorts(dir, options.port);
+  const url = `https://127.0.0.1:${ports.apiServer}`;
+  const etcdUrl = `http://127.0.0.1:${ports.etcd}`;
+  const peerUrl = `http://127.0.0.1:${ports.etcdPeer}`;
+
+  const etcd = await startDaemon({
+    name: 'etcd',
+    dir,
+    command: tools.etcd as string,
+    args: [
+      ...['--name', 'default', '--data-dir', join(dir, 'etcd')],
+      ...['--listen-client-urls', etcdUrl, '--advertise-client-urls', etcdUrl],
+      ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
+      ...['--initial-cluster', `default=${peerUrl}`],
+      ...['--unsafe-no-fsync', '--quota-backend-bytes', `${8 * 2 ** 30}`, '--log-level', 'warn'],
+    ],
+  });
+
+  let apiServer: Daemon | undefined;
+  let manager: Daemon | undefined;
+  let kube: Kube | undefined;
+
+  async function startApiServer(): Promise<void> {
+    if (apiServer && !apiServer.exit()) return;
+    const running = await startDaemon({
+      name: 'kube-apiserver',
+      dir,
+      command: tools['kube-apiserver'] as string,
+      args: [
+        ...['--etcd-servers', etcdUrl, '--secure-port', `${ports.apiServer}`],
+        // Loopback is no address that other machines could be told, so nothing is to tell it.
+        ...['--bind-address', '127.0.0.1', '--advertise-address', '127.0.0.1', '--endpoint-reconciler-type', 'none'],
+        ...['--cert-dir', files.certs, '--token-auth-file', files.tokens],
+        ...['--service-account-key-file', files.serviceAccountKey],
+        ...['--service-account-signing-key-file', files.serviceAccountKey, '--service-account-issuer', ISSUER],
+        ...['--authorization-mode', 'RBAC', '--service-cluster-ip-range', '10.0.0.0/24', '--allow-privileged=true'],
+        ...(options.apiServerFlags ?? []),
+      ],
+    });
+    apiServer = running;
+    await waitFor(
+      async () => {
+        etcd.assertRunning();
+        running.assertRunning();
+        kube ??= existsSync(files.ca)
+          ? createKube(url, { ca: readFileSync(files.ca), headers: { authorization: `Bearer ${files.adminToken}` } })
+          : undefined;
+        return (await kube?.request('GET', '/readyz')) === 'ok';
+      },
+      { what: 'the API server to be ready', timeoutMs: 60_000, intervalMs: 50 },
+    );
+  }
+
+  async function endApiServer(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    // A frozen process would not see the SIGTERM.
+    apiServer?.signal('SIGCONT');
+    if (signal === 'SIGTERM') return apiServer?.stop(2_000);
+    apiServer?.signal('SIGKILL');
+    await apiServer?.exited;
+  }
+
+  async function stop(): Promise<void> {
+    kube?.close();
+    await manager?.stop(2_000);
+    await endApiServer('SIGKILL');
+    await etcd.stop();
+  }
+
+  try {
+    await startApiServer();
+    const client = kube as unknown as Kube;
+    const ca = readFileSync(files.ca);
+    const kubeconfigText = kubeconfigOf({ name, namespace, url, ca, token: files.adminToken });
+    const kubeconfig = join(dir, 'kubeconfig');
+    writeFileSync(kubeconfig, kubeconfigText, { mode: 0o600 });
+
+    if (withManager) {
+      const config = join(dir, 'controller-manager.kubeconfig');
+      writeFileSync(config, kubeconfigOf({ name, namespace, url, ca, token: files.managerToken }), { mode: 0o600 });
+      const running = await startDaemon({
+        name: 'kube-controller-manager',
+        dir,
+        command: tools['kube-controller-manager'] as string,
+        args: [
+          ...['--kubeconfig', config, '--authentication-kubeconfig', config, '--authorization-kubeconfig', config],
+          ...['--authentication-tolerate-lookup-failure', '--bind-address', '127.0.0.1', '--secure-port', '0'],
+          ...['--leader-elect=false', '--use-service-account-credentials'],
+          ...['--service-account-private-key-file', files.serviceAccountKey, '--root-ca-file', files.ca],
+          ...['--kube-api-qps', '300', '--kube-api-burst', '600', '--controllers', CONTROLLERS.join(',')],
+        ],
+      });
+      manager = running;
+    }
+
+    await createNamespace(client, namespace);
+    if (withManager) {
+      const account = `/api/v1/namespaces/${namespace}/serviceaccounts/default`;
+      const check = () => {
+        manager?.assertRunning();
+        return client.get(account);
+      };
+      await waitFor(check, { what: 'the controller manager to make the default service account', intervalMs: 50 });
+    }
+
+    return {
+      kubeconfig,
+      kubeconfigText,
+      url,
+      caFile: files.ca,
+      adminToken: files.adminToken,
+      logs: {
+        etcd: etcd.logFile,
+        apiServer: (apiServer as unknown as Daemon).logFile,
+        controllerManager: manager?.logFile,
+      },
+      pids: () => ({ etcd: pidOf(etcd), apiServer: pidOf(apiServer), controllerManager: pidOf(manager) }),
+      startApiServer,
+      stopApiServer: () => endApiServer('SIGTERM'),
+      killApiServer: () => endApiServer('SIGKILL'),
+      async restartApiServer() {
+        await endApiServer('SIGTERM');
+        await startApiServer();
+      },
+      pauseApiServer: () => apiServer?.signal('SIGSTOP'),
+      resumeApiServer: () => apiServer?.signal('SIGCONT'),
+      stop,
+      [Symbol.asyncDispose]: stop,
+    };
+  } catch (error) {
+    await stop();
+    const log = apiServer ? `\nThe end of ${apiServer.logFile}:\n${tail(apiServer.logFile)}` : '';
+    throw new Error(`Start the control plane: ${(error as Error).message}${log}`, { cause: error });
+  }
+}
+
+/** Creates a namespace unless it is there. */
+export async function createNamespace(kube: Kube, name: string): Promise<void> {
+  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+}
+
+/**
+ * Applies every CustomResourceDefinition in `folder` (crds/) and waits until the API server serves them. Returns their
+ * names; none when there is no such folder. Those that it refuses are in the error; the others are installed.
+ */
+export async function installCrds(kubeconfig: string, folder: string = join(ROOT, 'crds')): Promise<string[]> {
+  if (!existsSync(folder)) return [];
+  const files = readdirSync(folder).filter((file) => /\.ya?ml$/.test(file));
+  if (files.length === 0) return [];
+  const kube = await kubeFromFile(kubeconfig);
+  const install = async (file: string) => {
+    const objects = readObjects(join(folder, file));
+    for (const object of objects) {
+      const name = object.metadata.name;
+      await kube.apply(object);
+      await waitFor(async () => isEstablished(await kube.get(`${CRD_PATH}/${name}`)), {
+        what: `${name} to be established`,
+      });
+    }
+    return objects.map((object) => object.metadata.name);
+  };
+  const results = await Promise.allSettled(files.sort().map(install)).finally(() => kube.close());
+  const failures = results.flatMap((result, i) =>
+    result.status === 'rejected' ? [`${files[i]}: ${(result.reason as Error).message}`] : [],
+  );
+  if (failures.length > 0) throw new Error(`Install the definitions of ${folder}:\n${failures.join('\n')}`);
+  return results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []));
+}
+
+function isEstablished(crd: { status?: unknown } | undefined): boolean {
+  const { conditions = [] } = (crd?.status ?? {}) as { conditions?: { type: string; status: string }[] };
+  return conditions.some(({ type, status }) => type === 'Established' && status === 'True');
+}
+
+function pidOf(daemon: Daemon | undefined): number | undefined {
+  return daemon && !daemon.exit() ? daemon.pid : undefined;
+}
+
+interface KeyFiles {
+  certs: string;
+  /** Leaf and authority in one file, as the API server writes it. */
+  ca: string;
+  serviceAccountKey: string;
+  tokens: string;
+  adminToken: string;
+  managerToken: string;
+}
+
+function keyFiles(dir: string): KeyFiles {
+  const certs = join(dir, 'certs');
+  const serviceAccountKey = join(dir, 'service-account.key');
+  const tokens = join(dir, 'tokens.csv');
+  if (!existsSync(serviceAccountKey)) {
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    writeFileSync(serviceAccountKey, privateKey.export({ type: 'sec1', format: 'pem' }), { mode: 0o600 });
+  }
+  if (!existsSync(tokens)) {
+    const token = () => randomBytes(24).toString('base64url');
+    const lines = [
+      `${token()},admin,admin,system:masters`,
+      `${token()},system:kube-controller-manager,system:kube-controller-manager,`,
+    ];
+    writeFileSync(tokens, `${lines.join('\n')}\n`, { mode: 0o600 });
+  }
+  const [adminToken, managerToken] = readFileSync(tokens, 'utf8')
+    .split('\n')
+    .map((line) => line.split(',')[0]) as [string, string];
+  return { certs, ca: join(certs, 'apiserver.crt'), serviceAccountKey, tokens, adminToken, managerToken };
+}
+
+async function choosePorts(
+  dir: string,
+  apiServer?: number,
+): Promise<{ apiServer: number; etcd: number; etcdPeer: number }> {
+  const file = join(dir, 'ports.json');
+  const last = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
+  const ports = {
+    apiServer: apiServer ?? (await freePort(last.apiServer)),
+    etcd: await freePort(last.etcd),
+    etcdPeer: await freePort(last.etcdPeer),
+  };
+  writeFileSync(file, JSON.stringify(ports));
+  return ports;
+}
+
+function kubeconfigOf(parts: { name: string; namespace: string; url: string; ca: Buffer; token: string }): string {
+  const { name, namespace, url, ca, token } = parts;
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name, cluster: { server: url, 'certificate-authority-data': ca.toString('base64') } }],
+    users: [{ name, user: { token } }],
+    contexts: [{ name, context: { cluster: name, user: name, namespace } }],
+    'current-context': name,
+  };
+  // JSON is YAML, and this one is never edited by hand.
+  return `${JSON.stringify(config, undefined, 2)}\n`;
+}

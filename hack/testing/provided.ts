@@ -1,0 +1,13 @@
+/** What the global set-ups give to tests: `inject('kubeconfig')`. */
+export interface Provided {
+  /** Path of a cluster admin's kubeconfig; the CRDs are installed. Projects api and e2e. */
+  kubeconfig: string;
+  /** URL of a container engine that speaks the Docker API, `unix:///...` or `tcp://...`. Projects engine and e2e. */
+  engineUrl: string;
+  /** URL of an empty image registry on loopback, `http://127.0.0.1:<port>`. Projects engine and e2e. */
+  registryUrl: string;
+}
+
+declare module 'vitest' {
+  interface ProvidedContext extends Provided {}
+}
