@@ -14,12 +14,11 @@ import { type Rule, withRules } from '../rules.ts';
 import { integer, mapList, object, text } from '../schema.ts';
 import { busConfigSchema, microserviceSchema, templateRefSchema } from './microservice.ts';
 
-/** Rules about identity that hold for every kind with uuid, id and name. */
-export const identityRules: Rule[] = [
-  { rule: 'immutableOnceSet', field: 'uuid', message: 'uuid is immutable once set' },
-  { rule: 'immutableOnceSet', field: 'id', message: 'id is immutable once set' },
-  { rule: 'immutable', field: 'name', message: 'name is immutable' },
-];
+/** Rules about the identity of a kind: uuid and name where it has them, id where its v3 body has a number. */
+export const uuidRule: Rule = { rule: 'immutableOnceSet', field: 'uuid', message: 'uuid is immutable once set' };
+export const idRule: Rule = { rule: 'immutableOnceSet', field: 'id', message: 'id is immutable once set' };
+export const nameRule: Rule = { rule: 'immutable', field: 'name', message: 'name is immutable' };
+export const isSystemRule: Rule = { rule: 'immutable', field: 'isSystem', message: 'isSystem is immutable' };
 
 export const idSchema = integer(1, Number.MAX_SAFE_INTEGER);
 
@@ -37,7 +36,7 @@ export const applicationSpecSchema = withRules(
       .optional()
       .describe('Its microservices: the containers and where they run.'),
   }),
-  [...identityRules, { rule: 'immutable', field: 'isSystem', message: 'isSystem is immutable' }],
+  [uuidRule, idRule, nameRule, isSystemRule],
 );
 
 export const applicationStatusSchema = object({

@@ -11,7 +11,7 @@ import {
 } from '../meta.ts';
 import { withRules } from '../rules.ts';
 import { atomicList, integer, mapList, object, oneOf, text } from '../schema.ts';
-import { identityRules } from './application.ts';
+import { isSystemRule, nameRule, uuidRule } from './application.ts';
 
 const INT32 = 2 ** 31 - 1;
 const port = integer(1, 65535);
@@ -97,7 +97,7 @@ export const edgeNodeSpecSchema = withRules(
     jsStorageSize: storeSize.optional().describe('Size of the persistent store on disk.'),
     jsMemoryStoreSize: storeSize.optional().describe('Size of the persistent store in memory.'),
   }),
-  [...identityRules, { rule: 'immutable', field: 'isSystem', message: 'isSystem is immutable' }],
+  [uuidRule, nameRule, isSystemRule],
 );
 
 const unixMs = integer(0, Number.MAX_SAFE_INTEGER);

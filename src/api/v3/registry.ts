@@ -11,7 +11,7 @@ import {
 } from '../meta.ts';
 import { withRules } from '../rules.ts';
 import { object, oneOf, text } from '../schema.ts';
-import { idSchema } from './application.ts';
+import { idRule, idSchema, nameRule } from './application.ts';
 
 export const registrySpecSchema = withRules(
   object({
@@ -34,10 +34,7 @@ export const registrySpecSchema = withRules(
       .describe('CA certificates to trust besides those of the system: PEM bundle in base64.'),
     insecure: z.boolean().default(false).describe('Allow plain HTTP and skip the check of certificates.'),
   }),
-  [
-    { rule: 'immutableOnceSet', field: 'id', message: 'id is immutable once set' },
-    { rule: 'immutable', field: 'name', message: 'name is immutable' },
-  ],
+  [idRule, nameRule],
 );
 
 export const registryStatusSchema = object({

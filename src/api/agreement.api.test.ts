@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
+import { type AgreementCase, applicationCases, edgeNodeCases, registryCases } from './_agreement-cases.ts';
+import type { KindDefinition } from './meta.ts';
+import { API_VERSION } from './names.ts';
+import { readSpec } from './normal-form.ts';
+import { applicationKind, edgeNodeKind, KINDS, registryKind } from './v3/index.ts';
+
+/**
+ * Single source, shown and not hoped: each table of documents runs against zod and against the CRD on a real API
+ * server. Both must give the same verdict, and for what they accept the same normal form.
+ */
+const tables: [KindDefinition, AgreementCase[]][] = [
+  [applicationKind, applicationCases],
+  [edgeNodeKind, edgeNodeCases],
+  [registryKind, registryCases],
+];
+
+let kube: Kube;
+beforeAll(async () => {
+  kube = await kubeFromFile(inject('kubeconfig'));
+});
+afterAll(() => kube?.close());
+
+/** What the API server would store, or undefined when it refuses the document. */
+async function throughApiServer(kind: KindDefinition, spec: unknown): Promise<{ spec?: unknown; refusal?: string }> {
+  const path = `/apis/${API_VERSION}/namespaces/default/${kind.plural}?dryRun=All&fieldValidation=Strict`;
+  const object = { apiVersion: API_VERSION, kind: kind.kind, metadata: { name: 'agreement' }, spec };
+  try {
+    return { spec: (await kube.request<{ spec: unknown }>('POST', path, object)).spec };
+  } catch (error) {
+    if (error instanceof KubeError && (error.status === 422 || error.status === 400)) return { refusal: error.message };
+    throw error;
+  }
+}
+
+test('every kind has a table', () => {
+  expect(tables.map(([kind]) => kind.kind).sort()).toEqual(KINDS.map((kind) => kind.kind).sort());
+});
+
+describe.each(tables)('$kind', (kind, cases) => {
+  test.each(cases)('$name: accepted $accepted, here as there', async ({ spec, accepted }) => {
+    const here = readSpec(kind, spec);
+    const there = await throughApiServer(kind, spec);
+    expect({ accepted: here.success, by: 'zod', why: here.error?.message }).toMatchObject({ accepted });
+    expect({ accepted: there.refusal === undefined, by: 'API server', why: there.refusal }).toMatchObject({ accepted });
+    if (accepted) expect(here.data).toEqual(there.spec);
+  });
+});

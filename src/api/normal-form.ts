@@ -1,0 +1,20 @@
+import type { z } from 'zod';
+import type { KindDefinition } from './meta.ts';
+import { type Structural, toStructural, withoutNulls } from './structural.ts';
+
+const structurals = new WeakMap<z.ZodType, Structural>();
+
+/** The structural schema of a spec; made once. */
+export function structuralOf(schema: z.ZodType): Structural {
+  let structural = structurals.get(schema);
+  if (!structural) structurals.set(schema, (structural = toStructural(schema)));
+  return structural;
+}
+
+/**
+ * Reads a document as the API server does under strict field validation: null members removed, defaults filled in,
+ * unknown fields refused, every rule of the schema obeyed. The result's data is what the API server would store.
+ */
+export function readSpec<K extends KindDefinition>(kind: K, spec: unknown): z.ZodSafeParseResult<z.infer<K['spec']>> {
+  return kind.spec.safeParse(withoutNulls(spec, structuralOf(kind.spec))) as z.ZodSafeParseResult<z.infer<K['spec']>>;
+}
