@@ -1,0 +1,44 @@
+import { request } from 'node:http';
+
+/** Where a container engine listens: a unix socket, or a TCP address. */
+type Target = { socketPath: string } | { host: string; port: string };
+
+/** One call of the Docker API; JSON in, JSON out. Throws on every status from 400 on. */
+export function callEngine<T = unknown>(url: string, method: string, path: string, body?: unknown): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const headers = text === undefined ? {} : { 'content-type': 'application/json' };
+    const outgoing = request({ ...targetOf(url), method, path, headers, timeout: 10_000 });
+    outgoing.on('timeout', () => outgoing.destroy(new Error(`${url} does not answer`)));
+    outgoing.on('error', reject);
+    outgoing.on('response', (incoming) => {
+      const pieces: Buffer[] = [];
+      incoming.on('data', (piece) => pieces.push(piece));
+      incoming.on('error', reject);
+      incoming.on('end', () => {
+        const answer = Buffer.concat(pieces).toString();
+        const status = incoming.statusCode ?? 0;
+        if (status >= 400) return reject(new Error(`${method} ${path}: ${status} ${answer.trim()}`));
+        const isJson = incoming.headers['content-type']?.includes('json');
+        resolve((isJson && answer ? JSON.parse(answer) : answer) as T);
+      });
+    });
+    outgoing.end(text);
+  });
+}
+
+/** What kind of engine answers at a URL, or undefined when none does. */
+export async function probeEngine(url: string): Promise<'docker' | 'podman' | undefined> {
+  try {
+    const version = await callEngine<{ Components?: { Name: string }[] }>(url, 'GET', '/version');
+    return version.Components?.some(({ Name }) => Name.includes('Podman')) ? 'podman' : 'docker';
+  } catch {
+    return undefined;
+  }
+}
+
+function targetOf(url: string): Target {
+  if (url.startsWith('unix://')) return { socketPath: url.slice('unix://'.length) };
+  const { hostname, port } = new URL(url);
+  return { host: hostname, port: port || '2375' };
+}

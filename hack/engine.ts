@@ -1,0 +1,360 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { callEngine, probeEngine } from './engine-api.ts';
+import { lock } from './lock.ts';
+import { cacheFolder } from './paths.ts';
+import { type Daemon, startDaemon, stopLeftovers, tail } from './process.ts';
+import type { Log } from './progress.ts';
+import { waitFor } from './wait.ts';
+
+export type EngineKind = 'docker' | 'podman';
+
+export interface EngineOptions {
+  /** Keeps images, containers and logs of a private engine. */
+  dir: string;
+  /** Only this kind will do; otherwise docker before podman. */
+  kind?: EngineKind;
+  /** Never one that is already there: for tests that restart it or look at everything it has. */
+  alwaysPrivate?: boolean;
+  /**
+   * Whether a private engine gives its containers a way out, which takes packet filter rules and IP forwarding of the
+   * host. Ports on the host and names between containers work without.
+   */
+  outbound?: boolean;
+  log?: Log;
+}
+
+/** A container engine that answers. */
+export interface Engine extends AsyncDisposable {
+  readonly kind: EngineKind;
+  /** `unix:///...` or `tcp://...` */
+  readonly url: string;
+  /** Whether it was started by us. */
+  readonly private: boolean;
+  /** Log of a private engine. */
+  readonly logFile?: string;
+  /** Ends a private engine as a crash would. */
+  kill(): Promise<void>;
+  /** Starts a private engine again. */
+  start(): Promise<void>;
+  /** Ends a private engine and keeps its data; leaves any other alone. */
+  stop(): Promise<void>;
+}
+
+/** What the sockets of engines are called that a machine may run. */
+const SOCKETS: Record<EngineKind, string> = { docker: '/var/run/docker.sock', podman: '/run/podman/podman.sock' };
+
+/** The programs of a private engine. */
+const PROGRAMS: Record<EngineKind, string> = { docker: 'dockerd', podman: 'podman' };
+
+/** The Debian package that brings them. */
+const PACKAGES: Record<EngineKind, string> = { docker: 'docker.io', podman: 'podman' };
+
+/**
+ * A container engine: one that runs; else a private one, when one is installed; else, on a Debian-like system as root,
+ * the distribution's package is installed and a private one started. SKERRY_ENGINE=docker|podman chooses the kind.
+ */
+export async function findEngine(options: EngineOptions): Promise<Engine> {
+  const { log = () => {}, env = process.env } = { ...options, env: process.env };
+  const asked = options.kind ?? (env.SKERRY_ENGINE as EngineKind | undefined);
+  if (asked && !PROGRAMS[asked]) throw new Error(`SKERRY_ENGINE is ${asked}; it may be docker or podman`);
+  const kinds: EngineKind[] = asked ? [asked] : ['docker', 'podman'];
+
+  if (!options.alwaysPrivate) {
+    const running = await findRunning(kinds, env);
+    if (running) {
+      log(`Using the running ${running.kind} at ${running.url}`);
+      return running;
+    }
+  }
+
+  let kind = kinds.find((each) => findProgram(PROGRAMS[each], env));
+  if (!kind) {
+    kind = kinds[0] as EngineKind;
+    await installPackage(kind, log);
+  }
+  if (process.getuid?.() !== 0) {
+    throw new Error(
+      `${PROGRAMS[kind]} is installed but does not run, and only root can start a private one. Start it (systemctl start ${kind}) or run this as root.`,
+    );
+  }
+  return kind === 'docker' ? startDocker(options, log) : startPodman(options, log);
+}
+
+/**
+ * Removes the data folder of a private engine, with the mounts in it that an engine that was killed left behind.
+ */
+export function removeEngineData(dir: string): void {
+  const mounts = existsSync('/proc/mounts') ? readFileSync('/proc/mounts', 'utf8') : '';
+  for (const point of mountsUnder(mounts, dir)) spawnSync('umount', ['-l', point]);
+  rmSync(dir, { recursive: true, force: true });
+  rmSync(runFolder(dir), { recursive: true, force: true });
+}
+
+/** The mount points inside a folder, innermost first, from the text of /proc/mounts. */
+export function mountsUnder(mounts: string, folder: string): string[] {
+  return mounts
+    .split('\n')
+    .map((line) => (line.split(' ')[1] ?? '').replaceAll('\\040', ' '))
+    .filter((point) => point.startsWith(`${folder}/`))
+    .sort()
+    .reverse();
+}
+
+/**
+ * The `nofile` limit to give containers where this process may not raise its own to what engines use otherwise
+ * (a machine that is a container itself); undefined where no limit stands in the way.
+ */
+export function lowNofileLimit(limits: string): { soft: number; hard: number } | undefined {
+  const USUAL = 1_048_576;
+  const [, soft, hard] = /^Max open files\s+(\d+|unlimited)\s+(\d+|unlimited)/m.exec(limits) ?? [];
+  if (!hard || hard === 'unlimited' || Number(hard) >= USUAL) return undefined;
+  return { soft: Math.min(Number(soft), Number(hard)), hard: Number(hard) };
+}
+
+async function findRunning(kinds: EngineKind[], env: NodeJS.ProcessEnv): Promise<Engine | undefined> {
+  const given = env.DOCKER_HOST || undefined;
+  const candidates = given ? [given] : kinds.map((kind) => `unix://${SOCKETS[kind]}`);
+  for (const url of candidates) {
+    const kind = await probeEngine(url);
+    if (kind && kinds.includes(kind)) {
+      const refuse = async () => {
+        throw new Error(`The ${kind} at ${url} is not ours to stop`);
+      };
+      const leave = async () => {};
+      return { kind, url, private: false, kill: refuse, start: refuse, stop: leave, [Symbol.asyncDispose]: leave };
+    }
+    if (given) throw new Error(`DOCKER_HOST is ${given}, and no ${kinds.join(' or ')} answers there`);
+  }
+  return undefined;
+}
+
+async function installPackage(kind: EngineKind, log: Log): Promise<void> {
+  const name = PACKAGES[kind];
+  const isDebian = existsSync('/etc/debian_version') && findProgram('apt-get', process.env);
+  if (!isDebian || process.getuid?.() !== 0) {
+    const how = isDebian ? `as root: apt-get install ${name}` : 'https://docs.docker.com/engine/install/';
+    throw new Error(`No container engine runs here and none is installed. Install docker or podman (${how}).`);
+  }
+  await using _one = await lock(join(cacheFolder(), 'install.lock'), {
+    onWait: () => log('Another process is installing a package; waiting for it'),
+  });
+  if (findProgram(PROGRAMS[kind], process.env)) return;
+  log(`No container engine is installed; installing the package ${name} (its service is not started)`);
+  // An installation script asks this file before it starts a service; 101 means "do not".
+  const policy = '/usr/sbin/policy-rc.d';
+  const ours = !existsSync(policy);
+  if (ours) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
+  try {
+    await aptGet(['update']);
+    await aptGet(['install', '-y', '--no-install-recommends', name, 'iptables', 'iproute2']);
+  } finally {
+    if (ours) rmSync(policy, { force: true });
+  }
+}
+
+async function aptGet(args: string[]): Promise<void> {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  const child = spawn('apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=300', ...args], { env, stdio: 'pipe' });
+  child.stdin.end();
+  let output = '';
+  const keep = (piece: Buffer) => {
+    output = (output + piece).slice(-2000);
+  };
+  child.stdout.on('data', keep);
+  child.stderr.on('data', keep);
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+  if (code !== 0) throw new Error(`apt-get ${args.join(' ')} failed:\n${output.trim()}`);
+}
+
+/** Sockets and pids of a private engine: their paths must be short, and a checkout's may be long. */
+function runFolder(dir: string): string {
+  return join('/run/skerry', shortHash(dir));
+}
+
+function shortHash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 8);
+}
+
+async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): Promise<Engine> {
+  const hash = shortHash(dir);
+  const run = runFolder(dir);
+  const url = `unix://${run}/docker.sock`;
+  const bridge = `skerry-${hash}`;
+  const limit = lowNofileLimit(readFileSync('/proc/self/limits', 'utf8'));
+  let daemon: Daemon | undefined;
+
+  async function launch(filter: boolean): Promise<void> {
+    makeBridge(bridge, hash);
+    const running = await startDaemon({
+      name: 'dockerd',
+      dir,
+      // With its own namespaces it disturbs nobody even where it finds a containerd of the system.
+      command: findProgram('dockerd', process.env) as string,
+      args: [
+        ...['--host', url, '--data-root', join(dir, 'data'), '--exec-root', join(run, 'exec')],
+        ...['--pidfile', join(run, 'docker.pid'), '--config-file', emptyConfig(dir)],
+        ...['--containerd-namespace', `skerry-${hash}`, '--containerd-plugins-namespace', `skerry-plugins-${hash}`],
+        ...['--bridge', bridge, `--iptables=${filter}`, `--ip-forward=${filter}`, '--ip-masq=true'],
+        ...(limit ? ['--default-ulimit', `nofile=${limit.soft}:${limit.hard}`] : []),
+      ],
+      env: { ...process.env, PATH: searchPath(process.env).join(delimiter) },
+      deathSignal: 'SIGTERM',
+    });
+    daemon = running;
+    const ready = async () => {
+      running.assertRunning();
+      return (await probeEngine(url)) !== undefined;
+    };
+    await waitFor(ready, { what: 'the private dockerd to answer', timeoutMs: 60_000, intervalMs: 50 });
+  }
+
+  async function start(): Promise<void> {
+    mkdirSync(run, { recursive: true, mode: 0o700 });
+    rmSync(join(run, 'docker.pid'), { force: true });
+    try {
+      await launch(outbound);
+    } catch (error) {
+      if (!outbound || !tail(daemon?.logFile ?? '', 40).includes('iptables')) throw error;
+      log('dockerd cannot set packet filter rules here; its containers will have no way out of this machine');
+      await launch(false);
+    }
+  }
+
+  async function stop(): Promise<void> {
+    if (!daemon || daemon.exit()) return;
+    const networks = await callEngine<{ Id: string; Driver: string; Options?: Record<string, string> }[]>(
+      url,
+      'GET',
+      '/networks',
+    ).catch(() => []);
+    await daemon.stop(30_000);
+    const bridges = networks
+      .filter(({ Driver }) => Driver === 'bridge')
+      .map(({ Id, Options }) => Options?.['com.docker.network.bridge.name'] ?? `br-${Id.slice(0, 12)}`);
+    // The daemon leaves them; it makes those of its networks again when it starts.
+    for (const name of new Set([bridge, ...bridges])) spawnSync('ip', ['link', 'delete', name]);
+  }
+
+  log('Starting a private dockerd');
+  await stopLeftovers(dir);
+  try {
+    await start();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const logFile = join(dir, 'logs', 'dockerd.log');
+  const kill = async () => {
+    daemon?.signal('SIGKILL');
+    await daemon?.exited;
+  };
+  return { kind: 'docker', url, private: true, logFile, kill, start, stop, [Symbol.asyncDispose]: stop };
+}
+
+/** A machine-wide daemon.json is about another daemon. */
+function emptyConfig(dir: string): string {
+  const file = join(dir, 'daemon.json');
+  mkdirSync(dir, { recursive: true });
+  writeFileSync(file, '{}\n');
+  return file;
+}
+
+/**
+ * The default bridge of a private dockerd: docker0 may belong to another one. The subnet comes from the folder's name
+ * and moves on while somebody has it.
+ */
+function makeBridge(bridge: string, hash: string): void {
+  if (existsSync(`/sys/class/net/${bridge}`)) return;
+  const used = spawnSync('ip', ['-4', '-o', 'addr'], { encoding: 'utf8' }).stdout ?? '';
+  const first = Number.parseInt(hash.slice(0, 2), 16);
+  const subnet = Array.from({ length: 256 }, (_, i) => `10.89.${(first + i) % 256}`).find(
+    (each) => !used.includes(` ${each}.`),
+  );
+  for (const args of [
+    ['link', 'add', bridge, 'type', 'bridge'],
+    ['addr', 'add', `${subnet}.1/24`, 'dev', bridge],
+    ['link', 'set', bridge, 'up'],
+  ]) {
+    const { status, stderr, error } = spawnSync('ip', args, { encoding: 'utf8' });
+    if (status !== 0) throw new Error(`ip ${args.join(' ')}: ${stderr?.trim() || error?.message}`);
+  }
+}
+
+async function startPodman({ dir }: EngineOptions, log: Log): Promise<Engine> {
+  const run = runFolder(dir);
+  const url = `unix://${run}/podman.sock`;
+  let daemon: Daemon | undefined;
+  const runtime = ['crun', 'runc'].find((name) => findProgram(name, process.env));
+
+  async function start(): Promise<void> {
+    mkdirSync(run, { recursive: true, mode: 0o700 });
+    rmSync(join(run, 'podman.sock'), { force: true });
+    const running = await startDaemon({
+      name: 'podman',
+      dir,
+      command: findProgram('podman', process.env) as string,
+      args: [
+        ...['--root', join(dir, 'data'), '--runroot', join(run, 'state'), '--cgroup-manager', 'cgroupfs'],
+        ...(runtime ? ['--runtime', runtime] : []),
+        ...['system', 'service', '--time=0', url],
+      ],
+      env: { ...process.env, PATH: searchPath(process.env).join(delimiter) },
+      deathSignal: 'SIGTERM',
+    });
+    daemon = running;
+    const ready = async () => {
+      running.assertRunning();
+      return (await probeEngine(url)) !== undefined;
+    };
+    await waitFor(ready, { what: 'the private podman to answer', timeoutMs: 60_000, intervalMs: 50 });
+  }
+
+  async function stop(): Promise<void> {
+    if (!daemon || daemon.exit()) return;
+    // Its containers are not its children: nobody else would stop them.
+    const containers = await callEngine<{ Id: string }[]>(url, 'GET', '/v1.41/containers/json').catch(() => []);
+    await Promise.all(
+      containers.map(({ Id }) => callEngine(url, 'POST', `/v1.41/containers/${Id}/stop?t=10`).catch(() => {})),
+    );
+    await daemon.stop(10_000);
+  }
+
+  log('Starting a private podman');
+  await stopLeftovers(dir);
+  try {
+    await start();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const logFile = join(dir, 'logs', 'podman.log');
+  const kill = async () => {
+    daemon?.signal('SIGKILL');
+    await daemon?.exited;
+  };
+  return { kind: 'podman', url, private: true, logFile, kill, start, stop, [Symbol.asyncDispose]: stop };
+}
+
+/** Daemons live in sbin, which is not on every PATH. */
+function searchPath(env: NodeJS.ProcessEnv): string[] {
+  return [...new Set([...(env.PATH ?? '').split(delimiter), '/usr/local/sbin', '/usr/sbin', '/sbin'])].filter(Boolean);
+}
+
+function findProgram(name: string, env: NodeJS.ProcessEnv): string | undefined {
+  return searchPath(env)
+    .map((folder) => join(folder, name))
+    .find((path) => {
+      try {
+        accessSync(path, constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    });
+}
