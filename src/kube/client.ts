@@ -1,6 +1,13 @@
 import type { KubeConfig } from '@kubernetes/client-node';
-import type { KubeObject, ObjectRef, Resource } from './object.ts';
+import type { Dispatcher } from 'undici';
+import { ApiError, isNotFound, isUnauthorized, type StatusBody, TransportError } from './api-error.ts';
+import { type Backoff, backoffDelay } from './backoff.ts';
+import { sleep, systemClock } from './clock.ts';
+import { startDeadline } from './deadline.ts';
+import { createJsonLines } from './json-lines.ts';
+import { apiVersionOf, type KubeObject, nameOf, type ObjectRef, type Resource, refOf } from './object.ts';
 import type { Metrics } from './ports.ts';
+import { createTransport, type Transport, translate } from './transport.ts';
 
 export * from './api-error.ts';
 
@@ -52,8 +59,9 @@ export interface DeleteOptions extends CallOptions {
   gracePeriodSeconds?: number;
 }
 
-/** `object` is what still exists, waiting for its finalizers; absent when the object is gone. */
+/** Deleting what is not there is no error. `object` is what still exists, waiting for its finalizers. */
 export interface DeleteResult<T> {
+  found: boolean;
   object?: T;
 }
 
@@ -69,6 +77,8 @@ export interface WatchOptions {
   sendInitialEvents?: boolean;
   /** After how many seconds the server shall end the watch. */
   timeoutSeconds?: number;
+  /** Called when the server accepted the watch, which may be long before the first event. */
+  onOpen?: () => void;
 }
 
 /** Bookmarks carry an object with nothing but `metadata.resourceVersion` (and annotations). */
@@ -80,7 +90,7 @@ export interface WatchEvent<T> {
 /** Told about every completed write, before the writer's promise resolves: see `Store.observe`. */
 export interface WriteObserver<T extends KubeObject> {
   observe(object: T): void;
-  observeGone(ref: ObjectRef, uid: string | undefined): void;
+  observeGone(ref: ObjectRef, uid: string): void;
 }
 
 export interface KubeClientOptions {
@@ -152,6 +162,428 @@ export function pathOf(resource: Resource, namespace?: string, name?: string, su
   return parts.join('/');
 }
 
-export function createClient(_options: KubeClientOptions): KubeClient {
-  throw new Error('not written yet');
+const CALL_MS = 30_000;
+const LIST_MS = 60_000;
+const PAGE_SIZE = 500;
+const RETRIES = 5;
+const RETRY: Backoff = { baseMs: 100, factor: 3, maxMs: 5_000, jitter: 0.5 };
+
+const PATCH_TYPES: Record<Patch['type'], string> = {
+  merge: 'application/merge-patch+json',
+  json: 'application/json-patch+json',
+  apply: 'application/apply-patch+yaml', // JSON is YAML, and the only name old servers know
+};
+
+/** One request as the retry loop sees it. `repeatable`: executing it twice does no more than executing it once. */
+interface Call {
+  verb: string;
+  resource: string;
+  method: string;
+  path: string;
+  body?: unknown;
+  contentType?: string;
+  repeatable: boolean;
+}
+
+/**
+ * How long to wait before repeating a failed call, or undefined when it must not be repeated.
+ * `attempt` counts from 1.
+ */
+export function retryDelay(
+  error: unknown,
+  attempt: number,
+  repeatable: boolean,
+  random: () => number,
+): number | undefined {
+  if (attempt > RETRIES) return undefined;
+  const backoff = backoffDelay(RETRY, attempt, random);
+  if (error instanceof TransportError) {
+    const executedForSure = error.code === 'malformed' || error.code === 'too-large';
+    if (executedForSure || error.code === 'timeout') return undefined;
+    return repeatable || error.code === 'refused' ? backoff : undefined;
+  }
+  if (!(error instanceof ApiError)) return undefined;
+  // 429 comes from flow control, before anything is executed.
+  const mayRepeat = error.status === 429 || (error.status >= 500 && repeatable);
+  if (!mayRepeat) return undefined;
+  return Math.max(backoff, (error.retryAfterSeconds ?? 0) * 1000);
+}
+
+export function createClient(options: KubeClientOptions): KubeClient {
+  const transport = createTransport({
+    config: options.config,
+    userAgent: options.userAgent ?? 'skerry',
+    connections: options.connections ?? 32,
+  });
+  return clientOver({
+    transport,
+    observers: new Map(),
+    metrics: options.metrics ?? {},
+    maxResponseBytes: options.maxResponseBytes ?? 256 * 2 ** 20,
+    maxLineBytes: options.maxLineBytes ?? 16 * 2 ** 20,
+    mayWrite: () => true,
+  });
+}
+
+interface Core {
+  transport: Transport;
+  observers: Map<string, Set<WriteObserver<KubeObject>>>;
+  metrics: Metrics;
+  maxResponseBytes: number;
+  maxLineBytes: number;
+  mayWrite: () => boolean;
+}
+
+function clientOver(core: Core): KubeClient {
+  const { transport, observers, metrics } = core;
+
+  /** One exchange: a parsed body, or an error in our words. */
+  async function exchange(call: Call, signal: AbortSignal): Promise<unknown> {
+    const start = performance.now();
+    let code = '';
+    try {
+      const response = await transport.send({
+        method: call.method,
+        path: call.path,
+        ...(call.body === undefined
+          ? {}
+          : {
+              body: JSON.stringify(call.body),
+              headers: { 'content-type': call.contentType ?? 'application/json' },
+            }),
+        lane: 'call',
+        signal,
+      });
+      code = String(response.statusCode);
+      const text = await readBody(response, core.maxResponseBytes, signal);
+      if (response.statusCode >= 400) throw errorFrom(response, text, `${call.verb} ${call.path}`);
+      return text === '' ? undefined : parseBody(text);
+    } catch (error) {
+      code ||= error instanceof TransportError ? error.code : 'aborted';
+      throw error;
+    } finally {
+      metrics.apiRequest?.({ verb: call.verb, resource: call.resource, code }, (performance.now() - start) / 1000);
+    }
+  }
+
+  async function perform(call: Call, { signal, timeoutMs = CALL_MS }: CallOptions): Promise<unknown> {
+    if (call.method !== 'GET' && !core.mayWrite()) throw new FencedError(`${call.verb} ${call.path}`);
+    using deadline = startDeadline(timeoutMs, signal);
+    let reloaded = false;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await exchange(call, deadline.signal);
+      } catch (error) {
+        if (deadline.signal.aborted) throw deadline.signal.reason;
+        if (isUnauthorized(error) && !reloaded) {
+          reloaded = true;
+          transport.reload();
+          continue;
+        }
+        const delay = retryDelay(error, attempt, call.repeatable, Math.random);
+        // Waiting beyond the deadline would only trade a telling error for a timeout.
+        if (delay === undefined || systemClock.now() + delay >= deadline.at) throw error;
+        await sleep(delay, deadline.signal);
+        if (deadline.signal.aborted) throw deadline.signal.reason;
+        if (call.method !== 'GET' && !core.mayWrite()) throw new FencedError(`${call.verb} ${call.path}`);
+      }
+    }
+  }
+
+  const notify = <T extends KubeObject>(resource: Resource<T>, tell: (observer: WriteObserver<T>) => void) => {
+    for (const observer of observers.get(nameOf(resource)) ?? []) tell(observer as WriteObserver<T>);
+  };
+
+  async function write<T extends KubeObject>(
+    resource: Resource<T>,
+    call: Omit<Call, 'resource' | 'path'>,
+    ref: { namespace?: string; name?: string },
+    options: WriteOptions,
+    query: Query = {},
+  ): Promise<T> {
+    const path = withQuery(pathOf(resource, ref.namespace, ref.name, options.subresource), {
+      fieldManager: options.fieldManager,
+      dryRun: options.dryRun ? 'All' : undefined,
+      ...query,
+    });
+    const result = (await perform({ ...call, resource: nameOf(resource), path }, options)) as T;
+    // Some subresources answer with another kind (Scale, TokenRequest).
+    if (!options.dryRun && result.kind === resource.kind) notify(resource, (observer) => observer.observe(result));
+    return result;
+  }
+
+  const client: KubeClient = {
+    async get(resource, ref, options = {}) {
+      const path = pathOf(resource, ref.namespace, ref.name);
+      return (await perform(
+        { verb: 'get', resource: nameOf(resource), method: 'GET', path, repeatable: true },
+        options,
+      )) as never;
+    },
+
+    async find(resource, ref, options) {
+      try {
+        return await client.get(resource, ref, options);
+      } catch (error) {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      }
+    },
+
+    async listPage<T extends KubeObject>(resource: Resource<T>, options: ListOptions = {}) {
+      const path = withQuery(pathOf(resource, options.namespace), {
+        labelSelector: options.labelSelector,
+        fieldSelector: options.fieldSelector,
+        limit: options.limit === 0 ? undefined : (options.limit ?? PAGE_SIZE),
+        continue: options.continueToken,
+      });
+      const body = (await perform(
+        { verb: 'list', resource: nameOf(resource), method: 'GET', path, repeatable: true },
+        { timeoutMs: LIST_MS, ...options },
+      )) as { items?: T[] | null; metadata: { resourceVersion: string; continue?: string } };
+      const page: ListPage<T> = {
+        items: (body.items ?? []).map((item) => typed(resource, item)),
+        resourceVersion: body.metadata.resourceVersion,
+      };
+      if (body.metadata.continue) page.continueToken = body.metadata.continue;
+      return page;
+    },
+
+    async *listPages(resource, options = {}) {
+      let continueToken = options.continueToken;
+      do {
+        const page = await client.listPage(resource, { ...options, ...(continueToken ? { continueToken } : {}) });
+        continueToken = page.continueToken;
+        yield page;
+      } while (continueToken);
+    },
+
+    async list<T extends KubeObject>(resource: Resource<T>, options: ListOptions = {}) {
+      const all: ListPage<T> = { items: [], resourceVersion: '' };
+      for await (const page of client.listPages(resource, options)) {
+        for (const item of page.items) all.items.push(item);
+        all.resourceVersion = page.resourceVersion;
+      }
+      return all;
+    },
+
+    create(resource, object, options = {}) {
+      const { namespace, name } = object.metadata;
+      const ref = options.subresource ? { namespace, name } : { namespace };
+      return write(resource, { verb: 'create', method: 'POST', body: object, repeatable: false }, ref, options);
+    },
+
+    replace(resource, object, options = {}) {
+      const call = { verb: 'update', method: 'PUT', body: object, repeatable: true };
+      return write(resource, call, refOf(object), options);
+    },
+
+    patch(resource, ref, patch, options = {}) {
+      const call = {
+        verb: patch.type === 'apply' ? 'apply' : 'patch',
+        method: 'PATCH',
+        body: patch.body,
+        contentType: PATCH_TYPES[patch.type],
+        // A JSON patch may append: twice is not once.
+        repeatable: patch.type !== 'json',
+      };
+      return write(resource, call, ref, options, { force: patch.type === 'apply' && patch.force ? 'true' : undefined });
+    },
+
+    async delete<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options: DeleteOptions = {}) {
+      const { preconditions, propagationPolicy, gracePeriodSeconds } = options;
+      const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, propagationPolicy, gracePeriodSeconds };
+      const path = pathOf(resource, ref.namespace, ref.name);
+      const call = { verb: 'delete', resource: nameOf(resource), method: 'DELETE', path, body, repeatable: true };
+      let answer: StatusBody | T;
+      try {
+        answer = (await perform(call, options)) as StatusBody | T;
+      } catch (error) {
+        if (!isNotFound(error)) throw error;
+        const uid = preconditions?.uid;
+        if (uid) notify(resource, (observer) => observer.observeGone(ref, uid));
+        return { found: false };
+      }
+      if (!isObject(answer)) {
+        const uid = answer.details?.uid;
+        if (uid) notify(resource, (observer) => observer.observeGone(ref, uid));
+        return { found: true };
+      }
+      const object = typed(resource, answer);
+      if (object.metadata.deletionTimestamp) {
+        notify(resource, (observer) => observer.observe(object));
+        return { found: true, object };
+      }
+      const uid = object.metadata.uid;
+      if (uid) notify(resource, (observer) => observer.observeGone(ref, uid));
+      return { found: true };
+    },
+
+    async *watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions = {}) {
+      const context = `watch ${nameOf(resource)}`;
+      const path = withQuery(pathOf(resource, options.namespace), {
+        watch: 'true',
+        allowWatchBookmarks: 'true',
+        labelSelector: options.labelSelector,
+        fieldSelector: options.fieldSelector,
+        resourceVersion: options.resourceVersion,
+        ...(options.sendInitialEvents ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' } : {}),
+        timeoutSeconds: options.timeoutSeconds,
+      });
+      const stop = new AbortController();
+      const follow = () => stop.abort(options.signal?.reason);
+      if (options.signal?.aborted) follow();
+      else options.signal?.addEventListener('abort', follow);
+      const start = performance.now();
+      let code = '';
+      try {
+        const response = await openWatch(path, stop, options.timeoutMs ?? CALL_MS);
+        code = String(response.statusCode);
+        if (response.statusCode >= 400) {
+          using deadline = startDeadline(CALL_MS, stop.signal);
+          throw errorFrom(response, await readBody(response, core.maxResponseBytes, deadline.signal), context);
+        }
+        metrics.apiRequest?.({ verb: 'watch', resource: nameOf(resource), code }, (performance.now() - start) / 1000);
+        options.onOpen?.();
+        const lines = createJsonLines(core.maxLineBytes);
+        for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
+          for (const line of lines.push(chunk)) yield watchEvent(resource, line, context);
+        }
+        lines.end();
+      } catch (error) {
+        throw error instanceof ApiError ? error : translate(error, stop.signal);
+      } finally {
+        options.signal?.removeEventListener('abort', follow);
+        // Closes the connection when the consumer left early; a no-op after an orderly end.
+        stop.abort(new TransportError('lost', 'the watch was left'));
+      }
+    },
+
+    async request(method, path, body, options = {}) {
+      const verb = method.toLowerCase();
+      const call = { verb, resource: 'raw', method, path, body, repeatable: method === 'GET' };
+      return (await perform(call, options)) as never;
+    },
+
+    observeWrites<T extends KubeObject>(resource: Resource<T>, observer: WriteObserver<T>) {
+      const name = nameOf(resource);
+      const all = observers.get(name) ?? new Set();
+      observers.set(name, all.add(observer as WriteObserver<KubeObject>));
+      return {
+        [Symbol.dispose]() {
+          all.delete(observer as WriteObserver<KubeObject>);
+        },
+      };
+    },
+
+    fenced: (mayWrite) => clientOver({ ...core, mayWrite: () => mayWrite() && core.mayWrite() }),
+
+    [Symbol.asyncDispose]: () => transport[Symbol.asyncDispose](),
+  };
+
+  /** Waits for the headers, no longer than `timeoutMs`, with one reload of credentials. */
+  async function openWatch(path: string, stop: AbortController, timeoutMs: number): Promise<Dispatcher.ResponseData> {
+    const cancel = systemClock.after(timeoutMs, () => {
+      stop.abort(new TransportError('timeout', `no response headers within ${timeoutMs} ms`));
+    });
+    try {
+      const send = () => transport.send({ method: 'GET', path, lane: 'watch', signal: stop.signal });
+      const first = await send();
+      if (first.statusCode !== 401) return first;
+      transport.reload();
+      await first.body.dump();
+      return await send();
+    } finally {
+      cancel();
+    }
+  }
+
+  return client;
+}
+
+/** A write by somebody who may not write any more: a former leader. Nothing was sent. */
+export class FencedError extends Error {
+  override readonly name = 'FencedError';
+  readonly code = 'KUBE_FENCED';
+  constructor(context: string) {
+    super(`${context}: refused, this process may not write now`);
+  }
+}
+
+type Query = Record<string, string | number | undefined>;
+
+function withQuery(path: string, query: Query): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) params.set(name, String(value));
+  return params.size === 0 ? path : `${path}?${params}`;
+}
+
+async function readBody(response: Dispatcher.ResponseData, maxBytes: number, signal: AbortSignal): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
+      size += chunk.length;
+      if (size > maxBytes) throw new TransportError('too-large', `a response exceeds ${maxBytes} bytes`);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    throw translate(error, signal);
+  }
+  return Buffer.concat(chunks, size).toString('utf8');
+}
+
+function parseBody(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new TransportError('malformed', 'the response is not JSON', cause);
+  }
+}
+
+function errorFrom(response: Dispatcher.ResponseData, text: string, context: string): ApiError {
+  let body: StatusBody;
+  try {
+    body = JSON.parse(text) as StatusBody;
+    if (body === null || typeof body !== 'object') throw new TypeError('not a Status');
+  } catch {
+    body = { message: text.slice(0, 500).trim() || `HTTP ${response.statusCode}` };
+  }
+  return new ApiError(response.statusCode, body, context, retryAfterOf(response.headers['retry-after']));
+}
+
+/** Kubernetes sends seconds, proxies in front of it may send a date. */
+function retryAfterOf(header: string | string[] | undefined): number | undefined {
+  const text = Array.isArray(header) ? header[0] : header;
+  if (text === undefined) return undefined;
+  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000;
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined;
+}
+
+function watchEvent<T extends KubeObject>(resource: Resource<T>, line: unknown, context: string): WatchEvent<T> {
+  const { type, object } = (line ?? {}) as { type?: string; object?: T & StatusBody };
+  if (object === null || typeof object !== 'object') {
+    throw new TransportError('malformed', 'a watch event has no object');
+  }
+  switch (type) {
+    case 'ADDED':
+    case 'MODIFIED':
+    case 'DELETED':
+    case 'BOOKMARK':
+      return { type, object: typed(resource, object as T) };
+    case 'ERROR':
+      throw new ApiError((object as StatusBody).code ?? 500, object as StatusBody, context);
+    default:
+      throw new TransportError('malformed', `unknown watch event type ${String(type).slice(0, 40)}`);
+  }
+}
+
+function typed<T extends KubeObject>(resource: Resource<T>, object: T): T {
+  object.apiVersion ??= apiVersionOf(resource);
+  object.kind ??= resource.kind;
+  return object;
+}
+
+function isObject<T extends KubeObject>(answer: StatusBody | T): answer is T {
+  return answer.kind !== 'Status';
 }

@@ -1,8 +1,19 @@
+import {
+  ApiError,
+  isExpired,
+  isForbidden,
+  isInvalid,
+  isNotFound,
+  isUnauthorized,
+  isVersionTooLarge,
+  TransportError,
+} from './api-error.ts';
+import { type Backoff, backoffDelay, jittered } from './backoff.ts';
 import type { KubeClient } from './client.ts';
-import type { Clock } from './clock.ts';
-import type { KubeObject } from './object.ts';
-import type { Log, Metrics } from './ports.ts';
-import type { MutableStore, Store } from './store.ts';
+import { type Clock, sleep, systemClock } from './clock.ts';
+import { compareResourceVersions, type KubeObject, keyOf, nameOf } from './object.ts';
+import { type Log, type Metrics, silentLog } from './ports.ts';
+import { type MutableStore, type Store, selectionQuery } from './store.ts';
 
 export interface ReflectorOptions<T extends KubeObject> {
   client: KubeClient;
@@ -11,11 +22,42 @@ export interface ReflectorOptions<T extends KubeObject> {
   metrics?: Metrics;
   clock?: Clock;
   random?: () => number;
+  timing?: Partial<ReflectorTiming>;
+  /** Objects per page where the server does not stream lists. */
+  pageSize?: number;
+  /** `pages` never asks for a streamed list. For servers that claim to stream and do not, and for tests. */
+  lists?: 'auto' | 'pages';
 }
+
+export interface ReflectorTiming {
+  /** How long the server shall let a watch live: random between the two, so that not all end at once. */
+  watchMs: readonly [number, number];
+  /** How much longer than that we wait before we hang up ourselves. */
+  graceMs: number;
+  /** Silence after a first bookmark that means a dead connection. Bookmarks come about once a minute, unpromised. */
+  idleMs: number;
+  /** Silence within a streamed list. */
+  listIdleMs: number;
+  backoff: Backoff;
+  /** A watch that lived this long ends a series of failures. */
+  healthyMs: number;
+  /** Pause while we may not read the resource, or it does not exist (yet). */
+  refusedMs: number;
+}
+
+const TIMING: ReflectorTiming = {
+  watchMs: [5 * 60_000, 10 * 60_000],
+  graceMs: 5_000,
+  idleMs: 150_000,
+  listIdleMs: 30_000,
+  backoff: { baseMs: 500, factor: 2, maxMs: 30_000, jitter: 0.5 },
+  healthyMs: 10_000,
+  refusedMs: 45_000,
+};
 
 /** Whether the mirror follows the API server right now, for readiness and for people. */
 export interface ReflectorHealth {
-  state: 'empty' | 'listing' | 'following' | 'retrying' | 'refused' | 'stopped';
+  state: 'listing' | 'following' | 'retrying' | 'refused' | 'stopped';
   /** Since when, on the wall clock. */
   since: number;
   /** The latest trouble, kept until the next success. */
@@ -28,10 +70,291 @@ export interface Reflector<T extends KubeObject> extends AsyncDisposable {
   readonly health: ReflectorHealth;
 }
 
-/** Starts mirroring; ends when `signal` aborts or the reflector is disposed. Never throws: it retries for ever. */
-export function startReflector<T extends KubeObject>(
-  _options: ReflectorOptions<T>,
-  _signal?: AbortSignal,
-): Reflector<T> {
-  throw new Error('not written yet');
+/** What follows from the end of a watch or list: where to go on, and how long to wait before. */
+export interface Reaction {
+  readonly reason: string;
+  readonly next: 'resume' | 'relist';
+  readonly pause: 'none' | 'backoff' | 'refused';
+}
+
+const CLOSED: Reaction = { reason: 'closed', next: 'resume', pause: 'none' };
+
+/** The server's history went backwards, or our place in it is not one it could have. */
+class RestoredError extends Error {
+  override readonly name = 'RestoredError';
+}
+
+/**
+ * The retry policy, as a table. A lost connection has lost no event: the server repeats everything after our last
+ * version. An unreadable event or a version that the server no longer has means that only a new list is the truth.
+ */
+export function reactTo(error: unknown): Reaction {
+  if (isExpired(error)) return { reason: 'expired', next: 'relist', pause: 'none' };
+  if (isVersionTooLarge(error)) return { reason: 'version-too-large', next: 'relist', pause: 'backoff' };
+  if (isForbidden(error) || isNotFound(error)) return { reason: 'refused', next: 'relist', pause: 'refused' };
+  if (isUnauthorized(error)) return { reason: 'unauthorized', next: 'resume', pause: 'backoff' };
+  if (isInvalid(error)) return { reason: 'invalid', next: 'relist', pause: 'backoff' };
+  if (error instanceof ApiError) return { reason: `http-${error.status}`, next: 'resume', pause: 'backoff' };
+  if (error instanceof RestoredError) return { reason: 'restored', next: 'relist', pause: 'backoff' };
+  if (error instanceof TransportError) {
+    const unreadable = error.code === 'malformed' || error.code === 'too-large';
+    return { reason: error.code, next: unreadable ? 'relist' : 'resume', pause: 'backoff' };
+  }
+  return { reason: 'bug', next: 'relist', pause: 'backoff' };
+}
+
+/** After so many refusals in a row by the server itself, our version may be the reason: list again. */
+const SERVER_ERRORS_BEFORE_RELIST = 5;
+const QUICK_MS = 1_000;
+const QUICK_ENDS_FREE = 2;
+
+/**
+ * Starts mirroring; ends when `signal` aborts or the reflector is disposed. Never throws: it retries for ever.
+ *
+ *     list (streamed, or page by page) --> follow --> lost, timeout, closed: follow from the last version
+ *      ^                                      |
+ *      +---- expired, unreadable, restored <--+
+ *
+ * Lists never say `resourceVersion=0`: that would ignore the limit and may be older than what we already showed.
+ */
+export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>, signal?: AbortSignal): Reflector<T> {
+  const { client, store, clock = systemClock, random = Math.random, metrics = {}, pageSize } = options;
+  const timing = { ...TIMING, ...options.timing };
+  const resource = nameOf(store.resource);
+  const log = (options.log ?? silentLog).child({ resource });
+  const query = selectionQuery(store.selection);
+  const stop = new AbortController();
+  const follow = () => stop.abort(signal?.reason);
+  if (signal?.aborted) follow();
+  else signal?.addEventListener('abort', follow);
+
+  /** Everything up to here is in the store; undefined asks for a list. */
+  let cursor: string | undefined;
+  let streams = options.lists !== 'pages';
+  /** The last streamed list stalled: take pages this once. */
+  let stalled = false;
+  /** The last list took longer than the server's history: take the next one in one piece. */
+  let inconsistent = false;
+  let failures = 0;
+  let quickEnds = 0;
+  let serverErrors = 0;
+  let health: ReflectorHealth = { state: 'listing', since: clock.wall() };
+
+  function enter(state: ReflectorHealth['state'], lastError?: string) {
+    const error = lastError ?? (state === 'following' ? undefined : health.lastError);
+    health = {
+      state,
+      since: state === health.state ? health.since : clock.wall(),
+      ...(error === undefined ? {} : { lastError: error }),
+    };
+  }
+
+  async function run() {
+    while (!stop.signal.aborted) {
+      let openedAt: number | undefined;
+      let error: unknown;
+      let reaction = CLOSED;
+      try {
+        if (cursor === undefined) enter('listing');
+        if (cursor === undefined && (!streams || stalled)) await listPages();
+        await watch(() => {
+          openedAt = clock.now();
+        });
+      } catch (caught) {
+        if (stop.signal.aborted) break;
+        error = caught;
+        reaction = judge(error);
+        enter(reaction.pause === 'refused' ? 'refused' : 'retrying', String(error));
+        const fields = { err: error, reason: reaction.reason, next: reaction.next };
+        if (reaction.reason === 'bug') log.error(fields, 'Mirroring failed');
+        else log.debug(fields, 'Watch ended');
+      }
+      metrics.watchEnded?.({ resource, reason: reaction.reason, next: reaction.next });
+      if (reaction.next === 'relist') cursor = undefined;
+      await pause(reaction, error, openedAt);
+    }
+    enter('stopped');
+  }
+
+  /** The table's verdict, and what only the history of this mirror can add to it. */
+  function judge(error: unknown): Reaction {
+    let reaction = reactTo(error);
+    if (cursor === undefined && streams && !stalled) {
+      // 1.31 and older, or switched off: the parameter itself is refused.
+      if (isInvalid(error)) {
+        streams = false;
+        reaction = { reason: 'no-streams', next: 'relist', pause: 'none' };
+      } else if (error instanceof TransportError && error.code === 'timeout') {
+        stalled = true;
+      }
+    }
+    serverErrors = error instanceof ApiError && error.status >= 500 ? serverErrors + 1 : 0;
+    if (serverErrors >= SERVER_ERRORS_BEFORE_RELIST) reaction = { ...reaction, next: 'relist' };
+    return reaction;
+  }
+
+  async function pause(reaction: Reaction, error: unknown, openedAt: number | undefined) {
+    const lived = openedAt === undefined ? 0 : clock.now() - openedAt;
+    if (lived >= timing.healthyMs) failures = 0;
+    if (reaction.pause === 'refused') return sleep(jittered(timing.refusedMs, 0.33, random), stop.signal, clock);
+    if (reaction.pause === 'none') {
+      // An orderly end needs no pause, unless they come one after the other: that would be a spin.
+      quickEnds = lived < QUICK_MS ? quickEnds + 1 : 0;
+      if (quickEnds <= QUICK_ENDS_FREE) return;
+    }
+    failures++;
+    const asked = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+    await sleep(Math.max(backoffDelay(timing.backoff, failures, random), asked), stop.signal, clock);
+  }
+
+  async function listPages() {
+    const start = clock.now();
+    const objects = new Map<string, T>();
+    let first: string | undefined;
+    let token: string | undefined;
+    const limit = inconsistent ? 0 : pageSize;
+    inconsistent = false;
+    do {
+      try {
+        const page = await client.listPage(store.resource, {
+          ...query,
+          ...(limit === undefined ? {} : { limit }),
+          ...(token === undefined ? {} : { continueToken: token }),
+          signal: stop.signal,
+        });
+        first ??= page.resourceVersion;
+        for (const object of page.items) objects.set(keyOf(object), object);
+        token = page.continueToken;
+      } catch (error) {
+        // The token outlived the server's history. Its replacement goes on from the next key, as of now; what changed
+        // on the pages before, the watch repeats, since it starts at the version of the first page.
+        if (!isExpired(error) || !error.continueToken || error.continueToken === token) throw error;
+        token = error.continueToken;
+        inconsistent = true;
+      }
+    } while (token !== undefined);
+    fill(objects, first ?? '', 'pages', start);
+    stalled = false;
+  }
+
+  function fill(objects: Map<string, T>, resourceVersion: string, mode: 'stream' | 'pages', start: number) {
+    store.swap(objects.values(), resourceVersion);
+    cursor = resourceVersion;
+    const seconds = (clock.now() - start) / 1000;
+    metrics.relisted?.({ resource, mode }, objects.size, seconds);
+    log.debug({ mode, items: objects.size, seconds }, 'Listed');
+  }
+
+  /** One watch connection: first the list, when there is no cursor, then the changes. Returns when it ends in order. */
+  async function watch(onOpen: () => void) {
+    const start = clock.now();
+    let listing = cursor === undefined ? new Map<string, T>() : undefined;
+    const [shortest, longest] = timing.watchMs;
+    const watchMs = shortest + random() * (longest - shortest);
+    using guards = startGuards(clock, stop.signal, watchMs + timing.graceMs);
+    if (listing) guards.expectEventsEvery(timing.listIdleMs);
+    const events = client.watch(store.resource, {
+      ...query,
+      ...(cursor === undefined ? { sendInitialEvents: true } : { resourceVersion: cursor }),
+      timeoutSeconds: Math.ceil(watchMs / 1000),
+      signal: guards.signal,
+      onOpen: () => {
+        onOpen();
+        if (!listing) enter('following');
+      },
+    });
+    for await (const { type: verb, object } of events) {
+      guards.touch();
+      serverErrors = 0;
+      const version = object.metadata.resourceVersion ?? '';
+      metrics.watchEvent?.({ resource, type: verb });
+      if (listing) {
+        if (verb !== 'BOOKMARK') {
+          if (verb === 'DELETED') listing.delete(keyOf(object));
+          else listing.set(keyOf(object), object);
+        } else if (object.metadata.annotations?.['k8s.io/initial-events-end'] === 'true') {
+          fill(listing, version, 'stream', start);
+          listing = undefined;
+          inconsistent = false;
+          enter('following');
+          guards.expectEventsEvery(timing.idleMs);
+        }
+        continue;
+      }
+      if ((compareResourceVersions(version, cursor) ?? 0) < 0) {
+        throw new RestoredError(`event of version ${version} after ${cursor}`);
+      }
+      switch (verb) {
+        case 'ADDED':
+        case 'MODIFIED':
+          store.set(object);
+          break;
+        case 'DELETED':
+          store.remove(object);
+          break;
+        case 'BOOKMARK':
+          store.progress(version);
+          guards.expectEventsEvery(timing.idleMs);
+          break;
+        default: {
+          verb satisfies never;
+        }
+      }
+      cursor = version;
+    }
+    if (listing) throw new TransportError('lost', 'the stream ended before the list was complete');
+  }
+
+  const running = run().finally(() => signal?.removeEventListener('abort', follow));
+  return {
+    store,
+    get health() {
+      return health;
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort(new DOMException('the reflector is stopped', 'AbortError'));
+      await running;
+    },
+  };
+}
+
+/**
+ * Notices connections that are open and dead: one guard for the whole life of a watch, which the server should have
+ * ended itself, and one for silence. Time is looked at when the alarm rings, not at each event.
+ */
+function startGuards(clock: Clock, parent: AbortSignal, lifeMs: number) {
+  const controller = new AbortController();
+  const follow = () => controller.abort(parent.reason);
+  if (parent.aborted) follow();
+  else parent.addEventListener('abort', follow);
+  const hangUp = (why: string) => controller.abort(new TransportError('timeout', why));
+  const cancelLife = clock.after(lifeMs, () => hangUp('the server did not end the watch in time'));
+  let idleMs: number | undefined;
+  let heard = clock.now();
+  let cancelIdle = () => {};
+
+  function watchSilence() {
+    if (idleMs === undefined) return;
+    const left = heard + idleMs - clock.now();
+    if (left <= 0) return hangUp(`silent for ${idleMs} ms`);
+    cancelIdle = clock.after(left, watchSilence);
+  }
+
+  return {
+    signal: controller.signal,
+    touch() {
+      heard = clock.now();
+    },
+    expectEventsEvery(ms: number) {
+      if (ms === idleMs) return;
+      cancelIdle();
+      idleMs = ms;
+      watchSilence();
+    },
+    [Symbol.dispose]() {
+      cancelLife();
+      cancelIdle();
+      parent.removeEventListener('abort', follow);
+    },
+  };
 }

@@ -1,4 +1,5 @@
-import type { KubeObject, ObjectRef, Resource } from './object.ts';
+import { compareResourceVersions, type KubeObject, keyFor, keyOf, type ObjectRef, type Resource } from './object.ts';
+import { type Log, silentLog } from './ports.ts';
 
 /** Which objects of a resource a store mirrors. Stated once; the reflector builds its queries from it. */
 export interface Selection {
@@ -8,6 +9,23 @@ export interface Selection {
   readonly labels?: Readonly<Record<string, string>>;
   /** One object by name. */
   readonly name?: string;
+}
+
+/** A selection as the API server wants to be asked. */
+export function selectionQuery({ namespace, labels = {}, name }: Selection) {
+  const pairs = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+  return {
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(pairs.length === 0 ? {} : { labelSelector: pairs.sort().join(',') }),
+    ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
+  };
+}
+
+/** Whether a selection includes an object: the same verdict as the API server's. */
+export function selects({ namespace, labels = {}, name }: Selection, { metadata }: KubeObject): boolean {
+  if (namespace !== undefined && metadata.namespace !== namespace) return false;
+  if (name !== undefined && metadata.name !== name) return false;
+  return Object.entries(labels).every(([key, value]) => metadata.labels?.[key] === value);
 }
 
 /** `initial` marks what was there when the store filled for the first time; `object` of a delete is its last state. */
@@ -22,6 +40,7 @@ export interface StoreOptions<T extends KubeObject> {
   indexes?: Record<string, (object: T) => Iterable<string>>;
   /** Deep-freeze what is stored, so that a writer to the shared view throws. On when NODE_ENV is `test`. */
   freeze?: boolean;
+  log?: Log;
 }
 
 /**
@@ -38,9 +57,10 @@ export interface Store<T extends KubeObject> {
   readonly selection: Selection;
   get(namespace: string | undefined, name: string): T | undefined;
   getByKey(key: string): T | undefined;
-  list(): T[];
+  /** In no particular order; the same array until something changes. */
+  list(): readonly T[];
   /** In no particular order. Throws for an index that was not declared. */
-  byIndex(index: string, key: string): T[];
+  byIndex(index: string, key: string): readonly T[];
   readonly size: number;
   /** True once the first complete list is in; stays true afterwards, however old the view may be. */
   readonly synced: boolean;
@@ -57,7 +77,7 @@ export interface Store<T extends KubeObject> {
   /** A state of an object that the API server confirmed to us. Ignored unless newer than what is known. */
   observe(object: T): void;
   /** The API server confirmed that this object is gone. */
-  observeGone(ref: ObjectRef, uid: string | undefined): void;
+  observeGone(ref: ObjectRef, uid: string): void;
 }
 
 /** The store with the side that a reflector feeds. */
@@ -72,6 +92,285 @@ export interface MutableStore<T extends KubeObject> extends Store<T> {
   swap(objects: Iterable<T>, resourceVersion: string): void;
 }
 
-export function createStore<T extends KubeObject>(_options: StoreOptions<T>): MutableStore<T> {
-  throw new Error('not written yet');
+export function createStore<T extends KubeObject>(options: StoreOptions<T>): MutableStore<T> {
+  return new MemoryStore(options);
+}
+
+interface Entry<T> {
+  readonly object: T;
+  readonly version: number;
+}
+
+interface Bucket<T> {
+  readonly objects: Map<string, T>;
+  version: number;
+}
+
+interface Index<T> {
+  readonly keysOf: (object: T) => Iterable<string>;
+  readonly buckets: Map<string, Bucket<T>>;
+}
+
+/**
+ * Why reads never go back: every way in (watch, swap, observe) compares resource versions with the entry it meets, and
+ * two more facts close the gaps where no entry is left to compare with:
+ * - `#progress`: everything up to this version has been seen, so an observed state at or below it is already past
+ * - `#gone`: uids that we know to be deleted (or to have left the selection, with the version at which they did) while
+ *   the watch may still deliver older states of them; each is dropped when the watch or a relist confirms it
+ */
+class MemoryStore<T extends KubeObject> implements MutableStore<T> {
+  readonly resource: Resource<T>;
+  readonly selection: Selection;
+  readonly #entries = new Map<string, Entry<T>>();
+  readonly #indexes = new Map<string, Index<T>>();
+  readonly #listeners = new Set<(change: Change<T>) => void>();
+  readonly #gone = new Map<string, string | undefined>();
+  readonly #freeze: boolean;
+  readonly #log: Log;
+  #progress: string | undefined;
+  #version = 0;
+  #list: readonly T[] | undefined;
+  #synced = Promise.withResolvers<void>();
+  #isSynced = false;
+
+  constructor({ resource, selection = {}, indexes = {}, freeze, log = silentLog }: StoreOptions<T>) {
+    this.resource = resource;
+    this.selection = selection;
+    this.#freeze = freeze ?? process.env.NODE_ENV === 'test';
+    this.#log = log;
+    for (const [name, keysOf] of Object.entries(indexes)) this.#indexes.set(name, { keysOf, buckets: new Map() });
+  }
+
+  get(namespace: string | undefined, name: string): T | undefined {
+    return this.getByKey(keyFor(namespace, name));
+  }
+
+  getByKey(key: string): T | undefined {
+    return this.#entries.get(key)?.object;
+  }
+
+  list(): readonly T[] {
+    this.#list ??= Object.freeze(Array.from(this.#entries.values(), (entry) => entry.object));
+    return this.#list;
+  }
+
+  byIndex(index: string, key: string): readonly T[] {
+    return [...(this.#index(index).buckets.get(key)?.objects.values() ?? [])];
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get synced(): boolean {
+    return this.#isSynced;
+  }
+
+  whenSynced(signal?: AbortSignal): Promise<void> {
+    if (this.#isSynced || !signal) return this.#synced.promise;
+    return new Promise((resolve, reject) => {
+      const abort = () => reject(signal.reason);
+      if (signal.aborted) return abort();
+      signal.addEventListener('abort', abort, { once: true });
+      void this.#synced.promise.then(() => {
+        signal.removeEventListener('abort', abort);
+        resolve();
+      });
+    });
+  }
+
+  subscribe(listener: (change: Change<T>) => void): Disposable {
+    // A wrapper of its own per call, so that one function subscribed twice is two subscriptions.
+    const own = (change: Change<T>) => listener(change);
+    this.#listeners.add(own);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  versionOf(namespace: string | undefined, name: string): number {
+    return this.#entries.get(keyFor(namespace, name))?.version ?? 0;
+  }
+
+  indexVersion(index: string, key: string): number {
+    return this.#index(index).buckets.get(key)?.version ?? 0;
+  }
+
+  set(object: T): void {
+    this.#advance(object.metadata.resourceVersion);
+    if (this.#isGone(object)) return;
+    const known = this.#entries.get(keyOf(object))?.object;
+    if (known && (compareVersions(object, known) ?? 1) <= 0) return;
+    this.#notify(this.#put(this.#own(object)));
+  }
+
+  remove(object: T): void {
+    this.#advance(object.metadata.resourceVersion);
+    if (object.metadata.uid) this.#gone.delete(object.metadata.uid);
+    const key = keyOf(object);
+    const known = this.#entries.get(key)?.object;
+    // A newer state is one we wrote after this deletion.
+    if (!known || (compareVersions(known, object) ?? 0) > 0) return;
+    this.#notify(this.#drop(key, known.metadata.uid === object.metadata.uid ? this.#own(object) : known));
+  }
+
+  progress(resourceVersion: string): void {
+    this.#advance(resourceVersion);
+  }
+
+  swap(objects: Iterable<T>, resourceVersion: string): void {
+    const initial = !this.#isSynced;
+    // History went backwards: etcd was restored from a backup. Nothing we know can be compared with what is there.
+    const restored = (compareResourceVersions(resourceVersion, this.#progress) ?? 0) < 0;
+    if (restored) this.#gone.clear();
+    const listed = new Map<string, T>();
+    const uids = new Set<string | undefined>();
+    for (const object of objects) {
+      listed.set(keyOf(object), object);
+      uids.add(object.metadata.uid);
+    }
+    for (const uid of this.#gone.keys()) if (!uids.has(uid)) this.#gone.delete(uid);
+
+    const changes: Change<T>[] = [];
+    for (const [key, { object }] of this.#entries) {
+      const writtenLater = (compareResourceVersions(object.metadata.resourceVersion, resourceVersion) ?? 0) > 0;
+      if (listed.has(key) || (writtenLater && !restored)) continue;
+      changes.push(...this.#drop(key, object, initial));
+    }
+    for (const [key, object] of listed) {
+      const known = this.#entries.get(key)?.object;
+      const unchanged = known && known.metadata.uid === object.metadata.uid && compareVersions(object, known) === 0;
+      const older = known && !restored && (compareVersions(object, known) ?? 1) < 0;
+      if (unchanged || older || this.#isGone(object)) continue;
+      changes.push(...this.#put(this.#own(object), initial));
+    }
+    this.#progress = resourceVersion;
+    this.#isSynced = true;
+    this.#notify(changes);
+    if (initial) this.#synced.resolve();
+  }
+
+  observe(object: T): void {
+    const { resourceVersion, uid } = object.metadata;
+    // Already past: what the watch has shown since then includes this state, or its end.
+    if (this.#isSynced && (compareResourceVersions(resourceVersion, this.#progress) ?? 0) <= 0) return;
+    if (this.#isGone(object)) return;
+    const key = keyOf(object);
+    const known = this.#entries.get(key)?.object;
+    if (known && (compareVersions(object, known) ?? 0) <= 0) return;
+    if (selects(this.selection, object)) {
+      this.#notify(this.#put(this.#own(structuredClone(withoutManagedFields(object)))));
+    } else if (known) {
+      if (uid) this.#gone.set(uid, resourceVersion);
+      this.#notify(this.#drop(key, known));
+    }
+  }
+
+  observeGone(ref: ObjectRef, uid: string): void {
+    const key = keyFor(ref.namespace, ref.name);
+    const known = this.#entries.get(key)?.object;
+    const ours = known?.metadata.uid === uid;
+    // Without an entry the watch has already told (nothing to do), or the first list is still under way.
+    if (ours || !this.#isSynced) this.#gone.set(uid, undefined);
+    if (known && ours) this.#notify(this.#drop(key, known));
+  }
+
+  #index(name: string): Index<T> {
+    const index = this.#indexes.get(name);
+    if (!index) throw new TypeError(`the store of ${this.resource.plural} has no index "${name}"`);
+    return index;
+  }
+
+  #advance(resourceVersion: string | undefined): void {
+    if (resourceVersion && (compareResourceVersions(resourceVersion, this.#progress) ?? 1) > 0) {
+      this.#progress = resourceVersion;
+    }
+  }
+
+  #isGone(object: T): boolean {
+    const { uid, resourceVersion } = object.metadata;
+    if (uid === undefined || !this.#gone.has(uid)) return false;
+    const until = this.#gone.get(uid);
+    if (until === undefined || (compareResourceVersions(resourceVersion, until) ?? 0) <= 0) return true;
+    this.#gone.delete(uid);
+    return false;
+  }
+
+  /** Makes an object ours: small and, if asked, frozen. */
+  #own(object: T): T {
+    delete object.metadata.managedFields;
+    return this.#freeze ? deepFreeze(object) : object;
+  }
+
+  #put(object: T, initial = false): Change<T>[] {
+    const key = keyOf(object);
+    const previous = this.#entries.get(key)?.object;
+    if (previous && previous.metadata.uid !== object.metadata.uid) {
+      return [...this.#drop(key, previous, initial), ...this.#put(object, initial)];
+    }
+    this.#touch(key, previous, object);
+    this.#entries.set(key, { object, version: this.#version });
+    return [{ type: 'set', key, object, ...(previous ? { previous } : {}), initial }];
+  }
+
+  #drop(key: string, last: T, initial = false): Change<T>[] {
+    const previous = this.#entries.get(key)?.object;
+    if (!previous) return [];
+    this.#touch(key, previous, undefined);
+    this.#entries.delete(key);
+    return [{ type: 'delete', key, object: last, previous, initial }];
+  }
+
+  /** Raises the version and moves the object between index buckets. */
+  #touch(key: string, before: T | undefined, after: T | undefined): void {
+    this.#version++;
+    this.#list = undefined;
+    for (const { keysOf, buckets } of this.#indexes.values()) {
+      const next = new Set(after ? keysOf(after) : []);
+      for (const indexKey of before ? keysOf(before) : []) {
+        const bucket = buckets.get(indexKey);
+        if (!bucket || next.has(indexKey)) continue;
+        bucket.objects.delete(key);
+        bucket.version = this.#version;
+        if (bucket.objects.size === 0) buckets.delete(indexKey);
+      }
+      for (const indexKey of next) {
+        const bucket = buckets.get(indexKey) ?? { objects: new Map<string, T>(), version: 0 };
+        bucket.objects.set(key, after as T);
+        bucket.version = this.#version;
+        buckets.set(indexKey, bucket);
+      }
+    }
+  }
+
+  #notify(changes: readonly Change<T>[]): void {
+    for (const change of changes) {
+      for (const listener of [...this.#listeners]) {
+        try {
+          listener(change);
+        } catch (error) {
+          // One listener's bug must not cost the others a change, nor the reflector its connection.
+          this.#log.error({ err: error, resource: this.resource.plural, key: change.key }, 'Store listener failed');
+        }
+      }
+    }
+  }
+}
+
+const compareVersions = (a: KubeObject, b: KubeObject) =>
+  compareResourceVersions(a.metadata.resourceVersion, b.metadata.resourceVersion);
+
+function withoutManagedFields<T extends KubeObject>(object: T): T {
+  const { managedFields: _, ...metadata } = object.metadata;
+  return { ...object, metadata };
+}
+
+export function deepFreeze<V>(value: V): V {
+  if (value !== null && typeof value === 'object' && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const inner of Object.values(value)) deepFreeze(inner);
+  }
+  return value;
 }
