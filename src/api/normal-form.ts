@@ -6,8 +6,10 @@ const structurals = new WeakMap<z.ZodType, Structural>();
 
 /** The structural schema of a spec; made once. */
 export function structuralOf(schema: z.ZodType): Structural {
-  let structural = structurals.get(schema);
-  if (!structural) structurals.set(schema, (structural = toStructural(schema)));
+  const known = structurals.get(schema);
+  if (known) return known;
+  const structural = toStructural(schema);
+  structurals.set(schema, structural);
   return structural;
 }
 

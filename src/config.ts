@@ -1,0 +1,113 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { z } from 'zod';
+import { DEFAULT_NAMESPACE, PORTS } from './api/names.ts';
+
+/**
+ * Environment -> Config: pure, and all errors at once. Names and defaults follow the catalogue of the v3 API where it
+ * has them; new ones start with SKERRY_.
+ */
+const port = (fallback: number) => z.coerce.number().int().min(0).max(65535).default(fallback);
+const flag = z
+  .enum(['true', 'false', '1', '0', ''])
+  .default('false')
+  .transform((text) => text === 'true' || text === '1');
+
+const environment = z.object({
+  CONTROLLER_NAMESPACE: z
+    .string()
+    .min(1)
+    .default(DEFAULT_NAMESPACE)
+    .describe('Namespace of everything the controller keeps.'),
+  CONTROLLER_NAME: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Name of this replica; the pod's name, else the host's and a random part."),
+  CONTROLLER_PUBLIC_URL: z
+    .url()
+    .optional()
+    .describe('URL under which agents reach the controller; tokens for another audience are then refused.'),
+  SERVER_HOST: z.string().default('0.0.0.0').describe('Address that REST and agent routes listen on.'),
+  SERVER_PORT: port(PORTS.rest).describe('Port of REST and agent routes.'),
+  METRICS_PORT: port(PORTS.metrics).describe('Port of /metrics, /healthz and /readyz.'),
+  INTERNAL_PORT: port(PORTS.internal).describe('Port on which replicas talk to the leader.'),
+  SKERRY_INTERNAL_ADDRESS: z
+    .string()
+    .optional()
+    .describe("Address (host or host:port) under which other replicas reach this one; the pod's IP."),
+  LOG_LEVEL: z
+    .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+    .default('info')
+    .describe('Least level that is logged.'),
+  TLS_PATH_CERT: z
+    .string()
+    .optional()
+    .describe('File with the certificate chain; with TLS_PATH_KEY it switches TLS on.'),
+  TLS_PATH_KEY: z.string().optional().describe('File with the private key.'),
+  TLS_PATH_CA: z.string().optional().describe('File with the CA that agents are told to trust.'),
+  TRUST_PROXY: flag.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
+  BUS_ENABLED: flag.describe('Whether the message bus is set up (planned).'),
+  SKERRY_TOKEN_AUDIENCE: z
+    .string()
+    .default('skerry')
+    .describe('Audience of ServiceAccount tokens for REST; empty accepts those for the API server itself.'),
+  KUBECONFIG: z.string().optional().describe('kubeconfig file; the service account of the pod when unset.'),
+});
+
+export interface Config {
+  namespace: string;
+  /** unique per process */
+  identity: string;
+  publicUrl?: string;
+  server: {
+    host: string;
+    port: number;
+    trustProxy: boolean;
+    tls?: { certFile: string; keyFile: string; caFile?: string };
+  };
+  metricsPort: number;
+  internal: { port: number; address?: string };
+  logLevel: string;
+  tokenAudience?: string;
+  kubeconfigFile?: string;
+}
+
+/** Every wrong variable, in one error that names each, its value and what would be right. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const parsed = environment.safeParse(Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')));
+  const problems = parsed.error?.issues.map((issue) => {
+    const name = String(issue.path[0]);
+    return `${name}="${env[name] ?? ''}": ${issue.message}`;
+  });
+  if (!parsed.success) throw new ConfigError(`the environment is not usable:\n  ${problems?.join('\n  ')}`);
+  const e = parsed.data;
+  if (!e.TLS_PATH_CERT !== !e.TLS_PATH_KEY) throw new ConfigError('TLS_PATH_CERT and TLS_PATH_KEY need each other');
+  return {
+    namespace: e.CONTROLLER_NAMESPACE,
+    identity: e.CONTROLLER_NAME ?? `${hostname()}-${randomUUID().slice(0, 8)}`,
+    ...(e.CONTROLLER_PUBLIC_URL && { publicUrl: e.CONTROLLER_PUBLIC_URL }),
+    server: {
+      host: e.SERVER_HOST,
+      port: e.SERVER_PORT,
+      trustProxy: e.TRUST_PROXY,
+      ...(e.TLS_PATH_CERT &&
+        e.TLS_PATH_KEY && {
+          tls: { certFile: e.TLS_PATH_CERT, keyFile: e.TLS_PATH_KEY, ...(e.TLS_PATH_CA && { caFile: e.TLS_PATH_CA }) },
+        }),
+    },
+    metricsPort: e.METRICS_PORT,
+    internal: { port: e.INTERNAL_PORT, ...(e.SKERRY_INTERNAL_ADDRESS && { address: e.SKERRY_INTERNAL_ADDRESS }) },
+    logLevel: e.LOG_LEVEL,
+    ...(env.SKERRY_TOKEN_AUDIENCE !== '' && { tokenAudience: e.SKERRY_TOKEN_AUDIENCE }),
+    ...(e.KUBECONFIG && { kubeconfigFile: e.KUBECONFIG }),
+  };
+}
+
+/** Name -> text of every variable, for `--help` and the documentation. */
+export const environmentHelp = (): [string, string][] =>
+  Object.entries(environment.shape).map(([name, schema]) => [name, schema.description ?? '']);
