@@ -1,0 +1,102 @@
+import type { ObjectMeta } from '../api/meta.ts';
+import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import type { Observation } from '../domain/inputs.ts';
+import type { Authenticator, Authorizer } from './access/access.ts';
+
+/** What the facade needs of the world. Handlers call these and the domain, and nothing else. */
+export interface Ports {
+  nodes: Objects<EdgeNode, NodeIndex>;
+  applications: Objects<Application, ApplicationIndex>;
+  registries: Objects<Registry, RegistryIndex>;
+  registryPasswords: RegistryPasswords;
+  provisioningKeys: ProvisioningKeys;
+  ids: Ids;
+  observations: Observations;
+  readiness: Readiness;
+  authenticator: Authenticator;
+  authorizer: Authorizer;
+  /** What clients have to know of this controller. */
+  self: Self;
+  clock: WallClock;
+}
+
+/** Any object of ours: metadata and the rest. */
+export interface StoredObject {
+  metadata: ObjectMeta;
+}
+
+export type NodeIndex = 'uuid' | 'name';
+export type ApplicationIndex = 'uuid' | 'name' | 'microservice' | 'registry';
+export type RegistryIndex = 'id' | 'name';
+
+/**
+ * The objects of one kind in the controller's namespace. Lists come from a local view that follows the API server and
+ * shows this process's own writes at once; `read` asks the API server. Objects are shared: never change one.
+ *
+ * Writes fail with `isConflict` of kube when somebody wrote in between; see edit.ts.
+ */
+export interface Objects<T extends StoredObject, I extends string = string> {
+  /** False until the local view was complete once. */
+  readonly synced: boolean;
+  list(): readonly T[];
+  /** Everything of the local view under a key of an index. */
+  find(index: I, key: string): readonly T[];
+  /** The object as the API server has it now, by object name. */
+  read(name: string, signal: AbortSignal): Promise<T | undefined>;
+  /**
+   * Brings the local view to a state that is not older than this call: one live LIST, shared by all who wait, at most one
+   * a second. For misses of `find`.
+   */
+  refresh(signal: AbortSignal): Promise<void>;
+  create(object: T, signal: AbortSignal): Promise<T>;
+  /** Writes what was changed, provided that nobody wrote since `object` was read. */
+  replace(object: T, signal: AbortSignal): Promise<T>;
+  /** Deletes exactly this object, not one that was created under its name since. Absence is no error. */
+  delete(object: T, signal: AbortSignal): Promise<void>;
+}
+
+/** Passwords live in Secrets that the registry owns, never in its spec. */
+export interface RegistryPasswords {
+  read(registry: Registry, signal: AbortSignal): Promise<string | undefined>;
+  /** Where the password of a registry of this object name is kept. */
+  refFor(objectName: string): { name: string; key: string };
+  /** Stores or replaces it. The registry must exist: it owns the Secret. */
+  write(registry: Registry, password: string, signal: AbortSignal): Promise<void>;
+  remove(registry: Registry, signal: AbortSignal): Promise<void>;
+}
+
+export interface ProvisioningKeys {
+  /** Stores a key that this node can be provisioned with until then; the one before it stops working. */
+  issue(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<void>;
+}
+
+/** Numbers of the v3 API, unique per kind over all replicas. */
+export interface Ids {
+  next(kind: 'Application' | 'Registry', signal?: AbortSignal): Promise<number>;
+}
+
+/** Live measurements, which only the leader has. */
+export interface Observations {
+  /** By node uuid. Never rejects: what cannot be had in time is absent, and reads fall back to the status. */
+  of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
+}
+
+export interface Readiness {
+  /** The first thing that is not ready, or undefined. Must be quick. */
+  check(signal: AbortSignal): Promise<NotReady | undefined>;
+}
+
+export interface NotReady {
+  code: 'CONTROLLER_DB_BUSY' | 'CONTROLLER_DB_UNAVAILABLE' | 'CONTROLLER_NOT_READY';
+  message: string;
+}
+
+export interface Self {
+  /** Version of the controller. */
+  version: string;
+  /** Base64 PEM of the CA that signs our certificate; empty when there is none or it is public. */
+  caCert: () => string;
+}
+
+/** Unix milliseconds. */
+export type WallClock = () => number;
