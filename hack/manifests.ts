@@ -1,0 +1,136 @@
+/**
+ * What an installation needs besides the CRDs and the program: roles and admission policies, as objects. hack/gen.ts
+ * writes them twice, as templates of the chart and as manifests/install.yaml for an installation without Helm.
+ */
+import { FIELD_MANAGERS, GROUP, LABELS, VERSION } from '../src/api/names.ts';
+import { BUILT_IN_REGISTRIES } from '../src/api/names.ts';
+import { KINDS } from '../src/api/v3/index.ts';
+import { roles } from '../src/rest/access/roles.ts';
+
+export type Manifest = Record<string, unknown> & { kind: string };
+
+export const CONTROLLER_ACCOUNT = FIELD_MANAGERS.controller;
+const ALL = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
+
+/** Namespace and service account of the controller; Helm makes its own. */
+export const namespaceManifests = (namespace: string): Manifest[] => [
+  { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },
+  { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: CONTROLLER_ACCOUNT, namespace } },
+];
+
+/** The least the controller needs: its own kinds, Secrets and ConfigMaps of its own namespace, and two reviews. */
+export function controllerRoles(namespace: string): Manifest[] {
+  const subjects = [{ kind: 'ServiceAccount', name: CONTROLLER_ACCOUNT, namespace }];
+  const plurals = KINDS.map((kind) => kind.plural);
+  return [
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'Role',
+      metadata: { name: CONTROLLER_ACCOUNT, namespace },
+      rules: [
+        { apiGroups: [GROUP], resources: plurals, verbs: ALL },
+        { apiGroups: [GROUP], resources: plurals.map((plural) => `${plural}/status`), verbs: ['get', 'update', 'patch'] },
+        { apiGroups: [GROUP], resources: plurals.map((plural) => `${plural}/finalizers`), verbs: ['update'] },
+        { apiGroups: [''], resources: ['secrets', 'configmaps'], verbs: ALL },
+        { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
+        { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ALL },
+      ],
+    },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'RoleBinding',
+      metadata: { name: CONTROLLER_ACCOUNT, namespace },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: CONTROLLER_ACCOUNT },
+      subjects,
+    },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRole',
+      metadata: { name: `${CONTROLLER_ACCOUNT}-${namespace}` },
+      rules: [
+        { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
+        { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
+      ],
+    },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRoleBinding',
+      metadata: { name: `${CONTROLLER_ACCOUNT}-${namespace}` },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: `${CONTROLLER_ACCOUNT}-${namespace}` },
+      subjects,
+    },
+  ];
+}
+
+/** The roles of people: admin, sre, developer, viewer, each bound to the group of its name. */
+export const peopleRoles = (namespace: string): Manifest[] => roles({ namespace }) as unknown as Manifest[];
+
+interface Policy {
+  name: string;
+  operations: readonly string[];
+  resources: readonly string[];
+  expression: string;
+  message: string;
+}
+
+/** What a CRD cannot say: rules that look at where an object is, who writes it, or what it is being deleted from. */
+function policies(namespace: string): Policy[] {
+  const resources = KINDS.map((kind) => kind.plural);
+  const controller = `request.userInfo.username == 'system:serviceaccount:${namespace}:${CONTROLLER_ACCOUNT}'`;
+  const collector = `request.userInfo.username.startsWith('system:serviceaccount:kube-system:') || request.userInfo.username == 'system:kube-controller-manager'`;
+  const builtIn = Object.values(BUILT_IN_REGISTRIES).map((registry) => `'${registry.name}'`).join(', ');
+  return [
+    {
+      name: 'namespace',
+      operations: ['CREATE'],
+      resources,
+      expression: `request.namespace == '${namespace}'`,
+      message: `objects of ${GROUP} belong into the namespace ${namespace}, where the controller works; elsewhere nobody would reconcile them`,
+    },
+    {
+      name: 'in-use',
+      operations: ['DELETE'],
+      resources,
+      expression: `!(has(oldObject.metadata.labels) && '${LABELS.inUse}' in oldObject.metadata.labels && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${controller} || ${collector}`,
+      message: 'it is in use; remove its users first (its status names them)',
+    },
+    {
+      name: 'system',
+      operations: ['CREATE', 'UPDATE'],
+      resources: resources.filter((plural) => plural !== 'registries'),
+      expression: `(has(object.spec.isSystem) && object.spec.isSystem) == (oldObject != null && has(oldObject.spec.isSystem) && oldObject.spec.isSystem) || ${controller}`,
+      message: 'isSystem is set and cleared by the controller alone',
+    },
+    {
+      name: 'built-in-registries',
+      operations: ['UPDATE', 'DELETE'],
+      resources: ['registries'],
+      expression: `!(oldObject.metadata.name in [${builtIn}]) || (request.operation == 'UPDATE' && object.spec == oldObject.spec) || ${controller} || ${collector}`,
+      message: 'the built-in registries cannot be changed or deleted',
+    },
+  ];
+}
+
+export function admissionPolicies(namespace: string): Manifest[] {
+  return policies(namespace).flatMap(({ name, operations, resources, expression, message }) => {
+    const full = `skerry-${name}.${namespace}.${GROUP}`;
+    return [
+      {
+        apiVersion: 'admissionregistration.k8s.io/v1',
+        kind: 'ValidatingAdmissionPolicy',
+        metadata: { name: full },
+        spec: {
+          failurePolicy: 'Fail',
+          matchConstraints: { resourceRules: [{ apiGroups: [GROUP], apiVersions: [VERSION], operations, resources }] },
+          validations: [{ expression, message }],
+        },
+      },
+      {
+        apiVersion: 'admissionregistration.k8s.io/v1',
+        kind: 'ValidatingAdmissionPolicyBinding',
+        metadata: { name: full },
+        spec: { policyName: full, validationActions: ['Deny'] },
+      },
+    ];
+  });
+}
