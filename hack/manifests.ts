@@ -2,8 +2,7 @@
  * What an installation needs besides the CRDs and the program: roles and admission policies, as objects. hack/gen.ts
  * writes them twice, as templates of the chart and as manifests/install.yaml for an installation without Helm.
  */
-import { FIELD_MANAGERS, GROUP, LABELS, VERSION } from '../src/api/names.ts';
-import { BUILT_IN_REGISTRIES } from '../src/api/names.ts';
+import { BUILT_IN_REGISTRIES, FIELD_MANAGERS, GROUP, LABELS, VERSION } from '../src/api/names.ts';
 import { KINDS } from '../src/api/v3/index.ts';
 import { roles } from '../src/rest/access/roles.ts';
 
@@ -29,7 +28,11 @@ export function controllerRoles(namespace: string): Manifest[] {
       metadata: { name: CONTROLLER_ACCOUNT, namespace },
       rules: [
         { apiGroups: [GROUP], resources: plurals, verbs: ALL },
-        { apiGroups: [GROUP], resources: plurals.map((plural) => `${plural}/status`), verbs: ['get', 'update', 'patch'] },
+        {
+          apiGroups: [GROUP],
+          resources: plurals.map((plural) => `${plural}/status`),
+          verbs: ['get', 'update', 'patch'],
+        },
         { apiGroups: [GROUP], resources: plurals.map((plural) => `${plural}/finalizers`), verbs: ['update'] },
         { apiGroups: [''], resources: ['secrets', 'configmaps'], verbs: ALL },
         { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
@@ -56,7 +59,11 @@ export function controllerRoles(namespace: string): Manifest[] {
       apiVersion: 'rbac.authorization.k8s.io/v1',
       kind: 'ClusterRoleBinding',
       metadata: { name: `${CONTROLLER_ACCOUNT}-${namespace}` },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: `${CONTROLLER_ACCOUNT}-${namespace}` },
+      roleRef: {
+        apiGroup: 'rbac.authorization.k8s.io',
+        kind: 'ClusterRole',
+        name: `${CONTROLLER_ACCOUNT}-${namespace}`,
+      },
       subjects,
     },
   ];
@@ -78,7 +85,9 @@ function policies(namespace: string): Policy[] {
   const resources = KINDS.map((kind) => kind.plural);
   const controller = `request.userInfo.username == 'system:serviceaccount:${namespace}:${CONTROLLER_ACCOUNT}'`;
   const collector = `request.userInfo.username.startsWith('system:serviceaccount:kube-system:') || request.userInfo.username == 'system:kube-controller-manager'`;
-  const builtIn = Object.values(BUILT_IN_REGISTRIES).map((registry) => `'${registry.name}'`).join(', ');
+  const builtIn = Object.values(BUILT_IN_REGISTRIES)
+    .map((registry) => `'${registry.name}'`)
+    .join(', ');
   return [
     {
       name: 'namespace',

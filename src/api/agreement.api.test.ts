@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
-import { type AgreementCase, applicationCases, edgeNodeCases, registryCases } from './_agreement-cases.ts';
+import { type AgreementCase, applicationCases, edgeNodeCases, fullEntry, registryCases } from './_agreement-cases.ts';
 import type { KindDefinition } from './meta.ts';
 import { API_VERSION } from './names.ts';
 import { readSpec } from './normal-form.ts';
@@ -15,6 +15,8 @@ const tables: [KindDefinition, AgreementCase[]][] = [
   [edgeNodeKind, edgeNodeCases],
   [registryKind, registryCases],
 ];
+
+const UUID2 = '11111111-2222-4333-8444-555555555555';
 
 let kube: Kube;
 beforeAll(async () => {
@@ -36,6 +38,36 @@ async function throughApiServer(kind: KindDefinition, spec: unknown): Promise<{ 
 
 test('every kind has a table', () => {
   expect(tables.map(([kind]) => kind.kind).sort()).toEqual(KINDS.map((kind) => kind.kind).sort());
+});
+
+describe('changes that identity forbids are refused by the API server with the words of the rule', () => {
+  const path = `/apis/${API_VERSION}/namespaces/default/applications`;
+  const spec = { name: 'plant', uuid: fullEntry.uuid, id: 7, microservices: [{ name: 'web', uuid: fullEntry.uuid }] };
+  const change = (fields: object) =>
+    kube.request('PATCH', `${path}/identity`, { spec: fields }, 'application/merge-patch+json').then(
+      () => 'accepted',
+      (error: Error) => error.message,
+    );
+  beforeAll(async () => {
+    await kube.request('POST', path, {
+      apiVersion: API_VERSION,
+      kind: 'Application',
+      metadata: { name: 'identity' },
+      spec,
+    });
+  });
+  test.each([
+    ['another uuid', { uuid: UUID2 }, 'uuid is immutable once set'],
+    ['no uuid any more', { uuid: null }, 'uuid is immutable once set'],
+    ['another id', { id: 8 }, 'id is immutable once set'],
+    ['another name', { name: 'plant-b' }, 'name is immutable'],
+    ['no name any more', { name: null }, 'name is immutable'],
+    ['another uuid of an entry', { microservices: [{ name: 'web', uuid: UUID2 }] }, 'uuid is immutable once set'],
+    ['a description', { description: 'changed' }, 'accepted'],
+    ['an entry more', { microservices: [...spec.microservices, { name: 'db' }] }, 'accepted'],
+  ])('%s', async (_, fields, expected) => {
+    expect(await change(fields)).toContain(expected);
+  });
 });
 
 describe.each(tables)('$kind', (kind, cases) => {

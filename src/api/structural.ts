@@ -83,7 +83,7 @@ export function prune(value: unknown, schema: Structural, path = ''): { value: u
     const items = value.map((item, index) => prune(item, schema.items as Structural, `${path}[${index}]`));
     return { value: items.map((item) => item.value), dropped: items.flatMap((item) => item.dropped) };
   }
-  const kept: Record<string, unknown> = {};
+  const kept: [string, unknown][] = [];
   const dropped: string[] = [];
   for (const [key, member] of Object.entries(value)) {
     const below = path ? `${path}.${key}` : key;
@@ -94,10 +94,11 @@ export function prune(value: unknown, schema: Structural, path = ''): { value: u
       continue;
     }
     const pruned = prune(member, memberSchema, below);
-    kept[key] = pruned.value;
+    kept.push([key, pruned.value]);
     dropped.push(...pruned.dropped);
   }
-  return { value: kept, dropped };
+  // fromEntries makes own members of whatever name, `__proto__` included
+  return { value: Object.fromEntries(kept), dropped };
 }
 
 /** Removes null members of objects, which is how the API server reads null in a field that is not nullable. */

@@ -1,0 +1,95 @@
+/**
+ * The words of our statuses: condition types, reasons, and what each means. Reasons are an API: scripts, alerts and
+ * REST clients hold on to them. A new reason gets its text here first.
+ */
+
+/**
+ * Condition types. Ready, Reconciling and Stalled mean what kstatus says: Reconciling and Stalled are abnormal when
+ * True; the three are always present, so that `kubectl wait` works on each of them. The others are present only while
+ * they are True, except Admitted.
+ */
+export const CONDITIONS = {
+  Ready: 'Everything asked for is so.',
+  Reconciling: 'Work towards what is asked for is going on.',
+  Stalled: 'Nothing will change until somebody changes something.',
+  Admitted: 'Everything that should run may run as asked; False names what keeps it from running.',
+  NotSupportedYet: 'Something is stored but does not act yet; counts neither for Ready nor for platformStatus.',
+  DuplicateAgent: 'Two installations report with the identity of this node; neither is wiped.',
+  SettingsRefused: 'The machine keeps settings of its own where the spec asks for others.',
+} as const;
+export type ConditionType = keyof typeof CONDITIONS;
+
+/** Condition types per kind, in the order in which they are written. */
+export const CONDITIONS_OF = {
+  Application: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'NotSupportedYet'],
+  EdgeNode: ['Ready', 'Reconciling', 'Stalled', 'DuplicateAgent', 'SettingsRefused', 'NotSupportedYet'],
+  Registry: ['Ready', 'Reconciling', 'Stalled'],
+} as const satisfies Record<string, readonly ConditionType[]>;
+
+/** Why a microservice may not run as asked (verdicts), each with its documentation. */
+export const VERDICT_REASONS = {
+  NameTaken: 'An older object has the same v3 name; it wins.',
+  UuidTaken: 'Another, older object has the same uuid; it wins.',
+  NodeNotSet: 'The microservice names no node.',
+  NodeNotFound: 'The node that the microservice names does not exist.',
+  NodeDeleting: 'The node that the microservice names is being deleted.',
+  NotSupportedYet: 'The microservice uses something that would change what the container is and is not supported yet.',
+  ImageMissing: "The microservice has no image for its node's architecture.",
+  RegistryNotFound: 'The registry that the microservice names does not exist.',
+  RegistryNotReady: 'The registry that the microservice names has no id yet.',
+  RegistryWrongType: 'The registry that the microservice names holds no container images.',
+  RuntimeNotAvailable: 'The runtime that the microservice names is not on its node.',
+  PortReserved: 'An external port is reserved on every node.',
+  PortTaken: 'An external port is held by another microservice on the node.',
+  SecretNotFound: 'A Secret that an env variable names does not exist or is not shareable.',
+  SecretKeyNotFound: 'A Secret has not the key that an env variable names.',
+  ConfigMapNotFound: 'A ConfigMap that an env variable names does not exist or is not shareable.',
+  ConfigMapKeyNotFound: 'A ConfigMap has not the key that an env variable names.',
+  HostTemplateInvalid: 'An extra host address has the form ${...} and is none of the known expressions.',
+  HostNotFound: 'An extra host address names a node or microservice that does not exist here, or has no address.',
+  ReservedAnnotation: 'An annotation has the prefix that is ours alone.',
+  ReservedEnv: 'An env variable has the prefix that is set by the agent alone.',
+  ConfigTooLarge: 'The config of the microservice is larger than 64 KiB.',
+  VolumeInvalid: 'A volume name or a bind path has not the right form.',
+  PathCollision: 'Two mounts of the microservice have the same path in the container.',
+} as const;
+export type VerdictReason = keyof typeof VERDICT_REASONS;
+
+/** Why conditions are what they are, besides verdicts. */
+export const STATUS_REASONS = {
+  // Application
+  AllRunning: 'Every microservice that should run is running as asked.',
+  Stopped: 'Nothing should run, and nothing does.',
+  Empty: 'The application has no microservices.',
+  Admitted: 'Everything that should run may run.',
+  Starting: 'A microservice is on its way: queued, pulled, created or started.',
+  Updating: 'A node runs an older revision of a microservice.',
+  Stopping: 'A microservice that should not run still does.',
+  Removing: 'A removed microservice still runs.',
+  Unhealthy: 'The health check of a microservice fails, or has not succeeded yet.',
+  MicroserviceFailed: 'A microservice could not be started; its node keeps trying.',
+  CrashLooping: 'A microservice ends again and again; its node keeps trying, ever more slowly.',
+  StoppedLocally: 'A microservice was stopped on its machine.',
+  Fields: 'Fields that are stored do not act yet.',
+  // EdgeNode
+  AgentRunning: 'The agent is live and runs.',
+  AgentWarning: 'The agent is live and has a warning.',
+  AgentStarting: 'The agent is starting.',
+  AgentNotRunning: 'The agent is live and says that it does not run.',
+  NotProvisioned: 'No agent has taken the identity of this node yet.',
+  Deprovisioned: 'The agent gave up the identity of this node.',
+  NodeUnreachable: 'The node is silent for longer than its limit.',
+  DuplicateAgent: 'Two installations report with the identity of this node.',
+  MachineDecides: 'The setting belongs to the machine.',
+  // Registry
+  Usable: 'The registry can be used.',
+  PasswordNotFound: 'The Secret with the password, or the key in it, does not exist.',
+  IdNotAssigned: 'The registry has no id yet.',
+  // all
+  Deleting: 'The object is being deleted.',
+  Idle: 'There is nothing to do.',
+  NotStalled: 'Nothing waits for a change by somebody.',
+} as const;
+export type StatusReason = keyof typeof STATUS_REASONS;
+
+export type Reason = VerdictReason | StatusReason;
