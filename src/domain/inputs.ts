@@ -1,3 +1,4 @@
+import type { VerdictReason } from '../api/conditions.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type {
   AgentConfig,
@@ -30,6 +31,39 @@ export interface NodeInputs {
   configMap: (name: string) => KeyedText | undefined;
   /** password of a registry, read from its Secret */
   registryPassword: (registry: Registry) => string | undefined;
+  /**
+   * The oldest Application with this v3 name, over the whole namespace. Without it only `applications` are looked at,
+   * and a name taken by an application on other nodes goes unnoticed here.
+   */
+  applicationByName?: (name: string) => Application | undefined;
+  /** every Application with an entry of this uuid, over the whole namespace; without it only `applications` */
+  applicationsWithEntry?: (uuid: string) => readonly Application[];
+  /**
+   * Random key of this installation. With it a changed Secret changes the revision, without a status telling anything
+   * about its content; without it secret values take no part in the revision (the agent notices the change anyway).
+   */
+  revisionKey?: string;
+}
+
+/**
+ * What verdicts look at besides the entry: everything there is, by lookups. `worldOf` makes one from NodeInputs for
+ * the entries of that node.
+ */
+export interface World {
+  registries: readonly Registry[];
+  /** the oldest EdgeNode with this v3 name */
+  nodeByName: (name: string) => EdgeNode | undefined;
+  /** the oldest EdgeNode with this uuid */
+  nodeByUuid: (uuid: string) => EdgeNode | undefined;
+  /** Applications with an entry that names this node, by name or uuid, and those whose containers it still reports */
+  applicationsOn: (node: EdgeNode) => readonly Application[];
+  /** the oldest Application with this v3 name */
+  applicationByName: (name: string) => Application | undefined;
+  /** every Application with an entry of this uuid */
+  applicationsWithEntry: (uuid: string) => readonly Application[];
+  /** shareable Secrets and ConfigMaps only */
+  secret: (name: string) => KeyedText | undefined;
+  configMap: (name: string) => KeyedText | undefined;
 }
 
 /** What a node is to do, and one digest per section of it. */
@@ -39,6 +73,19 @@ export interface DesiredState {
   config: AgentConfig;
   deleteNode: boolean;
   digests: Digests;
+  /** for foreign agents, who know no hold: the views that held entries would have, as far as they resolve; by uuid */
+  held: ReadonlyMap<string, MicroserviceView>;
+  /** every entry of this node, those that are not to run included; by uuid */
+  entries: ReadonlyMap<string, DesiredEntry>;
+}
+
+/** What the desired state knows of one entry, whatever becomes of it. */
+export interface DesiredEntry {
+  application: string;
+  name: string;
+  /** false for entries that are stopped, or whose application is stopped or being deleted */
+  shouldRun: boolean;
+  verdict?: Verdict;
 }
 
 /**
@@ -46,13 +93,18 @@ export interface DesiredState {
  * reconciler sets Ready=False with `reason`.
  */
 export interface Verdict {
-  reason: string;
+  reason: VerdictReason;
   message: string;
   /** HTTP status that REST answers a write with that earns this verdict */
   status: 400 | 404 | 409;
   /** code of the REST error body (gaps-01 section 5.3) */
   code: string;
+  /** path of the field in the entry, in the words of the YAML form */
+  field?: string;
 }
+
+/** Whether a node is heard of: `never` before its first provisioning, `silent` beyond its limit. */
+export type Liveness = 'live' | 'silent' | 'never';
 
 /** What the leader knows of a node besides its objects: the latest of everything it said, in memory only. */
 export interface Observation {
