@@ -1,5 +1,7 @@
+import { createHash } from 'node:crypto';
 import type { CallOptions, KubeClient } from './client.ts';
-import type { KubeObject, Resource } from './object.ts';
+import { canonical, covers } from './compare.ts';
+import { type KubeObject, keyOf, type Resource, refOf } from './object.ts';
 
 export interface ApplierOptions {
   client: KubeClient;
@@ -11,7 +13,11 @@ export interface ApplierOptions {
 
 /**
  * Server-side apply of a child, only when needed: an apply that changes nothing costs the API server as much as a write.
- * `current` is the child as the store shows it. Write `desired` in the server's normal form (`data`, not `stringData`).
+ *
+ * It is needed when there is no child, when our desired state changed, or when somebody changed what we own.
+ * `current` is the child as the store shows it. Write `desired` in the server's normal form (`data`, not `stringData`;
+ * `1Gi`, not `1024Mi`), or it never looks covered and is applied on every run. Needs no resource version.
+ * Throws {@link ForeignChildError} when a child of that name is controlled by somebody else.
  */
 export type Apply = <T extends KubeObject>(
   resource: Resource<T>,
@@ -20,6 +26,32 @@ export type Apply = <T extends KubeObject>(
   options?: CallOptions,
 ) => Promise<{ object: T; written: boolean }>;
 
-export function createApply(_options: ApplierOptions): Apply {
-  throw new Error('not written yet');
+export function createApply({ client, fieldManager, hashAnnotation }: ApplierOptions): Apply {
+  return async (resource, desired, current, options = {}) => {
+    const hash = createHash('sha256').update(canonical(desired)).digest('base64url').slice(0, 16);
+    const annotations = { ...desired.metadata.annotations, [hashAnnotation]: hash };
+    const body = { ...desired, metadata: { ...desired.metadata, annotations } };
+    if (current) {
+      assertOurs(desired, current);
+      if (covers(current, body)) return { object: current, written: false };
+    }
+    const patch = { type: 'apply' as const, body, force: true };
+    return { object: await client.patch(resource, refOf(desired), patch, { ...options, fieldManager }), written: true };
+  };
 }
+
+/** A child of the name we want exists and belongs to another owner: a person has to decide. */
+export class ForeignChildError extends Error {
+  override readonly name = 'ForeignChildError';
+  readonly code = 'KUBE_FOREIGN_CHILD';
+}
+
+function assertOurs(desired: KubeObject, current: KubeObject): void {
+  const wanted = controllerOf(desired);
+  const actual = controllerOf(current);
+  if (wanted && actual && wanted.uid !== actual.uid) {
+    throw new ForeignChildError(`${desired.kind} ${keyOf(desired)} is controlled by ${actual.kind} ${actual.name}`);
+  }
+}
+
+const controllerOf = (object: KubeObject) => object.metadata.ownerReferences?.find((owner) => owner.controller);

@@ -3,6 +3,7 @@ export * from './apply.ts';
 export * from './backoff.ts';
 export * from './client.ts';
 export * from './clock.ts';
+export * from './compare.ts';
 export * from './controller.ts';
 export * from './events.ts';
 export * from './finalizer.ts';

@@ -1,0 +1,61 @@
+/**
+ * Comparing JSON values. Everywhere `undefined` means absent, as it does on the wire.
+ */
+
+type Json = Record<string, unknown>;
+
+const isPlain = (value: unknown): value is Json => value !== null && typeof value === 'object' && !Array.isArray(value);
+
+export function equal(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a) && Array.isArray(b)) {
+    return a.length === b.length && a.every((item, index) => equal(item, b[index]));
+  }
+  if (!isPlain(a) || !isPlain(b)) return false;
+  return keysOfBoth(a, b).every((key) => equal(a[key], b[key]));
+}
+
+/**
+ * Whether a live object already says all that `desired` says. The live one may say more: defaults, status, and fields
+ * of other owners. Lists must agree in length and order, except those below metadata, where owners add to each other's.
+ * An empty map or list is covered by an absent one, since the server leaves it out.
+ */
+export function covers(live: unknown, desired: unknown, path = ''): boolean {
+  if (desired === undefined) return true;
+  if (Array.isArray(desired)) {
+    if (live === undefined) return desired.length === 0;
+    if (!Array.isArray(live)) return false;
+    if (path.startsWith('.metadata.')) {
+      return desired.every((item) => live.some((other) => covers(other, item, path)));
+    }
+    return live.length === desired.length && desired.every((item, index) => covers(live[index], item, `${path}[]`));
+  }
+  if (isPlain(desired)) {
+    if (live === undefined) return Object.values(desired).every((value) => value === undefined);
+    return isPlain(live) && Object.entries(desired).every(([key, value]) => covers(live[key], value, `${path}.${key}`));
+  }
+  return live === desired;
+}
+
+/** The JSON merge patch (RFC 7386) that turns `from` into `to`; undefined when there is nothing to do. */
+export function mergeDiff(from: unknown, to: unknown): unknown {
+  if (equal(from, to)) return undefined;
+  if (!isPlain(from) || !isPlain(to)) return to === undefined ? null : to;
+  const patch: Json = {};
+  for (const key of keysOfBoth(from, to)) {
+    const inner = to[key] === undefined && from[key] !== undefined ? null : mergeDiff(from[key], to[key]);
+    if (inner !== undefined) patch[key] = inner;
+  }
+  return patch;
+}
+
+/** JSON with sorted keys: equal values give equal text. */
+export function canonical(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    isPlain(inner) ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1))) : inner,
+  );
+}
+
+function keysOfBoth(a: Json, b: Json): string[] {
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])];
+}
