@@ -3,7 +3,7 @@ import { request } from 'node:http';
 /** Where a container engine listens: a unix socket, or a TCP address. */
 type Target = { socketPath: string } | { host: string; port: string };
 
-/** One call of the Docker API; JSON in, JSON out. Throws on every status from 400 on. */
+/** One call of the Docker API; JSON in, JSON or text out. Throws on every status from 400 on. */
 export function callEngine<T = unknown>(url: string, method: string, path: string, body?: unknown): Promise<T> {
   return new Promise((resolve, reject) => {
     const text = body === undefined ? undefined : JSON.stringify(body);
@@ -19,8 +19,7 @@ export function callEngine<T = unknown>(url: string, method: string, path: strin
         const answer = Buffer.concat(pieces).toString();
         const status = incoming.statusCode ?? 0;
         if (status >= 400) return reject(new Error(`${method} ${path}: ${status} ${answer.trim()}`));
-        const isJson = incoming.headers['content-type']?.includes('json');
-        resolve((isJson && answer ? JSON.parse(answer) : answer) as T);
+        resolve(parse(answer) as T);
       });
     });
     outgoing.end(text);
@@ -34,6 +33,15 @@ export async function probeEngine(url: string): Promise<'docker' | 'podman' | un
     return version.Components?.some(({ Name }) => Name.includes('Podman')) ? 'podman' : 'docker';
   } catch {
     return undefined;
+  }
+}
+
+/** Some answers are streams of JSON lines; those stay text. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
   }
 }
 

@@ -1,0 +1,106 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { compareVersions, findTools, type Source, TOOLS, type Tool, toolVersion, versionInGoMod } from './binaries.ts';
+
+function makeSource(name: string, has: Tool[], asked: string[] = []): Source {
+  return {
+    name,
+    async find(wanted) {
+      asked.push(`${name}: ${wanted.join(' ')}`);
+      return {
+        found: Object.fromEntries(wanted.filter((tool) => has.includes(tool)).map((tool) => [tool, `/${name}`])),
+        saw: 'looked',
+      };
+    },
+  };
+}
+
+function makeEnv(): NodeJS.ProcessEnv {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-binaries-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return { XDG_CACHE_HOME: folder };
+}
+
+test('each place is asked only for what the places before it did not have', async () => {
+  const asked: string[] = [];
+  const source = (name: string, ...has: Tool[]) => makeSource(name, has, asked);
+  const sources = {
+    fast: [source('assets', 'etcd'), source('path', 'etcd', 'kubectl'), source('cache')],
+    slow: [source('release', 'kube-apiserver'), source('build', 'registry')],
+  };
+  const paths = await findTools(['etcd', 'kubectl', 'kube-apiserver', 'registry'], { sources, env: makeEnv() });
+  expect(paths).toEqual({ etcd: '/assets', kubectl: '/path', 'kube-apiserver': '/release', registry: '/build' });
+  expect(asked).toEqual([
+    'assets: etcd kubectl kube-apiserver registry',
+    'path: kubectl kube-apiserver registry',
+    'cache: kube-apiserver registry',
+    // Once more with the lock held: another process may have got them meanwhile.
+    'cache: kube-apiserver registry',
+    'release: kube-apiserver registry',
+    'build: registry',
+  ]);
+});
+
+test('nothing slow is asked when everything is there', async () => {
+  const asked: string[] = [];
+  const sources = { fast: [makeSource('cache', ['etcd'])], slow: [makeSource('build', [], asked)] };
+  await findTools(['etcd'], { sources, env: makeEnv() });
+  expect(asked).toEqual([]);
+});
+
+test('two that miss the same tool get it once', async () => {
+  const built: Tool[] = [];
+  let builds = 0;
+  const sources = {
+    fast: [makeSource('cache', built)],
+    slow: [
+      {
+        name: 'build',
+        find: async () => {
+          builds += 1;
+          built.push('etcd');
+          return { found: { etcd: '/build' }, saw: '' };
+        },
+      },
+    ],
+  };
+  const env = makeEnv();
+  const paths = await Promise.all([1, 2].map(() => findTools(['etcd'], { sources, env })));
+  expect(builds).toBe(1);
+  expect(paths.map(({ etcd }) => etcd).sort()).toEqual(['/build', '/cache']);
+});
+
+test('the error says what every place said', async () => {
+  const broken: Source = {
+    name: 'build',
+    find: async () => {
+      throw new Error('there is no Go toolchain');
+    },
+  };
+  const sources = { fast: [makeSource('PATH', [])], slow: [broken] };
+  await expect(findTools(['etcd'], { sources, env: makeEnv() })).rejects.toThrow(
+    /Found no etcd\. Tried:\n {2}PATH: looked\n.*build: there is no Go toolchain/s,
+  );
+});
+
+test('every tool has a pinned version', () => {
+  for (const tool of TOOLS) expect(toolVersion(tool)).toMatch(/^\d+\.\d+\.\d+$/);
+});
+
+test('a required version is read from both forms of go.mod', () => {
+  const text =
+    'module x\n\nrequire a.b/c v1.2.3\n\nrequire (\n\td.e/f/v3 v3.0.1 // indirect\n)\nreplace d.e/f/v3 => x v9.9.9\n';
+  expect(versionInGoMod(text, 'a.b/c')).toBe('1.2.3');
+  expect(versionInGoMod(text, 'd.e/f/v3')).toBe('3.0.1');
+  expect(versionInGoMod(text, 'no/such')).toBeUndefined();
+});
+
+test.each([
+  ['1.36.3', '1.32', 1],
+  ['1.9', '1.10', -1],
+  ['2.0', '2.0.0', 0],
+])('%s against %s', (a, b, sign) => {
+  expect(Math.sign(compareVersions(a, b))).toBe(sign);
+});

@@ -1,0 +1,3 @@
+module skerry.dev/hack/sample
+
+go 1.22
