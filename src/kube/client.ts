@@ -5,7 +5,7 @@ import { type Backoff, backoffDelay } from './backoff.ts';
 import { sleep, systemClock } from './clock.ts';
 import { startDeadline } from './deadline.ts';
 import { createJsonLines } from './json-lines.ts';
-import { apiVersionOf, type KubeObject, nameOf, type ObjectRef, type Resource, refOf } from './object.ts';
+import { apiVersionOf, isEnded, type KubeObject, nameOf, type ObjectRef, type Resource, refOf } from './object.ts';
 import type { Metrics } from './ports.ts';
 import { createTransport, type Transport, translate } from './transport.ts';
 
@@ -290,9 +290,20 @@ function clientOver(core: Core): KubeClient {
     }
   }
 
-  const notify = <T extends KubeObject>(resource: Resource<T>, tell: (observer: WriteObserver<T>) => void) => {
-    for (const observer of observers.get(nameOf(resource)) ?? []) tell(observer as WriteObserver<T>);
-  };
+  const observersOf = <T extends KubeObject>(resource: Resource<T>) =>
+    [...(observers.get(nameOf(resource)) ?? [])] as WriteObserver<T>[];
+
+  function reportGone(resource: Resource, ref: ObjectRef, uid: string | undefined) {
+    if (uid) for (const observer of observersOf(resource)) observer.observeGone(ref, uid);
+  }
+
+  /** Tells the observers what a write left. False when that is nothing. */
+  function report<T extends KubeObject>(resource: Resource<T>, object: T): boolean {
+    const ended = isEnded(object);
+    if (ended) reportGone(resource, refOf(object), object.metadata.uid);
+    else for (const observer of observersOf(resource)) observer.observe(object);
+    return !ended;
+  }
 
   async function write<T extends KubeObject>(
     resource: Resource<T>,
@@ -308,7 +319,7 @@ function clientOver(core: Core): KubeClient {
     });
     const result = (await perform({ ...call, resource: nameOf(resource), path }, options)) as T;
     // Some subresources answer with another kind (Scale, TokenRequest).
-    if (!options.dryRun && result.kind === resource.kind) notify(resource, (observer) => observer.observe(result));
+    if (!options.dryRun && result.kind === resource.kind) report(resource, result);
     return result;
   }
 
@@ -400,22 +411,14 @@ function clientOver(core: Core): KubeClient {
         answer = (await perform(call, options)) as StatusBody | T;
       } catch (error) {
         if (!isNotFound(error)) throw error;
-        const uid = preconditions?.uid;
-        if (uid) notify(resource, (observer) => observer.observeGone(ref, uid));
+        reportGone(resource, ref, preconditions?.uid);
         return { found: false };
       }
-      if (!isObject(answer)) {
-        const uid = answer.details?.uid;
-        if (uid) notify(resource, (observer) => observer.observeGone(ref, uid));
-        return { found: true };
+      if (isObject(answer) && answer.metadata.deletionTimestamp && report(resource, typed(resource, answer))) {
+        return { found: true, object: answer };
       }
-      const object = typed(resource, answer);
-      if (object.metadata.deletionTimestamp) {
-        notify(resource, (observer) => observer.observe(object));
-        return { found: true, object };
-      }
-      const uid = object.metadata.uid;
-      if (uid) notify(resource, (observer) => observer.observeGone(ref, uid));
+      // Most resources answer the end of an object with a Status, some with its last state.
+      reportGone(resource, ref, isObject(answer) ? answer.metadata.uid : answer.details?.uid);
       return { found: true };
     },
 

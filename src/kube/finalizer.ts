@@ -1,6 +1,6 @@
 import { ApiError, isInvalid, isNotFound } from './api-error.ts';
 import type { CallOptions, JsonPatchOperation, KubeClient } from './client.ts';
-import { type KubeObject, type Resource, refOf } from './object.ts';
+import { isEnded, type KubeObject, type Resource, refOf } from './object.ts';
 
 /**
  *                 | not being deleted        | being deleted
@@ -63,7 +63,8 @@ export async function removeFinalizer<T extends KubeObject>(
     { op: 'remove', path },
   ];
   try {
-    return await patchTested(client, resource, object, body, options);
+    const left = await patchTested(client, resource, object, body, options);
+    return isEnded(left) ? undefined : left;
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;

@@ -90,6 +90,17 @@ export function refOf(object: { metadata: ObjectRef }): ObjectRef {
   return namespace ? { namespace, name } : { name };
 }
 
+/**
+ * Whether an answer shows an object that the write itself ended: nothing holds its deletion any more. The API server
+ * answers the removal of a last finalizer like that, with the version from before.
+ */
+export function isEnded({ metadata, spec }: KubeObject): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = metadata;
+  // Namespaces are held by finalizers in their spec.
+  const held = (finalizers?.length ?? 0) + ((spec as { finalizers?: string[] } | undefined)?.finalizers?.length ?? 0);
+  return deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && held === 0;
+}
+
 /** An owner reference to `owner`, which must have been read from the API (it needs a uid). */
 export function ownerReference(owner: KubeObject, options: { controller?: boolean } = {}): OwnerReference {
   const { name, uid } = owner.metadata;
