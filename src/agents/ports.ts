@@ -1,0 +1,150 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ConfigMap, Secret } from '../api/resources.ts';
+import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import type { Observation } from '../domain/inputs.ts';
+import type { Store } from '../kube/mod.ts';
+import type { StatusReport } from '../wire/index.ts';
+
+/**
+ * What the agent routes need of the world, and what they give to it. `createAgentRoutes` (server.ts) is the way in.
+ */
+
+/** The local views that desired state and authentication are made from. Declare the indexes of `AGENT_INDEXES`. */
+export interface AgentStores {
+  nodes: Store<EdgeNode>;
+  applications: Store<Application>;
+  registries: Store<Registry>;
+  /** Secrets with the label of node keys; one store of all Secrets of the namespace serves as well */
+  nodeKeys: Store<Secret>;
+  /** Secrets that desired states read: shareable ones, and those that registries name */
+  secrets: Store<Secret>;
+  configMaps: Store<ConfigMap>;
+}
+
+/** What one replica heard of one node since it last told the leader. */
+export interface NodeNews {
+  uuid: string;
+  /** Unix ms of the last authenticated contact */
+  contactAt: number;
+  /** seconds that the armed held poll may last, 0 without one */
+  holdSeconds: number;
+  agent?: string;
+  instance?: string;
+  boot?: string;
+  /** deltas merged; absent when only contact is news */
+  report?: StatusReport;
+  reportedAt?: number;
+  handedOut?: Observation['handedOut'];
+}
+
+/** What the leader knows of all nodes, in memory. Made on every replica, filled on the one that leads. */
+export interface Observations {
+  get(uuid: string): Observation | undefined;
+  entries(): IterableIterator<[string, Observation]>;
+  hear(news: NodeNews): void;
+  /** The node is gone. */
+  forget(uuid: string): void;
+  /** Called after each piece of news, synchronously; `before` is absent the first time a node is heard of. */
+  subscribe(listener: (uuid: string, now: Observation, before: Observation | undefined) => void): Disposable;
+}
+
+/** Who leads. Asked at every use, so that it may change at any time. */
+export interface Leadership {
+  readonly isLeading: boolean;
+  /** `host:port` of the leader's internal channel; undefined while nobody leads */
+  readonly leaderAddress: string | undefined;
+}
+
+/** How replicas of one controller know each other: tokens of their ServiceAccount for an audience of their own. */
+export interface InternalCredentials {
+  token(signal: AbortSignal): Promise<string>;
+  /** Whether the token is one of ours. Rejects when that cannot be told now. */
+  verify(token: string, signal: AbortSignal): Promise<boolean>;
+}
+
+/** How this replica talks to the leader when it is another one. Rejects when the leader did not take it. */
+export interface LeaderLink {
+  send(batch: readonly NodeNews[], signal: AbortSignal): Promise<void>;
+  live(uuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
+}
+
+/** Measurements of nodes for reads. Never rejects: what cannot be had in time is absent. */
+export interface LiveValues {
+  of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
+}
+
+/** Every hook is optional and must not throw. Labels are low in cardinality. */
+export interface AgentMetrics {
+  agent?(what: AgentMetric, detail?: string): void;
+  heldPolls?(count: number): void;
+}
+export type AgentMetric =
+  | 'poll'
+  | 'status'
+  | 'read'
+  | 'provision'
+  | 'refused'
+  | 'desired-state'
+  | 'news-batch'
+  | 'report-repaired';
+
+export interface AgentOptions {
+  namespace: string;
+  /** under which agents reach the controller; tokens for another audience are then refused */
+  publicUrl?: string;
+  /** base64 PEM of the CA that agents are to trust; empty when there is none */
+  caCert?: () => string;
+  /** random key of the installation, the same on all replicas (NodeInputs.revisionKey) */
+  revisionKey?: string;
+  /** address of a client, for limits; the socket's unless a trusted proxy says otherwise */
+  addressOf?: (req: IncomingMessage) => string;
+  limits?: Partial<AgentLimits>;
+}
+
+export interface AgentLimits {
+  /** one status report */
+  reportBytes: number;
+  /** any other body */
+  bodyBytes: number;
+  /** all bodies that are being received */
+  pendingBytes: number;
+  pendingBodies: number;
+  /** until a body must be complete */
+  bodyMs: number;
+  heldPolls: number;
+  heldPollsPerNode: number;
+  /** tokens of one node, a second in the long run */
+  requestsPerNode: number;
+  /** failed provisionings of one address in a minute */
+  guessesPerMinute: number;
+}
+
+export const AGENT_LIMITS: AgentLimits = {
+  reportBytes: 4 * 2 ** 20,
+  bodyBytes: 128 * 2 ** 10,
+  pendingBytes: 64 * 2 ** 20,
+  pendingBodies: 2_000,
+  bodyMs: 20_000,
+  heldPolls: 50_000,
+  heldPollsPerNode: 4,
+  requestsPerNode: 20,
+  guessesPerMinute: 30,
+};
+
+/** Who speaks: a node whose token was verified. */
+export interface NodeIdentity {
+  uuid: string;
+  node: EdgeNode;
+}
+
+/** The agent routes on a listener that others share. */
+export interface AgentRoutes extends AsyncDisposable {
+  /** Answers requests under `/api/v3/agent`; false when the request is none of ours and was not touched. */
+  handle(req: IncomingMessage, res: ServerResponse): boolean;
+  /** Verifies and uses up the token of a request, for WebSocket upgrades. Rejects with AgentFailure. */
+  authenticate(req: IncomingMessage): Promise<NodeIdentity>;
+  /** Answers held polls early and refuses new requests with 503; resolves when all news are with the leader, or late. */
+  drain(graceMs: number): Promise<void>;
+  readonly ready: boolean;
+  readonly heldPolls: number;
+}
