@@ -1,0 +1,282 @@
+import { createHash } from 'node:crypto';
+import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
+import { LABEL_REBUILD_ORDER } from '../../names.ts';
+import type { Container } from '../../plan/model.ts';
+import {
+  type ContainerSpec,
+  type Engine,
+  EngineError,
+  type EngineEvent,
+  type EngineFacts,
+  type EngineNetwork,
+  type LogLine,
+  type PullRequest,
+} from '../port.ts';
+
+/** What a memory engine can be told to do wrong. */
+export interface Faults {
+  /** called before each operation; throw to make it fail */
+  before?: (operation: string, subject: string) => void | Promise<void>;
+  /** called after each operation has had its effect; throw to lose the answer */
+  after?: (operation: string, subject: string) => void | Promise<void>;
+}
+
+interface Item extends Container {
+  spec: ContainerSpec;
+}
+
+/**
+ * An engine that runs nothing: it keeps containers in memory and behaves like a real one as far as the port promises.
+ * For simulations of many agents in one process and for tests of everything above the port.
+ */
+export class MemoryEngine implements Engine {
+  readonly url = 'memory:';
+  readonly faults: Faults;
+  /** images that a pull finds, by reference */
+  readonly registry = new Map<string, string>();
+  /** images that are there, by reference */
+  readonly images = new Map<string, string>();
+  /** every operation that had an effect, in order */
+  readonly history: string[] = [];
+  /** references are always found, without telling the registry of them */
+  readonly anyImage: boolean;
+  #items = new Map<string, Item>();
+  #network: EngineNetwork | undefined;
+  #next = 1;
+  #listeners = new Set<(event: EngineEvent) => void>();
+  #now: () => number;
+
+  constructor({ now = Date.now, faults = {}, anyImage = false }: MemoryEngineOptions = {}) {
+    this.#now = now;
+    this.faults = faults;
+    this.anyImage = anyImage;
+  }
+
+  async connect(): Promise<EngineFacts> {
+    return {
+      kind: 'docker',
+      version: 'memory',
+      apiVersion: '1.41',
+      runtimes: ['runc'],
+      rootless: false,
+      selinux: false,
+      architecture: 'amd64',
+      startInterval: false,
+      cdi: false,
+    };
+  }
+
+  async containers(): Promise<Container[]> {
+    return [...this.#items.values()].map(({ spec, ...container }) => ({ ...container }));
+  }
+
+  async network(): Promise<EngineNetwork | undefined> {
+    return this.#network;
+  }
+
+  async ensureNetwork(): Promise<EngineNetwork> {
+    return this.#act('network', '', () => {
+      this.#network ??= { id: `network-${this.#next++}`, name: 'skerry', gateway: '172.30.0.1' };
+      return this.#network;
+    });
+  }
+
+  async removeNetwork(): Promise<void> {
+    this.#network = undefined;
+  }
+
+  async image(reference: string): Promise<string | undefined> {
+    return this.images.get(reference);
+  }
+
+  async pull({ reference, onProgress }: PullRequest, signal?: AbortSignal): Promise<string> {
+    return this.#act('pull', reference, () => {
+      signal?.throwIfAborted();
+      const id = this.registry.get(reference) ?? (this.anyImage ? imageIdOf(reference) : undefined);
+      if (id === undefined) throw new EngineError('ImageNotFound', `no image ${reference}`);
+      onProgress?.(100);
+      this.images.set(reference, id);
+      return id;
+    });
+  }
+
+  async removeImage(id: string): Promise<void> {
+    for (const [reference, image] of this.images) if (image === id) this.images.delete(reference);
+  }
+
+  async create(spec: ContainerSpec): Promise<{ id: string; imageId: string }> {
+    return this.#act('create', spec.name, () => {
+      const imageId = this.images.get(spec.image);
+      if (imageId === undefined) throw new EngineError('ImageMissing', `no image ${spec.image}`);
+      for (const other of this.#items.values())
+        if (other.name === spec.name) throw new EngineError('NameTaken', `the name ${spec.name} is taken`);
+      if (!spec.hostNetwork && !this.#network) throw new EngineError('NotFound', 'no network');
+      const id = `${this.#next++}`.padStart(64, '0');
+      this.#items.set(id, {
+        id,
+        name: spec.name,
+        uuid: spec.labels[CONTAINER_LABELS.uuid] ?? '',
+        application: spec.labels[CONTAINER_LABELS.application] ?? '',
+        microservice: spec.labels[CONTAINER_LABELS.microservice] ?? '',
+        digest: spec.labels[CONTAINER_LABELS.digest] ?? '',
+        revision: spec.labels[CONTAINER_LABELS.revision] ?? '',
+        rebuildOrder: Number(spec.labels[LABEL_REBUILD_ORDER] ?? 0),
+        generation: Number(spec.labels[CONTAINER_LABELS.generation] ?? 0),
+        imageId,
+        state: 'created',
+        startedAt: 0,
+        finishedAt: 0,
+        exitCode: 0,
+        oomKilled: false,
+        error: '',
+        hostNetwork: spec.hostNetwork,
+        networkId: spec.hostNetwork ? '' : (this.#network?.id ?? ''),
+        ports: [],
+        pid: 0,
+        spec,
+      });
+      return { id, imageId };
+    });
+  }
+
+  async start(id: string): Promise<void> {
+    await this.#act('start', id, () => {
+      const item = this.#get(id);
+      if (item.state === 'running') return;
+      for (const other of this.#items.values())
+        for (const { external, protocol } of other.state === 'running' ? other.ports : [])
+          if (item.spec.ports.some((port) => port.external === external && port.protocol === protocol))
+            throw new EngineError('PortTaken', `port ${external} is taken`);
+      // Two runs of one container never share a start time, as on a real engine.
+      const startedAt = Math.max(this.#now(), item.startedAt + 1);
+      this.#set(id, {
+        state: 'running',
+        startedAt,
+        finishedAt: 0,
+        pid: 1,
+        ip: item.hostNetwork ? undefined : '172.30.0.2',
+        ports: item.spec.ports,
+        health: item.spec.healthCheck ? 'starting' : undefined,
+      });
+      this.#tell(id, 'start');
+    });
+  }
+
+  async stop(id: string): Promise<void> {
+    await this.#act('stop', id, () => {
+      if (this.#get(id).state === 'running') this.exit(id, 143);
+    });
+  }
+
+  async kill(id: string): Promise<void> {
+    await this.#act('kill', id, () => this.exit(id, 137));
+  }
+
+  async rename(id: string, name: string): Promise<void> {
+    await this.#act('rename', id, () => {
+      this.#get(id);
+      for (const other of this.#items.values())
+        if (other.name === name && other.id !== id) throw new EngineError('NameTaken', `the name ${name} is taken`);
+      this.#set(id, { name });
+    });
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#act('remove', id, () => {
+      if (this.#items.get(id)?.state === 'running') throw new EngineError('Conflict', 'it is running');
+      this.#items.delete(id);
+      this.#tell(id, 'destroy');
+    });
+  }
+
+  async *logs(): AsyncIterable<LogLine> {}
+
+  async *events(signal: AbortSignal): AsyncIterable<EngineEvent> {
+    const waiting: EngineEvent[] = [];
+    let wake = () => {};
+    const listener = (event: EngineEvent) => {
+      waiting.push(event);
+      wake();
+    };
+    this.#listeners.add(listener);
+    try {
+      while (!signal.aborted) {
+        const event = waiting.shift();
+        if (event) {
+          yield event;
+          continue;
+        }
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+          signal.addEventListener('abort', () => resolve(), { once: true });
+        });
+      }
+    } finally {
+      this.#listeners.delete(listener);
+    }
+  }
+
+  /** Ends a container's process, as if it had done so itself. */
+  exit(id: string, exitCode: number): void {
+    this.#set(id, {
+      state: 'exited',
+      exitCode,
+      finishedAt: this.#now(),
+      pid: 0,
+      ip: undefined,
+      ports: [],
+      health: undefined,
+    });
+    this.#tell(id, 'die');
+  }
+
+  setHealth(id: string, health: Container['health']): void {
+    this.#set(id, { health });
+    this.#tell(id, 'health_status');
+  }
+
+  /** The containers that run, by microservice uuid. */
+  running(): Map<string, Container[]> {
+    const result = new Map<string, Container[]>();
+    for (const item of this.#items.values())
+      if (item.state === 'running') result.set(item.uuid, [...(result.get(item.uuid) ?? []), item]);
+    return result;
+  }
+
+  specOf(id: string): ContainerSpec {
+    return this.#get(id).spec;
+  }
+
+  #get(id: string): Item {
+    const item = this.#items.get(id);
+    if (!item) throw new EngineError('NotFound', `no container ${id}`);
+    return item;
+  }
+
+  #set(id: string, change: Partial<Item>): void {
+    this.#items.set(id, { ...this.#get(id), ...change });
+  }
+
+  #tell(containerId: string, action: string): void {
+    for (const listener of this.#listeners) listener({ containerId, action });
+  }
+
+  async #act<T>(operation: string, subject: string, effect: () => T): Promise<T> {
+    await this.faults.before?.(operation, subject);
+    const result = effect();
+    this.history.push(`${operation} ${subject.replace(/^0+(?=\d+$)/, '#')}`.trim());
+    await this.faults.after?.(operation, subject);
+    return result;
+  }
+}
+
+export interface MemoryEngineOptions {
+  now?: () => number;
+  faults?: Faults;
+  anyImage?: boolean;
+}
+
+/** The id that a memory engine gives an image it was never told of. */
+export function imageIdOf(reference: string): string {
+  return `sha256:${createHash('sha256').update(reference).digest('hex')}`;
+}

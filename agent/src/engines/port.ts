@@ -1,0 +1,150 @@
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import type { Container } from '../plan/model.ts';
+
+/**
+ * What the agent needs of a container engine. One port, one contract test, one adapter per engine. An adapter sees only
+ * containers that carry the agent's own instance id, translates the engine's errors into EngineError, and knows nothing
+ * of what is wanted.
+ */
+export interface Engine {
+  readonly url: string;
+  /** Connects, agrees on an API version, and tells what the engine is. */
+  connect(signal?: AbortSignal): Promise<EngineFacts>;
+  /** All containers of this agent, running or not. */
+  containers(signal?: AbortSignal): Promise<Container[]>;
+  /** The network that this agent's containers share, if it exists. */
+  network(signal?: AbortSignal): Promise<EngineNetwork | undefined>;
+  /** Makes that network unless it is there. */
+  ensureNetwork(signal?: AbortSignal): Promise<EngineNetwork>;
+  removeNetwork(signal?: AbortSignal): Promise<void>;
+  /** The engine's id of a local image, or undefined. */
+  image(reference: string, signal?: AbortSignal): Promise<string | undefined>;
+  /** Pulls, and answers the image's id. */
+  pull(request: PullRequest, signal?: AbortSignal): Promise<string>;
+  removeImage(id: string, signal?: AbortSignal): Promise<void>;
+  create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }>;
+  start(id: string, signal?: AbortSignal): Promise<void>;
+  /** SIGTERM, after the grace SIGKILL. A container that does not run is no error. */
+  stop(id: string, graceSeconds: number, signal?: AbortSignal): Promise<void>;
+  kill(id: string, posixSignal: string, signal?: AbortSignal): Promise<void>;
+  rename(id: string, name: string, signal?: AbortSignal): Promise<void>;
+  /** Removes a stopped container; anonymous volumes go with it. One that is not there is no error. */
+  remove(id: string, signal?: AbortSignal): Promise<void>;
+  logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncIterable<LogLine>;
+  /** Tells that something happened to a container of ours; ends or throws when the connection is lost. */
+  events(signal: AbortSignal): AsyncIterable<EngineEvent>;
+}
+
+/** What kind of engine it is and what it can do. */
+export interface EngineFacts {
+  kind: 'docker' | 'podman';
+  version: string;
+  apiVersion: string;
+  runtimes: string[];
+  rootless: boolean;
+  selinux: boolean;
+  architecture: string;
+  /** health checks with an interval of their own while starting */
+  startInterval: boolean;
+  cdi: boolean;
+}
+
+export interface EngineNetwork {
+  id: string;
+  name: string;
+  /** the machine as its containers see it */
+  gateway?: string;
+}
+
+export interface EngineEvent {
+  containerId: string;
+  action: string;
+}
+
+export interface PullRequest {
+  reference: string;
+  /** `os/arch[/variant]`, or empty for the machine's own */
+  platform: string;
+  credentials?: { username: string; password: string; host: string };
+  onProgress?: (percentage: number) => void;
+}
+
+export interface LogOptions {
+  tail: number;
+  since?: number;
+  until?: number;
+  follow?: boolean;
+}
+
+export interface LogLine {
+  ts: string;
+  stream: 'stdout' | 'stderr';
+  line: string;
+}
+
+/** A container to make, in no engine's words. Sizes are bytes, times nanoseconds-free: seconds. */
+export interface ContainerSpec {
+  name: string;
+  image: string;
+  imageId: string;
+  platform: string;
+  labels: Record<string, string>;
+  env: string[];
+  entrypoint: string[];
+  command: string[];
+  workingDir?: string;
+  user?: string;
+  hostNetwork: boolean;
+  aliases: string[];
+  ports: MicroserviceView['portMappings'];
+  mounts: { source: string; target: string; readOnly: boolean; relabel: boolean }[];
+  tmpfs: { target: string; size?: number; mode?: string }[];
+  extraHosts: { name: string; address: string }[];
+  privileged: boolean;
+  readOnlyRoot: boolean;
+  pidMode: string;
+  ipcMode: string;
+  runtime: string;
+  capAdd: string[];
+  capDrop: string[];
+  devices: MicroserviceView['devices'];
+  cdiDevices: string[];
+  sysctls: Record<string, string>;
+  ulimits: { name: string; soft: number; hard: number }[];
+  cpus?: number;
+  cpuSet: string;
+  memory?: number;
+  memoryReservation?: number;
+  /** memory and swap together; -1 is unlimited */
+  memorySwap?: number;
+  shmSize?: number;
+  healthCheck?: MicroserviceView['healthCheck'];
+  logMaxBytes: number;
+}
+
+/** What an engine refused, in words that no engine owns. */
+export const ENGINE_ERRORS = {
+  Unavailable: 'the engine does not answer',
+  NotFound: 'there is no such thing',
+  Conflict: 'the thing is in another state',
+  ImageMissing: 'the image is not there',
+  ImageNotFound: 'the registry has no such image',
+  ImageUnauthorized: 'the registry refuses the credentials',
+  ImagePullFailed: 'the image could not be pulled',
+  NameTaken: 'another container has the name',
+  PortTaken: 'another process has the port',
+  DiskFull: 'the disk is full',
+  Invalid: 'the engine does not accept the settings',
+  Failed: 'the engine failed',
+} as const;
+export type EngineErrorCode = keyof typeof ENGINE_ERRORS;
+
+/** An error of an engine, translated. */
+export class EngineError extends Error {
+  readonly code: EngineErrorCode;
+  constructor(code: EngineErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'EngineError';
+    this.code = code;
+  }
+}

@@ -1,0 +1,76 @@
+import { type MicroserviceView, microserviceViewSchema } from '../../../src/wire/agent.ts';
+import { containerDigest } from './digest.ts';
+import type { Container, HoldEntry, Remembered, RunEntry } from './model.ts';
+import { newRow } from './remember.ts';
+
+/** Builders for tests; what a test does not name is a sensible default. */
+
+export const UUID = '11111111-1111-4111-8111-111111111111';
+
+export function makeView(change: Partial<MicroserviceView> = {}): MicroserviceView {
+  const uuid = change.uuid ?? UUID;
+  return microserviceViewSchema.parse({
+    uuid,
+    name: `m${uuid.slice(0, 2)}`,
+    application: 'app',
+    imageId: 'example/app:1',
+    registryId: 1,
+    revision: change.imageId ? `r-${change.imageId}` : 'r-1',
+    ...change,
+  });
+}
+
+export function makeEntry(change: Partial<MicroserviceView> = {}): RunEntry {
+  const view = makeView(change);
+  return { kind: 'run', uuid: view.uuid, view, digest: containerDigest(view) };
+}
+
+export function makeHold(uuid = UUID, reason = 'RegistryNotFound'): HoldEntry {
+  return { kind: 'hold', uuid, reason, message: 'registry 7 is gone' };
+}
+
+/** The image id that makeContainer and makeRow give a reference. */
+export function imageOf(reference: string): string {
+  return `sha256:${reference}`;
+}
+
+export function makeContainer(entry: RunEntry = makeEntry(), change: Partial<Container> = {}): Container {
+  const running = (change.state ?? 'running') === 'running';
+  return {
+    id: `${change.generation ?? 1}`.repeat(4) + entry.uuid.slice(0, 8),
+    name: `skerry-${entry.uuid}`,
+    uuid: entry.uuid,
+    application: entry.view.application,
+    microservice: entry.view.name,
+    digest: entry.digest,
+    revision: entry.view.revision,
+    rebuildOrder: entry.view.rebuildOrder,
+    generation: 1,
+    imageId: imageOf(entry.view.imageId),
+    state: 'running',
+    startedAt: change.state === 'created' ? 0 : 1000,
+    finishedAt: running ? 0 : 5000,
+    exitCode: 0,
+    oomKilled: false,
+    error: '',
+    hostNetwork: false,
+    networkId: 'n1',
+    ports: [],
+    pid: running ? 42 : 0,
+    ...change,
+  };
+}
+
+export function makeRow(entry: RunEntry = makeEntry(), change: Partial<Remembered> = {}): Remembered {
+  const { application, name, schedule, isSystem, imageId, rebuildOrder } = entry.view;
+  return {
+    ...newRow(entry.uuid),
+    application,
+    name,
+    schedule,
+    isSystem,
+    generation: 1,
+    image: { reference: imageId, id: imageOf(imageId), rebuildOrder },
+    ...change,
+  };
+}

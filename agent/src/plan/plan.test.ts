@@ -1,0 +1,434 @@
+import { expect, test } from 'vitest';
+import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
+import type { Container, Entry, Failure, Plan, Remembered, RunEntry } from './model.ts';
+import { plan, targetKey } from './plan.ts';
+
+interface Case {
+  /** undefined: what is wanted is not known */
+  desired: Entry[] | undefined;
+  containers?: Container[];
+  rows?: Remembered[];
+  networkId?: string | null;
+  now?: number;
+  want: string[];
+}
+
+const v1 = makeEntry();
+const v2 = makeEntry({ imageId: 'example/app:2' });
+const old = makeContainer(v1);
+const fresh = (change: Partial<Container> = {}) =>
+  makeContainer(v2, { generation: 2, name: `skerry-${UUID}-g2`, state: 'created', ...change });
+const onV2 = (change: Partial<Remembered> = {}) => makeRow(v2, { lastGood: v1.view, ...change });
+const exited = (entry: RunEntry, change: Partial<Container> = {}) =>
+  makeContainer(entry, { state: 'exited', exitCode: 1, ...change });
+const crashed = (notBefore: number): Partial<Remembered> => ({
+  exit: { key: 'x', cause: 'Crash' },
+  crash: { target: targetKey(v1), count: 1, at: 0, notBefore },
+});
+const failure = (entry: Entry, step: Failure['step'], notBefore: number, containerId?: string): Failure => ({
+  step,
+  target: targetKey(entry),
+  containerId,
+  count: 1,
+  at: 0,
+  notBefore,
+  reason: 'X',
+  message: 'x',
+});
+const low = makeEntry({ uuid: '22222222-2222-4222-8222-222222222222', schedule: 1 });
+const high = makeEntry({ uuid: '33333333-3333-4333-8333-333333333333', schedule: 90 });
+
+const cases: Record<string, Case> = {
+  'a new microservice: its image is looked up and pulled only if missing': {
+    desired: [v1],
+    rows: [makeRow(v1, { image: undefined, generation: 0 })],
+    want: ['image example/app:1 ifMissing'],
+  },
+  'a new microservice whose image is there: the network comes first': {
+    desired: [v1],
+    rows: [makeRow(v1, { generation: 0 })],
+    networkId: null,
+    want: ['network'],
+  },
+  'a new microservice with image and network: its container is made': {
+    desired: [v1],
+    rows: [makeRow(v1, { generation: 0 })],
+    want: [`create skerry-${UUID} New`],
+  },
+  'a new microservice on the host network needs no network of ours': {
+    desired: [makeEntry({ hostNetworkMode: true })],
+    rows: [makeRow(v1, { generation: 0 })],
+    networkId: null,
+    want: [`create skerry-${UUID} New`],
+  },
+  'a container that was made is started': {
+    desired: [v1],
+    containers: [makeContainer(v1, { state: 'created' })],
+    rows: [makeRow()],
+    want: ['start 1111 New'],
+  },
+  'a container that runs as it should is left alone': { desired: [v1], containers: [old], rows: [makeRow()], want: [] },
+  'the local registry never pulls': {
+    desired: [makeEntry({ registryId: 2 })],
+    rows: [makeRow(v1, { image: undefined })],
+    want: ['image example/app:1 never'],
+  },
+
+  'a changed image is pulled while the old container runs': {
+    desired: [v2],
+    containers: [old],
+    rows: [makeRow(v1)],
+    want: ['image example/app:2 preferFresh'],
+  },
+  'a changed image whose old container died in the meantime: the old one is started beside the pull': {
+    desired: [v2],
+    containers: [exited(v1)],
+    rows: [makeRow(v1, { exit: { key: 'x', cause: 'Reboot' } })],
+    want: ['image example/app:2 preferFresh', 'start 1111 Returned'],
+  },
+  'with the new image there, the new container is made under a name of its own': {
+    desired: [v2],
+    containers: [old],
+    rows: [onV2()],
+    want: [`create skerry-${UUID}-g2 SpecChanged`],
+  },
+  'with the new container made, the old one is stopped': {
+    desired: [v2],
+    containers: [old, fresh()],
+    rows: [onV2()],
+    want: ['stop 1111 Replacing'],
+  },
+  'with the old one stopped, the new one starts': {
+    desired: [v2],
+    containers: [exited(v1), fresh()],
+    rows: [onV2()],
+    want: ['start 2222 Replacement'],
+  },
+  'with the new one running, the old one is removed': {
+    desired: [v2],
+    containers: [exited(v1), fresh({ state: 'running', startedAt: 9 })],
+    rows: [onV2()],
+    want: ['remove 1111 Replaced'],
+  },
+  'once alone, the new one gets the name': {
+    desired: [v2],
+    containers: [fresh({ state: 'running', startedAt: 9 })],
+    rows: [onV2()],
+    want: [`rename 2222 skerry-${UUID}`],
+  },
+  'a new one that started well and then crashed is not rolled back': {
+    desired: [v2],
+    containers: [exited(v1), fresh({ state: 'exited', startedAt: 9 })],
+    rows: [onV2(crashed(99))],
+    want: ['remove 1111 Replaced'],
+  },
+
+  'a failed pull leaves the old one running and is tried later': {
+    desired: [v2],
+    containers: [old],
+    rows: [makeRow(v1, { failure: failure(v2, 'image', 100) })],
+    want: ['wait RetryBackoff 100'],
+  },
+  'a failed pull is tried again when its time has come': {
+    desired: [v2],
+    containers: [old],
+    rows: [makeRow(v1, { failure: failure(v2, 'image', 100) })],
+    now: 100,
+    want: ['image example/app:2 preferFresh'],
+  },
+  'a failed pull does not keep a dead old one from being started': {
+    desired: [v2],
+    containers: [exited(v1)],
+    rows: [makeRow(v1, { failure: failure(v2, 'image', 100), exit: { key: 'x', cause: 'Engine' } })],
+    want: ['wait RetryBackoff 100', 'start 1111 Returned'],
+  },
+  'a failed create leaves the old one running': {
+    desired: [v2],
+    containers: [old],
+    rows: [onV2({ failure: failure(v2, 'create', 100) })],
+    want: ['wait RetryBackoff 100'],
+  },
+  'a failed start brings the old one back': {
+    desired: [v2],
+    containers: [exited(v1), fresh()],
+    rows: [onV2({ failure: failure(v2, 'start', 100, fresh().id) })],
+    want: ['start 1111 Returned'],
+  },
+  'with the old one back, the failed one is removed': {
+    desired: [v2],
+    containers: [old, fresh()],
+    rows: [onV2({ failure: failure(v2, 'start', 100, fresh().id) })],
+    want: ['remove 2222 FailedToStart'],
+  },
+  'with the failed one removed, the old one runs until it is time to try again': {
+    desired: [v2],
+    containers: [old],
+    rows: [onV2({ failure: failure(v2, 'start', 100, 'gone') })],
+    want: ['wait RetryBackoff 100'],
+  },
+  'when the old one cannot be started either, both wait': {
+    desired: [v2],
+    containers: [exited(v1), fresh()],
+    rows: [onV2({ failure: failure(v2, 'start', 100, old.id) })],
+    want: ['wait RetryBackoff 100'],
+  },
+  'a failed start of the only container is tried again later': {
+    desired: [v1],
+    containers: [makeContainer(v1, { state: 'created' })],
+    rows: [makeRow(v1, { failure: failure(v1, 'start', 100, old.id) })],
+    want: ['wait RetryBackoff 100'],
+  },
+  'a candidate for a revision that is no longer wanted is removed': {
+    desired: [v1],
+    containers: [old, fresh()],
+    rows: [makeRow(v1)],
+    want: ['remove 2222 Replaced'],
+  },
+  'back to the old revision in the middle of a replacement: the candidate goes before the old one is started': {
+    desired: [v1],
+    containers: [exited(v1), fresh()],
+    rows: [makeRow(v1, { exit: { key: 'x', cause: 'Stopped' } })],
+    want: ['remove 2222 Leftover'],
+  },
+
+  'a crashed container waits': {
+    desired: [v1],
+    containers: [exited(v1)],
+    rows: [makeRow(v1, crashed(100))],
+    now: 99,
+    want: ['wait CrashBackoff 100'],
+  },
+  'a crashed container is started when its time has come': {
+    desired: [v1],
+    containers: [exited(v1)],
+    rows: [makeRow(v1, crashed(100))],
+    now: 100,
+    want: ['start 1111 Crashed'],
+  },
+  'an exit by a reboot is started at once': {
+    desired: [v1],
+    containers: [exited(v1)],
+    rows: [makeRow(v1, { exit: { key: 'x', cause: 'Reboot' } })],
+    want: ['start 1111 MachineRebooted'],
+  },
+  'an exit by an engine restart is started at once': {
+    desired: [v1],
+    containers: [exited(v1)],
+    rows: [makeRow(v1, { exit: { key: 'x', cause: 'Engine' } })],
+    want: ['start 1111 EngineRestarted'],
+  },
+  'a local start does not wait for back-off': {
+    desired: [v1],
+    containers: [exited(v1)],
+    rows: [makeRow(v1, { ...crashed(100), live: { startedLocally: true } })],
+    want: ['start 1111 StartedLocally'],
+  },
+
+  'a container of another digest is replaced, one without its network as well': {
+    desired: [v1],
+    containers: [makeContainer(v1, { networkId: '' })],
+    rows: [makeRow()],
+    want: [`create skerry-${UUID}-g2 NetworkChanged`],
+  },
+  'a stopped container that does not tell its network is no reason to replace it': {
+    desired: [v1],
+    containers: [exited(v1, { networkId: '' })],
+    rows: [makeRow()],
+    want: ['start 1111 FoundStopped'],
+  },
+  'another image behind the same reference replaces the container': {
+    desired: [v1],
+    containers: [makeContainer(v1, { imageId: imageOf('other') })],
+    rows: [makeRow()],
+    want: [`create skerry-${UUID}-g2 ImageChanged`],
+  },
+  'a rebuild order pulls again': {
+    desired: [makeEntry({ rebuildOrder: 1 })],
+    containers: [old],
+    rows: [makeRow(v1)],
+    want: ['image example/app:1 fresh'],
+  },
+  'a rebuild whose pull was done makes a new container even from the same image': {
+    desired: [makeEntry({ rebuildOrder: 1 })],
+    containers: [old],
+    rows: [makeRow(makeEntry({ rebuildOrder: 1 }))],
+    want: [`create skerry-${UUID}-g2 RebuildOrdered`],
+  },
+  'a container that someone removed is made again': {
+    desired: [v1],
+    rows: [makeRow(v1, { lastGood: v1.view, generation: 4 })],
+    want: [`create skerry-${UUID} Vanished`],
+  },
+  'a lower rebuild counter than the container has carried out is no order': {
+    desired: [v1],
+    containers: [makeContainer(makeEntry({ rebuildOrder: 3 }))],
+    rows: [makeRow(makeEntry({ rebuildOrder: 3 }))],
+    want: [],
+  },
+
+  'a hold keeps what runs': { desired: [makeHold()], containers: [old], rows: [makeRow()], want: [] },
+  'a hold restarts what died': {
+    desired: [makeHold()],
+    containers: [exited(v1)],
+    rows: [makeRow(v1, { ...crashed(0), lastGood: v1.view })],
+    now: 1,
+    want: ['start 1111 Crashed'],
+  },
+  'a hold backs off as well': {
+    desired: [makeHold()],
+    containers: [exited(v1)],
+    rows: [makeRow(v1, crashed(100))],
+    want: ['wait CrashBackoff 100'],
+  },
+  'a hold starts nothing that never ran': {
+    desired: [makeHold()],
+    containers: [makeContainer(v1, { state: 'created' })],
+    rows: [makeRow()],
+    want: [],
+  },
+  'a hold in the middle of a replacement brings the last good one back': {
+    desired: [makeHold()],
+    containers: [exited(v1), fresh()],
+    rows: [onV2({ exit: { key: 'x', cause: 'Stopped' } })],
+    want: ['start 1111 FoundStopped'],
+  },
+  'a hold without anything makes nothing': { desired: [makeHold()], rows: [makeRow(v1, { generation: 0 })], want: [] },
+  'a hold makes the revision it ran again when its container was removed by someone': {
+    desired: [makeHold()],
+    rows: [makeRow(v1, { lastGood: v1.view })],
+    want: [`create skerry-${UUID} Vanished`],
+  },
+
+  'a local stop stops': {
+    desired: [v1],
+    containers: [old],
+    rows: [makeRow(v1, { localHold: { revision: 'r-1', rebuildOrder: 0 } })],
+    want: ['stop 1111 StoppedLocally'],
+  },
+  'a local stop holds': {
+    desired: [v1],
+    containers: [exited(v1)],
+    rows: [makeRow(v1, { localHold: { revision: 'r-1', rebuildOrder: 0 } })],
+    want: [],
+  },
+  'a local restart stops the run that it was ordered for': {
+    desired: [v1],
+    containers: [old],
+    rows: [makeRow(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
+    want: ['stop 1111 RestartingLocally'],
+  },
+  'a local restart does not stop the next run': {
+    desired: [v1],
+    containers: [makeContainer(v1, { startedAt: 2000 })],
+    rows: [makeRow(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
+    want: [],
+  },
+
+  'what is absent is stopped': {
+    desired: [],
+    containers: [old],
+    rows: [makeRow()],
+    want: ['stop 1111 NoLongerWanted'],
+  },
+  'what is absent and stopped is removed': {
+    desired: [],
+    containers: [exited(v1)],
+    rows: [makeRow()],
+    want: ['remove 1111 NoLongerWanted'],
+  },
+  'without readable desired state nothing is removed': {
+    desired: undefined,
+    containers: [old, makeContainer(low)],
+    rows: [makeRow(), makeRow(low)],
+    want: [],
+  },
+  'without readable desired state what died is started again': {
+    desired: undefined,
+    containers: [exited(v1)],
+    rows: [makeRow(v1, { exit: { key: 'x', cause: 'Reboot' } })],
+    want: ['start 1111 MachineRebooted'],
+  },
+  'of what is absent, the last started goes first': {
+    desired: [],
+    containers: [makeContainer(low), makeContainer(high)],
+    rows: [makeRow(low, { live: { unwantedSince: 0 } }), makeRow(high, { live: { unwantedSince: 0 } })],
+    want: ['wait Order 60000', 'stop 1111 NoLongerWanted 3333'],
+  },
+
+  'two running containers of one microservice: the older one is stopped': {
+    desired: [v2],
+    containers: [old, fresh({ state: 'running', startedAt: 9 })],
+    rows: [onV2()],
+    want: ['stop 1111 Duplicate'],
+  },
+  'a container that the engine lost is removed': {
+    desired: [v1],
+    containers: [makeContainer(v1, { state: 'dead' })],
+    rows: [makeRow()],
+    want: ['remove 1111 Dead'],
+  },
+
+  'a start waits for those with a lower schedule that are down': {
+    desired: [low, high],
+    containers: [exited(low), exited(high)],
+    rows: [makeRow(low, { live: { downSince: 0 } }), makeRow(high, { live: { downSince: 0 } })],
+    want: ['start 1111 FoundStopped 2222', 'wait Order 60000'],
+  },
+  'it waits no longer than a minute': {
+    desired: [low, high],
+    containers: [exited(low), exited(high)],
+    rows: [makeRow(low, { live: { downSince: 0 }, ...crashed(999999) }), makeRow(high, { live: { downSince: 0 } })],
+    now: 60_000,
+    want: ['wait CrashBackoff 999999', 'start 1111 FoundStopped 3333'],
+  },
+  'it does not wait for one that was stopped on the machine': {
+    desired: [low, high],
+    containers: [exited(low), exited(high)],
+    rows: [
+      makeRow(low, { live: { downSince: 0 }, localHold: { revision: 'r-1', rebuildOrder: 0 } }),
+      makeRow(high, { live: { downSince: 0 } }),
+    ],
+    want: ['start 1111 FoundStopped 3333'],
+  },
+  'a system microservice goes before any other': {
+    desired: [low, makeEntry({ uuid: high.uuid, schedule: 90, isSystem: true })],
+    containers: [exited(low), exited(high)],
+    rows: [makeRow(low, { live: { downSince: 0 } }), makeRow(high, { isSystem: true, live: { downSince: 0 } })],
+    want: ['wait Order 60000', 'start 1111 FoundStopped 3333'],
+  },
+  'a replacement that must wait for its turn leaves the old one running': {
+    desired: [low, { ...v2 }],
+    containers: [exited(low), old, fresh()],
+    rows: [makeRow(low, { live: { downSince: 0 } }), onV2()],
+    want: ['start 1111 FoundStopped 2222', 'wait Order 60000'],
+  },
+};
+
+for (const [name, { desired, containers = [], rows = [], networkId = 'n1', now = 0, want }] of Object.entries(cases))
+  test(name, () => {
+    const current = { containers, networkId: networkId ?? undefined };
+    const memory = new Map(rows.map((row) => [row.uuid, row]));
+    expect(tell(plan(desired, current, now, memory), (desired?.length ?? 0) > 1 || rows.length > 1).sort()).toEqual(
+      [...want].sort(),
+    );
+  });
+
+/** A plan in a few words; container ids by their first four digits, with the microservice where there are several. */
+function tell({ steps, waits }: Plan, several: boolean): string[] {
+  const words = steps.map((step) => {
+    const who = several && step.kind !== 'network' && step.uuid !== UUID ? ` ${step.uuid.slice(0, 4)}` : '';
+    switch (step.kind) {
+      case 'network':
+        return 'network';
+      case 'image':
+        return `image ${step.reference} ${step.policy}`;
+      case 'create':
+        return `create ${step.name} ${step.reason}`;
+      case 'rename':
+        return `rename ${step.containerId.slice(0, 4)} ${step.name}`;
+      default:
+        return `${step.kind} ${step.containerId.slice(0, 4)} ${step.reason}${who}`;
+    }
+  });
+  return [...words, ...waits.map(({ why, until }) => `wait ${why} ${until}`)];
+}

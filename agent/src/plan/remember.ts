@@ -1,0 +1,213 @@
+import type { Random } from '../clock.ts';
+import { backoff, TIMES } from './backoff.ts';
+import {
+  type Container,
+  type Current,
+  type Entry,
+  type ExitCause,
+  type Memory,
+  type Remembered,
+  type RunEntry,
+  runKey,
+} from './model.ts';
+import { servesEntry, targetKey } from './plan.ts';
+
+/** What was seen, when, and how far the engine was watched. */
+export interface Sight {
+  desired: readonly Entry[] | undefined;
+  current: Current;
+  /** steady time */
+  now: number;
+  /** the machine's clock, in which the engine's times are told */
+  wall: number;
+  random: Random;
+  /** the first look since the agent started */
+  first: boolean;
+  /** the machine was restarted since the memory was written */
+  rebooted: boolean;
+  /** the last time, on the machine's clock, that the engine was lost and found again */
+  outage?: { from: number; to: number };
+}
+
+/** An engine that is stopped in order ends its containers before it goes; so long before, an exit is the engine's doing. */
+const BEFORE_OUTAGE = 15_000;
+const AFTER_OUTAGE = 10_000;
+
+/**
+ * Brings the memory up to date with what is seen: new entries get a row, ends of containers are classified and counted,
+ * times start and stop, what is over is forgotten. Pure: rows that change are replaced, the others stay the same object.
+ */
+export function remember(memory: Memory, sight: Sight): Memory {
+  const next = new Map<string, Remembered>();
+  const entries = new Map((sight.desired ?? []).map((entry) => [entry.uuid, entry]));
+  const containers = new Map<string, Container[]>();
+  for (const container of sight.current.containers)
+    containers.set(container.uuid, [...(containers.get(container.uuid) ?? []), container]);
+  for (const uuid of new Set([...memory.keys(), ...entries.keys(), ...containers.keys()])) {
+    const own = (containers.get(uuid) ?? []).sort((a, b) => b.generation - a.generation);
+    const entry = entries.get(uuid);
+    const known = memory.get(uuid);
+    const row = updateRow(known ?? newRow(uuid, own[0]), entry, own, sight);
+    if (row) next.set(uuid, row);
+  }
+  return next;
+}
+
+/** A row for a microservice that is new to the agent, or whose row was lost while its container was not. */
+export function newRow(uuid: string, container?: Container): Remembered {
+  return {
+    uuid,
+    application: container?.application ?? '',
+    name: container?.microservice ?? '',
+    isSystem: false,
+    schedule: 50,
+    generation: 0,
+    restartCount: 0,
+    live: {},
+  };
+}
+
+function updateRow(
+  row: Remembered,
+  entry: Entry | undefined,
+  containers: readonly Container[],
+  sight: Sight,
+): Remembered | undefined {
+  if (!entry && sight.desired && containers.length === 0) return rememberGone(row);
+  let next = row;
+  const set = (change: Partial<Remembered>) => {
+    next = { ...next, ...change };
+  };
+  const setLive = (change: Partial<Remembered['live']>) => set({ live: { ...next.live, ...change } });
+  if (entry && next.gone) set({ gone: undefined });
+  if (entry?.kind === 'run') {
+    const { application, name, isSystem, schedule } = entry.view;
+    if (
+      next.application !== application ||
+      next.name !== name ||
+      next.isSystem !== isSystem ||
+      next.schedule !== schedule
+    )
+      set({ application, name, isSystem, schedule });
+    if (isOver(next.localHold, entry)) set({ localHold: undefined });
+    const target = targetKey(entry);
+    if (next.failure && next.failure.target !== target) set({ failure: undefined, error: undefined });
+    if (next.crash && next.crash.target !== target) set({ crash: undefined });
+    const adopted = adoptImage(next, entry, containers);
+    if (adopted) set({ image: adopted });
+  }
+  const highest = Math.max(0, ...containers.map(({ generation }) => generation));
+  if (highest > next.generation) set({ generation: highest });
+
+  const target = entry ? targetKey(entry) : 'absent';
+  const running = containers.find(({ state }) => state === 'running');
+  if (running) next = rememberRunning(next, running, entry, sight);
+  else if (next.live.running) setLive({ running: undefined });
+  const ended = running ? undefined : containers.find(({ startedAt }) => startedAt > 0);
+  if (ended) next = rememberExit(next, ended, target, sight);
+
+  const up = running !== undefined && (running.health === undefined || running.health === 'healthy');
+  const downSince = entry && !up ? (next.live.downSince ?? sight.now) : undefined;
+  if (downSince !== next.live.downSince) setLive({ downSince });
+  const unwantedSince = !entry && sight.desired ? (next.live.unwantedSince ?? sight.now) : undefined;
+  if (unwantedSince !== next.live.unwantedSince) setLive({ unwantedSince });
+  return next;
+}
+
+/** What had a container is reported as stopped; what never had one was never there. */
+function rememberGone(row: Remembered): Remembered | undefined {
+  if (row.gone) return row;
+  if (row.generation === 0) return undefined;
+  return {
+    ...row,
+    gone: true,
+    localHold: undefined,
+    failure: undefined,
+    crash: undefined,
+    exit: undefined,
+    error: undefined,
+    lastGood: undefined,
+    image: undefined,
+    live: {},
+  };
+}
+
+function isOver(hold: Remembered['localHold'], { view }: RunEntry): boolean {
+  return hold !== undefined && (hold.revision !== view.revision || hold.rebuildOrder < view.rebuildOrder);
+}
+
+/** A container that already serves the entry tells which image is meant, so that nothing is pulled for it. */
+function adoptImage(
+  row: Remembered,
+  { view, digest }: RunEntry,
+  containers: readonly Container[],
+): Remembered['image'] {
+  const { image } = row;
+  if (image && image.reference === view.imageId && image.rebuildOrder >= view.rebuildOrder) return undefined;
+  const match = containers.find((c) => c.digest === digest && c.rebuildOrder >= view.rebuildOrder);
+  return match && { reference: view.imageId, id: match.imageId, rebuildOrder: match.rebuildOrder };
+}
+
+function rememberRunning(row: Remembered, running: Container, entry: Entry | undefined, sight: Sight): Remembered {
+  const key = runKey(running);
+  let next = row;
+  if (next.live.running?.key !== key) {
+    const since = sight.now - Math.max(0, sight.wall - running.startedAt);
+    const { stopping, startedLocally, ...live } = next.live;
+    next = { ...next, live: { ...live, running: { key, since } } };
+    if (next.live.restart && next.live.restart.key !== key)
+      next = { ...next, live: { ...next.live, restart: undefined } };
+  }
+  const duration = sight.now - (next.live.running?.since ?? sight.now);
+  if (next.crash && duration >= TIMES.steady) next = { ...next, crash: undefined };
+  if (entry?.kind === 'run' && servesEntry(running, entry, row, sight.current)) {
+    if (next.failure && next.failure.step !== 'remove' && next.failure.step !== 'rename')
+      next = { ...next, failure: undefined };
+    if (!sameView(next.lastGood, entry.view)) next = { ...next, lastGood: entry.view };
+  }
+  if (next.error && !next.failure && duration >= TIMES.errorClears) next = { ...next, error: undefined };
+  return next;
+}
+
+function sameView(a: Remembered['lastGood'], b: RunEntry['view']): boolean {
+  return a === b || (a !== undefined && a.revision === b.revision && JSON.stringify(a) === JSON.stringify(b));
+}
+
+function rememberExit(row: Remembered, ended: Container, target: string, sight: Sight): Remembered {
+  const key = runKey(ended);
+  if (row.exit?.key === key) {
+    if (row.exit.cause !== 'Crash' || !duringOutage(ended, sight)) return row;
+    // The engine went away right after: it was ending its containers, and what looked like a crash was that.
+    const count = (row.crash?.count ?? 1) - 1;
+    const crash = row.crash && count > 0 ? { ...row.crash, count, notBefore: sight.now } : undefined;
+    return { ...row, exit: { key, cause: 'Engine' }, crash };
+  }
+  const cause = causeOf(row, ended, sight);
+  const next: Remembered = { ...row, exit: { key, cause } };
+  if (cause !== 'Crash') return next;
+  const steady = ended.finishedAt - ended.startedAt >= TIMES.steady;
+  const count = steady ? 1 : (row.crash?.count ?? 0) + 1;
+  const message = exitText(ended);
+  return {
+    ...next,
+    crash: { target, count, at: sight.now, notBefore: sight.now + backoff(count, sight.random) },
+    error: { message, at: sight.now },
+    lastError: message,
+    lastErrorAt: sight.wall,
+  };
+}
+
+function causeOf(row: Remembered, ended: Container, sight: Sight): ExitCause {
+  if (row.live.stopping === ended.id) return 'Stopped';
+  if (sight.first) return sight.rebooted ? 'Reboot' : 'Unwatched';
+  return duringOutage(ended, sight) ? 'Engine' : 'Crash';
+}
+
+function duringOutage({ finishedAt }: Container, { outage }: Sight): boolean {
+  return outage !== undefined && finishedAt >= outage.from - BEFORE_OUTAGE && finishedAt <= outage.to + AFTER_OUTAGE;
+}
+
+/** How a container ended, in the form that the local API promises. */
+export function exitText({ exitCode, oomKilled, error }: Container): string {
+  return `exitCode=${exitCode} oomKilled=${oomKilled}${error ? ` error=${error}` : ''}`;
+}

@@ -1,0 +1,130 @@
+import type { MicroserviceState, MicroserviceStatus } from '../../../src/wire/agent.ts';
+import { STUCK_AFTER, TIMES } from './backoff.ts';
+import { containerDigest } from './digest.ts';
+import { type Container, type Current, type Entry, type Remembered, runKey, type Step, type Wait } from './model.ts';
+import { servesEntry } from './plan.ts';
+
+/** Everything that the status of one microservice is told from. */
+export interface StatusInput {
+  uuid: string;
+  entry: Entry | undefined;
+  /** whether anything is known of what is wanted; if not, absence means nothing */
+  desiredKnown: boolean;
+  row: Remembered;
+  containers: readonly Container[];
+  current: Current;
+  /** the step that is being carried out */
+  step?: Step;
+  /** pull progress 0..100 */
+  percentage?: number;
+  wait?: Wait;
+  notHonoured?: MicroserviceStatus['notHonoured'];
+  now: number;
+}
+
+interface Facts extends StatusInput {
+  running: Container | undefined;
+  crashes: number;
+  settled: boolean;
+}
+
+interface Verdict {
+  state: MicroserviceState;
+  reason?: string;
+}
+
+/** Asked in this order; the first that answers is the state. */
+const VERDICTS: readonly ((facts: Facts) => Verdict | undefined | false)[] = [
+  ({ row, containers }) => row.gone && containers.length === 0 && { state: 'STOPPED' },
+  // no longer wanted
+  ({ entry, desiredKnown, running }) => !entry && desiredKnown && { state: running ? 'STOPPING' : 'DELETING' },
+  // held on the machine
+  ({ row, running }) => row.localHold && { state: running ? 'STOPPING' : 'STOPPED', reason: 'StoppedLocally' },
+  // running, perhaps about to be replaced
+  ({ running, step }) => running && step?.kind === 'stop' && step.reason === 'Replacing' && { state: 'UPDATING' },
+  ({ running, row }) => running && row.live.restart?.key === runKey(running) && { state: 'RESTARTING' },
+  ({ running, crashes, settled }) =>
+    running && crashes >= STUCK_AFTER && !settled && { state: 'STUCK_IN_RESTART', reason: 'Crashed' },
+  ({ running, row, entry }) => running && { state: 'RUNNING', reason: row.failure?.reason ?? holdReason(entry) },
+  // on its way
+  ({ row, step }) => step?.kind === 'image' && !row.failure && { state: 'PULLING' },
+  ({ row, step }) => step?.kind === 'create' && !row.failure && { state: 'CREATING' },
+  ({ row, step, crashes }) => step?.kind === 'start' && !row.failure && crashes === 0 && { state: 'STARTING' },
+  // not running, and why
+  ({ row }) => row.failure && { state: 'FAILED', reason: row.failure.reason },
+  ({ crashes }) =>
+    crashes > 0 && { state: crashes >= STUCK_AFTER ? 'STUCK_IN_RESTART' : 'RESTARTING', reason: 'Crashed' },
+  ({ entry }) =>
+    entry?.kind === 'hold' && entry.reason === POLICY_REFUSED && { state: 'FAILED', reason: POLICY_REFUSED },
+  ({ wait }) => wait?.why === 'Order' && { state: 'QUEUED', reason: 'WaitingForOrder' },
+];
+
+/** The reason of an entry that the machine's own policy turned down. */
+export const POLICY_REFUSED = 'PolicyRefused';
+
+/** What the node reports of one microservice; usage is added by the caller. Pure. */
+export function statusOf(input: StatusInput): MicroserviceStatus {
+  const { uuid, entry, row, containers, now, wait } = input;
+  const running = containers.find(({ state }) => state === 'running');
+  const shown = running ?? containers.find(({ startedAt }) => startedAt > 0) ?? containers[0];
+  const since = row.live.running?.since;
+  const settled = running !== undefined && since !== undefined && now - since >= TIMES.errorClears;
+  const waitsForCrash = wait?.why === 'CrashBackoff' || row.exit?.cause === 'Crash';
+  const crashes = row.crash && (running || waitsForCrash) ? row.crash.count : 0;
+  const facts: Facts = { ...input, running, crashes, settled };
+  const { state, reason } = firstOf(facts) ?? { state: 'QUEUED', reason: holdReason(entry) };
+  const holdMessage = entry?.kind === 'hold' ? entry.message : '';
+  return {
+    id: uuid,
+    name: row.name || undefined,
+    application: row.application || undefined,
+    status: state,
+    reason,
+    percentage: input.step?.kind === 'image' ? input.percentage : undefined,
+    errorMessage: (row.failure?.message ?? row.error?.message ?? holdMessage).slice(0, 1024),
+    lastError: row.lastError?.slice(0, 1024),
+    lastErrorAt: row.lastErrorAt,
+    restartCount: row.restartCount || undefined,
+    notHonoured: input.notHonoured?.length ? input.notHonoured.slice(0, 16) : undefined,
+    ...(shown && containerPart(shown, input, running !== undefined)),
+  };
+}
+
+function firstOf(facts: Facts): Verdict | undefined {
+  for (const verdict of VERDICTS) {
+    const answer = verdict(facts);
+    if (answer) return answer;
+  }
+  return undefined;
+}
+
+function holdReason(entry: Entry | undefined): string | undefined {
+  return entry?.kind === 'hold' ? entry.reason || undefined : undefined;
+}
+
+function containerPart(container: Container, input: StatusInput, running: boolean): Partial<MicroserviceStatus> {
+  return {
+    containerId: container.id,
+    podId: container.id,
+    imageId: container.imageId,
+    revision: revisionOf(container, input),
+    rebuildOrder: container.startedAt > 0 ? container.rebuildOrder : undefined,
+    ...(running && {
+      startTime: container.startedAt,
+      ipAddress: container.ip,
+      healthStatus: container.health,
+      ports: container.ports.length > 0 ? [...container.ports] : undefined,
+    }),
+  };
+}
+
+/**
+ * The revision that a container stands for. Its label says with which it was made; a later revision that asks for the
+ * very same container is served by it as well.
+ */
+function revisionOf(container: Container, { entry, row, current }: StatusInput): string | undefined {
+  if (entry?.kind === 'run' && servesEntry(container, entry, row, current)) return entry.view.revision || undefined;
+  const { lastGood } = row;
+  if (lastGood && containerDigest(lastGood) === container.digest) return lastGood.revision || undefined;
+  return container.revision || undefined;
+}

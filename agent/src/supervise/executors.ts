@@ -1,0 +1,153 @@
+import type { RegistryView } from '../../../src/wire/agent.ts';
+import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../engines/port.ts';
+import type { Step } from '../plan/model.ts';
+import type { Outcome } from '../plan/outcome.ts';
+
+/** What the steps are carried out with. */
+export interface ExecutorPorts {
+  engine: Engine;
+  /** the container that a create step asks for; makes the directories it binds */
+  specOf(step: Extract<Step, { kind: 'create' }>): Promise<ContainerSpec>;
+  /** what is to be pulled, and with which credentials */
+  pullOf(step: Extract<Step, { kind: 'image' }>): PullTarget;
+  /** an image was pulled by this agent, so this agent may remove it one day */
+  pulled(reference: string, imageId: string): void;
+  onProgress(uuid: string, percentage: number): void;
+  stopGraceSeconds: number;
+}
+
+export interface PullTarget {
+  reference: string;
+  credentials?: { username: string; password: string; host: string };
+}
+
+type Executors = {
+  [K in Step['kind']]: (
+    step: Extract<Step, { kind: K }>,
+    ports: ExecutorPorts,
+    signal: AbortSignal,
+  ) => Promise<{ imageId?: string } | void>;
+};
+
+/** One executor per kind of step; a kind without one does not compile. */
+const EXECUTORS: Executors = {
+  network: async (_step, { engine }, signal) => {
+    await engine.ensureNetwork(signal);
+  },
+  image: async (step, ports, signal) => ({ imageId: await prepareImage(step, ports, signal) }),
+  create: async (step, ports, signal) => {
+    const { imageId } = await ports.engine.create(await ports.specOf(step), signal);
+    return { imageId };
+  },
+  start: (step, { engine }, signal) => engine.start(step.containerId, signal),
+  stop: (step, { engine, stopGraceSeconds }, signal) => engine.stop(step.containerId, stopGraceSeconds, signal),
+  rename: (step, { engine }, signal) => engine.rename(step.containerId, step.name, signal),
+  remove: (step, { engine }, signal) => engine.remove(step.containerId, signal),
+};
+
+/** Carries out one step. Never throws; an engine that does not answer is told apart, since no microservice is to blame. */
+export async function execute(
+  step: Step,
+  ports: ExecutorPorts,
+  signal: AbortSignal,
+): Promise<Outcome | 'unavailable' | 'aborted'> {
+  try {
+    const executor = EXECUTORS[step.kind] as (
+      step: Step,
+      ports: ExecutorPorts,
+      signal: AbortSignal,
+    ) => Promise<unknown>;
+    const result = (await executor(step, ports, signal)) as { imageId?: string } | undefined;
+    return { ok: true, imageId: result?.imageId };
+  } catch (error) {
+    if (signal.aborted) return 'aborted';
+    if (error instanceof EngineError && error.code === 'Unavailable') return 'unavailable';
+    // What is to be stopped or removed is gone: that was the point.
+    if (error instanceof EngineError && error.code === 'NotFound' && GONE_IS_FINE.has(step.kind)) return { ok: true };
+    const code = error instanceof EngineError ? error.code : 'Failed';
+    const message = error instanceof Error ? error.message : String(error);
+    return { ok: false, code, reason: reasonOf(step.kind, code), message };
+  }
+}
+
+const GONE_IS_FINE: ReadonlySet<Step['kind']> = new Set(['stop', 'remove', 'rename']);
+
+const STEP_REASONS = {
+  network: 'NetworkFailed',
+  image: 'ImagePullFailed',
+  create: 'CreateFailed',
+  start: 'StartFailed',
+  stop: 'StopFailed',
+  rename: 'RenameFailed',
+  remove: 'RemoveFailed',
+} as const satisfies Record<Step['kind'], string>;
+
+/** Codes that tell people more than the step that failed. */
+const TELLING: ReadonlySet<EngineErrorCode> = new Set([
+  'ImageNotFound',
+  'ImageUnauthorized',
+  'ImageMissing',
+  'NameTaken',
+  'PortTaken',
+  'DiskFull',
+]);
+
+function reasonOf(kind: Step['kind'], code: EngineErrorCode): string {
+  return TELLING.has(code) ? code : STEP_REASONS[kind];
+}
+
+async function prepareImage(
+  step: Extract<Step, { kind: 'image' }>,
+  { engine, pullOf, pulled, onProgress }: ExecutorPorts,
+  signal: AbortSignal,
+): Promise<string> {
+  const { reference, credentials } = pullOf(step);
+  const present = await engine.image(reference, signal);
+  const pinned = /@sha256:[0-9a-f]{64}$/.test(reference);
+  if (present && (step.policy === 'never' || step.policy === 'ifMissing' || pinned)) return present;
+  if (step.policy === 'never')
+    throw new EngineError(
+      'ImageMissing',
+      `image ${reference} is not on this machine, and its registry is the local cache`,
+    );
+  try {
+    const onPercentage = (percentage: number) => onProgress(step.uuid, percentage);
+    const id = await engine.pull({ reference, platform: step.platform, credentials, onProgress: onPercentage }, signal);
+    if (id !== present) pulled(reference, id);
+    return id;
+  } catch (error) {
+    const unreachable = error instanceof EngineError && error.code === 'ImagePullFailed';
+    if (present && step.policy === 'preferFresh' && unreachable) return present;
+    throw error;
+  }
+}
+
+/**
+ * The reference as the engine is asked for it. A reference that names no host is looked for at the host of its registry,
+ * unless that is the public hub or the local cache.
+ */
+export function pullTarget(reference: string, registry: RegistryView | undefined): PullTarget {
+  const host = registry && hostOfRegistry(registry.url);
+  const credentials =
+    registry && host && registry.username !== ''
+      ? { username: registry.username, password: registry.password, host }
+      : undefined;
+  if (namesHost(reference) || !host || PUBLIC_HUB.test(host)) return { reference, credentials };
+  return { reference: `${host}/${reference}`, credentials };
+}
+
+const PUBLIC_HUB = /(^|\.)docker\.(io|com)$/;
+
+function namesHost(reference: string): boolean {
+  const [first = '', rest] = reference.split(/\/(.*)/s);
+  return rest !== undefined && (first.includes('.') || first.includes(':') || first === 'localhost');
+}
+
+function hostOfRegistry(url: string): string | undefined {
+  const text = url.includes('://') ? url : `https://${url}`;
+  try {
+    return new URL(text).host || undefined;
+  } catch {
+    return undefined;
+  }
+}
