@@ -1,5 +1,5 @@
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { callEngine, probeEngine } from './engine-api.ts';
+import { callEngine, pullInsecure } from './engine-api.ts';
 import { pushImage } from './image.ts';
 import { freePort } from './ports.ts';
 import { sampleImage } from './sample.ts';
@@ -10,10 +10,9 @@ const registryUrl = inject('registryUrl');
 
 test('the engine pulls and runs an image that was made without one', async () => {
   const greeting = 'Hello from a test';
-  const image = await sampleImage({ env: { SAMPLE_GREETING: greeting }, labels: { origin: 'scratch' } });
+  const image = await sampleImage({ env: { GREETING: greeting }, labels: { origin: 'scratch' } });
   const { reference } = await pushImage(registryUrl, 'test/sample', 'v1', image);
-  const insecure = (await probeEngine(engineUrl)) === 'podman' ? '&tlsVerify=false' : '';
-  await callEngine(engineUrl, 'POST', `/v1.41/images/create?fromImage=${encodeURIComponent(reference)}${insecure}`);
+  await pullInsecure(engineUrl, reference);
   onTestFinished(async () => {
     await callEngine(engineUrl, 'DELETE', `/v1.41/images/${encodeURIComponent(reference)}?force=true`);
   });

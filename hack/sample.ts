@@ -33,8 +33,8 @@ export async function sampleBinary(
  * An image of the sample server (hack/sample/main.go says what it can do), for this machine's architecture or for
  * several. `overrides` make different images of it: another greeting, labels, a crash after a second.
  *
- *     sampleImage({ env: { SAMPLE_GREETING: 'v2' } })
- *     sampleImage({ env: { SAMPLE_EXIT_AFTER: '1s', SAMPLE_EXIT_CODE: '3' } })
+ *     sampleImage({ env: { GREETING: 'v2' } })
+ *     sampleImage({ env: { EXIT_AFTER: '1s', EXIT_CODE: '3' } })
  */
 export async function sampleImage(
   overrides: Partial<Omit<ImageSpec, 'architecture'>> = {},

@@ -1,7 +1,7 @@
 // Sample is the program in the image of `make up` and of the tests: a web server that shows what its container was
 // given, and misbehaves on request.
 //
-//	sample [serve] [flags]   the server; every flag can come as SAMPLE_<FLAG> from the environment
+//	sample [serve] [flags]   the server; every flag can come from the environment: -exit-code as EXIT_CODE
 //	sample check URL         exits 0 when the URL answers 200: a health check for an image without a shell
 //	sample get URL           prints what the URL answers
 //	sample cat               copies its input to its output
@@ -67,7 +67,7 @@ func serve(args []string) {
 	ignoreSignals := flags.Bool("ignore-signals", false, "do not end on SIGTERM")
 	stopDelay := flags.Duration("stop-delay", 0, "how long to take for ending on SIGTERM")
 	flags.VisitAll(func(f *flag.Flag) {
-		name := "SAMPLE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if value, ok := os.LookupEnv(name); ok {
 			if err := f.Value.Set(value); err != nil {
 				log.Fatalf("%s: %v", name, err)
