@@ -57,6 +57,8 @@ export const ANNOTATIONS = {
 export const FINALIZERS = {
   /** holds an Application or EdgeNode until the machine no longer runs its containers */
   workloads: `${GROUP}/workloads`,
+  /** keeps something in use, still serving, until its last user is gone */
+  inUse: `${GROUP}/in-use`,
 } as const;
 
 /** Labels that the agent stamps on every container; identity comes from them, never from names. */

@@ -23,6 +23,8 @@ const ATTEMPTS = 20;
 export function createIds({ client, namespace }: { client: KubeClient; namespace: string }): Ids {
   const blocks = new Map<NumberedKind, { next: number; end: number }>();
   const pending = new Map<NumberedKind, Promise<void>>();
+  /** the counter as last seen; it only grows */
+  const seen = new Map<NumberedKind, number>();
 
   /** Sets the counter to `advance(current)`; resolves with both values. */
   async function move(kind: NumberedKind, advance: (current: number) => number, signal?: AbortSignal) {
@@ -30,6 +32,7 @@ export function createIds({ client, namespace }: { client: KubeClient; namespace
       const known = await client.find<ConfigMap>(RESOURCES.configMaps, { namespace, name: NAME }, { signal });
       const current = Number(known?.data?.[kind] ?? FIRST - 1);
       const target = advance(current);
+      seen.set(kind, target);
       if (target === current) return { current, target };
       try {
         if (known)
@@ -62,6 +65,7 @@ export function createIds({ client, namespace }: { client: KubeClient; namespace
       }
     },
     async raise(kind, atLeast, signal) {
+      if (atLeast <= (seen.get(kind) ?? FIRST - 1)) return;
       await move(kind, (current) => Math.max(current, atLeast), signal);
       const block = blocks.get(kind);
       if (block && block.next <= atLeast) blocks.delete(kind);

@@ -1,0 +1,121 @@
+import { FIELD_MANAGERS, FINALIZERS } from '../api/names.ts';
+import { RESOURCES } from '../api/resources.ts';
+import type { Application, EdgeNode } from '../api/v3/index.ts';
+import {
+  applicationHold,
+  applicationStatus,
+  type NodeFacts,
+  nodeOf,
+  nodeUuid,
+  v3Name,
+  verdicts,
+} from '../domain/index.ts';
+import {
+  both,
+  type Controller,
+  createController,
+  done,
+  keyOf,
+  parseKey,
+  removeFinalizer,
+  requeueAfter,
+  watching,
+  writeStatus,
+} from '../kube/mod.ts';
+import { applicationsOn } from '../stores/world.ts';
+import { asksForSomething } from './change.ts';
+import type { Leader } from './leader.ts';
+import { stamp } from './stamp.ts';
+import { recordTransitions } from './transition.ts';
+
+/** How often a held deletion is looked at when nothing changes. */
+const HELD_MS = 5_000;
+
+/** Application: identity, verdicts, status, and a deletion that waits for the machines. */
+export function createApplicationController(leader: Leader): Controller {
+  const { client, stores, world, ids, clock, log, metrics } = leader;
+  const resource = RESOURCES.applications;
+
+  /** Applications that may see a node differently now. */
+  const ofNode = (node: EdgeNode) => applicationsOn(stores, node).map(keyOf);
+  /** An application's claims of ports and names matter to its neighbours. */
+  const neighbours = (application: Application) =>
+    [...nodesOf(leader, application)]
+      .flatMap(ofNode)
+      .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf));
+  const usersOf = (kind: 'secret' | 'configMap') => (object: { metadata: { name: string } }) =>
+    stores.applications.byIndex('source', `${kind}:${object.metadata.name}`).map(keyOf);
+
+  async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
+    const { namespace, name } = parseKey(key);
+    const stored = stores.applications.get(namespace, name);
+    if (!stored) return done();
+    const application = stored.metadata.deletionTimestamp ? stored : await identify(stored, signal);
+    const nodes: NodeFacts[] = [...nodesOf(leader, application)].map((node) => ({
+      node,
+      liveness: leader.liveness(node),
+      desired: leader.desired(node) ?? { microservices: [] },
+    }));
+    const hold = application.metadata.deletionTimestamp ? applicationHold(application, nodes, clock()) : undefined;
+    if (hold && !hold.held) {
+      await removeFinalizer(client, resource, application, FINALIZERS.workloads, { signal });
+      return done();
+    }
+    const status = applicationStatus({
+      application,
+      verdicts: verdicts(application, world),
+      nodes,
+      now: new Date(clock()).toISOString(),
+    });
+    const { written } = await writeStatus(client, resource, application, status, {
+      signal,
+      fieldManager: FIELD_MANAGERS.controller,
+    });
+    if (written) recordTransitions(leader.events, application, application.status, status);
+    return hold ? requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock()))) : done();
+  }
+
+  async function identify(application: Application, signal: AbortSignal): Promise<Application> {
+    const { uuid, id } = application.spec;
+    const uid = application.metadata.uid;
+    if (id) await ids.raise('Application', id, signal);
+    return stamp(
+      client,
+      resource,
+      application,
+      {
+        finalizer: FINALIZERS.workloads,
+        spec: { ...(!uuid && uid && { uuid: uid }), ...(!id && { id: await ids.next('Application', signal) }) },
+      },
+      signal,
+    );
+  }
+
+  return createController({
+    name: 'application',
+    watches: [
+      watching(stores.applications, (change) =>
+        asksForSomething(change) ? [change.key, ...both(neighbours)(change)] : [],
+      ),
+      watching(stores.nodes, both(ofNode)),
+      watching(stores.registries, (change) => (asksForSomething(change) ? stores.applications.list().map(keyOf) : [])),
+      watching(stores.secrets, both(usersOf('secret'))),
+      watching(stores.configMaps, both(usersOf('configMap'))),
+    ],
+    reconcile,
+    concurrency: 8,
+    log,
+    metrics,
+  });
+}
+
+/** Every node that an entry names, or that still reports a microservice of the application. */
+function nodesOf({ stores, world }: Leader, application: Application): Set<EdgeNode> {
+  const nodes = new Map<string, EdgeNode>();
+  for (const entry of application.spec.microservices ?? []) {
+    const node = nodeOf(entry, world);
+    if (node) nodes.set(nodeUuid(node), node);
+  }
+  for (const node of stores.nodes.byIndex('reports', v3Name(application))) nodes.set(nodeUuid(node), node);
+  return new Set(nodes.values());
+}

@@ -1,0 +1,163 @@
+import { FIELD_MANAGERS, FINALIZERS } from '../api/names.ts';
+import { RESOURCES } from '../api/resources.ts';
+import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
+import {
+  massSilence,
+  nodeHold,
+  nodeStatus,
+  nodeUuid,
+  type Observation,
+  silenceLimit,
+  silentAt,
+  type Verdict,
+  v3Name,
+} from '../domain/index.ts';
+import {
+  type Controller,
+  createController,
+  done,
+  keyOf,
+  parseKey,
+  removeFinalizer,
+  requeueAfter,
+  watching,
+  writeStatus,
+} from '../kube/mod.ts';
+import { asksForSomething } from './change.ts';
+import type { Leader } from './leader.ts';
+import { isNews } from './news.ts';
+import { createPace } from './pace.ts';
+import { stamp } from './stamp.ts';
+import { recordTransitions } from './transition.ts';
+
+const HELD_MS = 5_000;
+/** Nodes a second that are written UNKNOWN while our own side is suspected (design: mass silence). */
+const SILENCED_PER_SECOND = 20;
+
+/** EdgeNode: identity, liveness, what the node observed, and a deletion that waits for the machine. */
+export function createEdgeNodeController(leader: Leader): Controller & Disposable {
+  const { client, stores, observations, clock, listeningSince, log, metrics } = leader;
+  const resource = RESOURCES.edgeNodes;
+  const pace = createPace(SILENCED_PER_SECOND, clock);
+  let suspected = false;
+
+  async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
+    const { namespace, name } = parseKey(key);
+    const stored = stores.nodes.get(namespace, name);
+    if (!stored) return done();
+    const now = clock();
+    const deleting = stored.metadata.deletionTimestamp !== undefined;
+    const node = deleting ? stored : await identify(stored, signal);
+    const uuid = nodeUuid(node);
+    const observation = observations.get(uuid);
+    const hold = deleting ? nodeHold(node, leader.liveness(node), now) : undefined;
+    if (hold && !hold.held) {
+      await removeFinalizer(client, resource, node, FINALIZERS.workloads, { signal });
+      observations.forget(uuid);
+      return done();
+    }
+    const identity = identityOf(node);
+    const desired = leader.desired(node);
+    const status = nodeStatus({
+      node,
+      now,
+      listeningSince,
+      ...(observation && { observation }),
+      ...(desired && { desired }),
+      ...(identity && { identity }),
+    });
+    const turnsSilent = status.daemonStatus === 'UNKNOWN' && node.status?.daemonStatus !== 'UNKNOWN';
+    if (turnsSilent) {
+      const waitMs = isMassSilence(now) ? pace.take() : 0;
+      if (waitMs > 0) return requeueAfter(waitMs);
+    }
+    const { written } = await writeStatus(client, resource, node, status, {
+      signal,
+      fieldManager: FIELD_MANAGERS.controller,
+    });
+    if (written) recordTransitions(leader.events, node, node.status, status);
+    if (hold) return requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock())));
+    return again(node, observation, status, now);
+  }
+
+  /** When to look again although nothing was heard: the moment at which silence begins. */
+  function again(node: EdgeNode, observation: Observation | undefined, status: EdgeNodeStatus, now: number) {
+    const at = status.daemonStatus === 'UNKNOWN' ? undefined : silentAt(node, observation, listeningSince);
+    return at === undefined ? done() : requeueAfter(Math.max(at - now, 0) + 50);
+  }
+
+  function identify(node: EdgeNode, signal: AbortSignal): Promise<EdgeNode> {
+    const { uid } = node.metadata;
+    return stamp(
+      client,
+      resource,
+      node,
+      { finalizer: FINALIZERS.workloads, spec: { ...(!node.spec.uuid && uid && { uuid: uid }) } },
+      signal,
+    );
+  }
+
+  /** Of two nodes with one name or uuid the older wins. */
+  function identityOf(node: EdgeNode): Verdict | undefined {
+    const byName = leader.world.nodeByName(v3Name(node));
+    if (byName && byName.metadata.uid !== node.metadata.uid)
+      return taken('NameTaken', `the name ${v3Name(node)}`, byName);
+    const byUuid = leader.world.nodeByUuid(nodeUuid(node));
+    if (byUuid && byUuid.metadata.uid !== node.metadata.uid)
+      return taken('UuidTaken', `the uuid ${nodeUuid(node)}`, byUuid);
+    return undefined;
+  }
+
+  /** More than 30 % of the live nodes silent at once is first our own fault: said once, written slowly. */
+  function isMassSilence(now: number): boolean {
+    const facts = stores.nodes.list().flatMap((node) => {
+      const observation = observations.get(nodeUuid(node));
+      return observation?.contactAt
+        ? [{ contactAt: observation.contactAt, limit: silenceLimit(node, observation.holdSeconds) }]
+        : [];
+    });
+    const verdict = massSilence(facts, now);
+    if (verdict.suspected !== suspected) {
+      suspected = verdict.suspected;
+      metrics.massSilence?.(suspected);
+      log.warn({ live: verdict.live, fellSilent: verdict.fellSilent, suspected }, 'Mass silence changed');
+    }
+    return suspected;
+  }
+
+  const keyOfUuid = (uuid: string) => stores.nodes.byIndex('uuid', uuid).map(keyOf);
+  const controller = createController({
+    name: 'edge-node',
+    watches: [
+      watching(stores.nodes, (change) =>
+        asksForSomething(change) ? [change.key, ...sameIdentity(leader, change.object)] : [],
+      ),
+      // Verdicts on entries are part of a node's platform status.
+      watching(stores.applications, (change) =>
+        asksForSomething(change) && change.type === 'delete'
+          ? stores.nodes.byIndex('reports', v3Name(change.object)).map(keyOf)
+          : [],
+      ),
+    ],
+    reconcile,
+    concurrency: 8,
+    log,
+    metrics,
+  });
+  const news = observations.subscribe((uuid, now, before) => {
+    const stored = stores.nodes.byIndex('uuid', uuid)[0];
+    if (!isNews(now, before, stored?.status, clock())) return;
+    for (const key of keyOfUuid(uuid)) controller.enqueue(key);
+  });
+  return Object.assign(controller, { [Symbol.dispose]: () => news[Symbol.dispose]() });
+}
+
+const taken = (reason: 'NameTaken' | 'UuidTaken', what: string, winner: EdgeNode): Verdict => ({
+  reason,
+  message: `${what} belongs to the older node ${winner.metadata.name}`,
+  status: 409,
+  code: 'DUPLICATE_NAME',
+});
+
+const sameIdentity = ({ stores }: Leader, node: EdgeNode) =>
+  [...stores.nodes.byIndex('name', v3Name(node)), ...stores.nodes.byIndex('uuid', nodeUuid(node))].map(keyOf);

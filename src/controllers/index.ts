@@ -1,0 +1,25 @@
+import type { Controller } from '../kube/mod.ts';
+import { createApplicationController } from './application.ts';
+import { createEdgeNodeController } from './edge-node.ts';
+import type { Leader } from './leader.ts';
+import { createRegistryController } from './registry.ts';
+
+/** Every reconciler. The list is the table of contents of what the leader does. */
+const CONTROLLERS: readonly ((leader: Leader) => Controller & Partial<Disposable>)[] = [
+  createRegistryController,
+  createEdgeNodeController,
+  createApplicationController,
+];
+
+/** Runs them until the signal aborts, and resolves when the last one ended. */
+export async function runControllers(leader: Leader, signal: AbortSignal): Promise<void> {
+  const controllers = CONTROLLERS.map((create) => create(leader));
+  try {
+    await Promise.all(controllers.map((controller) => controller.run(signal)));
+  } finally {
+    for (const controller of controllers) {
+      controller[Symbol.dispose]?.();
+      await controller[Symbol.asyncDispose]();
+    }
+  }
+}

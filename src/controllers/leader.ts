@@ -1,0 +1,32 @@
+import type { EdgeNode } from '../api/v3/index.ts';
+import type { DesiredState, Liveness, Observation, World } from '../domain/index.ts';
+import type { EventRecorder, KubeClient, Log, Metrics } from '../kube/mod.ts';
+import type { Stores } from '../stores/stores.ts';
+import type { Ids } from './ids.ts';
+
+/** What the reconcilers are given. They run on the leader alone and are the only writers of any status. */
+export interface Leader {
+  namespace: string;
+  /** refuses writes once leadership is lost */
+  client: KubeClient;
+  stores: Stores;
+  world: World;
+  observations: {
+    get(nodeUuid: string): Observation | undefined;
+    entries(): Iterable<[string, Observation]>;
+    forget(nodeUuid: string): void;
+    subscribe(listener: (nodeUuid: string, now: Observation, before: Observation | undefined) => void): Disposable;
+  };
+  /** what a node is to do, as every replica hands it out */
+  desired(node: EdgeNode): DesiredState | undefined;
+  /** whether a node is heard of, as of now */
+  liveness(node: EdgeNode): Liveness;
+  /** Unix ms since when this process leads and hears all news */
+  listeningSince: number;
+  ids: Ids;
+  events: EventRecorder;
+  log: Log;
+  metrics: Metrics & { nodes?(counts: ReadonlyMap<string, number>): void; massSilence?(is: boolean): void };
+  /** Unix ms */
+  clock: () => number;
+}

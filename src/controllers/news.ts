@@ -1,0 +1,72 @@
+import type { EdgeNodeStatus } from '../api/v3/index.ts';
+import type { Observation } from '../domain/index.ts';
+import type { MicroserviceStatus, StatusReport } from '../wire/index.ts';
+
+/** Measurements: they live in memory only and change with every report. */
+const MEASURED: ReadonlySet<keyof StatusReport> = new Set<keyof StatusReport>([
+  'memoryUsage',
+  'diskUsage',
+  'cpuUsage',
+  'systemAvailableDisk',
+  'systemAvailableMemory',
+  'systemTotalCpu',
+  'systemTime',
+  'lastCommandTime',
+  'daemonOperatingDuration',
+  'repositoryStatus',
+]);
+const MEASURED_OF_MICROSERVICE: ReadonlySet<keyof MicroserviceStatus> = new Set<keyof MicroserviceStatus>([
+  'cpuUsage',
+  'memoryUsage',
+  'operatingDuration',
+  'percentage',
+]);
+
+/** Shown time of the last sign of life may be this old (design: one write per node in five minutes). */
+const LAST_SEEN_MS = 5 * 60_000;
+
+/**
+ * Whether what was heard can change the stored status. Heartbeats and measurements cannot, so they cost no reconcile:
+ * this is the filter that lets thousands of nodes report without work for the leader.
+ */
+export function isNews(
+  now: Observation,
+  before: Observation | undefined,
+  stored: EdgeNodeStatus | undefined,
+  clock: number,
+): boolean {
+  if (!before || !stored || stored.observedGeneration === -1) return true;
+  if (
+    stored.daemonStatus === 'UNKNOWN' ||
+    stored.daemonStatus === 'NOT_PROVISIONED' ||
+    stored.daemonStatus === 'DEPROVISIONED'
+  )
+    return true;
+  if (stored.lastSeenTime === undefined || clock - Date.parse(stored.lastSeenTime) >= LAST_SEEN_MS) return true;
+  if (now.agent !== before.agent || Object.keys(now.instances).length !== Object.keys(before.instances).length)
+    return true;
+  return now.report !== before.report && reportDiffers(now.report, before.report);
+}
+
+function reportDiffers(a: StatusReport, b: StatusReport): boolean {
+  const keys = new Set([...Object.keys(a), ...Object.keys(b)]) as Set<keyof StatusReport>;
+  for (const key of keys) {
+    if (MEASURED.has(key) || a[key] === b[key]) continue;
+    if (
+      key === 'microserviceStatus'
+        ? microservicesDiffer(a.microserviceStatus, b.microserviceStatus)
+        : JSON.stringify(a[key]) !== JSON.stringify(b[key])
+    )
+      return true;
+  }
+  return false;
+}
+
+function microservicesDiffer(a: readonly MicroserviceStatus[] = [], b: readonly MicroserviceStatus[] = []): boolean {
+  return a.length !== b.length || significant(a) !== significant(b);
+}
+
+const significant = (items: readonly MicroserviceStatus[]) =>
+  JSON.stringify(items, (key, value: unknown) =>
+    MEASURED_OF_MICROSERVICE.has(key as keyof MicroserviceStatus) ? undefined : value,
+  );

@@ -1,0 +1,120 @@
+import { API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
+import { RESOURCES, type Secret } from '../api/resources.ts';
+import type { Registry } from '../api/v3/index.ts';
+import { BUILT_INS, registryStatus, registryUsers } from '../domain/index.ts';
+import {
+  type Controller,
+  createController,
+  done,
+  isAlreadyExists,
+  keyFor,
+  keyOf,
+  parseKey,
+  refOf,
+  removeFinalizer,
+  watching,
+  writeStatus,
+} from '../kube/mod.ts';
+import { asksForSomething } from './change.ts';
+import type { Leader } from './leader.ts';
+import { stamp } from './stamp.ts';
+import { recordTransitions } from './transition.ts';
+
+/** Registry: numbers, the two that always exist, and protection of those in use. */
+export function createRegistryController(leader: Leader): Controller {
+  const { client, stores, namespace, ids, clock, log, metrics } = leader;
+  const resource = RESOURCES.registries;
+
+  async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
+    const ref = parseKey(key);
+    const builtIn = BUILT_INS.find(({ name }) => name === ref.name && ref.namespace === namespace);
+    const stored =
+      stores.registries.get(ref.namespace, ref.name) ?? (builtIn && (await createBuiltIn(builtIn, signal)));
+    if (!stored) return done();
+    const users = registryUsers(stored, stores.registries.list(), stores.applications.list());
+    const deleting = stored.metadata.deletionTimestamp !== undefined;
+    if (deleting && users.length === 0) {
+      await removeFinalizer(client, resource, stored, FINALIZERS.inUse, { signal });
+      return done();
+    }
+    const registry = deleting ? stored : await identify(await mark(stored, users.length > 0, signal), signal);
+    const status = registryStatus({
+      registry,
+      users,
+      hasPassword: hasPassword(registry),
+      now: new Date(clock()).toISOString(),
+    });
+    const { written } = await writeStatus(client, resource, registry, status, {
+      signal,
+      fieldManager: FIELD_MANAGERS.controller,
+    });
+    if (written) recordTransitions(leader.events, registry, registry.status, status);
+    return done();
+  }
+
+  async function createBuiltIn(
+    { name, spec }: (typeof BUILT_INS)[number],
+    signal: AbortSignal,
+  ): Promise<Registry | undefined> {
+    const object: Registry = { apiVersion: API_VERSION, kind: resource.kind, metadata: { name, namespace }, spec };
+    return client
+      .create(resource, object, { signal, fieldManager: FIELD_MANAGERS.controller })
+      .catch((error: unknown) => {
+        // Another replica's, or one that our view does not show yet: its change brings us back.
+        if (isAlreadyExists(error)) return undefined;
+        throw error;
+      });
+  }
+
+  async function identify(registry: Registry, signal: AbortSignal): Promise<Registry> {
+    const { id } = registry.spec;
+    if (id) await ids.raise('Registry', id, signal);
+    return stamp(
+      client,
+      resource,
+      registry,
+      { finalizer: FINALIZERS.inUse, spec: { ...(!id && { id: await ids.next('Registry', signal) }) } },
+      signal,
+    );
+  }
+
+  /** The label by which the admission policy refuses to delete what is in use. */
+  async function mark(registry: Registry, inUse: boolean, signal: AbortSignal): Promise<Registry> {
+    if ((registry.metadata.labels?.[LABELS.inUse] === 'true') === inUse) return registry;
+    const body = {
+      metadata: {
+        resourceVersion: registry.metadata.resourceVersion,
+        labels: { [LABELS.inUse]: inUse ? 'true' : null },
+      },
+    };
+    return client.patch(
+      resource,
+      refOf(registry),
+      { type: 'merge', body },
+      { signal, fieldManager: FIELD_MANAGERS.controller },
+    );
+  }
+
+  const hasPassword = ({ spec: { passwordSecretRef: ref } }: Registry) =>
+    ref === undefined || stores.secrets.get(namespace, ref.name)?.data?.[ref.key] !== undefined;
+
+  const all = () => stores.registries.list().map(keyOf);
+  const ofSecret = ({ metadata: { name } }: Secret) =>
+    stores.registries
+      .list()
+      .filter((registry) => registry.spec.passwordSecretRef?.name === name)
+      .map(keyOf);
+  const controller = createController({
+    name: 'registry',
+    watches: [
+      watching(stores.registries, (change) => (asksForSomething(change) ? [change.key] : [])),
+      watching(stores.applications, (change) => (asksForSomething(change) ? all() : [])),
+      watching(stores.secrets, (change) => ofSecret(change.object)),
+    ],
+    reconcile,
+    log,
+    metrics,
+  });
+  for (const { name } of BUILT_INS) controller.enqueue(keyFor(namespace, name));
+  return controller;
+}
