@@ -1,0 +1,28 @@
+# A fresh clone needs nothing but make, npm and Go: Node 24 itself comes with the packages, whatever Node runs npm.
+NODE := node_modules/.bin/node
+INSTALLED := node_modules/.package-lock.json
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check bench clean
+
+help: ## Show the targets.
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+
+up: $(INSTALLED) ## Start the local stack and its sample. ONCE=1 stops when the sample answers, SAMPLE=0 leaves it out.
+	@ONCE=$(ONCE) SAMPLE=$(SAMPLE) $(NODE) hack/up.ts
+
+test: $(INSTALLED) ## Run everything that CI runs.
+	@$(NODE) hack/test.ts
+
+check: $(INSTALLED) ## Run the part of the tests that needs neither engine nor cluster.
+	@$(NODE) hack/check.ts
+
+bench: $(INSTALLED) ## Run the benchmarks; writes a table and a JSON file.
+	@$(NODE) bench/main.ts
+
+clean: $(INSTALLED) ## Stop what is left of the local stack and remove its data.
+	@$(NODE) hack/clean.ts
+
+$(INSTALLED): package-lock.json
+	npm ci
+	@touch $@

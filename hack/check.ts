@@ -1,0 +1,85 @@
+import { spawn } from 'node:child_process';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { findViolations } from './layers.ts';
+import { ROOT } from './paths.ts';
+import { formatDuration } from './progress.ts';
+import { describeTally, runProject, sum, type Tally } from './vitest.ts';
+
+/** What a check has to say when it fails; nothing when it holds. */
+type Verdict = string | undefined;
+
+interface Check {
+  name: string;
+  run(): Promise<Verdict>;
+}
+
+const CHECKS: readonly Check[] = [
+  { name: 'format and lint', run: () => command('biome', ['check', '--error-on-warnings']) },
+  { name: 'types', run: () => command('tsc', ['--project', '.']) },
+  { name: 'import layers', run: async () => checkLayers() },
+  { name: 'generated files', run: checkGenerated },
+];
+
+/**
+ * Everything that needs neither an engine nor a cluster: prints one line per check, then the unit tests. Each check
+ * counts as one test.
+ */
+export async function check(): Promise<Tally> {
+  const tallies: Tally[] = [];
+  for (const { name, run } of CHECKS) {
+    const start = performance.now();
+    const verdict = await run();
+    const time = formatDuration(performance.now() - start);
+    process.stdout.write(`${verdict === undefined ? 'ok    ' : 'FAILED'} ${name.padEnd(20)} ${time}\n`);
+    if (verdict !== undefined) process.stdout.write(`${verdict.trimEnd()}\n`);
+    tallies.push({ passed: verdict === undefined ? 1 : 0, failed: verdict === undefined ? 0 : 1, skipped: 0 });
+  }
+  tallies.push(await timed('unit tests', () => runProject('unit')));
+  return sum(tallies);
+}
+
+/** Runs a test project and prints the line of a check for it. */
+export async function timed(name: string, run: () => Promise<Tally>): Promise<Tally> {
+  const start = performance.now();
+  const tally = await run();
+  const time = formatDuration(performance.now() - start);
+  const state = tally.failed === 0 ? 'ok    ' : 'FAILED';
+  process.stdout.write(`${state} ${name.padEnd(20)} ${time.padEnd(8)} ${describeTally(tally)}\n`);
+  return tally;
+}
+
+function checkLayers(): Verdict {
+  const rules = JSON.parse(readFileSync(join(import.meta.dirname, 'deps.json'), 'utf8'));
+  const names = globSync('{src,agent/src,cli/src}/**/*.ts', { cwd: ROOT });
+  const files = new Map(names.map((name) => [name, readFileSync(join(ROOT, name), 'utf8')]));
+  const lines = findViolations(files, rules).map(
+    ({ file, imports, reason }) => `  ${file}${imports && ` imports ${imports}`}: ${reason}`,
+  );
+  return lines.length > 0 ? lines.join('\n') : undefined;
+}
+
+async function checkGenerated(): Promise<Verdict> {
+  const generator = join(import.meta.dirname, 'gen.ts');
+  return existsSync(generator) ? command(process.execPath, [generator, '--check']) : undefined;
+}
+
+/** Runs a program of node_modules/.bin; its output is the verdict when it fails. */
+function command(name: string, args: string[]): Promise<Verdict> {
+  const env = { ...process.env, PATH: `${join(ROOT, 'node_modules/.bin')}${delimiter}${process.env.PATH}` };
+  const child = spawn(name, args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const output: Buffer[] = [];
+  child.stdout.on('data', (piece) => output.push(piece));
+  child.stderr.on('data', (piece) => output.push(piece));
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve(`${name} could not be started: ${error.message}`));
+    child.once('close', (code) => resolve(code === 0 ? undefined : Buffer.concat(output).toString()));
+  });
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const tally = await check();
+  process.stdout.write(`${describeTally(tally)}\n`);
+  process.exitCode = tally.failed > 0 ? 1 : 0;
+}

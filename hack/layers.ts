@@ -1,0 +1,83 @@
+import { posix } from 'node:path';
+
+/** What the files of one layer may import; `"*"` is anything. */
+export interface LayerRule {
+  layers: readonly string[] | '*';
+  packages: readonly string[] | '*';
+  builtins: readonly string[] | '*';
+}
+
+/** hack/deps.json: rules by folder or file, both relative to the repository. */
+export interface LayerRules {
+  layers: Readonly<Record<string, LayerRule>>;
+}
+
+/** An import that the rules do not have. */
+export interface Violation {
+  file: string;
+  imports: string;
+  reason: string;
+}
+
+/**
+ * Judges every import of the given files, by path relative to the repository. Tests and their helpers may import
+ * anything; files outside every layer are not looked at, unless they stand where layers are (`src`), which is itself a
+ * violation: a new folder needs a rule.
+ */
+export function findViolations(files: ReadonlyMap<string, string>, rules: LayerRules): Violation[] {
+  const violations: Violation[] = [];
+  for (const [file, text] of files) {
+    if (isTest(file)) continue;
+    const layer = layerOf(file, rules);
+    if (!layer) {
+      if (file.startsWith('src/'))
+        violations.push({ file, imports: '', reason: 'no layer in hack/deps.json has this file' });
+      continue;
+    }
+    const rule = rules.layers[layer] as LayerRule;
+    for (const imports of importsOf(text)) {
+      const reason = judge(file, layer, imports, rule, rules);
+      if (reason) violations.push({ file, imports, reason });
+    }
+  }
+  return violations;
+}
+
+/** The modules that a TypeScript file imports, types included. */
+export function importsOf(text: string): string[] {
+  const code = text.replace(/^\s*(?:\/\/.*|\/?\*.*)$/gm, '');
+  const from = /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm;
+  const bare = /^\s*import\s*['"]([^'"]+)['"]/gm;
+  const dynamic = /\bimport\(\s*['"]([^'"]+)['"]/g;
+  return [from, bare, dynamic].flatMap((pattern) => [...code.matchAll(pattern)].map((match) => match[1] as string));
+}
+
+function judge(file: string, layer: string, imports: string, rule: LayerRule, rules: LayerRules): string | undefined {
+  if (imports.startsWith('node:')) {
+    const name = imports.slice('node:'.length);
+    return allows(rule.builtins, name) ? undefined : `${layer} is pure and may not use ${imports}`;
+  }
+  if (!imports.startsWith('.')) {
+    const name = imports.split('/', imports.startsWith('@') ? 2 : 1).join('/');
+    return allows(rule.packages, name) ? undefined : `${layer} may not use the package ${name}`;
+  }
+  const target = posix.join(posix.dirname(file), imports);
+  if (isTest(target)) return 'only tests may import tests and their helpers';
+  const other = layerOf(target, rules);
+  if (other === layer) return undefined;
+  if (!other) return `${target} belongs to no layer`;
+  return allows(rule.layers, other) ? undefined : `${layer} may not import ${other}`;
+}
+
+function allows(list: readonly string[] | '*', name: string): boolean {
+  return list === '*' || list.includes(name);
+}
+
+function layerOf(file: string, rules: LayerRules): string | undefined {
+  return Object.keys(rules.layers).find((layer) => file === layer || file.startsWith(`${layer}/`));
+}
+
+function isTest(file: string): boolean {
+  const name = posix.basename(file);
+  return name.startsWith('_') || /\.test\.ts$/.test(name);
+}

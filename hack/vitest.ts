@@ -1,0 +1,91 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ROOT } from './paths.ts';
+
+/** How many of something went well and how many did not. */
+export interface Tally {
+  passed: number;
+  failed: number;
+  skipped: number;
+}
+
+/** The projects of vitest.config.ts. */
+export type Project = 'unit' | 'api' | 'engine' | 'e2e';
+
+/** The part of vitest's JSON report that is counted. */
+interface Report {
+  numPassedTests: number;
+  numFailedTests: number;
+  numPendingTests: number;
+  numTodoTests: number;
+  success: boolean;
+  testResults: { status: string; assertionResults: unknown[] }[];
+}
+
+/** Runs one project with its output on this terminal, and counts its tests. */
+export async function runProject(project: Project): Promise<Tally> {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-vitest-'));
+  const file = join(folder, 'report.json');
+  try {
+    const code = await run([
+      ...['run', '--project', project, '--passWithNoTests'],
+      ...['--reporter', 'default', '--reporter', 'json', `--outputFile.json=${file}`],
+    ]);
+    return tallyOf(readReport(file), code);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/**
+ * Counts a report. A file that could not even be loaded counts as one failed test, and so does a run that failed with
+ * no failed test to show for it (a broken set-up, an unhandled error): a failure must never count as nothing.
+ */
+export function tallyOf(report: Report | undefined, exitCode: number | null): Tally {
+  if (!report) return { passed: 0, failed: exitCode === 0 ? 0 : 1, skipped: 0 };
+  const unloaded = report.testResults.filter(
+    ({ status, assertionResults }) => status === 'failed' && assertionResults.length === 0,
+  ).length;
+  const failed = report.numFailedTests + unloaded;
+  return {
+    passed: report.numPassedTests,
+    failed: failed === 0 && exitCode !== 0 ? 1 : failed,
+    skipped: report.numPendingTests + report.numTodoTests,
+  };
+}
+
+/** Adds up. */
+export function sum(tallies: readonly Tally[]): Tally {
+  return tallies.reduce(
+    (total, { passed, failed, skipped }) => ({
+      passed: total.passed + passed,
+      failed: total.failed + failed,
+      skipped: total.skipped + skipped,
+    }),
+    { passed: 0, failed: 0, skipped: 0 },
+  );
+}
+
+/** `312 passed, 0 failed`, and the skipped when there are any. */
+export function describeTally({ passed, failed, skipped }: Tally): string {
+  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
+}
+
+function run(args: string[]): Promise<number | null> {
+  const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
+  const child = spawn(process.execPath, [vitest, ...args], { cwd: ROOT, stdio: 'inherit' });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+}
+
+function readReport(file: string): Report | undefined {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
