@@ -6,7 +6,7 @@ import type { KubeObject, Resource } from './object.ts';
 import { type Log, type Metrics, silentLog } from './ports.ts';
 
 export interface EventOptions {
-  client: KubeClient;
+  client: Pick<KubeClient, 'create'>;
   /** `skerry.dev/controller`: who reports. */
   controller: string;
   /** Which process: the pod's name. */

@@ -96,6 +96,9 @@ export function createStore<T extends KubeObject>(options: StoreOptions<T>): Mut
   return new MemoryStore(options);
 }
 
+/** How many ends of objects to remember at most; far more than ever wait for their event. */
+const GONE_LIMIT = 10_000;
+
 interface Entry<T> {
   readonly object: T;
   readonly version: number;
@@ -113,10 +116,11 @@ interface Index<T> {
 
 /**
  * Why reads never go back: every way in (watch, swap, observe) compares resource versions with the entry it meets, and
- * two more facts close the gaps where no entry is left to compare with:
+ * three more facts close the gaps where no entry is left to compare with:
  * - `#progress`: everything up to this version has been seen, so an observed state at or below it is already past
- * - `#gone`: uids that we know to be deleted (or to have left the selection, with the version at which they did) while
- *   the watch may still deliver older states of them; each is dropped when the watch or a relist confirms it
+ * - `#gone`: uids that we know to be deleted while the watch may still deliver older states of them
+ * - `#floors`: for a key whose entry we dropped by our own knowledge, the version last shown there; states at or below
+ *   it are history, until the watch has passed it
  */
 class MemoryStore<T extends KubeObject> implements MutableStore<T> {
   readonly resource: Resource<T>;
@@ -124,7 +128,8 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
   readonly #entries = new Map<string, Entry<T>>();
   readonly #indexes = new Map<string, Index<T>>();
   readonly #listeners = new Set<(change: Change<T>) => void>();
-  readonly #gone = new Map<string, string | undefined>();
+  readonly #gone = new Set<string>();
+  readonly #floors = new Map<string, string | undefined>();
   readonly #freeze: boolean;
   readonly #log: Log;
   #progress: string | undefined;
@@ -200,9 +205,8 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
 
   set(object: T): void {
     this.#advance(object.metadata.resourceVersion);
-    if (this.#isGone(object)) return;
     const known = this.#entries.get(keyOf(object))?.object;
-    if (known && (compareVersions(object, known) ?? 1) <= 0) return;
+    if (this.#isHistory(object) || (known && (compareVersions(object, known) ?? 1) <= 0)) return;
     this.#notify(this.#put(this.#own(object)));
   }
 
@@ -210,6 +214,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     this.#advance(object.metadata.resourceVersion);
     if (object.metadata.uid) this.#gone.delete(object.metadata.uid);
     const key = keyOf(object);
+    if (!this.#isBelowFloor(object)) this.#floors.delete(key);
     const known = this.#entries.get(key)?.object;
     // A newer state is one we wrote after this deletion.
     if (!known || (compareVersions(known, object) ?? 0) > 0) return;
@@ -224,14 +229,12 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     const initial = !this.#isSynced;
     // History went backwards: etcd was restored from a backup. Nothing we know can be compared with what is there.
     const restored = (compareResourceVersions(resourceVersion, this.#progress) ?? 0) < 0;
-    if (restored) this.#gone.clear();
-    const listed = new Map<string, T>();
-    const uids = new Set<string | undefined>();
-    for (const object of objects) {
-      listed.set(keyOf(object), object);
-      uids.add(object.metadata.uid);
+    if (restored) {
+      this.#gone.clear();
+      this.#floors.clear();
     }
-    for (const uid of this.#gone.keys()) if (!uids.has(uid)) this.#gone.delete(uid);
+    const listed = new Map<string, T>();
+    for (const object of objects) listed.set(keyOf(object), object);
 
     const changes: Change<T>[] = [];
     for (const [key, { object }] of this.#entries) {
@@ -243,27 +246,29 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
       const known = this.#entries.get(key)?.object;
       const unchanged = known && known.metadata.uid === object.metadata.uid && compareVersions(object, known) === 0;
       const older = known && !restored && (compareVersions(object, known) ?? 1) < 0;
-      if (unchanged || older || this.#isGone(object)) continue;
+      if (unchanged || older || this.#isHistory(object)) continue;
       changes.push(...this.#put(this.#own(object), initial));
     }
     this.#progress = resourceVersion;
+    for (const [key, floor] of this.#floors) {
+      if ((compareResourceVersions(floor, resourceVersion) ?? 0) <= 0) this.#floors.delete(key);
+    }
     this.#isSynced = true;
     this.#notify(changes);
     if (initial) this.#synced.resolve();
   }
 
   observe(object: T): void {
-    const { resourceVersion, uid } = object.metadata;
+    const { resourceVersion } = object.metadata;
     // Already past: what the watch has shown since then includes this state, or its end.
     if (this.#isSynced && (compareResourceVersions(resourceVersion, this.#progress) ?? 0) <= 0) return;
-    if (this.#isGone(object)) return;
     const key = keyOf(object);
     const known = this.#entries.get(key)?.object;
-    if (known && (compareVersions(object, known) ?? 0) <= 0) return;
+    if (this.#isHistory(object) || (known && (compareVersions(object, known) ?? 0) <= 0)) return;
     if (selects(this.selection, object)) {
       this.#notify(this.#put(this.#own(structuredClone(withoutManagedFields(object)))));
     } else if (known) {
-      if (uid) this.#gone.set(uid, resourceVersion);
+      this.#floors.set(key, resourceVersion);
       this.#notify(this.#drop(key, known));
     }
   }
@@ -271,10 +276,14 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
   observeGone(ref: ObjectRef, uid: string): void {
     const key = keyFor(ref.namespace, ref.name);
     const known = this.#entries.get(key)?.object;
-    const ours = known?.metadata.uid === uid;
-    // Without an entry the watch has already told (nothing to do), or the first list is still under way.
-    if (ours || !this.#isSynced) this.#gone.set(uid, undefined);
-    if (known && ours) this.#notify(this.#drop(key, known));
+    // When the watch told of the end before the answer did, or a relist skipped its event, nothing will confirm it
+    // again: forget the oldest.
+    const [oldest] = this.#gone.size < GONE_LIMIT ? [] : this.#gone;
+    if (oldest !== undefined) this.#gone.delete(oldest);
+    this.#gone.add(uid);
+    if (known?.metadata.uid !== uid) return;
+    this.#floors.set(key, known.metadata.resourceVersion);
+    this.#notify(this.#drop(key, known));
   }
 
   #index(name: string): Index<T> {
@@ -289,13 +298,13 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     }
   }
 
-  #isGone(object: T): boolean {
-    const { uid, resourceVersion } = object.metadata;
-    if (uid === undefined || !this.#gone.has(uid)) return false;
-    const until = this.#gone.get(uid);
-    if (until === undefined || (compareResourceVersions(resourceVersion, until) ?? 0) <= 0) return true;
-    this.#gone.delete(uid);
-    return false;
+  #isBelowFloor({ metadata }: T): boolean {
+    const floor = this.#floors.get(keyOf({ metadata }));
+    return (compareResourceVersions(metadata.resourceVersion, floor) ?? 1) <= 0;
+  }
+
+  #isHistory(object: T): boolean {
+    return this.#isBelowFloor(object) || (object.metadata.uid !== undefined && this.#gone.has(object.metadata.uid));
   }
 
   /** Makes an object ours: small and, if asked, frozen. */

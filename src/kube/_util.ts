@@ -1,0 +1,89 @@
+/** Helpers of the tests in this folder. */
+import type { Clock } from './clock.ts';
+import type { KubeObject, Resource } from './object.ts';
+
+export interface ConfigMap extends KubeObject {
+  data?: Record<string, string>;
+}
+
+export const CONFIG_MAPS: Resource<ConfigMap> = {
+  group: '',
+  version: 'v1',
+  plural: 'configmaps',
+  kind: 'ConfigMap',
+  namespaced: true,
+};
+
+/** A ConfigMap as a server would show it. */
+export function makeConfigMap(
+  name: string,
+  version: number | string,
+  rest: Partial<ConfigMap['metadata']> = {},
+): ConfigMap {
+  return {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name, namespace: 'test', uid: `uid-${name}`, resourceVersion: String(version), ...rest },
+    data: { version: String(version) },
+  };
+}
+
+export interface VirtualClock extends Clock {
+  /** Lets time pass: every alarm in order, with all that follows from it settled before the next. */
+  advance(ms: number): Promise<void>;
+}
+
+export function createVirtualClock(): VirtualClock {
+  let now = 1_000;
+  let alarms: { at: number; callback: () => void }[] = [];
+  return {
+    now: () => now,
+    wall: () => 1_800_000_000_000 + now,
+    after(ms, callback) {
+      const alarm = { at: now + Math.max(0, ms), callback };
+      alarms.push(alarm);
+      return () => {
+        alarms = alarms.filter((other) => other !== alarm);
+      };
+    },
+    async advance(ms) {
+      const end = now + ms;
+      for (;;) {
+        await settle();
+        const next = alarms.toSorted((a, b) => a.at - b.at)[0];
+        if (!next || next.at > end) break;
+        alarms = alarms.filter((other) => other !== next);
+        now = Math.max(now, next.at);
+        next.callback();
+      }
+      now = end;
+      await settle();
+    },
+  };
+}
+
+/** Lets every promise that can go on do so. */
+export function settle(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Resolves as soon as `condition` holds; the only way tests wait. Fails, telling what it waited for. */
+export async function until(what: string, condition: () => unknown, timeoutMs = 30_000): Promise<void> {
+  const end = performance.now() + timeoutMs;
+  for (;;) {
+    if (await condition()) return;
+    if (performance.now() > end) throw new Error(`waited ${timeoutMs} ms in vain for: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** A repeatable source of randomness (mulberry32). */
+export function createRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

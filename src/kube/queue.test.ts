@@ -1,0 +1,261 @@
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { createVirtualClock, settle } from './_util.ts';
+import { createQueue, type QueueOptions } from './queue.ts';
+
+/** A queue whose work is finished by the test, and a record of what ran when. */
+function makeQueue(options: Partial<QueueOptions> = {}) {
+  const clock = createVirtualClock();
+  const runs: { key: string; at: number; failures: number }[] = [];
+  const open: { key: string; finish: (again?: number) => void; fail: () => void }[] = [];
+  const queue = createQueue({
+    clock,
+    random: () => 0,
+    concurrency: 2,
+    backoff: { baseMs: 100, factor: 2, maxMs: 1_000, jitter: 0.5 },
+    work: (key, { failures }) => {
+      runs.push({ key, at: clock.now(), failures });
+      const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+      open.push({ key, finish: resolve, fail: () => reject(new Error('no')) });
+      return promise;
+    },
+    ...options,
+  });
+  onTestFinished(() => {
+    for (const run of open) run.finish();
+    return queue.close();
+  });
+  const next = async () => {
+    await settle();
+    const run = open.shift();
+    if (!run) throw new Error('nothing runs');
+    return run;
+  };
+  return { queue, clock, runs, open, next, keys: () => runs.map((run) => run.key) };
+}
+
+describe('the queue', () => {
+  test('merges equal keys', async () => {
+    const { queue, keys } = makeQueue({ concurrency: 10 });
+    for (const key of ['a', 'b', 'a', 'a', 'b']) queue.add(key);
+    await settle();
+    expect(keys()).toEqual(['a', 'b']);
+  });
+
+  test('runs a key again that was added while it ran, once, and only after it ended', async () => {
+    const { queue, keys, next } = makeQueue();
+    queue.add('a');
+    const first = await next();
+    queue.add('a');
+    queue.add('a');
+    await settle();
+    expect(keys()).toEqual(['a']);
+    first.finish();
+    (await next()).finish();
+    await queue.whenIdle();
+    expect(keys()).toEqual(['a', 'a']);
+  });
+
+  test('starts no more than its concurrency allows', async () => {
+    const { queue, keys, next } = makeQueue({ concurrency: 2 });
+    for (const key of ['a', 'b', 'c', 'd']) queue.add(key);
+    await settle();
+    expect(keys()).toEqual(['a', 'b']);
+    expect(queue.depth).toBe(4);
+    (await next()).finish();
+    await settle();
+    expect(keys()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('runs a delayed key when its time has come, and not earlier', async () => {
+    const { queue, clock, keys } = makeQueue();
+    queue.add('a', { afterMs: 500 });
+    await clock.advance(499);
+    expect(keys()).toEqual([]);
+    await clock.advance(1);
+    expect(keys()).toEqual(['a']);
+  });
+
+  test.each([
+    ['the later comes second', 100, 900],
+    ['the later comes first', 900, 100],
+  ])('takes the earlier of two due times when %s', async (_name, first, second) => {
+    const { queue, clock, keys } = makeQueue();
+    queue.add('a', { afterMs: first });
+    queue.add('a', { afterMs: second });
+    await clock.advance(100);
+    expect(keys()).toEqual(['a']);
+    await clock.advance(5_000);
+    expect(keys()).toEqual(['a']);
+  });
+
+  test('comes back after the delay that the work asked for', async () => {
+    const { queue, clock, next, runs } = makeQueue();
+    queue.add('a');
+    const start = clock.now();
+    (await next()).finish(300);
+    await clock.advance(1_000);
+    expect(runs.map((run) => run.at - start)).toEqual([0, 300]);
+  });
+
+  test('a change during the run comes before the delay that the work asked for', async () => {
+    const { queue, next, keys } = makeQueue();
+    queue.add('a');
+    const first = await next();
+    queue.add('a');
+    first.finish(60_000);
+    await settle();
+    expect(keys()).toEqual(['a', 'a']);
+  });
+
+  test('counts the failures in a row, and a success makes the next failure the first again', async () => {
+    const { queue, clock, next, runs } = makeQueue();
+    queue.add('a');
+    for (let i = 0; i < 4; i++) {
+      (await next()).fail();
+      await clock.advance(1_000);
+    }
+    (await next()).finish();
+    expect(runs.map((run) => run.failures)).toEqual([0, 1, 2, 3, 4]);
+    queue.add('a');
+    (await next()).fail();
+    const failedAt = clock.now();
+    await clock.advance(1_000);
+    expect(runs.slice(5)).toEqual([
+      { key: 'a', at: failedAt, failures: 0 },
+      { key: 'a', at: failedAt + 100, failures: 1 },
+    ]);
+  });
+
+  test.each([
+    [0, [100, 200, 400, 800, 1_000, 1_000]],
+    [1, [50, 100, 200, 400, 500, 500]],
+  ])('delays after failures are exponential, with jitter downwards (random = %d)', async (random, want) => {
+    const clock = createVirtualClock();
+    const starts: number[] = [];
+    await using _queue = createQueue({
+      clock,
+      random: () => random,
+      backoff: { baseMs: 100, factor: 2, maxMs: 1_000, jitter: 0.5 },
+      work: async () => {
+        starts.push(clock.now());
+        throw new Error('no');
+      },
+    });
+    _queue.add('a');
+    await clock.advance(want.reduce((sum, ms) => sum + ms, 0));
+    expect(starts.slice(1).map((at, i) => at - (starts[i] ?? 0))).toEqual(want);
+  });
+
+  test('a change does not wait for the backoff', async () => {
+    const { queue, next, keys } = makeQueue();
+    queue.add('a');
+    (await next()).fail();
+    await settle();
+    queue.add('a');
+    await settle();
+    expect(keys()).toEqual(['a', 'a']);
+  });
+
+  test('normal priority goes first; a low key becomes normal when a change comes', async () => {
+    const { queue, keys, next } = makeQueue({ concurrency: 1 });
+    queue.add('running');
+    await settle();
+    for (const key of ['low-1', 'low-2', 'low-3']) queue.add(key, { priority: 'low' });
+    queue.add('normal');
+    queue.add('low-3');
+    for (let i = 0; i < 5; i++) (await next()).finish();
+    expect(keys()).toEqual(['running', 'normal', 'low-3', 'low-1', 'low-2']);
+  });
+
+  test('low priority does not starve behind a steady stream of changes', async () => {
+    const { queue, keys, next } = makeQueue({ concurrency: 1 });
+    queue.add('low', { priority: 'low' });
+    for (let i = 0; i < 100; i++) queue.add(`normal-${i}`);
+    for (let i = 0; i < 20; i++) (await next()).finish();
+    expect(keys()).toContain('low');
+  });
+
+  test('closing starts nothing more, tells what runs, and waits for it', async () => {
+    const signals: AbortSignal[] = [];
+    const { promise: work, resolve: finish } = Promise.withResolvers<undefined>();
+    const started: string[] = [];
+    const queue = createQueue({
+      concurrency: 1,
+      work: (key, { signal }) => {
+        started.push(key);
+        signals.push(signal);
+        return work;
+      },
+    });
+    queue.add('a');
+    queue.add('b');
+    await settle();
+    let closed = false;
+    const closing = queue.close().then(() => {
+      closed = true;
+    });
+    await settle();
+    expect(signals[0]?.aborted).toBe(true);
+    expect(closed).toBe(false);
+    finish(undefined);
+    await closing;
+    queue.add('c');
+    await settle();
+    expect(started).toEqual(['a']);
+  });
+
+  test('whoever waits for idleness is released by closing', async () => {
+    const { queue } = makeQueue();
+    queue.add('a');
+    const idle = queue.whenIdle();
+    await queue.close();
+    await idle;
+  });
+
+  test('whatever happens, no key runs twice at once, none is lost, and nothing is kept of those done', async () => {
+    const step = fc.record({
+      key: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
+      afterMs: fc.constantFrom(0, 0, 5, 50),
+      low: fc.boolean(),
+      pass: fc.constantFrom(0, 1, 10),
+    });
+    const fate = fc.record({ takes: fc.constantFrom(0, 1, 7, 30), fails: fc.boolean() });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.infiniteStream(fate), async (steps, fates) => {
+        const clock = createVirtualClock();
+        const active = new Set<string>();
+        const wantedAt = new Map<string, number>();
+        const startedAt = new Map<string, number>();
+        let most = 0;
+        await using queue = createQueue({
+          clock,
+          random: () => 0.5,
+          concurrency: 2,
+          backoff: { baseMs: 10, factor: 2, maxMs: 100, jitter: 0 },
+          work: async (key, { failures }) => {
+            expect(active.has(key)).toBe(false);
+            active.add(key);
+            most = Math.max(most, active.size);
+            startedAt.set(key, clock.now());
+            const { takes, fails } = fates.next().value as { takes: number; fails: boolean };
+            await new Promise<void>((resolve) => clock.after(takes, resolve));
+            active.delete(key);
+            if (fails && failures < 5) throw new Error('no');
+            return undefined;
+          },
+        });
+        for (const { key, afterMs, low, pass } of steps) {
+          queue.add(key, { afterMs, priority: low ? 'low' : 'normal' });
+          wantedAt.set(key, clock.now());
+          await clock.advance(pass);
+        }
+        await clock.advance(60_000);
+        expect(queue.depth).toBe(0);
+        expect(most).toBeLessThanOrEqual(2);
+        for (const [key, at] of wantedAt) expect(startedAt.get(key)).toBeGreaterThanOrEqual(at);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});

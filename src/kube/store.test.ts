@@ -1,0 +1,436 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { CONFIG_MAPS, type ConfigMap, makeConfigMap } from './_util.ts';
+import { type KubeObject, keyOf } from './object.ts';
+import { type Change, createStore, type StoreOptions, selectionQuery, selects } from './store.ts';
+
+function makeStore(options: Partial<StoreOptions<ConfigMap>> = {}) {
+  const store = createStore<ConfigMap>({ resource: CONFIG_MAPS, ...options });
+  const changes: Change<ConfigMap>[] = [];
+  store.subscribe((change) => changes.push(change));
+  const told = () =>
+    changes.splice(0).map(({ type, key, object }) => `${type} ${key} ${object.metadata.resourceVersion}`);
+  const version = (name: string) => store.get('test', name)?.metadata.resourceVersion;
+  return { store, changes, told, version };
+}
+
+describe('a store', () => {
+  test('is synced after its first list, and tells its content as initial', async () => {
+    const { store, changes } = makeStore();
+    expect(store.synced).toBe(false);
+    store.swap([makeConfigMap('a', 1)], '5');
+    await store.whenSynced();
+    expect(changes).toMatchObject([{ type: 'set', key: 'test/a', initial: true }]);
+    store.set(makeConfigMap('b', 6));
+    expect(changes[1]).toMatchObject({ key: 'test/b', initial: false });
+  });
+
+  test('whoever waits for it to sync can give up', async () => {
+    const { store } = makeStore();
+    const controller = new AbortController();
+    const waiting = store.whenSynced(controller.signal);
+    controller.abort(new Error('enough'));
+    await expect(waiting).rejects.toThrow('enough');
+  });
+
+  test('a relist is one step: the first listener called sees all of it', () => {
+    const { store } = makeStore();
+    store.swap([makeConfigMap('old', 1), makeConfigMap('kept', 2)], '5');
+    const seen: string[][] = [];
+    store.subscribe(() =>
+      seen.push(
+        store
+          .list()
+          .map((object) => object.metadata.name)
+          .sort(),
+      ),
+    );
+    store.swap([makeConfigMap('kept', 2), makeConfigMap('new-1', 6), makeConfigMap('new-2', 7)], '9');
+    expect(seen).toEqual([
+      ['kept', 'new-1', 'new-2'],
+      ['kept', 'new-1', 'new-2'],
+      ['kept', 'new-1', 'new-2'],
+    ]);
+  });
+
+  test('a relist without news tells nothing and keeps every version', () => {
+    const { store, told } = makeStore();
+    store.swap([makeConfigMap('a', 1)], '5');
+    told();
+    const before = [store.version, store.versionOf('test', 'a'), store.list()] as const;
+    store.swap([makeConfigMap('a', 1)], '9');
+    expect(told()).toEqual([]);
+    expect([store.version, store.versionOf('test', 'a'), store.list()]).toEqual(before);
+    expect(store.list()).toBe(before[2]);
+  });
+
+  test('an object that was deleted and made again is a delete and a set, from the watch and from a list', () => {
+    const { store, told } = makeStore();
+    store.swap([makeConfigMap('a', 1, { uid: 'first' }), makeConfigMap('b', 1, { uid: 'first' })], '5');
+    told();
+    store.set(makeConfigMap('a', 7, { uid: 'second' }));
+    expect(told()).toEqual(['delete test/a 1', 'set test/a 7']);
+    store.swap([makeConfigMap('a', 7, { uid: 'second' }), makeConfigMap('b', 8, { uid: 'second' })], '9');
+    expect(told()).toEqual(['delete test/b 1', 'set test/b 8']);
+  });
+
+  test('the last state of a deleted object is told, and the state before it', () => {
+    const { store, changes } = makeStore();
+    store.swap([makeConfigMap('a', 1)], '5');
+    store.remove(makeConfigMap('a', 7));
+    expect(changes.at(-1)).toMatchObject({
+      type: 'delete',
+      object: { metadata: { resourceVersion: '7' } },
+      previous: { metadata: { resourceVersion: '1' } },
+    });
+  });
+
+  test('holds no managedFields', () => {
+    const { store } = makeStore();
+    store.swap([makeConfigMap('a', 1, { managedFields: [{}] })], '5');
+    store.set(makeConfigMap('b', 6, { managedFields: [{}] }));
+    store.observe(makeConfigMap('c', 7, { managedFields: [{}] }));
+    expect(store.list().map((object) => Object.keys(object.metadata).includes('managedFields'))).toEqual([
+      false,
+      false,
+      false,
+    ]);
+  });
+
+  test('is frozen where tests run, and shares nothing with the writer of an observed object', () => {
+    const { store } = makeStore();
+    const written = makeConfigMap('a', 7);
+    store.observe(written);
+    const stored = store.get('test', 'a') as ConfigMap;
+    expect(() => {
+      (stored.data as Record<string, string>).version = 'mine';
+    }).toThrow(TypeError);
+    (written.data as Record<string, string>).version = 'changed later';
+    expect(stored.data?.version).toBe('7');
+  });
+
+  test("a listener's bug costs the others nothing", () => {
+    const { store } = makeStore();
+    const seen: string[] = [];
+    store.subscribe(() => {
+      throw new Error('bug');
+    });
+    store.subscribe((change) => seen.push(change.key));
+    store.swap([makeConfigMap('a', 1)], '5');
+    expect(seen).toEqual(['test/a']);
+  });
+
+  test('an ended subscription is told nothing', () => {
+    const { store } = makeStore();
+    const seen: string[] = [];
+    const listener = (change: Change<ConfigMap>) => seen.push(change.key);
+    const first = store.subscribe(listener);
+    store.subscribe(listener);
+    first[Symbol.dispose]();
+    store.set(makeConfigMap('a', 1));
+    expect(seen).toEqual(['test/a']);
+  });
+});
+
+describe('own writes', () => {
+  const synced = () => {
+    const made = makeStore();
+    made.store.swap([makeConfigMap('a', 10)], '10');
+    made.told();
+    return made;
+  };
+
+  test('are seen by the next read, before any watch event', () => {
+    const { store, told, version } = synced();
+    store.observe(makeConfigMap('a', 12));
+    store.observe(makeConfigMap('b', 13));
+    expect([version('a'), version('b')]).toEqual(['12', '13']);
+    expect(told()).toEqual(['set test/a 12', 'set test/b 13']);
+  });
+
+  test('are told once: the event of the same write is no news', () => {
+    const { store, told } = synced();
+    store.observe(makeConfigMap('a', 12));
+    told();
+    store.set(makeConfigMap('a', 12));
+    expect(told()).toEqual([]);
+  });
+
+  test('are not undone by older events that arrive later', () => {
+    const { store, version } = synced();
+    store.observe(makeConfigMap('a', 12));
+    store.set(makeConfigMap('a', 11));
+    expect(version('a')).toBe('12');
+  });
+
+  test('are not undone by a list that was taken before them', () => {
+    const { store, version } = synced();
+    store.observe(makeConfigMap('a', 12));
+    store.observe(makeConfigMap('b', 13));
+    store.swap([makeConfigMap('a', 10)], '11');
+    expect([version('a'), version('b')]).toEqual(['12', '13']);
+  });
+
+  test('do not bring back an object whose end the watch has already shown', () => {
+    const { store, version } = synced();
+    store.set(makeConfigMap('b', 12));
+    store.remove(makeConfigMap('b', 13));
+    store.observe(makeConfigMap('b', 12));
+    expect(version('b')).toBeUndefined();
+  });
+
+  test('survive the first list when it is older, and give way to it when it is newer', () => {
+    const { store, version } = makeStore();
+    store.observe(makeConfigMap('newer', 12));
+    store.observe(makeConfigMap('deleted-since', 8));
+    store.swap([], '10');
+    expect([version('newer'), version('deleted-since')]).toEqual(['12', undefined]);
+  });
+
+  test('a deletion is seen at once, and older events do not bring the object back', () => {
+    const { store, told, version } = synced();
+    store.observeGone({ namespace: 'test', name: 'a' }, 'uid-a');
+    expect(told()).toEqual(['delete test/a 10']);
+    store.set(makeConfigMap('a', 11));
+    store.swap([makeConfigMap('a', 11)], '11');
+    expect(version('a')).toBeUndefined();
+    store.remove(makeConfigMap('a', 12));
+    expect(told()).toEqual([]);
+    store.set(makeConfigMap('a', 13, { uid: 'its successor' }));
+    expect(version('a')).toBe('13');
+  });
+
+  test('a deletion during the first list hides the object from it', () => {
+    const { store, version } = makeStore();
+    store.observeGone({ namespace: 'test', name: 'a' }, 'uid-a');
+    store.swap([makeConfigMap('a', 10)], '10');
+    expect(version('a')).toBeUndefined();
+  });
+
+  test('a deletion holds against a list and events from before the object was known', () => {
+    const { store, version } = synced();
+    store.observeGone({ namespace: 'test', name: 'b' }, 'uid-b');
+    store.swap([makeConfigMap('a', 10)], '10');
+    store.set(makeConfigMap('b', 11));
+    expect(version('b')).toBeUndefined();
+  });
+
+  test('a deletion heard late does not hide the successor under the same name', () => {
+    const { store, version } = synced();
+    store.remove(makeConfigMap('a', 12));
+    store.set(makeConfigMap('a', 13, { uid: 'second' }));
+    store.observeGone({ namespace: 'test', name: 'a' }, 'uid-a');
+    expect(version('a')).toBe('13');
+  });
+
+  test('that leave the selection leave the store, and may come back', () => {
+    const { store, version } = makeStore({ selection: { labels: { app: 'x' } } });
+    const labelled = (at: number, app: string) => makeConfigMap('a', at, { labels: { app } });
+    store.swap([labelled(10, 'x')], '10');
+    store.observe(labelled(12, 'y'));
+    expect(version('a')).toBeUndefined();
+    store.set(labelled(11, 'x'));
+    expect(version('a')).toBeUndefined();
+    store.set(labelled(14, 'x'));
+    expect(version('a')).toBe('14');
+  });
+
+  test('outside of the selection never enter', () => {
+    const { store } = makeStore({ selection: { namespace: 'test', labels: { app: 'x' } } });
+    store.observe(makeConfigMap('a', 12));
+    store.observe(makeConfigMap('b', 12, { namespace: 'other', labels: { app: 'x' } }));
+    expect(store.size).toBe(0);
+  });
+});
+
+test('when the history of the server goes back, its word counts and ours does not', () => {
+  const { store, version } = makeStore();
+  store.swap([makeConfigMap('a', 100), makeConfigMap('b', 101)], '110');
+  store.observe(makeConfigMap('c', 120));
+  store.swap([makeConfigMap('a', 50)], '60');
+  expect([version('a'), version('b'), version('c')]).toEqual(['50', undefined, undefined]);
+  store.set(makeConfigMap('a', 61));
+  store.observe(makeConfigMap('b', 62));
+  expect([version('a'), version('b')]).toEqual(['61', '62']);
+});
+
+describe('an index', () => {
+  const byOwner = { owner: (object: ConfigMap) => (object.metadata.labels?.owner ?? '').split('.').filter(Boolean) };
+  const owned = (name: string, at: number, owner: string) => makeConfigMap(name, at, { labels: { owner } });
+  const names = (objects: readonly KubeObject[]) => objects.map((object) => object.metadata.name).sort();
+
+  test('finds objects under every key they have, and not under keys they left', () => {
+    const { store } = makeStore({ indexes: byOwner });
+    store.swap([owned('a', 1, 'x.y'), owned('b', 2, 'x')], '5');
+    expect(names(store.byIndex('owner', 'x'))).toEqual(['a', 'b']);
+    expect(names(store.byIndex('owner', 'y'))).toEqual(['a']);
+    store.set(owned('a', 6, 'y.z'));
+    store.remove(owned('b', 7, 'x'));
+    expect([store.byIndex('owner', 'x'), names(store.byIndex('owner', 'z'))]).toEqual([[], ['a']]);
+    expect(store.byIndex('owner', 'y')[0]?.metadata.resourceVersion).toBe('6');
+  });
+
+  test('its version changes exactly when something under the key changed, came or left', () => {
+    const { store } = makeStore({ indexes: byOwner });
+    store.swap([owned('a', 1, 'x'), owned('b', 2, 'y')], '5');
+    const version = () => store.indexVersion('owner', 'x');
+    const first = version();
+    store.set(owned('b', 6, 'y'));
+    expect(version()).toBe(first);
+    store.set(owned('a', 7, 'x'));
+    const changed = version();
+    store.set(owned('c', 8, 'x'));
+    const came = version();
+    store.set(owned('c', 9, 'y'));
+    const left = version();
+    store.remove(owned('a', 10, 'x'));
+    expect(new Set([first, changed, came, left, version()]).size).toBe(5);
+    expect(version()).toBe(0);
+  });
+
+  test('that nobody declared is an error, not an empty answer', () => {
+    expect(() => makeStore().store.byIndex('owner', 'x')).toThrow(TypeError);
+  });
+});
+
+test('a selection asks the server for what it selects', () => {
+  expect(selectionQuery({ namespace: 'n', labels: { b: '2', a: '1' }, name: 'x' })).toEqual({
+    namespace: 'n',
+    labelSelector: 'a=1,b=2',
+    fieldSelector: 'metadata.name=x',
+  });
+  expect(selectionQuery({})).toEqual({});
+  const object = makeConfigMap('x', 1, { labels: { a: '1', b: '2' } });
+  expect(selects({ namespace: 'test', labels: { a: '1' }, name: 'x' }, object)).toBe(true);
+  expect(selects({ labels: { a: '2' } }, object)).toBe(false);
+  expect(selects({ namespace: 'n' }, object)).toBe(false);
+  expect(selects({ name: 'y' }, object)).toBe(false);
+});
+
+/**
+ * A server with three names, a store that follows it late, and a writer whose answers come at any time. Whatever the
+ * interleaving: no read goes back, a finished write is seen, listeners can rebuild the store from changes alone, and in
+ * the end the store equals the server.
+ */
+test('whatever the order of events, lists and answers, reads never go back and end at the truth', () => {
+  const names = ['a', 'b', 'c'];
+  const step = fc.oneof(
+    { weight: 4, arbitrary: fc.record({ do: fc.constantFrom('write', 'foreign'), name: fc.constantFrom(...names) }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({ do: fc.constantFrom('delete', 'foreign-delete'), name: fc.constantFrom(...names) }),
+    },
+    { weight: 5, arbitrary: fc.record({ do: fc.constantFrom('event', 'answer'), name: fc.constant('') }) },
+    { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('list', 'swap', 'bookmark'), name: fc.constant('') }) },
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
+      let now = 100;
+      const server = new Map<string, ConfigMap>();
+      let events: { deleted: boolean; object: ConfigMap }[] = [];
+      const answers: (() => void)[] = [];
+      let list: { objects: ConfigMap[]; at: number } | undefined;
+      const { store } = makeStore({ freeze: false });
+      const rebuilt = new Map<string, string | undefined>();
+      store.subscribe((change) => {
+        expect(rebuilt.has(change.key)).toBe(change.previous !== undefined);
+        if (change.type === 'set') rebuilt.set(change.key, change.object.metadata.resourceVersion);
+        else rebuilt.delete(change.key);
+      });
+      store.swap([], String(now));
+      /** Highest version read of each name, an absence counting as the version at which the deletion was confirmed. */
+      const floor = new Map<string, number>();
+      const check = () => {
+        for (const name of names) {
+          const read = store.get('test', name)?.metadata.resourceVersion;
+          if (read === undefined) continue;
+          expect(Number(read)).toBeGreaterThanOrEqual(floor.get(name) ?? 0);
+          floor.set(name, Number(read));
+        }
+      };
+      const confirmed = (name: string, at: number) => floor.set(name, Math.max(at, floor.get(name) ?? 0));
+
+      const write = (name: string, own: boolean) => {
+        const known = server.get(name);
+        const object = makeConfigMap(name, ++now, { uid: known?.metadata.uid ?? `uid-${now}` });
+        server.set(name, object);
+        events.push({ deleted: false, object });
+        if (!own) return;
+        const at = now;
+        answers.push(() => {
+          store.observe(structuredClone(object));
+          confirmed(name, at);
+          const read = store.get('test', name)?.metadata.resourceVersion;
+          // Seen, or already overtaken: by a newer state, or by its end.
+          const overtaken = events.every((event) => Number(event.object.metadata.resourceVersion) > at);
+          if (read === undefined) expect(overtaken || gone.has(object.metadata.uid as string)).toBe(true);
+        });
+      };
+      const gone = new Set<string>();
+      const remove = (name: string, own: boolean) => {
+        const known = server.get(name);
+        if (!known) return;
+        const at = ++now;
+        server.delete(name);
+        events.push({
+          deleted: true,
+          object: { ...structuredClone(known), metadata: { ...known.metadata, resourceVersion: String(at) } },
+        });
+        if (!own) return;
+        const uid = known.metadata.uid as string;
+        answers.push(() => {
+          store.observeGone({ namespace: 'test', name }, uid);
+          gone.add(uid);
+          expect(store.get('test', name)?.metadata.uid).not.toBe(uid);
+        });
+      };
+      const deliver = () => {
+        const event = events.shift();
+        if (!event) return;
+        if (event.deleted) store.remove(structuredClone(event.object));
+        else store.set(structuredClone(event.object));
+      };
+      const swap = () => {
+        if (!list) return;
+        const { objects, at } = list;
+        list = undefined;
+        store.swap(structuredClone(objects), String(at));
+        // The watch goes on from the list's version.
+        events = events.filter((event) => Number(event.object.metadata.resourceVersion) > at);
+      };
+      const actions: Record<string, (name: string) => void> = {
+        write: (name) => write(name, true),
+        foreign: (name) => write(name, false),
+        delete: (name) => remove(name, true),
+        'foreign-delete': (name) => remove(name, false),
+        event: deliver,
+        answer: () => answers.shift()?.(),
+        list: () => {
+          list ??= { objects: [...server.values()], at: now };
+        },
+        swap,
+        bookmark: () => {
+          if (events.length === 0) store.progress(String(now));
+        },
+      };
+      for (const { do: action, name } of steps) {
+        // While a list is on its way there is no watch.
+        if (list && action === 'event') continue;
+        actions[action]?.(name);
+        check();
+        for (const uid of gone) expect(store.list().every((object) => object.metadata.uid !== uid)).toBe(true);
+      }
+      swap();
+      while (events.length > 0) {
+        deliver();
+        check();
+      }
+      for (const answer of answers) answer();
+      const state = (objects: Iterable<ConfigMap>) =>
+        [...objects].map((object) => `${keyOf(object)} ${object.metadata.resourceVersion}`).sort();
+      expect(state(store.list())).toEqual(state(server.values()));
+      expect([...rebuilt].map(([key, version]) => `${key} ${version}`).sort()).toEqual(state(server.values()));
+    }),
+    { numRuns: 1000 },
+  );
+});
