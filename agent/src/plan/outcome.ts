@@ -1,4 +1,4 @@
-import { type Random, jitter } from '../clock.ts';
+import { jitter, type Random } from '../clock.ts';
 import { backoff, TIMES } from './backoff.ts';
 import type { Failure, Remembered, Step } from './model.ts';
 

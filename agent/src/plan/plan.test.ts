@@ -55,6 +55,19 @@ const cases: Record<string, Case> = {
     rows: [makeRow(v1, { generation: 0 })],
     want: [`create skerry-${UUID} New`],
   },
+  'a network that was lost is made before anything is started': {
+    desired: [v1],
+    containers: [exited(v1)],
+    rows: [makeRow(v1)],
+    networkId: null,
+    want: ['network'],
+  },
+  'a stopped container that knows another network is made again': {
+    desired: [v1],
+    containers: [exited(v1, { networkId: 'n0' })],
+    rows: [makeRow(v1)],
+    want: [`create skerry-${UUID}-g2 NetworkChanged`],
+  },
   'a new microservice on the host network needs no network of ours': {
     desired: [makeEntry({ hostNetworkMode: true })],
     rows: [makeRow(v1, { generation: 0 })],

@@ -119,6 +119,8 @@ function planRun(entry: RunEntry, row: Remembered, containers: readonly Containe
     if (others[0]) return [remove(others[0], target, 'Replaced')];
     return [renameToCanonical(fresh, target)];
   }
+  // An engine may lose the network while nothing runs on it; containers that know the lost one are made again.
+  if (!entry.view.hostNetworkMode && current.networkId === undefined) return [{ kind: 'network' }];
   if (leftover && !isRunning(leftover)) return [remove(leftover, target, 'Leftover')];
 
   if (fresh && hasRun(fresh)) {
@@ -141,7 +143,6 @@ function planRun(entry: RunEntry, row: Remembered, containers: readonly Containe
   const alive = old && keepAlive(old, row, target, context);
   if (failed) return [retry, alive];
   if (!imageIsKnown(entry, row)) return [lookUpImage(entry, row, old !== undefined), alive];
-  if (!entry.view.hostNetworkMode && current.networkId === undefined) return [{ kind: 'network' }, alive];
   return [create(entry, row, containers, whyNew(entry, row, old, current))];
 }
 

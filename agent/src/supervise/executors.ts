@@ -26,24 +26,28 @@ type Executors = {
     step: Extract<Step, { kind: K }>,
     ports: ExecutorPorts,
     signal: AbortSignal,
-  ) => Promise<{ imageId?: string } | void>;
+  ) => Promise<string | undefined>;
 };
 
-/** One executor per kind of step; a kind without one does not compile. */
+/** One executor per kind of step, which answers the image's id where there is one; a kind without one does not compile. */
 const EXECUTORS: Executors = {
   network: async (_step, { engine }, signal) => {
     await engine.ensureNetwork(signal);
+    return undefined;
   },
-  image: async (step, ports, signal) => ({ imageId: await prepareImage(step, ports, signal) }),
-  create: async (step, ports, signal) => {
-    const { imageId } = await ports.engine.create(await ports.specOf(step), signal);
-    return { imageId };
-  },
-  start: (step, { engine }, signal) => engine.start(step.containerId, signal),
-  stop: (step, { engine, stopGraceSeconds }, signal) => engine.stop(step.containerId, stopGraceSeconds, signal),
-  rename: (step, { engine }, signal) => engine.rename(step.containerId, step.name, signal),
-  remove: (step, { engine }, signal) => engine.remove(step.containerId, signal),
+  image: prepareImage,
+  create: async (step, ports, signal) => (await ports.engine.create(await ports.specOf(step), signal)).imageId,
+  start: (step, { engine }, signal) => nothing(engine.start(step.containerId, signal)),
+  stop: (step, { engine, stopGraceSeconds }, signal) =>
+    nothing(engine.stop(step.containerId, stopGraceSeconds, signal)),
+  rename: (step, { engine }, signal) => nothing(engine.rename(step.containerId, step.name, signal)),
+  remove: (step, { engine }, signal) => nothing(engine.remove(step.containerId, signal)),
 };
+
+async function nothing(done: Promise<void>): Promise<undefined> {
+  await done;
+  return undefined;
+}
 
 /** Carries out one step. Never throws; an engine that does not answer is told apart, since no microservice is to blame. */
 export async function execute(
@@ -56,9 +60,8 @@ export async function execute(
       step: Step,
       ports: ExecutorPorts,
       signal: AbortSignal,
-    ) => Promise<unknown>;
-    const result = (await executor(step, ports, signal)) as { imageId?: string } | undefined;
-    return { ok: true, imageId: result?.imageId };
+    ) => Promise<string | undefined>;
+    return { ok: true, imageId: await executor(step, ports, signal) };
   } catch (error) {
     if (signal.aborted) return 'aborted';
     if (error instanceof EngineError && error.code === 'Unavailable') return 'unavailable';

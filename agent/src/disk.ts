@@ -1,0 +1,142 @@
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+/** The only module that touches files; the database (state/sqlite-store.ts) opens its own. */
+
+/** A file's text, or undefined when there is none. */
+export function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+/** A file of the kernel (procfs, cgroupfs), or undefined when it cannot be read. */
+export async function readKernelFile(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Replaces a file's content so that a loss of power leaves the old content or the new one, never a part. Its directory is
+ * made when it is missing.
+ */
+export function writeDurably(path: string, text: string, mode = 0o600): void {
+  makeDirectory(dirname(path), 0o755);
+  const temporary = `${path}.${process.pid}.tmp`;
+  const file = openSync(temporary, 'w', mode);
+  try {
+    writeFileSync(file, text);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  chmodSync(temporary, mode);
+  renameSync(temporary, path);
+  syncDirectory(dirname(path));
+}
+
+function syncDirectory(path: string): void {
+  const directory = openSync(path, 'r');
+  try {
+    fsyncSync(directory);
+  } finally {
+    closeSync(directory);
+  }
+}
+
+/** Makes a directory and its parents; one that is there keeps its mode. Answers whether it was made. */
+export function makeDirectory(path: string, mode: number): boolean {
+  if (existsSync(path)) return false;
+  mkdirSync(path, { recursive: true, mode });
+  return true;
+}
+
+/** Gives a directory an owner and a mode, past the process's umask. */
+export function giveDirectory(path: string, mode: number, owner?: { uid: number; gid: number }): void {
+  chmodSync(path, mode);
+  if (owner) chownSync(path, owner.uid, owner.gid);
+}
+
+/** Renames a file out of the way, with a suffix. A file that is not there is no error. */
+export function setAside(path: string, suffix: string): void {
+  if (existsSync(path)) renameSync(path, `${path}${suffix}`);
+}
+
+/** Removes a file or a directory with all that is in it. */
+export function removePath(path: string): void {
+  rmSync(path, { recursive: true, force: true });
+}
+
+/** The names in a directory; empty when there is none. */
+export function listDirectory(path: string): string[] {
+  try {
+    return readdirSync(path).sort();
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+/** Whether something is there. */
+export function exists(path: string): boolean {
+  return existsSync(path);
+}
+
+/**
+ * A path with all its links followed. Where the end of it does not exist, the part that does is followed: what will be
+ * made there will lie there.
+ */
+export function followLinks(path: string): string {
+  let rest = '';
+  for (let head = path; ; head = dirname(head)) {
+    try {
+      return join(realpathSync(head), rest);
+    } catch (error) {
+      if (!isMissing(error) || dirname(head) === head) throw error;
+      rest = join(head.slice(dirname(head).length).replace(/^\//, ''), rest);
+    }
+  }
+}
+
+/** Size and free space of the file system that holds a path, in bytes. */
+export function fileSystemSize(path: string): { total: number; available: number } | undefined {
+  try {
+    const { blocks, bavail, bsize } = statfsSync(path);
+    return { total: blocks * bsize, available: bavail * bsize };
+  } catch {
+    return undefined;
+  }
+}
+
+/** A file's size in bytes; 0 when there is none. */
+export function fileSize(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+function isMissing(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOENT' || code === 'ENOTDIR';
+}

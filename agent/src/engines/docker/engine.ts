@@ -1,0 +1,556 @@
+import { Agent, type IncomingMessage } from 'node:http';
+import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
+import { exchange, lines, open, readAll, type Target, TransportError } from '../../http.ts';
+import { LABEL_REBUILD_ORDER, NETWORK_NAME } from '../../names.ts';
+import type { Container } from '../../plan/model.ts';
+import {
+  type ContainerSpec,
+  type Engine,
+  EngineError,
+  type EngineErrorCode,
+  type EngineEvent,
+  type EngineFacts,
+  type EngineNetwork,
+  type LogLine,
+  type LogOptions,
+  type PullRequest,
+} from '../port.ts';
+import { createBody } from './create-body.ts';
+import { readLogFrames } from './log-frames.ts';
+import { PullProgress } from './pull-progress.ts';
+
+const SECOND = 1000;
+/** The newest version of the API that this adapter was written for, and the oldest it can use. */
+const NEWEST_API = [1, 47] as const;
+const OLDEST_API = [1, 40] as const;
+const BODY_LIMIT = 16 * 1024 * 1024;
+
+export interface DockerEngineOptions {
+  /** `unix:///path` or `tcp://host:port` */
+  url: string;
+  /** the agent's instance id: containers that do not carry it do not exist for this adapter */
+  instance: string;
+}
+
+/** The engine port over the Docker API. */
+export class DockerEngine implements Engine {
+  readonly url: string;
+  readonly #instance: string;
+  readonly #target: Target;
+  readonly #connections: Agent;
+  #version = '';
+  #network: EngineNetwork | undefined;
+  /** inspected containers; the key tells whether the list shows the same state as when they were inspected */
+  #inspected = new Map<string, { key: string; container: Container }>();
+
+  constructor({ url, instance }: DockerEngineOptions) {
+    this.url = url;
+    this.#instance = instance;
+    this.#target = engineTarget(url);
+    this.#connections = new Agent({ keepAlive: true, maxSockets: 8 });
+  }
+
+  async connect(signal?: AbortSignal): Promise<EngineFacts> {
+    this.#version = '';
+    this.#network = undefined;
+    this.#inspected.clear();
+    const version = await this.#call<VersionAnswer>('GET', '/version', { signal });
+    const api = lower(parseVersion(version.ApiVersion), NEWEST_API);
+    if (compare(api, OLDEST_API) < 0)
+      throw new EngineError(
+        'Failed',
+        `the engine at ${this.url} speaks API ${version.ApiVersion}, at least 1.40 is needed`,
+      );
+    this.#version = `/v${api.join('.')}`;
+    const info = await this.#call<InfoAnswer>('GET', '/info', { signal });
+    const podman = version.Components?.some(({ Name }) => /podman/i.test(Name)) ?? false;
+    return {
+      kind: podman ? 'podman' : 'docker',
+      version: version.Version,
+      apiVersion: api.join('.'),
+      runtimes: Object.keys(info.Runtimes ?? {}).sort(),
+      rootless: (info.SecurityOptions ?? []).some((option) => option.includes('name=rootless')),
+      selinux: (info.SecurityOptions ?? []).some((option) => option.includes('name=selinux')),
+      architecture: info.Architecture ?? '',
+      startInterval: compare(api, [1, 44]) >= 0,
+      cdi: (info.CDISpecDirs ?? []).length > 0,
+    };
+  }
+
+  async containers(signal?: AbortSignal): Promise<Container[]> {
+    const query = { all: '1', filters: JSON.stringify({ label: [this.#ownLabel()] }) };
+    if (!this.#network) await this.network(signal);
+    const items = await this.#call<ListItem[]>('GET', '/containers/json', { query, signal });
+    const listed = new Set(items.map(({ Id }) => Id));
+    for (const id of this.#inspected.keys()) if (!listed.has(id)) this.#inspected.delete(id);
+    const containers: Container[] = [];
+    for (const item of items) {
+      const container = await this.#inspect(item, signal);
+      if (container) containers.push(container);
+    }
+    return containers;
+  }
+
+  /** Inspects what the list shows as changed; most of the time that is nothing. */
+  async #inspect(item: ListItem, signal?: AbortSignal): Promise<Container | undefined> {
+    const health = /\((healthy|unhealthy|health: starting)\)/.exec(item.Status)?.[1] ?? '';
+    const networks = Object.values(item.NetworkSettings?.Networks ?? {}).map((network) => network?.NetworkID);
+    const key = [item.State, health, item.Names[0], ...networks].join('|');
+    const known = this.#inspected.get(item.Id);
+    if (known?.key === key) return known.container;
+    try {
+      const answer = await this.#call<InspectAnswer>('GET', `/containers/${item.Id}/json`, { signal });
+      const container = toContainer(answer, this.#network?.name);
+      this.#inspected.set(item.Id, { key, container });
+      return container;
+    } catch (error) {
+      // It went away between the two calls.
+      if (error instanceof EngineError && error.code === 'NotFound') return undefined;
+      throw error;
+    }
+  }
+
+  async network(signal?: AbortSignal): Promise<EngineNetwork | undefined> {
+    const query = { filters: JSON.stringify({ label: [this.#ownLabel()] }) };
+    const [own] = await this.#call<NetworkItem[]>('GET', '/networks', { query, signal });
+    // What was inspected was read with the eyes of the network of that time.
+    if (own?.Id !== this.#network?.id) this.#inspected.clear();
+    this.#network = own && { id: own.Id, name: own.Name, gateway: own.IPAM?.Config?.[0]?.Gateway?.split('/')[0] };
+    return this.#network;
+  }
+
+  async ensureNetwork(signal?: AbortSignal): Promise<EngineNetwork> {
+    const own = await this.network(signal);
+    if (own) return own;
+    const all = await this.#call<NetworkItem[]>('GET', '/networks', { signal });
+    // Another agent of this machine may have the plain name.
+    const taken = all.some(({ Name }) => Name === NETWORK_NAME);
+    const name = taken ? `${NETWORK_NAME}-${this.#instance.slice(0, 8)}` : NETWORK_NAME;
+    const body = {
+      Name: name,
+      CheckDuplicate: true,
+      Driver: 'bridge',
+      Labels: { [CONTAINER_LABELS.agent]: this.#instance },
+    };
+    await this.#call('POST', '/networks/create', { body, signal });
+    const made = await this.network(signal);
+    if (!made) throw new EngineError('Failed', `the network ${name} was made and is not there`);
+    return made;
+  }
+
+  async removeNetwork(signal?: AbortSignal): Promise<void> {
+    const own = await this.network(signal);
+    if (own) await this.#call('DELETE', `/networks/${own.id}`, { signal, tolerate: [404] });
+    this.#network = undefined;
+  }
+
+  async image(reference: string, signal?: AbortSignal): Promise<string | undefined> {
+    const path = `/images/${encodeURI(reference)}/json`;
+    const answer = await this.#call<{ Id: string } | undefined>('GET', path, { signal, tolerate: [404] });
+    return answer?.Id;
+  }
+
+  async pull({ reference, platform, credentials, onProgress }: PullRequest, signal?: AbortSignal): Promise<string> {
+    const headers: Record<string, string> = {};
+    if (credentials) {
+      const { username, password, host } = credentials;
+      const auth = JSON.stringify({ username, password, serveraddress: host });
+      headers['x-registry-auth'] = Buffer.from(auth).toString('base64url');
+    }
+    const query = { fromImage: withTag(reference), ...(platform && { platform }) };
+    const incoming = await this.#open('POST', '/images/create', { query, headers, signal, deadline: 120 * SECOND });
+    if (incoming.statusCode !== 200) throw pullError(reference, messageOf(await read(incoming)));
+    const progress = new PullProgress();
+    const watchdog = new Watchdog(300 * SECOND, () => incoming.destroy());
+    try {
+      for await (const line of lines(incoming, 64 * 1024)) {
+        watchdog.reset();
+        const event = parse(line) as { error?: string; errorDetail?: { message?: string } };
+        if (event.error) throw pullError(reference, event.errorDetail?.message ?? event.error);
+        const percentage = progress.add(event);
+        if (percentage !== undefined) onProgress?.(percentage);
+      }
+    } catch (error) {
+      if (error instanceof EngineError || signal?.aborted) throw error;
+      throw new EngineError('ImagePullFailed', `pull ${reference}: the engine ended the connection`, { cause: error });
+    } finally {
+      watchdog.stop();
+    }
+    const id = await this.image(reference, signal);
+    if (!id)
+      throw new EngineError('ImagePullFailed', `pull ${reference}: the engine says it is done, but has no such image`);
+    return id;
+  }
+
+  async removeImage(id: string, signal?: AbortSignal): Promise<void> {
+    await this.#call('DELETE', `/images/${encodeURI(id)}`, { signal, tolerate: [404] });
+  }
+
+  async create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }> {
+    const network = spec.hostNetwork ? undefined : (this.#network ?? (await this.ensureNetwork(signal)));
+    const body = createBody(spec, network?.name ?? '');
+    const query = { name: spec.name, ...(spec.platform && { platform: spec.platform }) };
+    const { Id } = await this.#call<{ Id: string }>('POST', '/containers/create', { query, body, signal });
+    const { Image } = await this.#call<InspectAnswer>('GET', `/containers/${Id}/json`, { signal });
+    return { id: Id, imageId: Image };
+  }
+
+  async start(id: string, signal?: AbortSignal): Promise<void> {
+    await this.#act('POST', id, '/start', { signal, deadline: 120 * SECOND });
+  }
+
+  async stop(id: string, graceSeconds: number, signal?: AbortSignal): Promise<void> {
+    const deadline = (graceSeconds + 60) * SECOND;
+    await this.#act('POST', id, '/stop', { query: { t: String(graceSeconds) }, signal, deadline });
+  }
+
+  async kill(id: string, posixSignal: string, signal?: AbortSignal): Promise<void> {
+    await this.#act('POST', id, '/kill', { query: { signal: posixSignal }, signal });
+  }
+
+  async rename(id: string, name: string, signal?: AbortSignal): Promise<void> {
+    await this.#act('POST', id, '/rename', { query: { name }, signal });
+  }
+
+  async remove(id: string, signal?: AbortSignal): Promise<void> {
+    try {
+      await this.#act('DELETE', id, '', { query: { v: '1' }, signal, deadline: 120 * SECOND });
+    } catch (error) {
+      if (error instanceof EngineError && error.code === 'Conflict' && /already in progress/.test(error.message))
+        return;
+      throw error;
+    }
+  }
+
+  async *logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncGenerator<LogLine> {
+    const query = {
+      stdout: '1',
+      stderr: '1',
+      timestamps: '1',
+      tail: String(options.tail),
+      ...(options.follow && { follow: '1' }),
+      ...(options.since !== undefined && { since: (options.since / 1000).toFixed(3) }),
+      ...(options.until !== undefined && { until: (options.until / 1000).toFixed(3) }),
+    };
+    const incoming = await this.#open('GET', `/containers/${id}/logs`, { query, signal, deadline: 30 * SECOND });
+    if (incoming.statusCode !== 200) throw errorOf('GET', '/logs', incoming.statusCode ?? 0, await read(incoming));
+    yield* readLogFrames(incoming);
+  }
+
+  async *events(signal: AbortSignal): AsyncGenerator<EngineEvent> {
+    const filters = { type: ['container'], label: [this.#ownLabel()], event: EVENTS };
+    const query = { filters: JSON.stringify(filters) };
+    const incoming = await this.#open('GET', '/events', { query, signal, deadline: 30 * SECOND });
+    if (incoming.statusCode !== 200) throw errorOf('GET', '/events', incoming.statusCode ?? 0, await read(incoming));
+    try {
+      for await (const line of lines(incoming, 256 * 1024)) {
+        const { Actor, id, Action, status } = parse(line) as Record<string, string> & { Actor?: { ID?: string } };
+        const containerId = Actor?.ID ?? id ?? '';
+        this.#inspected.delete(containerId);
+        yield { containerId, action: Action ?? status ?? '' };
+      }
+    } finally {
+      // What happened while nobody listened is not known from here.
+      this.#inspected.clear();
+      incoming.destroy();
+    }
+  }
+
+  #ownLabel(): string {
+    return `${CONTAINER_LABELS.agent}=${this.#instance}`;
+  }
+
+  async #act(method: string, id: string, path: string, options: CallOptions): Promise<void> {
+    this.#inspected.delete(id);
+    try {
+      await this.#call(method, `/containers/${id}${path}`, { ...options, tolerate: [304] });
+    } finally {
+      this.#inspected.delete(id);
+    }
+  }
+
+  async #call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
+    const { body, tolerate = [] } = options;
+    try {
+      const { status, body: text } = await exchange(
+        {
+          target: this.#target,
+          method,
+          path: this.#path(path, options.query),
+          headers: { ...options.headers, ...(body !== undefined && { 'content-type': 'application/json' }) },
+          body: body === undefined ? undefined : JSON.stringify(body),
+          deadline: options.deadline ?? 30 * SECOND,
+          signal: options.signal,
+          connections: this.#connections,
+        },
+        BODY_LIMIT,
+      );
+      if (tolerate.includes(status)) return undefined as T;
+      if (status >= 400 || status < 200) throw errorOf(method, path, status, text);
+      return (text ? parse(text) : undefined) as T;
+    } catch (error) {
+      throw unavailable(error, this.url);
+    }
+  }
+
+  async #open(method: string, path: string, options: CallOptions): Promise<IncomingMessage> {
+    try {
+      return await open({
+        target: this.#target,
+        method,
+        path: this.#path(path, options.query),
+        headers: options.headers,
+        deadline: options.deadline ?? 30 * SECOND,
+        signal: options.signal,
+      });
+    } catch (error) {
+      throw unavailable(error, this.url);
+    }
+  }
+
+  #path(path: string, query: Record<string, string> = {}): string {
+    const parameters = new URLSearchParams(query).toString();
+    return `${this.#version}${path}${parameters && `?${parameters}`}`;
+  }
+}
+
+/** The events that say something about a container's life; health checks alone cause several others each time. */
+const EVENTS = [
+  'create',
+  'start',
+  'die',
+  'oom',
+  'destroy',
+  'rename',
+  'health_status',
+  'pause',
+  'unpause',
+  'stop',
+  'kill',
+];
+
+interface CallOptions {
+  query?: Record<string, string>;
+  headers?: Record<string, string>;
+  body?: unknown;
+  deadline?: number;
+  signal?: AbortSignal;
+  /** statuses that are an empty answer rather than an error */
+  tolerate?: readonly number[];
+}
+
+interface VersionAnswer {
+  Version: string;
+  ApiVersion: string;
+  Components?: { Name: string }[];
+}
+
+interface InfoAnswer {
+  Runtimes?: Record<string, unknown>;
+  SecurityOptions?: string[];
+  Architecture?: string;
+  CDISpecDirs?: string[] | null;
+}
+
+interface NetworkItem {
+  Id: string;
+  Name: string;
+  IPAM?: { Config?: { Gateway?: string }[] };
+}
+
+interface Endpoint {
+  NetworkID?: string;
+  IPAddress?: string;
+}
+
+interface ListItem {
+  Id: string;
+  Names: string[];
+  State: string;
+  Status: string;
+  NetworkSettings?: { Networks?: Record<string, Endpoint | undefined> };
+}
+
+interface InspectAnswer {
+  Id: string;
+  Name: string;
+  Image: string;
+  Config: { Labels?: Record<string, string> };
+  HostConfig: { NetworkMode?: string };
+  State: {
+    Status: string;
+    Running: boolean;
+    OOMKilled: boolean;
+    Dead: boolean;
+    Pid: number;
+    ExitCode: number;
+    Error: string;
+    StartedAt: string;
+    FinishedAt: string;
+    Health?: { Status?: string };
+  };
+  NetworkSettings?: {
+    Networks?: Record<string, Endpoint | undefined>;
+    Ports?: Record<string, { HostPort: string }[] | null>;
+  };
+}
+
+function toContainer(answer: InspectAnswer, networkName: string | undefined): Container {
+  const labels = answer.Config.Labels ?? {};
+  const { State } = answer;
+  const endpoint = networkName === undefined ? undefined : answer.NetworkSettings?.Networks?.[networkName];
+  return {
+    id: answer.Id,
+    name: answer.Name.replace(/^\//, ''),
+    uuid: labels[CONTAINER_LABELS.uuid] ?? '',
+    application: labels[CONTAINER_LABELS.application] ?? '',
+    microservice: labels[CONTAINER_LABELS.microservice] ?? '',
+    digest: labels[CONTAINER_LABELS.digest] ?? '',
+    revision: labels[CONTAINER_LABELS.revision] ?? '',
+    rebuildOrder: Number(labels[LABEL_REBUILD_ORDER]) || 0,
+    generation: Number(labels[CONTAINER_LABELS.generation]) || 0,
+    imageId: answer.Image,
+    state: stateOf(State),
+    startedAt: time(State.StartedAt),
+    finishedAt: time(State.FinishedAt),
+    exitCode: State.ExitCode,
+    oomKilled: State.OOMKilled,
+    error: State.Error ?? '',
+    health: healthOf(State.Health?.Status),
+    hostNetwork: answer.HostConfig.NetworkMode === 'host',
+    networkId: endpoint?.NetworkID ?? '',
+    ip: endpoint?.IPAddress || undefined,
+    ports: portsOf(answer.NetworkSettings?.Ports),
+    pid: State.Pid ?? 0,
+  };
+}
+
+function stateOf({ Status, Running, Dead }: InspectAnswer['State']): Container['state'] {
+  if (Dead || Status === 'dead') return 'dead';
+  if (Running) return 'running';
+  return Status === 'created' || Status === 'configured' ? 'created' : 'exited';
+}
+
+function healthOf(status: string | undefined): Container['health'] {
+  return status === 'starting' || status === 'healthy' || status === 'unhealthy' ? status : undefined;
+}
+
+/** The engine lists a port once for each address family. */
+function portsOf(ports: Record<string, { HostPort: string }[] | null> = {}): Container['ports'] {
+  const found = new Map<string, Container['ports'][number]>();
+  for (const [key, bindings] of Object.entries(ports)) {
+    const [internal, protocol] = key.split('/');
+    if (protocol !== 'tcp' && protocol !== 'udp') continue;
+    for (const { HostPort } of bindings ?? [])
+      found.set(`${HostPort}/${key}`, { internal: Number(internal), external: Number(HostPort), protocol });
+  }
+  return [...found.values()];
+}
+
+function time(text: string): number {
+  const value = Date.parse(text);
+  return Number.isNaN(value) || value < 0 ? 0 : value;
+}
+
+/** Where an engine URL points. */
+export function engineTarget(url: string): Target {
+  if (url.startsWith('unix://')) return { socketPath: url.slice('unix://'.length) };
+  const origin = new URL(url.replace(/^tcp:/, 'http:'));
+  if (!origin.port && origin.protocol === 'http:') origin.port = '2375';
+  return { origin };
+}
+
+/** Without a tag the engine would pull every tag of the repository. */
+function withTag(reference: string): string {
+  const last = reference.slice(reference.lastIndexOf('/') + 1);
+  return last.includes(':') || last.includes('@') ? reference : `${reference}:latest`;
+}
+
+function unavailable(error: unknown, url: string): unknown {
+  if (!(error instanceof TransportError)) return error;
+  return new EngineError('Unavailable', `the engine at ${url} does not answer: ${error.message}`, { cause: error });
+}
+
+function errorOf(method: string, path: string, status: number, text: string): EngineError {
+  const message = messageOf(text) || `${method} ${path}: status ${status}`;
+  return new EngineError(codeOf(status, message), message);
+}
+
+/** Read from the text where the status says too little; the API has no codes. */
+const TEXTS: readonly [RegExp, EngineErrorCode][] = [
+  [/no such image|image .*not known|unable to find image/i, 'ImageMissing'],
+  [/name .* is already in use/i, 'NameTaken'],
+  [/port is already allocated|address already in use/i, 'PortTaken'],
+  [/no space left on device/i, 'DiskFull'],
+];
+
+function codeOf(status: number, message: string): EngineErrorCode {
+  for (const [pattern, code] of TEXTS) if (pattern.test(message)) return code;
+  if (status === 404) return 'NotFound';
+  if (status === 409) return 'Conflict';
+  return status === 400 ? 'Invalid' : 'Failed';
+}
+
+function pullError(reference: string, message: string): EngineError {
+  const text = `pull ${reference}: ${message}`;
+  if (/no space left on device/i.test(message)) return new EngineError('DiskFull', text);
+  if (/manifest unknown|not found|does not exist/i.test(message) && !/no such host/i.test(message))
+    return new EngineError('ImageNotFound', text);
+  if (/unauthorized|denied|authentication required|no basic auth/i.test(message))
+    return new EngineError('ImageUnauthorized', text);
+  return new EngineError('ImagePullFailed', text);
+}
+
+function messageOf(text: string): string {
+  const value = parse(text) as { message?: unknown; cause?: unknown };
+  return typeof value?.message === 'string' ? value.message : text.slice(0, 1024).trim();
+}
+
+async function read(incoming: IncomingMessage): Promise<string> {
+  return (await readAll(incoming, 1024 * 1024, 30 * SECOND)).toString('utf8');
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
+
+type Version = readonly [number, number];
+
+function parseVersion(text: string): Version {
+  const [major = 0, minor = 0] = text.split('.').map(Number);
+  return [major, minor];
+}
+
+function compare(a: Version, b: Version): number {
+  return a[0] - b[0] || a[1] - b[1];
+}
+
+function lower(a: Version, b: Version): Version {
+  return compare(a, b) <= 0 ? a : b;
+}
+
+/** Calls back when nothing has happened for a while. */
+class Watchdog {
+  readonly #after: number;
+  readonly #bark: () => void;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(after: number, bark: () => void) {
+    this.#after = after;
+    this.#bark = bark;
+    this.reset();
+  }
+
+  reset(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(this.#bark, this.#after);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+}

@@ -1,0 +1,143 @@
+import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import https from 'node:https';
+
+/** Where a request goes: a unix socket, or a host with or without TLS. */
+export type Target = { socketPath: string } | { origin: URL; ca?: string; insecure?: boolean };
+
+export interface HttpRequest {
+  target: Target;
+  method: string;
+  /** path and query */
+  path: string;
+  headers?: Record<string, string>;
+  body?: string;
+  /** milliseconds until the answer must have begun, or, for `exchange`, ended */
+  deadline: number;
+  signal?: AbortSignal;
+  /** keeps connections open between requests */
+  connections?: http.Agent;
+}
+
+export interface HttpResponse {
+  status: number;
+  headers: IncomingHttpHeaders;
+  body: string;
+}
+
+/** The request came to no answer: no connection, a broken one, or none in time. */
+export class TransportError extends Error {
+  readonly code: string;
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'TransportError';
+    this.code = code;
+  }
+}
+
+/** Connections that are kept open, for the scheme of a URL. */
+export function keepAlive(origin: URL, maxSockets = 4): http.Agent {
+  const options = { keepAlive: true, maxSockets, timeout: 300_000 };
+  return origin.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
+}
+
+/** Sends a request and answers as soon as the head of the answer is there; the caller reads and ends the stream. */
+export function open(request: HttpRequest): Promise<IncomingMessage> {
+  const { target, method, path, headers, body, deadline, signal, connections } = request;
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const common = {
+      method,
+      path,
+      agent: connections,
+      headers: {
+        ...headers,
+        ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }),
+      },
+    };
+    const outgoing =
+      'socketPath' in target
+        ? http.request({ ...common, socketPath: target.socketPath, headers: { host: 'engine', ...common.headers } })
+        : (target.origin.protocol === 'https:' ? https : http).request({
+            ...common,
+            host: target.origin.hostname.replace(/^\[|\]$/g, ''),
+            port: target.origin.port || undefined,
+            ...(target.ca && { ca: target.ca }),
+            ...(target.insecure && { rejectUnauthorized: false }),
+          });
+    const timer = setTimeout(() => {
+      outgoing.destroy(new TransportError('TIMEOUT', `no answer within ${Math.round(deadline / 1000)} s`));
+    }, deadline);
+    const abort = () => outgoing.destroy(signal?.reason instanceof Error ? signal.reason : new Error('aborted'));
+    signal?.addEventListener('abort', abort, { once: true });
+    const settle = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+    };
+    outgoing.on('response', (incoming) => {
+      clearTimeout(timer);
+      // The signal goes on to end the stream; nothing of ours is left on it once the stream is over.
+      incoming.once('close', settle);
+      resolve(incoming);
+    });
+    outgoing.on('error', (error: NodeJS.ErrnoException) => {
+      settle();
+      if (signal?.aborted || error instanceof TransportError) return reject(signal?.aborted ? signal.reason : error);
+      reject(new TransportError(error.code ?? 'BROKEN', error.message, { cause: error }));
+    });
+    outgoing.end(body);
+  });
+}
+
+/** Sends a request and reads the whole answer, at most `limit` bytes of it. */
+export async function exchange(request: HttpRequest, limit: number): Promise<HttpResponse> {
+  const began = performance.now();
+  const incoming = await open(request);
+  const left = Math.max(1000, request.deadline - (performance.now() - began));
+  const body = await readAll(incoming, limit, left);
+  return { status: incoming.statusCode ?? 0, headers: incoming.headers, body: body.toString('utf8') };
+}
+
+/** Reads a stream to its end. A length that is told is checked before anything is kept. */
+export function readAll(incoming: IncomingMessage, limit: number, deadline: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const fail = (code: string, message: string) => {
+      const error = new TransportError(code, message);
+      incoming.destroy();
+      reject(error);
+    };
+    if (Number(incoming.headers['content-length'] ?? 0) > limit)
+      return fail('TOO_LARGE', `the answer is larger than ${limit} bytes`);
+    const timer = setTimeout(() => fail('TIMEOUT', 'the answer did not end in time'), deadline);
+    const pieces: Buffer[] = [];
+    let size = 0;
+    incoming.on('data', (piece: Buffer) => {
+      size += piece.length;
+      if (size > limit) return fail('TOO_LARGE', `the answer is larger than ${limit} bytes`);
+      pieces.push(piece);
+    });
+    incoming.on('end', () => resolve(Buffer.concat(pieces)));
+    incoming.on('close', () => {
+      clearTimeout(timer);
+      reject(new TransportError('BROKEN', 'the connection broke before the answer ended'));
+    });
+    incoming.on('error', (error: NodeJS.ErrnoException) =>
+      reject(new TransportError(error.code ?? 'BROKEN', error.message, { cause: error })),
+    );
+  });
+}
+
+/** The lines of a stream; a line longer than `limit` characters ends it with an error. */
+export async function* lines(incoming: IncomingMessage, limit: number): AsyncGenerator<string> {
+  incoming.setEncoding('utf8');
+  let rest = '';
+  for await (const piece of incoming as AsyncIterable<string>) {
+    rest += piece;
+    for (let end = rest.indexOf('\n'); end >= 0; end = rest.indexOf('\n')) {
+      const line = rest.slice(0, end).trim();
+      rest = rest.slice(end + 1);
+      if (line) yield line;
+    }
+    if (rest.length > limit) throw new TransportError('TOO_LARGE', 'a line of the answer is too long');
+  }
+  if (rest.trim()) yield rest.trim();
+}

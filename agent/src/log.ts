@@ -1,0 +1,78 @@
+/** Structured logging: one JSON object a line, the message static, what varies in fields. */
+
+export const LOG_LEVELS = ['DEBUG', 'INFO', 'WARN', 'ERROR'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+export type Fields = Record<string, unknown>;
+
+export interface Log {
+  debug(message: string, fields?: Fields): void;
+  info(message: string, fields?: Fields): void;
+  warn(message: string, fields?: Fields): void;
+  error(message: string, fields?: Fields): void;
+  /** A log whose lines carry these fields as well. */
+  with(fields: Fields): Log;
+}
+
+export interface LogEntry extends Fields {
+  timestamp: string;
+  level: LogLevel;
+  message: string;
+}
+
+export interface LogSink {
+  level: LogLevel;
+  write(entry: LogEntry): void;
+}
+
+/** A log that writes to a sink; the sink's level may change at any time. */
+export function createLog(sink: LogSink, wall: () => number = Date.now, own: Fields = {}): Log {
+  const say = (level: LogLevel) => (message: string, fields?: Fields) => {
+    if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(sink.level)) return;
+    sink.write({ timestamp: new Date(wall()).toISOString(), level, message, ...own, ...plain(fields) });
+  };
+  return {
+    debug: say('DEBUG'),
+    info: say('INFO'),
+    warn: say('WARN'),
+    error: say('ERROR'),
+    with: (fields) => createLog(sink, wall, { ...own, ...fields }),
+  };
+}
+
+/** Errors become their message and code, with those of their causes. */
+function plain(fields: Fields = {}): Fields {
+  return Object.fromEntries(
+    Object.entries(fields).map(([key, value]) => [key, value instanceof Error ? errorText(value) : value]),
+  );
+}
+
+/** An error and its causes as one sentence. */
+export function errorText(error: unknown): string {
+  const parts: string[] = [];
+  for (let each = error; each instanceof Error && parts.length < 5; each = each.cause)
+    if (!parts.some((part) => part.includes((each as Error).message))) parts.push(each.message);
+  return parts.join(': ') || String(error);
+}
+
+/** The last entries, for the local API, and a stream to write them to. */
+export function bufferedSink(
+  level: LogLevel,
+  size: number,
+  write: (line: string) => void,
+): LogSink & { entries: LogEntry[] } {
+  const entries: LogEntry[] = [];
+  return {
+    level,
+    entries,
+    write(entry) {
+      entries.push(entry);
+      if (entries.length > size) entries.splice(0, entries.length - size);
+      write(`${JSON.stringify(entry)}\n`);
+    },
+  };
+}
+
+/** A log that says nothing. */
+export function silentLog(): Log {
+  return createLog({ level: 'ERROR', write: () => {} });
+}

@@ -1,0 +1,89 @@
+import { createPublicKey, generateKeyPairSync, type JsonWebKey, randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { type PublicKey, publicKeySchema } from '../../../src/wire/agent.ts';
+import { readText, setAside, writeDurably } from '../disk.ts';
+
+const privateKeySchema = publicKeySchema.extend({ d: z.string().regex(/^[A-Za-z0-9_-]{43}$/) });
+
+/** An Ed25519 key pair as a JWK with its private half. */
+export type PrivateKey = z.infer<typeof privateKeySchema>;
+
+const identitySchema = z.object({
+  /** names this agent on its machine; containers carry it */
+  instance: z.string().regex(/^[0-9a-f]{32}$/),
+  /** signs tokens of the local API; never leaves the machine */
+  localKey: privateKeySchema,
+  /** signs tokens for the controller; made before provisioning, so that an answer that is lost costs nothing */
+  nodeKey: privateKeySchema.optional(),
+  /** the last join string's key and controller, for which nodeKey was made */
+  joining: z.object({ controllerUrl: z.string(), keyDigest: z.string() }).optional(),
+  node: z
+    .object({
+      uuid: z.string(),
+      name: z.string().optional(),
+      namespace: z.string(),
+      controllerUrl: z.string(),
+      /** PEM of the authority that the controller's certificate must come from */
+      ca: z.string().optional(),
+    })
+    .optional(),
+});
+
+/** Who this agent is. */
+export type Identity = z.infer<typeof identitySchema>;
+export type Node = NonNullable<Identity['node']>;
+
+/** Where the identity is kept. `save` returns when it would survive a loss of power. */
+export interface IdentityStore {
+  load(): Identity | undefined;
+  save(identity: Identity): void;
+}
+
+/** The identity in a file of its own, readable by its owner alone. */
+export function identityFile(path: string, wall: () => number): IdentityStore {
+  return {
+    load: () => {
+      const text = readText(path);
+      if (text === undefined) return undefined;
+      try {
+        return identitySchema.parse(JSON.parse(text));
+      } catch (error) {
+        // Never overwritten: it may hold the only copy of a key.
+        setAside(path, `.damaged-${wall()}`);
+        throw new Error(`${path} cannot be read and was set aside; provision the agent again`, { cause: error });
+      }
+    },
+    save: (identity) => writeDurably(path, `${JSON.stringify(identity, undefined, 2)}\n`, 0o600),
+  };
+}
+
+export function memoryIdentity(identity?: Identity): IdentityStore {
+  let kept = identity;
+  return {
+    load: () => kept,
+    save: (next) => {
+      kept = next;
+    },
+  };
+}
+
+/** A new agent: an instance id and a local key, no node yet. */
+export function newIdentity(): Identity {
+  return { instance: randomBytes(16).toString('hex'), localKey: newKey() };
+}
+
+export function newKey(): PrivateKey {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const { kty, crv, x, d } = privateKey.export({ format: 'jwk' });
+  return privateKeySchema.parse({ kty, crv, x, d });
+}
+
+/** What the other side may know of a key. */
+export function publicPart({ kty, crv, x }: PrivateKey): PublicKey {
+  return { kty, crv, x };
+}
+
+/** For checking tokens of one's own. */
+export function publicKeyObject(key: PrivateKey) {
+  return createPublicKey({ key: publicPart(key) as JsonWebKey, format: 'jwk' });
+}
