@@ -1,6 +1,6 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
-import type { Observation } from '../domain/inputs.ts';
+import type { KeyedText, Observation } from '../domain/inputs.ts';
 import type { Authenticator, Authorizer } from './access/access.ts';
 
 /** What the facade needs of the world. Handlers call these and the domain, and nothing else. */
@@ -8,6 +8,7 @@ export interface Ports {
   nodes: Objects<EdgeNode, NodeIndex>;
   applications: Objects<Application, ApplicationIndex>;
   registries: Objects<Registry, RegistryIndex>;
+  shared: Shared;
   registryPasswords: RegistryPasswords;
   provisioningKeys: ProvisioningKeys;
   ids: Ids;
@@ -25,8 +26,9 @@ export interface StoredObject {
   metadata: ObjectMeta;
 }
 
-export type NodeIndex = 'uuid' | 'name';
-export type ApplicationIndex = 'uuid' | 'name' | 'microservice' | 'registry';
+/** Under which keys objects are found: see adapters/indexes.ts. */
+export type NodeIndex = 'uuid' | 'name' | 'reports';
+export type ApplicationIndex = 'name' | 'node' | 'microservice';
 export type RegistryIndex = 'id' | 'name';
 
 /**
@@ -43,6 +45,8 @@ export interface Objects<T extends StoredObject, I extends string = string> {
   find(index: I, key: string): readonly T[];
   /** The object as the API server has it now, by object name. */
   read(name: string, signal: AbortSignal): Promise<T | undefined>;
+  /** Objects whose spec has this name or uuid, as the API server has them now. For misses of `find`. */
+  select(field: 'name' | 'uuid', value: string, signal: AbortSignal): Promise<readonly T[]>;
   /**
    * Brings the local view to a state that is not older than this call: one live LIST, shared by all who wait, at most one
    * a second. For misses of `find`.
@@ -53,6 +57,14 @@ export interface Objects<T extends StoredObject, I extends string = string> {
   replace(object: T, signal: AbortSignal): Promise<T>;
   /** Deletes exactly this object, not one that was created under its name since. Absence is no error. */
   delete(object: T, signal: AbortSignal): Promise<void>;
+}
+
+/** Secrets and ConfigMaps that microservices may use: those with the label skerry.dev/shareable. By v3 name. */
+export interface Shared {
+  secret(name: string): KeyedText | undefined;
+  configMap(name: string): KeyedText | undefined;
+  /** See Objects.refresh. */
+  refresh(signal: AbortSignal): Promise<void>;
 }
 
 /** Passwords live in Secrets that the registry owns, never in its spec. */
@@ -79,6 +91,8 @@ export interface Ids {
 export interface Observations {
   /** By node uuid. Never rejects: what cannot be had in time is absent, and reads fall back to the status. */
   of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
+  /** Unix ms since when nodes are listened to: before, nobody is silent. */
+  listeningSince(): number;
 }
 
 export interface Readiness {

@@ -1,7 +1,13 @@
-import type { Server } from 'node:http';
-import type { RequestHandler } from 'express';
-import type { Log } from '../kube/ports.ts';
+import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import express from 'express';
+import { type Log, silentLog } from '../kube/ports.ts';
+import { answerErrors, BASE, type Mounting, mountRoutes, preamble, unknownPath } from './mount.ts';
 import type { Ports } from './ports.ts';
+import type { AnyRoute } from './route.ts';
+import { routes as allRoutes } from './routes/index.ts';
 
 export interface RestServerOptions {
   ports: Ports;
@@ -12,6 +18,8 @@ export interface RestServerOptions {
   /** PEM; plain HTTP when absent. */
   tls?: { key: string; cert: string };
   limits?: Partial<Limits>;
+  /** The whole facade unless told. */
+  routes?: readonly AnyRoute[];
 }
 
 /** Every hook is optional and must not throw. `route` is the pattern, never the path. */
@@ -25,19 +33,130 @@ export interface Limits {
   jsonDepth: number;
   /** until a request is answered */
   requestMs: number;
+  /** until its headers, and the whole of it, have arrived */
+  headersMs: number;
+  receiveMs: number;
+  headerBytes: number;
+  /** open at once; held polls of agents count */
   connections: number;
+  keepAliveMs: number;
 }
+
+export const LIMITS: Limits = {
+  bodyBytes: 1024 * 1024,
+  jsonDepth: 64,
+  requestMs: 30_000,
+  headersMs: 10_000,
+  receiveMs: 60_000,
+  headerBytes: 32 * 1024,
+  connections: 16_384,
+  keepAliveMs: 75_000,
+};
+
+/** Answers a request, or returns false and has not touched it. */
+export type FirstHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 export interface RestServer extends AsyncDisposable {
   /** For other listeners of the same port, such as WebSocket upgrades. */
   readonly http: Server;
-  /** Handlers asked before the routes of the facade, after request id and X-Timestamp: the agent routes. */
-  mountFirst(path: string, handler: RequestHandler): void;
+  /** Asked before the facade, once request id and X-Timestamp are set: the agent routes. */
+  mountFirst(handler: FirstHandler): void;
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
   /** Stops accepting, ends idle connections, and waits for requests under way, no longer than `graceMs`. */
   drain(graceMs: number): Promise<void>;
 }
 
-export function createRestServer(_options: RestServerOptions): RestServer {
-  throw new Error('not written yet');
+export function createRestServer(options: RestServerOptions): RestServer {
+  const { log = silentLog, metrics = {}, routes = allRoutes } = options;
+  const limits = { ...LIMITS, ...options.limits };
+  let draining = false;
+  const ports: Ports = {
+    ...options.ports,
+    readiness: {
+      check: async (signal) =>
+        draining
+          ? { code: 'CONTROLLER_NOT_READY', message: 'the controller is shutting down' }
+          : options.ports.readiness.check(signal),
+    },
+  };
+  const validateReplies = options.validateReplies ?? process.env.NODE_ENV !== 'production';
+  const mounting: Mounting = { ports, log, metrics, limits, validateReplies };
+
+  const app = express();
+  app.disable('x-powered-by');
+  app.disable('etag');
+  app.set('query parser', 'simple');
+  const strictness = { caseSensitive: true, strict: false };
+  const first: FirstHandler[] = [];
+  const facade = express.Router(strictness);
+  mountRoutes(facade, routes, mounting);
+  facade.use(unknownPath(routes));
+  app.use(BASE, facade);
+  app.use(unknownPath([]));
+  app.use(answerErrors(log));
+
+  const settings = {
+    maxHeaderSize: limits.headerBytes,
+    headersTimeout: limits.headersMs,
+    requestTimeout: limits.receiveMs,
+    keepAliveTimeout: limits.keepAliveMs,
+    connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
+  };
+  function listener(request: IncomingMessage, response: ServerResponse): void {
+    preamble(request, response, ports.clock());
+    if (draining) response.setHeader('connection', 'close');
+    if (!first.some((handler) => handler(request, response))) app(request, response);
+  }
+  const http = (
+    options.tls ? createHttpsServer({ ...settings, ...options.tls }, listener) : createHttpServer(settings, listener)
+  ) as Server;
+  http.maxConnections = limits.connections;
+  http.on('clientError', refuseMalformed);
+
+  async function drain(graceMs: number): Promise<void> {
+    draining = true;
+    if (!http.listening) return;
+    const closed = new Promise<void>((resolve) => http.close(() => resolve()));
+    http.closeIdleConnections();
+    const cut = setTimeout(() => http.closeAllConnections(), graceMs);
+    await closed;
+    clearTimeout(cut);
+  }
+
+  return {
+    http,
+    mountFirst(handler) {
+      first.push(handler);
+    },
+    listen({ port, host }) {
+      return new Promise((resolve, reject) => {
+        http.once('error', reject);
+        http.listen({ port, host }, () => {
+          http.off('error', reject);
+          http.on('error', (err) => log.error({ err }, 'HTTP server failed'));
+          resolve({ port: (http.address() as AddressInfo).port });
+        });
+      });
+    },
+    drain,
+    [Symbol.asyncDispose]: () => drain(0),
+  };
+}
+
+/** Requests that are no HTTP, too large in their headers, or too slow, in the shape of every other error. */
+function refuseMalformed(error: Error & { code?: string }, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [status, code, message] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? ['431 Request Header Fields Too Large', 'HEADERS_TOO_LARGE', 'the headers are too large']
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? ['408 Request Timeout', 'REQUEST_TIMEOUT', 'the request came too slowly']
+        : ['400 Bad Request', 'MALFORMED_REQUEST', 'the request is not valid HTTP'];
+  const body = JSON.stringify({ name: 'ValidationError', message, code });
+  socket.end(
+    `HTTP/1.1 ${status}\r\nX-Timestamp: ${Date.now()}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
 }

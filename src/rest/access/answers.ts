@@ -1,0 +1,80 @@
+import { unavailable } from '../errors.ts';
+
+export interface AnswersOptions<V> {
+  /** How long an answer holds; none when 0. */
+  lifetimeMs: (value: V) => number;
+  /** Answers kept of each class; refusals never push out permissions. */
+  capacity: number;
+  allows: (value: V) => boolean;
+  /** Questions under way at once; more are refused with 503. */
+  pending?: number;
+  /** Monotonic milliseconds. */
+  now?: () => number;
+}
+
+/** Remembers answers for a while, and asks once for all who want to know the same at the same time. */
+export interface Answers<V> {
+  ask(key: string, load: () => Promise<V>, signal: AbortSignal): Promise<{ value: V; cached: boolean }>;
+}
+
+export function createAnswers<V>(options: AnswersOptions<V>): Answers<V> {
+  const { lifetimeMs, capacity, allows, pending = 256, now = () => performance.now() } = options;
+  const known = { allowed: new Map<string, Kept<V>>(), denied: new Map<string, Kept<V>>() };
+  const underWay = new Map<string, Promise<V>>();
+
+  function recall(key: string): V | undefined {
+    const kept = known.allowed.get(key) ?? known.denied.get(key);
+    if (!kept) return undefined;
+    if (kept.until > now()) return kept.value;
+    known.allowed.delete(key);
+    known.denied.delete(key);
+    return undefined;
+  }
+
+  function keep(key: string, value: V): void {
+    const lifetime = lifetimeMs(value);
+    if (lifetime <= 0) return;
+    const [map, other] = allows(value) ? [known.allowed, known.denied] : [known.denied, known.allowed];
+    other.delete(key);
+    map.delete(key);
+    if (map.size >= capacity) for (const oldest of map.keys()) if (map.delete(oldest)) break;
+    map.set(key, { value, until: now() + lifetime });
+  }
+
+  return {
+    async ask(key, load, signal) {
+      const value = recall(key);
+      if (value !== undefined) return { value, cached: true };
+      let question = underWay.get(key);
+      if (!question) {
+        if (underWay.size >= pending) throw unavailable('too many requests wait for their access check', undefined, 1);
+        question = load();
+        underWay.set(key, question);
+        question.then(
+          (answer) => {
+            underWay.delete(key);
+            keep(key, answer);
+          },
+          () => underWay.delete(key),
+        );
+      }
+      return { value: await abortable(question, signal), cached: false };
+    },
+  };
+}
+
+interface Kept<V> {
+  value: V;
+  until: number;
+}
+
+/** The promise's outcome, or the signal's reason if that comes first. The promise itself goes on. */
+export function abortable<V>(promise: Promise<V>, signal: AbortSignal): Promise<V> {
+  if (signal.aborted) return Promise.reject(signal.reason);
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    const settled = () => signal.removeEventListener('abort', abort);
+    promise.then(resolve, reject).finally(settled);
+  });
+}

@@ -1,0 +1,37 @@
+import { forbidden, unauthenticated } from '../errors.ts';
+import type { Ports } from '../ports.ts';
+import type { Access, Caller } from '../route.ts';
+
+/** Lets a request in, or throws 401, 403 or (when nobody can tell) 503. */
+export async function admit(
+  ports: Ports,
+  access: Access,
+  request: { authorization: string | undefined; params: Readonly<Record<string, string>>; signal: AbortSignal },
+): Promise<Caller> {
+  const { signal, params } = request;
+  if (access === 'public') return { may: async () => false };
+
+  const identity = await ports.authenticator.authenticate(bearerToken(request.authorization), signal);
+  if (!identity) throw unauthenticated('the token is not valid');
+  const caller: Caller = {
+    identity,
+    may: (attributes) => ports.authorizer.allowed(identity, attributes, signal),
+  };
+  if (access === 'authenticated') return caller;
+
+  const { resource, verb, name, objectName } = access;
+  // What is allowed without a name is allowed everywhere; only roles limited to some names need the second question.
+  if (await caller.may({ resource, verb })) return caller;
+  const parameter = name === undefined ? undefined : params[name];
+  const names = parameter === undefined ? [] : [parameter, objectName?.(parameter, ports) ?? parameter];
+  for (const one of new Set(names)) if (await caller.may({ resource, verb, name: one })) return caller;
+  const what = parameter === undefined ? resource : `${resource} "${parameter}"`;
+  throw forbidden(`${identity.name} may not ${verb} ${what} in the API group of this controller`);
+}
+
+function bearerToken(header: string | undefined): string {
+  if (header === undefined) throw unauthenticated('send a bearer token in the Authorization header');
+  const match = /^Bearer +(\S+) *$/i.exec(header);
+  if (!match?.[1]) throw unauthenticated('the Authorization header holds no bearer token');
+  return match[1];
+}

@@ -1,0 +1,184 @@
+import { createHash } from 'node:crypto';
+import { GROUP, TOKEN_AUDIENCE } from '../../api/names.ts';
+import { unavailable } from '../errors.ts';
+import type { Attributes, Authenticator, Authorizer, Identity } from './access.ts';
+import { type Answers, createAnswers } from './answers.ts';
+
+/** Posts a review to the API server and returns what it answers. */
+export interface Reviewer {
+  post<T>(path: string, body: object, signal: AbortSignal): Promise<T>;
+}
+
+export interface ReviewMetrics {
+  access?(labels: { review: 'token' | 'access'; outcome: 'allowed' | 'denied' | 'failed'; cached: boolean }): void;
+}
+
+interface Timing {
+  allowedMs?: number;
+  deniedMs?: number;
+  capacity?: number;
+  /** Monotonic milliseconds. */
+  now?: () => number;
+}
+
+/** Until an API server has judged. */
+const REVIEW_MS = 5_000;
+const MAX_TOKEN = 16 * 1024;
+const TOKEN_SHAPE = /^[A-Za-z0-9._~+/-]+=*$/;
+
+export interface TokenReviewOptions extends Timing {
+  reviewer: Reviewer;
+  metrics?: ReviewMetrics;
+  /** Also accept tokens that are meant for the API server itself, such as `kubectl create token` gives without an audience. */
+  acceptApiServerTokens?: boolean;
+}
+
+interface TokenReview {
+  status?: {
+    authenticated?: boolean;
+    audiences?: string[];
+    user?: { username?: string; uid?: string; groups?: string[]; extra?: Record<string, string[]> };
+  };
+}
+
+/** Any bearer token that the cluster accepts. Tokens are remembered by their hash only. */
+export function createTokenReviewAuthenticator(options: TokenReviewOptions): Authenticator {
+  const { reviewer, metrics = {}, acceptApiServerTokens = false, allowedMs = 60_000, deniedMs = 5_000 } = options;
+  type Answer = { identity?: Identity; expiresAt?: number };
+  const answers: Answers<Answer> = createAnswers({
+    capacity: options.capacity ?? 10_000,
+    allows: (answer) => answer.identity !== undefined,
+    lifetimeMs: ({ identity, expiresAt }) =>
+      identity ? Math.min(allowedMs, (expiresAt ?? Number.POSITIVE_INFINITY) - Date.now()) : deniedMs,
+    ...(options.now && { now: options.now }),
+  });
+
+  async function review(token: string, audiences?: string[]): Promise<Identity | undefined> {
+    const body = {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenReview',
+      spec: { token, ...(audiences && { audiences }) },
+    };
+    const { status } = await reviewer.post<TokenReview>(
+      '/apis/authentication.k8s.io/v1/tokenreviews',
+      body,
+      AbortSignal.timeout(REVIEW_MS),
+    );
+    const name = status?.user?.username;
+    if (!status?.authenticated || !name) return undefined;
+    // A server that knows no audiences answers none; then the token is one for the API server.
+    if (audiences && !status.audiences?.some((audience) => audiences.includes(audience))) return undefined;
+    const { uid, groups = [], extra } = status.user ?? {};
+    return { name, groups, ...(uid && { uid }), ...(extra && { extra }) };
+  }
+
+  async function judge(token: string): Promise<Answer> {
+    const identity =
+      (await review(token, [TOKEN_AUDIENCE])) ?? (acceptApiServerTokens ? await review(token) : undefined);
+    return { ...(identity && { identity }), expiresAt: expiryOf(token) };
+  }
+
+  return {
+    async authenticate(token, signal) {
+      if (token.length > MAX_TOKEN || !TOKEN_SHAPE.test(token)) return undefined;
+      const key = createHash('sha256').update(token).digest('base64');
+      const { identity } = await counted('token', metrics, () => answers.ask(key, () => judge(token), signal), {
+        signal,
+        allows: (answer) => answer.identity !== undefined,
+      });
+      return identity;
+    },
+  };
+}
+
+export interface AccessReviewOptions extends Timing {
+  reviewer: Reviewer;
+  metrics?: ReviewMetrics;
+  /** Where the roles are bound: the controller's namespace. */
+  namespace: string;
+}
+
+/** Asks the cluster's own authorisation (RBAC, webhooks) about our API group, so that one set of roles rules both doors. */
+export function createAccessReviewAuthorizer(options: AccessReviewOptions): Authorizer {
+  const { reviewer, metrics = {}, namespace, allowedMs = 30_000, deniedMs = 5_000 } = options;
+  const answers = createAnswers<boolean>({
+    capacity: options.capacity ?? 10_000,
+    allows: (allowed) => allowed,
+    lifetimeMs: (allowed) => (allowed ? allowedMs : deniedMs),
+    ...(options.now && { now: options.now }),
+  });
+
+  async function review(identity: Identity, { resource, verb, name }: Attributes): Promise<boolean> {
+    const [plural = '', subresource] = resource.split('/');
+    const body = {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SubjectAccessReview',
+      spec: {
+        user: identity.name,
+        groups: identity.groups,
+        ...(identity.uid && { uid: identity.uid }),
+        ...(identity.extra && { extra: identity.extra }),
+        resourceAttributes: {
+          group: GROUP,
+          resource: plural,
+          ...(subresource && { subresource }),
+          verb,
+          namespace,
+          ...(name !== undefined && { name }),
+        },
+      },
+    };
+    const { status } = await reviewer.post<{ status?: { allowed?: boolean } }>(
+      '/apis/authorization.k8s.io/v1/subjectaccessreviews',
+      body,
+      AbortSignal.timeout(REVIEW_MS),
+    );
+    return status?.allowed === true;
+  }
+
+  return {
+    async allowed(identity, attributes, signal) {
+      const key = JSON.stringify([
+        identity.name,
+        identity.uid,
+        identity.groups,
+        identity.extra,
+        attributes.resource,
+        attributes.verb,
+        attributes.name,
+      ]);
+      return counted('access', metrics, () => answers.ask(key, () => review(identity, attributes), signal), {
+        signal,
+        allows: (allowed) => allowed,
+      });
+    },
+  };
+}
+
+/** Counts an answer; a question without one is 503, whatever was in the way: unknown is not a refusal. */
+async function counted<V>(
+  review: 'token' | 'access',
+  metrics: ReviewMetrics,
+  ask: () => Promise<{ value: V; cached: boolean }>,
+  { signal, allows }: { signal: AbortSignal; allows: (value: V) => boolean },
+): Promise<V> {
+  try {
+    const { value, cached } = await ask();
+    metrics.access?.({ review, outcome: allows(value) ? 'allowed' : 'denied', cached });
+    return value;
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    metrics.access?.({ review, outcome: 'failed', cached: false });
+    throw unavailable('access cannot be checked now, try again', error);
+  }
+}
+
+/** When a JWT ends (Unix ms), as it says itself; only ever used to forget it earlier. */
+function expiryOf(token: string): number | undefined {
+  try {
+    const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown };
+    return typeof claims.exp === 'number' ? claims.exp * 1000 : undefined;
+  } catch {
+    return undefined;
+  }
+}

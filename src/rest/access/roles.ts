@@ -1,0 +1,120 @@
+import { GROUP } from '../../api/names.ts';
+import type { PolicyRule } from './rules.ts';
+
+/**
+ * What the four roles of people may do (gaps-05 B3, tightened by G15 and design section 12). One set of roles rules both
+ * doors: a resource is the plural of a CRD, a part of one that has its own permission, or a word that only REST knows.
+ */
+
+export const ROLE_NAMES = ['admin', 'sre', 'developer', 'viewer'] as const;
+export type RoleName = (typeof ROLE_NAMES)[number];
+
+const READ = ['get', 'list', 'watch'];
+const WRITE = [...READ, 'create', 'update', 'patch', 'delete'];
+
+interface Row {
+  resources: readonly string[];
+  sre?: readonly string[];
+  developer?: readonly string[];
+  viewer?: readonly string[];
+}
+
+const MATRIX: readonly Row[] = [
+  {
+    resources: [
+      'applications',
+      'applicationtemplates',
+      'microservices',
+      'microservicetemplates',
+      'services',
+      'catalogitems',
+      'registries',
+      'secrets',
+      'configmaps',
+      'volumemounts',
+      'models',
+      'knowledge',
+      'runtimeclasses',
+      'certificates',
+      'serviceaccounts',
+      'busaccounts',
+      'bususers',
+      'busaccountrules',
+      'bususerrules',
+    ],
+    sre: WRITE,
+    developer: WRITE,
+    viewer: READ,
+  },
+  {
+    resources: ['edgenodes', 'router', 'networktopology', 'cluster', 'systemmicroservices', 'systemapplications'],
+    sre: WRITE,
+    developer: READ,
+    viewer: READ,
+  },
+  { resources: ['busoperators', 'bushubs'], sre: READ, developer: READ, viewer: READ },
+  { resources: ['roles', 'rolebindings', 'authusers', 'authgroups'], sre: READ, developer: READ, viewer: READ },
+  { resources: ['events'], sre: WRITE },
+  // what leads to a machine or into a container
+  { resources: ['edgenodes/provisioning-key', 'edgenodes/command', 'edgenodes/reconcile'], sre: ['create'] },
+  { resources: ['edgenodes/tunnel'], sre: ['get', 'patch'], developer: ['get'] },
+  { resources: ['microservices/exec'], sre: ['create'], developer: ['create'] },
+  { resources: ['systemmicroservices/exec'], sre: ['create', 'delete'] },
+  { resources: ['microservices/log'], sre: ['get'], developer: ['get'] },
+  { resources: ['systemmicroservices/log', 'edgenodes/log'], sre: ['get'], developer: ['get'] },
+  // what gives away a secret
+  { resources: ['secrets/data', 'certificates/key', 'registries/credentials', 'bususers/creds'], sre: ['get'] },
+  { resources: ['busbootstraps', 'authadmin'] },
+];
+
+/** Every resource that some role is about; a route about any other could be called by admins only, by mistake. */
+export const KNOWN_RESOURCES: ReadonlySet<string> = new Set(MATRIX.flatMap((row) => row.resources));
+
+/** The rules of one role: resources with the same verbs together. */
+export function rulesOf(role: RoleName): PolicyRule[] {
+  if (role === 'admin') return [{ apiGroups: [GROUP], resources: ['*'], verbs: ['*'] }];
+  const byVerbs = new Map<string, string[]>();
+  for (const row of MATRIX) {
+    const verbs = row[role];
+    if (!verbs) continue;
+    const key = verbs.join(' ');
+    byVerbs.set(key, [...(byVerbs.get(key) ?? []), ...row.resources]);
+  }
+  return [...byVerbs].map(([verbs, resources]) => ({ apiGroups: [GROUP], resources, verbs: verbs.split(' ') }));
+}
+
+/** The group whose members have a role. */
+export const groupOf = (role: RoleName) => `${GROUP.split('.')[0]}:${role}`;
+/** The object that holds a role. */
+export const roleObjectName = (role: RoleName) => `${GROUP.split('.')[0]}-${role}`;
+
+export interface RoleManifest {
+  apiVersion: 'rbac.authorization.k8s.io/v1';
+  kind: 'Role' | 'RoleBinding';
+  metadata: { name: string; namespace: string };
+  rules?: PolicyRule[];
+  roleRef?: { apiGroup: string; kind: string; name: string };
+  subjects?: { apiGroup: string; kind: string; name: string }[];
+}
+
+/**
+ * The roles and the binding of each to its group. Everything is in the controller's namespace, so that two installations
+ * in one cluster do not share them.
+ */
+export function roles({ namespace }: { namespace: string }): RoleManifest[] {
+  const apiVersion = 'rbac.authorization.k8s.io/v1';
+  const apiGroup = 'rbac.authorization.k8s.io';
+  return ROLE_NAMES.flatMap((role) => {
+    const metadata = { name: roleObjectName(role), namespace };
+    return [
+      { apiVersion, kind: 'Role' as const, metadata, rules: rulesOf(role) },
+      {
+        apiVersion,
+        kind: 'RoleBinding' as const,
+        metadata,
+        roleRef: { apiGroup, kind: 'Role', name: metadata.name },
+        subjects: [{ apiGroup, kind: 'Group', name: groupOf(role) }],
+      },
+    ];
+  });
+}

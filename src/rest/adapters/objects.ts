@@ -1,0 +1,83 @@
+import { FIELD_MANAGERS } from '../../api/names.ts';
+import { isConflict, isNotFound } from '../../kube/api-error.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { KubeObject, Resource } from '../../kube/object.ts';
+import type { Store } from '../../kube/store.ts';
+import type { Objects } from '../ports.ts';
+import { createRefresh } from './refresh.ts';
+
+export interface ObjectsOptions<T extends KubeObject> {
+  client: KubeClient;
+  resource: Resource<T>;
+  /** Follows the resource in this namespace and declares the indexes of REST_INDEXES. */
+  store: Store<T>;
+  namespace: string;
+  /** Whether the CRD can select objects by these fields; without, everything is looked through. */
+  selectable?: readonly ('name' | 'uuid')[];
+}
+
+const fieldManager = FIELD_MANAGERS.rest;
+
+/** The port `Objects` over a store and the API server. */
+export function createObjects<T extends KubeObject, I extends string>(options: ObjectsOptions<T>): Objects<T, I> {
+  const { client, resource, store, namespace, selectable = [] } = options;
+  const refresh = createRefresh(async () => {
+    for await (const page of client.listPages(resource, { namespace }))
+      for (const item of page.items) store.observe(item);
+  });
+  const seen = (object: T): T => {
+    store.observe(object);
+    return object;
+  };
+
+  return {
+    get synced() {
+      return store.synced;
+    },
+    list: () => store.list(),
+    find: (index, key) => store.byIndex(index, key),
+    async read(name, signal) {
+      const object = await client.find(resource, { namespace, name }, { signal });
+      return object && seen(object);
+    },
+    async select(field, value, signal) {
+      if (!selectable.includes(field)) {
+        await refresh(signal);
+        return store.list().filter((object) => (object.spec as Record<string, unknown>)[field] === value);
+      }
+      const { items } = await client.list(resource, {
+        namespace,
+        fieldSelector: `spec.${field}=${escaped(value)}`,
+        signal,
+      });
+      return items.map(seen);
+    },
+    refresh,
+    async create(object, signal) {
+      const full = { ...object, metadata: { ...object.metadata, namespace } };
+      return seen(await client.create(resource, full, { fieldManager, signal }));
+    },
+    async replace(object, signal) {
+      return seen(await client.replace(resource, object, { fieldManager, signal }));
+    },
+    async delete(object, signal) {
+      const { name, uid } = object.metadata;
+      try {
+        const { found, object: left } = await client.delete(
+          resource,
+          { namespace, name },
+          { ...(uid && { preconditions: { uid } }), signal },
+        );
+        if (left) store.observe(left);
+        else if (found && uid) store.observeGone({ namespace, name }, uid);
+      } catch (error) {
+        // Another object has the name by now: ours is gone.
+        if (!isConflict(error) && !isNotFound(error)) throw error;
+        if (uid) store.observeGone({ namespace, name }, uid);
+      }
+    },
+  };
+}
+
+/** Selectors have their own meaning for backslash, comma and equals sign. */
+const escaped = (value: string) => value.replaceAll(/[\\,=]/g, '\\$&');

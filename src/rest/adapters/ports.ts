@@ -1,0 +1,96 @@
+import { type ConfigMap, RESOURCES, type Secret } from '../../api/resources.ts';
+import type { Application, EdgeNode, Registry } from '../../api/v3/index.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { Store } from '../../kube/store.ts';
+import type { Authenticator, Authorizer } from '../access/access.ts';
+import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
+import type { Ids, Observations, Ports, Readiness, Self } from '../ports.ts';
+import type { RestMetrics } from '../server.ts';
+import { createObjects } from './objects.ts';
+import { createProvisioningKeys, createRegistryPasswords, createShared } from './secrets.ts';
+
+export { REST_INDEXES } from './indexes.ts';
+
+export interface PortsOptions {
+  client: KubeClient;
+  namespace: string;
+  /** Stores of the namespace, with the indexes of REST_INDEXES. */
+  stores: {
+    nodes: Store<EdgeNode>;
+    applications: Store<Application>;
+    registries: Store<Registry>;
+    secrets: Store<Secret>;
+    configMaps: Store<ConfigMap>;
+  };
+  ids: Ids;
+  observations: Observations;
+  self: Self;
+  /** Also accept tokens that are meant for the API server itself. */
+  acceptApiServerTokens?: boolean;
+  metrics?: RestMetrics;
+  /** For tests; TokenReview and SubjectAccessReview unless told. */
+  authenticator?: Authenticator;
+  authorizer?: Authorizer;
+}
+
+/** The ports of the facade over the cluster. */
+export function createPorts(options: PortsOptions): Ports {
+  const { client, namespace, stores, metrics } = options;
+  const reviewer: Reviewer = { post: (path, body, signal) => client.request('POST', path, body, { signal }) };
+  return {
+    nodes: createObjects({
+      client,
+      namespace,
+      resource: RESOURCES.edgeNodes,
+      store: stores.nodes,
+      selectable: ['uuid', 'name'],
+    }),
+    applications: createObjects({
+      client,
+      namespace,
+      resource: RESOURCES.applications,
+      store: stores.applications,
+      selectable: ['uuid', 'name'],
+    }),
+    registries: createObjects({ client, namespace, resource: RESOURCES.registries, store: stores.registries }),
+    shared: createShared({ client, namespace, secrets: stores.secrets, configMaps: stores.configMaps }),
+    registryPasswords: createRegistryPasswords({ client, namespace }),
+    provisioningKeys: createProvisioningKeys({ client, namespace }),
+    ids: options.ids,
+    observations: options.observations,
+    readiness: createReadiness(client, Object.values(stores)),
+    authenticator:
+      options.authenticator ??
+      createTokenReviewAuthenticator({ reviewer, metrics, acceptApiServerTokens: options.acceptApiServerTokens }),
+    authorizer: options.authorizer ?? createAccessReviewAuthorizer({ reviewer, metrics, namespace }),
+    self: options.self,
+    clock: Date.now,
+  };
+}
+
+/** How long an answer of the API server to "are you there" holds; agents ask by the thousand. */
+const REACHABLE_MS = 1_000;
+
+/** Ready: every store was complete once, and the API server answers. */
+function createReadiness(client: KubeClient, stores: readonly { synced: boolean }[]): Readiness {
+  let asked: { at: number; answer: Promise<boolean> } | undefined;
+  const isReachable = () => {
+    const now = performance.now();
+    if (!asked || asked.at + REACHABLE_MS < now) {
+      const answer = client.request('GET', '/version', undefined, { timeoutMs: 2_000 }).then(
+        () => true,
+        () => false,
+      );
+      asked = { at: now, answer };
+    }
+    return asked.answer;
+  };
+  return {
+    async check() {
+      if (!stores.every((store) => store.synced))
+        return { code: 'CONTROLLER_NOT_READY', message: 'the controller is still reading its state' };
+      if (!(await isReachable())) return { code: 'CONTROLLER_DB_UNAVAILABLE', message: 'the cluster does not answer' };
+      return undefined;
+    },
+  };
+}

@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto';
+import { ANNOTATIONS, FIELD_MANAGERS, LABELS } from '../../api/names.ts';
+import { type ConfigMap, RESOURCES, type Secret } from '../../api/resources.ts';
+import type { EdgeNode } from '../../api/v3/index.ts';
+import type { KeyedText } from '../../domain/inputs.ts';
+import { nodeUuid } from '../../domain/names.ts';
+import { isAlreadyExists } from '../../kube/api-error.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { compareResourceVersions, type KubeObject, ownerReference } from '../../kube/object.ts';
+import type { Store } from '../../kube/store.ts';
+import { HttpError } from '../errors.ts';
+import type { ProvisioningKeys, RegistryPasswords, Shared } from '../ports.ts';
+import { createRefresh } from './refresh.ts';
+
+const fieldManager = FIELD_MANAGERS.rest;
+const PASSWORD = 'password';
+
+interface SecretsOptions {
+  client: KubeClient;
+  namespace: string;
+}
+
+const encode = (text: string) => Buffer.from(text).toString('base64');
+const decode = (text: string) => Buffer.from(text, 'base64').toString();
+const isOwned = (secret: Secret, owner: KubeObject) =>
+  secret.metadata.ownerReferences?.some((one) => one.uid === owner.metadata.uid) ?? false;
+const isShared = (object: Secret | ConfigMap) => object.metadata.labels?.[LABELS.shareable] === 'true';
+
+/** Passwords in Secrets that their registry owns. */
+export function createRegistryPasswords({ client, namespace }: SecretsOptions): RegistryPasswords {
+  const refFor = (objectName: string) => ({ name: `${objectName}-password`.slice(-253), key: PASSWORD });
+  const find = (name: string, signal: AbortSignal) => client.find(RESOURCES.secrets, { namespace, name }, { signal });
+
+  return {
+    refFor,
+    async read(registry, signal) {
+      const ref = registry.spec.passwordSecretRef;
+      const secret = ref && (await find(ref.name, signal));
+      // A reference is text that many may write; what it names may be somebody else's secret.
+      if (!secret || !(isOwned(secret, registry) || isShared(secret))) return undefined;
+      const value = secret.data?.[ref.key];
+      return value === undefined ? undefined : decode(value);
+    },
+    async write(registry, password, signal) {
+      const { name } = refFor(registry.metadata.name);
+      const data = { [PASSWORD]: encode(password) };
+      for (let attempt = 1; ; attempt++) {
+        const known = await find(name, signal);
+        if (known && !isOwned(known, registry))
+          throw new HttpError(409, 'SECRET_ALREADY_EXISTS', `the Secret ${name} exists and belongs to something else`);
+        try {
+          if (known) await client.replace(RESOURCES.secrets, { ...known, data }, { fieldManager, signal });
+          else
+            await client.create(
+              RESOURCES.secrets,
+              {
+                apiVersion: 'v1',
+                kind: 'Secret',
+                metadata: { name, namespace, ownerReferences: [ownerReference(registry)] },
+                type: 'Opaque',
+                data,
+              },
+              { fieldManager, signal },
+            );
+          return;
+        } catch (error) {
+          const raced = isAlreadyExists(error) || (error as { status?: number }).status === 409;
+          if (!raced || attempt >= 5) throw error;
+        }
+      }
+    },
+    async remove(registry, signal) {
+      const { name } = refFor(registry.metadata.name);
+      const known = await find(name, signal);
+      if (known && isOwned(known, registry)) await client.delete(RESOURCES.secrets, { namespace, name }, { signal });
+    },
+  };
+}
+
+/** Name of the Secret that holds a provisioning key: nobody who may list Secrets' names learns a key. */
+export const provisioningKeyName = (key: string) =>
+  `provisioning-key-${createHash('sha256').update(key).digest('hex')}`;
+
+/** Keys in Secrets that their node owns, labelled with the node's uuid; `data`: nodeUuid and expiresAt (Unix ms). */
+export function createProvisioningKeys({ client, namespace }: SecretsOptions): ProvisioningKeys {
+  return {
+    async issue(node: EdgeNode, { key, expiresAt }, signal) {
+      const uuid = nodeUuid(node);
+      const issued = await client.create(
+        RESOURCES.secrets,
+        {
+          apiVersion: 'v1',
+          kind: 'Secret',
+          metadata: {
+            name: provisioningKeyName(key),
+            namespace,
+            labels: { [LABELS.provisioningKey]: uuid },
+            ownerReferences: [ownerReference(node)],
+          },
+          type: 'Opaque',
+          data: { nodeUuid: encode(uuid), expiresAt: encode(String(expiresAt)) },
+        },
+        { fieldManager, signal },
+      );
+      const labelSelector = `${LABELS.provisioningKey}=${uuid}`;
+      const { items } = await client.list(RESOURCES.secrets, { namespace, labelSelector, signal });
+      for (const other of items) {
+        const { name, uid, resourceVersion } = other.metadata;
+        // Of two keys issued at once the later one lives. A key that was used answers the same agent again until it expires.
+        const older = (compareResourceVersions(resourceVersion, issued.metadata.resourceVersion) ?? 0) < 0;
+        const isUsed = other.data?.publicKey !== undefined;
+        if (older && !isUsed)
+          await client.delete(
+            RESOURCES.secrets,
+            { namespace, name },
+            { ...(uid && { preconditions: { uid } }), signal },
+          );
+      }
+    },
+  };
+}
+
+export interface SharedOptions extends SecretsOptions {
+  /** Of this namespace, with the index `name` of REST_INDEXES. */
+  secrets: Store<Secret>;
+  configMaps: Store<ConfigMap>;
+}
+
+/** Secrets and ConfigMaps that microservices may use, from the local views. */
+export function createShared({ client, namespace, secrets, configMaps }: SharedOptions): Shared {
+  const texts = new WeakMap<object, KeyedText>();
+  function read<T extends Secret | ConfigMap>(store: Store<T>, name: string, decoded: (text: string) => string) {
+    const object = store.byIndex('name', name).find(isShared);
+    if (!object) return undefined;
+    const known = texts.get(object);
+    if (known) return known;
+    const keys = keyNames(object);
+    const data = Object.fromEntries(
+      Object.entries(object.data ?? {}).map(([key, text]) => [keys[key] ?? key, decoded(text)]),
+    );
+    const text = { name, data };
+    texts.set(object, text);
+    return text;
+  }
+  const labelSelector = `${LABELS.shareable}=true`;
+  const refresh = createRefresh(async () => {
+    for (const item of (await client.list(RESOURCES.secrets, { namespace, labelSelector })).items)
+      secrets.observe(item);
+    for (const item of (await client.list(RESOURCES.configMaps, { namespace, labelSelector })).items)
+      configMaps.observe(item);
+  });
+
+  return {
+    secret: (name) => read(secrets, name, decode),
+    configMap: (name) => read(configMaps, name, (text) => text),
+    refresh,
+  };
+}
+
+/** Keys that core objects refuse are stored escaped; the annotation maps them to their v3 spelling. */
+function keyNames(object: Secret | ConfigMap): Record<string, string> {
+  try {
+    const names: unknown = JSON.parse(object.metadata.annotations?.[ANNOTATIONS.keys] ?? '{}');
+    return typeof names === 'object' && names !== null ? (names as Record<string, string>) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,136 @@
+import type { IncomingMessage } from 'node:http';
+import busboy from 'busboy';
+import { HttpError, invalid } from './errors.ts';
+import type { Body } from './route.ts';
+
+export interface BodyLimits {
+  bodyBytes: number;
+  jsonDepth: number;
+}
+
+/** What a request carries: a JSON value (undefined when there is none), or the text of a file. */
+export type RawBody = { json: unknown } | { file: string };
+
+const YAML_TYPES = ['application/x-yaml', 'application/yaml', 'text/yaml', 'text/x-yaml', 'text/vnd.yaml'];
+
+/** Reads the body that a route wants, and no byte more than allowed. */
+export async function readBody(request: IncomingMessage, body: Body, limits: BodyLimits): Promise<RawBody> {
+  const type = mediaType(request);
+  if (body.kind === 'file') {
+    if (YAML_TYPES.includes(type)) return { file: decode(await readAll(request, limits.bodyBytes)) };
+    if (type === 'multipart/form-data') return { file: decode(await readPart(request, body.part, limits.bodyBytes)) };
+    if (type === '' && !hasBody(request)) throw fileMissing(body.part);
+    throw unsupported(`send a multipart form with the file part "${body.part}", or an application/x-yaml body`);
+  }
+  const bytes = await readAll(request, limits.bodyBytes);
+  if (bytes.length === 0) return { json: undefined };
+  if (type !== 'application/json' && !type.endsWith('+json') && type !== '')
+    throw unsupported('send the body as application/json');
+  return { json: parseJson(decode(bytes), limits.jsonDepth) };
+}
+
+function mediaType(request: IncomingMessage): string {
+  const encoding = request.headers['content-encoding'];
+  if (encoding !== undefined && encoding !== 'identity') throw unsupported('compressed bodies are not read');
+  return (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+}
+
+const hasBody = (request: IncomingMessage) =>
+  request.headers['transfer-encoding'] !== undefined || Number(request.headers['content-length'] ?? 0) > 0;
+
+const unsupported = (message: string) => new HttpError(415, 'UNSUPPORTED_MEDIA_TYPE', message);
+const tooLarge = (limit: number) =>
+  // What is left of the body is not read: the connection cannot be used again.
+  new HttpError(413, 'PAYLOAD_TOO_LARGE', `the body exceeds ${limit} bytes`, { headers: { connection: 'close' } });
+const fileMissing = (part: string) => invalid(`the file part "${part}" is missing`, 'FILE_NOT_FOUND');
+
+async function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
+  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > limit) throw tooLarge(limit);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size);
+}
+
+/** The one file of a multipart form. Other parts are an error: they would be ignored, and their sender would not know. */
+function readPart(request: IncomingMessage, part: string, limit: number): Promise<Buffer> {
+  if (Number(request.headers['content-length'] ?? 0) > limit + 64 * 1024) throw tooLarge(limit);
+  return new Promise((resolve, reject) => {
+    let parser: busboy.Busboy;
+    try {
+      parser = busboy({
+        headers: request.headers,
+        limits: { files: 1, fields: 0, parts: 1, fileSize: limit, headerPairs: 32, fieldNameSize: 64 },
+      });
+    } catch {
+      return reject(invalid('the multipart form is malformed'));
+    }
+    let found: Promise<Buffer> | undefined;
+    const fail = (error: Error) => {
+      request.unpipe(parser);
+      request.resume();
+      reject(error);
+    };
+    parser.on('file', (name, stream) => {
+      if (name !== part) {
+        stream.resume();
+        return fail(invalid(`the file part must be named "${part}"`, 'FILE_NOT_FOUND'));
+      }
+      found = (async () => {
+        const chunks: Buffer[] = [];
+        for await (const chunk of stream as AsyncIterable<Buffer>) chunks.push(chunk);
+        if (stream.truncated) throw tooLarge(limit);
+        return Buffer.concat(chunks);
+      })();
+      found.catch(fail);
+    });
+    for (const event of ['partsLimit', 'filesLimit', 'fieldsLimit'] as const)
+      parser.on(event, () => fail(invalid(`send one part only, the file "${part}"`)));
+    parser.on('error', () => fail(invalid('the multipart form is malformed')));
+    parser.on('close', () => (found ? found.then(resolve, fail) : fail(fileMissing(part))));
+    request.on('error', fail);
+    request.on('aborted', () => fail(invalid('the request ended early')));
+    request.pipe(parser);
+  });
+}
+
+function decode(bytes: Buffer): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw invalid('the body is not UTF-8');
+  }
+}
+
+/** Parses JSON no deeper than `depth`; a member called `__proto__` is data like any other and is dropped. */
+export function parseJson(text: string, depth: number): unknown {
+  if (deeperThan(text, depth)) throw invalid(`the body is nested deeper than ${depth} levels`);
+  try {
+    return text.includes('"__proto__"') || text.includes('\\u005f')
+      ? JSON.parse(text, (key, value) => (key === '__proto__' ? undefined : value))
+      : JSON.parse(text);
+  } catch {
+    throw invalid('the body is not valid JSON', 'MALFORMED_JSON');
+  }
+}
+
+/** Counts brackets outside of strings, so that no parser has to go where the text leads. */
+function deeperThan(text: string, limit: number): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (inString) {
+      if (code === 0x5c) i++;
+      else if (code === 0x22) inString = false;
+    } else if (code === 0x22) inString = true;
+    else if (code === 0x5b || code === 0x7b) {
+      if (++depth > limit) return true;
+    } else if (code === 0x5d || code === 0x7d) depth--;
+  }
+  return false;
+}

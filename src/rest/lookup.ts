@@ -1,0 +1,123 @@
+import { UUID_PATTERN } from '../api/meta.ts';
+import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../api/v3/index.ts';
+import type { World } from '../domain/inputs.ts';
+import { applicationUuid, entryUuid, nodeUuid, objectName, v3Name } from '../domain/names.ts';
+import { notFound } from './errors.ts';
+import type { Objects, Ports, StoredObject } from './ports.ts';
+
+const UUID = new RegExp(UUID_PATTERN);
+
+/** Of several objects that claim one name or uuid the oldest has it. */
+export function oldest<T extends StoredObject>(objects: readonly T[]): T | undefined {
+  return objects.reduce<T | undefined>((first, one) => (first && !isOlder(one, first) ? first : one), undefined);
+}
+
+function isOlder(a: StoredObject, b: StoredObject): boolean {
+  const [at, bt] = [a.metadata.creationTimestamp ?? '', b.metadata.creationTimestamp ?? ''];
+  return at === bt ? (a.metadata.uid ?? '') < (b.metadata.uid ?? '') : at < bt;
+}
+
+/** The node as it is now, or 404. */
+export async function nodeByUuid(ports: Ports, uuid: string, signal: AbortSignal): Promise<EdgeNode> {
+  const missing = () => notFound('INVALID_NODE_UUID', `there is no node with the uuid ${uuid}`);
+  if (!UUID.test(uuid)) throw missing();
+  const is = (node: EdgeNode) => nodeUuid(node) === uuid;
+  const find = () => oldest(ports.nodes.find('uuid', uuid));
+  const node =
+    (await fresh(ports.nodes, find(), is, signal)) ??
+    oldest((await ports.nodes.select('uuid', uuid, signal)).filter(is)) ??
+    // Its uuid may be its uid, which nothing selects.
+    (await ports.nodes.refresh(signal), find());
+  if (!node || !is(node)) throw missing();
+  return node;
+}
+
+/** The application as it is now, or 404. Those of the system are another resource. */
+export async function applicationByName(
+  ports: Ports,
+  name: string,
+  signal: AbortSignal,
+  { system = false }: { system?: boolean } = {},
+): Promise<Application> {
+  const is = (application: Application) => v3Name(application) === name;
+  const known = oldest(ports.applications.find('name', name));
+  const application =
+    (await fresh(ports.applications, known, is, signal)) ??
+    (known ? undefined : await fresh(ports.applications, { metadata: { name: objectName(name) } }, is, signal)) ??
+    oldest((await ports.applications.select('name', name, signal)).filter(is));
+  if (!application || (application.spec.isSystem === true) !== system)
+    throw notFound('INVALID_APPLICATION_NAME', `there is no ${system ? 'system ' : ''}application "${name}"`);
+  return application;
+}
+
+/** An entry and its application, as they are now. */
+export interface Microservice {
+  application: Application;
+  entry: MicroserviceEntry;
+}
+
+/** The microservice as it is now; undefined when there is none. */
+export async function findMicroservice(
+  ports: Ports,
+  uuid: string,
+  signal: AbortSignal,
+): Promise<Microservice | undefined> {
+  if (!UUID.test(uuid)) return undefined;
+  const within = (application: Application | undefined): Microservice | undefined => {
+    const entry = application?.spec.microservices?.find((one) => entryUuid(application, one) === uuid);
+    return application && entry && { application, entry };
+  };
+  const find = () => oldest(ports.applications.find('microservice', uuid));
+  const known = find();
+  const now = known && within(await ports.applications.read(known.metadata.name, signal));
+  if (now) return now;
+  await ports.applications.refresh(signal);
+  return within(find());
+}
+
+export const microserviceMissing = (uuid: string) =>
+  notFound('INVALID_MICROSERVICE_UUID', `there is no microservice with the uuid ${uuid}`);
+
+/** The registry as it is now, or 404. */
+export async function registryById(ports: Ports, id: number, signal: AbortSignal): Promise<Registry> {
+  const is = (registry: Registry) => registry.spec.id === id;
+  const find = () => oldest(ports.registries.find('id', String(id)));
+  const registry =
+    (await fresh(ports.registries, find(), is, signal)) ?? (await ports.registries.refresh(signal), find());
+  if (!registry) throw notFound('REGISTRY_NOT_FOUND', `there is no registry with the id ${id}`);
+  return registry;
+}
+
+/** What the API server has under the name of a known object, as long as it is the same thing. */
+async function fresh<T extends StoredObject>(
+  objects: Objects<T>,
+  known: StoredObject | undefined,
+  is: (object: T) => boolean,
+  signal: AbortSignal,
+): Promise<T | undefined> {
+  const now = known && (await objects.read(known.metadata.name, signal));
+  return now && is(now) ? now : undefined;
+}
+
+/** Everything that verdicts look at, from the local views. */
+export function worldOf(ports: Ports): World {
+  const { nodes, applications, registries, shared } = ports;
+  return {
+    registries: registries.list(),
+    nodeByName: (name) => oldest(nodes.find('name', name)),
+    nodeByUuid: (uuid) => oldest(nodes.find('uuid', uuid)),
+    applicationsOn(node) {
+      const reported = new Set((node.status?.microservices ?? []).flatMap((one) => one.application ?? []));
+      const found = [
+        ...applications.find('node', `uuid:${nodeUuid(node)}`),
+        ...applications.find('node', `name:${v3Name(node)}`),
+        ...[...reported].flatMap((name) => applications.find('name', name)),
+      ];
+      return [...new Map(found.map((application) => [applicationUuid(application), application])).values()];
+    },
+    applicationByName: (name) => oldest(applications.find('name', name)),
+    applicationsWithEntry: (uuid) => applications.find('microservice', uuid),
+    secret: (name) => shared.secret(name),
+    configMap: (name) => shared.configMap(name),
+  };
+}

@@ -1,0 +1,183 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ErrorRequestHandler, RequestHandler, Router } from 'express';
+import type { z } from 'zod';
+import type { Log } from '../kube/ports.ts';
+import { abortable } from './access/answers.ts';
+import { admit } from './access/gate.ts';
+import { readBody } from './body.ts';
+import { errorReply, HttpError, invalid, notFound, unavailable } from './errors.ts';
+import type { Ports } from './ports.ts';
+import { type AnyRoute, bySpecificity, spellings } from './route.ts';
+import type { Limits, RestMetrics } from './server.ts';
+
+/** Everything that the routes share. */
+export interface Mounting {
+  ports: Ports;
+  log: Log;
+  metrics: RestMetrics;
+  limits: Limits;
+  validateReplies: boolean;
+}
+
+export const BASE = '/api/v3';
+export const REQUEST_ID = 'request-id';
+
+/** Headers that every answer carries, whoever gives it. The request then has an id. */
+export function preamble(request: IncomingMessage, response: ServerResponse, now: number): void {
+  const given = request.headers[REQUEST_ID];
+  const id = typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID();
+  request.headers[REQUEST_ID] = id;
+  response.setHeader(REQUEST_ID, id);
+  response.setHeader('x-timestamp', String(now));
+  response.setHeader('x-content-type-options', 'nosniff');
+  response.setHeader('cache-control', 'no-store');
+}
+
+/** Registers the routes, a static segment before a parameter in its place. */
+export function mountRoutes(router: Router, routes: readonly AnyRoute[], mounting: Mounting): void {
+  for (const one of [...routes].sort(bySpecificity))
+    for (const path of spellings(one.path))
+      router[one.method.toLowerCase() as 'get'](path.replaceAll(/\{(\w+)\}/g, ':$1'), answerer(one, mounting));
+}
+
+/** After all routes: what is left is a method that a path does not know, or a path that nobody knows. */
+export function unknownPath(routes: readonly AnyRoute[]): RequestHandler {
+  const shapes = routes.flatMap((one) =>
+    spellings(one.path).map((path) => ({
+      method: one.method,
+      shape: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`),
+    })),
+  );
+  return (request, response) => {
+    const methods = new Set(shapes.filter(({ shape }) => shape.test(request.path)).map(({ method }) => method));
+    if (methods.size === 0) throw notFound('ROUTE_NOT_FOUND', 'there is no such route');
+    const allow = [...methods].sort().join(', ');
+    if (request.method === 'OPTIONS') {
+      response.writeHead(204, { allow }).end();
+      return;
+    }
+    throw new HttpError(405, 'METHOD_NOT_ALLOWED', `this path answers ${allow}`, { headers: { allow } });
+  };
+}
+
+/** The one error mapper, last of all handlers. */
+export function answerErrors(log: Log): ErrorRequestHandler {
+  return (error, request, response, _next) => {
+    const reply = errorReply(error instanceof URIError ? invalid('the path is not valid') : error);
+    if (reply.cause)
+      log.error({ err: reply.cause, requestId: request.headers[REQUEST_ID], status: reply.status }, 'Request failed');
+    if (response.headersSent) {
+      response.destroy();
+      return;
+    }
+    for (const [name, value] of Object.entries(reply.headers)) response.setHeader(name, value);
+    send(response, reply.status, reply.body);
+  };
+}
+
+function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
+  const { ports, log, metrics, limits, validateReplies } = mounting;
+  const handle = route.handler as (call: object) => unknown;
+  return async (request, response) => {
+    const start = performance.now();
+    let user = '';
+    response.once('close', () => {
+      const seconds = (performance.now() - start) / 1000;
+      const status = response.writableFinished ? response.statusCode : 499;
+      metrics.request?.({ method: route.method, route: route.path, status }, seconds);
+      const entry = { operation: route.operation, status, user, requestId: request.headers[REQUEST_ID] };
+      if (route.method === 'GET') log.debug(entry, 'Request');
+      else log.info(entry, 'Request');
+    });
+
+    if (request.method === 'HEAD' && route.method !== 'HEAD' && route.reply.status !== 200)
+      throw new HttpError(405, 'METHOD_NOT_ALLOWED', 'this path answers no HEAD', { headers: { allow: route.method } });
+    const { signal, stop } = deadline(response, limits.requestMs);
+    try {
+      const params = request.params as Record<string, string>;
+      const { authorization } = request.headers;
+      const caller = await admit(ports, route.access, { authorization, params, signal });
+      user = caller.identity?.name ?? '';
+      const call = {
+        params: check(route.params, params, 'the path'),
+        query: check(route.query, { ...request.query }, 'the query'),
+        ...(await input(route, request, limits)),
+        signal,
+        ports,
+        caller,
+      };
+      const result = await abortable(Promise.resolve(handle(call)), signal);
+      if (validateReplies) checkReply(route, result);
+      send(response, route.reply.status, route.reply.schema ? result : undefined);
+    } finally {
+      stop();
+    }
+  };
+}
+
+/** Aborts when the client is gone or time is up. */
+function deadline(response: ServerResponse, ms: number): { signal: AbortSignal; stop: () => void } {
+  const controller = new AbortController();
+  const timer = setTimeout(() => controller.abort(unavailable('this took too long, try again')), ms);
+  const gone = () => controller.abort(unavailable('the client is gone'));
+  response.once('close', gone);
+  return {
+    signal: controller.signal,
+    stop() {
+      clearTimeout(timer);
+      response.off('close', gone);
+    },
+  };
+}
+
+async function input(route: AnyRoute, request: IncomingMessage, limits: Limits) {
+  if (!route.body) return { body: undefined, file: '' };
+  const raw = await readBody(request, route.body, limits);
+  if ('file' in raw) return { body: undefined, file: raw.file };
+  if (route.body.kind !== 'json') return { body: undefined, file: '' };
+  if (raw.json === undefined) {
+    if (route.body.optional) return { body: undefined, file: '' };
+    throw invalid('the request needs a JSON body');
+  }
+  return { body: check(route.body.schema, raw.json, 'the body'), file: '' };
+}
+
+/** Parses by a schema. Only the first violation is told (gaps-01 section 5.2). */
+function check(schema: z.ZodType | undefined, value: unknown, where: string): unknown {
+  if (!schema) return undefined;
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  throw invalid(firstIssue(result.error, where));
+}
+
+export function firstIssue(error: z.ZodError, where = ''): string {
+  const issue = error.issues[0];
+  const path = issue?.path
+    .map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`))
+    .join('')
+    .replace(/^\./, '');
+  return `${path || where}: ${issue?.message ?? 'not valid'}`;
+}
+
+function checkReply(route: AnyRoute, result: unknown): void {
+  const { schema } = route.reply;
+  if (!schema) return;
+  // What reaches the client is JSON, without undefined members and with the keys that toJSON gives.
+  const outcome = schema.safeParse(JSON.parse(JSON.stringify(result)));
+  if (!outcome.success) throw new TypeError(`reply of ${route.operation}: ${firstIssue(outcome.error, 'the body')}`);
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  if (body === undefined) {
+    response.writeHead(status).end();
+    return;
+  }
+  const text = JSON.stringify(body);
+  response
+    .writeHead(status, {
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': String(Buffer.byteLength(text)),
+    })
+    .end(text);
+}

@@ -1,0 +1,120 @@
+import type { z } from 'zod';
+import type { Attributes, Identity, Verb } from './access/access.ts';
+import type { Ports } from './ports.ts';
+
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+/**
+ * Who may call a route. `name` is the path parameter that names the one object, so that a role can be limited to some
+ * names; collections have none.
+ */
+export type Access = 'public' | 'authenticated' | Grant;
+export interface Grant {
+  resource: string;
+  verb: Verb;
+  name?: string;
+  /** The object name behind that parameter, when it is another one: roles written for kubectl name objects by it. */
+  objectName?: (parameter: string, ports: Ports) => string | undefined;
+}
+
+/** What a route reads as its body. */
+export type Body<T extends z.ZodType = z.ZodType> =
+  | { kind: 'json'; schema: T; optional?: boolean }
+  /** a YAML file: the only part of a multipart form, or an `application/x-yaml` body; the handler gets its text */
+  | { kind: 'file'; part: string };
+
+export interface Reply<T extends z.ZodType = z.ZodType> {
+  status: 200 | 201 | 202 | 204;
+  /** Absent for an empty body. */
+  schema?: T;
+}
+
+/** One operation of the API, as a value: the router, the roles and the OpenAPI document are made from these. */
+export interface Route<
+  P extends z.ZodType = z.ZodType,
+  Q extends z.ZodType = z.ZodType,
+  B extends z.ZodType = z.ZodType,
+  R extends z.ZodType = z.ZodType,
+> {
+  method: Method;
+  /** Below `/api/v3`, parameters in braces: `/node/{uuid}`. Answers with and without a trailing slash. */
+  path: string;
+  /** Unique; the name of the operation for generated clients, logs and audit. */
+  operation: string;
+  tag: string;
+  summary: string;
+  description?: string;
+  access: Access;
+  params?: P;
+  query?: Q;
+  body?: Body<B>;
+  reply: Reply<R>;
+  /** Statuses of refusals that this route can answer besides those that every route can. */
+  errors?: readonly number[];
+  handler: (call: Call<P, Q, B>) => Promise<z.input<R> | undefined> | z.input<R> | undefined;
+}
+
+/** What a handler is given: validated input, who asks, and the ports. */
+export interface Call<
+  P extends z.ZodType = z.ZodType,
+  Q extends z.ZodType = z.ZodType,
+  B extends z.ZodType = z.ZodType,
+> {
+  params: z.output<P>;
+  query: z.output<Q>;
+  body: z.output<B>;
+  /** Text of the file, for routes with a file body. */
+  file: string;
+  /** Aborts when the client is gone or the deadline is over. */
+  signal: AbortSignal;
+  ports: Ports;
+  caller: Caller;
+}
+
+export interface Caller {
+  /** Absent on public routes. */
+  identity?: Identity;
+  /** Whether the caller holds a further permission. */
+  may(attributes: Attributes): Promise<boolean>;
+}
+
+/** Any route, its types forgotten. */
+export type AnyRoute = Omit<Route, 'handler'> & { handler: (call: never) => unknown };
+
+/** States a route; the types of its handler follow from its schemas. */
+export function route<
+  P extends z.ZodType = z.ZodUndefined,
+  Q extends z.ZodType = z.ZodUndefined,
+  B extends z.ZodType = z.ZodUndefined,
+  R extends z.ZodType = z.ZodUndefined,
+>(value: Route<P, Q, B, R>): AnyRoute {
+  return value as unknown as AnyRoute;
+}
+
+/** Names of the parameters in a path. */
+export const paramNames = (path: string): string[] => [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? '');
+
+/** Second spellings of the first segment: the words of existing v3 clients (gaps-01 0.2). */
+const SPELLINGS: readonly [string, string][] = [
+  ['/node-list', '/iofog-list'],
+  ['/node', '/iofog'],
+  ['/bus', '/nats'],
+  ['/network-topology/bus', '/network-topology/nats'],
+];
+
+/** All paths that a route answers at. */
+export function spellings(path: string): string[] {
+  const other = SPELLINGS.find(([ours]) => path === ours || path.startsWith(`${ours}/`));
+  return other ? [path, other[1] + path.slice(other[0].length)] : [path];
+}
+
+/** Orders routes so that a static segment is tried before a parameter in the same place. */
+export function bySpecificity(a: { path: string }, b: { path: string }): number {
+  const left = a.path.split('/');
+  const right = b.path.split('/');
+  for (let i = 0; i < Math.min(left.length, right.length); i++) {
+    const rank = Number(left[i]?.startsWith('{')) - Number(right[i]?.startsWith('{'));
+    if (rank !== 0) return rank;
+  }
+  return right.length - left.length;
+}

@@ -1,0 +1,4 @@
+import type { AnyRoute } from '../route.ts';
+
+/** Every route of the facade. */
+export const routes: readonly AnyRoute[] = [];
