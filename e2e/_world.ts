@@ -1,0 +1,337 @@
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, inject } from 'vitest';
+import { stringify } from 'yaml';
+import { callEngine } from '../hack/engine-api.ts';
+import { pushImage } from '../hack/image.ts';
+import { type Kube, KubeError, kubeFromFile } from '../hack/kube.ts';
+import { controllerRoles, namespaceManifests, peopleRoles } from '../hack/manifests.ts';
+import { ROOT } from '../hack/paths.ts';
+import { freePort } from '../hack/ports.ts';
+import { type Daemon, startDaemon } from '../hack/process.ts';
+import { sampleImage } from '../hack/sample.ts';
+import { type WaitOptions, waitFor } from '../hack/wait.ts';
+import { API_VERSION } from '../src/api/names.ts';
+import type { Application, EdgeNode } from '../src/api/v3/index.ts';
+import { formatJoinString } from '../src/wire/index.ts';
+
+/**
+ * Real parts, as a user has them: the API server, a container engine and a registry of the test run, and controller and
+ * agent as processes of their own, in a namespace that no other story uses.
+ */
+export interface World extends AsyncDisposable {
+  namespace: string;
+  kube: Kube;
+  /** an image of the sample server in the registry; each name is another image */
+  image(tag: string, env?: Record<string, string>): Promise<string>;
+  startController(options?: { env?: Record<string, string> }): Promise<ControllerProcess>;
+  /** An EdgeNode and an agent that has taken its identity. */
+  startAgent(node: string, controller: ControllerProcess): Promise<AgentProcess>;
+  apply(object: { kind: string; metadata: { name: string } } & Record<string, unknown>): Promise<void>;
+  application(name: string): Promise<Application | undefined>;
+  node(name: string): Promise<EdgeNode | undefined>;
+  remove(plural: string, name: string): Promise<void>;
+  rest(controller: ControllerProcess): Rest;
+  containers(): Promise<Container[]>;
+}
+
+export interface ControllerProcess {
+  url: string;
+  metricsUrl: string;
+  stop(): Promise<void>;
+  kill(): Promise<void>;
+}
+
+export interface AgentProcess {
+  dir: string;
+  stop(): Promise<void>;
+  kill(): Promise<void>;
+  start(): Promise<void>;
+  cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }>;
+}
+
+export interface Container {
+  id: string;
+  name: string;
+  image: string;
+  state: string;
+  labels: Record<string, string>;
+}
+
+export type Rest = (
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: Record<string, string>,
+) => Promise<{ status: number; body: any }>;
+
+export async function createWorld(): Promise<World> {
+  const kubeconfig = inject('kubeconfig');
+  const engineUrl = inject('engineUrl');
+  const registryUrl = inject('registryUrl');
+  const namespace = `e2e-${randomUUID().slice(0, 8)}`;
+  const dir = await mkdtemp(join(tmpdir(), 'skerry-e2e-'));
+  const kube = await kubeFromFile(kubeconfig);
+  await using started = new AsyncDisposableStack();
+  if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
+  started.defer(() => kube.close());
+  for (const manifest of [...namespaceManifests(namespace), ...controllerRoles(namespace), ...peopleRoles(namespace)])
+    await kube.apply(manifest as never);
+  await kube.apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'tester', namespace } });
+  await kube.apply({
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'RoleBinding',
+    metadata: { name: 'tester', namespace },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'skerry-admin' },
+    subjects: [{ kind: 'ServiceAccount', name: 'tester', namespace }],
+  });
+  const tokenFor = async (account: string, audience?: string) => {
+    const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
+    const reply = await kube.request<{ status: { token: string } }>('POST', path, {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: { ...(audience && { audiences: [audience] }), expirationSeconds: 7200 },
+    });
+    return reply.status.token;
+  };
+  const controllerKubeconfig = join(dir, 'controller.kubeconfig');
+  writeFileSync(controllerKubeconfig, withToken(readFileSync(kubeconfig, 'utf8'), await tokenFor('skerry-controller')));
+  const restToken = await tokenFor('tester', 'skerry');
+  const path = (plural: string, name = '') =>
+    `/apis/${API_VERSION}/namespaces/${namespace}/${plural}${name && `/${name}`}`;
+  let count = 0;
+
+  async function startController(options: { env?: Record<string, string> } = {}): Promise<ControllerProcess> {
+    const [rest, metrics, internal] = [await freePort(), await freePort(), await freePort()];
+    const daemon = await startDaemon({
+      name: `controller-${++count}`,
+      command: process.execPath,
+      args: [join(ROOT, 'src/main.ts')],
+      dir,
+      env: {
+        ...process.env,
+        KUBECONFIG: controllerKubeconfig,
+        CONTROLLER_NAMESPACE: namespace,
+        SERVER_HOST: '127.0.0.1',
+        SERVER_PORT: String(rest),
+        METRICS_PORT: String(metrics),
+        INTERNAL_PORT: String(internal),
+        SKERRY_INTERNAL_ADDRESS: `127.0.0.1:${internal}`,
+        LOG_LEVEL: 'debug',
+        ...options.env,
+      },
+    });
+    started.defer(() => daemon.stop(5_000));
+    const url = `http://127.0.0.1:${rest}`;
+    await until('the controller to be ready', () => isReady(`${url}/api/v3/status`, daemon), { timeoutMs: 60_000 });
+    return {
+      url,
+      metricsUrl: `http://127.0.0.1:${metrics}`,
+      stop: () => daemon.stop(20_000),
+      kill: () => killed(daemon),
+    };
+  }
+
+  async function startAgent(name: string, controller: ControllerProcess): Promise<AgentProcess> {
+    const home = join(dir, `agent-${++count}`);
+    mkdirSync(home);
+    const config = join(home, 'config.yaml');
+    writeFileSync(config, stringify(agentConfig(home, engineUrl, await freePort())));
+    let daemon: Daemon | undefined;
+    const start = async () => {
+      daemon = await startDaemon({
+        name: `agent-${count}-${randomUUID().slice(0, 4)}`,
+        command: process.execPath,
+        args: [join(ROOT, 'agent/src/main.ts'), 'start', '--config', config],
+        dir,
+      });
+      await until('the agent to answer', async () => ((await cli('status')).code === 0 ? true : undefined), {
+        timeoutMs: 60_000,
+      });
+    };
+    const cli = (...args: string[]) => run([join(ROOT, 'agent/src/main.ts'), ...args, '--config', config]);
+    started.defer(async () => void (await daemon?.stop(10_000)));
+    await world.apply({
+      apiVersion: API_VERSION,
+      kind: 'EdgeNode',
+      metadata: { name },
+      spec: { watchdogEnabled: false, statusFrequency: 5 },
+    });
+    await start();
+    const uuid = await until('the node to have an identity', async () => (await world.node(name))?.spec.uuid);
+    const { status, body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
+    expect(status).toBe(201);
+    const provisioned = await cli('provision', formatJoinString({ controllerUrl: controller.url, key: body.key }));
+    expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });
+    return {
+      dir: home,
+      start,
+      cli,
+      stop: async () => daemon?.stop(20_000),
+      kill: async () => daemon && killed(daemon),
+    };
+  }
+
+  const world: World = {
+    namespace,
+    kube,
+    startController,
+    startAgent,
+    image: async (tag, env = {}) => {
+      const repository = `${namespace}/sample`;
+      await pushImage(registryUrl, repository, tag, await sampleImage({ env: { VERSION: tag, ...env } } as never));
+      return `${new URL(registryUrl).host}/${repository}:${tag}`;
+    },
+    async apply(object) {
+      await kube.apply({ ...object, metadata: { ...object.metadata, namespace } } as never);
+    },
+    application: (name) => kube.get<Application>(path('applications', name)),
+    node: (name) => kube.get<EdgeNode>(path('edgenodes', name)),
+    async remove(plural, name) {
+      await kube.request('DELETE', path(plural, name)).catch((error: unknown) => {
+        if (!(error instanceof KubeError && error.status === 404)) throw error;
+      });
+    },
+    rest:
+      (controller) =>
+      async (method, route, body, headers = {}) => {
+        const json = body !== undefined && !(body instanceof FormData) && typeof body !== 'string';
+        const response = await fetch(`${controller.url}/api/v3${route}`, {
+          method,
+          headers: {
+            authorization: `Bearer ${restToken}`,
+            ...(json && { 'content-type': 'application/json' }),
+            ...headers,
+          },
+          ...(body !== undefined && { body: json ? JSON.stringify(body) : (body as BodyInit) }),
+        });
+        const text = await response.text();
+        return { status: response.status, body: text ? JSON.parse(text) : undefined };
+      },
+    async containers() {
+      const list = (await callEngine(engineUrl, 'GET', '/containers/json?all=true')) as never as {
+        Id: string;
+        Names: string[];
+        Image: string;
+        State: string;
+        Labels: Record<string, string>;
+      }[];
+      return list.map((one) => ({
+        id: one.Id,
+        name: one.Names[0]?.slice(1) ?? '',
+        image: one.Image,
+        state: one.State,
+        labels: one.Labels,
+      }));
+    },
+    [Symbol.asyncDispose]: async () => {},
+  };
+  const owned = started.move();
+  world[Symbol.asyncDispose] = () => owned.disposeAsync();
+  return world;
+}
+
+/** What `kubectl get` shows as ready, with the reason. */
+export const readyOf = (
+  object:
+    | {
+        status?: {
+          conditions?: { type: string; status: string; reason: string; message: string; observedGeneration?: number }[];
+        };
+      }
+    | undefined,
+) => object?.status?.conditions?.find((condition) => condition.type === 'Ready');
+
+export async function untilReady(world: World, name: string, timeoutMs = 60_000): Promise<Application> {
+  return until(
+    `application ${name} to be ready`,
+    async () => {
+      const application = await world.application(name);
+      const ready = readyOf(application);
+      return ready?.status === 'True' && ready.observedGeneration === application?.metadata.generation
+        ? application
+        : undefined;
+    },
+    { timeoutMs },
+  );
+}
+
+export async function untilReason(
+  world: World,
+  name: string,
+  reason: string,
+  timeoutMs = 60_000,
+): Promise<Application> {
+  return until(
+    `application ${name} to say ${reason}`,
+    async () => {
+      const application = await world.application(name);
+      return readyOf(application)?.reason === reason ? application : undefined;
+    },
+    { timeoutMs },
+  );
+}
+
+export const get = async (url: string): Promise<string | undefined> => {
+  try {
+    return await (await fetch(url, { signal: AbortSignal.timeout(2_000) })).text();
+  } catch {
+    return undefined;
+  }
+};
+
+/** Waits until `check` gives something, and returns it. */
+export const until = <T>(
+  what: string,
+  check: () => Promise<T | undefined | false>,
+  options: Omit<WaitOptions, 'what'> = {},
+): Promise<T> => waitFor(check, { what, timeoutMs: 60_000, ...options });
+
+async function isReady(url: string, daemon: Daemon): Promise<true | undefined> {
+  daemon.assertRunning();
+  try {
+    return (await fetch(url)).ok ? true : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function killed(daemon: Daemon): Promise<void> {
+  daemon.signal('SIGKILL');
+  await daemon.exited;
+}
+
+const withToken = (kubeconfig: string, token: string) =>
+  kubeconfig
+    .replaceAll(/^(\s*)(token|client-key-data|client-certificate-data): .*$/gm, '$1token: ')
+    .replace(/^(\s*)token: $/m, `$1token: ${token}`);
+
+const agentConfig = (home: string, engineUrl: string, port: number) => ({
+  currentProfile: 'default',
+  profiles: {
+    default: {
+      containerEngine: 'docker',
+      containerEngineUrl: engineUrl,
+      diskDirectory: join(home, 'data'),
+      logDirectory: join(home, 'log'),
+      statusFrequency: '5',
+      localApiPort: String(port),
+      runDirectory: join(home, 'run'),
+      configDirectory: home,
+    },
+  },
+});
+
+function run(args: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  return import('node:child_process').then(
+    ({ execFile }) =>
+      new Promise((resolve) => {
+        execFile(process.execPath, args, { timeout: 60_000, encoding: 'utf8' }, (error, stdout, stderr) =>
+          resolve({ code: error ? Number(error.code ?? 1) : 0, stdout, stderr }),
+        );
+      }),
+  );
+}

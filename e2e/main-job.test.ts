@@ -1,0 +1,234 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { freePort } from '../hack/ports.ts';
+import { API_VERSION } from '../src/api/names.ts';
+import {
+  type AgentProcess,
+  type ControllerProcess,
+  createWorld,
+  get,
+  type Rest,
+  readyOf,
+  until,
+  untilReady,
+  untilReason,
+  type World,
+} from './_world.ts';
+
+/** The main job, on real parts: an Application is applied, and its containers run on an edge machine. */
+let world: World;
+let controller: ControllerProcess;
+let agent: AgentProcess;
+let rest: Rest;
+
+beforeAll(async () => {
+  world = await createWorld();
+  controller = await world.startController();
+  agent = await world.startAgent('gw-1', controller);
+  rest = world.rest(controller);
+}, 240_000);
+afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
+
+const application = (name: string, microservices: unknown[], spec: Record<string, unknown> = {}) => ({
+  apiVersion: API_VERSION,
+  kind: 'Application',
+  metadata: { name },
+  spec: { ...spec, microservices },
+});
+const web = (image: string, port: number, more: Record<string, unknown> = {}) => ({
+  name: 'web',
+  agent: { name: 'gw-1' },
+  images: { amd64: image, arm64: image },
+  container: { ports: [{ internal: 8080, external: port }], ...(more.container as object) },
+  ...Object.fromEntries(Object.entries(more).filter(([key]) => key !== 'container')),
+});
+/** The container of a microservice that runs, whatever else was left behind. */
+const containerOf = async (name: string) => {
+  const uuid = (await world.application(name))?.status?.microservices?.[0]?.uuid;
+  return (await world.containers()).find((one) => one.state === 'running' && one.name.includes(uuid ?? '-'));
+};
+
+describe('kubectl apply', () => {
+  test('starts the container, says so truthfully, and an edit replaces it', async () => {
+    const port = await freePort();
+    await world.apply(application('apply', [web(await world.image('v1', { GREETING: 'one' }), port)]));
+    const ready = await untilReady(world, 'apply');
+    expect(await get(`http://127.0.0.1:${port}/`)).toBe('one\n');
+    expect(ready.status).toMatchObject({ ready: '1/1', observedGeneration: ready.metadata.generation });
+    expect(ready.status?.microservices).toMatchObject([{ name: 'web', node: 'gw-1', state: 'RUNNING', ready: true }]);
+
+    await world.apply(application('apply', [web(await world.image('v2', { GREETING: 'two' }), port)]));
+    await until('the new image to answer', async () => (await get(`http://127.0.0.1:${port}/`)) === 'two\n');
+    await untilReady(world, 'apply');
+    await world.remove('applications', 'apply');
+  });
+
+  test('a pull that fails leaves the old container running and says so', async () => {
+    const port = await freePort();
+    const image = await world.image('stays', { GREETING: 'stays' });
+    await world.apply(application('bad-pull', [web(image, port)]));
+    await untilReady(world, 'bad-pull');
+    const before = await containerOf('bad-pull');
+
+    await world.apply(application('bad-pull', [web(image.replace(':stays', ':no-such-tag'), port)]));
+    const failed = await until('the failed pull to be told', async () => {
+      const current = await world.application('bad-pull');
+      return readyOf(current)?.status === 'False' &&
+        current?.status?.microservices?.[0]?.message?.match(/no-such-tag|pull/i)
+        ? current
+        : undefined;
+    });
+    expect(failed.status?.ready).toBe('0/1');
+    expect(await get(`http://127.0.0.1:${port}/`)).toBe('stays\n');
+    expect((await containerOf('bad-pull'))?.id).toBe(before?.id);
+    await world.remove('applications', 'bad-pull');
+  });
+
+  test('a refused edit keeps what runs, and the reason stands in the status', async () => {
+    const port = await freePort();
+    const image = await world.image('held', { GREETING: 'held' });
+    await world.apply(application('refused', [web(image, port)]));
+    await untilReady(world, 'refused');
+    const before = await containerOf('refused');
+
+    await world.apply(
+      application('refused', [web(image, port, { images: { amd64: image, arm64: image, registry: 'nowhere' } })]),
+    );
+    await untilReason(world, 'refused', 'RegistryNotFound');
+    expect(await get(`http://127.0.0.1:${port}/`)).toBe('held\n');
+    expect((await containerOf('refused'))?.id).toBe(before?.id);
+    await world.remove('applications', 'refused');
+  });
+
+  test('deactivation stops the containers, activation starts them again, deletion removes them', async () => {
+    const port = await freePort();
+    const entry = web(await world.image('switch'), port);
+    await world.apply(application('switch', [entry]));
+    await untilReady(world, 'switch');
+    const uuid = (await world.application('switch'))?.status?.microservices?.[0]?.uuid as string;
+    const running = async () =>
+      (await world.containers()).some((one) => one.name.includes(uuid) && one.state === 'running');
+
+    await world.apply(application('switch', [entry], { isActivated: false }));
+    await until('the container to be gone', async () => !(await running()));
+    await untilReason(world, 'switch', 'Stopped');
+    await world.apply(application('switch', [entry], { isActivated: true }));
+    await until('the container to be back', running);
+    await untilReady(world, 'switch');
+    await world.remove('applications', 'switch');
+    await until('the application to be gone', async () => (await world.application('switch')) === undefined);
+    expect(await running()).toBe(false);
+  });
+
+  test('an application for a node that does not exist says so', async () => {
+    await world.apply(application('lost', [{ ...web('x:1', 1025), agent: { name: 'nowhere' } }]));
+    const lost = await untilReason(world, 'lost', 'NodeNotFound');
+    expect(readyOf(lost)?.status).toBe('False');
+    await world.remove('applications', 'lost');
+  });
+});
+
+describe('REST', () => {
+  test('creates from flat JSON, reads, stops, starts, rebuilds and deletes', async () => {
+    const port = await freePort();
+    const image = await world.image('rest', { GREETING: 'rest' });
+    const node = (await world.node('gw-1'))?.spec.uuid;
+    const created = await rest('POST', '/application', {
+      name: 'over-rest',
+      microservices: [
+        {
+          name: 'web',
+          nodeUuid: node,
+          images: [{ containerImage: image, archId: 1 }],
+          ports: [{ internal: 8080, external: port }],
+          env: [{ key: 'A', value: 'b' }],
+          config: '{"rate":5}',
+        },
+      ],
+    });
+    expect(created).toMatchObject({ status: 201, body: { name: 'over-rest' } });
+    await untilReady(world, 'over-rest');
+    expect(JSON.parse((await get(`http://127.0.0.1:${port}/env`)) ?? '{}')).toMatchObject({ A: 'b' });
+
+    const read = await rest('GET', '/application/over-rest');
+    expect(read).toMatchObject({ status: 200, body: { name: 'over-rest', isActivated: true } });
+    const { uuid } = read.body.microservices[0];
+    const one = await rest('GET', `/microservices/${uuid}`);
+    expect(one).toMatchObject({ status: 200, body: { uuid, name: 'web', status: { status: 'RUNNING' } } });
+    const before = await containerOf('over-rest');
+
+    expect(await rest('PATCH', `/microservices/${uuid}/rebuild`)).toMatchObject({ status: 204 });
+    await until('another container', async () => {
+      const now = await containerOf('over-rest');
+      return now !== undefined && now.id !== before?.id;
+    });
+    await untilReady(world, 'over-rest');
+    expect(await rest('PATCH', `/microservices/${uuid}/stop`)).toMatchObject({ status: 204 });
+    await until('it to stop', async () => (await get(`http://127.0.0.1:${port}/`)) === undefined);
+    expect(await rest('PATCH', `/microservices/${uuid}/start`)).toMatchObject({ status: 204 });
+    await until('it to start', async () => (await get(`http://127.0.0.1:${port}/`)) === 'rest\n');
+    expect(await rest('DELETE', '/application/over-rest')).toMatchObject({ status: 204 });
+    await until('it to be gone', async () => (await rest('GET', '/application/over-rest')).status === 404);
+  });
+
+  test('takes the YAML form of existing v3 files', async () => {
+    const port = await freePort();
+    const image = await world.image('yaml', { GREETING: 'yaml' });
+    const form = new FormData();
+    form.append(
+      'application',
+      new Blob([
+        `apiVersion: iofog.org/v3
+kind: Application
+metadata: {name: uploaded}
+spec:
+  microservices:
+    - name: reader
+      agent: {name: gw-1}
+      images: {x86: "${image}", arm64: "${image}", registry: remote}
+      container: {ports: [{internal: 8080, external: ${port}}], env: [{key: MODE, value: fast}]}
+      config: {rate: 5}
+`,
+      ]),
+      'application.yaml',
+    );
+    expect(await rest('POST', '/application/yaml', form)).toMatchObject({ status: 201, body: { name: 'uploaded' } });
+    await untilReady(world, 'uploaded');
+    expect(await get(`http://127.0.0.1:${port}/`)).toBe('yaml\n');
+    await world.remove('applications', 'uploaded');
+  });
+
+  test('says the same about a refusal as kubectl does', async () => {
+    const refused = await rest('POST', '/application', {
+      name: 'refused-rest',
+      microservices: [{ name: 'web', agentName: 'nowhere', images: [{ containerImage: 'x:1', archId: 1 }] }],
+    });
+    expect(refused.status).toBe(404);
+    expect(refused.body.message).toContain('nowhere');
+  });
+});
+
+describe('the agent', () => {
+  test('that is killed and started again changes nothing that runs', async () => {
+    const port = await freePort();
+    await world.apply(application('steady', [web(await world.image('steady'), port)]));
+    await untilReady(world, 'steady');
+    const before = await containerOf('steady');
+    await agent.kill();
+    await agent.start();
+    await until('a report after the restart', async () => (await agent.cli('ms', 'ls')).stdout.includes('RUNNING'));
+    await untilReady(world, 'steady');
+    expect((await containerOf('steady'))?.id).toBe(before?.id);
+  });
+
+  test('that starts with no controller runs everything from disk, and the status says that it is not heard of', async () => {
+    const before = await containerOf('steady');
+    const port =
+      before && (await world.application('steady'))?.spec.microservices?.[0]?.container?.ports?.[0]?.external;
+    await controller.stop();
+    await agent.kill();
+    await agent.start();
+    await until('the workload to be supervised', async () => (await agent.cli('ms', 'ls')).stdout.includes('RUNNING'));
+    expect((await containerOf('steady'))?.id).toBe(before?.id);
+    expect(await get(`http://127.0.0.1:${port}/`)).toBeDefined();
+  });
+});

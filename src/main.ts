@@ -1,0 +1,41 @@
+import { createApp } from './app.ts';
+import { ConfigError, environmentHelp, readConfig } from './config.ts';
+import { createLog } from './telemetry/log.ts';
+
+const HELP = `skerry - the controller: REST, agent routes and reconcilers
+
+Settings are environment variables:
+${environmentHelp()
+  .map(([name, text]) => `  ${name.padEnd(26)} ${text}`)
+  .join('\n')}
+`;
+
+/** How long requests under way may take after a signal; orchestrators kill after 30 s. */
+const GRACE_MS = 20_000;
+
+async function main(): Promise<void> {
+  if (process.argv.includes('--help') || process.argv.includes('-h')) {
+    process.stdout.write(HELP);
+    return;
+  }
+  const config = readConfig(process.env);
+  const log = createLog({ level: config.logLevel, name: 'skerry' });
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      log.info({ signal }, 'Stopping');
+      stop.abort();
+      setTimeout(() => process.exit(1), GRACE_MS + 5_000).unref();
+    });
+  }
+  await using app = await createApp(config, { log });
+  await app.start();
+  log.info({ ...app.addresses, namespace: config.namespace }, 'Controller listens');
+  await new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve(), { once: true }));
+  await app.drain(GRACE_MS);
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`${error instanceof ConfigError ? error.message : ((error as Error).stack ?? String(error))}\n`);
+  process.exitCode = 1;
+});

@@ -1,0 +1,46 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
+
+/** The port for machines that look after the process: `/metrics`, `/healthz` (alive), `/readyz` (may get traffic). */
+export interface OpsServer extends AsyncDisposable {
+  listen(address: { port: number; host?: string }): Promise<{ port: number }>;
+}
+
+export function createOpsServer(options: { registry: Registry; ready: () => Promise<string | undefined> }): OpsServer {
+  const pages: Record<string, () => Promise<{ status: number; type: string; text: string }>> = {
+    '/metrics': async () => ({
+      status: 200,
+      type: options.registry.contentType,
+      text: await options.registry.metrics(),
+    }),
+    '/healthz': async () => ({ status: 200, type: 'text/plain', text: 'ok\n' }),
+    '/readyz': async () => {
+      const problem = await options.ready();
+      return { status: problem ? 503 : 200, type: 'text/plain', text: `${problem ?? 'ok'}\n` };
+    },
+  };
+  const server = createServer((request, response) => {
+    const page = pages[(request.url ?? '').split('?')[0] ?? ''];
+    const answer =
+      page && request.method === 'GET'
+        ? page()
+        : Promise.resolve({ status: 404, type: 'text/plain', text: 'not found\n' });
+    answer
+      .catch(() => ({ status: 500, type: 'text/plain', text: 'failed\n' }))
+      .then(({ status, type, text }) => response.writeHead(status, { 'content-type': type }).end(text));
+  });
+  server.requestTimeout = 10_000;
+  return {
+    listen: ({ port, host }) =>
+      new Promise((resolve, reject) => {
+        server.once('error', reject);
+        server.listen({ port, host }, () => resolve({ port: (server.address() as AddressInfo).port }));
+      }),
+    [Symbol.asyncDispose]: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
