@@ -66,7 +66,10 @@ export type Rest = (
   path: string,
   body?: unknown,
   headers?: Record<string, string>,
-) => Promise<{ status: number; body: any }>;
+) => Promise<{ status: number; body: Reply }>;
+
+// biome-ignore lint/suspicious/noExplicitAny: assertions look into replies, and say what is missing
+type Reply = any;
 
 export async function createWorld(): Promise<World> {
   const kubeconfig = inject('kubeconfig');
@@ -85,7 +88,7 @@ export async function createWorld(): Promise<World> {
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'RoleBinding',
     metadata: { name: 'tester', namespace },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'skerry-admin' },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'skerry-admin' },
     subjects: [{ kind: 'ServiceAccount', name: 'tester', namespace }],
   });
   const tokenFor = async (account: string, audience?: string) => {
@@ -206,7 +209,7 @@ export async function createWorld(): Promise<World> {
             ...(json && { 'content-type': 'application/json' }),
             ...headers,
           },
-          ...(body !== undefined && { body: json ? JSON.stringify(body) : (body as BodyInit) }),
+          ...(body !== undefined && { body: json ? JSON.stringify(body) : (body as string | FormData) }),
         });
         const text = await response.text();
         return { status: response.status, body: text ? JSON.parse(text) : undefined };
