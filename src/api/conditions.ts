@@ -33,6 +33,7 @@ export const VERDICT_REASONS = {
   NodeNotSet: 'The microservice names no node.',
   NodeNotFound: 'The node that the microservice names does not exist.',
   NodeDeleting: 'The node that the microservice names is being deleted.',
+  NodeFull: 'The node has as many microservices as an agent can be told of.',
   NotSupportedYet: 'The microservice uses something that would change what the container is and is not supported yet.',
   ImageMissing: "The microservice has no image for its node's architecture.",
   RegistryNotFound: 'The registry that the microservice names does not exist.',

@@ -101,6 +101,8 @@ export interface Verdict {
   code: string;
   /** path of the field in the entry, in the words of the YAML form */
   field?: string;
+  /** passes by itself, for example when a port is being freed: nobody needs to change anything */
+  passes?: true;
 }
 
 /** Whether a node is heard of: `never` before its first provisioning, `silent` beyond its limit. */

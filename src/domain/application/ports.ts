@@ -1,4 +1,6 @@
-import type { Application, EdgeNode } from '../../api/v3/index.ts';
+import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
+import { shouldRun } from '../microservice/read.ts';
+import { entryUuid, nodeUuid, v3Name } from '../names.ts';
 
 /** One claim of an external port of a node. */
 export interface PortClaim {
@@ -9,21 +11,101 @@ export interface PortClaim {
   name: string;
   /** the node last reported a container of it that holds this port */
   reported: boolean;
+  /** an entry asks for it now; false for what the node still holds and nobody asks for any more */
+  wanted: boolean;
   /** of its application; absent for removed microservices that are still reported */
   createdAt?: string;
   uid?: string;
 }
 
+type Port = { external: number; protocol: 'tcp' | 'udp' };
+
 /** Every claim on a node's ports: of entries that should run, and of what the node still reports. */
-export function portClaims(_node: EdgeNode, _applications: readonly Application[]): readonly PortClaim[] {
-  throw new Error('not written yet');
+export function portClaims(node: EdgeNode, applications: readonly Application[]): readonly PortClaim[] {
+  const observed = new Map((node.status?.microservices ?? []).map((item) => [item.uuid, item]));
+  const claims: PortClaim[] = [];
+  const seen = new Set<string>();
+  for (const application of applications)
+    for (const entry of entriesOn(application, node)) {
+      const uuid = entryUuid(application, entry);
+      if (seen.has(uuid)) continue;
+      seen.add(uuid);
+      const { creationTimestamp, uid } = application.metadata;
+      const owner = { uuid, application: v3Name(application), name: entry.name, createdAt: creationTimestamp, uid };
+      const item = observed.get(uuid);
+      const declared = entry.container?.ports ?? [];
+      const held = item ? heldPorts(item, declared) : [];
+      const asked = shouldRun(application, entry) ? declared : [];
+      claims.push(...asked.map((port) => claim(owner, port, { wanted: true, reported: includes(held, port) })));
+      const left = held.filter((port) => !includes(asked, port));
+      claims.push(...left.map((port) => claim(owner, port, { wanted: false, reported: true })));
+    }
+  for (const [uuid, item] of observed) {
+    if (seen.has(uuid)) continue;
+    const owner = { uuid, application: item.application ?? '', name: item.name ?? uuid };
+    claims.push(...heldPorts(item, []).map((port) => claim(owner, port, { wanted: false, reported: true })));
+  }
+  return claims;
+}
+
+/** Entries of an application that name this node. */
+export function entriesOn(application: Application, node: EdgeNode): readonly MicroserviceEntry[] {
+  const uuid = nodeUuid(node);
+  const name = v3Name(node);
+  return (application.spec.microservices ?? []).filter(
+    ({ agent }) => agent && (agent.uuid === undefined ? agent.name === name : agent.uuid === uuid),
+  );
 }
 
 /** The claim that holds a port (design section 6): the reported one, else the older Application, its uid, the entry name. */
 export function portHolder(
-  _claims: readonly PortClaim[],
-  _external: number,
-  _protocol: 'tcp' | 'udp',
+  claims: readonly PortClaim[],
+  external: number,
+  protocol: 'tcp' | 'udp',
 ): PortClaim | undefined {
-  throw new Error('not written yet');
+  return claims.filter((claim) => isSamePort(claim, { external, protocol })).sort(byPrecedence)[0];
 }
+
+/** States in which a container may still hold its ports. */
+const HOLDING: ReadonlySet<string> = new Set([
+  'CREATING',
+  'CREATED',
+  'STARTING',
+  'RUNNING',
+  'UPDATING',
+  'RESTARTING',
+  'STUCK_IN_RESTART',
+  'EXITING',
+  'STOPPING',
+  'MARKED_FOR_DELETION',
+  'DELETING',
+  'UNKNOWN',
+]);
+
+/** Ports that a reported container holds; agents that do not say are taken to hold those their entry declares. */
+function heldPorts(item: ObservedMicroservice, declared: readonly Port[]): readonly Port[] {
+  return item.ports ?? (HOLDING.has(item.state) ? declared : []);
+}
+
+const claim = (
+  owner: Omit<PortClaim, 'external' | 'protocol' | 'wanted' | 'reported'>,
+  { external, protocol }: Port,
+  is: { wanted: boolean; reported: boolean },
+): PortClaim => ({ ...owner, external, protocol: protocol ?? 'tcp', ...is });
+
+const isSamePort = (a: Port, b: Port) => a.external === b.external && (a.protocol ?? 'tcp') === (b.protocol ?? 'tcp');
+const includes = (ports: readonly Port[], port: Port) => ports.some((other) => isSamePort(other, port));
+
+function byPrecedence(a: PortClaim, b: PortClaim): number {
+  return (
+    Number(b.reported) - Number(a.reported) ||
+    compare(a.createdAt, b.createdAt) ||
+    compare(a.uid, b.uid) ||
+    compare(a.name, b.name) ||
+    compare(a.uuid, b.uuid)
+  );
+}
+
+/** What is not stored yet, and so has no time and no uid, comes last. */
+const LAST = '\uffff';
+const compare = (a = LAST, b = LAST) => (a < b ? -1 : a > b ? 1 : 0);

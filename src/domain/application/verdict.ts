@@ -1,6 +1,14 @@
+import { BOUNDS } from '../../api/bounds.ts';
+import { ARCHITECTURES, RESERVED_ENV_PREFIX, RESERVED_EXTERNAL_PORTS, RESERVED_LABEL_PREFIX } from '../../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
 import type { NodeInputs, Verdict, World } from '../inputs.ts';
-import type { NormalEntry } from '../microservice/normal-form.ts';
+import { resolveEnv } from '../microservice/env.ts';
+import { resolveHost } from '../microservice/extra-hosts.ts';
+import { configText } from '../microservice/flat.ts';
+import { IMAGE_ARCHITECTURES, imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
+import { entryUuid, nodeUuid, v3Name } from '../names.ts';
+import { normalType, resolveRegistry } from '../registry/index.ts';
+import { entriesOn, portClaims, portHolder } from './ports.ts';
 
 /** What one policy looks at. */
 export interface VerdictInput {
@@ -17,44 +25,490 @@ export interface VerdictInput {
 /** One rule: a verdict, or nothing to say. */
 export type Policy = (input: VerdictInput) => Verdict | undefined;
 
-/** The policies in the order in which they are asked; the first verdict counts. */
-export const POLICIES: readonly Policy[] = [];
+/** Two applications with one name would share the names of their containers: the older keeps it. */
+export function nameIsFree({ application, world }: VerdictInput): Verdict | undefined {
+  const name = v3Name(application);
+  const oldest = world.applicationByName(name);
+  if (!oldest || isSame(oldest, application)) return undefined;
+  return {
+    reason: 'NameTaken',
+    status: 409,
+    code: 'DUPLICATE_NAME',
+    field: 'name',
+    message: `the application name "${name}" belongs to the older object ${oldest.metadata.name}`,
+  };
+}
+
+/** A uuid names one microservice. The older application keeps it, within one application the first name. */
+export function uuidIsFree({ application, entry, uuid, world, writing }: VerdictInput): Verdict | undefined {
+  const claims = world
+    .applicationsWithEntry(uuid)
+    .flatMap((other) =>
+      (other.spec.microservices ?? [])
+        .filter((candidate) => entryUuid(other, candidate) === uuid)
+        .map((candidate) => ({ application: other, name: candidate.name })),
+    );
+  const isOwn = (claim: (typeof claims)[number]) => isSame(claim.application, application) && claim.name === entry.name;
+  const winner = writing ? claims.find((claim) => !isOwn(claim)) : claims.sort(byAge)[0];
+  if (!winner || isOwn(winner)) return undefined;
+  return {
+    reason: 'UuidTaken',
+    status: 409,
+    code: 'DUPLICATE_UUID',
+    field: 'uuid',
+    message: `the uuid ${uuid} belongs to the microservice ${v3Name(winner.application)}/${winner.name}`,
+  };
+}
+
+export function nodeIsSet({ entry }: VerdictInput): Verdict | undefined {
+  if (entry.agent?.name || entry.agent?.uuid) return undefined;
+  return {
+    reason: 'NodeNotSet',
+    status: 400,
+    code: 'NODE_NOT_SET',
+    field: 'agent',
+    message: 'names no node; give agent.name or agent.uuid',
+  };
+}
+
+export function nodeIsFound({ entry, node }: VerdictInput): Verdict | undefined {
+  if (node) return undefined;
+  const { name, uuid } = entry.agent ?? {};
+  return uuid === undefined
+    ? {
+        reason: 'NodeNotFound',
+        status: 404,
+        code: 'NOT_FOUND_AGENT_NAME',
+        field: 'agent.name',
+        message: `no node with the name "${name}"`,
+      }
+    : {
+        reason: 'NodeNotFound',
+        status: 404,
+        code: 'INVALID_NODE_UUID',
+        field: 'agent.uuid',
+        message: `no node with the uuid ${uuid}`,
+      };
+}
+
+export function nodeStays({ node }: VerdictInput): Verdict | undefined {
+  if (!node?.metadata.deletionTimestamp) return undefined;
+  return {
+    reason: 'NodeDeleting',
+    status: 409,
+    code: 'NODE_DELETING',
+    field: 'agent',
+    message: `the node "${v3Name(node)}" is being deleted`,
+  };
+}
+
+/** The agent reads a bounded list. What it reports already stays; of the rest the older applications come first. */
+export function nodeHasRoom({ uuid, node, world }: VerdictInput): Verdict | undefined {
+  if (!node) return undefined;
+  const applications = world.applicationsOn(node);
+  const bound = applications.reduce((sum, { spec }) => sum + (spec.microservices?.length ?? 0), 0);
+  if (bound <= BOUNDS.report) return undefined;
+  const reported = new Set((node.status?.microservices ?? []).map((item) => item.uuid));
+  const rank = applications
+    .flatMap((application) =>
+      entriesOn(application, node).map((entry) => {
+        const own = entryUuid(application, entry);
+        return { application, name: entry.name, uuid: own, reported: reported.has(own) };
+      }),
+    )
+    .sort((a, b) => Number(b.reported) - Number(a.reported) || byAge(a, b))
+    .findIndex((other) => other.uuid === uuid);
+  if (rank < BOUNDS.report) return undefined;
+  return {
+    reason: 'NodeFull',
+    status: 400,
+    code: 'NODE_FULL',
+    field: 'agent',
+    message: `the node "${v3Name(node)}" has its ${BOUNDS.report} microservices; no more can be placed on it`,
+  };
+}
+
+/** What would change what the container is, and that nothing acts on yet. */
+const UNSUPPORTED: readonly { field: string; what: string; uses: (input: VerdictInput) => boolean }[] = [
+  {
+    field: 'template',
+    what: "the application's template",
+    uses: ({ application }) => application.spec.template !== undefined,
+  },
+  { field: 'template', what: 'template', uses: ({ entry }) => entry.template !== undefined },
+  { field: 'images.catalogId', what: 'images.catalogId', uses: ({ entry }) => entry.catalogId !== undefined },
+  { field: 'models', what: 'models', uses: ({ entry }) => entry.models !== undefined },
+  { field: 'knowledge', what: 'knowledge', uses: ({ entry }) => entry.knowledge !== undefined },
+  {
+    field: 'container.volumes',
+    what: 'a volume of type volumeMount',
+    uses: ({ entry }) => (entry.container.volumes ?? []).some(({ type }) => type === 'volumeMount'),
+  },
+];
+
+export function isSupported(input: VerdictInput): Verdict | undefined {
+  const found = UNSUPPORTED.filter(({ uses }) => uses(input));
+  if (found.length === 0) return undefined;
+  return {
+    reason: 'NotSupportedYet',
+    status: 400,
+    code: 'NOT_SUPPORTED_YET',
+    field: found[0]?.field,
+    message: `${found.map(({ what }) => what).join(', ')}: not supported yet`,
+  };
+}
+
+export function imageIsGiven({ entry, node }: VerdictInput): Verdict | undefined {
+  const given = IMAGE_ARCHITECTURES.filter((architecture) => entry.images[architecture]);
+  const archId = node ? archOf(node) : 0;
+  if (imageFor(entry, archId)) return undefined;
+  return {
+    reason: 'ImageMissing',
+    status: 400,
+    code: given.length === 0 ? 'MICROSERVICE_DOES_NOT_HAVE_IMAGES' : 'MISSING_IMAGE',
+    field: 'images',
+    message:
+      given.length === 0
+        ? 'has no images'
+        : `has no image for ${ARCHITECTURES[archId]}, the architecture of the node "${node && v3Name(node)}"; it has ${given.join(', ')}`,
+  };
+}
+
+export function registryIsUsable({ entry, world }: VerdictInput): Verdict | undefined {
+  const registry = resolveRegistry(world.registries, entry.registry);
+  const field = 'images.registry';
+  const shown = JSON.stringify(entry.registry);
+  if (!registry)
+    return {
+      reason: 'RegistryNotFound',
+      status: 404,
+      code: 'REGISTRY_NOT_FOUND',
+      field,
+      message: `no registry ${shown}`,
+    };
+  if (normalType(registry.spec.type) !== 'oci')
+    return {
+      reason: 'RegistryWrongType',
+      status: 400,
+      code: 'INVALID_REGISTRY_TYPE',
+      field,
+      message: `the registry ${shown} has type hub; container images need one of type oci`,
+    };
+  if (registry.spec.id === undefined)
+    return {
+      reason: 'RegistryNotReady',
+      status: 409,
+      code: 'REGISTRY_NOT_READY',
+      field,
+      message: `the registry ${shown} has no id yet`,
+      passes: true,
+    };
+  return undefined;
+}
+
+/** Judged once the node has said what it has. */
+export function runtimeIsAvailable({ entry, node }: VerdictInput): Verdict | undefined {
+  const { runtime } = entry.container;
+  const available = node?.status?.availableRuntimes;
+  if (!runtime || !available || available.includes(runtime)) return undefined;
+  return {
+    reason: 'RuntimeNotAvailable',
+    status: 400,
+    code: 'RUNTIME_CLASS_MISSING',
+    field: 'container.runtime',
+    message: `the runtime "${runtime}" is not on the node "${node && v3Name(node)}"; it has ${[...available].sort().join(', ') || 'none'}`,
+  };
+}
+
+export function portsAreAllowed({ entry }: VerdictInput): Verdict | undefined {
+  const ports = entry.container.ports ?? [];
+  const reserved = ports.find(({ external }) => RESERVED_EXTERNAL_PORTS.includes(external));
+  if (reserved)
+    return {
+      reason: 'PortReserved',
+      status: 400,
+      code: 'PORT_RESERVED',
+      field: 'container.ports',
+      message: `the external port ${reserved.external} is reserved; the reserved ones are ${RESERVED_EXTERNAL_PORTS.join(', ')}`,
+    };
+  const twice = ports.find((port, index) => ports.findIndex((other) => isSamePort(other, port)) !== index);
+  if (!twice) return undefined;
+  return {
+    reason: 'PortTaken',
+    status: 400,
+    code: 'PORT_MAPPING_ALREADY_EXISTS',
+    field: 'container.ports',
+    message: `the external port ${portText(twice)} is mapped twice`,
+  };
+}
+
+/**
+ * A port has one holder. Ports that are only being freed (their entry no longer asks for them) pass by themselves, and
+ * do not refuse a write.
+ */
+export function portsAreFree({ entry, uuid, node, world, writing }: VerdictInput): Verdict | undefined {
+  const ports = entry.container.ports ?? [];
+  if (!node || ports.length === 0) return undefined;
+  const claims = portClaims(node, world.applicationsOn(node));
+  for (const port of ports) {
+    const { external, protocol = 'tcp' } = port;
+    const holder = writing
+      ? claims.find((claim) => isSamePort(claim, port) && claim.uuid !== uuid && claim.wanted)
+      : portHolder(claims, external, protocol);
+    if (!holder || holder.uuid === uuid) continue;
+    return {
+      reason: 'PortTaken',
+      status: 400,
+      code: 'PORT_NOT_AVAILABLE',
+      field: 'container.ports',
+      message: `the port ${portText(port)} of the node "${v3Name(node)}" is held by ${holder.application}/${holder.name}${holder.wanted ? '' : ', which is giving it up'}`,
+      ...(!holder.wanted && { passes: true as const }),
+    };
+  }
+  return undefined;
+}
+
+export function annotationsAreAllowed({ entry }: VerdictInput): Verdict | undefined {
+  const reserved = Object.keys(entry.container.annotations ?? {})
+    .sort()
+    .find((key) => key.startsWith(RESERVED_LABEL_PREFIX));
+  if (reserved === undefined) return undefined;
+  return {
+    reason: 'ReservedAnnotation',
+    status: 400,
+    code: 'RESERVED_ANNOTATION',
+    field: 'container.annotations',
+    message: `the annotation "${reserved}" is refused: the prefix ${RESERVED_LABEL_PREFIX} is reserved`,
+  };
+}
+
+export function envIsAllowed({ entry }: VerdictInput): Verdict | undefined {
+  const reserved = (entry.container.env ?? []).find(({ key }) => key.startsWith(RESERVED_ENV_PREFIX));
+  if (!reserved) return undefined;
+  return {
+    reason: 'ReservedEnv',
+    status: 400,
+    code: 'RESERVED_ENV',
+    field: 'container.env',
+    message: `the env variable "${reserved.key}" is refused: the prefix ${RESERVED_ENV_PREFIX} is reserved`,
+  };
+}
+
+export function envResolves({ entry, world }: VerdictInput): Verdict | undefined {
+  for (const item of entry.container.env ?? []) {
+    const resolved = resolveEnv(item, world);
+    if ('verdict' in resolved) return resolved.verdict;
+  }
+  return undefined;
+}
+
+export function extraHostsResolve({ entry, node, world }: VerdictInput): Verdict | undefined {
+  for (const host of node ? (entry.container.extraHosts ?? []) : []) {
+    const resolved = resolveHost(host, node as EdgeNode, world);
+    if ('verdict' in resolved) return resolved.verdict;
+  }
+  return undefined;
+}
+
+export function configIsSmall({ entry }: VerdictInput): Verdict | undefined {
+  const size = entry.config === undefined ? 0 : Buffer.byteLength(configText(entry.config));
+  if (size <= BOUNDS.configBytes) return undefined;
+  return {
+    reason: 'ConfigTooLarge',
+    status: 400,
+    code: 'CONFIG_TOO_LARGE',
+    field: 'config',
+    message: `config has ${size} bytes as JSON text; at most ${BOUNDS.configBytes} are allowed`,
+  };
+}
+
+const VOLUME_NAME = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
+const ABSOLUTE = /^(\/|[A-Za-z]:[\\/])/;
+
+export function volumesAreValid({ entry }: VerdictInput): Verdict | undefined {
+  const refuse = (message: string): Verdict => ({
+    reason: 'VolumeInvalid',
+    status: 400,
+    code: 'INVALID_VOLUME_MAPPING',
+    field: 'container.volumes',
+    message,
+  });
+  for (const { type = 'bind', hostDestination, containerDestination } of entry.container.volumes ?? []) {
+    if (/^\/+$/.test(containerDestination)) return refuse('a volume cannot be mounted on / of the container');
+    if (type === 'volume' && !VOLUME_NAME.test(hostDestination))
+      return refuse(`the volume name "${hostDestination}" must match ${VOLUME_NAME.source}`);
+    if (type === 'bind' && !ABSOLUTE.test(hostDestination))
+      return refuse(`the bind path "${hostDestination}" must be absolute`);
+  }
+  return undefined;
+}
+
+/** The CRD sees to it within each list; across the lists nobody else does. */
+export function mountsAreApart({ entry }: VerdictInput): Verdict | undefined {
+  const { volumes = [], tmpfs = [] } = entry.container;
+  const paths = [
+    ...volumes.map(({ containerDestination }) => containerDestination),
+    ...tmpfs.map(({ containerPath }) => containerPath),
+  ].map((path) => path.replace(/\/+$/, '') || '/');
+  const twice = paths.find((path, index) => paths.indexOf(path) !== index);
+  if (twice === undefined) return undefined;
+  return {
+    reason: 'PathCollision',
+    status: 400,
+    code: 'VOLUME_MAPPING_ALREADY_EXISTS',
+    field: 'container.volumes',
+    message: `two mounts have the path ${twice} in the container`,
+  };
+}
+
+/**
+ * The policies in the order in which they are asked; the first verdict counts. What the entry is in itself stands after
+ * where it is to run, since nothing matters more to a reader than a missing node.
+ */
+export const POLICIES: readonly Policy[] = [
+  nameIsFree,
+  uuidIsFree,
+  nodeIsSet,
+  nodeIsFound,
+  nodeStays,
+  nodeHasRoom,
+  isSupported,
+  imageIsGiven,
+  registryIsUsable,
+  annotationsAreAllowed,
+  envIsAllowed,
+  configIsSmall,
+  volumesAreValid,
+  mountsAreApart,
+  runtimeIsAvailable,
+  portsAreAllowed,
+  portsAreFree,
+  envResolves,
+  extraHostsResolve,
+];
 
 /** Why an entry may not run as asked; undefined when it may. */
 export function verdict(
-  _application: Application,
-  _entry: MicroserviceEntry,
-  _world: World,
-  _options?: { writing?: boolean },
+  application: Application,
+  entry: MicroserviceEntry,
+  world: World,
+  { writing = false }: { writing?: boolean } = {},
 ): Verdict | undefined {
-  throw new Error('not written yet');
+  const input: VerdictInput = {
+    application,
+    entry: normalEntry(entry),
+    uuid: entryUuid(application, entry),
+    node: nodeOf(entry, world),
+    world,
+    writing,
+  };
+  for (const policy of POLICIES) {
+    const found = policy(input);
+    if (found) return found;
+  }
+  return undefined;
 }
 
 /** Negative verdicts of an application, by entry name. */
 export function verdicts(
-  _application: Application,
-  _world: World,
-  _options?: { writing?: boolean },
+  application: Application,
+  world: World,
+  options?: { writing?: boolean },
 ): ReadonlyMap<string, Verdict> {
-  throw new Error('not written yet');
+  const found = new Map<string, Verdict>();
+  for (const entry of application.spec.microservices ?? []) {
+    const negative = verdict(application, entry, world, options);
+    if (negative) found.set(entry.name, negative);
+  }
+  return found;
 }
 
-/** Fields of an entry that are stored and do not act yet. */
-export function notActing(_entry: MicroserviceEntry): readonly string[] {
-  throw new Error('not written yet');
+/** Fields of an entry that are stored and do not act yet; the container is the same without them. */
+export function notActing(entry: MicroserviceEntry): readonly string[] {
+  const { busConfig, serviceAccount } = normalEntry(entry);
+  return [
+    ...(busConfig?.busAccess || busConfig?.busRule ? ['busConfig'] : []),
+    ...(serviceAccount ? ['serviceAccount'] : []),
+  ];
 }
 
 /** The node that an entry names, when it exists. */
-export function nodeOf(_entry: Pick<MicroserviceEntry, 'agent'>, _world: World): EdgeNode | undefined {
-  throw new Error('not written yet');
+export function nodeOf(
+  entry: Pick<MicroserviceEntry, 'agent'>,
+  world: Pick<World, 'nodeByName' | 'nodeByUuid'>,
+): EdgeNode | undefined {
+  const { name, uuid } = entry.agent ?? {};
+  if (uuid) return world.nodeByUuid(uuid);
+  return name ? world.nodeByName(name) : undefined;
+}
+
+/** Architecture id of a node: what its agent reports, else what its spec says; 0 when neither is known. */
+export function archOf(node: EdgeNode): number {
+  return node.status?.archId || node.spec.archId || 0;
 }
 
 /** The world as it concerns the entries of one node. */
-export function worldOf(_inputs: NodeInputs): World {
-  throw new Error('not written yet');
+export function worldOf(inputs: NodeInputs): World {
+  const { node, applications, registries, nodeByName, secret, configMap } = inputs;
+  const uuid = nodeUuid(node);
+  const byAge = [...applications].sort((a, b) => byAgeOf(a, b));
+  return {
+    registries,
+    nodeByName: (name) => {
+      const found = nodeByName(name) ?? (name === v3Name(node) ? node : undefined);
+      // the node in hand, in the version that was handed in
+      return found && nodeUuid(found) === uuid ? node : found;
+    },
+    nodeByUuid: (wanted) => (wanted === uuid ? node : undefined),
+    applicationsOn: () => applications,
+    applicationByName:
+      inputs.applicationByName ?? ((name) => byAge.find((application) => v3Name(application) === name)),
+    applicationsWithEntry: inputs.applicationsWithEntry ?? ((wanted) => byAge.filter((app) => hasEntry(app, wanted))),
+    secret,
+    configMap,
+  };
 }
 
 /** The world as it would be with this application in the place of its stored form: for judging a write before it is made. */
-export function worldWith(_world: World, _application: Application): World {
-  throw new Error('not written yet');
+export function worldWith(world: World, application: Application): World {
+  const others = (applications: readonly Application[]) => applications.filter((other) => !isSame(other, application));
+  const name = v3Name(application);
+  return {
+    ...world,
+    applicationsOn: (node) => {
+      const before = world.applicationsOn(node);
+      const concerns = entriesOn(application, node).length > 0 || before.some((other) => isSame(other, application));
+      return [...others(before), ...(concerns ? [application] : [])];
+    },
+    applicationByName: (wanted) => {
+      const stored = world.applicationByName(wanted);
+      return wanted === name && (!stored || isSame(stored, application)) ? application : stored;
+    },
+    applicationsWithEntry: (uuid) => [
+      ...others(world.applicationsWithEntry(uuid)),
+      ...(hasEntry(application, uuid) ? [application] : []),
+    ],
+  };
 }
+
+const hasEntry = (application: Application, uuid: string) =>
+  (application.spec.microservices ?? []).some((entry) => entryUuid(application, entry) === uuid);
+
+/** One object, in whatever version; what is not stored yet has neither uid nor, perhaps, namespace. */
+const isSame = ({ metadata: a }: Application, { metadata: b }: Application) =>
+  a.name === b.name && (!a.uid || !b.uid || a.uid === b.uid);
+
+const isSamePort = (
+  a: { external: number; protocol?: 'tcp' | 'udp' },
+  b: { external: number; protocol?: 'tcp' | 'udp' },
+) => a.external === b.external && (a.protocol ?? 'tcp') === (b.protocol ?? 'tcp');
+const portText = ({ external, protocol = 'tcp' }: { external: number; protocol?: string }) => `${external}/${protocol}`;
+
+const byAge = (a: { application: Application; name: string }, b: { application: Application; name: string }) =>
+  byAgeOf(a.application, b.application) || compare(a.name, b.name);
+const byAgeOf = (a: Application, b: Application) =>
+  compare(a.metadata.creationTimestamp, b.metadata.creationTimestamp) || compare(a.metadata.uid, b.metadata.uid);
+
+/** What is not stored yet comes last. */
+const LAST = '\uffff';
+const compare = (a = LAST, b = LAST) => (a < b ? -1 : a > b ? 1 : 0);

@@ -1,10 +1,74 @@
-import type { EdgeNode } from '../../api/v3/index.ts';
-import type { MicroserviceView } from '../../wire/index.ts';
-import type { DesiredState, NodeInputs } from '../inputs.ts';
+import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
+import type { Application, EdgeNode, EdgeNodeSpec } from '../../api/v3/index.ts';
+import {
+  type AgentConfig,
+  canonicalJson,
+  type Digests,
+  digestOf,
+  type MicroserviceHold,
+  type MicroserviceView,
+  type RegistryView,
+} from '../../wire/index.ts';
+import { entriesOn } from '../application/ports.ts';
+import { archOf, nodeOf, verdict, worldOf } from '../application/verdict.ts';
+import type { DesiredEntry, DesiredState, NodeInputs, World } from '../inputs.ts';
+import { resolveEnv } from '../microservice/env.ts';
+import { resolveHost } from '../microservice/extra-hosts.ts';
+import { configText } from '../microservice/flat.ts';
+import { imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
+import { shouldRun } from '../microservice/read.ts';
+import { entryUuid, nodeUuid, v3Name } from '../names.ts';
+import { isDue, orderOf, rebuildCount } from '../orders.ts';
+import { normalRegistry, resolveRegistry } from '../registry/index.ts';
+import { revisionOf } from './revision.ts';
 
 /** What a node is to do: a pure function of the objects that concern it. */
-export function desiredState(_inputs: NodeInputs): DesiredState {
-  throw new Error('not written yet');
+export function desiredState(inputs: NodeInputs): DesiredState {
+  const { node, applications } = inputs;
+  const world = worldOf(inputs);
+  const deleteNode = node.metadata.deletionTimestamp !== undefined;
+  const views: MicroserviceView[] = [];
+  const holds: MicroserviceHold[] = [];
+  const held = new Map<string, MicroserviceView>();
+  const entries = new Map<string, DesiredEntry>();
+  const registries = new Map<number, RegistryView>();
+
+  for (const application of applications)
+    for (const stored of entriesOn(application, node)) {
+      if (nodeUuid(nodeOf(stored, world) ?? node) !== nodeUuid(node)) continue;
+      const uuid = entryUuid(application, stored);
+      if (entries.has(uuid) && !isWinner(application, stored, world)) continue;
+      const runs = shouldRun(application, stored);
+      const negative = verdict(application, stored, world);
+      entries.set(uuid, {
+        application: v3Name(application),
+        name: stored.name,
+        shouldRun: runs,
+        ...(negative && { verdict: negative }),
+      });
+      // what never was told of cannot be held, and there is no room to say so
+      if (!runs || deleteNode || negative?.reason === 'NodeFull') continue;
+      const entry = normalEntry(stored);
+      const view = viewOf({ application, entry, uuid, node, world, key: inputs.revisionKey });
+      const registry = registryView(entry, inputs);
+      if (registry) registries.set(registry.id, registry);
+      if (!negative) views.push(view);
+      else {
+        held.set(uuid, view);
+        holds.push({ uuid, hold: true, reason: negative.reason, message: negative.message });
+      }
+    }
+
+  const config = configOf(node.spec);
+  const desired = {
+    microservices: unique([...views, ...holds]).sort(by(({ uuid }) => uuid)),
+    registries: [...registries.values()].sort((a, b) => a.id - b.id),
+    config,
+    deleteNode,
+    held,
+    entries,
+  };
+  return { ...desired, digests: digestsOf(node, desired) };
 }
 
 /**
@@ -12,9 +76,216 @@ export function desiredState(_inputs: NodeInputs): DesiredState {
  * the image that the node last reported; what was never admitted nor reported is absent.
  */
 export function foreignView(
-  _desired: Pick<DesiredState, 'microservices' | 'held'>,
-  _lastAdmitted: ReadonlyMap<string, MicroserviceView>,
-  _observed: EdgeNode['status'],
+  desired: Pick<DesiredState, 'microservices' | 'held'>,
+  lastAdmitted: ReadonlyMap<string, MicroserviceView>,
+  observed: EdgeNode['status'],
 ): MicroserviceView[] {
-  throw new Error('not written yet');
+  return desired.microservices.flatMap((item) => {
+    if (!('hold' in item)) return [item];
+    const admitted = lastAdmitted.get(item.uuid);
+    if (admitted) return [admitted];
+    const reported = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
+    const draft = desired.held.get(item.uuid);
+    return reported && draft ? [{ ...draft, imageId: reported.imageId ?? draft.imageId }] : [];
+  });
 }
+
+/** Settings of the spec that a machine takes from the controller; an absent one means that the machine decides. */
+const CONFIG_FIELDS = [
+  'networkInterface',
+  'diskLimit',
+  'memoryLimit',
+  'cpuLimit',
+  'logLimit',
+  'logFileCount',
+  'statusFrequency',
+  'changeFrequency',
+  'watchdogEnabled',
+  'edgeGuardFrequency',
+  'gpsMode',
+  'gpsDevice',
+  'gpsScanFrequency',
+  'latitude',
+  'longitude',
+  'logLevel',
+  'pruningFrequency',
+  'availableDiskThreshold',
+  'timeZone',
+] as const satisfies readonly (keyof AgentConfig & keyof EdgeNodeSpec)[];
+
+/** Settings that are never taken from the controller (design-agent section 1). */
+export const MACHINE_OWNED = [
+  'containerEngine',
+  'containerEngineUrl',
+  'diskDirectory',
+  'logDirectory',
+] as const satisfies readonly (keyof AgentConfig & keyof EdgeNodeSpec)[];
+
+function configOf(spec: EdgeNodeSpec): AgentConfig {
+  return Object.fromEntries(
+    CONFIG_FIELDS.filter((field) => spec[field] !== undefined).map((field) => [field, spec[field]]),
+  );
+}
+
+interface ViewInputs {
+  application: Application;
+  entry: NormalEntry;
+  uuid: string;
+  node: EdgeNode;
+  world: World;
+  key: string | undefined;
+}
+
+/** The view of an entry as far as it resolves; an entry whose verdict is positive resolves wholly. */
+function viewOf({ application, entry, uuid, node, world, key }: ViewInputs): MicroserviceView {
+  const { container } = entry;
+  const isSystem = application.spec.isSystem ?? false;
+  const rebuildOrder = rebuildCount(application, entry.name);
+  const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildOrder ?? 0;
+  const argv = container.commands ?? [];
+  const view: MicroserviceView = {
+    uuid,
+    name: entry.name,
+    application: v3Name(application),
+    imageId: imageFor(entry, archOf(node)) ?? '',
+    registryId: resolveRegistry(world.registries, entry.registry)?.spec.id ?? BUILT_IN_REGISTRIES.remote.id,
+    config: configText(entry.config),
+    annotations: canonicalJson(container.annotations ?? {}),
+    rebuild: rebuildOrder > carriedOut,
+    rebuildOrder,
+    revision: '',
+    schedule: entry.schedule,
+    isSystem,
+    hostNetworkMode: container.hostNetworkMode ?? false,
+    isPrivileged: container.isPrivileged ?? false,
+    readOnlyRootFilesystem: container.readOnlyRootFilesystem,
+    pidMode: container.pidMode ?? '',
+    ipcMode: container.ipcMode ?? '',
+    cpuSetCpus: container.cpuSetCpus ?? '',
+    runAsUser: container.runAsUser ?? '',
+    runAsGroup: container.runAsGroup,
+    platform: container.platform ?? '',
+    runtime: container.runtime ?? '',
+    workingDir: container.workingDir,
+    cpus: container.cpus,
+    memoryLimit: container.memoryLimit,
+    memoryReservation: container.memoryReservation,
+    memorySwap: container.memorySwap,
+    shmSize: container.shmSize,
+    logSize: container.logSize ?? 0,
+    portMappings: (container.ports ?? []).map(({ internal, external, protocol = 'tcp' }) => ({
+      internal,
+      external,
+      protocol,
+    })),
+    volumeMappings: (container.volumes ?? []).map(({ type = 'bind', scope = 'private', ...volume }) => ({
+      ...volume,
+      type,
+      scope: type === 'volume' ? scope : 'private',
+    })),
+    env: (container.env ?? []).flatMap((item) => {
+      const resolved = resolveEnv(item, world);
+      return 'env' in resolved ? [resolved.env] : [];
+    }),
+    extraHosts: (container.extraHosts ?? []).flatMap((host) => {
+      const resolved = resolveHost(host, node, world);
+      return 'address' in resolved ? [`${host.name}:${resolved.address}`] : [];
+    }),
+    cmd: argv,
+    commands: argv,
+    entrypoint: container.entrypoint ?? [],
+    cdiDevices: container.cdiDevices ?? [],
+    capAdd: container.capAdd ?? [],
+    capDrop: container.capDrop ?? [],
+    healthCheck: { test: [], ...container.healthCheck },
+    sysctls: (container.sysctls ?? {}) as Record<string, string>,
+    ulimits: (container.ulimits ?? {}) as MicroserviceView['ulimits'],
+    devices: (container.devices ?? []).map(({ permissions = 'rwm', ...device }) => ({ ...device, permissions })),
+    tmpfs: container.tmpfs ?? [],
+    ...(entry.models && { models: catalogOf(entry.models) }),
+    ...(entry.knowledge && { knowledge: catalogOf(entry.knowledge) }),
+    isRouter: isSystem && entry.name === 'router',
+    isBus: isSystem && entry.name === 'bus',
+    isController: isSystem && entry.name === 'controller',
+  };
+  const known = withoutAbsent(view);
+  return { ...known, revision: revisionOf(known, key) };
+}
+
+const catalogOf = ({ bindPath, permissions = 'ro', items = [] }: NonNullable<NormalEntry['models']>) => ({
+  bindPath,
+  permissions,
+  items,
+});
+
+/** The registry of an entry as its node needs it. Credentials only where pulls need them. */
+function registryView(entry: NormalEntry, { registries, registryPassword }: NodeInputs): RegistryView | undefined {
+  const registry = resolveRegistry(registries, entry.registry);
+  const normal = registry && normalRegistry(registry);
+  if (!normal || normal.type !== 'oci') return undefined;
+  const { id, url, isPublic, username, email, type, ca, insecure } = normal;
+  const password = isPublic ? '' : (registryPassword(registry) ?? '');
+  return {
+    id,
+    url,
+    isPublic,
+    username: isPublic ? '' : username,
+    password,
+    userEmail: isPublic ? '' : email,
+    type,
+    ca,
+    insecure,
+  };
+}
+
+/**
+ * One digest per section. Lists have one even when they are empty, so that an agent which holds nothing yet asks once
+ * and knows that nothing is meant to run.
+ */
+function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Digests {
+  const views = desired.microservices.filter((item) => !('hold' in item));
+  const catalogs = (member: 'models' | 'knowledge') =>
+    views.filter((view) => view[member]).map((view) => [view.uuid, view[member]?.items]);
+  const orders = (['reboot', 'prune', 'version'] as const)
+    .filter((order) => isDue(node, order))
+    .map((order) => [order, digestOf([order, orderOf(node, order)])]);
+  return {
+    config: digestOf(desired.config),
+    ...(desired.deleteNode && { deleteNode: digestOf('deleteNode') }),
+    microserviceList: digestOf(desired.microservices.map((item) => ('hold' in item ? item : listForm(item)))),
+    microserviceConfig: digestOf(views.map(({ uuid, config }) => [uuid, config])),
+    ...digestUnlessEmpty('microserviceModels', catalogs('models')),
+    ...digestUnlessEmpty('microserviceKnowledge', catalogs('knowledge')),
+    registries: digestOf(desired.registries),
+    ...Object.fromEntries(orders),
+  };
+}
+
+const digestUnlessEmpty = (section: keyof Digests, value: readonly unknown[]): Digests =>
+  value.length > 0 ? { [section]: digestOf(value) } : {};
+
+/** A view without what has a section of its own, and without what follows from the node's own report. */
+function listForm({ config, rebuild, models, knowledge, ...view }: MicroserviceView): unknown {
+  const withoutItems = (catalog: MicroserviceView['models']) => catalog && { ...catalog, items: catalog.items.length > 0 };
+  return { ...view, models: withoutItems(models), knowledge: withoutItems(knowledge) };
+}
+
+/** Of two entries with one uuid the one whose verdict is not about the uuid. */
+function isWinner(application: Application, stored: Parameters<typeof verdict>[1], world: World): boolean {
+  return verdict(application, stored, world)?.reason !== 'UuidTaken';
+}
+
+/** One item per uuid: the view when there is one. */
+function unique<T extends { uuid: string }>(items: readonly T[]): T[] {
+  const first = new Map<string, T>();
+  for (const item of items) if (!first.has(item.uuid)) first.set(item.uuid, item);
+  return [...first.values()];
+}
+
+const by =
+  <T>(key: (item: T) => string) =>
+  (a: T, b: T) =>
+    key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0;
+
+const withoutAbsent = <T extends object>(value: T): T =>
+  Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;

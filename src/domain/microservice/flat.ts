@@ -1,4 +1,10 @@
-import type { MicroserviceEntry } from '../../api/v3/index.ts';
+import { BOUNDS } from '../../api/bounds.ts';
+import { ARCHITECTURES } from '../../api/names.ts';
+import { type MicroserviceEntry, microserviceSchema, portSchema, volumeSchema } from '../../api/v3/index.ts';
+import { canonicalJson } from '../../wire/index.ts';
+import { DomainError, invalid } from '../errors.ts';
+import { check, formatPath, validateSpec } from '../upload/validate.ts';
+import { IMAGE_ARCHITECTURES, normalEntry, normalReference } from './normal-form.ts';
 
 /** The flat JSON body of the REST routes (document 1, Microservice). */
 export interface FlatMicroservice {
@@ -25,47 +31,416 @@ export interface FlatCreate {
   rebuild: boolean;
 }
 
+type Entry = MicroserviceEntry;
+type Volume = NonNullable<NonNullable<Entry['container']>['volumes']>[number];
+type Port = { internal: number; external: number; protocol: 'tcp' | 'udp' };
+type Fields = Record<string, unknown>;
+type RegistryId = (ref: number | string) => number | undefined;
+
+/** One field of the flat form, and where it stands in the entry. */
+interface Row {
+  flat: string;
+  /** path in the entry */
+  entry: string;
+  /** other spellings of the same field in stored entries; writing the field removes them */
+  replaces?: readonly string[];
+  /** flat -> entry; undefined removes the field */
+  write?: (value: unknown, field: string) => unknown;
+  /** entry -> flat; undefined leaves the field out */
+  read?: (value: never, registryId: RegistryId) => unknown;
+}
+
+/** A field whose value is the same in both forms. */
+const same = (flat: string, entry = `container.${flat}`): Row => ({ flat, entry });
+
+/** The one table between the flat form and the entry, read in both directions. */
+const TABLE: readonly Row[] = [
+  same('name', 'name'),
+  same('uuid', 'uuid'),
+  same('isActivated', 'isActivated'),
+  { flat: 'nodeUuid', entry: 'agent.uuid', replaces: ['agent.name'] },
+  { flat: 'agentName', entry: 'agent.name', replaces: ['agent.uuid'] },
+  { flat: 'images', entry: 'images', write: imagesFromFlat, read: imagesToFlat },
+  { flat: 'registryId', entry: 'images.registry', write: idFromFlat, read: idToFlat },
+  { flat: 'catalogItemId', entry: 'images.catalogId', write: idFromFlat, read: (id) => id },
+  { flat: 'config', entry: 'config', write: configFromBody, read: configText },
+  same('schedule', 'schedule'),
+  { flat: 'annotations', entry: 'container.annotations', write: annotationsFromFlat, read: canonicalJson },
+  same('entrypoint'),
+  { ...same('commands'), replaces: ['container.cmd'] },
+  same('workingDir'),
+  { flat: 'env', entry: 'container.env', write: envFromFlat },
+  { flat: 'ports', entry: 'container.ports', write: itemsWithoutEmpty },
+  { flat: 'volumeMappings', entry: 'container.volumes', write: volumesFromFlat },
+  { flat: 'extraHosts', entry: 'container.extraHosts', write: itemsWithoutEmpty },
+  { flat: 'devices', entry: 'container.devices', write: itemsWithoutEmpty },
+  same('cdiDevices'),
+  { flat: 'tmpfs', entry: 'container.tmpfs', write: itemsWithoutEmpty },
+  same('hostNetworkMode'),
+  same('isPrivileged'),
+  same('readOnlyRootFilesystem'),
+  same('capAdd'),
+  same('capDrop'),
+  same('sysctls'),
+  same('ulimits'),
+  same('pidMode'),
+  same('ipcMode'),
+  same('runAsUser'),
+  same('runAsGroup'),
+  same('platform'),
+  same('runtime'),
+  same('cpus'),
+  same('cpuSetCpus'),
+  same('memoryLimit'),
+  same('memoryReservation'),
+  same('memorySwap'),
+  same('shmSize'),
+  { flat: 'healthCheck', entry: 'container.healthCheck', write: healthCheckFromFlat },
+  same('logSize'),
+  { flat: 'models', entry: 'models', write: catalogFromFlat },
+  { flat: 'knowledge', entry: 'knowledge', write: catalogFromFlat },
+  same('template', 'template'),
+  same('serviceAccount', 'serviceAccount'),
+  { flat: 'busConfig', entry: 'busConfig', replaces: ['busEnabled'] },
+];
+
+/** Fields of the flat form, for documentation and tests. */
+export const FLAT_FIELDS: readonly string[] = TABLE.map((row) => row.flat);
+
 /** The entry that a create body asks for. Throws DomainError for what is wrong in itself. */
-export function entryFromFlat(_body: unknown): FlatCreate {
-  throw new Error('not written yet');
+export function entryFromFlat(body: unknown): FlatCreate {
+  const flat = fieldsOf(body);
+  const entry = applied({}, flat);
+  requireImages(entry);
+  if (entry.name === undefined) throw invalid('name: is required', 'name');
+  return {
+    entry: checked(entry),
+    ...(isEmpty(flat.application) ? {} : { application: textOf(flat.application, 'application') }),
+    rebuild: booleanOf(flat.rebuild, 'rebuild') ?? false,
+  };
 }
 
 /**
  * The entry after a PATCH body: absent fields keep their value, null and empty remove it, lists and objects replace.
- * Throws DomainError, also for a changed name or application.
+ * Throws DomainError, also for a changed name, uuid or application.
  */
 export function patchEntry(
-  _entry: MicroserviceEntry,
-  _body: unknown,
-  _options?: { application?: string },
+  entry: MicroserviceEntry,
+  body: unknown,
+  { application, uuid = entry.uuid }: { application?: string; uuid?: string } = {},
 ): { entry: MicroserviceEntry; rebuild: boolean } {
-  throw new Error('not written yet');
+  const { uuid: bodyUuid, name, ...flat } = fieldsOf(body);
+  if (!isEmpty(name) && name !== entry.name) throw immutable('name', name, entry.name);
+  if (!isEmpty(bodyUuid) && uuid !== undefined && bodyUuid !== uuid) throw immutable('uuid', bodyUuid, uuid);
+  if (!isEmpty(flat.application) && application !== undefined && flat.application !== application)
+    throw immutable('application', flat.application, application);
+  const patched = applied(structuredClone(entry) as Fields, flat);
+  if ('images' in flat) requireImages(patched);
+  return {
+    entry: checked(patched),
+    rebuild: booleanOf(flat.rebuild, 'rebuild') ?? false,
+  };
 }
 
 /** The flat form of an entry; `registryId` resolves a registry's name (absent: unresolved names are left out). */
 export function flatFromEntry(
-  _entry: MicroserviceEntry,
-  _options?: { registryId?: (ref: number | string) => number | undefined },
+  entry: MicroserviceEntry,
+  { registryId = () => undefined }: { registryId?: RegistryId } = {},
 ): FlatMicroservice {
-  throw new Error('not written yet');
+  const { registry, catalogId, images, ...normal } = normalEntry(entry);
+  const source = { ...normal, images: { ...images, registry, catalogId } } as Fields;
+  const flat: FlatMicroservice = {};
+  for (const row of TABLE) {
+    const value = at(source, row.entry);
+    if (value === undefined) continue;
+    const read = row.read as ((value: unknown, registryId: RegistryId) => unknown) | undefined;
+    const shown = read ? read(value, registryId) : value;
+    if (shown !== undefined) flat[row.flat] = shown;
+  }
+  return flat;
 }
 
-/** One port mapping, volume mapping as their own routes take them; throws DomainError. */
-export function portFromFlat(_body: unknown): { internal: number; external: number; protocol: 'tcp' | 'udp' } {
-  throw new Error('not written yet');
-}
-export function volumeFromFlat(
-  _body: unknown,
-): NonNullable<NonNullable<MicroserviceEntry['container']>['volumes']>[number] {
-  throw new Error('not written yet');
+/** One port mapping as its own route takes it. Throws DomainError. */
+export function portFromFlat(body: unknown): Port {
+  return validateSpec(portSchema, withoutEmpty(fieldsOf(body)), { tolerant: true });
 }
 
-/** A config body: JSON text, or any JSON value; undefined when it is empty. Throws DomainError for text that is no JSON. */
-export function configFromBody(_body: unknown): unknown {
-  throw new Error('not written yet');
+/** One volume mapping as its own route takes it. Throws DomainError; a `serviceAccount` mapping is refused. */
+export function volumeFromFlat(body: unknown): Volume {
+  const [volume] = volumesFromFlat([fieldsOf(body)], 'volumeMapping') ?? [];
+  if (!volume)
+    throw invalid('type: serviceAccount mappings are made by the controller; use bind, volume or volumeMount', 'type');
+  return validateSpec(volumeSchema, volume, { tolerant: true });
+}
+
+/** A config body: JSON text, or any other JSON value; undefined when it is empty. Throws for text that is no JSON. */
+export function configFromBody(body: unknown): unknown {
+  if (isEmpty(body)) return undefined;
+  const config = typeof body === 'string' ? jsonOf(body, 'config') : body;
+  const size = Buffer.byteLength(configText(config));
+  if (size > BOUNDS.configBytes)
+    throw invalid(`config: ${size} bytes of JSON; must be at most ${BOUNDS.configBytes}`, 'config');
+  return config ?? undefined;
 }
 
 /** Canonical JSON text of a config, `{}` when there is none. */
-export function configText(_config: unknown): string {
-  throw new Error('not written yet');
+export function configText(config: unknown): string {
+  return config === undefined || config === null ? '{}' : canonicalJson(config);
+}
+
+/** Applies the fields of a flat body to an entry, in the order of the table. */
+function applied(entry: Fields, flat: Fields): Fields {
+  const body = resolved(flat, entry);
+  for (const row of TABLE) {
+    if (!(row.flat in body)) continue;
+    const given = isEmpty(body[row.flat]) ? undefined : body[row.flat];
+    const value = given !== undefined && row.write ? row.write(given, row.flat) : given;
+    for (const path of row.replaces ?? []) remove(entry, path);
+    if (row.flat === 'images') replaceImages(entry, value as Record<string, string> | undefined);
+    else if (value === undefined) remove(entry, row.entry);
+    else put(entry, row.entry, value);
+  }
+  return entry;
+}
+
+/** The body with one spelling per field, after the rules between fields. */
+function resolved(flat: Fields, entry: Fields): Fields {
+  const { cmd, portMappings, busEnabled, busAccess, ...body } = flat;
+  if (cmd !== undefined && isEmpty(body.commands)) body.commands = cmd;
+  if (portMappings !== undefined && body.ports === undefined) body.ports = portMappings;
+  if (busEnabled !== undefined && isEmpty(body.busConfig))
+    body.busConfig = isEmpty(busEnabled) ? undefined : { busAccess: booleanOf(busEnabled, 'busEnabled') };
+  if (!isEmpty(body.nodeUuid) && !isEmpty(body.agentName))
+    throw invalid('nodeUuid, agentName: both name the node; give one', 'agentName');
+  // empty text says nothing, and so does null beside a filled one; null alone takes the node away
+  for (const [field, other] of NODE_FIELDS)
+    if (body[field] === '' || body[field] === undefined || (isEmpty(body[field]) && !isEmpty(body[other])))
+      delete body[field];
+  if (!isEmpty(busAccess)) {
+    const bus = (body.busConfig ?? entry.busConfig ?? {}) as Fields;
+    if (busAccess !== (bus.busAccess ?? entry.busEnabled ?? false))
+      throw invalid('busAccess: stands in busConfig; give busConfig.busAccess', 'busAccess');
+  }
+  return body;
+}
+
+function requireImages({ images, template }: Fields): void {
+  const { registry: _, ...named } = (images ?? {}) as Fields;
+  if (isEmpty(named) && isEmpty(template))
+    throw invalid(
+      'images: the microservice has no images; give 1 to 4 of {containerImage, archId}, or a catalogItemId',
+      'images',
+      'MICROSERVICE_DOES_NOT_HAVE_IMAGES',
+    );
+}
+
+const NODE_FIELDS = [
+  ['nodeUuid', 'agentName'],
+  ['agentName', 'nodeUuid'],
+] as const;
+
+/** The entry as the schema has it; a violation is named in the words of the flat form. */
+function checked(entry: Fields): MicroserviceEntry {
+  if (isEmpty(entry.agent)) delete entry.agent;
+  for (const member of ['images', 'container']) if (isEmpty(entry[member])) delete entry[member];
+  const result = check(microserviceSchema, entry, { tolerant: true });
+  if (result.ok) return result.value;
+  const field = flatPath(result.violation.path);
+  throw invalid(field ? `${field}: ${result.violation.message}` : result.violation.message, field || undefined);
+}
+
+/** A path in the entry in the words of the flat form. */
+function flatPath(path: readonly (string | number)[]): string {
+  for (let length = Math.min(path.length, 2); length > 0; length--) {
+    const row = TABLE.find((candidate) => candidate.entry === path.slice(0, length).join('.'));
+    if (row) return formatPath(path.slice(length), row.flat);
+  }
+  const [first, ...rest] = path;
+  return formatPath(first === 'container' ? rest : path);
+}
+
+const IMAGE_KEYS = [...IMAGE_ARCHITECTURES, 'x86', 'riscv'] as const;
+
+function replaceImages(entry: Fields, images: Record<string, string> | undefined): void {
+  const { ...rest } = (entry.images ?? {}) as Fields;
+  for (const key of IMAGE_KEYS) delete rest[key];
+  entry.images = { ...rest, ...images };
+}
+
+function imagesFromFlat(value: unknown, field: string): Record<string, string> | undefined {
+  const images: Record<string, string> = {};
+  listOf(value, field).forEach((item, index) => {
+    const at = `${field}[${index}]`;
+    const { containerImage, archId } = fieldsOf(item, at);
+    const id = Number(archId);
+    const architecture = Number.isInteger(id) && id > 0 ? ARCHITECTURES[id] : undefined;
+    if (!architecture)
+      throw invalid(
+        `${at}.archId: ${JSON.stringify(archId) ?? 'absent'}; must be 1 (amd64), 2 (arm64), 3 (riscv64) or 4 (arm)`,
+        `${at}.archId`,
+      );
+    if (images[architecture] !== undefined)
+      throw invalid(`${at}.archId: ${id} is given twice; one image per architecture`, `${at}.archId`);
+    images[architecture] = textOf(containerImage, `${at}.containerImage`);
+  });
+  return Object.keys(images).length > 0 ? images : undefined;
+}
+
+function imagesToFlat(value: Record<string, unknown>): FlatMicroservice['images'] | undefined {
+  const images = IMAGE_ARCHITECTURES.flatMap((architecture) =>
+    typeof value[architecture] === 'string'
+      ? [{ containerImage: value[architecture], archId: ARCHITECTURES.indexOf(architecture) }]
+      : [],
+  );
+  return images.length > 0 ? images : undefined;
+}
+
+function idFromFlat(value: unknown, field: string): number | undefined {
+  const id = typeof value === 'string' ? normalReference(value) : value;
+  if (typeof id !== 'number' || !Number.isSafeInteger(id) || id < 0)
+    throw invalid(`${field}: ${JSON.stringify(value)}; must be an integer id`, field);
+  return id === 0 ? undefined : id;
+}
+
+function idToFlat(value: number | string, registryId: RegistryId): number | undefined {
+  return registryId(value) ?? (typeof value === 'number' ? value : BUILT_IN_WORDS[value]);
+}
+
+/** Words of the YAML form for the two registries that always exist (gaps-01 section 4). */
+const BUILT_IN_WORDS: Readonly<Record<string, number>> = { remote: 1, local: 2 };
+
+function annotationsFromFlat(value: unknown, field: string): Record<string, string> | undefined {
+  const map = typeof value === 'string' ? jsonOf(value, field) : value;
+  if (isEmpty(map)) return undefined;
+  if (typeof map !== 'object' || Array.isArray(map))
+    throw invalid(`${field}: must be the JSON text of an object with text values`, field);
+  return Object.fromEntries(
+    Object.entries(map as Fields).map(([key, member]) => {
+      if (typeof member === 'object') throw invalid(`${field}.${key}: must be text`, field);
+      return [key, String(member)];
+    }),
+  );
+}
+
+const VOLUME_SCOPES = ['private', 'shared'];
+
+function volumesFromFlat(value: unknown, field: string): Volume[] | undefined {
+  const volumes = listOf(value, field).flatMap((item, index) => {
+    const volume = withoutEmpty(fieldsOf(item, `${field}[${index}]`));
+    // the controller alone injects the binding of the service account
+    if (volume.type === 'serviceAccount') return [];
+    const { scope = 'private' } = volume;
+    if (volume.type !== 'volume') return [{ ...volume, scope: 'private' }];
+    const lower = String(scope).toLowerCase();
+    if (!VOLUME_SCOPES.includes(lower))
+      throw invalid(
+        `${field}[${index}].scope: ${JSON.stringify(scope)}; must be private or shared`,
+        `${field}[${index}].scope`,
+      );
+    return [{ ...volume, scope: lower }];
+  });
+  return volumes.length > 0 ? (volumes as unknown as Volume[]) : undefined;
+}
+
+function itemsWithoutEmpty(value: unknown, field: string): Fields[] | undefined {
+  const items = listOf(value, field).map((item, index) => withoutEmpty(fieldsOf(item, `${field}[${index}]`)));
+  return items.length > 0 ? items : undefined;
+}
+
+/** Forms send every member; empty text beside a reference is no value. */
+function envFromFlat(value: unknown, field: string): Fields[] | undefined {
+  return itemsWithoutEmpty(value, field)?.map(({ value: literal, ...item }) =>
+    literal === undefined || (literal === '' && ('valueFromSecret' in item || 'valueFromConfigMap' in item))
+      ? item
+      : { ...item, value: literal },
+  );
+}
+
+function healthCheckFromFlat(value: unknown, field: string): Fields | undefined {
+  const { test, ...rest } = fieldsOf(value, field);
+  return isEmpty(test) ? undefined : { test, ...rest };
+}
+
+/** Items of a catalog come as names or as `{name}`. */
+function catalogFromFlat(value: unknown, field: string): Fields | undefined {
+  const { bindPath, permissions, items } = fieldsOf(value, field);
+  if (isEmpty(items) && isEmpty(bindPath)) return undefined;
+  return withoutEmpty({
+    bindPath,
+    permissions,
+    items: isEmpty(items)
+      ? undefined
+      : listOf(items, `${field}.items`).map((item) => (typeof item === 'string' ? { name: item } : item)),
+  });
+}
+
+function jsonOf(text: string, field: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw invalid(`${field}: must be JSON text`, field);
+  }
+}
+
+function fieldsOf(value: unknown, field = 'body'): Fields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalid(`${field}: must be an object`, field);
+  return value as Fields;
+}
+
+function listOf(value: unknown, field: string): unknown[] {
+  if (!Array.isArray(value)) throw invalid(`${field}: must be a list`, field);
+  return value;
+}
+
+function textOf(value: unknown, field: string): string {
+  if (typeof value !== 'string' || value === '')
+    throw invalid(`${field}: ${isEmpty(value) ? 'is required' : 'must be text'}`, field);
+  return value;
+}
+
+function booleanOf(value: unknown, field: string): boolean | undefined {
+  if (isEmpty(value)) return undefined;
+  if (typeof value !== 'boolean') throw invalid(`${field}: must be true or false`, field);
+  return value;
+}
+
+const immutable = (field: string, given: unknown, is: string): DomainError =>
+  invalid(`${field}: ${JSON.stringify(given)}; is immutable and is ${JSON.stringify(is)}`, field);
+
+/** Empty text and null in items of lists are absent. An env value may be empty text. */
+function withoutEmpty(item: Fields): Fields {
+  return Object.fromEntries(
+    Object.entries(item).filter(
+      ([key, value]) => value !== undefined && value !== null && (value !== '' || key === 'value'),
+    ),
+  );
+}
+
+const isEmpty = (value: unknown): boolean =>
+  value === undefined ||
+  value === null ||
+  value === '' ||
+  (typeof value === 'object' && !Array.isArray(value) && Object.keys(value).length === 0) ||
+  (Array.isArray(value) && value.length === 0);
+
+/** Paths have at most two parts. */
+function at(source: Fields, path: string): unknown {
+  const [first = '', second] = path.split('.');
+  const member = source[first];
+  return second === undefined ? member : (member as Fields | undefined)?.[second];
+}
+
+function put(target: Fields, path: string, value: unknown): void {
+  const [first = '', second] = path.split('.');
+  target[first] = second === undefined ? value : { ...(target[first] as Fields | undefined), [second]: value };
+}
+
+function remove(target: Fields, path: string): void {
+  const [first = '', second] = path.split('.');
+  if (second === undefined) delete target[first];
+  else if (target[first]) {
+    const { [second]: _, ...rest } = target[first] as Fields;
+    target[first] = rest;
+  }
 }

@@ -1,7 +1,10 @@
-import type { Architecture } from '../../api/names.ts';
+import { ARCHITECTURES, type Architecture } from '../../api/names.ts';
 import type { ContainerSpec, MicroserviceEntry } from '../../api/v3/index.ts';
 
 export type ImageArchitecture = Exclude<Architecture, 'auto'>;
+
+/** Architectures that images can be given for, by ascending id. */
+export const IMAGE_ARCHITECTURES = ARCHITECTURES.slice(1) as readonly ImageArchitecture[];
 
 /** Container settings with one spelling per field; empty text, lists and maps are absent. */
 export type NormalContainer = Omit<ContainerSpec, 'cmd'>;
@@ -16,6 +19,7 @@ export interface NormalEntry {
   /** a number is an id, text a name; absent: the public hub */
   registry?: number | string;
   catalogId?: number | string;
+  /** any JSON */
   config?: unknown;
   schedule: number;
   container: NormalContainer;
@@ -26,15 +30,75 @@ export interface NormalEntry {
   busConfig?: MicroserviceEntry['busConfig'];
 }
 
+/** Start order of a microservice that names none. */
+export const DEFAULT_SCHEDULE = 50;
+
 /** The one normal form of an entry: aliases resolved, empty is absent, defaults are filled in. */
-export function normalEntry(_entry: MicroserviceEntry): NormalEntry {
-  throw new Error('not written yet');
+export function normalEntry(entry: MicroserviceEntry): NormalEntry {
+  const { cmd, ...container } = entry.container ?? {};
+  const { x86, riscv, registry, catalogId, ...images } = entry.images ?? {};
+  return present<NormalEntry>({
+    name: entry.name,
+    uuid: entry.uuid,
+    isActivated: entry.isActivated ?? true,
+    agent: filled(entry.agent),
+    images: present({
+      amd64: images.amd64 ?? x86,
+      arm64: images.arm64,
+      riscv64: images.riscv64 ?? riscv,
+      arm: images.arm,
+    }),
+    registry: normalReference(registry),
+    catalogId: normalReference(catalogId) || undefined,
+    config: entry.config ?? undefined,
+    schedule: entry.schedule ?? DEFAULT_SCHEDULE,
+    container: normalContainer({ ...container, commands: container.commands ?? cmd }),
+    models: entry.models?.items?.length ? entry.models : undefined,
+    knowledge: entry.knowledge?.items?.length ? entry.knowledge : undefined,
+    template: entry.template,
+    serviceAccount: entry.serviceAccount,
+    busConfig: filled(
+      entry.busConfig ?? (entry.busEnabled === undefined ? undefined : { busAccess: entry.busEnabled }),
+    ),
+  });
+}
+
+function normalContainer(container: NormalContainer): NormalContainer {
+  const kept = Object.entries(container).filter(([, value]) => !isEmpty(value) && value !== false);
+  const normal: NormalContainer = Object.fromEntries(kept);
+  if (normal.healthCheck && !normal.healthCheck.test?.length) delete normal.healthCheck;
+  if (normal.sysctls)
+    normal.sysctls = Object.fromEntries(Object.entries(normal.sysctls).map(([key, value]) => [key, String(value)]));
+  return normal;
+}
+
+/** A reference by id or name: digits are an id; empty is absent. */
+export function normalReference(reference: number | string | undefined): number | string | undefined {
+  if (typeof reference !== 'string') return reference;
+  const text = reference.trim();
+  if (text === '') return undefined;
+  return /^[0-9]{1,15}$/.test(text) ? Number(text) : text;
 }
 
 /**
  * Image of an entry for an architecture id. Id 0 (not known yet) takes the image of the lowest architecture id; absent
  * when there is none.
  */
-export function imageFor(_entry: NormalEntry, _archId: number): string | undefined {
-  throw new Error('not written yet');
+export function imageFor(entry: NormalEntry, archId: number): string | undefined {
+  if (archId > 0) return entry.images[ARCHITECTURES[archId] as ImageArchitecture];
+  const first = IMAGE_ARCHITECTURES.find((architecture) => entry.images[architecture]);
+  return first && entry.images[first];
+}
+
+const isEmpty = (value: unknown): boolean =>
+  value === undefined ||
+  value === null ||
+  value === '' ||
+  (typeof value === 'object' && Object.keys(value as object).length === 0);
+
+const filled = <T>(value: T | undefined): T | undefined => (isEmpty(value) ? undefined : value);
+
+/** The object without members that are undefined. */
+function present<T extends object>(object: T): T {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }

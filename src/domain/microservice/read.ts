@@ -1,6 +1,8 @@
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
-import type { MicroserviceStatus } from '../../wire/index.ts';
+import type { MicroserviceState, MicroserviceStatus } from '../../wire/index.ts';
 import type { Liveness } from '../inputs.ts';
+import { entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
+import { flatFromEntry } from './flat.ts';
 
 /** What is known of one microservice at the moment of a read. */
 export interface MicroserviceFacts {
@@ -16,21 +18,163 @@ export interface MicroserviceFacts {
   registryId?: (ref: number | string) => number | undefined;
 }
 
-/** State of a microservice as v3 shows it: what the node said, what silence makes of it, what was just asked for. */
-export function microserviceState(_facts: Omit<MicroserviceFacts, 'registryId'>): string {
-  throw new Error('not written yet');
+/** What is known of a removed microservice that its node still reports. */
+export interface RemovedFacts {
+  application: Application;
+  node: EdgeNode;
+  liveness?: Liveness;
+  observed: ObservedMicroservice;
+  live?: MicroserviceStatus;
 }
 
+/** Whether an entry is to run at all. */
+export function shouldRun(application: Application, entry: Pick<MicroserviceEntry, 'isActivated'>): boolean {
+  return (
+    (application.spec.isActivated ?? true) && (entry.isActivated ?? true) && !application.metadata.deletionTimestamp
+  );
+}
+
+/** States in which no container of the microservice runs or is about to. */
+const AT_REST: ReadonlySet<string> = new Set(['STOPPED', 'DELETED', 'UNKNOWN']);
+
+/** State of a microservice as v3 shows it: what the node said, what silence makes of it, what was just asked for. */
+export function microserviceState(facts: Omit<MicroserviceFacts, 'registryId'>): MicroserviceState {
+  const { application, entry, node, liveness, observed, live } = facts;
+  const reported = (live?.status ?? observed?.state) as MicroserviceState | undefined;
+  const wanted = shouldRun(application, entry);
+  if (!node || !reported) return wanted ? 'QUEUED' : 'STOPPED';
+  const resting = AT_REST.has(reported);
+  if (liveness === 'silent') return !wanted && reported === 'STOPPED' ? 'STOPPED' : 'UNKNOWN';
+  if (wanted) return reported;
+  if (resting) return 'STOPPED';
+  return application.metadata.deletionTimestamp ? 'DELETING' : 'STOPPING';
+}
+
+/** What a v3 read shows of fields that an entry leaves out. */
+const DEFAULTS = {
+  config: '{}',
+  annotations: '{}',
+  hostNetworkMode: false,
+  isPrivileged: false,
+  logSize: 0,
+  pidMode: '',
+  ipcMode: '',
+  cpuSetCpus: '',
+  runAsUser: '',
+  platform: '',
+  runtime: '',
+  ports: [],
+  env: [],
+  extraHosts: [],
+  commands: [],
+  entrypoint: [],
+  cdiDevices: [],
+  capAdd: [],
+  capDrop: [],
+  devices: [],
+  tmpfs: [],
+  sysctls: {},
+  ulimits: {},
+  healthCheck: {},
+  images: [],
+  serviceAccount: null,
+};
+
 /** The full v3 read of a microservice (document 1; gaps-01 section 2.2). */
-export function microserviceRead(_facts: MicroserviceFacts): Record<string, unknown> {
-  throw new Error('not written yet');
+export function microserviceRead(facts: MicroserviceFacts): Record<string, unknown> {
+  const { application, entry, node, observed, live, registryId } = facts;
+  const { agentName, nodeUuid: namedUuid, ...flat } = flatFromEntry(entry, { registryId });
+  const isCatalog = flat.catalogItemId !== undefined;
+  return {
+    ...DEFAULTS,
+    ...(!isCatalog && entry.images?.registry === undefined && { registryId: 1 }),
+    ...flat,
+    uuid: entryUuid(application, entry),
+    isActivated: entry.isActivated ?? true,
+    ...identity(application),
+    // one of the two, so that what was read can be sent back
+    ...(node ? { nodeUuid: nodeUuid(node) } : namedUuid ? { nodeUuid: namedUuid } : agentName ? { agentName } : {}),
+    volumeMappings: volumeReads(entry),
+    busConfig: busRead(flat.busConfig as BusConfig | undefined),
+    busAccess: (flat.busConfig as BusConfig | undefined)?.busAccess ?? false,
+    rebuild: false,
+    delete: false,
+    deleteWithCleanup: false,
+    status: statusRead(microserviceState(facts), observed, live),
+    execStatus: { status: 'INACTIVE', execSessionId: '' },
+  };
 }
 
 /** The read of a removed microservice that its node still reports: `delete: true`. */
-export function removedRead(
-  _application: Application,
-  _node: EdgeNode,
-  _observed: ObservedMicroservice,
+export function removedRead({ application, node, liveness, observed, live }: RemovedFacts): Record<string, unknown> {
+  const reported = live?.status ?? observed.state;
+  const state = liveness === 'silent' ? 'UNKNOWN' : AT_REST.has(reported) ? 'DELETED' : 'DELETING';
+  return {
+    uuid: observed.uuid,
+    name: observed.name ?? '',
+    isActivated: false,
+    ...identity(application),
+    nodeUuid: nodeUuid(node),
+    images: [],
+    volumeMappings: [],
+    ports: observed.ports ?? [],
+    env: [],
+    extraHosts: [],
+    rebuild: false,
+    delete: true,
+    deleteWithCleanup: false,
+    status: statusRead(state, observed, live),
+    execStatus: { status: 'INACTIVE', execSessionId: '' },
+  };
+}
+
+/** The volume mappings of an entry with their ids. */
+export function volumeReads(entry: MicroserviceEntry): Record<string, unknown>[] {
+  return (entry.container?.volumes ?? []).map((volume) => ({
+    id: volumeMappingId(volume.containerDestination),
+    ...volume,
+  }));
+}
+
+interface BusConfig {
+  busAccess?: boolean;
+  busRule?: string;
+}
+
+/** Bus settings as reads show them: both members always. */
+export const busRead = (bus: BusConfig | undefined) => ({
+  busAccess: bus?.busAccess ?? false,
+  busRule: bus?.busRule ?? null,
+});
+
+const identity = (application: Application) => ({
+  application: v3Name(application),
+  ...(application.spec.id !== undefined && { applicationId: application.spec.id, flowId: application.spec.id }),
+});
+
+/** Measurements are 0 unless the container runs. */
+function statusRead(
+  state: MicroserviceState,
+  observed: ObservedMicroservice | undefined,
+  live: MicroserviceStatus | undefined,
 ): Record<string, unknown> {
-  throw new Error('not written yet');
+  const runs = state === 'RUNNING';
+  const podId = live?.podId;
+  return {
+    status: state,
+    operatingDuration: (runs && live?.operatingDuration) || 0,
+    startTime: (runs && (observed?.startTime ?? live?.startTime)) || 0,
+    cpuUsage: (runs && live?.cpuUsage) || 0,
+    memoryUsage: (runs && live?.memoryUsage) || 0,
+    percentage: live?.percentage ?? 0,
+    containerId: live?.containerId ?? observed?.containerId ?? '',
+    ...(podId && { podId }),
+    ipAddress: live?.ipAddress ?? observed?.ipAddress ?? '',
+    healthStatus: live?.healthStatus ?? observed?.healthStatus ?? '',
+    execSessionIds: live?.execSessionIds ?? [],
+    errorMessage: live?.errorMessage ?? observed?.errorMessage ?? '',
+    lastError: live?.lastError ?? observed?.lastError ?? '',
+    lastErrorAt: observed?.lastErrorAt ?? live?.lastErrorAt ?? 0,
+    restartCount: live?.restartCount ?? observed?.restartCount ?? 0,
+  };
 }

@@ -1,4 +1,9 @@
-import type { Application, Registry, RegistrySpec } from '../../api/v3/index.ts';
+import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
+import { type Application, type Registry, type RegistrySpec, registrySpecSchema } from '../../api/v3/index.ts';
+import { DomainError, invalid } from '../errors.ts';
+import { normalEntry, normalReference } from '../microservice/normal-form.ts';
+import { v3Name } from '../names.ts';
+import { check, formatPath } from '../upload/validate.ts';
 
 /** A registry as its users see it: ids known, aliases resolved. */
 export interface NormalRegistry {
@@ -14,30 +19,92 @@ export interface NormalRegistry {
 }
 
 /** The two registries that exist from the start, as the reconciler creates them; REST and kubectl may not change them. */
-export const BUILT_INS: readonly { name: string; spec: RegistrySpec }[] = [];
+export const BUILT_INS: readonly { name: string; spec: RegistrySpec }[] = [
+  {
+    name: BUILT_IN_REGISTRIES.remote.name,
+    spec: {
+      id: BUILT_IN_REGISTRIES.remote.id,
+      url: 'docker.io',
+      isPublic: true,
+      type: 'oci',
+      insecure: false,
+    },
+  },
+  {
+    name: BUILT_IN_REGISTRIES.local.name,
+    spec: { id: BUILT_IN_REGISTRIES.local.id, url: 'from_cache', isPublic: true, type: 'oci', insecure: false },
+  },
+];
+
+const BUILT_IN_IDS: ReadonlySet<number | undefined> = new Set(BUILT_INS.map(({ spec }) => spec.id));
 
 /** True for ids 1 and 2. */
-export function isBuiltIn(_registry: Registry): boolean {
-  throw new Error('not written yet');
+export function isBuiltIn(registry: Registry): boolean {
+  return BUILT_IN_IDS.has(registry.spec.id);
 }
 
-/** The registry that a reference names: a number or digits are an id, other text a name; absent: the public hub. */
+/**
+ * The registry that a reference names: a number or digits are an id, other text a name; absent: the public hub. Of two
+ * with one name or id the older counts. The built-in ones exist even before the reconciler has made their objects.
+ */
 export function resolveRegistry(
-  _registries: readonly Registry[],
-  _ref: number | string | undefined,
+  registries: readonly Registry[],
+  reference: number | string | undefined,
 ): Registry | undefined {
-  throw new Error('not written yet');
+  const ref = normalReference(reference) ?? BUILT_IN_REGISTRIES.remote.id;
+  const names = (registry: Registry) => (typeof ref === 'number' ? registry.spec.id === ref : v3Name(registry) === ref);
+  const [oldest] = registries.filter(names).sort(byAge);
+  if (oldest) return oldest;
+  const builtIn = BUILT_INS.find(({ name, spec }) => ref === spec.id || ref === name);
+  return builtIn && { apiVersion: '', kind: 'Registry', metadata: { name: builtIn.name }, spec: builtIn.spec };
 }
 
-/** One spelling per field. */
-export function normalRegistry(_registry: Registry): NormalRegistry | undefined {
-  throw new Error('not written yet');
+/** Older first; then by uid, so that the order is the same everywhere. */
+function byAge(a: Registry, b: Registry): number {
+  return compare(a.metadata.creationTimestamp, b.metadata.creationTimestamp) || compare(a.metadata.uid, b.metadata.uid);
+}
+const compare = (a = '', b = '') => (a < b ? -1 : a > b ? 1 : 0);
+
+/** One spelling per field; absent while the registry has no id. */
+export function normalRegistry(registry: Registry): NormalRegistry | undefined {
+  const { id, url, isPublic, username, email, type, ca, insecure } = registry.spec;
+  if (id === undefined) return undefined;
+  return {
+    id,
+    name: v3Name(registry),
+    url,
+    isPublic: isPublic ?? true,
+    username: username ?? '',
+    email: email ?? '',
+    type: normalType(type),
+    ca: ca ?? '',
+    insecure: insecure ?? false,
+  };
 }
 
-/** v3 read. The password is shown only when given. */
-export function registryRead(_registry: Registry, _password?: string): Record<string, unknown> {
-  throw new Error('not written yet');
+/** `hf` is another spelling of `hub`; oci when absent. */
+export const normalType = (type: RegistrySpec['type'] | undefined): 'oci' | 'hub' =>
+  type === 'hub' || type === 'hf' ? 'hub' : 'oci';
+
+/** v3 read. The password is shown only when given; pass `PASSWORD_MASK` for callers who may not see it. */
+export function registryRead(registry: Registry, password?: string): Record<string, unknown> {
+  const { id, url, isPublic, username, email, type, ca, insecure } = registry.spec;
+  return {
+    ...(id !== undefined && { id }),
+    name: v3Name(registry),
+    url,
+    isPublic: isPublic ?? true,
+    username: username ?? '',
+    ...(password !== undefined && { password }),
+    userEmail: email ?? '',
+    type: normalType(type),
+    ca: ca ?? '',
+    insecure: insecure ?? false,
+  };
 }
+
+/** What a password looks like to those who may not see it. */
+export const PASSWORD_MASK = '***';
 
 /** What a write body asks for; the password is kept apart: it goes into a Secret. `null` removes it. */
 export interface RegistryWrite {
@@ -45,20 +112,91 @@ export interface RegistryWrite {
   password?: string | null;
 }
 
-export function registryFromBody(_body: unknown): RegistryWrite {
-  throw new Error('not written yet');
+/** The registry that a create body asks for. Throws DomainError. */
+export function registryFromBody(body: unknown): RegistryWrite {
+  const { fields, password } = fieldsOf(body);
+  if (fields.url === undefined)
+    throw invalid('url: is required, for example registry.example:5000', 'url');
+  return { spec: checked(fields), ...(password !== undefined && { password }) };
 }
 
-/** The spec after a PATCH body. Throws DomainError, also for the built-in ones. */
-export function patchRegistry(_registry: Registry, _body: unknown): RegistryWrite {
-  throw new Error('not written yet');
+/** The spec after a PATCH body: absent fields stay, null removes. Throws DomainError, also for the built-in ones. */
+export function patchRegistry(registry: Registry, body: unknown): RegistryWrite {
+  if (isBuiltIn(registry)) throw builtInError(registry);
+  const { fields, password } = fieldsOf(body);
+  const { name, id, ...rest } = fields;
+  if (name !== undefined && name !== v3Name(registry))
+    throw invalid(`name: ${JSON.stringify(name)}; is immutable and is ${JSON.stringify(v3Name(registry))}`, 'name');
+  if (id !== undefined && id !== registry.spec.id)
+    throw invalid(`id: ${JSON.stringify(id)}; is immutable and is ${registry.spec.id}`, 'id');
+  return { spec: checked({ ...registry.spec, ...rest }), ...(password !== undefined && { password }) };
+}
+
+/** Refusal to change or delete a built-in registry. */
+export function builtInError(registry: Registry): DomainError {
+  return new DomainError(
+    400,
+    'REGISTRY_IS_SYSTEM',
+    `registry ${registry.spec.id} (${v3Name(registry)}) is built in and cannot be changed or deleted`,
+  );
+}
+
+/** Refusal to delete a registry with users. */
+export function inUseError(registry: Registry, users: readonly string[]): DomainError {
+  return new DomainError(
+    400,
+    'REGISTRY_IS_IN_USE',
+    `registry ${registry.spec.id ?? ''} (${v3Name(registry)}) is used by ${users.join(', ')}`,
+  );
 }
 
 /** Names `application/microservice` of the entries that use a registry, sorted. */
 export function registryUsers(
-  _registry: Registry,
-  _registries: readonly Registry[],
-  _applications: readonly Application[],
+  registry: Registry,
+  registries: readonly Registry[],
+  applications: readonly Application[],
 ): string[] {
-  throw new Error('not written yet');
+  return applications
+    .flatMap((application) =>
+      (application.spec.microservices ?? [])
+        .map(normalEntry)
+        .filter((entry) => entry.catalogId === undefined)
+        .filter((entry) => isSame(resolveRegistry(registries, entry.registry), registry))
+        .map((entry) => `${v3Name(application)}/${entry.name}`),
+    )
+    .sort();
+}
+
+const isSame = (a: Registry | undefined, b: Registry): boolean =>
+  a !== undefined && (a === b || (a.metadata.name === b.metadata.name && a.metadata.uid === b.metadata.uid));
+
+/** Words of the REST body that differ from the spec's. */
+function fieldsOf(body: unknown): { fields: Record<string, unknown>; password?: string | null } {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw invalid('body: must be an object');
+  const { userEmail, userName, password, passwordSecretRef: _, ...fields } = body as Record<string, unknown>;
+  if (fields.email === undefined && userEmail !== undefined) fields.email = userEmail;
+  if (fields.username === undefined && userName !== undefined) fields.username = userName;
+  for (const key of ['email', 'username', 'ca', 'url', 'name', 'type'] as const)
+    if (fields[key] === '') fields[key] = null;
+  if (fields.url === null) throw invalid('url: must not be empty', 'url');
+  if (password === undefined || password === PASSWORD_MASK) return { fields };
+  if (password === null || password === '') return { fields, password: null };
+  if (typeof password !== 'string') throw invalid('password: must be text', 'password');
+  return { fields, password };
+}
+
+function checked(fields: Record<string, unknown>): RegistrySpec {
+  const result = check(registrySpecSchema, fields, { tolerant: true });
+  if (result.ok) {
+    if (result.value.ca !== undefined) requireBundle(result.value.ca);
+    return { ...result.value, type: normalType(result.value.type) };
+  }
+  const field = formatPath(result.violation.path);
+  throw invalid(field ? `${field}: ${result.violation.message}` : result.violation.message, field || undefined);
+}
+
+/** base64 of a PEM text. */
+function requireBundle(ca: string): void {
+  if (/^[A-Za-z0-9+/=\s]+$/.test(ca) && Buffer.from(ca, 'base64').includes('-----BEGIN CERTIFICATE-----')) return;
+  throw invalid('ca: must be the base64 form of a PEM bundle of certificates', 'ca');
 }

@@ -1,13 +1,126 @@
 import type { z } from 'zod';
+import { prune, type Structural, toStructural, withoutNulls } from '../../api/structural.ts';
+import { invalid } from '../errors.ts';
+
+/** The first thing wrong with a value: where, and what would be right. */
+export interface Violation {
+  path: readonly (string | number)[];
+  message: string;
+}
+
+interface CheckOptions {
+  /** drop unknown fields instead of refusing them (gaps-01 section 0.3) */
+  tolerant?: boolean;
+}
+
+/** Parses a value by a schema: nulls removed, defaults filled in. */
+export function check<T extends z.ZodType>(
+  schema: T,
+  value: unknown,
+  { tolerant = false }: CheckOptions = {},
+): { ok: true; value: z.infer<T> } | { ok: false; violation: Violation } {
+  const structural = structuralOf(schema);
+  const known = tolerant ? prune(value, structural).value : value;
+  const input = withoutNulls(known, structural);
+  const parsed = schema.safeParse(input);
+  if (parsed.success) return { ok: true, value: parsed.data };
+  const issue = firstOf(parsed.error.issues);
+  const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
+  const at = valueAt(input, path);
+  return { ok: false, violation: { path, message: `${shown(at, path)}${wanted(issue, at)}` } };
+}
 
 /**
  * Parses a value by a kind's spec schema: nulls removed, unknown fields dropped when `tolerant`, defaults filled in.
  * Throws a DomainError that names the first violation: field path, value where it is no secret, what would be right.
+ * `path` stands before the field's own path.
  */
 export function validateSpec<T extends z.ZodType>(
-  _schema: T,
-  _value: unknown,
-  _options?: { tolerant?: boolean; path?: string; secretFields?: readonly string[] },
+  schema: T,
+  value: unknown,
+  { tolerant = false, path = '' }: CheckOptions & { path?: string } = {},
 ): z.infer<T> {
-  throw new Error('not written yet');
+  const result = check(schema, value, { tolerant });
+  if (result.ok) return result.value;
+  const { violation } = result;
+  const field = formatPath(violation.path, path);
+  throw invalid(field ? `${field}: ${violation.message}` : violation.message, field || undefined);
+}
+
+/** `microservices[0].container.ports`. */
+export function formatPath(path: readonly (string | number)[], prefix = ''): string {
+  return path.reduce<string>(
+    (text, part) => (typeof part === 'number' ? `${text}[${part}]` : text ? `${text}.${part}` : part),
+    prefix,
+  );
+}
+
+/** Schemas are constants, and turning one into its structural form is not cheap. */
+const structurals = new WeakMap<z.ZodType, Structural>();
+function structuralOf(schema: z.ZodType): Structural {
+  const known = structurals.get(schema);
+  if (known) return known;
+  const structural = toStructural(schema);
+  structurals.set(schema, structural);
+  return structural;
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** Shape before rules: a rule about a list whose items are malformed says little. */
+function firstOf(issues: readonly Issue[]): Issue {
+  return (issues.find((issue) => issue.code !== 'custom') ?? issues[0]) as Issue;
+}
+
+/** Members whose values may be secrets and are never repeated. */
+const SECRET = new Set(['value', 'password', 'token', 'key', 'config', 'variables', 'data', 'privateKey']);
+
+function shown(value: unknown, path: readonly (string | number)[]): string {
+  if (value === undefined || typeof value === 'object') return '';
+  const field = path.findLast((part) => typeof part === 'string');
+  if (typeof field === 'string' && SECRET.has(field)) return '';
+  const text = JSON.stringify(value);
+  return `${text.length > 100 ? `${text.slice(0, 100)}...` : text} is not valid: `;
+}
+
+function wanted(issue: Issue, value: unknown): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return value === undefined ? 'is required' : `must be ${TYPES[issue.expected] ?? issue.expected}`;
+    case 'too_small':
+      return issue.origin === 'array'
+        ? `must have at least ${issue.minimum} items`
+        : `must be ${issue.inclusive === false ? 'greater than' : 'at least'} ${issue.minimum}`;
+    case 'too_big':
+      return issue.origin === 'array'
+        ? `must have at most ${issue.maximum} items`
+        : `must be ${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}`;
+    case 'invalid_value':
+      return value === undefined
+        ? `is required: one of ${issue.values.join(', ')}`
+        : `must be one of ${issue.values.join(', ')}`;
+    case 'unrecognized_keys':
+      return `unknown field ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`;
+    case 'invalid_union':
+      return value === undefined ? 'is required' : 'must be a number or text';
+    default:
+      return issue.message;
+  }
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'text',
+  number: 'a number',
+  int: 'an integer',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+};
+
+function valueAt(value: unknown, path: readonly (string | number)[]): unknown {
+  return path.reduce<unknown>(
+    (at, part) => (typeof at === 'object' && at !== null ? (at as Record<string | number, unknown>)[part] : undefined),
+    value,
+  );
 }

@@ -1,0 +1,72 @@
+import type { Application, EdgeNode } from '../../api/v3/index.ts';
+import { entriesOn } from '../application/ports.ts';
+import type { Verdict, World } from '../inputs.ts';
+import { v3Name } from '../names.ts';
+
+/**
+ * The address of an extra host on a node, or why it has none (gaps-01 section 6.4): a literal, `${Agents.<node>}`, or
+ * `${Apps.<application>.<microservice>.local}` of the same node.
+ */
+export function resolveHost(
+  host: { name: string; address: string },
+  node: EdgeNode,
+  world: Pick<World, 'nodeByName' | 'applicationsOn'>,
+): { address: string } | { verdict: Verdict } {
+  const { address } = host;
+  if (!address.includes('${')) return { address };
+  const refuse = (verdict: Omit<Verdict, 'field'>) => ({
+    verdict: { ...verdict, field: 'container.extraHosts', message: `extra host ${host.name}: ${verdict.message}` },
+  });
+  const agent = /^\$\{Agents\.(.+)\}$/.exec(address)?.[1];
+  if (agent !== undefined) {
+    const other = world.nodeByName(agent);
+    if (!other)
+      return refuse({
+        reason: 'HostNotFound',
+        status: 404,
+        code: 'NOT_FOUND_HOST_TEMPLATE',
+        message: `no node "${agent}"`,
+      });
+    const known = hostOf(other);
+    if (known) return { address: known };
+    return refuse({
+      reason: 'HostNotFound',
+      status: 400,
+      code: 'NOT_FOUND_HOST_TEMPLATE',
+      message: `the node "${agent}" has no host, and its agent has reported no address yet`,
+      passes: true,
+    });
+  }
+  const app = /^\$\{Apps\.(.+)\.local\}$/.exec(address)?.[1];
+  if (app !== undefined) {
+    if (namesMicroservice(app, node, world.applicationsOn(node))) return { address: app };
+    return refuse({
+      reason: 'HostNotFound',
+      status: 404,
+      code: 'NOT_FOUND_APPS_TEMPLATE',
+      message: `no microservice "${app}" (<application>.<microservice>) on the node "${v3Name(node)}"`,
+    });
+  }
+  return refuse({
+    reason: 'HostTemplateInvalid',
+    status: 400,
+    code: 'INVALID_HOST_TEMPLATE',
+    message: `"${address}" must be an address, \${Agents.<node>} or \${Apps.<application>.<microservice>.local}`,
+  });
+}
+
+/** Address under which other nodes reach a node: its host, else what its agent reports. */
+export function hostOf(node: EdgeNode): string | undefined {
+  const reported = node.status?.ipAddress;
+  return node.spec.host || (reported && reported !== '0.0.0.0' ? reported : undefined);
+}
+
+/** Both names may contain dots, so every cut is tried. */
+function namesMicroservice(text: string, node: EdgeNode, applications: readonly Application[]): boolean {
+  return applications.some((application) => {
+    const prefix = `${v3Name(application)}.`;
+    return (
+      text.startsWith(prefix) && entriesOn(application, node).some((entry) => text === `${prefix}${entry.name}`)
+    );
+  });
+}
