@@ -89,6 +89,8 @@ export interface Source {
 
 export interface FindOptions {
   log?: Log;
+  /** Ends the wait and the build. */
+  signal?: AbortSignal;
   env?: NodeJS.ProcessEnv;
   /** The places, for tests; `slow` ones are asked last and by one process at a time. */
   sources?: { fast: Source[]; slow: Source[] };
@@ -103,11 +105,11 @@ export async function findTools<T extends Tool>(
   wanted: readonly T[],
   options: FindOptions = {},
 ): Promise<Record<T, string>> {
-  const { log = () => {}, env = process.env } = options;
+  const { log = () => {}, env = process.env, signal } = options;
   const cache = join(cacheFolder(env), `bin-${versionsHash()}`);
   const sources = options.sources ?? {
     fast: [assets(env), onPath(env), cached(cache)],
-    slow: [release(cache, env, log), build(cache, log)],
+    slow: [release(cache, env, log), build(cache, log, signal)],
   };
   const paths: Partial<Record<Tool, string>> = {};
   const saw: string[] = [];
@@ -115,6 +117,7 @@ export async function findTools<T extends Tool>(
   const ask = async (places: Source[]) => {
     for (const place of places) {
       if (missing().length === 0) return;
+      signal?.throwIfAborted();
       try {
         const answer = await place.find(missing());
         Object.assign(paths, answer.found);
@@ -131,6 +134,7 @@ export async function findTools<T extends Tool>(
     log(`Not on this machine yet: ${missing().join(', ')}`);
     await using _held = await lock(join(cacheFolder(env), 'binaries.lock'), {
       onWait: () => log('Another process is getting binaries; waiting for it'),
+      signal,
     });
     await ask([...sources.fast.slice(-1), ...sources.slow]);
   }
@@ -235,7 +239,7 @@ function release(folder: string, env: NodeJS.ProcessEnv, log: Log): Source {
   };
 }
 
-function build(folder: string, log: Log): Source {
+function build(folder: string, log: Log, signal?: AbortSignal): Source {
   return {
     name: 'Go build',
     async find(wanted) {
@@ -253,6 +257,7 @@ function build(folder: string, log: Log): Source {
           output: join(folder, tool),
           variables: variables?.(version),
           log,
+          signal,
         });
       }
       return inFolder(wanted, folder);

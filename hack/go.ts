@@ -18,6 +18,8 @@ export interface GoBuildOptions {
   variables?: Record<string, string>;
   arch?: string;
   log: Log;
+  /** Ends the build. */
+  signal?: AbortSignal;
 }
 
 /** The version of the Go toolchain on PATH, such as `1.26.8`, or undefined when there is none. */
@@ -51,6 +53,7 @@ export async function goBuild(options: GoBuildOptions): Promise<void> {
         ...(arch && { GOOS: 'linux', GOARCH: arch }),
       },
       stdio: ['ignore', 'ignore', 'pipe'],
+      signal: options.signal,
     },
   );
   try {

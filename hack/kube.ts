@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 
 /** A Kubernetes object as far as the stack looks into it. */
 export interface KubeObject {
@@ -22,6 +22,8 @@ export class KubeError extends Error {
 
 /** A few plain calls to an API server, for setting things up; the controller has its own client. */
 export interface Kube {
+  readonly server: string;
+  /** Of the kubeconfig's context. */
   readonly namespace: string;
   request<T>(method: string, path: string, body?: unknown, contentType?: string): Promise<T>;
   /** Undefined when there is none. */
@@ -94,6 +96,7 @@ export function createKube(server: string, credentials: RequestOptions, namespac
   }
 
   return {
+    server,
     namespace,
     request,
     async get<T>(path: string) {
@@ -110,6 +113,14 @@ export function createKube(server: string, credentials: RequestOptions, namespac
     },
     close: () => agent.destroy(),
   };
+}
+
+/** A kubeconfig for the same cluster and namespace whose user comes with a bearer token. */
+export function withToken(kubeconfig: string, token: string): string {
+  const config = parse(kubeconfig);
+  const context = config.contexts.find((each: { name: string }) => each.name === config['current-context']);
+  const users = [{ name: context.context.user, user: { token } }];
+  return `${JSON.stringify({ ...config, contexts: [context], users }, undefined, 2)}\n`;
 }
 
 /** The objects of a YAML file, `List` kinds taken apart. */

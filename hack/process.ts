@@ -46,11 +46,9 @@ export interface Daemon {
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { name, dir, cwd, env } = options;
-  const pidFile = join(dir, 'run', `${name}.pid`);
   const logFile = join(dir, 'logs', `${name}.log`);
-  mkdirSync(join(dir, 'run'), { recursive: true });
   mkdirSync(join(dir, 'logs'), { recursive: true });
-  await stopLeftover(pidFile);
+  await stopLeftover(pidFileOf(dir, name));
 
   const [command, args] = withDeathSignal(options.command, options.args, options.deathSignal ?? 'SIGKILL');
   const log = openSync(logFile, 'a');
@@ -58,10 +56,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   closeSync(log);
 
   let exit: Exit | undefined;
+  let removePidFile = () => {};
   const exited = new Promise<Exit>((resolve) => {
     const end = (value: Exit) => {
       exit = value;
-      rmSync(pidFile, { force: true });
+      removePidFile();
       resolve(value);
     };
     child.once('exit', (code, signal) => end({ code, signal }));
@@ -72,7 +71,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     child.once('error', (error) => reject(new Error(`start ${name}: ${error.message}`, { cause: error })));
   });
   const pid = child.pid as number;
-  writeFileSync(pidFile, JSON.stringify({ pid, startTime: processStartTime(pid) }));
+  removePidFile = writePidFile(dir, name, pid);
 
   const signal = (what: NodeJS.Signals) => {
     if (!exit) sendSignal(pid, what);
@@ -98,6 +97,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   };
 }
 
+/** Ends one process that a pid file in `dir` names, and waits for it; says whether there was one. */
+export function stopRecorded(dir: string, name: string, graceMs?: number): Promise<boolean> {
+  return stopLeftover(pidFileOf(dir, name), graceMs);
+}
+
 /** Ends every process of an earlier run whose pid file is still in `dir`; returns their names. */
 export async function stopLeftovers(dir: string): Promise<string[]> {
   let files: string[];
@@ -112,6 +116,14 @@ export async function stopLeftovers(dir: string): Promise<string[]> {
     ),
   );
   return stopped.filter((name) => name !== undefined);
+}
+
+/** Records a process, so that a later run can end it; returns what takes the record back. */
+export function writePidFile(dir: string, name: string, pid: number): () => void {
+  const file = pidFileOf(dir, name);
+  mkdirSync(join(dir, 'run'), { recursive: true });
+  writeFileSync(file, JSON.stringify({ pid, startTime: processStartTime(pid) }));
+  return () => rmSync(file, { force: true });
 }
 
 /** The last lines of a log file, or an empty text. */
@@ -137,7 +149,11 @@ export function processStartTime(pid: number): string | undefined {
   }
 }
 
-async function stopLeftover(pidFile: string): Promise<boolean> {
+function pidFileOf(dir: string, name: string): string {
+  return join(dir, 'run', `${name}.pid`);
+}
+
+async function stopLeftover(pidFile: string, graceMs = 10_000): Promise<boolean> {
   let pid: number;
   let startTime: string | undefined;
   try {
@@ -149,7 +165,7 @@ async function stopLeftover(pidFile: string): Promise<boolean> {
   const found = runs();
   if (found) sendSignal(pid, 'SIGTERM');
   for (let waited = 0; runs(); waited += 50) {
-    if (waited === 10_000) sendSignal(pid, 'SIGKILL');
+    if (waited === graceMs) sendSignal(pid, 'SIGKILL');
     await sleep(50);
   }
   rmSync(pidFile, { force: true });

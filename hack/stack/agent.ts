@@ -1,0 +1,129 @@
+import { spawn } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CONTAINER_LABELS, DEFAULT_NAMESPACE } from '../../src/api/names.ts';
+import type { Engine } from '../engine.ts';
+import { callEngine } from '../engine-api.ts';
+import type { Kube, KubeObject } from '../kube.ts';
+import { ROOT } from '../paths.ts';
+import { type Daemon, startDaemon } from '../process.ts';
+import { waitFor } from '../wait.ts';
+
+/** Name of the node that this machine is. */
+export const NODE = 'local';
+
+const MAIN = join(ROOT, 'agent/src/main.ts');
+
+interface NodeObject extends KubeObject {
+  spec?: { uuid?: string };
+  status?: { daemonStatus?: string };
+}
+
+export interface AgentOptions {
+  dir: string;
+  engine: Engine;
+  /** URL of REST. */
+  rest: string;
+  /** Port of the agent's local API. */
+  port: number;
+}
+
+/** Starts an agent for this machine; it is nobody until it is provisioned. */
+export async function startAgent({ dir, engine, rest, port }: AgentOptions): Promise<Daemon> {
+  const home = join(dir, 'agent');
+  mkdirSync(home, { recursive: true, mode: 0o700 });
+  const settings = {
+    controllerUrl: `${rest}/api/v3/`,
+    containerEngine: engine.kind,
+    containerEngineUrl: engine.url,
+    diskDirectory: join(home, 'data'),
+    logDirectory: join(home, 'logs'),
+    localApiPort: port,
+    watchdogEnabled: false,
+  };
+  // JSON is YAML.
+  writeFileSync(configFile(dir), `${JSON.stringify(settings, undefined, 2)}\n`);
+  return startDaemon({
+    name: 'agent',
+    dir,
+    command: process.execPath,
+    args: [MAIN, 'start', '--config', configFile(dir)],
+    deathSignal: 'SIGTERM',
+  });
+}
+
+/** The uuid of the local node, once the controller has given it one. */
+export function nodeUuid(kube: Kube, signal?: AbortSignal): Promise<string> {
+  return waitFor(async () => (await getNode(kube))?.spec?.uuid, { what: `the node ${NODE} to get its uuid`, signal });
+}
+
+/** Gives the agent its identity: a key from REST, and the agent's own command with it. */
+export async function provisionAgent(options: {
+  dir: string;
+  rest: string;
+  uuid: string;
+  agent: Daemon;
+  signal?: AbortSignal;
+}): Promise<void> {
+  const { dir, rest, uuid, agent, signal } = options;
+  const token = readFileSync(join(dir, 'token'), 'utf8').trim();
+  const response = await fetch(`${rest}/api/v3/node/${uuid}/provisioning-key`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`REST gives no provisioning key: ${response.status} ${text}`);
+  const { key } = JSON.parse(text) as { key: string };
+  const attempt = async () => {
+    agent.assertRunning();
+    await runAgent(['provision', `skerry://${new URL(rest).host}/${key}`, '--config', configFile(dir)]);
+    return true;
+  };
+  await waitFor(attempt, { what: 'the agent to be provisioned', intervalMs: 200, signal });
+}
+
+/** Waits until the controller hears the agent. */
+export async function waitForNode(kube: Kube, agent: Daemon, signal?: AbortSignal): Promise<void> {
+  const heard = async () => {
+    agent.assertRunning();
+    return (await getNode(kube))?.status?.daemonStatus === 'RUNNING';
+  };
+  await waitFor(heard, { what: `the node ${NODE} to be RUNNING`, timeoutMs: 60_000, intervalMs: 50, signal });
+}
+
+/** Stops, or removes, the containers of a node in an engine that goes on without us. */
+export async function endContainers(engineUrl: string, uuid: string, how: 'stop' | 'remove'): Promise<void> {
+  const filters = encodeURIComponent(JSON.stringify({ label: [`${CONTAINER_LABELS.node}=${uuid}`] }));
+  const path = `/v1.41/containers/json?filters=${filters}${how === 'remove' ? '&all=true' : ''}`;
+  const containers = await callEngine<{ Id: string }[]>(engineUrl, 'GET', path);
+  await Promise.all(
+    containers.map(({ Id }) =>
+      how === 'stop'
+        ? callEngine(engineUrl, 'POST', `/v1.41/containers/${Id}/stop?t=5`)
+        : callEngine(engineUrl, 'DELETE', `/v1.41/containers/${Id}?force=true&v=true`),
+    ),
+  );
+}
+
+function configFile(dir: string): string {
+  return join(dir, 'agent', 'config.yaml');
+}
+
+function getNode(kube: Kube): Promise<NodeObject | undefined> {
+  return kube.get<NodeObject>(`/apis/skerry.dev/v3/namespaces/${DEFAULT_NAMESPACE}/edgenodes/${NODE}`);
+}
+
+function runAgent(args: string[]): Promise<string> {
+  const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  const keep = (piece: Buffer) => {
+    output += piece;
+  };
+  child.stdout.on('data', keep);
+  child.stderr.on('data', keep);
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code) =>
+      code === 0 ? resolve(output) : reject(new Error(`skerry-agent ${args[0]} failed: ${output.trim()}`)),
+    );
+  });
+}

@@ -1,0 +1,93 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DEFAULT_NAMESPACE, TOKEN_AUDIENCE } from '../../src/api/names.ts';
+import { type Kube, type KubeObject, withToken } from '../kube.ts';
+import { CONTROLLER_ACCOUNT } from '../manifests.ts';
+import { ROOT } from '../paths.ts';
+import { type Daemon, startDaemon } from '../process.ts';
+import { waitFor } from '../wait.ts';
+import { writeAtomically } from './files.ts';
+
+const ADMIN_ACCOUNT = 'skerry-admin';
+const HOUR = 3600;
+
+export interface ControllerOptions {
+  dir: string;
+  kube: Kube;
+  /** Path of the cluster admin's kubeconfig. */
+  kubeconfig: string;
+  ports: { rest: number; metrics: number; internal: number };
+  signal?: AbortSignal;
+}
+
+/**
+ * Starts the controller as its own service account, so that a missing permission shows here and not first in a
+ * cluster, and returns when it is ready.
+ */
+export async function startController({ dir, kube, kubeconfig, ports, signal }: ControllerOptions): Promise<Daemon> {
+  const token = await mintToken(kube, CONTROLLER_ACCOUNT, [], 90 * 24 * HOUR);
+  const file = join(dir, 'controller.kubeconfig');
+  writeFileSync(file, withToken(readFileSync(kubeconfig, 'utf8'), token), { mode: 0o600 });
+  const controller = await startDaemon({
+    name: 'controller',
+    dir,
+    command: process.execPath,
+    args: [join(ROOT, 'src/main.ts')],
+    env: {
+      ...process.env,
+      KUBECONFIG: file,
+      CONTROLLER_NAMESPACE: DEFAULT_NAMESPACE,
+      SERVER_HOST: '127.0.0.1',
+      SERVER_PORT: `${ports.rest}`,
+      METRICS_PORT: `${ports.metrics}`,
+      INTERNAL_PORT: `${ports.internal}`,
+      SKERRY_INTERNAL_ADDRESS: '127.0.0.1',
+    },
+    deathSignal: 'SIGTERM',
+  });
+  const ready = async () => {
+    controller.assertRunning();
+    return (await fetch(`http://127.0.0.1:${ports.metrics}/readyz`)).ok;
+  };
+  try {
+    await waitFor(ready, { what: 'the controller to be ready', timeoutMs: 60_000, intervalMs: 50, signal });
+  } catch (error) {
+    await controller.stop();
+    throw error;
+  }
+  return controller;
+}
+
+/** The service account of the person at this machine: an admin. */
+export function adminAccount(): KubeObject[] {
+  const metadata = { name: ADMIN_ACCOUNT, namespace: DEFAULT_NAMESPACE };
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'RoleBinding',
+      metadata: { ...metadata, name: 'skerry-admin-account' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'skerry-admin' },
+      subjects: [{ kind: 'ServiceAccount', ...metadata }],
+    },
+  ];
+}
+
+/** Keeps a file with the admin's bearer token for REST, good for at least another half an hour at any time. */
+export async function keepAdminToken(kube: Kube, file: string): Promise<Disposable> {
+  const renew = async () => writeAtomically(file, `${await mintToken(kube, ADMIN_ACCOUNT, [TOKEN_AUDIENCE], HOUR)}\n`);
+  await renew();
+  // One that failed is tried again next time; the token in the file is good until then.
+  const timer = setInterval(() => void renew().catch(() => {}), (HOUR / 4) * 1000);
+  return { [Symbol.dispose]: () => clearInterval(timer) };
+}
+
+async function mintToken(kube: Kube, account: string, audiences: string[], expirationSeconds: number): Promise<string> {
+  const path = `/api/v1/namespaces/${DEFAULT_NAMESPACE}/serviceaccounts/${account}/token`;
+  const body = {
+    apiVersion: 'authentication.k8s.io/v1',
+    kind: 'TokenRequest',
+    spec: { audiences, expirationSeconds },
+  };
+  return (await kube.request<{ status: { token: string } }>('POST', path, body)).status.token;
+}

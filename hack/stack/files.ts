@@ -1,0 +1,72 @@
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PORTS } from '../../src/api/names.ts';
+import { ROOT } from '../paths.ts';
+import { freePort } from '../ports.ts';
+
+/** Where the local stack keeps everything. */
+export const STACK_FOLDER = join(ROOT, '.skerry');
+
+/** Name of the pid file of the process that runs the stack itself. */
+export const STACK_PROCESS = 'stack';
+
+/** `stack.json`: where everything is, for scripts. */
+export interface StackFile {
+  rest: string;
+  apiserver: string;
+  agent: string;
+  registry: string;
+  /** Absent without the sample. */
+  sample?: string;
+  metrics: string;
+  /** Name of the local node. */
+  node: string;
+  engine: { kind: string; url: string };
+}
+
+/** What a later run must know of an earlier one. */
+export interface StackState {
+  /** uuid of the local node; its containers carry it. */
+  node: string;
+  /** URL of an engine that is not ours. */
+  engine?: string;
+}
+
+/** Ports besides the one of REST, all on loopback. */
+export interface StackPorts {
+  metrics: number;
+  internal: number;
+  agent: number;
+  registry: number;
+}
+
+/** The folders of the parts that keep pid files, each its own. */
+export function partFolders(dir: string): string[] {
+  return [dir, ...['control-plane', 'engine', 'registry'].map((part) => join(dir, part))];
+}
+
+/**
+ * The ports of the last run while they are free: images are named by the registry's, so that it should not change.
+ */
+export async function chooseStackPorts(dir: string): Promise<StackPorts> {
+  const last = readJson<Partial<StackPorts>>(join(dir, 'ports.json')) ?? {};
+  const ports = {
+    metrics: await freePort(last.metrics ?? PORTS.metrics),
+    internal: await freePort(last.internal ?? PORTS.internal),
+    agent: await freePort(last.agent ?? PORTS.agent),
+    registry: await freePort(last.registry),
+  };
+  writeAtomically(join(dir, 'ports.json'), JSON.stringify(ports));
+  return ports;
+}
+
+/** Replaces a file at once, readable by its owner alone. */
+export function writeAtomically(file: string, text: string): void {
+  writeFileSync(`${file}.new`, text, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+/** The value in a JSON file, or undefined when there is no such file. */
+export function readJson<T>(file: string): T | undefined {
+  return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
+}

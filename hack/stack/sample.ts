@@ -1,0 +1,85 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DEFAULT_NAMESPACE } from '../../src/api/names.ts';
+import { type Kube, type KubeObject, objectsOfYaml } from '../kube.ts';
+import { ROOT } from '../paths.ts';
+import { isFree, portOwner } from '../ports.ts';
+import { waitFor } from '../wait.ts';
+
+/** The sample application as it is applied. */
+export interface Sample {
+  name: string;
+  /** Where its container answers. */
+  url: string;
+}
+
+interface Application extends KubeObject {
+  metadata: KubeObject['metadata'] & { generation?: number };
+  spec: { microservices: { container?: { ports?: { external: number }[] } }[] };
+  status?: { observedGeneration?: number; conditions?: Condition[] };
+}
+
+interface Condition {
+  type: string;
+  status: string;
+  reason?: string;
+  message?: string;
+}
+
+/** Applies manifests/sample.yaml with the image that the stack has pushed. */
+export async function applySample(kube: Kube, image: string): Promise<Sample> {
+  const file = join(ROOT, 'manifests/sample.yaml');
+  const text = readFileSync(file, 'utf8').replaceAll('${IMAGE}', image);
+  const [application] = objectsOfYaml(text, file) as Application[];
+  const port = application?.spec.microservices[0]?.container?.ports?.[0]?.external;
+  if (!application || !port) throw new Error(`${file} has no application with a port`);
+  const { name } = application.metadata;
+  if (!(await kube.get(pathOf(name))) && !(await isFree(port))) {
+    throw new Error(`Port ${port} of the sample is taken by ${portOwner(port)}; SAMPLE=0 goes without the sample`);
+  }
+  await kube.apply(application);
+  return { name, url: `http://127.0.0.1:${port}` };
+}
+
+/** Returns what the sample's container answers, when it answers and the application's status says that it is ready. */
+export async function waitForSample(
+  kube: Kube,
+  sample: Sample,
+  assertAlive: () => void,
+  signal?: AbortSignal,
+): Promise<string> {
+  let conditions: Condition[] = [];
+  try {
+    return await waitFor(
+      async () => {
+        assertAlive();
+        const application = await kube.get<Application>(pathOf(sample.name));
+        conditions = application?.status?.conditions ?? [];
+        const ready = conditions.find(({ type }) => type === 'Ready');
+        const isCurrent = application?.status?.observedGeneration === application?.metadata.generation;
+        if (ready?.status !== 'True' || !isCurrent) return undefined;
+        const answer = await fetch(sample.url, { signal: AbortSignal.timeout(2_000) });
+        return answer.ok ? (await answer.text()).trim() : undefined;
+      },
+      {
+        what: `the application ${sample.name} to be Ready and to answer at ${sample.url}`,
+        timeoutMs: 120_000,
+        intervalMs: 50,
+        signal,
+      },
+    );
+  } catch (error) {
+    signal?.throwIfAborted();
+    const lines = conditions.map(({ type, status, reason, message }) => `  ${type}=${status} ${reason}: ${message}`);
+    throw new Error(
+      [(error as Error).message, 'Its conditions:', ...(lines.length > 0 ? lines : ['  none'])].join('\n'),
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+function pathOf(name: string): string {
+  return `/apis/skerry.dev/v3/namespaces/${DEFAULT_NAMESPACE}/applications/${name}`;
+}

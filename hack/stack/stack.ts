@@ -1,0 +1,133 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { PORTS } from '../../src/api/names.ts';
+import { installCrds } from '../control-plane.ts';
+import { type Kube, kubeFromFile, readObjects } from '../kube.ts';
+import { tryLock } from '../lock.ts';
+import { ROOT } from '../paths.ts';
+import { isFree, portOwner } from '../ports.ts';
+import { stopLeftovers, writePidFile } from '../process.ts';
+import type { Log } from '../progress.ts';
+import { endContainers, NODE, nodeUuid, provisionAgent, startAgent, waitForNode } from './agent.ts';
+import { adminAccount, keepAdminToken, startController } from './controller.ts';
+import {
+  chooseStackPorts,
+  partFolders,
+  readJson,
+  STACK_PROCESS,
+  type StackFile,
+  type StackState,
+  writeAtomically,
+} from './files.ts';
+import { startFoundations } from './foundations.ts';
+import { applySample, waitForSample } from './sample.ts';
+
+export interface StackOptions {
+  /** Keeps everything. */
+  dir: string;
+  /** Where REST listens. */
+  port?: number;
+  /** Whether to run the sample application. */
+  sample?: boolean;
+  log: Log;
+  /** Gives the start up; what has been started stops again. */
+  signal?: AbortSignal;
+}
+
+/** The whole of Skerry on this machine. */
+export interface Stack extends AsyncDisposable {
+  /** What stack.json says. */
+  readonly urls: StackFile;
+  readonly kubeconfig: string;
+  /** Path of a kubectl. */
+  readonly kubectl: string;
+  readonly kube: Kube;
+  /** What the sample answers, once it answers and its status says so; undefined without the sample. */
+  readonly sampleAnswer?: string;
+  /** Rejects when a part of the stack ends by itself. */
+  readonly broken: Promise<never>;
+}
+
+/**
+ * Starts control plane, registry, container engine, controller, an agent for this machine and the sample, and returns
+ * when all of them work. What an earlier run left is ended first; its data is continued. Everything stops with the
+ * result, the containers as well, and when this process dies.
+ */
+export async function startStack({ dir, port = PORTS.rest, sample = true, log, signal }: StackOptions): Promise<Stack> {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  await using started = new AsyncDisposableStack();
+  const lock = tryLock(join(dir, 'lock'));
+  if (!lock) throw new Error('The local stack runs already. `make clean` ends it and removes its data.');
+  started.use(lock);
+  for (const folder of partFolders(dir)) {
+    const leftovers = await stopLeftovers(folder);
+    if (leftovers.length > 0) log(`Ended what an earlier run left: ${leftovers.join(', ')}`);
+  }
+  started.defer(writePidFile(dir, STACK_PROCESS, process.pid));
+  if (!(await isFree(port))) {
+    throw new Error(`Port ${port} is taken by ${portOwner(port)}. Stop it, or choose another port with SKERRY_PORT.`);
+  }
+  const ports = { rest: port, ...(await chooseStackPorts(dir)) };
+
+  const foundations = await startFoundations(started, { dir, registryPort: ports.registry, sample, log, signal });
+  const { kubeconfig, kubectl, engine, registry, image } = foundations;
+  const kube = await kubeFromFile(kubeconfig);
+  started.defer(() => kube.close());
+  await installCrds(kubeconfig);
+  for (const object of [...readObjects(join(ROOT, 'manifests/install.yaml')), ...adminAccount()])
+    await kube.apply(object);
+  log('Definitions, roles and policies are installed');
+
+  const rest = `http://127.0.0.1:${port}`;
+  const controller = await startController({ dir, kube, kubeconfig, ports, signal });
+  started.defer(() => controller.stop());
+  started.use(await keepAdminToken(kube, join(dir, 'token')));
+  log(`The controller is ready at ${rest}`);
+
+  for (const object of readObjects(join(ROOT, 'manifests/local-node.yaml'))) await kube.apply(object);
+  const uuid = await nodeUuid(kube, signal);
+  const agent = await startAgent({ dir, engine, rest, port: ports.agent });
+  if (!engine.private) started.defer(() => endContainers(engine.url, uuid, 'stop').catch(() => {}));
+  started.defer(() => agent.stop(30_000));
+  const stateFile = join(dir, 'state.json');
+  if (readJson<StackState>(stateFile)?.node !== uuid) {
+    await provisionAgent({ dir, rest, uuid, agent, signal });
+    const state: StackState = { node: uuid, ...(!engine.private && { engine: engine.url }) };
+    writeAtomically(stateFile, JSON.stringify(state));
+  }
+  await waitForNode(kube, agent, signal);
+  log(`The agent of the node "${NODE}" is connected`);
+
+  const application = image ? await applySample(kube, image) : undefined;
+  const assertAlive = () => {
+    controller.assertRunning();
+    agent.assertRunning();
+  };
+  const sampleAnswer = application && (await waitForSample(kube, application, assertAlive, signal));
+  if (application) log(`The sample answers at ${application.url}`);
+
+  const urls: StackFile = {
+    rest,
+    apiserver: kube.server,
+    agent: `http://127.0.0.1:${ports.agent}`,
+    registry: registry.url,
+    ...(application && { sample: application.url }),
+    metrics: `http://127.0.0.1:${ports.metrics}/metrics`,
+    node: NODE,
+    engine: { kind: engine.kind, url: engine.url },
+  };
+  writeAtomically(join(dir, 'stack.json'), `${JSON.stringify(urls, undefined, 2)}\n`);
+  started.defer(() => rmSync(join(dir, 'stack.json'), { force: true }));
+
+  const broken = Promise.race(
+    [controller, agent].map(async (part) => {
+      await part.exited;
+      part.assertRunning();
+    }),
+  ) as Promise<never>;
+  // Stopping the stack ends its parts as well, when nobody listens any more.
+  broken.catch(() => {});
+
+  const owned = started.move();
+  return { urls, kubeconfig, kubectl, kube, sampleAnswer, broken, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}

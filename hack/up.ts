@@ -1,0 +1,78 @@
+import { relative } from 'node:path';
+import { ROOT } from './paths.ts';
+import { tail } from './process.ts';
+import { startClock } from './progress.ts';
+import { STACK_FOLDER } from './stack/files.ts';
+import { type Stack, startStack } from './stack/stack.ts';
+
+/** `make up`: the local stack in the foreground. Environment: ONCE, SAMPLE, SKERRY_PORT. */
+async function main(): Promise<number> {
+  const log = startClock();
+  const once = process.env.ONCE === '1';
+  const sample = process.env.SAMPLE !== '0';
+  const port = process.env.SKERRY_PORT ? Number(process.env.SKERRY_PORT) : undefined;
+  if (port !== undefined && !(Number.isInteger(port) && port > 0 && port < 65536)) {
+    log(`SKERRY_PORT is ${process.env.SKERRY_PORT}, which is no port`);
+    return 2;
+  }
+
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      // The children die with this process, so the second time is the quick way out.
+      if (stop.signal.aborted) process.exit(130);
+      log('Stopping; once more ends everything at once');
+      stop.abort();
+    });
+  }
+
+  try {
+    await using stack = await startStack({ dir: STACK_FOLDER, port, sample, log, signal: stop.signal });
+    process.stdout.write(summary(stack, once));
+    if (!once)
+      await Promise.race([stack.broken, new Promise((resolve) => stop.signal.addEventListener('abort', resolve))]);
+    return 0;
+  } catch (error) {
+    if (stop.signal.aborted) return 130;
+    explain(error as Error);
+    return 1;
+  }
+}
+
+function explain(error: Error): void {
+  process.stderr.write(`\n${error.message}\n`);
+  for (const name of ['controller', 'agent']) {
+    const file = `${STACK_FOLDER}/logs/${name}.log`;
+    const end = tail(file, 10);
+    if (end && !error.message.includes(file)) process.stderr.write(`\nThe end of ${relative(ROOT, file)}:\n${end}\n`);
+  }
+}
+
+/** What runs where, and what to try next. */
+function summary(stack: Stack, once: boolean): string {
+  const { rest, apiserver, agent, registry, engine, sample, metrics, node } = stack.urls;
+  const rows: [string, string, string][] = [
+    ['REST', rest, 'bearer token in .skerry/token'],
+    ['API server', apiserver, 'kubeconfig in .skerry/kubeconfig'],
+    ['Agent', agent, `node "${node}"`],
+    ['Engine', engine.url, engine.kind],
+    ['Registry', registry, ''],
+    ['Metrics', metrics, ''],
+    ...(sample ? [['Sample', sample, `answers "${stack.sampleAnswer}"`] as [string, string, string]] : []),
+  ];
+  const width = Math.max(...rows.map(([, url]) => url.length));
+  const table = rows.map(([name, url, note]) => `  ${name.padEnd(12)}${url.padEnd(width + 2)}${note}`.trimEnd());
+  const kubectl = stack.kubectl.endsWith('/bin/kubectl') ? 'kubectl' : stack.kubectl;
+  const next = [
+    `export KUBECONFIG=${relative(process.cwd(), stack.kubeconfig)}`,
+    `${kubectl} get skerry`,
+    ...(sample ? [`${kubectl} get application hello -o yaml`, `curl ${sample}`] : []),
+    `curl -H "Authorization: Bearer $(cat .skerry/token)" ${rest}/api/v3/node`,
+  ];
+  const lines = ['', 'What runs:', ...table];
+  if (!once)
+    lines.push('', 'What to try next:', ...next.map((line) => `  ${line}`), '', 'Ctrl-C stops it and keeps the data.');
+  return `${lines.join('\n')}\n`;
+}
+
+process.exitCode = await main();
