@@ -64,6 +64,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
     if (leftovers.length > 0) log(`Ended what an earlier run left: ${leftovers.join(', ')}`);
   }
   started.defer(writePidFile(dir, STACK_PROCESS, process.pid));
+  rmSync(join(dir, 'logs'), { recursive: true, force: true });
   if (!(await isFree(port))) {
     throw new Error(`Port ${port} is taken by ${portOwner(port)}. Stop it, or choose another port with SKERRY_PORT.`);
   }

@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { processStartTime, startDaemon, stopLeftovers, tail } from './process.ts';
+import { waitFor } from './wait.ts';
+
+const node = (script: string) => ({ command: process.execPath, args: ['-e', script] });
+const FOREVER = 'setInterval(() => {}, 1000)';
+
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-process-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+test('a daemon writes its log, and stops in order', async () => {
+  const dir = makeFolder();
+  const script = `process.on('SIGTERM', () => { console.log('bye'); process.exit(0); }); console.log('up'); ${FOREVER}`;
+  const daemon = await startDaemon({ name: 'd', dir, ...node(script) });
+  await waitFor(() => tail(daemon.logFile) === 'up', { what: 'the first line' });
+  daemon.assertRunning();
+  await daemon.stop();
+  expect(daemon.exit()).toEqual({ code: 0, signal: null });
+  expect(tail(daemon.logFile)).toBe('up\nbye');
+  expect(existsSync(join(dir, 'run/d.pid'))).toBe(false);
+});
+
+test('one that does not want to stop is killed after the grace', async () => {
+  const daemon = await startDaemon({
+    name: 'd',
+    dir: makeFolder(),
+    ...node(`process.on('SIGTERM', () => {}); console.log('up'); ${FOREVER}`),
+  });
+  await waitFor(() => tail(daemon.logFile) === 'up', { what: 'the first line' });
+  await daemon.stop(50);
+  expect(daemon.exit()).toEqual({ code: null, signal: 'SIGKILL' });
+});
+
+test('one that ended by itself is reported with the end of its log', async () => {
+  const daemon = await startDaemon({
+    name: 'd',
+    dir: makeFolder(),
+    ...node(`console.log('no luck'); process.exit(3)`),
+  });
+  await daemon.exited;
+  expect(() => daemon.assertRunning()).toThrow(/^d ended with code 3\..*no luck$/s);
+});
+
+test('a program that is not there is an error that says so', async () => {
+  const dir = makeFolder();
+  const failure = startDaemon({ name: 'd', dir, command: '/no/such/program', args: [] }).then(async (daemon) => {
+    await daemon.exited;
+    daemon.assertRunning();
+  });
+  await expect(failure).rejects.toThrow('/no/such/program');
+});
+
+/** A process that starts a daemon, prints its pid and then only lives. */
+async function startParent(dir: string): Promise<{ kill(): void; pid: number }> {
+  const script = `
+    const { startDaemon } = await import(${JSON.stringify(join(import.meta.dirname, 'process.ts'))});
+    const daemon = await startDaemon({ name: 'd', dir: ${JSON.stringify(dir)}, command: 'sleep', args: ['1000'] });
+    console.log(daemon.pid);
+    ${FOREVER}`;
+  const parent = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void parent.kill('SIGKILL'));
+  const pid = await new Promise<number>((resolve) => parent.stdout.once('data', (line) => resolve(Number(`${line}`))));
+  return { kill: () => parent.kill('SIGKILL'), pid };
+}
+
+test.runIf(process.platform === 'linux')('a daemon dies with the process that started it', async () => {
+  const dir = makeFolder();
+  const { kill, pid } = await startParent(dir);
+  expect(processStartTime(pid)).toBeDefined();
+  kill();
+  await waitFor(() => processStartTime(pid) === undefined, { what: 'the daemon to die' });
+  expect(await stopLeftovers(dir)).toEqual([]);
+});
+
+test.runIf(process.platform === 'linux')('a later run ends what an earlier one left', async () => {
+  const dir = makeFolder();
+  const { pid } = await startParent(dir);
+  expect(await stopLeftovers(dir)).toEqual(['d']);
+  expect(processStartTime(pid)).toBeUndefined();
+  expect(await stopLeftovers(dir)).toEqual([]);
+});
