@@ -1,0 +1,86 @@
+import { describe, expect, it, test } from 'vitest';
+import type { Condition } from '../api/meta.ts';
+import { conditionsOf, cut, type Findings, joined, kstatus } from './conditions.ts';
+
+const EARLIER = '2026-01-01T00:00:00.000Z';
+const NOW = '2026-01-02T00:00:00.000Z';
+const object = (conditions?: Condition[]) => ({ metadata: { generation: 7 }, status: { conditions } });
+const find = (conditions: readonly Condition[], type: string) => conditions.find((c) => c.type === type);
+
+describe('kstatus', () => {
+  test.each([
+    ['done: ready, nothing going on', 'done', 'True', 'False', 'False'],
+    ['working: not ready, reconciling', 'working', 'False', 'True', 'False'],
+    ['stalled: not ready, and it stays so', 'stalled', 'False', 'False', 'True'],
+    ['unknown: neither ready nor not', 'unknown', 'Unknown', 'Unknown', 'False'],
+  ] as const)('%s', (_, is, Ready, Reconciling, Stalled) => {
+    const findings = kstatus({ is, reason: 'AgentStarting', message: 'why' });
+    expect([findings.Ready.status, findings.Reconciling.status, findings.Stalled.status]).toEqual([
+      Ready,
+      Reconciling,
+      Stalled,
+    ]);
+    expect(findings.Ready).toMatchObject({ reason: 'AgentStarting', message: 'why' });
+  });
+});
+
+describe('conditionsOf', () => {
+  it('writes them in the order of the table, each about the current generation', () => {
+    const findings: Findings = {
+      NotSupportedYet: { status: 'True', reason: 'Fields', message: 'gpsMode' },
+      ...kstatus({ is: 'done', reason: 'AgentRunning' }),
+    };
+    const written = conditionsOf('EdgeNode', object(), findings, NOW);
+    expect(written.map(({ type }) => type)).toEqual(['Ready', 'Reconciling', 'Stalled', 'NotSupportedYet']);
+    expect(new Set(written.map(({ observedGeneration }) => observedGeneration))).toEqual(new Set([7]));
+  });
+
+  it('leaves out what a kind does not have, and abnormal conditions that are not true', () => {
+    const findings: Findings = {
+      ...kstatus({ is: 'done', reason: 'Usable' }),
+      DuplicateAgent: { status: 'True', reason: 'DuplicateAgent' },
+      NotSupportedYet: { status: 'False', reason: 'Fields' },
+    };
+    expect(conditionsOf('Registry', object(), findings, NOW)).toHaveLength(3);
+    expect(find(conditionsOf('Application', object(), findings, NOW), 'NotSupportedYet')).toBeUndefined();
+  });
+
+  it('shows Admitted also when it is false', () => {
+    const findings: Findings = { Admitted: { status: 'False', reason: 'PortTaken' } };
+    expect(conditionsOf('Application', object(), findings, NOW)).toHaveLength(1);
+  });
+
+  it('keeps the transition time while the status stays, though reason and message change', () => {
+    const before = conditionsOf('EdgeNode', object(), kstatus({ is: 'working', reason: 'AgentStarting' }), EARLIER);
+    const after = conditionsOf('EdgeNode', object(before), kstatus({ is: 'stalled', reason: 'Deprovisioned' }), NOW);
+    expect(find(after, 'Ready')).toMatchObject({ reason: 'Deprovisioned', lastTransitionTime: EARLIER });
+    expect(find(after, 'Stalled')).toMatchObject({ status: 'True', lastTransitionTime: NOW });
+  });
+
+  it('equals the stored ones when nothing changed', () => {
+    const findings = kstatus({ is: 'done', reason: 'AgentRunning', message: 'runs' });
+    const before = conditionsOf('EdgeNode', object(), findings, EARLIER);
+    expect(conditionsOf('EdgeNode', object(before), findings, NOW)).toEqual(before);
+  });
+
+  it('cuts a message to what the API server takes', () => {
+    const findings: Findings = { Ready: { status: 'False', reason: 'AgentWarning', message: 'x'.repeat(40_000) } };
+    expect(conditionsOf('EdgeNode', object(), findings, NOW)[0]?.message).toHaveLength(32_768);
+  });
+});
+
+it('joins messages sorted and each once', () => {
+  expect(joined(['b', 'a', 'b'])).toBe('a; b');
+});
+
+describe('cut', () => {
+  test.each([
+    ['keeps what fits', 'abc', 3, 'abc'],
+    ['counts code points, not UTF-16 units', '🙂🙂🙂', 2, '🙂🙂'],
+    ['keeps as many code points as fit although their units do not', '🙂🙂', 2, '🙂🙂'],
+    ['replaces half a pair, as the API server would', 'a\ud83d', 5, 'a\ufffd'],
+    ['gives nothing where nothing fits', 'abc', 0, ''],
+  ])('%s', (_, text, max, want) => {
+    expect(cut(text, max)).toBe(want);
+  });
+});

@@ -1,0 +1,93 @@
+import { CONDITIONS_OF, type ConditionType, type Reason } from '../api/conditions.ts';
+import type { Condition, ObjectMeta } from '../api/meta.ts';
+
+/** What a condition says now. The message is stable: no times, no counters that move by themselves. */
+export interface Finding {
+  status: Condition['status'];
+  reason: Reason;
+  message?: string;
+}
+
+export type Findings = Readonly<Partial<Record<ConditionType, Finding>>>;
+
+/** How far an object is, in the words of kstatus. */
+export interface Progress {
+  /**
+   * done: everything asked for is so; working: it is being made so; stalled: somebody must change something first;
+   * unknown: nobody can tell now
+   */
+  is: 'done' | 'working' | 'stalled' | 'unknown';
+  reason: Reason;
+  message?: string;
+}
+
+const IDLE: Finding = { status: 'False', reason: 'Idle' };
+const NOT_STALLED: Finding = { status: 'False', reason: 'NotStalled' };
+
+/** The three conditions of kstatus. Where several parts are at different points, spread and overwrite single ones. */
+export function kstatus({ is, ...why }: Progress): Record<'Ready' | 'Reconciling' | 'Stalled', Finding> {
+  switch (is) {
+    case 'done':
+      return { Ready: { status: 'True', ...why }, Reconciling: IDLE, Stalled: NOT_STALLED };
+    case 'working':
+      return {
+        Ready: { status: 'False', ...why },
+        Reconciling: { status: 'True', ...why },
+        Stalled: NOT_STALLED,
+      };
+    case 'stalled':
+      return { Ready: { status: 'False', ...why }, Reconciling: IDLE, Stalled: { status: 'True', ...why } };
+    case 'unknown':
+      return {
+        Ready: { status: 'Unknown', ...why },
+        Reconciling: { status: 'Unknown', ...why },
+        Stalled: NOT_STALLED,
+      };
+  }
+  return is satisfies never;
+}
+
+/** Conditions that are present whatever their status. */
+const ALWAYS: ReadonlySet<ConditionType> = new Set<ConditionType>(['Ready', 'Reconciling', 'Stalled', 'Admitted']);
+
+const MESSAGE_LENGTH = 32_768;
+
+/**
+ * The conditions of an object in the order of its table. Each names the generation that it judges; the time of the last
+ * transition is kept as long as the status is. Without news the result equals what is stored.
+ */
+export function conditionsOf(
+  kind: keyof typeof CONDITIONS_OF,
+  object: { metadata: Pick<ObjectMeta, 'generation'>; status?: { conditions?: readonly Condition[] } },
+  findings: Findings,
+  /** RFC 3339 */
+  now: string,
+): Condition[] {
+  return CONDITIONS_OF[kind].flatMap((type) => {
+    const finding = findings[type];
+    if (!finding || (finding.status !== 'True' && !ALWAYS.has(type))) return [];
+    const before = object.status?.conditions?.find((condition) => condition.type === type);
+    return {
+      type,
+      status: finding.status,
+      observedGeneration: object.metadata.generation ?? 0,
+      lastTransitionTime: before?.status === finding.status ? before.lastTransitionTime : now,
+      reason: finding.reason,
+      message: cut(finding.message ?? '', MESSAGE_LENGTH),
+    };
+  });
+}
+
+/** Several messages as one: each once, sorted, so that the order in which they were found does not show. */
+export function joined(messages: Iterable<string>): string {
+  return [...new Set(messages)].sort().join('; ');
+}
+
+/**
+ * The text with at most `max` code points, as the API server counts them. Halves of surrogate pairs are replaced, since
+ * the server would store them differently and every comparison with what is stored would fail.
+ */
+export function cut(text: string, max: number): string {
+  const whole = text.toWellFormed();
+  return whole.length <= max ? whole : [...whole.slice(0, 2 * max)].slice(0, max).join('').toWellFormed();
+}
