@@ -35,6 +35,13 @@ export function controllerRoles(namespace: string): Manifest[] {
         },
         { apiGroups: [GROUP], resources: plurals.map((plural) => `${plural}/finalizers`), verbs: ['update'] },
         { apiGroups: [''], resources: ['secrets', 'configmaps'], verbs: ALL },
+        // by short-lived tokens of their common account replicas know each other
+        {
+          apiGroups: [''],
+          resources: ['serviceaccounts/token'],
+          resourceNames: [CONTROLLER_ACCOUNT],
+          verbs: ['create'],
+        },
         { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
         { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ALL },
       ],
