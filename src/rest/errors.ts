@@ -27,18 +27,26 @@ export class HttpError extends Error {
   readonly status: number;
   readonly code: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** Further members of the body. */
+  readonly members: Readonly<Record<string, unknown>>;
 
   constructor(
     status: number,
     code: string,
     message: string,
-    options: { name?: string; cause?: unknown; headers?: Record<string, string> } = {},
+    options: {
+      name?: string;
+      cause?: unknown;
+      headers?: Record<string, string>;
+      members?: Record<string, unknown>;
+    } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.status = status;
     this.code = code;
     this.name = options.name ?? NAMES[status] ?? 'Error';
     this.headers = options.headers ?? {};
+    this.members = options.members ?? {};
   }
 }
 
@@ -59,7 +67,8 @@ export interface ErrorBody {
   name: string;
   message: string;
   code: string;
-  error?: 'Forbidden';
+  error?: string;
+  [member: string]: unknown;
 }
 
 /** How an error is answered. `cause` is what the log gets: set for faults of ours, not for those of the client. */
@@ -72,12 +81,12 @@ export interface ErrorReply {
 
 /** The one place where an error becomes an answer. */
 export function errorReply(error: unknown): ErrorReply {
-  const { status, headers, name, message, code, cause } = toHttpError(error);
+  const { status, headers, name, message, code, cause, members } = toHttpError(error);
   return {
     status,
     headers,
-    body: { name, message, code, ...(status === 403 && { error: 'Forbidden' as const }) },
-    ...(status >= 500 && status !== 501 && { cause: cause ?? error }),
+    body: { name, message, code, ...(status === 403 && { error: 'Forbidden' }), ...members },
+    ...((status === 500 || cause !== undefined) && status >= 500 && { cause: cause ?? error }),
   };
 }
 

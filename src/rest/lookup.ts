@@ -23,12 +23,13 @@ export async function nodeByUuid(ports: Ports, uuid: string, signal: AbortSignal
   if (!UUID.test(uuid)) throw missing();
   const is = (node: EdgeNode) => nodeUuid(node) === uuid;
   const find = () => oldest(ports.nodes.find('uuid', uuid));
+  const known = find();
   const node =
-    (await fresh(ports.nodes, find(), is, signal)) ??
+    (await fresh(ports.nodes, known, is, signal)) ??
     oldest((await ports.nodes.select('uuid', uuid, signal)).filter(is)) ??
     // Its uuid may be its uid, which nothing selects.
-    (await ports.nodes.refresh(signal), find());
-  if (!node || !is(node)) throw missing();
+    (known ? undefined : await ports.nodes.refresh(signal).then(find));
+  if (!node) throw missing();
   return node;
 }
 
@@ -83,7 +84,7 @@ export async function registryById(ports: Ports, id: number, signal: AbortSignal
   const is = (registry: Registry) => registry.spec.id === id;
   const find = () => oldest(ports.registries.find('id', String(id)));
   const registry =
-    (await fresh(ports.registries, find(), is, signal)) ?? (await ports.registries.refresh(signal), find());
+    (await fresh(ports.registries, find(), is, signal)) ?? (await ports.registries.refresh(signal).then(find));
   if (!registry) throw notFound('REGISTRY_NOT_FOUND', `there is no registry with the id ${id}`);
   return registry;
 }

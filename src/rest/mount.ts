@@ -20,7 +20,6 @@ export interface Mounting {
   validateReplies: boolean;
 }
 
-export const BASE = '/api/v3';
 export const REQUEST_ID = 'request-id';
 
 /** Headers that every answer carries, whoever gives it. The request then has an id. */

@@ -19,7 +19,14 @@ export interface Grant {
 
 /** What a route reads as its body. */
 export type Body<T extends z.ZodType = z.ZodType> =
-  | { kind: 'json'; schema: T; optional?: boolean }
+  | {
+      kind: 'json';
+      /** what the handler is given */
+      schema: T;
+      /** what the OpenAPI document says, when the domain checks the body and `schema` only its outer form */
+      documents?: z.ZodType;
+      optional?: boolean;
+    }
   /** a YAML file: the only part of a multipart form, or an `application/x-yaml` body; the handler gets its text */
   | { kind: 'file'; part: string };
 

@@ -1,0 +1,256 @@
+import { randomUUID } from 'node:crypto';
+import { API_VERSION } from '../../api/names.ts';
+import { type Application, applicationKind } from '../../api/v3/index.ts';
+import { applicationRead, replaceState } from '../../domain/application/read.ts';
+import { DomainError, duplicateName } from '../../domain/errors.ts';
+import { objectName, v3Name } from '../../domain/names.ts';
+import { orderRebuild } from '../../domain/orders.ts';
+import {
+  type ApplicationUpload,
+  patchApplication,
+  readApplicationBody,
+  readApplicationUpload,
+} from '../../domain/upload/application.ts';
+import { isAlreadyExists } from '../../kube/api-error.ts';
+import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { judge } from '../judge.ts';
+import { applicationByName, oldest } from '../lookup.ts';
+import type { Ports } from '../ports.ts';
+import { readContext } from '../reads.ts';
+import { type Grant, route } from '../route.ts';
+import { parseYaml } from '../yaml.ts';
+import * as shapes from './shapes.ts';
+
+const tag = 'Applications';
+const byName: Pick<Grant, 'name' | 'objectName'> = { name: 'name', objectName: (name) => objectName(name) };
+const what = (application: Application) => `the application ${v3Name(application)}`;
+
+export const applicationRoutes = [
+  route({
+    method: 'GET',
+    path: '/application',
+    operation: 'listApplications',
+    tag,
+    summary: 'All applications of users',
+    access: { resource: 'applications', verb: 'list' },
+    reply: { status: 200, schema: shapes.applicationList },
+    handler: ({ ports, signal }) => list(ports, false, signal),
+  }),
+  route({
+    method: 'GET',
+    path: '/application/system',
+    operation: 'listSystemApplications',
+    tag,
+    summary: 'All applications of the system',
+    access: { resource: 'systemapplications', verb: 'list' },
+    reply: { status: 200, schema: shapes.applicationList },
+    handler: ({ ports, signal }) => list(ports, true, signal),
+  }),
+  route({
+    method: 'POST',
+    path: '/application',
+    operation: 'createApplication',
+    tag,
+    summary: 'Create an application with its microservices',
+    access: { resource: 'applications', verb: 'create' },
+    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.applicationCreateBody },
+    reply: { status: 201, schema: shapes.applicationCreated },
+    errors: [400, 404, 409],
+    handler: ({ ports, body, signal }) => create(ports, readApplicationBody(body), signal),
+  }),
+  route({
+    method: 'POST',
+    path: '/application/yaml',
+    operation: 'createApplicationFromYaml',
+    tag,
+    summary: 'Create an application from a file',
+    description: 'A document of kind Application, in the v3 form or as kubectl takes it.',
+    access: { resource: 'applications', verb: 'create' },
+    body: { kind: 'file', part: 'application' },
+    reply: { status: 201, schema: shapes.applicationCreated },
+    errors: [400, 404, 409],
+    handler: ({ ports, file, signal }) => create(ports, readApplicationUpload(parseYaml(file)), signal),
+  }),
+  route({
+    method: 'GET',
+    path: '/application/{name}',
+    operation: 'getApplication',
+    tag,
+    summary: 'One application with its microservices',
+    access: { resource: 'applications', verb: 'get', ...byName },
+    params: shapes.nameParam,
+    reply: { status: 200, schema: shapes.applicationRead },
+    errors: [404],
+    handler: ({ ports, params, signal }) => get(ports, params.name, false, signal),
+  }),
+  route({
+    method: 'GET',
+    path: '/application/system/{name}',
+    operation: 'getSystemApplication',
+    tag,
+    summary: 'One application of the system',
+    access: { resource: 'systemapplications', verb: 'get', ...byName },
+    params: shapes.nameParam,
+    reply: { status: 200, schema: shapes.applicationRead },
+    errors: [404],
+    handler: ({ ports, params, signal }) => get(ports, params.name, true, signal),
+  }),
+  route({
+    method: 'PUT',
+    path: '/application/{name}',
+    operation: 'replaceApplication',
+    tag,
+    summary: "Set an application's state",
+    description:
+      'Microservices are told apart by name: those that the body does not name are removed, unless it has no `microservices` at all.',
+    access: { resource: 'applications', verb: 'update', ...byName },
+    params: shapes.nameParam,
+    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.applicationBody },
+    reply: { status: 204 },
+    errors: [400, 404, 409],
+    handler: ({ ports, params, body, signal }) =>
+      replace(ports, params.name, readApplicationBody(body, { path: params.name }), signal),
+  }),
+  route({
+    method: 'PUT',
+    path: '/application/yaml/{name}',
+    operation: 'replaceApplicationFromYaml',
+    tag,
+    summary: "Set an application's state from a file",
+    access: { resource: 'applications', verb: 'update', ...byName },
+    params: shapes.nameParam,
+    body: { kind: 'file', part: 'application' },
+    reply: { status: 204 },
+    errors: [400, 404, 409],
+    handler: ({ ports, params, file, signal }) =>
+      replace(ports, params.name, readApplicationUpload(parseYaml(file), { path: params.name }), signal),
+  }),
+  route({
+    method: 'PATCH',
+    path: '/application/{name}',
+    operation: 'updateApplication',
+    tag,
+    summary: 'Change description, activation or bus settings of an application',
+    access: { resource: 'applications', verb: 'patch', ...byName },
+    params: shapes.nameParam,
+    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.applicationPatchBody },
+    reply: { status: 204 },
+    errors: [400, 404, 409],
+    async handler({ ports, params, body, signal }) {
+      await editApplication(ports, params.name, signal, (application) =>
+        withChanges(application, { spec: patchApplication(application.spec, body, params.name) }),
+      );
+      return undefined;
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: '/application/{name}',
+    operation: 'deleteApplication',
+    tag,
+    summary: 'Delete an application',
+    description: 'Nodes that are live hold the deletion until they run none of its containers.',
+    access: { resource: 'applications', verb: 'delete', ...byName },
+    params: shapes.nameParam,
+    reply: { status: 204 },
+    errors: [400, 404],
+    async handler({ ports, params, signal }) {
+      if (oldest(ports.applications.find('name', params.name))?.spec.isSystem)
+        throw new DomainError(
+          400,
+          'SYSTEM_APPLICATION_DELETE',
+          `${params.name} belongs to the system; delete it at /application/system/${params.name}`,
+        );
+      await ports.applications.delete(await applicationByName(ports, params.name, signal), signal);
+      return undefined;
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: '/application/system/{name}',
+    operation: 'deleteSystemApplication',
+    tag,
+    summary: 'Delete an application of the system',
+    access: { resource: 'systemapplications', verb: 'delete', ...byName },
+    params: shapes.nameParam,
+    reply: { status: 204 },
+    errors: [404],
+    async handler({ ports, params, signal }) {
+      const application = await applicationByName(ports, params.name, signal, { system: true });
+      await ports.applications.delete(application, signal);
+      return undefined;
+    },
+  }),
+];
+
+async function list(ports: Ports, system: boolean, signal: AbortSignal) {
+  const applications = ports.applications.list().filter(({ spec }) => (spec.isSystem === true) === system);
+  const context = await readContext(ports, applications, signal);
+  return { applications: applications.map((application) => applicationRead(application, context)) };
+}
+
+async function get(ports: Ports, name: string, system: boolean, signal: AbortSignal) {
+  const application = await applicationByName(ports, name, signal, { system });
+  return applicationRead(application, await readContext(ports, [application], signal));
+}
+
+async function create(ports: Ports, { name, spec, rebuild }: ApplicationUpload, signal: AbortSignal) {
+  if (ports.applications.find('name', name).length > 0) await refuseTaken(ports, name, signal);
+  const object = objectName(name);
+  const application: Application = {
+    apiVersion: API_VERSION,
+    kind: applicationKind.kind,
+    metadata: { name: object },
+    spec: {
+      ...spec,
+      ...(object !== name && { name }),
+      uuid: spec.uuid ?? randomUUID(),
+      id: await ports.ids.next('Application', signal),
+    },
+  };
+  const ordered =
+    rebuild.length > 0 ? withChanges(application, { annotations: orderRebuild(application, rebuild) }) : application;
+  await judge(ports, ordered, undefined, signal);
+  try {
+    const created = await ports.applications.create(ordered, signal);
+    return { id: created.spec.id, name };
+  } catch (error) {
+    if (isAlreadyExists(error)) await refuseTaken(ports, name, signal);
+    throw error;
+  }
+}
+
+/** The name is taken, unless whoever had it is gone by now. */
+async function refuseTaken(ports: Ports, name: string, signal: AbortSignal): Promise<void> {
+  const taken = await ports.applications.read(objectName(name), signal);
+  if (taken) refuseDeleting(what(taken), taken);
+  if (taken || ports.applications.find('name', name).length > 0) throw duplicateName('application', name);
+}
+
+async function replace(ports: Ports, name: string, upload: ApplicationUpload, signal: AbortSignal): Promise<undefined> {
+  await editApplication(ports, name, signal, async (application) => {
+    const { spec, rebuild } = replaceState(application, upload);
+    const annotations = rebuild.length > 0 ? orderRebuild(application, rebuild) : {};
+    const changed = withChanges(application, { spec, annotations });
+    await judge(ports, changed, application, signal);
+    return changed;
+  });
+  return undefined;
+}
+
+function editApplication(
+  ports: Ports,
+  name: string,
+  signal: AbortSignal,
+  change: (application: Application) => Application | Promise<Application>,
+): Promise<Application> {
+  return edit(
+    ports.applications,
+    () => applicationByName(ports, name, signal),
+    (application) => {
+      refuseDeleting(what(application), application);
+      return change(application);
+    },
+    signal,
+  );
+}

@@ -1,0 +1,60 @@
+import { ARCHITECTURES } from '../../api/names.ts';
+import { HttpError, RETRY_AFTER } from '../errors.ts';
+import type { Ports } from '../ports.ts';
+import { route } from '../route.ts';
+import { architecturesShape, livenessShape } from './shapes.ts';
+
+const startedAt = performance.now();
+
+const liveness = (ports: Ports) => ({
+  status: 'online',
+  timestamp: ports.clock(),
+  uptimeSec: Math.floor((performance.now() - startedAt) / 1000),
+  versions: { controller: ports.self.version, console: '' },
+});
+
+const DESCRIPTIONS = ['Found out by the agent', 'x86, 64 bits', 'ARM, 64 bits', 'RISC-V, 64 bits', 'ARM, 32 bits'];
+
+export const controllerRoutes = [
+  route({
+    method: 'GET',
+    path: '/live',
+    operation: 'getLiveness',
+    tag: 'Controller',
+    summary: 'Whether the process answers',
+    access: 'public',
+    reply: { status: 200, schema: livenessShape },
+    handler: ({ ports }) => liveness(ports),
+  }),
+  route({
+    method: 'GET',
+    path: '/status',
+    operation: 'getReadiness',
+    tag: 'Controller',
+    summary: 'Whether the controller can carry out requests',
+    access: 'public',
+    reply: { status: 200, schema: livenessShape },
+    errors: [503],
+    async handler({ ports, signal }) {
+      const missing = await ports.readiness.check(signal);
+      if (!missing) return liveness(ports);
+      throw new HttpError(503, missing.code, missing.message, {
+        name: 'ReadinessNotReadyError',
+        headers: { 'retry-after': String(RETRY_AFTER) },
+        members: { ...liveness(ports), status: 'not ready', error: 'ServiceUnavailable', retryable: true },
+      });
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/architectures',
+    operation: 'listArchitectures',
+    tag: 'Controller',
+    summary: 'The architectures that nodes can have',
+    access: 'public',
+    reply: { status: 200, schema: architecturesShape },
+    handler: () => ({
+      architectures: ARCHITECTURES.map((name, id) => ({ id, name, image: '', description: DESCRIPTIONS[id] ?? '' })),
+    }),
+  }),
+];

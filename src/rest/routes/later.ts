@@ -1,0 +1,254 @@
+import type { Verb } from '../access/access.ts';
+import { HttpError } from '../errors.ts';
+import { type Access, type AnyRoute, type Method, paramNames, route } from '../route.ts';
+
+/**
+ * Operations of the v3 API that this version does not carry out: they have their place, their access rule and a clear
+ * answer, so that a client learns what is missing from the answer and not from a stack trace.
+ *
+ * One line each: method, path, then `resource verb`, `authenticated` or `public`. The last path parameter names the
+ * object, except for verbs that are about a collection.
+ */
+const TABLE: Readonly<Record<string, string>> = {
+  'Node commands': `
+    POST   /node/{uuid}/version/{versionCommand}   edgenodes/command create
+    POST   /node/{uuid}/reboot                     edgenodes/command create
+    POST   /node/{uuid}/prune                      edgenodes/command create
+    GET    /node/{uuid}/tunnel                     edgenodes/tunnel get
+    PATCH  /node/{uuid}/tunnel                     edgenodes/tunnel patch
+    POST   /node/{uuid}/exec                       systemmicroservices/exec create
+    DELETE /node/{uuid}/exec                       systemmicroservices/exec delete`,
+  'Application templates': `
+    GET    /applicationTemplates                   applicationtemplates list
+    POST   /applicationTemplate                    applicationtemplates create
+    POST   /applicationTemplate/yaml               applicationtemplates create
+    GET    /applicationTemplate/{name}             applicationtemplates get
+    PATCH  /applicationTemplate/{name}             applicationtemplates patch
+    PUT    /applicationTemplate/{name}             applicationtemplates update
+    PUT    /applicationTemplate/yaml/{name}        applicationtemplates update
+    DELETE /applicationTemplate/{name}             applicationtemplates delete`,
+  'Microservice templates': `
+    GET    /microserviceTemplates                  microservicetemplates list
+    POST   /microserviceTemplates                  microservicetemplates create
+    POST   /microserviceTemplates/yaml             microservicetemplates create
+    GET    /microserviceTemplates/{name}           microservicetemplates get
+    PATCH  /microserviceTemplates/{name}           microservicetemplates patch
+    PUT    /microserviceTemplates/yaml/{name}      microservicetemplates update
+    DELETE /microserviceTemplates/{name}           microservicetemplates delete`,
+  Cluster: `
+    GET    /cluster/controllers                    cluster list
+    GET    /cluster/controllers/{uuid}             cluster get
+    PATCH  /cluster/controllers/{uuid}             cluster patch
+    DELETE /cluster/controllers/{uuid}             cluster delete`,
+  Catalog: `
+    GET    /catalog/microservices                  catalogitems list
+    POST   /catalog/microservices                  catalogitems create
+    GET    /catalog/microservices/{id}             catalogitems get
+    PATCH  /catalog/microservices/{id}             catalogitems patch
+    DELETE /catalog/microservices/{id}             catalogitems delete`,
+  'Microservice parts': `
+    GET    /microservices/{uuid}/config                                  microservices get
+    PATCH  /microservices/{uuid}/config                                  microservices patch
+    DELETE /microservices/{uuid}/config                                  microservices delete
+    GET    /microservices/{uuid}/port-mapping                            microservices get
+    POST   /microservices/{uuid}/port-mapping                            microservices patch
+    DELETE /microservices/{uuid}/port-mapping/{internalPort}             microservices patch
+    GET    /microservices/{uuid}/volume-mapping                          microservices get
+    POST   /microservices/{uuid}/volume-mapping                          microservices patch
+    DELETE /microservices/{uuid}/volume-mapping/{id}                     microservices patch
+    PATCH  /microservices/{uuid}/models                                  microservices patch
+    PATCH  /microservices/{uuid}/knowledge                               microservices patch
+    GET    /microservices/system/{uuid}/config                           systemmicroservices get
+    PATCH  /microservices/system/{uuid}/config                           systemmicroservices patch
+    DELETE /microservices/system/{uuid}/config                           systemmicroservices delete
+    POST   /microservices/system/{uuid}/port-mapping                     systemmicroservices patch
+    DELETE /microservices/system/{uuid}/port-mapping/{internalPort}      systemmicroservices patch
+    POST   /microservices/system/{uuid}/volume-mapping                   systemmicroservices patch
+    DELETE /microservices/system/{uuid}/volume-mapping/{id}              systemmicroservices patch`,
+  Models: linkable('/models', 'models'),
+  Knowledge: linkable('/knowledge', 'knowledge'),
+  'Runtime classes': linkable('/runtimeClasses', 'runtimeclasses'),
+  'Volume mounts': `
+    GET    /volumeMounts                           volumemounts list
+    POST   /volumeMounts                           volumemounts create
+    POST   /volumeMounts/yaml                      volumemounts create
+    GET    /volumeMounts/{name}                    volumemounts get
+    PATCH  /volumeMounts/{name}                    volumemounts patch
+    PATCH  /volumeMounts/yaml/{name}               volumemounts patch
+    DELETE /volumeMounts/{name}                    volumemounts delete
+    GET    /volumeMounts/{name}/link               volumemounts get
+    POST   /volumeMounts/{name}/link               volumemounts patch
+    DELETE /volumeMounts/{name}/link               volumemounts patch`,
+  'Config maps': patchable('/configmaps', 'configmaps'),
+  Secrets: patchable('/secrets', 'secrets'),
+  Roles: patchable('/roles', 'roles'),
+  'Role bindings': patchable('/rolebindings', 'rolebindings'),
+  'Service accounts': `
+    GET    /serviceaccounts                        serviceaccounts list
+    POST   /serviceaccounts                        serviceaccounts create
+    POST   /serviceaccounts/yaml                   serviceaccounts create
+    GET    /serviceaccounts/{appName}/{name}       serviceaccounts get
+    PATCH  /serviceaccounts/{appName}/{name}       serviceaccounts patch
+    PATCH  /serviceaccounts/yaml/{appName}/{name}  serviceaccounts patch
+    DELETE /serviceaccounts/{appName}/{name}       serviceaccounts delete`,
+  'Network topology': `
+    GET    /network-topology/summary               networktopology list${topology('router')}${topology('bus')}`,
+  'Default router': `
+    GET    /router                                 router get
+    PUT    /router                                 router update`,
+  Events: `
+    GET    /events                                 events list
+    DELETE /events                                 events delete`,
+  Services: `${patchable('/services', 'services')}
+    POST   /services/{name}/reconcile              services patch`,
+  Certificates: `
+    GET    /certificates/ca                        certificates list
+    POST   /certificates/ca                        certificates create
+    GET    /certificates/ca/{name}                 certificates get
+    DELETE /certificates/ca/{name}                 certificates delete
+    GET    /certificates                           certificates list
+    POST   /certificates                           certificates create
+    POST   /certificates/yaml                      certificates create
+    GET    /certificates/expiring                  certificates list
+    GET    /certificates/{name}                    certificates get
+    DELETE /certificates/{name}                    certificates delete
+    POST   /certificates/{name}/renew              certificates patch`,
+  User: `
+    POST   /user/login                             public
+    POST   /user/refresh                           public
+    POST   /user/logout                            authenticated
+    GET    /user/profile                           authenticated
+    POST   /user/change-password                   public
+    POST   /user/mfa/enroll                        authenticated
+    POST   /user/mfa/confirm                       authenticated
+    DELETE /user/mfa                               authenticated
+    GET    /user/oauth/authorize                   public
+    GET    /user/oauth/callback                    public
+    GET    /user/interaction/{uid}                 public
+    POST   /user/interaction/{uid}/login           public
+    POST   /user/interaction/{uid}/mfa             public
+    POST   /user/interaction/{uid}/enroll          public
+    POST   /user/interaction/{uid}/confirm-enroll  public
+    POST   /user/interaction/{uid}/change-password public
+    POST   /user/interaction/{uid}/complete        public`,
+  'User administration': `
+    POST   /auth/migration/export                  authadmin create
+    POST   /auth/jwks/rotate                       authadmin patch
+    GET    /users                                  authusers list
+    POST   /users                                  authusers create
+    GET    /users/{id}                             authusers get
+    PATCH  /users/{id}                             authusers patch
+    DELETE /users/{id}                             authusers delete
+    POST   /users/{id}/reset-password              authusers patch
+    POST   /users/{id}/reset-token                 authusers patch
+    GET    /groups                                 authgroups list
+    POST   /groups                                 authgroups create
+    GET    /groups/{name}                          authgroups get
+    PATCH  /groups/{name}                          authgroups patch
+    DELETE /groups/{name}                          authgroups delete`,
+  'Message bus': `
+    GET    /bus/operator                                        busoperators get
+    POST   /bus/operator/rotate                                 busoperators update
+    GET    /bus/bootstrap                                       busbootstraps get
+    GET    /bus/hub                                             bushubs get
+    PUT    /bus/hub                                             bushubs update
+    GET    /bus/accounts                                        busaccounts list
+    GET    /bus/accounts/{appName}                              busaccounts get
+    POST   /bus/accounts/{appName}                              busaccounts create
+    GET    /bus/users                                           bususers list
+    GET    /bus/accounts/{appName}/users                        bususers list
+    POST   /bus/accounts/{appName}/users                        bususers create
+    DELETE /bus/accounts/{appName}/users/{userName}             bususers delete
+    GET    /bus/accounts/{appName}/users/{userName}/creds       bususers/creds get
+    POST   /bus/accounts/{appName}/mqtt-bearer                  bususers create
+    DELETE /bus/accounts/{appName}/mqtt-bearer/{userName}       bususers delete${rules('account')}${rules('user')}`,
+};
+
+function linkable(path: string, resource: string): string {
+  return `
+    GET    ${path}              ${resource} list
+    POST   ${path}              ${resource} create
+    POST   ${path}/yaml         ${resource} create
+    GET    ${path}/{name}       ${resource} get
+    PATCH  ${path}/{name}       ${resource} patch
+    PUT    ${path}/yaml/{name}  ${resource} update
+    DELETE ${path}/{name}       ${resource} delete
+    GET    ${path}/{name}/link  ${resource} get
+    POST   ${path}/{name}/link  ${resource} patch
+    DELETE ${path}/{name}/link  ${resource} patch`;
+}
+
+function patchable(path: string, resource: string): string {
+  return `
+    GET    ${path}              ${resource} list
+    POST   ${path}              ${resource} create
+    POST   ${path}/yaml         ${resource} create
+    GET    ${path}/{name}       ${resource} get
+    PATCH  ${path}/{name}       ${resource} patch
+    PATCH  ${path}/yaml/{name}  ${resource} patch
+    DELETE ${path}/{name}       ${resource} delete`;
+}
+
+function topology(kind: string): string {
+  const path = `/network-topology/${kind}`;
+  return `
+    GET    ${path}/overview                networktopology list
+    GET    ${path}/subgraph                networktopology list
+    GET    ${path}/nodes                   networktopology list
+    GET    ${path}/nodes/{id}              networktopology get
+    GET    ${path}/nodes/{id}/connections  networktopology get
+    GET    ${path}/connections             networktopology list`;
+}
+
+function rules(kind: string): string {
+  const [path, resource] = [`/bus/${kind}-rules`, `bus${kind}rules`];
+  return `
+    GET    ${path}                  ${resource} list
+    POST   ${path}                  ${resource} create
+    POST   ${path}/yaml             ${resource} create
+    PATCH  ${path}/{ruleName}       ${resource} patch
+    PATCH  ${path}/yaml/{ruleName}  ${resource} patch
+    DELETE ${path}/{ruleName}       ${resource} delete`;
+}
+
+export const laterRoutes: AnyRoute[] = Object.entries(TABLE).flatMap(([tag, lines]) =>
+  lines
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const [method = '', path = '', ...access] = line.trim().split(/ +/);
+      return later(tag, method as Method, path, access);
+    }),
+);
+
+function later(tag: string, method: Method, path: string, [resource = '', verb]: string[]): AnyRoute {
+  const name = paramNames(path).at(-1);
+  const isCollection = verb === 'list' || verb === 'create';
+  const access: Access =
+    resource === 'public' || resource === 'authenticated'
+      ? resource
+      : { resource, verb: verb as Verb, ...(name && !isCollection && { name }) };
+  return route({
+    method,
+    path,
+    operation: operationOf(method, path),
+    tag,
+    summary: 'Not available in this version',
+    access,
+    reply: { status: 204 },
+    errors: [501],
+    handler() {
+      throw new HttpError(
+        501,
+        'NOT_IMPLEMENTED',
+        `${method} ${path} (${tag.toLowerCase()}) is not available in this version of the controller`,
+      );
+    },
+  });
+}
+
+/** `GET /models/{name}/link` -> `getModelsNameLink`. */
+function operationOf(method: Method, path: string): string {
+  const words = path.split(/[^A-Za-z]+/).map((word) => word.charAt(0).toUpperCase() + word.slice(1));
+  return method.toLowerCase() + words.join('');
+}

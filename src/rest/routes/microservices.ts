@@ -1,0 +1,319 @@
+import { z } from 'zod';
+import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
+import { microserviceReads } from '../../domain/application/read.ts';
+import { DomainError, duplicateName, invalid } from '../../domain/errors.ts';
+import { entryFromFlat, patchEntry } from '../../domain/microservice/flat.ts';
+import { entryUuid, v3Name } from '../../domain/names.ts';
+import { orderRebuild } from '../../domain/orders.ts';
+import { readMicroserviceUpload } from '../../domain/upload/microservice.ts';
+import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { judge } from '../judge.ts';
+import { applicationByName, findMicroservice, type Microservice, microserviceMissing, oldest } from '../lookup.ts';
+import type { Ports } from '../ports.ts';
+import { readContext } from '../reads.ts';
+import { type AnyRoute, type Grant, route } from '../route.ts';
+import { parseYaml } from '../yaml.ts';
+import * as shapes from './shapes.ts';
+
+const tag = 'Microservices';
+const byUuid: Pick<Grant, 'name'> = { name: 'uuid' };
+const ofApplication = z.object({
+  application: z.string().min(1).max(253).optional().describe('Name of an application'),
+});
+
+/** A user's microservices, and those of the system: the same operations behind two permissions. */
+const DOORS = [
+  { system: false, path: '/microservices', resource: 'microservices', words: '', suffix: '' },
+  {
+    system: true,
+    path: '/microservices/system',
+    resource: 'systemmicroservices',
+    words: ' of the system',
+    suffix: 'System',
+  },
+] as const;
+type Door = (typeof DOORS)[number];
+
+export const microserviceRoutes: AnyRoute[] = [
+  ...DOORS.flatMap((door) => [
+    route({
+      method: 'GET',
+      path: door.path,
+      operation: `list${door.suffix}Microservices`,
+      tag,
+      summary: `All microservices${door.words}, or those of one application`,
+      access: { resource: door.resource, verb: 'list' },
+      query: ofApplication,
+      reply: { status: 200, schema: shapes.microserviceList },
+      errors: [404],
+      async handler({ ports, query, signal }) {
+        const applications =
+          query.application === undefined
+            ? ports.applications.list().filter(({ spec }) => (spec.isSystem === true) === door.system)
+            : [await applicationByName(ports, query.application, signal, door)];
+        const context = await readContext(ports, applications, signal);
+        return { microservices: applications.flatMap((application) => microserviceReads(application, context)) };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: `${door.path}/{uuid}`,
+      operation: `get${door.suffix}Microservice`,
+      tag,
+      summary: `One microservice${door.words}`,
+      access: { resource: door.resource, verb: 'get', ...byUuid },
+      params: shapes.uuidParam,
+      reply: { status: 200, schema: shapes.microserviceRead },
+      errors: [404],
+      async handler({ ports, params, signal }) {
+        const found = await findMicroservice(ports, params.uuid, signal);
+        const application = found?.application ?? removedFrom(ports, params.uuid);
+        if (!application || (application.spec.isSystem === true) !== door.system)
+          throw microserviceMissing(params.uuid);
+        const reads = microserviceReads(application, await readContext(ports, [application], signal));
+        const read = reads.find((one) => one.uuid === params.uuid);
+        if (!read) throw microserviceMissing(params.uuid);
+        return read;
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: `${door.path}/{uuid}`,
+      operation: `update${door.suffix}Microservice`,
+      tag,
+      summary: `Change a microservice${door.words}`,
+      access: { resource: door.resource, verb: 'patch', ...byUuid },
+      params: shapes.uuidParam,
+      body: { kind: 'json', schema: shapes.anyObject, documents: shapes.microserviceBody },
+      reply: { status: 204 },
+      errors: [400, 404, 409],
+      handler: ({ ports, params, body, signal }) =>
+        editEntry(ports, door, params.uuid, signal, ({ application, entry }) =>
+          patchEntry(entry, body, { application: v3Name(application), uuid: params.uuid }),
+        ),
+    }),
+    route({
+      method: 'PATCH',
+      path: `${door.path}/yaml/{uuid}`,
+      operation: `update${door.suffix}MicroserviceFromYaml`,
+      tag,
+      summary: `Set a microservice${door.words} to what a file says`,
+      access: { resource: door.resource, verb: 'patch', ...byUuid },
+      params: shapes.uuidParam,
+      body: { kind: 'file', part: 'microservice' },
+      reply: { status: 204 },
+      errors: [400, 404, 409],
+      handler({ ports, params, file, signal }) {
+        const document = parseYaml(file);
+        return editEntry(ports, door, params.uuid, signal, ({ application, entry }) => {
+          const options = { name: entry.name, application: v3Name(application) };
+          const upload = readMicroserviceUpload(document, options);
+          return { entry: keepIdentity(upload.entry, entry, document), rebuild: upload.rebuild };
+        });
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: `${door.path}/{uuid}/rebuild`,
+      operation: `rebuild${door.suffix}Microservice`,
+      tag,
+      summary: `Pull the image again and start a microservice${door.words} anew`,
+      access: { resource: door.resource, verb: 'patch', ...byUuid },
+      params: shapes.uuidParam,
+      reply: { status: 204 },
+      errors: [400, 404, 409],
+      handler: ({ ports, params, signal }) =>
+        editEntry(ports, door, params.uuid, signal, ({ entry }) => ({ entry, rebuild: true })),
+    }),
+  ]),
+  route({
+    method: 'POST',
+    path: '/microservices',
+    operation: 'createMicroservice',
+    tag,
+    summary: 'Add a microservice to an application',
+    access: { resource: 'microservices', verb: 'create' },
+    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.microserviceCreateBody },
+    reply: { status: 201, schema: shapes.microserviceCreated },
+    errors: [400, 404, 409],
+    handler: ({ ports, body, signal }) => create(ports, entryFromFlat(body), signal),
+  }),
+  route({
+    method: 'POST',
+    path: '/microservices/yaml',
+    operation: 'createMicroserviceFromYaml',
+    tag,
+    summary: 'Add a microservice to an application from a file',
+    description: 'A document of kind Microservice; its name is `name`, with spec.application, or `application/name`.',
+    access: { resource: 'microservices', verb: 'create' },
+    body: { kind: 'file', part: 'microservice' },
+    reply: { status: 201, schema: shapes.microserviceCreated },
+    errors: [400, 404, 409],
+    handler: ({ ports, file, signal }) => create(ports, readMicroserviceUpload(parseYaml(file)), signal),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/microservices/{uuid}',
+    operation: 'deleteMicroservice',
+    tag,
+    summary: 'Remove a microservice from its application',
+    access: { resource: 'microservices', verb: 'delete', ...byUuid },
+    params: shapes.uuidParam,
+    // `withCleanup` is accepted and means nothing
+    body: {
+      kind: 'json',
+      schema: z.unknown(),
+      documents: z.object({ withCleanup: z.boolean().optional() }),
+      optional: true,
+    },
+    reply: { status: 204 },
+    errors: [400, 403, 404, 409],
+    async handler({ ports, params, signal }) {
+      await editMicroservice(ports, params.uuid, signal, ({ application, entry }) => {
+        if (application.spec.isSystem) throw systemDelete(entry);
+        const microservices = application.spec.microservices?.filter((one) => one !== entry);
+        return withChanges(application, { spec: { ...application.spec, microservices } });
+      });
+      return undefined;
+    },
+  }),
+  ...(['start', 'stop'] as const).map((order) =>
+    route({
+      method: 'PATCH',
+      path: `/microservices/{uuid}/${order}`,
+      operation: `${order}Microservice`,
+      tag,
+      summary: order === 'start' ? 'Let a microservice run' : 'Stop a microservice',
+      access: { resource: 'microservices', verb: 'patch', ...byUuid },
+      params: shapes.uuidParam,
+      reply: { status: 204 },
+      errors: [400, 404, 409],
+      handler: ({ ports, params, signal }) =>
+        editEntry(ports, DOORS[0], params.uuid, signal, ({ application, entry }) => {
+          const isActivated = order === 'start';
+          if (isActivated && application.spec.isActivated === false)
+            throw invalid(
+              `the application ${v3Name(application)} is not activated; activate it first`,
+              undefined,
+              'APPLICATION_NOT_ACTIVATED',
+            );
+          return { entry: (entry.isActivated ?? true) === isActivated ? entry : { ...entry, isActivated } };
+        }),
+    }),
+  ),
+];
+
+async function create(
+  ports: Ports,
+  order: { entry: MicroserviceEntry; application?: string; rebuild: boolean },
+  signal: AbortSignal,
+) {
+  const { entry, application: name, rebuild } = order;
+  if (name === undefined) throw invalid('application: is required, the name of an application', 'application');
+  const stored = await edit(
+    ports.applications,
+    () => applicationByName(ports, name, signal),
+    async (application) => {
+      refuseDeleting(`the application ${name}`, application);
+      const others = application.spec.microservices ?? [];
+      if (others.some((one) => one.name === entry.name)) throw duplicateName('microservice', entry.name);
+      return judged(ports, application, [...others, entry], rebuild ? [entry.name] : [], signal);
+    },
+    signal,
+  );
+  return { uuid: entryUuid(stored, entry), name: entry.name };
+}
+
+/** The application with these entries and rebuilds ordered, once the domain agrees. */
+async function judged(
+  ports: Ports,
+  application: Application,
+  microservices: MicroserviceEntry[],
+  rebuild: readonly string[],
+  signal: AbortSignal,
+): Promise<Application> {
+  const changed = withChanges(application, {
+    spec: { ...application.spec, microservices },
+    annotations: rebuild.length > 0 ? orderRebuild(application, rebuild) : {},
+  });
+  await judge(ports, changed, application, signal);
+  return changed;
+}
+
+/** Edits the application of a microservice. */
+async function editMicroservice(
+  ports: Ports,
+  uuid: string,
+  signal: AbortSignal,
+  change: (found: Microservice) => Application | Promise<Application>,
+): Promise<void> {
+  let found: Microservice;
+  const read = async () => {
+    const now = await findMicroservice(ports, uuid, signal);
+    if (!now) throw microserviceMissing(uuid);
+    found = now;
+    return now.application;
+  };
+  await edit(
+    ports.applications,
+    read,
+    (application) => {
+      refuseDeleting(`the application ${v3Name(application)}`, application);
+      return change(found);
+    },
+    signal,
+  );
+}
+
+/** Edits one entry and orders its rebuild. */
+async function editEntry(
+  ports: Ports,
+  door: Door,
+  uuid: string,
+  signal: AbortSignal,
+  change: (found: Microservice) => { entry: MicroserviceEntry; rebuild?: boolean },
+): Promise<undefined> {
+  await editMicroservice(ports, uuid, signal, (found) => {
+    const { application, entry } = found;
+    const isSystem = application.spec.isSystem === true;
+    if (isSystem && !door.system) throw systemUpdate(entry);
+    if (!isSystem && door.system) throw microserviceMissing(uuid);
+    const { entry: changed, rebuild = false } = change(found);
+    if (changed === entry && !rebuild) return application;
+    const microservices = (application.spec.microservices ?? []).map((one) => (one === entry ? changed : one));
+    return judged(ports, application, microservices, rebuild ? [entry.name] : [], signal);
+  });
+  return undefined;
+}
+
+/** A file says nothing about identity, and activation only when it does. */
+function keepIdentity(given: MicroserviceEntry, stored: MicroserviceEntry, document: unknown): MicroserviceEntry {
+  const spec = (document as { spec?: { isActivated?: unknown } }).spec;
+  return {
+    ...given,
+    ...(stored.uuid !== undefined && { uuid: stored.uuid }),
+    ...(typeof spec?.isActivated !== 'boolean' && { isActivated: stored.isActivated ?? true }),
+  };
+}
+
+/** The application that a microservice was removed from while its node still reports it. */
+function removedFrom(ports: Ports, uuid: string): Application | undefined {
+  const reported = (node: EdgeNode) => node.status?.microservices?.find((one) => one.uuid === uuid)?.application;
+  for (const node of ports.nodes.list()) {
+    const name = reported(node);
+    if (name) return oldest(ports.applications.find('name', name));
+  }
+  return undefined;
+}
+
+const CONTROLLER = 'controller';
+
+const systemUpdate = (entry: MicroserviceEntry) =>
+  new DomainError(400, 'SYSTEM_MICROSERVICE_UPDATE', `${entry.name} belongs to the system and cannot be changed here`);
+
+const systemDelete = (entry: MicroserviceEntry) =>
+  new DomainError(
+    entry.name === CONTROLLER ? 403 : 400,
+    'SYSTEM_MICROSERVICE_DELETE',
+    `${entry.name} belongs to the system and cannot be deleted`,
+  );

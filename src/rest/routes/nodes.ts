@@ -1,0 +1,184 @@
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { API_VERSION } from '../../api/names.ts';
+import { edgeNodeKind } from '../../api/v3/index.ts';
+import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
+import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
+import { duplicateName } from '../../domain/errors.ts';
+import { objectName, v3Name } from '../../domain/names.ts';
+import { giveOrder } from '../../domain/orders.ts';
+import { isAlreadyExists } from '../../kube/api-error.ts';
+import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { nodeByUuid, oldest } from '../lookup.ts';
+import type { Ports } from '../ports.ts';
+import { liveNodes } from '../reads.ts';
+import { type Grant, route } from '../route.ts';
+import * as shapes from './shapes.ts';
+
+const tag = 'Nodes';
+/** Roles written for kubectl name nodes by their object name. */
+const byUuid: Pick<Grant, 'name' | 'objectName'> = {
+  name: 'uuid',
+  objectName: (uuid, ports) => oldest(ports.nodes.find('uuid', uuid))?.metadata.name,
+};
+const KEY_LIFETIME_MS = 20 * 60_000;
+
+const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
+
+export const nodeRoutes = [
+  route({
+    method: 'GET',
+    path: '/node-list',
+    operation: 'listNodes',
+    tag,
+    summary: 'All nodes, or those that pass all filters',
+    description:
+      'Filters come as a JSON array in the body, or as query parameters `filters[0][key]`, `filters[0][value]` and `filters[0][condition]`. A condition is `equals` or `has`.',
+    access: { resource: 'edgenodes', verb: 'list' },
+    query: z.record(z.string(), z.unknown()),
+    body: { kind: 'json', schema: z.unknown(), documents: shapes.filtersBody, optional: true },
+    reply: { status: 200, schema: shapes.nodeList },
+    async handler({ ports, query, body, signal }) {
+      const filters = [...readFilters(body ?? []), ...readFilters(filtersOfQuery(query))];
+      const nodes = ports.nodes.list();
+      const live = await liveNodes(ports, nodes, signal);
+      const reads = nodes.map((node) => nodeRead(node, live(node), { platformStatus: false }));
+      return { fogs: filters.length === 0 ? reads : reads.filter((read) => matches(read, filters)) };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/node',
+    operation: 'createNode',
+    tag,
+    summary: 'Create a node',
+    access: { resource: 'edgenodes', verb: 'create' },
+    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.nodeCreateBody },
+    reply: { status: 201, schema: shapes.nodeCreated },
+    errors: [400, 404, 409],
+    async handler({ ports, body, signal }) {
+      const { name, spec } = nodeFromBody(body);
+      if (ports.nodes.find('name', name).length > 0) throw duplicateName('node', name);
+      const uuid = spec.uuid ?? randomUUID();
+      const object = objectName(name);
+      const node = {
+        apiVersion: API_VERSION,
+        kind: edgeNodeKind.kind,
+        metadata: { name: object },
+        spec: { ...spec, ...(object !== name && { name }), uuid },
+      };
+      await ports.nodes.create(node, signal).catch((error) => {
+        throw isAlreadyExists(error) ? duplicateName('node', name) : error;
+      });
+      return { id: uuid, uuid };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/node/{uuid}',
+    operation: 'getNode',
+    tag,
+    summary: 'One node',
+    access: { resource: 'edgenodes', verb: 'get', ...byUuid },
+    params: shapes.uuidParam,
+    reply: { status: 200, schema: shapes.nodeRead },
+    errors: [404],
+    async handler({ ports, params, signal }) {
+      const node = await nodeByUuid(ports, params.uuid, signal);
+      const live = await liveNodes(ports, [node], signal);
+      return nodeRead(node, live(node), { platformStatus: true });
+    },
+  }),
+  route({
+    method: 'PATCH',
+    path: '/node/{uuid}',
+    operation: 'updateNode',
+    tag,
+    summary: 'Change settings of a node',
+    access: { resource: 'edgenodes', verb: 'patch', ...byUuid },
+    params: shapes.uuidParam,
+    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.nodeBody },
+    reply: { status: 204 },
+    errors: [400, 404, 409],
+    async handler({ ports, params, body, signal }) {
+      await editNode(ports, params.uuid, signal, (node) => {
+        refuseDeleting(what(node), node);
+        return withChanges(node, { spec: patchNode(node, body) });
+      });
+      return undefined;
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: '/node/{uuid}',
+    operation: 'deleteNode',
+    tag,
+    summary: 'Delete a node',
+    description:
+      'Applications keep their entries. A live node holds the deletion until it runs none of its containers.',
+    access: { resource: 'edgenodes', verb: 'delete', ...byUuid },
+    params: shapes.uuidParam,
+    reply: { status: 202 },
+    errors: [404],
+    async handler({ ports, params, signal }) {
+      await ports.nodes.delete(await nodeByUuid(ports, params.uuid, signal), signal);
+      return undefined;
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/node/{uuid}/reconcile',
+    operation: 'reconcileNode',
+    tag,
+    summary: 'Run the platform reconcile of a node once more',
+    access: { resource: 'edgenodes/reconcile', verb: 'create', ...byUuid },
+    params: shapes.uuidParam,
+    reply: { status: 200, schema: shapes.uuidReply },
+    errors: [404, 409],
+    async handler({ ports, params, signal }) {
+      await editNode(ports, params.uuid, signal, (node) => {
+        refuseDeleting(what(node), node);
+        return withChanges(node, { annotations: giveOrder(node, 'reconcile') });
+      });
+      return { uuid: params.uuid };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/node/{uuid}/provisioning-key',
+    operation: 'createProvisioningKey',
+    tag,
+    summary: 'Make a key with which an agent takes the identity of this node',
+    description: 'Valid for 20 minutes, for one agent. It replaces the key before it.',
+    access: { resource: 'edgenodes/provisioning-key', verb: 'create', ...byUuid },
+    params: shapes.uuidParam,
+    reply: { status: 201, schema: shapes.provisioningKey },
+    errors: [404, 409],
+    async handler({ ports, params, signal }) {
+      const node = await nodeByUuid(ports, params.uuid, signal);
+      refuseDeleting(what(node), node);
+      const key = randomUUID();
+      const expiresAt = ports.clock() + KEY_LIFETIME_MS;
+      await ports.provisioningKeys.issue(node, { key, expiresAt }, signal);
+      return { key, expirationTime: expiresAt, caCert: ports.self.caCert() };
+    },
+  }),
+];
+
+type Node = Awaited<ReturnType<typeof nodeByUuid>>;
+
+/** Other order routes build on this. */
+export function editNode(ports: Ports, uuid: string, signal: AbortSignal, change: (node: Node) => Node): Promise<Node> {
+  return edit(ports.nodes, () => nodeByUuid(ports, uuid, signal), change, signal);
+}
+
+/** `filters[0][key]=name&filters[0][value]=a`, as filters of a body. */
+function filtersOfQuery(query: Record<string, unknown>): Record<string, string>[] {
+  const filters = new Map<string, Record<string, string>>();
+  for (const [name, value] of Object.entries(query)) {
+    const [, index, field] = /^filters\[(\d{1,3})\]\[(key|value|condition)\]$/.exec(name) ?? [];
+    if (index === undefined || field === undefined || typeof value !== 'string') continue;
+    filters.set(index, { ...filters.get(index), [field]: value });
+  }
+  return [...filters.values()];
+}

@@ -1,0 +1,235 @@
+import { z } from 'zod';
+import { BOUNDS } from '../../api/bounds.ts';
+import {
+  busConfigSchema,
+  containerSchema,
+  edgeNodeSpecSchema,
+  microserviceSchema,
+  PLATFORM_PHASES,
+  portSchema,
+  registrySpecSchema,
+  volumeSchema,
+} from '../../api/v3/index.ts';
+
+/**
+ * Bodies and replies of the API, for checks of their outer form and for the OpenAPI document. What bodies may hold is
+ * judged by the domain.
+ */
+
+type Json = Record<string, unknown>;
+
+/** Any JSON object. The domain reads it. */
+export const anyObject = z.record(z.string(), z.unknown());
+
+/** A reply of which some members are documented and others may follow. */
+const reply = (shape: z.ZodRawShape): z.ZodType<Json, Json> => z.looseObject(shape) as unknown as z.ZodType<Json, Json>;
+const all = (names: string, schema: () => z.ZodType): z.ZodRawShape =>
+  Object.fromEntries(names.split(/\s+/).map((name) => [name, schema().optional()]));
+const string = () => z.string();
+const boolean = () => z.boolean();
+
+export const uuidParam = z.object({ uuid: z.string().min(1).max(64).describe('uuid of the object') });
+export const nameParam = z.object({ name: z.string().min(1).max(BOUNDS.anyName).describe('name of the object') });
+export const idParam = z.object({
+  id: z
+    .string()
+    .regex(/^[0-9]{1,15}$/, 'must be an integer')
+    .transform(Number)
+    .describe('number of the object'),
+});
+
+export const errorShape = z.looseObject({
+  name: z.string().describe('Class of the error'),
+  message: z.string().describe('What is wrong, for people'),
+  code: z.string().describe('What is wrong, for programs'),
+  error: z.string().optional().describe('"Forbidden" on 403'),
+  retryable: z.boolean().optional().describe('Whether the same request may succeed later'),
+});
+
+/* ---- controller ---- */
+
+export const livenessShape = reply({
+  status: z.string(),
+  timestamp: z.number().describe('Clock of the controller, Unix ms'),
+  uptimeSec: z.number(),
+  versions: z.record(z.string(), z.string()),
+});
+export const architecturesShape = reply({
+  architectures: z.array(
+    z.object({ id: z.number().int(), name: z.string(), image: z.string(), description: z.string() }),
+  ),
+});
+
+/* ---- nodes ---- */
+
+const nodeFields = z.object(edgeNodeSpecSchema.shape).omit({ uuid: true });
+export const nodeBody = nodeFields.partial();
+export const nodeCreateBody = nodeFields.partial().required({ name: true });
+export const nodeCreated = reply({ id: z.string(), uuid: z.string() });
+export const filtersBody = z.array(
+  z.object({
+    key: z.string().describe('Field of the node read'),
+    value: z.string(),
+    condition: z.enum(['equals', 'has']).optional(),
+  }),
+);
+export const platformStatusShape = z.looseObject({
+  phase: z.enum(PLATFORM_PHASES),
+  generation: z.number().int(),
+  observedGeneration: z.number().int().optional(),
+  lastError: z.string().nullish(),
+  lastTransitionAt: z.string().nullish(),
+  conditions: z.array(z.looseObject({ type: z.string(), status: z.string() })).optional(),
+});
+export const nodeRead = reply({
+  ...all(
+    `lastActive daemonOperatingDuration daemonLastStart repositoryCount systemTime lastStatusTime lastCommandTime
+    logFileCount latitude longitude memoryUsage diskUsage cpuUsage systemAvailableDisk systemAvailableMemory
+    systemTotalCpu systemCpus systemTotalMemory systemTotalDisk diskLimit memoryLimit cpuLimit logLimit statusFrequency
+    changeFrequency pruningFrequency availableDiskThreshold routerId createAt updatedAt archId messagingPort
+    busServerPort busLeafPort busClusterPort busMqttPort busHttpPort activeModels modelLastUpdate activeKnowledge
+    knowledgeLastUpdate`,
+    () => z.number().nullable(),
+  ),
+  ...all(
+    `location gpsMode description daemonStatus systemOs systemOsVersion systemKernelVersion catalogItemStatus
+    repositoryStatus ipAddress ipAddressExternal networkInterface containerEngineUrl containerEngine deploymentType
+    diskDirectory logDirectory version tunnel logLevel runtimeClasses availableCdiDevices modelStatus knowledgeStatus
+    jsStorageSize jsMemoryStoreSize routerMode busMode`,
+    () => z.string().nullable(),
+  ),
+  ...all(
+    'memoryViolation diskViolation cpuViolation isReadyToUpgrade isReadyToRollback watchdogEnabled isSystem',
+    boolean,
+  ),
+  ...all('availableRuntimes upstreamRouters upstreamBusServers tags', () => z.array(z.string())),
+  uuid: z.string(),
+  name: z.string(),
+  arch: z.looseObject({}).optional(),
+  platformStatus: platformStatusShape.optional(),
+});
+export const nodeList = reply({ fogs: z.array(nodeRead) });
+export const provisioningKey = reply({
+  key: z.string(),
+  expirationTime: z.number().describe('Unix ms'),
+  caCert: z.string().describe('Base64 PEM of the CA to trust; empty when there is none or it is public'),
+});
+export const uuidReply = reply({ uuid: z.string() });
+
+/* ---- microservices ---- */
+
+const container = z.object(containerSchema.shape).omit({ cmd: true, volumes: true, annotations: true }).shape;
+const entry = microserviceSchema.shape;
+export const portMapping = z.object(portSchema.shape);
+export const volumeMapping = z.object(volumeSchema.shape);
+export const microserviceBody = z.object({
+  ...container,
+  name: entry.name.optional(),
+  application: z.string().describe('Name of the application').optional(),
+  nodeUuid: z.string().describe('uuid of the node').optional(),
+  agentName: z.string().describe('Name of the node').optional(),
+  config: z.string().describe('JSON text').optional(),
+  annotations: z.string().describe('JSON text of an object with text values').optional(),
+  registryId: z.number().int().describe('Registry of type oci; the public hub when absent').optional(),
+  catalogItemId: z.number().int().optional(),
+  images: z
+    .array(z.object({ containerImage: z.string(), archId: z.number().int().min(1).max(4) }))
+    .min(1)
+    .max(4)
+    .optional(),
+  schedule: entry.schedule.optional(),
+  rebuild: z.boolean().describe('Order one rebuild').optional(),
+  isActivated: z.boolean().optional(),
+  volumeMappings: z.array(volumeMapping).max(BOUNDS.volumes).optional(),
+  cmd: z.array(z.string()).describe('Other spelling of commands').optional(),
+  models: entry.models,
+  knowledge: entry.knowledge,
+  template: entry.template,
+  serviceAccount: entry.serviceAccount,
+  busConfig: entry.busConfig,
+  busEnabled: entry.busEnabled,
+});
+export const microserviceCreateBody = microserviceBody.required({ name: true, application: true });
+export const microserviceCreated = reply({ uuid: z.string(), name: z.string() });
+export const microserviceRead = reply({
+  uuid: z.string(),
+  name: z.string(),
+  application: z.string(),
+  isActivated: z.boolean(),
+  applicationId: z.number().optional(),
+  flowId: z.number().optional(),
+  nodeUuid: z.string().optional(),
+  agentName: z.string().optional(),
+  config: z.string().optional(),
+  annotations: z.string().optional(),
+  registryId: z.number().int().optional(),
+  catalogItemId: z.union([z.number(), z.string()]).optional(),
+  images: z.array(z.looseObject({ containerImage: z.string(), archId: z.number().int() })),
+  schedule: z.number().int().optional(),
+  ports: z.array(portMapping),
+  volumeMappings: z.array(z.looseObject({ id: z.number().int() })),
+  env: z.array(z.looseObject({ key: z.string() })),
+  extraHosts: z.array(z.looseObject({ name: z.string(), address: z.string() })),
+  busAccess: z.boolean().optional(),
+  delete: z.boolean().optional().describe('Removed, and still reported by its node'),
+  status: z.looseObject({
+    status: z.string(),
+    startTime: z.number(),
+    operatingDuration: z.number(),
+    cpuUsage: z.number(),
+    memoryUsage: z.number(),
+    percentage: z.number().optional(),
+    containerId: z.string().optional(),
+    errorMessage: z.string().optional(),
+    lastError: z.string().optional(),
+    lastErrorAt: z.number().optional(),
+    restartCount: z.number().optional(),
+  }),
+  execStatus: z.looseObject({ status: z.string() }),
+});
+export const microserviceList = reply({ microservices: z.array(microserviceRead) });
+
+/* ---- applications ---- */
+
+const busConfig = z.object(busConfigSchema.shape);
+export const applicationBody = z.object({
+  name: z.string().optional(),
+  description: z.string().optional(),
+  isActivated: z.boolean().optional(),
+  busConfig: busConfig.optional(),
+  microservices: z
+    .array(microserviceBody.required({ name: true }))
+    .max(BOUNDS.entries)
+    .optional(),
+});
+export const applicationCreateBody = applicationBody.required({ name: true });
+export const applicationPatchBody = applicationBody.omit({ microservices: true });
+export const applicationCreated = reply({ id: z.number().int(), name: z.string() });
+export const applicationRead = reply({
+  id: z.number().int().optional(),
+  name: z.string(),
+  description: z.string(),
+  isActivated: z.boolean(),
+  isSystem: z.boolean().optional(),
+  busConfig: z.looseObject({}),
+  microservices: z.array(microserviceRead),
+});
+export const applicationList = reply({ applications: z.array(applicationRead) });
+
+/* ---- registries ---- */
+
+const registryFields = z.object(registrySpecSchema.shape).omit({ id: true, name: true, passwordSecretRef: true });
+export const registryBody = registryFields.partial().extend({ password: z.string().optional() });
+export const registryCreateBody = registryBody.required({ url: true });
+export const registryCreated = reply({ id: z.number().int() });
+const registryFieldsRead = {
+  id: z.number().int().optional(),
+  url: z.string(),
+  ...all('username userEmail ca', string),
+  ...all('isPublic insecure', boolean),
+  type: z.enum(['oci', 'hub']),
+};
+export const registryRead = reply({ ...registryFieldsRead, password: z.string().optional() });
+export const registryList = reply({
+  registries: z.array(z.looseObject({ ...registryFieldsRead, password: z.undefined().optional() })),
+});
