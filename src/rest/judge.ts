@@ -4,7 +4,6 @@ import { verdict, worldWith } from '../domain/application/verdict.ts';
 import { verdictError } from '../domain/errors.ts';
 import type { Verdict } from '../domain/inputs.ts';
 import { canonicalJson } from '../wire/digest.ts';
-import { worldOf } from './lookup.ts';
 import type { Ports } from './ports.ts';
 
 /** What a verdict may be about that another replica has created, and our view does not show yet. */
@@ -49,7 +48,7 @@ interface Negative {
 }
 
 function firstNegative(ports: Ports, after: Application, entries: readonly MicroserviceEntry[]): Negative | undefined {
-  const world = worldWith(worldOf(ports), after);
+  const world = worldWith(ports.world, after);
   for (const entry of entries) {
     const negative = verdict(after, entry, world, { writing: true });
     if (negative) return { entry, verdict: negative };

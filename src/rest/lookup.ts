@@ -1,7 +1,6 @@
 import { UUID_PATTERN } from '../api/meta.ts';
 import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../api/v3/index.ts';
-import type { World } from '../domain/inputs.ts';
-import { applicationUuid, entryUuid, nodeUuid, objectName, v3Name } from '../domain/names.ts';
+import { entryUuid, nodeUuid, objectName, v3Name } from '../domain/names.ts';
 import { notFound } from './errors.ts';
 import type { Objects, Ports, StoredObject } from './ports.ts';
 
@@ -98,27 +97,4 @@ async function fresh<T extends StoredObject>(
 ): Promise<T | undefined> {
   const now = known && (await objects.read(known.metadata.name, signal));
   return now && is(now) ? now : undefined;
-}
-
-/** Everything that verdicts look at, from the local views. */
-export function worldOf(ports: Ports): World {
-  const { nodes, applications, registries, shared } = ports;
-  return {
-    registries: registries.list(),
-    nodeByName: (name) => oldest(nodes.find('name', name)),
-    nodeByUuid: (uuid) => oldest(nodes.find('uuid', uuid)),
-    applicationsOn(node) {
-      const reported = new Set((node.status?.microservices ?? []).flatMap((one) => one.application ?? []));
-      const found = [
-        ...applications.find('node', `uuid:${nodeUuid(node)}`),
-        ...applications.find('node', `name:${v3Name(node)}`),
-        ...[...reported].flatMap((name) => applications.find('name', name)),
-      ];
-      return [...new Map(found.map((application) => [applicationUuid(application), application])).values()];
-    },
-    applicationByName: (name) => oldest(applications.find('name', name)),
-    applicationsWithEntry: (uuid) => applications.find('microservice', uuid),
-    secret: (name) => shared.secret(name),
-    configMap: (name) => shared.configMap(name),
-  };
 }

@@ -1,6 +1,6 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
-import type { KeyedText, Observation } from '../domain/inputs.ts';
+import type { Observation, World } from '../domain/inputs.ts';
 import type { Authenticator, Authorizer } from './access/access.ts';
 
 /** What the facade needs of the world. Handlers call these and the domain, and nothing else. */
@@ -9,6 +9,8 @@ export interface Ports {
   applications: Objects<Application, ApplicationIndex>;
   registries: Objects<Registry, RegistryIndex>;
   shared: Shared;
+  /** What verdicts look at, from the local views. */
+  world: World;
   registryPasswords: RegistryPasswords;
   provisioningKeys: ProvisioningKeys;
   ids: Ids;
@@ -26,7 +28,7 @@ export interface StoredObject {
   metadata: ObjectMeta;
 }
 
-/** Under which keys objects are found: see adapters/indexes.ts. */
+/** Under which keys objects are found: see src/stores. */
 export type NodeIndex = 'uuid' | 'name' | 'reports';
 export type ApplicationIndex = 'name' | 'node' | 'microservice';
 export type RegistryIndex = 'id' | 'name';
@@ -59,10 +61,8 @@ export interface Objects<T extends StoredObject, I extends string = string> {
   delete(object: T, signal: AbortSignal): Promise<void>;
 }
 
-/** Secrets and ConfigMaps that microservices may use: those with the label skerry.dev/shareable. By v3 name. */
+/** Secrets and ConfigMaps that microservices may use: those with the label skerry.dev/shareable. */
 export interface Shared {
-  secret(name: string): KeyedText | undefined;
-  configMap(name: string): KeyedText | undefined;
   /** See Objects.refresh. */
   refresh(signal: AbortSignal): Promise<void>;
 }

@@ -1,7 +1,7 @@
-import { type ConfigMap, RESOURCES, type Secret } from '../../api/resources.ts';
-import type { Application, EdgeNode, Registry } from '../../api/v3/index.ts';
+import { RESOURCES } from '../../api/resources.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import type { Store } from '../../kube/store.ts';
+import { allSynced, type Stores } from '../../stores/stores.ts';
+import { createWorld } from '../../stores/world.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
 import type { Ids, Observations, Ports, Readiness, Self } from '../ports.ts';
@@ -9,19 +9,10 @@ import type { RestMetrics } from '../server.ts';
 import { createObjects } from './objects.ts';
 import { createProvisioningKeys, createRegistryPasswords, createShared } from './secrets.ts';
 
-export { REST_INDEXES } from './indexes.ts';
-
 export interface PortsOptions {
   client: KubeClient;
   namespace: string;
-  /** Stores of the namespace, with the indexes of REST_INDEXES. */
-  stores: {
-    nodes: Store<EdgeNode>;
-    applications: Store<Application>;
-    registries: Store<Registry>;
-    secrets: Store<Secret>;
-    configMaps: Store<ConfigMap>;
-  };
+  stores: Stores;
   ids: Ids;
   observations: Observations;
   self: Self;
@@ -53,12 +44,13 @@ export function createPorts(options: PortsOptions): Ports {
       selectable: ['uuid', 'name'],
     }),
     registries: createObjects({ client, namespace, resource: RESOURCES.registries, store: stores.registries }),
-    shared: createShared({ client, namespace, secrets: stores.secrets, configMaps: stores.configMaps }),
+    shared: createShared({ client, namespace, ...stores }),
+    world: createWorld(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),
     provisioningKeys: createProvisioningKeys({ client, namespace }),
     ids: options.ids,
     observations: options.observations,
-    readiness: createReadiness(client, Object.values(stores)),
+    readiness: createReadiness(client, stores),
     authenticator:
       options.authenticator ??
       createTokenReviewAuthenticator({ reviewer, metrics, acceptApiServerTokens: options.acceptApiServerTokens }),
@@ -72,7 +64,7 @@ export function createPorts(options: PortsOptions): Ports {
 const REACHABLE_MS = 1_000;
 
 /** Ready: every store was complete once, and the API server answers. */
-function createReadiness(client: KubeClient, stores: readonly { synced: boolean }[]): Readiness {
+function createReadiness(client: KubeClient, stores: Stores): Readiness {
   let asked: { at: number; answer: Promise<boolean> } | undefined;
   const isReachable = () => {
     const now = performance.now();
@@ -87,7 +79,7 @@ function createReadiness(client: KubeClient, stores: readonly { synced: boolean 
   };
   return {
     async check() {
-      if (!stores.every((store) => store.synced))
+      if (!allSynced(stores))
         return { code: 'CONTROLLER_NOT_READY', message: 'the controller is still reading its state' };
       if (!(await isReachable())) return { code: 'CONTROLLER_DB_UNAVAILABLE', message: 'the cluster does not answer' };
       return undefined;

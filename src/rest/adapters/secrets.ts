@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
-import { ANNOTATIONS, FIELD_MANAGERS, LABELS } from '../../api/names.ts';
+import { FIELD_MANAGERS, LABELS } from '../../api/names.ts';
 import { type ConfigMap, RESOURCES, type Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
-import type { KeyedText } from '../../domain/inputs.ts';
 import { nodeUuid } from '../../domain/names.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -121,48 +120,19 @@ export function createProvisioningKeys({ client, namespace }: SecretsOptions): P
 }
 
 export interface SharedOptions extends SecretsOptions {
-  /** Of this namespace, with the index `name` of REST_INDEXES. */
   secrets: Store<Secret>;
   configMaps: Store<ConfigMap>;
 }
 
-/** Secrets and ConfigMaps that microservices may use, from the local views. */
+/** Brings the views of what microservices may use up to date. */
 export function createShared({ client, namespace, secrets, configMaps }: SharedOptions): Shared {
-  const texts = new WeakMap<object, KeyedText>();
-  function read<T extends Secret | ConfigMap>(store: Store<T>, name: string, decoded: (text: string) => string) {
-    const object = store.byIndex('name', name).find(isShared);
-    if (!object) return undefined;
-    const known = texts.get(object);
-    if (known) return known;
-    const keys = keyNames(object);
-    const data = Object.fromEntries(
-      Object.entries(object.data ?? {}).map(([key, text]) => [keys[key] ?? key, decoded(text)]),
-    );
-    const text = { name, data };
-    texts.set(object, text);
-    return text;
-  }
   const labelSelector = `${LABELS.shareable}=true`;
-  const refresh = createRefresh(async () => {
-    for (const item of (await client.list(RESOURCES.secrets, { namespace, labelSelector })).items)
-      secrets.observe(item);
-    for (const item of (await client.list(RESOURCES.configMaps, { namespace, labelSelector })).items)
-      configMaps.observe(item);
-  });
-
   return {
-    secret: (name) => read(secrets, name, decode),
-    configMap: (name) => read(configMaps, name, (text) => text),
-    refresh,
+    refresh: createRefresh(async () => {
+      for (const item of (await client.list(RESOURCES.secrets, { namespace, labelSelector })).items)
+        secrets.observe(item);
+      for (const item of (await client.list(RESOURCES.configMaps, { namespace, labelSelector })).items)
+        configMaps.observe(item);
+    }),
   };
-}
-
-/** Keys that core objects refuse are stored escaped; the annotation maps them to their v3 spelling. */
-function keyNames(object: Secret | ConfigMap): Record<string, string> {
-  try {
-    const names: unknown = JSON.parse(object.metadata.annotations?.[ANNOTATIONS.keys] ?? '{}');
-    return typeof names === 'object' && names !== null ? (names as Record<string, string>) : {};
-  } catch {
-    return {};
-  }
 }
