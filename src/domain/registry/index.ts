@@ -5,6 +5,8 @@ import { normalEntry, normalReference } from '../microservice/normal-form.ts';
 import { v3Name } from '../names.ts';
 import { check, formatPath } from '../upload/validate.ts';
 
+export * from './status.ts';
+
 /** A registry as its users see it: ids known, aliases resolved. */
 export interface NormalRegistry {
   id: number;
@@ -115,8 +117,7 @@ export interface RegistryWrite {
 /** The registry that a create body asks for. Throws DomainError. */
 export function registryFromBody(body: unknown): RegistryWrite {
   const { fields, password } = fieldsOf(body);
-  if (fields.url === undefined)
-    throw invalid('url: is required, for example registry.example:5000', 'url');
+  if (fields.url === undefined) throw invalid('url: is required, for example registry.example:5000', 'url');
   return { spec: checked(fields), ...(password !== undefined && { password }) };
 }
 

@@ -1,0 +1,89 @@
+import { describe, expect, it, test } from 'vitest';
+import { API_VERSION } from '../../api/names.ts';
+import type { Registry } from '../../api/v3/index.ts';
+import { registryKind } from '../../api/v3/index.ts';
+import { type RegistryStatusInputs, registryStatus } from './status.ts';
+
+const NOW = '2026-01-02T00:00:00.000Z';
+const LATER = '2026-01-03T00:00:00.000Z';
+
+interface Overrides extends Partial<Omit<RegistryStatusInputs, 'registry'>> {
+  spec?: Partial<Registry['spec']>;
+  metadata?: Partial<Registry['metadata']>;
+  status?: Registry['status'];
+}
+
+const makeInputs = ({ spec, metadata, status, ...rest }: Overrides = {}): RegistryStatusInputs => ({
+  registry: {
+    apiVersion: API_VERSION,
+    kind: 'Registry',
+    metadata: { name: 'r', generation: 3, ...metadata },
+    spec: { id: 11, url: 'registry.example', isPublic: true, type: 'oci', insecure: false, ...spec },
+    ...(status && { status }),
+  },
+  users: [],
+  hasPassword: true,
+  now: NOW,
+  ...rest,
+});
+
+const passwordSecretRef = { name: 'pull', key: 'password' };
+const deleting = { deletionTimestamp: NOW };
+
+describe('registryStatus', () => {
+  test.each<[sentence: string, given: Overrides, ready: string, reconciling: string, stalled: string, reason: string]>([
+    ['can be used once it has an id', {}, 'True', 'False', 'False', 'Usable'],
+    ['waits for its id', { spec: { id: undefined } }, 'False', 'True', 'False', 'IdNotAssigned'],
+    ['can be used with its password', { spec: { passwordSecretRef } }, 'True', 'False', 'False', 'Usable'],
+    [
+      'stalls without the Secret that it names',
+      { spec: { passwordSecretRef }, hasPassword: false },
+      'False',
+      'False',
+      'True',
+      'PasswordNotFound',
+    ],
+    ['needs no password when it names none', { hasPassword: false }, 'True', 'False', 'False', 'Usable'],
+    ['goes away when nobody uses it', { metadata: deleting }, 'False', 'True', 'False', 'Deleting'],
+    [
+      'stays while somebody uses it, and only somebody can change that',
+      { metadata: deleting, users: ['a/b'] },
+      'False',
+      'False',
+      'True',
+      'Deleting',
+    ],
+  ])('%s', (_, given, ready, reconciling, stalled, reason) => {
+    const { conditions } = registryStatus(makeInputs(given));
+    expect(conditions?.map(({ type, status }) => `${type}=${status}`)).toEqual([
+      `Ready=${ready}`,
+      `Reconciling=${reconciling}`,
+      `Stalled=${stalled}`,
+    ]);
+    expect(conditions?.[0]?.reason).toBe(reason);
+  });
+
+  it('is about the current generation, and the API server takes it', () => {
+    const status = registryStatus(makeInputs());
+    expect(status.observedGeneration).toBe(3);
+    expect(registryKind.status.safeParse(status)).toMatchObject({ success: true, data: status });
+  });
+
+  it('equals the stored one when nothing changed, whatever the order of the users', () => {
+    const status = registryStatus(makeInputs({ metadata: deleting, users: ['b/c', 'a/b'] }));
+    expect(registryStatus(makeInputs({ metadata: deleting, users: ['a/b', 'b/c'], status, now: LATER }))).toEqual(
+      status,
+    );
+  });
+
+  it('names the Secret that is missing', () => {
+    const { conditions } = registryStatus(makeInputs({ spec: { passwordSecretRef }, hasPassword: false }));
+    expect(conditions?.[0]?.message).toBe('there is no Secret pull with the key password');
+  });
+
+  it('names a few of very many users', () => {
+    const users = Array.from({ length: 5000 }, (_, index) => `app-${index}/web`);
+    const { conditions } = registryStatus(makeInputs({ metadata: deleting, users }));
+    expect(conditions?.[0]?.message).toMatch(/^is deleted once nobody uses it; used by app-0\/web.* and 4980 more$/);
+  });
+});
