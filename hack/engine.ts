@@ -57,7 +57,8 @@ const PACKAGES: Record<EngineKind, string> = { docker: 'docker.io', podman: 'pod
  * the distribution's package is installed and a private one started. SKERRY_ENGINE=docker|podman chooses the kind.
  */
 export async function findEngine(options: EngineOptions): Promise<Engine> {
-  const { log = () => {}, env = process.env } = { ...options, env: process.env };
+  const { log = () => {} } = options;
+  const env = process.env;
   const asked = options.kind ?? (env.SKERRY_ENGINE as EngineKind | undefined);
   if (asked && !PROGRAMS[asked]) throw new Error(`SKERRY_ENGINE is ${asked}; it may be docker or podman`);
   const kinds: EngineKind[] = asked ? [asked] : ['docker', 'podman'];
@@ -83,14 +84,13 @@ export async function findEngine(options: EngineOptions): Promise<Engine> {
   return kind === 'docker' ? startDocker(options, log) : startPodman(options, log);
 }
 
-/**
- * Removes the data folder of a private engine, with the mounts in it that an engine that was killed left behind.
- */
+/** Removes the data of a private engine, with the mounts that one that was killed has left in it. */
 export function removeEngineData(dir: string): void {
-  const mounts = existsSync('/proc/mounts') ? readFileSync('/proc/mounts', 'utf8') : '';
-  for (const point of mountsUnder(mounts, dir)) spawnSync('umount', ['-l', point]);
-  rmSync(dir, { recursive: true, force: true });
-  rmSync(runFolder(dir), { recursive: true, force: true });
+  for (const folder of [dir, runFolder(dir)]) {
+    const mounts = existsSync('/proc/mounts') ? readFileSync('/proc/mounts', 'utf8') : '';
+    for (const point of mountsUnder(mounts, folder)) spawnSync('umount', ['-l', point]);
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 /** The mount points inside a folder, innermost first, from the text of /proc/mounts. */
