@@ -84,6 +84,8 @@ describe('registryStatus', () => {
   it('names a few of very many users', () => {
     const users = Array.from({ length: 5000 }, (_, index) => `app-${index}/web`);
     const { conditions } = registryStatus(makeInputs({ metadata: deleting, users }));
-    expect(conditions?.[0]?.message).toMatch(/^is deleted once nobody uses it; used by app-0\/web.* and 4980 more$/);
+    expect(conditions?.[0]?.message).toMatch(
+      /^the registry goes once nobody uses it; used by app-0\/web.* and 4980 more$/,
+    );
   });
 });

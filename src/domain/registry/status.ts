@@ -14,9 +14,14 @@ export interface RegistryStatusInputs {
 
 /** Status of a registry. Stable: the same facts give the same status. */
 export function registryStatus(inputs: RegistryStatusInputs): RegistryStatus {
+  const { registry, now } = inputs;
+  const { generation = 0 } = registry.metadata;
   return {
-    observedGeneration: inputs.registry.metadata.generation ?? 0,
-    conditions: conditionsOf('Registry', inputs.registry, kstatus(progress(inputs)), inputs.now),
+    observedGeneration: generation,
+    conditions: conditionsOf(
+      { kind: 'Registry', generation, previous: registry.status?.conditions, now },
+      kstatus(progress(inputs)),
+    ),
   };
 }
 
@@ -26,18 +31,22 @@ const NAMED_USERS = 20;
 function progress({ registry, users, hasPassword }: RegistryStatusInputs): Progress {
   const { id, passwordSecretRef } = registry.spec;
   if (registry.metadata.deletionTimestamp !== undefined) {
-    if (users.length === 0) return { is: 'working', reason: 'Deleting', message: 'is being deleted' };
+    if (users.length === 0) return { is: 'working', reason: 'Deleting', message: 'the registry is being deleted' };
     // It serves until its last user is gone, and no user goes by itself.
-    return { is: 'stalled', reason: 'Deleting', message: `is deleted once nobody uses it; used by ${named(users)}` };
+    return {
+      is: 'stalled',
+      reason: 'Deleting',
+      message: `the registry goes once nobody uses it; used by ${named(users)}`,
+    };
   }
-  if (id === undefined) return { is: 'working', reason: 'IdNotAssigned', message: 'has no id yet' };
+  if (id === undefined) return { is: 'working', reason: 'IdNotAssigned', message: 'the registry has no id yet' };
   if (passwordSecretRef && !hasPassword)
     return {
       is: 'stalled',
       reason: 'PasswordNotFound',
       message: `there is no Secret ${passwordSecretRef.name} with the key ${passwordSecretRef.key}`,
     };
-  return { is: 'done', reason: 'Usable', message: `has the id ${id}` };
+  return { is: 'done', reason: 'Usable', message: 'the registry can be used' };
 }
 
 function named(users: readonly string[]): string {
