@@ -79,6 +79,17 @@ const CONTROLLERS = [
  * So no certificate is issued by us. Nothing is synced to the disk: a power cut loses data, a killed process does not.
  */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await launch(options);
+    } catch (error) {
+      // Between choosing a free port and listening on it, somebody else may take it.
+      if (attempt === 3 || !(error as Error).message.includes('address already in use')) throw error;
+    }
+  }
+}
+
+async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
   const { dir, name = 'skerry', namespace = 'skerry', log = () => {} } = options;
   const withManager = options.controllerManager ?? true;
   const wanted = withManager
