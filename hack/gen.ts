@@ -9,6 +9,8 @@ import { stringify } from 'yaml';
 import { toCrd } from '../src/api/crd.ts';
 import { DEFAULT_NAMESPACE, GROUP } from '../src/api/names.ts';
 import { KINDS } from '../src/api/v3/index.ts';
+import { openApiDocument } from '../src/rest/openapi.ts';
+import { routes } from '../src/rest/routes/index.ts';
 import { admissionPolicies, controllerRoles, type Manifest, namespaceManifests, peopleRoles } from './manifests.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -33,6 +35,7 @@ export function generated(): Map<string, string> {
   files.set('charts/skerry/templates/controller-roles.yaml', template(controllerRoles(PLACE)));
   files.set('charts/skerry/templates/roles.yaml', template(peopleRoles(PLACE), 'roles.create'));
   files.set('charts/skerry/templates/admission.yaml', template(admissionPolicies(PLACE), 'admissionPolicies.create'));
+  files.set('docs/openapi.json', `${JSON.stringify(openApiDocument(routes), undefined, 2)}\n`);
   return files;
 }
 

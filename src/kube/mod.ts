@@ -13,5 +13,6 @@ export * from './outcome.ts';
 export * from './ports.ts';
 export * from './queue.ts';
 export * from './reflector.ts';
+export * from './service-account.ts';
 export * from './status.ts';
 export * from './store.ts';

@@ -1,0 +1,219 @@
+import { readFileSync } from 'node:fs';
+import { hostname, networkInterfaces } from 'node:os';
+import { KubeConfig } from '@kubernetes/client-node';
+import type { Logger } from 'pino';
+import packageJson from '../package.json' with { type: 'json' };
+import { createAgentSide } from './agents/mod.ts';
+import { GROUP } from './api/names.ts';
+import type { Config } from './config.ts';
+import { createIds } from './controllers/ids.ts';
+import { runControllers } from './controllers/index.ts';
+import { liveness, nodeUuid } from './domain/index.ts';
+import {
+  createClient,
+  createEventRecorder,
+  createServiceAccount,
+  type Log,
+  startElection,
+  systemClock,
+} from './kube/mod.ts';
+import { createPorts } from './rest/adapters/ports.ts';
+import { createRestServer } from './rest/server.ts';
+import { readRevisionKey } from './stores/revision-key.ts';
+import { allSynced, createStores, followStores } from './stores/stores.ts';
+import { createWorld } from './stores/world.ts';
+import { createMetrics } from './telemetry/metrics.ts';
+import { createOpsServer } from './telemetry/ops-server.ts';
+
+/** A controller process: REST, agent routes, and the reconcilers while it leads. */
+export interface App extends AsyncDisposable {
+  /** Listens, and takes part in the election. */
+  start(): Promise<void>;
+  readonly addresses: { rest?: number; metrics?: number; internal?: number };
+  readonly isLeading: boolean;
+  /** Refuses new work, ends held polls, hands leadership over; waits for requests under way no longer than `graceMs`. */
+  drain(graceMs: number): Promise<void>;
+}
+
+/** The composition root: the only file that sees everything. Each part is given only what it names. */
+export async function createApp(config: Config, { log }: { log: Logger }): Promise<App> {
+  await using building = new AsyncDisposableStack();
+  const stop = new AbortController();
+  building.defer(() => stop.abort());
+  const kubeLog = log as unknown as Log;
+  const metrics = createMetrics();
+  const { namespace } = config;
+
+  const client = building.use(
+    createClient({ config: () => loadKubeConfig(config), userAgent: `skerry/${packageJson.version}`, metrics }),
+  );
+  const stores = createStores({ namespace, log: kubeLog });
+  followStores(stores, { client, log: kubeLog, metrics }, stop.signal);
+  const world = createWorld(stores);
+  const ids = createIds({ client, namespace });
+  const revisionKey = await readRevisionKey({ client, namespace }, stop.signal);
+  const credentials = await createServiceAccount({ client, audience: `${GROUP}/internal` }).catch((error: Error) => {
+    log.warn({ reason: error.message }, 'Replicas cannot know each other; run one only');
+    return undefined;
+  });
+
+  let leading: { isLeading: boolean; address: string | undefined } = { isLeading: false, address: undefined };
+  const agents = building.use(
+    createAgentSide({
+      stores: { ...stores, nodeKeys: stores.secrets },
+      client,
+      leadership: {
+        get isLeading() {
+          return leading.isLeading;
+        },
+        get leaderAddress() {
+          return leading.address;
+        },
+      },
+      credentials,
+      replica: config.identity,
+      options: {
+        namespace,
+        revisionKey,
+        ...(config.publicUrl && { publicUrl: config.publicUrl }),
+        caCert: () => caCert(config),
+      },
+      clock: systemClock,
+      log: kubeLog,
+      metrics,
+    }),
+  );
+
+  const ports = createPorts({
+    client,
+    namespace,
+    stores,
+    ids,
+    observations: agents.live,
+    self: { version: packageJson.version, caCert: () => caCert(config) },
+    acceptApiServerTokens: config.tokenAudience === undefined,
+  });
+  const rest = building.use(
+    createRestServer({
+      ports,
+      log: kubeLog,
+      ...(config.server.tls && {
+        tls: {
+          cert: readFileSync(config.server.tls.certFile, 'utf8'),
+          key: readFileSync(config.server.tls.keyFile, 'utf8'),
+        },
+      }),
+      metrics: {
+        request: ({ method, route, status }, seconds) =>
+          metrics.httpRequest({ method, route, code: String(status) }, seconds),
+      },
+    }),
+  );
+  rest.mountFirst((request, response) => agents.routes.handle(request, response));
+  const ops = building.use(
+    createOpsServer({
+      registry: metrics.registry,
+      ready: async () =>
+        allSynced(stores)
+          ? (await ports.readiness.check(AbortSignal.timeout(5_000)))?.message
+          : 'the controller is still reading its state',
+    }),
+  );
+
+  async function lead(signal: AbortSignal): Promise<void> {
+    const fenced = client.fenced(() => leading.isLeading);
+    const listeningSince = Date.now();
+    await using events = createEventRecorder({
+      client: fenced,
+      controller: `${GROUP}/controller`,
+      instance: config.identity,
+      log: kubeLog,
+      metrics,
+    });
+    await runControllers(
+      {
+        namespace,
+        client: fenced,
+        stores,
+        world,
+        observations: agents.observations,
+        desired: (node) => agents.desired(nodeUuid(node)),
+        liveness: (node) => liveness(node, agents.observations.get(nodeUuid(node)), Date.now(), listeningSince),
+        listeningSince,
+        ids,
+        events,
+        log: kubeLog,
+        metrics,
+        clock: Date.now,
+      },
+      signal,
+    );
+  }
+
+  const addresses: App['addresses'] = {};
+  const running = building.move();
+  return {
+    addresses,
+    get isLeading() {
+      return leading.isLeading;
+    },
+    async start() {
+      const internal = (await agents.channel.listen({ port: config.internal.port, host: config.server.host })).port;
+      addresses.internal = internal;
+      addresses.metrics = (await ops.listen({ port: config.metricsPort, host: config.server.host })).port;
+      const election = startElection(
+        {
+          client,
+          namespace,
+          name: 'skerry-controller',
+          identity: config.identity,
+          data: { internal: withPort(config.internal.address ?? ownAddress(), internal) },
+          dataAnnotation: `${GROUP}/leader`,
+          onStartedLeading: lead,
+          log: kubeLog,
+          metrics,
+        },
+        stop.signal,
+      );
+      running.use(election);
+      leading = {
+        get isLeading() {
+          return election.isLeading;
+        },
+        get address() {
+          return election.holder?.data.internal;
+        },
+      };
+      addresses.rest = (await rest.listen({ port: config.server.port, host: config.server.host })).port;
+    },
+    async drain(graceMs) {
+      await agents.routes.drain(Math.min(graceMs, 5_000));
+      await rest.drain(graceMs);
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  };
+}
+
+/** Read anew at every call: credentials rotate. */
+function loadKubeConfig(config: Config): KubeConfig {
+  const kubeConfig = new KubeConfig();
+  if (config.kubeconfigFile) kubeConfig.loadFromFile(config.kubeconfigFile);
+  else kubeConfig.loadFromDefault();
+  return kubeConfig;
+}
+
+/** Base64 PEM of the CA that agents are to trust; empty without one of our own. */
+function caCert(config: Config): string {
+  const file = config.server.tls?.caFile;
+  return file ? readFileSync(file).toString('base64') : '';
+}
+
+const withPort = (address: string, port: number) => (/:\d+$/.test(address) ? address : `${address}:${port}`);
+
+/** An address of this machine that its peers may reach; pods are told theirs. */
+function ownAddress(): string {
+  const outside = Object.values(networkInterfaces())
+    .flat()
+    .find((one) => one && !one.internal && one.family === 'IPv4');
+  return outside?.address ?? hostname();
+}

@@ -1,0 +1,45 @@
+import { randomBytes } from 'node:crypto';
+import { FIELD_MANAGERS } from '../api/names.ts';
+import { RESOURCES, type Secret } from '../api/resources.ts';
+import { isAlreadyExists, type KubeClient } from '../kube/mod.ts';
+
+const NAME = 'skerry-revision-key';
+const KEY = 'key';
+
+/**
+ * The random key of this installation that revisions are computed with: so a changed Secret changes the revision of the
+ * microservices that use it, and no status tells anything about its content. Made once by whichever replica comes first
+ * and never replaced: another key would restart every microservice that uses a Secret.
+ */
+export async function readRevisionKey(
+  { client, namespace }: { client: KubeClient; namespace: string },
+  signal: AbortSignal,
+): Promise<string> {
+  const ref = { namespace, name: NAME };
+  const known =
+    (await client.find<Secret>(RESOURCES.secrets, ref, { signal })) ?? (await create(client, namespace, signal));
+  const secret = known ?? (await client.get<Secret>(RESOURCES.secrets, ref, { signal }));
+  const key = secret.data?.[KEY];
+  if (!key)
+    throw new Error(
+      `the Secret ${namespace}/${NAME} has no "${KEY}"; restore it from a backup, or delete it to have a new one made`,
+    );
+  return key;
+}
+
+async function create(client: KubeClient, namespace: string, signal: AbortSignal): Promise<Secret | undefined> {
+  const secret: Secret = {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: NAME, namespace },
+    immutable: true,
+    type: 'Opaque',
+    data: { [KEY]: randomBytes(32).toString('base64') },
+  };
+  return client
+    .create(RESOURCES.secrets, secret, { signal, fieldManager: FIELD_MANAGERS.controller })
+    .catch((error: unknown) => {
+      if (isAlreadyExists(error)) return undefined;
+      throw error;
+    });
+}
