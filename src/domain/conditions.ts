@@ -1,77 +1,79 @@
 import { CONDITIONS_OF, type ConditionType, type Reason } from '../api/conditions.ts';
-import type { Condition } from '../api/meta.ts';
+import type { Condition, ObjectMeta } from '../api/meta.ts';
 
-/**
- * What a condition says, before generation and time are added. The message is stable: no times, no counters that move
- * by themselves.
- */
-export interface Statement {
+/** What a condition says now. The message is stable: no times, no counters that move by themselves. */
+export interface Finding {
   status: Condition['status'];
   reason: Reason;
-  message: string;
+  message?: string;
 }
 
-export const NOT_RECONCILING: Statement = { status: 'False', reason: 'Idle', message: 'there is nothing to do' };
-export const NOT_STALLED: Statement = { status: 'False', reason: 'NotStalled', message: 'nothing needs to be changed' };
+export type Findings = Readonly<Partial<Record<ConditionType, Finding>>>;
 
 /** How far an object is, in the words of kstatus. */
 export interface Progress {
   /**
-   * done: everything asked for is so; working: it is being made so; stalled: somebody must change something first;
-   * unknown: nobody can tell now
+   * done: everything asked for is so; working: it is being made so; waiting: for something that is expected to come by
+   * itself; stalled: somebody must change something first; unknown: nobody can tell now
    */
-  is: 'done' | 'working' | 'stalled' | 'unknown';
+  is: 'done' | 'working' | 'waiting' | 'stalled' | 'unknown';
   reason: Reason;
-  message: string;
+  message?: string;
 }
+
+const IDLE: Finding = { status: 'False', reason: 'Idle', message: 'there is nothing to do' };
+const NOT_STALLED: Finding = { status: 'False', reason: 'NotStalled', message: 'nothing needs to be changed' };
 
 /** The three conditions of kstatus. Where several parts are at different points, spread and overwrite single ones. */
-export function kstatus({ is, ...why }: Progress): Record<'Ready' | 'Reconciling' | 'Stalled', Statement> {
-  const ready = { done: 'True', working: 'False', stalled: 'False', unknown: 'Unknown' } as const;
-  return {
-    Ready: { status: ready[is], ...why },
-    Reconciling: is === 'working' ? { status: 'True', ...why } : NOT_RECONCILING,
-    Stalled: is === 'stalled' ? { status: 'True', ...why } : NOT_STALLED,
-  };
-}
-
-interface Frame {
-  kind: keyof typeof CONDITIONS_OF;
-  generation: number | undefined;
-  previous: readonly Condition[] | undefined;
-  /** RFC 3339 */
-  now: string;
+export function kstatus({ is, ...why }: Progress): Record<'Ready' | 'Reconciling' | 'Stalled', Finding> {
+  switch (is) {
+    case 'done':
+      return { Ready: { status: 'True', ...why }, Reconciling: IDLE, Stalled: NOT_STALLED };
+    case 'working':
+      return {
+        Ready: { status: 'False', ...why },
+        Reconciling: { status: 'True', ...why },
+        Stalled: NOT_STALLED,
+      };
+    case 'waiting':
+      return { Ready: { status: 'False', ...why }, Reconciling: IDLE, Stalled: NOT_STALLED };
+    case 'stalled':
+      return { Ready: { status: 'False', ...why }, Reconciling: IDLE, Stalled: { status: 'True', ...why } };
+    case 'unknown':
+      return { Ready: { status: 'Unknown', ...why }, Reconciling: IDLE, Stalled: NOT_STALLED };
+  }
+  return is satisfies never;
 }
 
 /** Conditions that are present whatever their status. */
 const ALWAYS: ReadonlySet<ConditionType> = new Set<ConditionType>(['Ready', 'Reconciling', 'Stalled', 'Admitted']);
 
-/** Longest message of a condition, UTF-16 units; statuses are copied to every watcher. */
-const LONGEST = 2048;
+/** Statuses are copied to every watcher, so messages are shorter than the API server would take. */
+const MESSAGE_LENGTH = 2048;
 
 /**
- * Conditions of an object in the order of the kind's table. The time of a condition moves only when its status does, so
- * that equal facts give an equal status.
+ * The conditions of an object in the order of its table. Each names the generation that it judges; the time of the last
+ * transition is kept as long as the status is. Without news the result equals what is stored.
  */
 export function conditionsOf(
-  { kind, generation = 0, previous = [], now }: Frame,
-  said: Partial<Record<ConditionType, Statement | undefined>>,
+  kind: keyof typeof CONDITIONS_OF,
+  object: { metadata: Pick<ObjectMeta, 'generation'>; status?: { conditions?: readonly Condition[] } },
+  findings: Findings,
+  /** RFC 3339 */
+  now: string,
 ): Condition[] {
-  return CONDITIONS_OF[kind].flatMap((type: ConditionType) => {
-    const statement = said[type];
-    if (!statement || (statement.status !== 'True' && !ALWAYS.has(type))) return [];
-    const before = previous.find((condition) => condition.type === type);
-    const kept = before?.status === statement.status ? before.lastTransitionTime : now;
-    return [
-      {
-        type,
-        status: statement.status,
-        observedGeneration: generation,
-        lastTransitionTime: kept,
-        reason: statement.reason,
-        message: shortened(statement.message),
-      },
-    ];
+  return CONDITIONS_OF[kind].flatMap((type) => {
+    const finding = findings[type];
+    if (!finding || (finding.status !== 'True' && !ALWAYS.has(type))) return [];
+    const before = object.status?.conditions?.find((condition) => condition.type === type);
+    return {
+      type,
+      status: finding.status,
+      observedGeneration: object.metadata.generation ?? 0,
+      lastTransitionTime: before?.status === finding.status ? before.lastTransitionTime : now,
+      reason: finding.reason,
+      message: cut(finding.message ?? '', MESSAGE_LENGTH),
+    };
   });
 }
 
@@ -81,8 +83,10 @@ export function joined(messages: Iterable<string>): string {
 }
 
 /**
- * Text that fits. Halves of surrogate pairs are replaced: the API server would store them differently, and every
- * comparison with what is stored would fail.
+ * The text with at most `max` code points, as the API server counts them. Halves of surrogate pairs are replaced, since
+ * the server would store them differently and every comparison with what is stored would fail.
  */
-export const shortened = (text: string, longest = LONGEST): string =>
-  (text.length > longest ? `${text.slice(0, longest - 3)}...` : text).toWellFormed();
+export function cut(text: string, max: number): string {
+  const whole = text.toWellFormed();
+  return whole.length <= max ? whole : [...whole.slice(0, 2 * max)].slice(0, max).join('').toWellFormed();
+}

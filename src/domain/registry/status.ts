@@ -14,14 +14,9 @@ export interface RegistryStatusInputs {
 
 /** Status of a registry. Stable: the same facts give the same status. */
 export function registryStatus(inputs: RegistryStatusInputs): RegistryStatus {
-  const { registry, now } = inputs;
-  const { generation = 0 } = registry.metadata;
   return {
-    observedGeneration: generation,
-    conditions: conditionsOf(
-      { kind: 'Registry', generation, previous: registry.status?.conditions, now },
-      kstatus(progress(inputs)),
-    ),
+    observedGeneration: inputs.registry.metadata.generation ?? 0,
+    conditions: conditionsOf('Registry', inputs.registry, kstatus(progress(inputs)), inputs.now),
   };
 }
 
