@@ -59,6 +59,8 @@ export const changesReplySchema = z.object({
   lastUpdated: z.string(),
   /** ours: the digests that are due, in the form of `have`; for sections that have no GET of their own */
   due: z.string().optional(),
+  /** ours: how often each order was given, for the orders whose flags are up; the status echoes it once carried out */
+  orders: z.partialRecord(z.enum(['reboot', 'prune', 'version', 'reconcile']), count).optional(),
 });
 export type ChangesReply = z.infer<typeof changesReplySchema>;
 
