@@ -77,7 +77,7 @@ export const STATUS_REASONS = {
   AgentWarning: 'The agent is live and has a warning.',
   AgentStarting: 'The agent is starting.',
   AgentNotRunning: 'The agent is live and says that it does not run.',
-  NotProvisioned: 'No agent has taken the identity of this node yet.',
+  NotProvisioned: 'No agent has taken the identity of the node yet.',
   Deprovisioned: 'The agent gave up the identity of this node.',
   NodeUnreachable: 'The node is silent for longer than its limit.',
   DuplicateAgent: 'Two installations report with the identity of this node.',

@@ -36,6 +36,10 @@ export function isDue(node: EdgeNode, order: NodeOrder): boolean {
   return orderOf(node, order).count > (node.status?.orders?.[order] ?? 0);
 }
 
+/** The generation that a platform reconcile is about: edits of the spec and manual orders each raise it. */
+export const platformGeneration = (node: EdgeNode): number =>
+  (node.metadata.generation ?? 0) + orderOf(node, 'reconcile').count;
+
 /** Annotations to write for one more order. */
 export function giveOrder(
   node: EdgeNode,

@@ -1,6 +1,7 @@
 import { BOUNDS } from '../../api/bounds.ts';
 import { ARCHITECTURES, RESERVED_ENV_PREFIX, RESERVED_EXTERNAL_PORTS, RESERVED_LABEL_PREFIX } from '../../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
+import { archOf } from '../edge-node/settings.ts';
 import type { NodeInputs, Verdict, World } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
@@ -440,11 +441,6 @@ export function nodeOf(
   const { name, uuid } = entry.agent ?? {};
   if (uuid) return world.nodeByUuid(uuid);
   return name ? world.nodeByName(name) : undefined;
-}
-
-/** Architecture id of a node: what its agent reports, else what its spec says; 0 when neither is known. */
-export function archOf(node: EdgeNode): number {
-  return node.status?.archId || node.spec.archId || 0;
 }
 
 /** The world as it concerns the entries of one node. */

@@ -1,11 +1,111 @@
-import type { EdgeNode, EdgeNodeSpec } from '../../api/v3/index.ts';
+import { type EdgeNode, type EdgeNodeSpec, edgeNodeSpecSchema } from '../../api/v3/index.ts';
+import { invalid } from '../errors.ts';
+import { v3Name } from '../names.ts';
+import { validateSpec } from '../upload/validate.ts';
+import { canonicalEngine, settingShown } from './settings.ts';
+
+type Fields = Record<string, unknown>;
 
 /** The spec that a create body asks for; throws DomainError. Unknown fields are dropped. */
-export function nodeFromBody(_body: unknown): { name: string; spec: EdgeNodeSpec } {
-  throw new Error('not written yet');
+export function nodeFromBody(body: unknown): { name: string; spec: EdgeNodeSpec } {
+  const { name, isSystem, ...fields } = knownFields(body);
+  if (isAbsent(name)) throw invalid('name: is required', 'name');
+  if (typeof name !== 'string') throw invalid(`name: ${JSON.stringify(name)}; must be text`, 'name');
+  if (isSystem === true) throw systemRefused();
+  const spec = checked({ ...fields, name, archId: fields.archId ?? 0 });
+  requireAddress(spec, fields);
+  const { name: checkedName, ...rest } = spec;
+  return { name: checkedName ?? name, spec: withGpsMode(rest, fields) };
 }
 
-/** The spec after a PATCH body: absent fields stay, null removes. Throws DomainError. */
-export function patchNode(_node: EdgeNode, _body: unknown): EdgeNodeSpec {
-  throw new Error('not written yet');
+/**
+ * The spec after a PATCH body: absent fields stay, null removes. A field that is shown as it is sent and was never set
+ * stays unset, so that a read can be sent back without making every default a wish. Throws DomainError.
+ */
+export function patchNode(node: EdgeNode, body: unknown): EdgeNodeSpec {
+  const { name, isSystem, ...fields } = knownFields(body);
+  if (!isAbsent(name) && name !== v3Name(node))
+    throw invalid(`name: ${JSON.stringify(name)}; is immutable and is ${JSON.stringify(v3Name(node))}`, 'name');
+  if (!isAbsent(isSystem) && isSystem !== (node.spec.isSystem ?? false)) throw systemRefused();
+  const spec: Fields = { ...node.spec };
+  const changed: Fields = {};
+  for (const [field, value] of Object.entries(fields)) {
+    if (spec[field] === undefined && isShown(node, field, value)) continue;
+    changed[field] = value;
+    if (value === null) delete spec[field];
+    else spec[field] = value;
+  }
+  const patched = checked(spec);
+  requireAddress(patched, changed);
+  return withGpsMode(patched, changed);
 }
+
+/** Fields that identify a node, or that the controller alone sets. */
+const NOT_SETTINGS = new Set(['uuid', 'id']);
+
+function knownFields(body: unknown): Fields {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw invalid('body: must be an object');
+  const known = Object.entries(body).filter(
+    ([field, value]) =>
+      Object.hasOwn(edgeNodeSpecSchema.shape, field) && !NOT_SETTINGS.has(field) && value !== undefined,
+  );
+  return Object.fromEntries(
+    known.map(([field, value]) => [field, value === '' && MAY_BE_EMPTY.has(field) ? null : normal(field, value)]),
+  );
+}
+
+/** Texts in which empty means "not set"; elsewhere empty text is judged by the schema. */
+const MAY_BE_EMPTY = new Set([
+  'containerEngine',
+  'containerEngineUrl',
+  'deploymentType',
+  'description',
+  'diskDirectory',
+  'gpsDevice',
+  'gpsMode',
+  'host',
+  'jsMemoryStoreSize',
+  'jsStorageSize',
+  'location',
+  'logDirectory',
+  'logLevel',
+  'networkInterface',
+  'networkRouter',
+  'routerMode',
+  'busMode',
+  'timeZone',
+]);
+
+function normal(field: string, value: unknown): unknown {
+  return field === 'containerEngine' && typeof value === 'string' ? canonicalEngine(value) : value;
+}
+
+const checked = (fields: Fields): EdgeNodeSpec => validateSpec(edgeNodeSpecSchema, fields, { tolerant: true });
+
+/** Asked only when the mode is sent: a router that others connect to needs an address that others know. */
+function requireAddress(spec: EdgeNodeSpec, sent: Fields): void {
+  const mode = sent.routerMode;
+  if (mode !== 'edge' && mode !== 'interior') return;
+  const needs = mode === 'interior' ? (['host', 'interRouterPort', 'edgeRouterPort'] as const) : (['host'] as const);
+  for (const field of needs)
+    if (isAbsent(spec[field])) throw invalid(`${field}: is required with routerMode ${mode}`, field);
+}
+
+/** Coordinates without a mode that finds them are coordinates given by hand (gaps-01 section 2.3). */
+function withGpsMode(spec: EdgeNodeSpec, sent: Fields): EdgeNodeSpec {
+  if (spec.gpsMode === 'dynamic' && isAbsent(spec.gpsDevice))
+    throw invalid('gpsDevice: is required with gpsMode dynamic', 'gpsDevice');
+  const given = !isAbsent(sent.latitude) && !isAbsent(sent.longitude);
+  return given && isAbsent(sent.gpsMode) && spec.gpsMode !== 'dynamic' && spec.gpsMode !== 'off'
+    ? { ...spec, gpsMode: 'manual' }
+    : spec;
+}
+
+function isShown(node: EdgeNode, field: string, value: unknown): boolean {
+  return JSON.stringify(settingShown(node, field as keyof EdgeNodeSpec) ?? null) === JSON.stringify(value);
+}
+
+const systemRefused = () =>
+  invalid('isSystem: cannot be set or cleared; nodes of the system are made by the controller', 'isSystem');
+
+const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === '';

@@ -10,7 +10,7 @@ import {
   type RegistryView,
 } from '../../wire/index.ts';
 import { entriesOn } from '../application/ports.ts';
-import { archOf, nodeOf, verdict, worldOf } from '../application/verdict.ts';
+import { nodeOf, verdict, worldOf } from '../application/verdict.ts';
 import type { DesiredEntry, DesiredState, NodeInputs, World } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
@@ -21,6 +21,7 @@ import { entryUuid, nodeUuid, v3Name } from '../names.ts';
 import { isDue, orderOf, rebuildCount } from '../orders.ts';
 import { normalRegistry, resolveRegistry } from '../registry/index.ts';
 import { revisionOf } from './revision.ts';
+import { archOf, CONFIG_FIELDS } from './settings.ts';
 
 /** What a node is to do: a pure function of the objects that concern it. */
 export function desiredState(inputs: NodeInputs): DesiredState {
@@ -89,37 +90,6 @@ export function foreignView(
     return reported && draft ? [{ ...draft, imageId: reported.imageId ?? draft.imageId }] : [];
   });
 }
-
-/** Settings of the spec that a machine takes from the controller; an absent one means that the machine decides. */
-const CONFIG_FIELDS = [
-  'networkInterface',
-  'diskLimit',
-  'memoryLimit',
-  'cpuLimit',
-  'logLimit',
-  'logFileCount',
-  'statusFrequency',
-  'changeFrequency',
-  'watchdogEnabled',
-  'edgeGuardFrequency',
-  'gpsMode',
-  'gpsDevice',
-  'gpsScanFrequency',
-  'latitude',
-  'longitude',
-  'logLevel',
-  'pruningFrequency',
-  'availableDiskThreshold',
-  'timeZone',
-] as const satisfies readonly (keyof AgentConfig & keyof EdgeNodeSpec)[];
-
-/** Settings that are never taken from the controller (design-agent section 1). */
-export const MACHINE_OWNED = [
-  'containerEngine',
-  'containerEngineUrl',
-  'diskDirectory',
-  'logDirectory',
-] as const satisfies readonly (keyof AgentConfig & keyof EdgeNodeSpec)[];
 
 function configOf(spec: EdgeNodeSpec): AgentConfig {
   return Object.fromEntries(
@@ -222,7 +192,7 @@ const catalogOf = ({ bindPath, permissions = 'ro', items = [] }: NonNullable<Nor
 function registryView(entry: NormalEntry, { registries, registryPassword }: NodeInputs): RegistryView | undefined {
   const registry = resolveRegistry(registries, entry.registry);
   const normal = registry && normalRegistry(registry);
-  if (!normal || normal.type !== 'oci') return undefined;
+  if (normal?.type !== 'oci') return undefined;
   const { id, url, isPublic, username, email, type, ca, insecure } = normal;
   const password = isPublic ? '' : (registryPassword(registry) ?? '');
   return {
@@ -243,7 +213,7 @@ function registryView(entry: NormalEntry, { registries, registryPassword }: Node
  * and knows that nothing is meant to run.
  */
 function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Digests {
-  const views = desired.microservices.filter((item) => !('hold' in item));
+  const views = desired.microservices.filter(isView);
   const catalogs = (member: 'models' | 'knowledge') =>
     views.filter((view) => view[member]).map((view) => [view.uuid, view[member]?.items]);
   const orders = (['reboot', 'prune', 'version'] as const)
@@ -264,9 +234,12 @@ function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Dige
 const digestUnlessEmpty = (section: keyof Digests, value: readonly unknown[]): Digests =>
   value.length > 0 ? { [section]: digestOf(value) } : {};
 
+const isView = (item: MicroserviceView | MicroserviceHold): item is MicroserviceView => !('hold' in item);
+
 /** A view without what has a section of its own, and without what follows from the node's own report. */
 function listForm({ config, rebuild, models, knowledge, ...view }: MicroserviceView): unknown {
-  const withoutItems = (catalog: MicroserviceView['models']) => catalog && { ...catalog, items: catalog.items.length > 0 };
+  const withoutItems = (catalog: MicroserviceView['models']) =>
+    catalog && { ...catalog, items: catalog.items.length > 0 };
   return { ...view, models: withoutItems(models), knowledge: withoutItems(knowledge) };
 }
 

@@ -1,31 +1,71 @@
 import type { EdgeNode } from '../../api/v3/index.ts';
+import type { DaemonState, StatusReport } from '../../wire/index.ts';
 import type { Liveness, Observation } from '../inputs.ts';
 
+/** Seconds between reports of a machine that names no other. */
+export const DEFAULT_STATUS_FREQUENCY = 10;
+
+/** What liveness looks at of an observation. */
+export type Signs = Pick<Observation, 'contactAt' | 'reportedAt' | 'holdSeconds'> & {
+  report?: Pick<StatusReport, 'daemonStatus' | 'config'>;
+};
+
 /** Milliseconds without a sign of life after which a node counts as silent: max(3 x statusFrequency, hold + 30 s). */
-export function silenceLimit(_node: EdgeNode, _holdSeconds?: number): number {
-  throw new Error('not written yet');
+export function silenceLimit(node: EdgeNode, holdSeconds = 0): number {
+  const effective = node.status?.config?.statusFrequency || node.spec.statusFrequency || DEFAULT_STATUS_FREQUENCY;
+  return Math.max(3 * effective, holdSeconds + 30) * 1000;
 }
 
 /**
  * Whether a node is heard of. `listeningSince` (Unix ms) is when this process began to listen: nobody is silent before
  * it has listened for one limit. Computed reads and the leader ask the same function.
  */
-export function liveness(
-  _node: EdgeNode,
-  _observation: Pick<Observation, 'contactAt' | 'reportedAt' | 'holdSeconds'> | undefined,
-  _now: number,
-  _listeningSince: number,
-): Liveness {
-  throw new Error('not written yet');
+export function liveness(node: EdgeNode, signs: Signs | undefined, now: number, listeningSince: number): Liveness {
+  const at = silentAt(node, signs, listeningSince);
+  if (at === undefined) return 'never';
+  return now < at ? 'live' : 'silent';
 }
 
-/** When (Unix ms) a live node turns silent if nothing more is heard of it; undefined when it cannot. */
-export function silentAt(
-  _node: EdgeNode,
-  _observation: Pick<Observation, 'contactAt' | 'reportedAt' | 'holdSeconds'> | undefined,
-  _listeningSince: number,
-): number | undefined {
-  throw new Error('not written yet');
+/** When (Unix ms) a node turns silent if nothing more is heard of it; undefined when no agent speaks for it. */
+export function silentAt(node: EdgeNode, signs: Signs | undefined, listeningSince: number): number | undefined {
+  if (isUnclaimed(node, signs)) return undefined;
+  const seen = Date.parse(node.status?.lastSeenTime ?? '');
+  const heard = Math.max(signs?.contactAt ?? 0, signs?.reportedAt ?? 0, Number.isNaN(seen) ? 0 : seen);
+  // silence that was already noticed does not end because another process begins to listen
+  const grace = node.status?.daemonStatus === 'UNKNOWN' ? 0 : listeningSince;
+  return Math.max(heard, grace) + silenceLimit(node, signs?.holdSeconds);
+}
+
+/** No agent has taken the identity of the node yet, or its agent gave it up. */
+function isUnclaimed(node: EdgeNode, signs: Signs | undefined): boolean {
+  const reported = signs?.report?.daemonStatus;
+  if (reported === 'DEPROVISIONED') return true;
+  const { daemonStatus, lastSeenTime, provisionedTime } = node.status ?? {};
+  if (daemonStatus === 'DEPROVISIONED') return reported === undefined;
+  return !signs?.contactAt && !signs?.reportedAt && !lastSeenTime && !provisionedTime;
+}
+
+/** Stored states that a node leaves as soon as its agent is heard of again. */
+const LEFT_BEHIND: ReadonlySet<string | undefined> = new Set([
+  'NOT_PROVISIONED',
+  'DEPROVISIONED',
+  'UNKNOWN',
+  undefined,
+]);
+
+/** State of a node's agent: what it said, what silence makes of it. Reads say so at once, the leader writes it. */
+export function daemonState(
+  node: EdgeNode,
+  signs: { report?: Pick<StatusReport, 'daemonStatus'> } | undefined,
+  alive: Liveness,
+): DaemonState {
+  const stored = node.status?.daemonStatus as DaemonState | undefined;
+  const reported = signs?.report?.daemonStatus;
+  if (alive === 'silent') return 'UNKNOWN';
+  if (alive === 'never')
+    return reported === 'DEPROVISIONED' || stored === 'DEPROVISIONED' ? 'DEPROVISIONED' : 'NOT_PROVISIONED';
+  // heard of, but without a report so far: contact alone says that it runs
+  return reported ?? (LEFT_BEHIND.has(stored) ? 'RUNNING' : (stored as DaemonState));
 }
 
 /** One node as mass silence is judged by. */
@@ -36,10 +76,18 @@ export interface SilenceFacts {
   limit: number;
 }
 
+/** Fewer nodes than this say nothing about us. */
+const FEWEST = 3;
+const SHARE = 0.3;
+
 /** More than 30 % of the nodes that lived one limit ago have fallen silent since: first our own fault. */
 export function massSilence(
-  _nodes: readonly SilenceFacts[],
-  _now: number,
+  nodes: readonly SilenceFacts[],
+  now: number,
 ): { suspected: boolean; live: number; fellSilent: number } {
-  throw new Error('not written yet');
+  const live = nodes.filter(({ contactAt, limit }) => now < contactAt + limit).length;
+  const fellSilent = nodes.filter(
+    ({ contactAt, limit }) => now >= contactAt + limit && now < contactAt + 2 * limit,
+  ).length;
+  return { suspected: fellSilent >= FEWEST && fellSilent > SHARE * (live + fellSilent), live, fellSilent };
 }

@@ -1,5 +1,11 @@
+import { ARCHITECTURES } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
+import { invalid } from '../errors.ts';
 import type { Liveness, Observation } from '../inputs.ts';
+import { nodeUuid, v3Name } from '../names.ts';
+import { platformGeneration } from '../orders.ts';
+import { daemonState } from './liveness.ts';
+import { archOf, hostOf, settingsShown } from './settings.ts';
 
 /** What is known of a node now, besides its object. */
 export interface LiveNode {
@@ -7,13 +13,103 @@ export interface LiveNode {
   observation?: Observation;
 }
 
-/** v3 read of a node: spec, else what the machine reports, else the documented default. */
+/** v3 read of a node (document 1; gaps-01 section 2.3). */
 export function nodeRead(
-  _node: EdgeNode,
-  _live: LiveNode,
-  _options?: { platformStatus?: boolean },
+  node: EdgeNode,
+  live: LiveNode,
+  { platformStatus = true }: { platformStatus?: boolean } = {},
 ): Record<string, unknown> {
-  throw new Error('not written yet');
+  const { status = { observedGeneration: -1 } } = node;
+  const { observation } = live;
+  const report = observation?.report ?? {};
+  const created = ms(node.metadata.creationTimestamp);
+  const archId = archOf(node);
+  return {
+    uuid: nodeUuid(node),
+    name: v3Name(node),
+    ...settingsShown(node),
+    archId,
+    arch: { id: archId, name: ARCHITECTURES[archId] },
+    host: hostOf(node) ?? '',
+
+    daemonStatus: daemonState(node, observation, live.liveness),
+    daemonOperatingDuration: report.daemonOperatingDuration ?? 0,
+    daemonLastStart: report.daemonLastStart ?? 0,
+    version: report.version ?? status.version ?? '',
+    isReadyToUpgrade: report.isReadyToUpgrade ?? status.isReadyToUpgrade ?? false,
+    isReadyToRollback: report.isReadyToRollback ?? status.isReadyToRollback ?? false,
+    warningMessage: (report.warningMessage ?? status.warningMessage) || 'HEALTHY',
+    lastActive: observation?.contactAt ?? ms(status.lastSeenTime),
+    lastStatusTime: observation?.reportedAt ?? 0,
+    lastCommandTime: report.lastCommandTime ?? 0,
+    systemTime: report.systemTime ?? 0,
+    createAt: created,
+    updatedAt: Math.max(created, ...(status.conditions ?? []).map((condition) => ms(condition.lastTransitionTime))),
+
+    ipAddress: report.ipAddress ?? status.ipAddress ?? '',
+    ipAddressExternal: report.ipAddressExternal ?? status.ipAddressExternal ?? '',
+    systemOs: report.systemOs ?? status.systemOs ?? '',
+    systemOsVersion: report.systemOsVersion ?? status.systemOsVersion ?? '',
+    systemKernelVersion: report.systemKernelVersion ?? status.systemKernelVersion ?? '',
+    memoryUsage: report.memoryUsage ?? 0,
+    diskUsage: report.diskUsage ?? 0,
+    cpuUsage: report.cpuUsage ?? 0,
+    memoryViolation: report.memoryViolation ?? false,
+    diskViolation: report.diskViolation ?? false,
+    cpuViolation: report.cpuViolation ?? false,
+    systemAvailableDisk: report.systemAvailableDisk ?? 0,
+    systemTotalDisk: report.systemTotalDisk ?? status.systemTotalDisk ?? 0,
+    systemAvailableMemory: report.systemAvailableMemory ?? 0,
+    systemTotalMemory: report.systemTotalMemory ?? status.systemTotalMemory ?? 0,
+    systemTotalCpu: report.systemTotalCpu ?? 0,
+    systemCpus: report.systemCpus ?? status.systemCpus ?? 0,
+
+    repositoryCount: report.repositoryCount ?? 0,
+    repositoryStatus: JSON.stringify(report.repositoryStatus ?? []),
+    catalogItemStatus: '[]',
+    availableRuntimes: report.availableRuntimes ?? status.availableRuntimes ?? [],
+    availableCdiDevices: JSON.stringify(report.availableCdiDevices ?? status.availableCdiDevices ?? []),
+    runtimeClasses: '[]',
+    modelStatus: '[]',
+    activeModels: 0,
+    modelLastUpdate: 0,
+    knowledgeStatus: '[]',
+    activeKnowledge: 0,
+    knowledgeLastUpdate: 0,
+    volumeMounts: [],
+    activeVolumeMounts: report.activeVolumeMounts ?? 0,
+    volumeMountLastUpdate: report.volumeMountLastUpdate ?? 0,
+    gpsStatus: report.gpsStatus ?? '',
+    tunnel: '',
+    tunnelStatus: '{}',
+    securityStatus: 'OK',
+    securityViolationInfo: '',
+    routerId: 0,
+    ...(platformStatus && {
+      microserviceStatus: JSON.stringify(report.microserviceStatus ?? []),
+      platformStatus: platformShown(node),
+    }),
+  };
+}
+
+/** What the leader has not looked at yet is pending, without waiting for it to say so. */
+function platformShown(node: EdgeNode): Record<string, unknown> {
+  const stored = node.status?.platformStatus;
+  const generation = platformGeneration(node);
+  const observedGeneration = stored?.observedGeneration ?? 0;
+  const phase = node.metadata.deletionTimestamp
+    ? 'Deleting'
+    : !stored || stored.generation < generation
+      ? 'Pending'
+      : stored.phase;
+  return {
+    phase,
+    generation,
+    observedGeneration,
+    lastError: phase === 'Failed' ? (stored?.lastError ?? null) : null,
+    lastTransitionAt: stored?.lastTransitionAt ?? node.metadata.creationTimestamp ?? null,
+    conditions: [],
+  };
 }
 
 /** One filter of the list operation. */
@@ -24,11 +120,30 @@ export interface NodeFilter {
 }
 
 /** Reads the filters of a body or a query; throws DomainError. */
-export function readFilters(_value: unknown): NodeFilter[] {
-  throw new Error('not written yet');
+export function readFilters(value: unknown): NodeFilter[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw invalid('filters: must be a list of {key, value, condition}', 'filters');
+  return value.map((filter: unknown, index) => {
+    const at = `filters[${index}]`;
+    if (typeof filter !== 'object' || filter === null) throw invalid(`${at}: must be {key, value, condition}`, at);
+    const { key, value: wanted, condition = 'equals' } = filter as Record<string, unknown>;
+    if (typeof key !== 'string' || key === '') throw invalid(`${at}.key: is required`, `${at}.key`);
+    if (wanted === undefined || wanted === null) throw invalid(`${at}.value: is required`, `${at}.value`);
+    if (typeof wanted === 'object') throw invalid(`${at}.value: must be text`, `${at}.value`);
+    if (condition !== 'equals' && condition !== 'has')
+      throw invalid(`${at}.condition: ${JSON.stringify(condition)}; must be equals or has`, `${at}.condition`);
+    return { key, value: String(wanted), condition };
+  });
 }
 
 /** Whether a node read passes all filters. An empty field never matches. */
-export function matches(_read: Record<string, unknown>, _filters: readonly NodeFilter[]): boolean {
-  throw new Error('not written yet');
+export function matches(read: Record<string, unknown>, filters: readonly NodeFilter[]): boolean {
+  return filters.every(({ key, value, condition }) => {
+    const field = Object.hasOwn(read, key) ? read[key] : undefined;
+    if (!field) return false;
+    const text = typeof field === 'object' ? JSON.stringify(field) : String(field);
+    return condition === 'equals' ? text === value : text.includes(value);
+  });
 }
+
+const ms = (time: string | undefined): number => (time ? Date.parse(time) || 0 : 0);

@@ -68,7 +68,11 @@ function containerForm(view: MicroserviceView, key: string | undefined): Record<
 
 function envForm({ key: name, value, secret }: MicroserviceView['env'][number], key: string | undefined): unknown {
   if (!secret) return { name, value };
-  const keyed = key && createHmac('sha256', key).update(JSON.stringify([name, value])).digest('hex');
+  const keyed =
+    key &&
+    createHmac('sha256', key)
+      .update(JSON.stringify([name, value]))
+      .digest('hex');
   return { name, secret: keyed || true };
 }
 

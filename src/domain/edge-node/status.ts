@@ -1,13 +1,16 @@
+import { BOUNDS } from '../../api/bounds.ts';
 import type { EdgeNode, EdgeNodeStatus } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
-import type { DesiredState, Observation, Verdict } from '../inputs.ts';
+import { conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
+import type { DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
+import { v3Name } from '../names.ts';
+import { orderOf, platformGeneration } from '../orders.ts';
+import { daemonState, liveness, silenceLimit } from './liveness.ts';
+import { observedMicroservices } from './report.ts';
+import { canonicalEngine, MACHINE_OWNED } from './settings.ts';
 
 export * from './liveness.ts';
-
-/** The report after a delta: absent members keep their value; microserviceStatus, when present, is the whole list. */
-export function mergeReport(_report: StatusReport, _delta: StatusReport): StatusReport {
-  throw new Error('not written yet');
-}
+export { mergeReport } from './report.ts';
 
 /** What the status of a node is computed from. */
 export interface NodeStatusInputs {
@@ -17,13 +20,237 @@ export interface NodeStatusInputs {
   desired?: Pick<DesiredState, 'microservices' | 'entries'>;
   /** NameTaken or UuidTaken */
   identity?: Verdict;
+  /** record of the last provisioning; absent while there is none */
+  provisioned?: { archId: number; containerEngine?: string; provisionedAt: number };
   /** Unix ms */
   now: number;
   /** Unix ms, when the leader began to listen */
   listeningSince: number;
 }
 
+/** A sign of life is written at most this often while a node is live. */
+const LAST_SEEN_MS = 5 * 60_000;
+
 /** Status of a node. Stable: without news it equals the stored one, except lastSeenTime once in five minutes. */
-export function nodeStatus(_inputs: NodeStatusInputs): EdgeNodeStatus {
-  throw new Error('not written yet');
+export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
+  const { node, observation, desired, provisioned, now, listeningSince } = inputs;
+  const previous = node.status;
+  const report = observation?.report ?? {};
+  const alive = liveness(node, observation, now, listeningSince);
+  const microservices = observedMicroservices({ node, observation, desired, liveness: alive });
+  const facts: Partial<EdgeNodeStatus> = {
+    ...previous,
+    ...reportedFacts(report),
+    ...(observation?.agent && { agent: observation.agent }),
+    ...(provisioned && {
+      archId: provisioned.archId || previous?.archId,
+      containerEngine: report.config?.containerEngine ?? provisioned.containerEngine ?? previous?.containerEngine,
+      provisionedTime: new Date(provisioned.provisionedAt).toISOString(),
+    }),
+    ...speaker(observation),
+    lastSeenTime: lastSeen(inputs, alive),
+  };
+  const status: EdgeNodeStatus = {
+    ...facts,
+    observedGeneration: node.metadata.generation ?? 0,
+    daemonStatus: daemonState(node, observation, alive),
+    orders: { ...previous?.orders, ...counts(report.orders), reconcile: orderOf(node, 'reconcile').count },
+    platformStatus: platformStatus(inputs),
+    ...(microservices && {
+      microservices,
+      microserviceCount: `${microservices.filter(({ state }) => state === 'RUNNING').length}/${microservices.length}`,
+    }),
+  };
+  status.conditions = conditionsOf(
+    'EdgeNode',
+    node,
+    {
+      ...kstatus(progress({ inputs, alive, status })),
+      DuplicateAgent: duplicateAgent(inputs),
+      SettingsRefused: settingsRefused(node, report, status),
+      NotSupportedYet: notSupportedYet(node),
+    },
+    new Date(now).toISOString(),
+  );
+  return withoutAbsent(status);
 }
+
+/** What the agent says of its machine and is no measurement. */
+function reportedFacts(report: StatusReport): Partial<EdgeNodeStatus> {
+  const { config } = report;
+  return withoutAbsent({
+    version: report.version,
+    ipAddress: report.ipAddress,
+    ipAddressExternal: report.ipAddressExternal,
+    warningMessage: report.warningMessage === undefined ? undefined : cut(report.warningMessage, BOUNDS.message),
+    systemOs: report.systemOs,
+    systemOsVersion: report.systemOsVersion,
+    systemKernelVersion: report.systemKernelVersion,
+    systemCpus: amount(report.systemCpus),
+    systemTotalMemory: amount(report.systemTotalMemory),
+    systemTotalDisk: amount(report.systemTotalDisk),
+    availableRuntimes: report.availableRuntimes && [...report.availableRuntimes].sort(),
+    availableCdiDevices: report.availableCdiDevices && [...report.availableCdiDevices].sort(),
+    isReadyToUpgrade: report.isReadyToUpgrade,
+    isReadyToRollback: report.isReadyToRollback,
+    config,
+    containerEngine: config?.containerEngine,
+    refusedSettings: report.refusedSettings,
+  });
+}
+
+/** The installation that spoke last. */
+function speaker(observation: Observation | undefined): { instance?: string } {
+  const [latest] = Object.entries(observation?.instances ?? {}).sort(
+    ([a, { seenAt: x }], [b, { seenAt: y }]) => y - x || (a < b ? -1 : 1),
+  );
+  return latest ? { instance: latest[0].slice(0, 128) } : {};
+}
+
+/** Written at most every five minutes while the node is live, and exactly once it is silent. */
+function lastSeen({ node, observation }: NodeStatusInputs, alive: Liveness): string | undefined {
+  const stored = node.status?.lastSeenTime;
+  const heard = Math.max(observation?.contactAt ?? 0, observation?.reportedAt ?? 0);
+  if (heard === 0) return stored;
+  const before = Date.parse(stored ?? '');
+  const isDue = Number.isNaN(before) || heard - before >= LAST_SEEN_MS || (alive === 'silent' && heard > before);
+  return isDue ? new Date(heard).toISOString() : stored;
+}
+
+interface Case {
+  inputs: NodeStatusInputs;
+  alive: Liveness;
+  status: EdgeNodeStatus;
+}
+
+/** How far a node is, by rules in the order in which they are asked; the first that has something to say counts. */
+const RULES: readonly ((facts: Case) => Progress | undefined)[] = [
+  ({ inputs: { identity } }) => identity && { is: 'stalled', reason: identity.reason, message: identity.message },
+  ({ inputs: { node } }) =>
+    node.metadata.deletionTimestamp
+      ? { is: 'working', reason: 'Deleting', message: 'the node is being deleted; its containers are removed first' }
+      : undefined,
+  ({ inputs }) => {
+    const duplicate = duplicateAgent(inputs);
+    return duplicate && { is: 'stalled', reason: duplicate.reason, message: duplicate.message };
+  },
+  ({ status }) =>
+    status.daemonStatus === 'DEPROVISIONED'
+      ? { is: 'waiting', reason: 'Deprovisioned', message: 'its agent gave up the identity of this node' }
+      : undefined,
+  ({ alive }) =>
+    alive === 'never'
+      ? {
+          is: 'waiting',
+          reason: 'NotProvisioned',
+          message: 'no agent has taken the identity of this node yet; get a provisioning key for it',
+        }
+      : undefined,
+  ({ alive, inputs: { node } }) =>
+    alive === 'silent'
+      ? {
+          is: 'unknown',
+          reason: 'NodeUnreachable',
+          message: `nothing was heard of the node for more than ${silenceLimit(node) / 1000} s`,
+        }
+      : undefined,
+];
+
+function progress(facts: Case): Progress {
+  for (const rule of RULES) {
+    const found = rule(facts);
+    if (found) return found;
+  }
+  return liveProgress(facts.status);
+}
+
+function liveProgress({ daemonStatus, warningMessage }: EdgeNodeStatus): Progress {
+  const said = warningMessage && warningMessage !== 'HEALTHY' ? `: ${warningMessage}` : '';
+  switch (daemonStatus) {
+    case 'RUNNING':
+      return { is: 'done', reason: 'AgentRunning', message: 'the agent runs' };
+    case 'WARNING':
+      return { is: 'done', reason: 'AgentWarning', message: `the agent runs, with a warning${said}` };
+    case 'STARTING':
+      return { is: 'working', reason: 'AgentStarting', message: 'the agent is starting' };
+    default:
+      return { is: 'waiting', reason: 'AgentNotRunning', message: `the agent says that it is ${daemonStatus}${said}` };
+  }
+}
+
+/** Two installations that both spoke within one silence limit, after the last provisioning. */
+function duplicateAgent({ node, observation, provisioned, now }: NodeStatusInputs): Finding | undefined {
+  const since = Math.max(now - silenceLimit(node, observation?.holdSeconds), provisioned?.provisionedAt ?? 0);
+  const speaking = Object.entries(observation?.instances ?? {})
+    .filter(([, { seenAt }]) => seenAt > since)
+    .map(([instance]) => instance)
+    .sort();
+  if (speaking.length < 2) return undefined;
+  return {
+    status: 'True',
+    reason: 'DuplicateAgent',
+    message: `${speaking.length} installations report as "${v3Name(node)}": ${speaking.join(', ')}; provision all but one anew`,
+  };
+}
+
+function settingsRefused(node: EdgeNode, report: StatusReport, status: EdgeNodeStatus): Finding | undefined {
+  const effective = status.config ?? {};
+  const owned = MACHINE_OWNED.flatMap((field) => {
+    const asked = canonicalEngine(node.spec[field]);
+    const is = canonicalEngine(effective[field]);
+    return asked === undefined || is === undefined || asked === is
+      ? []
+      : [{ field, reason: `asked for ${asked}; the machine decides, and has ${is}` }];
+  });
+  const refused = [...owned, ...(report.refusedSettings ?? status.refusedSettings ?? [])].filter(
+    ({ field }, index, all) => all.findIndex((other) => other.field === field) === index,
+  );
+  if (refused.length === 0) return undefined;
+  return {
+    status: 'True',
+    reason: 'MachineDecides',
+    message: joined(refused.map(({ field, reason }) => `${field}: ${reason}`)),
+  };
+}
+
+/** Settings that are stored and do not act yet. */
+const NOT_ACTING: readonly { field: string; is: (spec: EdgeNode['spec']) => boolean }[] = [
+  { field: 'busMode', is: ({ busMode }) => busMode === 'leaf' || busMode === 'server' },
+  { field: 'edgeGuardFrequency', is: ({ edgeGuardFrequency }) => (edgeGuardFrequency ?? 0) > 0 },
+  { field: 'gpsDevice', is: ({ gpsDevice }) => gpsDevice !== undefined && gpsDevice !== '' },
+  { field: 'networkRouter', is: ({ networkRouter }) => networkRouter !== undefined && networkRouter !== '' },
+  { field: 'routerMode', is: ({ routerMode }) => routerMode === 'edge' || routerMode === 'interior' },
+  { field: 'upgradeScanFrequency', is: ({ upgradeScanFrequency }) => (upgradeScanFrequency ?? 0) > 0 },
+  { field: 'upstreamBusServers', is: ({ upstreamBusServers }) => (upstreamBusServers ?? []).length > 0 },
+  { field: 'upstreamRouters', is: ({ upstreamRouters }) => (upstreamRouters ?? []).length > 0 },
+];
+
+function notSupportedYet({ spec }: EdgeNode): Finding | undefined {
+  const fields = NOT_ACTING.filter(({ is }) => is(spec)).map(({ field }) => field);
+  if (fields.length === 0) return undefined;
+  return { status: 'True', reason: 'Fields', message: `stored, but without effect yet: ${fields.join(', ')}` };
+}
+
+/** There is nothing to reconcile on the platform side yet, so what was seen is done. */
+function platformStatus({ node, identity, now }: NodeStatusInputs): EdgeNodeStatus['platformStatus'] {
+  const before = node.status?.platformStatus;
+  const generation = platformGeneration(node);
+  const phase = node.metadata.deletionTimestamp ? 'Deleting' : identity ? 'Failed' : 'Ready';
+  return {
+    phase,
+    generation,
+    observedGeneration: phase === 'Ready' ? generation : (before?.observedGeneration ?? 0),
+    ...(identity && { lastError: cut(identity.message, BOUNDS.message) }),
+    lastTransitionAt:
+      before?.phase === phase && before.lastTransitionAt ? before.lastTransitionAt : new Date(now).toISOString(),
+  };
+}
+
+const counts = (orders: StatusReport['orders']) =>
+  Object.fromEntries(Object.entries(orders ?? {}).map(([order, value]) => [order, amount(value)]));
+
+const amount = (value: number | undefined): number | undefined =>
+  value === undefined ? undefined : Math.min(Math.max(0, Math.round(value)), Number.MAX_SAFE_INTEGER);
+
+const withoutAbsent = <T extends object>(value: T): T =>
+  Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;

@@ -1,5 +1,5 @@
-import type { MicroserviceEntry } from '../../api/v3/index.ts';
 import { LABELS } from '../../api/names.ts';
+import type { MicroserviceEntry } from '../../api/v3/index.ts';
 import type { KeyedText, Verdict, World } from '../inputs.ts';
 
 type EnvItem = NonNullable<NonNullable<MicroserviceEntry['container']>['env']>[number];

@@ -1,5 +1,6 @@
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { entriesOn } from '../application/ports.ts';
+import { hostOf } from '../edge-node/settings.ts';
 import type { Verdict, World } from '../inputs.ts';
 import { v3Name } from '../names.ts';
 
@@ -55,18 +56,10 @@ export function resolveHost(
   });
 }
 
-/** Address under which other nodes reach a node: its host, else what its agent reports. */
-export function hostOf(node: EdgeNode): string | undefined {
-  const reported = node.status?.ipAddress;
-  return node.spec.host || (reported && reported !== '0.0.0.0' ? reported : undefined);
-}
-
 /** Both names may contain dots, so every cut is tried. */
 function namesMicroservice(text: string, node: EdgeNode, applications: readonly Application[]): boolean {
   return applications.some((application) => {
     const prefix = `${v3Name(application)}.`;
-    return (
-      text.startsWith(prefix) && entriesOn(application, node).some((entry) => text === `${prefix}${entry.name}`)
-    );
+    return text.startsWith(prefix) && entriesOn(application, node).some((entry) => text === `${prefix}${entry.name}`);
   });
 }

@@ -2,7 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import { ARCHITECTURES } from '../../api/names.ts';
 import { type MicroserviceEntry, microserviceSchema, portSchema, volumeSchema } from '../../api/v3/index.ts';
 import { canonicalJson } from '../../wire/index.ts';
-import { DomainError, invalid } from '../errors.ts';
+import { type DomainError, invalid } from '../errors.ts';
 import { check, formatPath, validateSpec } from '../upload/validate.ts';
 import { IMAGE_ARCHITECTURES, normalEntry, normalReference } from './normal-form.ts';
 

@@ -1,0 +1,190 @@
+import { BOUNDS } from '../../api/bounds.ts';
+import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
+import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
+import { cut } from '../conditions.ts';
+import type { DesiredState, Liveness, Observation } from '../inputs.ts';
+
+/**
+ * The report after a delta: absent members keep their value; microserviceStatus, when present, is the whole list, in
+ * which an absent errorMessage keeps its value (gaps-02 section 4.1).
+ */
+export function mergeReport(report: StatusReport, delta: StatusReport): StatusReport {
+  const said = Object.fromEntries(Object.entries(delta).filter(([, value]) => value !== undefined)) as StatusReport;
+  const before = new Map((report.microserviceStatus ?? []).map((item) => [item.id, item]));
+  return {
+    ...report,
+    ...said,
+    ...(said.microserviceStatus && {
+      microserviceStatus: said.microserviceStatus.map((item) => {
+        const errorMessage = item.errorMessage ?? before.get(item.id)?.errorMessage;
+        return errorMessage === undefined ? item : { ...item, errorMessage };
+      }),
+    }),
+    ...(said.orders && { orders: { ...report.orders, ...said.orders } }),
+  };
+}
+
+/** Latency and coarse clocks: differences below this are none. */
+const SKEW_MS = 5_000;
+
+/** What to add to times of the agent's clock to get times of the controller's. */
+export function clockOffset(observation: Pick<Observation, 'report' | 'reportedAt'>): number {
+  const { systemTime } = observation.report;
+  if (!systemTime || observation.reportedAt === undefined) return 0;
+  const offset = Math.round(observation.reportedAt - systemTime);
+  return Math.abs(offset) < SKEW_MS ? 0 : offset;
+}
+
+interface ObserveInputs {
+  node: EdgeNode;
+  observation: Observation | undefined;
+  desired: Pick<DesiredState, 'entries'> | undefined;
+  liveness: Liveness;
+}
+
+/**
+ * What goes into the status of a node about its microservices, sorted by uuid. Measurements take no part, so that it
+ * changes only when something happens.
+ */
+export function observedMicroservices(inputs: ObserveInputs): ObservedMicroservice[] | undefined {
+  const { node, observation, desired, liveness } = inputs;
+  const previous = node.status?.microservices;
+  const known = reportedItems(inputs) ?? previous;
+  if (!known) return undefined;
+  const items = liveness === 'silent' ? known.map((item) => silenced(item, desired)) : known;
+  const kept = observation?.report.microserviceStatus ? items.filter((item) => !isGone(item, desired)) : items;
+  return [...kept].sort((a, b) => (a.uuid < b.uuid ? -1 : a.uuid > b.uuid ? 1 : 0));
+}
+
+function reportedItems({ node, observation, desired }: ObserveInputs): ObservedMicroservice[] | undefined {
+  const reported = observation?.report.microserviceStatus;
+  if (!reported) return undefined;
+  const previous = new Map((node.status?.microservices ?? []).map((item) => [item.uuid, item]));
+  const items = new Map(
+    reported
+      .filter(({ id }) => id !== '')
+      .map((item) => [item.id, observed(item, previous.get(item.id), observation, desired)] as const),
+  );
+  for (const item of previous.values()) {
+    if (items.has(item.uuid)) continue;
+    const omitted = whenOmitted(item, desired);
+    if (omitted) items.set(item.uuid, omitted);
+  }
+  return [...items.values()];
+}
+
+function observed(
+  item: MicroserviceStatus,
+  previous: ObservedMicroservice | undefined,
+  observation: Observation,
+  desired: Pick<DesiredState, 'entries'> | undefined,
+): ObservedMicroservice {
+  const names = desired?.entries.get(item.id) ?? previous ?? item;
+  const startTime = steadyTime(item, previous, observation);
+  const { revision, rebuildOrder } = carriedOut(item, previous, observation, startTime);
+  return withoutEmpty({
+    uuid: item.id,
+    application: names.application,
+    name: names.name,
+    revision,
+    imageId: item.imageId,
+    containerId: item.containerId,
+    state: item.status,
+    reason: item.reason,
+    healthStatus: item.healthStatus,
+    ports: item.ports?.length ? sortedPorts(item.ports) : undefined,
+    ipAddress: item.ipAddress,
+    startTime,
+    errorMessage: shortText(item.errorMessage),
+    lastError: shortText(item.lastError),
+    lastErrorAt: steady(item.lastErrorAt, previous?.lastErrorAt, clockOffset(observation)),
+    restartCount: count(item.restartCount),
+    rebuildOrder,
+    notHonoured: item.notHonoured?.length ? item.notHonoured : undefined,
+  });
+}
+
+/**
+ * Revision and rebuilds that really run. Agents that do not echo them are judged by when they were told: a container
+ * that started after that was made from it (design section 6).
+ */
+function carriedOut(
+  item: MicroserviceStatus,
+  previous: ObservedMicroservice | undefined,
+  { handedOut, reportedAt = 0 }: Observation,
+  startTime: number | undefined,
+): { revision?: string; rebuildOrder?: number } {
+  const told = handedOut[item.id];
+  const isLater =
+    told !== undefined && startTime !== undefined && reportedAt >= told.at && startTime >= told.at - SKEW_MS;
+  return {
+    revision: item.revision ?? (isLater ? told.revision : previous?.revision),
+    rebuildOrder: count(item.rebuildOrder ?? (isLater ? told.rebuildOrder : previous?.rebuildOrder)),
+  };
+}
+
+/** A start time of the same run keeps its value: latency would otherwise move it with every report. */
+function steadyTime(
+  item: MicroserviceStatus,
+  previous: ObservedMicroservice | undefined,
+  observation: Observation,
+): number | undefined {
+  const sameRun =
+    previous?.containerId === item.containerId && (previous?.restartCount ?? 0) === (count(item.restartCount) ?? 0);
+  return steady(item.startTime, sameRun ? previous?.startTime : undefined, clockOffset(observation));
+}
+
+function steady(reported: number | undefined, previous: number | undefined, offset: number): number | undefined {
+  if (!reported || reported < 0) return undefined;
+  const corrected = Math.max(0, Math.round(reported + offset));
+  const moved = previous === undefined ? Number.POSITIVE_INFINITY : Math.abs(corrected - previous);
+  return moved <= 2 * SKEW_MS ? previous : corrected;
+}
+
+/** A silent node: nothing is known any more, except that what was stopped as asked stays so. */
+function silenced(item: ObservedMicroservice, desired: Pick<DesiredState, 'entries'> | undefined) {
+  if (item.state === 'STOPPED' && desired?.entries.get(item.uuid)?.shouldRun === false) return item;
+  return { ...item, state: 'UNKNOWN' };
+}
+
+/** Omitted from the list: stopped when it should not run, else nobody knows; of what is not ours nothing stays. */
+function whenOmitted(
+  item: ObservedMicroservice,
+  desired: Pick<DesiredState, 'entries'> | undefined,
+): ObservedMicroservice | undefined {
+  const { uuid, application, name, revision, lastError, lastErrorAt, restartCount, rebuildOrder } = item;
+  const entry = desired?.entries.get(uuid);
+  if (desired && !entry) return undefined;
+  return withoutEmpty({
+    uuid,
+    application,
+    name,
+    revision,
+    state: entry?.shouldRun === false ? 'STOPPED' : 'UNKNOWN',
+    lastError,
+    lastErrorAt,
+    restartCount,
+    rebuildOrder,
+  });
+}
+
+/** States that say that nothing of a removed microservice is left. */
+const GONE: ReadonlySet<string> = new Set(['STOPPED', 'DELETED']);
+
+function isGone(item: ObservedMicroservice, desired: Pick<DesiredState, 'entries'> | undefined): boolean {
+  return desired !== undefined && !desired.entries.has(item.uuid) && GONE.has(item.state);
+}
+
+const sortedPorts = (ports: NonNullable<MicroserviceStatus['ports']>) =>
+  [...ports].sort((a, b) => a.external - b.external || (a.protocol < b.protocol ? -1 : 1));
+
+const shortText = (text: string | undefined) => (text ? cut(text, BOUNDS.message) : undefined);
+
+const count = (value: number | undefined): number | undefined =>
+  value === undefined ? undefined : Math.min(Math.max(0, Math.round(value)), Number.MAX_SAFE_INTEGER);
+
+function withoutEmpty(item: ObservedMicroservice): ObservedMicroservice {
+  return Object.fromEntries(
+    Object.entries(item).filter(([, value]) => value !== undefined && value !== ''),
+  ) as ObservedMicroservice;
+}
