@@ -43,6 +43,7 @@ const tooLarge = (limit: number) =>
   // What is left of the body is not read: the connection cannot be used again.
   new HttpError(413, 'PAYLOAD_TOO_LARGE', `the body exceeds ${limit} bytes`, { headers: { connection: 'close' } });
 const fileMissing = (part: string) => invalid(`the file part "${part}" is missing`, 'FILE_NOT_FOUND');
+const severalParts = (part: string) => invalid(`send one part only, the file "${part}"`);
 
 async function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
@@ -64,7 +65,7 @@ function readPart(request: IncomingMessage, part: string, limit: number): Promis
     try {
       parser = busboy({
         headers: request.headers,
-        limits: { files: 1, fields: 0, parts: 1, fileSize: limit, headerPairs: 32, fieldNameSize: 64 },
+        limits: { files: 2, fields: 1, parts: 2, fileSize: limit, headerPairs: 32, fieldNameSize: 64, fieldSize: 1 },
       });
     } catch {
       return reject(invalid('the multipart form is malformed'));
@@ -76,9 +77,9 @@ function readPart(request: IncomingMessage, part: string, limit: number): Promis
       reject(error);
     };
     parser.on('file', (name, stream) => {
-      if (name !== part) {
+      if (found || name !== part) {
         stream.resume();
-        return fail(invalid(`the file part must be named "${part}"`, 'FILE_NOT_FOUND'));
+        return fail(found ? severalParts(part) : fileMissing(part));
       }
       found = (async () => {
         const chunks: Buffer[] = [];
@@ -88,8 +89,7 @@ function readPart(request: IncomingMessage, part: string, limit: number): Promis
       })();
       found.catch(fail);
     });
-    for (const event of ['partsLimit', 'filesLimit', 'fieldsLimit'] as const)
-      parser.on(event, () => fail(invalid(`send one part only, the file "${part}"`)));
+    parser.on('field', () => fail(found ? severalParts(part) : fileMissing(part)));
     parser.on('error', () => fail(invalid('the multipart form is malformed')));
     parser.on('close', () => (found ? found.then(resolve, fail) : fail(fileMissing(part))));
     request.on('error', fail);

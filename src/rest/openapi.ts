@@ -26,9 +26,11 @@ const DESCRIPTION: Readonly<Record<number, string>> = {
 export function openApiDocument(routes: readonly AnyRoute[], version = '3'): Json {
   const paths: Record<string, Json> = {};
   const tags = new Set<string>();
+  const named: Record<string, Json> = {};
+  const schemaOf = (schema: z.ZodType) => jsonSchema(schema, named);
   for (const route of routes) {
     const path = `${BASE}${route.path}`;
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) };
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, schemaOf) };
     tags.add(route.tag);
   }
   return {
@@ -43,7 +45,8 @@ export function openApiDocument(routes: readonly AnyRoute[], version = '3'): Jso
     tags: [...tags].map((name) => ({ name })),
     paths,
     components: {
-      schemas: { Error: schemaOf(errorShape) },
+      schemas: { Error: schemaOf(errorShape), ...sorted(named) },
+      responses: refusals(),
       securitySchemes: {
         authToken: { type: 'http', scheme: 'bearer', description: 'Any bearer token that the cluster accepts.' },
       },
@@ -51,11 +54,13 @@ export function openApiDocument(routes: readonly AnyRoute[], version = '3'): Jso
   };
 }
 
-function operation(route: AnyRoute): Json {
+type SchemaOf = (schema: z.ZodType) => Json;
+
+function operation(route: AnyRoute, schemaOf: SchemaOf): Json {
   const { access, params, query, body, reply } = route;
   const permission = typeof access === 'object' ? `Needs \`${access.verb}\` on \`${access.resource}\`.` : undefined;
   const description = [route.description, permission].filter(Boolean).join('\n\n');
-  const parameters = [...pathParameters(route.path, params), ...queryParameters(query)];
+  const parameters = [...pathParameters(route.path, params, schemaOf), ...queryParameters(query, schemaOf)];
   return {
     operationId: route.operation,
     tags: [route.tag],
@@ -64,7 +69,7 @@ function operation(route: AnyRoute): Json {
     security: access === 'public' ? [] : [{ authToken: [] }],
     ...(typeof access === 'object' && { 'x-permission': { resource: access.resource, verb: access.verb } }),
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: requestBody(body) }),
+    ...(body && { requestBody: requestBody(body, schemaOf) }),
     responses: {
       [reply.status]: {
         description: DESCRIPTION[reply.status],
@@ -81,7 +86,7 @@ function statusesOf(route: AnyRoute): number[] {
   return [
     ...new Set([
       ...(isOpen ? [] : [401, 403]),
-      ...(route.params || route.query || route.body ? [400] : []),
+      ...(paramNames(route.path).length > 0 || route.query || route.body ? [400] : []),
       ...(route.body ? [413, 415] : []),
       ...(route.errors ?? []),
       500,
@@ -90,12 +95,32 @@ function statusesOf(route: AnyRoute): number[] {
   ].sort();
 }
 
-const refusal = (status: number): Json => ({
-  description: DESCRIPTION[status],
-  content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
-});
+const RESPONSE: Readonly<Record<number, string>> = {
+  400: 'BadRequest',
+  401: 'Unauthenticated',
+  403: 'Forbidden',
+  404: 'NotFound',
+  409: 'Conflict',
+  413: 'TooLarge',
+  415: 'UnsupportedType',
+  500: 'Fault',
+  501: 'NotAvailable',
+  503: 'Unavailable',
+};
+const refusal = (status: number): Json => ({ $ref: `#/components/responses/${RESPONSE[status]}` });
 
-function pathParameters(path: string, params: z.ZodType | undefined): Json[] {
+const refusals = (): Json =>
+  Object.fromEntries(
+    Object.entries(RESPONSE).map(([status, name]) => [
+      name,
+      {
+        description: DESCRIPTION[Number(status)],
+        content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+      },
+    ]),
+  );
+
+function pathParameters(path: string, params: z.ZodType | undefined, schemaOf: SchemaOf): Json[] {
   const properties = params ? propertiesOf(schemaOf(params)) : {};
   return paramNames(path).map((name) => ({
     name,
@@ -105,14 +130,14 @@ function pathParameters(path: string, params: z.ZodType | undefined): Json[] {
   }));
 }
 
-function queryParameters(query: z.ZodType | undefined): Json[] {
+function queryParameters(query: z.ZodType | undefined, schemaOf: SchemaOf): Json[] {
   if (!query) return [];
   return Object.entries(propertiesOf(schemaOf(query))).map(([name, schema]) => ({ name, in: 'query', schema }));
 }
 
 const propertiesOf = (schema: Json) => (schema.properties ?? {}) as Record<string, Json>;
 
-function requestBody(body: NonNullable<AnyRoute['body']>): Json {
+function requestBody(body: NonNullable<AnyRoute['body']>, schemaOf: SchemaOf): Json {
   if (body.kind === 'json')
     return {
       required: !body.optional,
@@ -134,18 +159,28 @@ function requestBody(body: NonNullable<AnyRoute['body']>): Json {
   };
 }
 
-/** JSON Schema of what goes over the wire, without what only our CRDs understand. */
-function schemaOf(schema: z.ZodType): Json {
-  const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' });
-  return withoutExtensions(json) as Json;
+/** JSON Schema of what goes over the wire. Schemas with an id are put into `named` and referred to. */
+function jsonSchema(schema: z.ZodType, named: Record<string, Json>): Json {
+  const json = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' });
+  const { $schema: _, $defs = {}, ...rest } = forApi(json) as Json & { $defs?: Record<string, Json> };
+  const { id, ...own } = rest as Json & { id?: string };
+  for (const [name, { id: _id, ...definition }] of Object.entries($defs)) named[name] = definition;
+  if (typeof id !== 'string') return own;
+  named[id] = own;
+  return { $ref: `#/components/schemas/${id}` };
 }
 
-function withoutExtensions(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutExtensions);
+/** References as OpenAPI has them, and nothing that only our CRDs understand. */
+function forApi(value: unknown, key = ''): unknown {
+  if (key === '$ref' && typeof value === 'string') return value.replace('#/$defs/', '#/components/schemas/');
+  if (Array.isArray(value)) return value.map((item) => forApi(item));
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
     Object.entries(value)
-      .filter(([key]) => !key.startsWith('x-'))
-      .map(([key, member]) => [key, withoutExtensions(member)]),
+      .filter(([name]) => !name.startsWith('x-'))
+      .map(([name, member]) => [name, forApi(member, name)]),
   );
 }
+
+const sorted = (map: Record<string, Json>) =>
+  Object.fromEntries(Object.entries(map).sort(([a], [b]) => (a < b ? -1 : 1)));

@@ -15,10 +15,11 @@ export async function liveNodes(
 ): Promise<(node: EdgeNode) => LiveNode> {
   const observations = await ports.observations.of(nodes.map(nodeUuid), signal);
   const now = ports.clock();
-  const since = ports.observations.listeningSince();
   return (node) => {
     const observation = observations.get(nodeUuid(node));
-    return { liveness: liveness(node, observation, now, since), ...(observation && { observation }) };
+    // Of a node that we have not heard of ourselves only the stored status may say that it is silent.
+    const listeningSince = observation ? 0 : now;
+    return { liveness: liveness(node, observation, now, listeningSince), ...(observation && { observation }) };
   };
 }
 

@@ -119,8 +119,11 @@ export function createRestServer(options: RestServerOptions): RestServer {
     if (!http.listening) return;
     const closed = new Promise<void>((resolve) => http.close(() => resolve()));
     http.closeIdleConnections();
+    // Connections whose answer was under way become idle only now.
+    const sweep = setInterval(() => http.closeIdleConnections(), 50);
     const cut = setTimeout(() => http.closeAllConnections(), graceMs);
     await closed;
+    clearInterval(sweep);
     clearTimeout(cut);
   }
 

@@ -21,8 +21,11 @@ type Json = Record<string, unknown>;
 /** Any JSON object. The domain reads it. */
 export const anyObject = z.record(z.string(), z.unknown());
 
-/** A reply of which some members are documented and others may follow. */
-const reply = (shape: z.ZodRawShape): z.ZodType<Json, Json> => z.looseObject(shape) as unknown as z.ZodType<Json, Json>;
+/** A reply of which some members are documented and others may follow. `id` is its name in the OpenAPI document. */
+const reply = (shape: z.ZodRawShape, id?: string): z.ZodType<Json, Json> => {
+  const schema = z.looseObject(shape) as unknown as z.ZodType<Json, Json>;
+  return id ? schema.meta({ id }) : schema;
+};
 const all = (names: string, schema: () => z.ZodType): z.ZodRawShape =>
   Object.fromEntries(names.split(/\s+/).map((name) => [name, schema().optional()]));
 const string = () => z.string();
@@ -48,12 +51,15 @@ export const errorShape = z.looseObject({
 
 /* ---- controller ---- */
 
-export const livenessShape = reply({
-  status: z.string(),
-  timestamp: z.number().describe('Clock of the controller, Unix ms'),
-  uptimeSec: z.number(),
-  versions: z.record(z.string(), z.string()),
-});
+export const livenessShape = reply(
+  {
+    status: z.string(),
+    timestamp: z.number().describe('Clock of the controller, Unix ms'),
+    uptimeSec: z.number(),
+    versions: z.record(z.string(), z.string()),
+  },
+  'Liveness',
+);
 export const architecturesShape = reply({
   architectures: z.array(
     z.object({ id: z.number().int(), name: z.string(), image: z.string(), description: z.string() }),
@@ -63,8 +69,8 @@ export const architecturesShape = reply({
 /* ---- nodes ---- */
 
 const nodeFields = z.object(edgeNodeSpecSchema.shape).omit({ uuid: true });
-export const nodeBody = nodeFields.partial();
-export const nodeCreateBody = nodeFields.partial().required({ name: true });
+export const nodeBody = nodeFields.partial().meta({ id: 'NodeChanges' });
+export const nodeCreateBody = nodeFields.partial().required({ name: true }).meta({ id: 'NewNode' });
 export const nodeCreated = reply({ id: z.string(), uuid: z.string() });
 export const filtersBody = z.array(
   z.object({
@@ -81,33 +87,36 @@ export const platformStatusShape = z.looseObject({
   lastTransitionAt: z.string().nullish(),
   conditions: z.array(z.looseObject({ type: z.string(), status: z.string() })).optional(),
 });
-export const nodeRead = reply({
-  ...all(
-    `lastActive daemonOperatingDuration daemonLastStart repositoryCount systemTime lastStatusTime lastCommandTime
+export const nodeRead = reply(
+  {
+    ...all(
+      `lastActive daemonOperatingDuration daemonLastStart repositoryCount systemTime lastStatusTime lastCommandTime
     logFileCount latitude longitude memoryUsage diskUsage cpuUsage systemAvailableDisk systemAvailableMemory
     systemTotalCpu systemCpus systemTotalMemory systemTotalDisk diskLimit memoryLimit cpuLimit logLimit statusFrequency
     changeFrequency pruningFrequency availableDiskThreshold routerId createAt updatedAt archId messagingPort
     busServerPort busLeafPort busClusterPort busMqttPort busHttpPort activeModels modelLastUpdate activeKnowledge
     knowledgeLastUpdate`,
-    () => z.number().nullable(),
-  ),
-  ...all(
-    `location gpsMode description daemonStatus systemOs systemOsVersion systemKernelVersion catalogItemStatus
+      () => z.number().nullable(),
+    ),
+    ...all(
+      `location gpsMode description daemonStatus systemOs systemOsVersion systemKernelVersion catalogItemStatus
     repositoryStatus ipAddress ipAddressExternal networkInterface containerEngineUrl containerEngine deploymentType
     diskDirectory logDirectory version tunnel logLevel runtimeClasses availableCdiDevices modelStatus knowledgeStatus
     jsStorageSize jsMemoryStoreSize routerMode busMode`,
-    () => z.string().nullable(),
-  ),
-  ...all(
-    'memoryViolation diskViolation cpuViolation isReadyToUpgrade isReadyToRollback watchdogEnabled isSystem',
-    boolean,
-  ),
-  ...all('availableRuntimes upstreamRouters upstreamBusServers tags', () => z.array(z.string())),
-  uuid: z.string(),
-  name: z.string(),
-  arch: z.looseObject({}).optional(),
-  platformStatus: platformStatusShape.optional(),
-});
+      () => z.string().nullable(),
+    ),
+    ...all(
+      'memoryViolation diskViolation cpuViolation isReadyToUpgrade isReadyToRollback watchdogEnabled isSystem',
+      boolean,
+    ),
+    ...all('availableRuntimes upstreamRouters upstreamBusServers tags', () => z.array(z.string())),
+    uuid: z.string(),
+    name: z.string(),
+    arch: z.looseObject({}).optional(),
+    platformStatus: platformStatusShape.optional(),
+  },
+  'Node',
+);
 export const nodeList = reply({ fogs: z.array(nodeRead) });
 export const provisioningKey = reply({
   key: z.string(),
@@ -122,7 +131,7 @@ const container = z.object(containerSchema.shape).omit({ cmd: true, volumes: tru
 const entry = microserviceSchema.shape;
 export const portMapping = z.object(portSchema.shape);
 export const volumeMapping = z.object(volumeSchema.shape);
-export const microserviceBody = z.object({
+const microserviceFields = z.object({
   ...container,
   name: entry.name.optional(),
   application: z.string().describe('Name of the application').optional(),
@@ -149,44 +158,51 @@ export const microserviceBody = z.object({
   busConfig: entry.busConfig,
   busEnabled: entry.busEnabled,
 });
-export const microserviceCreateBody = microserviceBody.required({ name: true, application: true });
+export const microserviceBody = microserviceFields.meta({ id: 'MicroserviceChanges' });
+export const microserviceCreateBody = microserviceFields
+  .required({ name: true, application: true })
+  .meta({ id: 'NewMicroservice' });
+const applicationEntry = microserviceFields.required({ name: true }).meta({ id: 'NewApplicationMicroservice' });
 export const microserviceCreated = reply({ uuid: z.string(), name: z.string() });
-export const microserviceRead = reply({
-  uuid: z.string(),
-  name: z.string(),
-  application: z.string(),
-  isActivated: z.boolean(),
-  applicationId: z.number().optional(),
-  flowId: z.number().optional(),
-  nodeUuid: z.string().optional(),
-  agentName: z.string().optional(),
-  config: z.string().optional(),
-  annotations: z.string().optional(),
-  registryId: z.number().int().optional(),
-  catalogItemId: z.union([z.number(), z.string()]).optional(),
-  images: z.array(z.looseObject({ containerImage: z.string(), archId: z.number().int() })),
-  schedule: z.number().int().optional(),
-  ports: z.array(portMapping),
-  volumeMappings: z.array(z.looseObject({ id: z.number().int() })),
-  env: z.array(z.looseObject({ key: z.string() })),
-  extraHosts: z.array(z.looseObject({ name: z.string(), address: z.string() })),
-  busAccess: z.boolean().optional(),
-  delete: z.boolean().optional().describe('Removed, and still reported by its node'),
-  status: z.looseObject({
-    status: z.string(),
-    startTime: z.number(),
-    operatingDuration: z.number(),
-    cpuUsage: z.number(),
-    memoryUsage: z.number(),
-    percentage: z.number().optional(),
-    containerId: z.string().optional(),
-    errorMessage: z.string().optional(),
-    lastError: z.string().optional(),
-    lastErrorAt: z.number().optional(),
-    restartCount: z.number().optional(),
-  }),
-  execStatus: z.looseObject({ status: z.string() }),
-});
+export const microserviceRead = reply(
+  {
+    uuid: z.string(),
+    name: z.string(),
+    application: z.string(),
+    isActivated: z.boolean(),
+    applicationId: z.number().optional(),
+    flowId: z.number().optional(),
+    nodeUuid: z.string().optional(),
+    agentName: z.string().optional(),
+    config: z.string().optional(),
+    annotations: z.string().optional(),
+    registryId: z.number().int().optional(),
+    catalogItemId: z.union([z.number(), z.string()]).optional(),
+    images: z.array(z.looseObject({ containerImage: z.string(), archId: z.number().int() })),
+    schedule: z.number().int().optional(),
+    ports: z.array(portMapping),
+    volumeMappings: z.array(z.looseObject({ id: z.number().int() })),
+    env: z.array(z.looseObject({ key: z.string() })),
+    extraHosts: z.array(z.looseObject({ name: z.string(), address: z.string() })),
+    busAccess: z.boolean().optional(),
+    delete: z.boolean().optional().describe('Removed, and still reported by its node'),
+    status: z.looseObject({
+      status: z.string(),
+      startTime: z.number(),
+      operatingDuration: z.number(),
+      cpuUsage: z.number(),
+      memoryUsage: z.number(),
+      percentage: z.number().optional(),
+      containerId: z.string().optional(),
+      errorMessage: z.string().optional(),
+      lastError: z.string().optional(),
+      lastErrorAt: z.number().optional(),
+      restartCount: z.number().optional(),
+    }),
+    execStatus: z.looseObject({ status: z.string() }),
+  },
+  'Microservice',
+);
 export const microserviceList = reply({ microservices: z.array(microserviceRead) });
 
 /* ---- applications ---- */
@@ -197,23 +213,23 @@ export const applicationBody = z.object({
   description: z.string().optional(),
   isActivated: z.boolean().optional(),
   busConfig: busConfig.optional(),
-  microservices: z
-    .array(microserviceBody.required({ name: true }))
-    .max(BOUNDS.entries)
-    .optional(),
+  microservices: z.array(applicationEntry).max(BOUNDS.entries).optional(),
 });
 export const applicationCreateBody = applicationBody.required({ name: true });
 export const applicationPatchBody = applicationBody.omit({ microservices: true });
 export const applicationCreated = reply({ id: z.number().int(), name: z.string() });
-export const applicationRead = reply({
-  id: z.number().int().optional(),
-  name: z.string(),
-  description: z.string(),
-  isActivated: z.boolean(),
-  isSystem: z.boolean().optional(),
-  busConfig: z.looseObject({}),
-  microservices: z.array(microserviceRead),
-});
+export const applicationRead = reply(
+  {
+    id: z.number().int().optional(),
+    name: z.string(),
+    description: z.string(),
+    isActivated: z.boolean(),
+    isSystem: z.boolean().optional(),
+    busConfig: z.looseObject({}),
+    microservices: z.array(microserviceRead),
+  },
+  'Application',
+);
 export const applicationList = reply({ applications: z.array(applicationRead) });
 
 /* ---- registries ---- */
@@ -229,7 +245,7 @@ const registryFieldsRead = {
   ...all('isPublic insecure', boolean),
   type: z.enum(['oci', 'hub']),
 };
-export const registryRead = reply({ ...registryFieldsRead, password: z.string().optional() });
+export const registryRead = reply({ ...registryFieldsRead, password: z.string().optional() }, 'Registry');
 export const registryList = reply({
   registries: z.array(z.looseObject({ ...registryFieldsRead, password: z.undefined().optional() })),
 });

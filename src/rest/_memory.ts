@@ -1,0 +1,105 @@
+import { randomUUID } from 'node:crypto';
+import type { Observation } from '../domain/inputs.ts';
+import { ApiError } from '../kube/api-error.ts';
+import type { KubeObject } from '../kube/object.ts';
+import type { MutableStore } from '../kube/store.ts';
+import { createStores, type Stores } from '../stores/stores.ts';
+import { createWorld } from '../stores/world.ts';
+import { ROLE_NAMES, rulesOf } from './access/roles.ts';
+import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
+import type { Objects, Ports } from './ports.ts';
+
+const NAMESPACE = 'test';
+
+/** Ports in memory: objects with resource versions and conflicts, tokens `admin`, `sre`, `developer` and `viewer`. */
+export interface MemoryPorts extends Ports {
+  stores: Stores;
+  passwords: Map<string, string>;
+  keys: { uuid: string; key: string; expiresAt: number }[];
+  observed: Map<string, Observation>;
+}
+
+export function createMemoryPorts(overrides: Partial<Ports> = {}): MemoryPorts {
+  const stores = createStores({ namespace: NAMESPACE });
+  const version = { next: 1 };
+  const ids = { Application: 10, Registry: 10 };
+  const passwords = new Map<string, string>();
+  const keys: MemoryPorts['keys'] = [];
+  const observed = new Map<string, Observation>();
+  return {
+    stores,
+    passwords,
+    keys,
+    observed,
+    nodes: memoryObjects(stores.nodes, version),
+    applications: memoryObjects(stores.applications, version),
+    registries: memoryObjects(stores.registries, version),
+    shared: { refresh: async () => {} },
+    world: createWorld(stores),
+    registryPasswords: {
+      refFor: (name) => ({ name: `${name}-password`, key: 'password' }),
+      read: async (registry) => passwords.get(registry.metadata.name),
+      write: async (registry, password) => void passwords.set(registry.metadata.name, password),
+      remove: async (registry) => void passwords.delete(registry.metadata.name),
+    },
+    provisioningKeys: {
+      issue: async (node, { key, expiresAt }) => void keys.push({ uuid: node.spec.uuid ?? '', key, expiresAt }),
+    },
+    ids: { next: async (kind) => ids[kind]++ },
+    observations: { of: async () => observed },
+    readiness: { check: async () => undefined },
+    authenticator: createTokenTable(Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }]))),
+    authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role)]))),
+    self: { version: '0.0.0-test', caCert: () => '' },
+    clock: Date.now,
+    ...overrides,
+  };
+}
+
+function memoryObjects<T extends KubeObject, I extends string>(
+  store: MutableStore<T>,
+  version: { next: number },
+): Objects<T, I> {
+  store.swap([], '0');
+  const stored = (object: T): T => {
+    const copy = structuredClone(object);
+    copy.metadata.resourceVersion = String(version.next++);
+    store.set(copy);
+    return store.get(NAMESPACE, copy.metadata.name) as T;
+  };
+  return {
+    get synced() {
+      return store.synced;
+    },
+    list: () => store.list(),
+    find: (index, key) => store.byIndex(index, key),
+    read: async (name) => store.get(NAMESPACE, name),
+    select: async (field, value) =>
+      store.list().filter((object) => (object.spec as Record<string, unknown>)[field] === value),
+    refresh: async () => {},
+    async create(object) {
+      const { name } = object.metadata;
+      if (store.get(NAMESPACE, name)) throw new ApiError(409, { reason: 'AlreadyExists' }, 'create');
+      const metadata = {
+        ...object.metadata,
+        namespace: NAMESPACE,
+        uid: randomUUID(),
+        creationTimestamp: new Date().toISOString(),
+        generation: 1,
+      };
+      return stored({ ...object, metadata });
+    },
+    async replace(object) {
+      const known = store.get(NAMESPACE, object.metadata.name);
+      if (!known) throw new ApiError(404, { reason: 'NotFound' }, 'update');
+      if (known.metadata.resourceVersion !== object.metadata.resourceVersion)
+        throw new ApiError(409, { reason: 'Conflict' }, 'update');
+      return stored(object);
+    },
+    async delete(object) {
+      const known = store.get(NAMESPACE, object.metadata.name);
+      if (known?.metadata.uid !== object.metadata.uid || !known) return;
+      store.remove({ ...known, metadata: { ...known.metadata, resourceVersion: String(version.next++) } });
+    },
+  };
+}
