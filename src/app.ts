@@ -3,8 +3,10 @@ import { hostname, networkInterfaces } from 'node:os';
 import { KubeConfig } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
-import { createAgentSide } from './agents/mod.ts';
+import { createAgents } from './agents/agents.ts';
+import { nodeKeyName, readNodeKey } from './agents/node-key.ts';
 import { GROUP } from './api/names.ts';
+import type { Secret } from './api/resources.ts';
 import type { Config } from './config.ts';
 import { createIds } from './controllers/ids.ts';
 import { runControllers } from './controllers/index.ts';
@@ -14,10 +16,11 @@ import {
   createEventRecorder,
   createServiceAccount,
   type Log,
+  type ServiceAccount,
   startElection,
-  systemClock,
 } from './kube/mod.ts';
 import { createPorts } from './rest/adapters/ports.ts';
+import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import { createRestServer } from './rest/server.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
 import { allSynced, createStores, followStores } from './stores/stores.ts';
@@ -54,14 +57,17 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   const revisionKey = await readRevisionKey({ client, namespace }, stop.signal);
   const credentials = await createServiceAccount({ client, audience: `${GROUP}/internal` }).catch((error: Error) => {
     log.warn({ reason: error.message }, 'Replicas cannot know each other; run one only');
-    return undefined;
+    return NO_CREDENTIALS;
   });
 
   let leading: { isLeading: boolean; address: string | undefined } = { isLeading: false, address: undefined };
   const agents = building.use(
-    createAgentSide({
-      stores: { ...stores, nodeKeys: stores.secrets },
+    createAgents({
       client,
+      namespace,
+      revisionKey,
+      stores,
+      provisioningKeys: createProvisioningKeys({ client, namespace }),
       leadership: {
         get isLeading() {
           return leading.isLeading;
@@ -71,14 +77,9 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
         },
       },
       credentials,
-      replica: config.identity,
-      options: {
-        namespace,
-        revisionKey,
-        ...(config.publicUrl && { publicUrl: config.publicUrl }),
-        caCert: () => caCert(config),
-      },
-      clock: systemClock,
+      ...(config.publicUrl && { publicUrl: config.publicUrl }),
+      caCert: () => caCert(config),
+      identity: config.identity,
       log: kubeLog,
       metrics,
     }),
@@ -89,7 +90,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     namespace,
     stores,
     ids,
-    observations: agents.live,
+    observations: { of: agents.live.of, listeningSince: () => listeningSince },
     self: { version: packageJson.version, caCert: () => caCert(config) },
     acceptApiServerTokens: config.tokenAudience === undefined,
   });
@@ -120,9 +121,11 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     }),
   );
 
+  let listeningSince = Date.now();
+
   async function lead(signal: AbortSignal): Promise<void> {
     const fenced = client.fenced(() => leading.isLeading);
-    const listeningSince = Date.now();
+    listeningSince = Date.now();
     await using events = createEventRecorder({
       client: fenced,
       controller: `${GROUP}/controller`,
@@ -137,7 +140,8 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
         stores,
         world,
         observations: agents.observations,
-        desired: (node) => agents.desired(nodeUuid(node)),
+        desired: (node) => agents.routes.desired(nodeUuid(node)),
+        provisioned: (uuid) => provisioningOf(stores.secrets.get(namespace, nodeKeyName(uuid))),
         liveness: (node) => liveness(node, agents.observations.get(nodeUuid(node)), Date.now(), listeningSince),
         listeningSince,
         ids,
@@ -176,6 +180,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
         stop.signal,
       );
       running.use(election);
+      void agents.run(stop.signal);
       leading = {
         get isLeading() {
           return election.isLeading;
@@ -194,6 +199,12 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   };
 }
 
+/** Of a process that is no ServiceAccount: it can only be the one replica there is. */
+const NO_CREDENTIALS: ServiceAccount = {
+  token: () => Promise.reject(new Error('replicas of this controller cannot know each other')),
+  verify: () => Promise.resolve(false),
+};
+
 /** Read anew at every call: credentials rotate. */
 function loadKubeConfig(config: Config): KubeConfig {
   const kubeConfig = new KubeConfig();
@@ -201,6 +212,8 @@ function loadKubeConfig(config: Config): KubeConfig {
   else kubeConfig.loadFromDefault();
   return kubeConfig;
 }
+
+const provisioningOf = (secret: Secret | undefined) => secret && readNodeKey(secret);
 
 /** Base64 PEM of the CA that agents are to trust; empty without one of our own. */
 function caCert(config: Config): string {

@@ -1,5 +1,5 @@
-import { FIELD_MANAGERS, FINALIZERS } from '../api/names.ts';
-import { RESOURCES } from '../api/resources.ts';
+import { FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
+import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
 import {
   massSilence,
@@ -16,6 +16,7 @@ import {
   type Controller,
   createController,
   done,
+  keyFor,
   keyOf,
   parseKey,
   removeFinalizer,
@@ -58,6 +59,7 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     }
     const identity = identityOf(node);
     const desired = leader.desired(node);
+    const provisioned = leader.provisioned(uuid);
     const status = nodeStatus({
       node,
       now,
@@ -65,6 +67,7 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
       ...(observation && { observation }),
       ...(desired && { desired }),
       ...(identity && { identity }),
+      ...(provisioned && { provisioned }),
     });
     const turnsSilent = status.daemonStatus === 'UNKNOWN' && node.status?.daemonStatus !== 'UNKNOWN';
     if (turnsSilent) {
@@ -138,6 +141,10 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
           ? stores.nodes.byIndex('reports', v3Name(change.object)).map(keyOf)
           : [],
       ),
+      // A new provisioning is on record before the agent's first report.
+      watching(stores.secrets, (change) =>
+        change.object.metadata.labels?.[LABELS.nodeKey] ? ownersOf(change.object) : [],
+      ),
     ],
     reconcile,
     concurrency: 8,
@@ -158,6 +165,9 @@ const taken = (reason: 'NameTaken' | 'UuidTaken', what: string, winner: EdgeNode
   status: 409,
   code: 'DUPLICATE_NAME',
 });
+
+const ownersOf = ({ metadata: { namespace, ownerReferences = [] } }: Secret) =>
+  ownerReferences.filter(({ kind }) => kind === RESOURCES.edgeNodes.kind).map(({ name }) => keyFor(namespace, name));
 
 const sameIdentity = ({ stores }: Leader, node: EdgeNode) =>
   [...stores.nodes.byIndex('name', v3Name(node)), ...stores.nodes.byIndex('uuid', nodeUuid(node))].map(keyOf);

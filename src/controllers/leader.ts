@@ -19,6 +19,8 @@ export interface Leader {
   };
   /** what a node is to do, as every replica hands it out */
   desired(node: EdgeNode): DesiredState | undefined;
+  /** the record of a node's last provisioning */
+  provisioned(nodeUuid: string): { archId: number; containerEngine?: string; provisionedAt: number } | undefined;
   /** whether a node is heard of, as of now */
   liveness(node: EdgeNode): Liveness;
   /** Unix ms since when this process leads and hears all news */
