@@ -46,7 +46,7 @@ export function createMemoryPorts(overrides: Partial<Ports> = {}): MemoryPorts {
       issue: async (node, { key, expiresAt }) => void keys.push({ uuid: node.spec.uuid ?? '', key, expiresAt }),
     },
     ids: { next: async (kind) => ids[kind]++ },
-    observations: { of: async () => observed },
+    observations: { of: async () => observed, listeningSince: () => 0 },
     readiness: { check: async () => undefined },
     authenticator: createTokenTable(Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }]))),
     authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role)]))),

@@ -91,6 +91,8 @@ export interface Ids {
 export interface Observations {
   /** By node uuid. Never rejects: what cannot be had in time is absent, and reads fall back to the status. */
   of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
+  /** Unix ms since when nodes are listened to: silence before it means nothing. */
+  listeningSince(): number;
 }
 
 export interface Readiness {

@@ -18,7 +18,7 @@ export async function liveNodes(
   return (node) => {
     const observation = observations.get(nodeUuid(node));
     // Of a node that we have not heard of ourselves only the stored status may say that it is silent.
-    const listeningSince = observation ? 0 : now;
+    const listeningSince = observation ? ports.observations.listeningSince() : now;
     return { liveness: liveness(node, observation, now, listeningSince), ...(observation && { observation }) };
   };
 }
