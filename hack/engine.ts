@@ -1,10 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { callEngine, probeEngine } from './engine-api.ts';
 import { lock } from './lock.ts';
-import { cacheFolder } from './paths.ts';
+import { cacheFolder, runFolder, shortHash } from './paths.ts';
 import { type Daemon, startDaemon, stopLeftovers, tail } from './process.ts';
 import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
@@ -170,15 +169,6 @@ async function aptGet(args: string[]): Promise<void> {
     child.once('close', resolve);
   });
   if (code !== 0) throw new Error(`apt-get ${args.join(' ')} failed:\n${output.trim()}`);
-}
-
-/** Sockets and pids of a private engine: their paths must be short, and a checkout's may be long. */
-function runFolder(dir: string): string {
-  return join('/run/skerry', shortHash(dir));
-}
-
-function shortHash(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 8);
 }
 
 async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): Promise<Engine> {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -7,4 +8,17 @@ export const ROOT = resolve(import.meta.dirname, '..');
 /** What lasts between checkouts: binaries and images that were built once. */
 export function cacheFolder(env: NodeJS.ProcessEnv = process.env): string {
   return join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'skerry');
+}
+
+/** Eight characters that stand for a text, for names that must be short and differ. */
+export function shortHash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 8);
+}
+
+/**
+ * Where sockets that belong to a data folder live: the path of a socket may have 107 bytes, and that of a checkout may
+ * be long. Needs root.
+ */
+export function runFolder(dir: string): string {
+  return join('/run/skerry', shortHash(dir));
 }

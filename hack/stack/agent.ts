@@ -5,7 +5,7 @@ import { CONTAINER_LABELS, DEFAULT_NAMESPACE } from '../../src/api/names.ts';
 import type { Engine } from '../engine.ts';
 import { callEngine } from '../engine-api.ts';
 import type { Kube, KubeObject } from '../kube.ts';
-import { ROOT } from '../paths.ts';
+import { ROOT, runFolder } from '../paths.ts';
 import { type Daemon, startDaemon } from '../process.ts';
 import { waitFor } from '../wait.ts';
 
@@ -22,24 +22,22 @@ interface NodeObject extends KubeObject {
 export interface AgentOptions {
   dir: string;
   engine: Engine;
-  /** URL of REST. */
-  rest: string;
   /** Port of the agent's local API. */
   port: number;
 }
 
 /** Starts an agent for this machine; it is nobody until it is provisioned. */
-export async function startAgent({ dir, engine, rest, port }: AgentOptions): Promise<Daemon> {
+export async function startAgent({ dir, engine, port }: AgentOptions): Promise<Daemon> {
   const home = join(dir, 'agent');
   mkdirSync(home, { recursive: true, mode: 0o700 });
+  const run = join(home, 'run');
   const settings = {
-    controllerUrl: `${rest}/api/v3/`,
     containerEngine: engine.kind,
     containerEngineUrl: engine.url,
     diskDirectory: join(home, 'data'),
+    runDirectory: run.length < 90 ? run : runFolder(home),
     logDirectory: join(home, 'logs'),
     localApiPort: port,
-    watchdogEnabled: false,
   };
   // JSON is YAML.
   writeFileSync(configFile(dir), `${JSON.stringify(settings, undefined, 2)}\n`);

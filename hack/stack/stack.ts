@@ -87,7 +87,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
 
   for (const object of readObjects(join(ROOT, 'manifests/local-node.yaml'))) await kube.apply(object);
   const uuid = await nodeUuid(kube, signal);
-  const agent = await startAgent({ dir, engine, rest, port: ports.agent });
+  const agent = await startAgent({ dir, engine, port: ports.agent });
   if (!engine.private) started.defer(() => endContainers(engine.url, uuid, 'stop').catch(() => {}));
   started.defer(() => agent.stop(30_000));
   const stateFile = join(dir, 'state.json');
