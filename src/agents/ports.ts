@@ -1,24 +1,27 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
-import type { Observation } from '../domain/inputs.ts';
+import type { DesiredState, Observation } from '../domain/inputs.ts';
 import type { Store } from '../kube/mod.ts';
-import type { StatusReport } from '../wire/index.ts';
+import type { AgentConfig, StatusReport } from '../wire/index.ts';
 
 /**
  * What the agent routes need of the world, and what they give to it. `createAgentRoutes` (server.ts) is the way in.
  */
 
-/** The local views that desired state and authentication are made from. Declare the indexes of `AGENT_INDEXES`. */
+/** The local views that desired state and authentication are made from, with the indexes of `AGENT_INDEXES`. */
 export interface AgentStores {
   nodes: Store<EdgeNode>;
   applications: Store<Application>;
   registries: Store<Registry>;
-  /** Secrets with the label of node keys; one store of all Secrets of the namespace serves as well */
-  nodeKeys: Store<Secret>;
-  /** Secrets that desired states read: shareable ones, and those that registries name */
+  /** all Secrets of the namespace: node keys, provisioning keys, shareable ones, passwords of registries */
   secrets: Store<Secret>;
   configMaps: Store<ConfigMap>;
+}
+
+/** Issues a provisioning key of a node; the one before it stops working. */
+export interface ProvisioningKeys {
+  issue(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<void>;
 }
 
 /** What one replica heard of one node since it last told the leader. */
@@ -33,8 +36,13 @@ export interface NodeNews {
   boot?: string;
   /** deltas merged; absent when only contact is news */
   report?: StatusReport;
+  /** Unix ms of the last status report; absent when `report` holds other things that the agent said */
   reportedAt?: number;
+  /** effective settings that the agent told apart from a report; each replaces its own and no other */
+  settings?: AgentConfig;
   handedOut?: Observation['handedOut'];
+  /** an agent took the identity of the node just now: what was known of it was about another one */
+  anew?: true;
 }
 
 /** What the leader knows of all nodes, in memory. Made on every replica, filled on the one that leads. */
@@ -64,7 +72,8 @@ export interface InternalCredentials {
 
 /** How this replica talks to the leader when it is another one. Rejects when the leader did not take it. */
 export interface LeaderLink {
-  send(batch: readonly NodeNews[], signal: AbortSignal): Promise<void>;
+  /** `term` is another one whenever the leader begins with an empty memory. */
+  send(batch: readonly NodeNews[], signal: AbortSignal): Promise<{ term: string }>;
   live(uuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
 }
 
@@ -143,8 +152,11 @@ export interface AgentRoutes extends AsyncDisposable {
   handle(req: IncomingMessage, res: ServerResponse): boolean;
   /** Verifies and uses up the token of a request, for WebSocket upgrades. Rejects with AgentFailure. */
   authenticate(req: IncomingMessage): Promise<NodeIdentity>;
-  /** Answers held polls early and refuses new requests with 503; resolves when all news are with the leader, or late. */
+  /** Answers held polls early and refuses new requests with 503; resolves when the leader has all news, or time is up. */
   drain(graceMs: number): Promise<void>;
+  /** True while requests are answered: every store is complete, and nobody drains. */
   readonly ready: boolean;
   readonly heldPolls: number;
+  /** What a node is to do, as it is handed out; undefined when there is no such node. */
+  readonly desired: (nodeUuid: string) => DesiredState | undefined;
 }

@@ -1,0 +1,285 @@
+import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
+import { type ConfigMap, RESOURCES, type Secret } from '../api/resources.ts';
+import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import { type Clock, createStore, type KubeClient, silentLog } from '../kube/mod.ts';
+import { NODE_TOKEN, type PublicKey } from '../wire/index.ts';
+import { type AgentsOptions, createAgents } from './agents.ts';
+import { type NodeKey, nodeKeySecret } from './node-key.ts';
+import type { AgentStores, Leadership } from './ports.ts';
+import { AGENT_INDEXES } from './store-indexes.ts';
+
+export const NAMESPACE = 'skerry';
+
+/** Time that moves only when a test says so. */
+export function makeClock(start = Date.parse('2026-01-01T00:00:00Z')): Clock & { advance(ms: number): Promise<void> } {
+  let now = 0;
+  let timers: { at: number; callback: () => void }[] = [];
+  const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
+  return {
+    now: () => now,
+    wall: () => start + now,
+    after(ms, callback) {
+      const timer = { at: now + Math.max(ms, 0), callback };
+      timers.push(timer);
+      return () => {
+        timers = timers.filter((other) => other !== timer);
+      };
+    },
+    async advance(ms) {
+      const until = now + ms;
+      await settle();
+      for (;;) {
+        const next = timers.filter(({ at }) => at <= until).sort((a, b) => a.at - b.at)[0];
+        if (!next) break;
+        timers = timers.filter((other) => other !== next);
+        now = Math.max(now, next.at);
+        next.callback();
+        await settle();
+      }
+      now = until;
+      await settle();
+    },
+  };
+}
+
+let version = 0;
+const metadata = (name: string, extra: object = {}) => ({
+  name,
+  namespace: NAMESPACE,
+  uid: randomUUID(),
+  resourceVersion: String(++version),
+  generation: 1,
+  creationTimestamp: '2026-01-01T00:00:00Z',
+  ...extra,
+});
+
+export function makeNode(name: string, spec: Partial<EdgeNode['spec']> = {}, extra: object = {}): EdgeNode {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'EdgeNode',
+    metadata: metadata(name, extra),
+    spec: { uuid: randomUUID(), archId: 1, ...spec },
+  } as EdgeNode;
+}
+
+export function makeApplication(name: string, microservices: object[], extra: object = {}): Application {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Application',
+    metadata: metadata(name, extra),
+    spec: { uuid: randomUUID(), isActivated: true, microservices },
+  } as Application;
+}
+
+export function makeRegistry(name: string, id: number, spec: object = {}): Registry {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Registry',
+    metadata: metadata(name),
+    spec: { id, url: `${name}.example`, isPublic: true, type: 'oci', insecure: false, ...spec },
+  } as Registry;
+}
+
+export function makeSecret(name: string, data: Record<string, string>, extra: object = {}): Secret {
+  const encoded = Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]);
+  return { apiVersion: 'v1', kind: 'Secret', metadata: metadata(name, extra), data: Object.fromEntries(encoded) };
+}
+
+/** The same object, written once more. */
+export function changed<T extends { metadata: { generation?: number } }>(object: T, change: (copy: T) => void): T {
+  const copy = structuredClone(object);
+  change(copy);
+  Object.assign(copy.metadata, {
+    resourceVersion: String(++version),
+    generation: (object.metadata.generation ?? 0) + 1,
+  });
+  return copy;
+}
+
+export function makeStores() {
+  const stores = {
+    nodes: createStore<EdgeNode>({ resource: RESOURCES.edgeNodes, indexes: AGENT_INDEXES.nodes }),
+    applications: createStore<Application>({ resource: RESOURCES.applications, indexes: AGENT_INDEXES.applications }),
+    registries: createStore<Registry>({ resource: RESOURCES.registries }),
+    secrets: createStore<Secret>({ resource: RESOURCES.secrets, indexes: AGENT_INDEXES.secrets }),
+    configMaps: createStore<ConfigMap>({ resource: RESOURCES.configMaps, indexes: AGENT_INDEXES.configMaps }),
+  };
+  return stores satisfies AgentStores;
+}
+
+export type TestStores = ReturnType<typeof makeStores>;
+
+/** All stores complete, with these objects. */
+export function fill(
+  stores: TestStores,
+  objects: { nodes?: EdgeNode[]; applications?: Application[]; secrets?: Secret[] },
+) {
+  stores.nodes.swap(objects.nodes ?? [], String(++version));
+  stores.applications.swap(objects.applications ?? [], String(++version));
+  stores.registries.swap([makeRegistry('remote', 1), makeRegistry('local', 2)], String(++version));
+  stores.secrets.swap(objects.secrets ?? [], String(++version));
+  stores.configMaps.swap([], String(++version));
+}
+
+export interface TestKey {
+  publicKey: PublicKey;
+  privateKey: KeyObject;
+}
+
+export function makeKey(): TestKey {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const { x = '' } = privateKey.export({ format: 'jwk' });
+  return { publicKey: { kty: 'OKP', crv: 'Ed25519', x }, privateKey };
+}
+
+/** The Secret that makes the key the node's. */
+export function keyOf(node: EdgeNode, { publicKey }: TestKey, extra: Partial<NodeKey> = {}): Secret {
+  const record = { nodeUuid: node.spec.uuid ?? '', publicKey, archId: 1, provisionedAt: 0, keyExpiresAt: 0, ...extra };
+  const secret = nodeKeySecret(node, record);
+  return { ...secret, metadata: metadata(secret.metadata.name, secret.metadata) };
+}
+
+export interface TokenChanges {
+  header?: object;
+  claims?: object;
+  now?: number;
+}
+
+/** A node token as our agent makes it, at the wall clock `now` (Unix ms). */
+export function makeToken(
+  uuid: string,
+  key: TestKey,
+  now: number,
+  { header = {}, claims = {} }: TokenChanges = {},
+): string {
+  const iat = Math.floor(now / 1000);
+  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const signed = `${encode({ alg: 'EdDSA', typ: 'JWT', ...header })}.${encode({
+    sub: uuid,
+    iss: NODE_TOKEN_ISSUER,
+    aud: ['http://controller'],
+    iat,
+    nbf: iat,
+    exp: iat + NODE_TOKEN.lifetime,
+    jti: randomUUID(),
+    tokenUse: 'controller',
+    ...claims,
+  })}`;
+  return `${signed}.${sign(null, Buffer.from(signed), key.privateKey).toString('base64url')}`;
+}
+
+export interface Answer {
+  status: number;
+  headers: NodeJS.Dict<string | string[]>;
+  body: any;
+  text: string;
+}
+
+/** Writes that no test expects. */
+const noClient = new Proxy({}, { get: (_, name) => () => Promise.reject(new Error(`unexpected ${String(name)}`)) });
+
+export interface Replica extends AsyncDisposable {
+  agents: ReturnType<typeof createAgents>;
+  stores: TestStores;
+  url: string;
+  leadership: { isLeading: boolean; leaderAddress: string | undefined };
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** A request of our agent, or of a foreign one, with a token of its own. */
+  as(node: EdgeNode, key: TestKey, method: string, path: string, options?: CallOptions): Promise<Answer>;
+}
+
+export interface CallOptions {
+  body?: unknown;
+  headers?: Record<string, string>;
+  foreign?: boolean;
+  signal?: AbortSignal;
+}
+
+export interface ReplicaOptions extends Partial<AgentsOptions> {
+  stores?: TestStores;
+  clock?: Clock;
+}
+
+/** One replica behind a listener of its own. It leads unless told otherwise. */
+export async function startReplica(options: ReplicaOptions = {}): Promise<Replica> {
+  const stores = options.stores ?? makeStores();
+  const leadership: Leadership & Replica['leadership'] = { isLeading: true, leaderAddress: undefined };
+  const clock = options.clock;
+  const agents = createAgents({
+    client: noClient as KubeClient,
+    provisioningKeys: { issue: async () => {} },
+    credentials: { token: async () => 'replica', verify: async (token) => token === 'replica' },
+    namespace: NAMESPACE,
+    identity: randomUUID(),
+    log: silentLog,
+    ...options,
+    leadership: options.leadership ?? leadership,
+    stores,
+  });
+  const http = createServer((req, res) => {
+    if (!agents.routes.handle(req, res)) res.writeHead(418).end();
+  });
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+  const call: Replica['call'] = (method, path, { body, headers = {}, signal } = {}) =>
+    new Promise((resolve, reject) => {
+      const payload = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body);
+      const req = request(`${url}/api/v3/agent${path}`, { method, headers, ...(signal && { signal }) }, (res) => {
+        const chunks: Buffer[] = [];
+        res.on('data', (chunk) => chunks.push(chunk));
+        res.on('error', reject);
+        res.on('end', () => {
+          const text = Buffer.concat(chunks).toString();
+          const isJson = res.headers['content-type']?.startsWith('application/json');
+          resolve({
+            status: res.statusCode ?? 0,
+            headers: res.headers,
+            body: isJson ? JSON.parse(text) : undefined,
+            text,
+          });
+        });
+      });
+      req.on('error', reject);
+      req.end(payload);
+    });
+  return {
+    agents,
+    stores,
+    url,
+    leadership,
+    call,
+    as: (node, key, method, path, { headers = {}, foreign = false, ...rest } = {}) =>
+      call(method, path, {
+        ...rest,
+        headers: {
+          authorization: `Bearer ${makeToken(node.spec.uuid ?? '', key, clock?.wall() ?? Date.now())}`,
+          ...(!foreign && { [HEADERS.agent]: '1.0.0', [HEADERS.instance]: 'i-1', [HEADERS.boot]: 'b-1' }),
+          ...headers,
+        },
+      }),
+    async [Symbol.asyncDispose]() {
+      await agents[Symbol.asyncDispose]();
+      http.closeAllConnections();
+      await new Promise<void>((resolve) => {
+        http.close(() => resolve());
+      });
+    },
+  };
+}
+
+/** A node with its key, an application of one entry on it, and a replica that knows them. */
+export async function startWithNode(options: ReplicaOptions = {}) {
+  const clock = makeClock();
+  const node = makeNode('edge-1');
+  const key = makeKey();
+  const application = makeApplication('shop', [
+    { name: 'web', agent: { name: 'edge-1' }, images: { amd64: 'registry.example/web:1' }, isActivated: true },
+  ]);
+  const replica = await startReplica({ clock, ...options });
+  fill(replica.stores, { nodes: [node], applications: [application], secrets: [keyOf(node, key)] });
+  await clock.advance(1_000);
+  return { clock, node, key, application, replica };
+}

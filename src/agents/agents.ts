@@ -1,0 +1,71 @@
+import { mergeReport } from '../domain/index.ts';
+import { type Clock, type KubeClient, type Log, systemClock } from '../kube/mod.ts';
+import { createLeaderChannel, type LeaderChannel } from './leader-channel.ts';
+import { createLeaderClient } from './leader-client.ts';
+import { createLiveValues } from './live.ts';
+import { createNews } from './news.ts';
+import { createObservations } from './observations.ts';
+import type {
+  AgentMetrics,
+  AgentOptions,
+  AgentRoutes,
+  AgentStores,
+  InternalCredentials,
+  Leadership,
+  LiveValues,
+  Observations,
+  ProvisioningKeys,
+} from './ports.ts';
+import { createUsedTokens } from './replay.ts';
+import { createAgentRoutes } from './server.ts';
+import { shareTokens } from './token-sharing.ts';
+
+export interface AgentsOptions extends AgentOptions {
+  client: KubeClient;
+  stores: AgentStores;
+  provisioningKeys: ProvisioningKeys;
+  leadership: Leadership;
+  credentials: InternalCredentials;
+  /** name of this replica, unique */
+  identity: string;
+  log: Log;
+  clock?: Clock;
+  metrics?: AgentMetrics;
+}
+
+/** The agent side of one replica, put together: routes, memory, and the channel between replicas. */
+export interface Agents extends AsyncDisposable {
+  readonly routes: AgentRoutes;
+  /** for the reconcilers; filled while this replica leads */
+  readonly observations: Observations;
+  /** for reads */
+  readonly live: LiveValues;
+  /** where other replicas reach this one */
+  readonly channel: LeaderChannel;
+  /** Shares used tokens with other replicas until the signal aborts. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export function createAgents(options: AgentsOptions): Agents {
+  const { leadership, credentials, identity, log, clock = systemClock, metrics = {} } = options;
+  const observations = createObservations(mergeReport);
+  const link = createLeaderClient({ leadership, credentials });
+  const news = createNews({ leadership, link, observations, mergeReport, clock, log, metrics });
+  const used = createUsedTokens();
+  const routes = createAgentRoutes({ ...options, news, used, clock, metrics });
+  const channel = createLeaderChannel({ leadership, observations, used, credentials, clock, log });
+
+  return {
+    routes,
+    observations,
+    live: createLiveValues({ leadership, link, observations, news }),
+    channel,
+    run: (signal) => shareTokens({ leadership, client: link, used, replica: identity, clock, log }, signal),
+    async [Symbol.asyncDispose]() {
+      await routes[Symbol.asyncDispose]();
+      await news[Symbol.asyncDispose]();
+      await channel[Symbol.asyncDispose]();
+      link[Symbol.dispose]();
+    },
+  };
+}

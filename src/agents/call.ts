@@ -1,0 +1,48 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { HEADERS } from '../api/names.ts';
+import type { EdgeNode } from '../api/v3/index.ts';
+import type { NodeIdentity, NodeNews } from './ports.ts';
+
+/** A request of a node that proved who it is. */
+export interface Call {
+  req: IncomingMessage;
+  res: ServerResponse;
+  uuid: string;
+  node: EdgeNode;
+  query: URLSearchParams;
+  /** version of our own agent; absent for foreign ones */
+  agent?: string;
+  instance?: string;
+  boot?: string;
+}
+
+/** Tells the leader of a contact, and what else was said. */
+export type Hear = (call: Call, said?: Partial<NodeNews>) => void;
+
+export function createCall(req: IncomingMessage, res: ServerResponse, query: string, who: NodeIdentity): Call {
+  const agent = headerOf(req, HEADERS.agent, 64);
+  const instance = headerOf(req, HEADERS.instance, 128);
+  const boot = headerOf(req, HEADERS.boot, 128);
+  return {
+    req,
+    res,
+    uuid: who.uuid,
+    node: who.node,
+    query: new URLSearchParams(query),
+    ...(agent !== undefined && { agent }),
+    ...(instance !== undefined && { instance }),
+    ...(boot !== undefined && { boot }),
+  };
+}
+
+function headerOf(req: IncomingMessage, name: string, max: number): string | undefined {
+  const value = req.headers[name];
+  return typeof value === 'string' && value !== '' ? value.slice(0, max) : undefined;
+}
+
+/** Scheme-less parts of a request target. */
+export function targetOf(req: IncomingMessage): { path: string; query: string } {
+  const url = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '';
+  const mark = url.indexOf('?');
+  return mark < 0 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) };
+}

@@ -1,0 +1,97 @@
+import type { EdgeNode } from '../api/v3/index.ts';
+import { orderOf } from '../domain/orders.ts';
+import type { Clock } from '../kube/mod.ts';
+import { changesAckSchema, type Digests, flagsOf, formatHave, parseHave, SECTIONS } from '../wire/index.ts';
+import type { Call, Hear } from './call.ts';
+import type { DesiredCache } from './desired-cache.ts';
+import { AgentFailure } from './failure.ts';
+import { differ, type HeldPolls } from './held-polls.ts';
+import { json, type Reply } from './reply.ts';
+import type { OrderCounts, Told } from './told.ts';
+
+export interface ChangesOptions {
+  desired: Pick<DesiredCache, 'digests' | 'keepAdmitted'>;
+  held: HeldPolls;
+  told: Told;
+  hear: Hear;
+  clock: Pick<Clock, 'wall'>;
+  maxHeld: number;
+}
+
+const MAX_WAIT = 240;
+/** Orders that are sections of their own. A foreign agent cannot echo them: its acknowledgement says that they were done. */
+const ORDERS = ['reboot', 'prune', 'version'] as const;
+
+/** `GET` and `PATCH /agent/changes`: which sections of the desired state differ from what the agent holds. */
+export function createChanges({ desired, held, told, hear, clock, maxHeld }: ChangesOptions) {
+  function dueOf({ uuid }: Call): Digests {
+    const due = desired.digests(uuid);
+    if (!due) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
+    return due;
+  }
+
+  /** What an agent says that it has stored; for those that do not say so, what they acknowledged here. */
+  function heldBy(call: Call): Digests {
+    const have = call.query.get('have');
+    if (have !== null) return parseHave(have);
+    return isForeign(call) ? told.acknowledged(call.uuid) : {};
+  }
+
+  function answer(call: Call, due: Digests, has: Digests): Reply {
+    const flags = flagsOf(due, has);
+    if (isForeign(call)) return json({ ...flags, lastUpdated: told.tell(call.uuid, due, ordersIn(due, call.node)) });
+    const raised: Digests = {};
+    const reply: Record<string, unknown> = { lastUpdated: new Date(clock.wall()).toISOString() };
+    for (const section of SECTIONS) {
+      if (!flags[section]) continue;
+      reply[section] = true;
+      if (due[section]) raised[section] = due[section];
+    }
+    const text = formatHave(raised);
+    if (text) reply.due = text;
+    const orders = ordersIn(raised, call.node);
+    if (Object.keys(orders).length > 0) reply.orders = orders;
+    return json(reply);
+  }
+
+  return {
+    poll(call: Call): Reply | Promise<Reply> {
+      if (isForeign(call)) desired.keepAdmitted(call.uuid);
+      const due = dueOf(call);
+      const has = heldBy(call);
+      const seconds = waitOf(call.query.get('wait'));
+      if (seconds === 0 || differ(due, has) || held.count >= maxHeld) {
+        hear(call);
+        return answer(call, due, has);
+      }
+      hear(call, { holdSeconds: seconds });
+      const signal = { onGone: (callback: () => void) => void call.res.once('close', callback) };
+      return held.arm({ uuid: call.uuid, held: has, seconds, signal }).then((how) => {
+        return how === 'gone' ? GONE : answer(call, dueOf(call), has);
+      });
+    },
+    acknowledge(call: Call, body: unknown): Reply {
+      const parsed = changesAckSchema.safeParse(body);
+      if (!parsed.success) throw new AgentFailure('VALIDATION_ERROR', 'lastUpdated: a string is required');
+      const orders = told.acknowledge(call.uuid, parsed.data.lastUpdated);
+      hear(call, orders && Object.keys(orders).length > 0 ? { report: { orders } } : {});
+      return json({});
+    },
+  };
+}
+
+/** Nobody reads it. */
+const GONE: Reply = { status: 204 };
+
+export const isForeign = (call: Call) => call.agent === undefined;
+
+function waitOf(text: string | null): number {
+  const seconds = Number(text ?? 0);
+  return Number.isFinite(seconds) && seconds >= 1 ? Math.min(Math.floor(seconds), MAX_WAIT) : 0;
+}
+
+function ordersIn(due: Digests, node: EdgeNode): OrderCounts {
+  const counts: Record<string, number> = {};
+  for (const order of ORDERS) if (due[order]) counts[order] = orderOf(node, order).count;
+  return counts;
+}

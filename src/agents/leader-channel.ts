@@ -1,0 +1,135 @@
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { z } from 'zod';
+import type { Observation } from '../domain/inputs.ts';
+import type { Clock, Log } from '../kube/mod.ts';
+import { createReadBody } from './body.ts';
+import { AgentFailure } from './failure.ts';
+import { createVerifier } from './internal-verifier.ts';
+import type { InternalCredentials, Leadership, NodeNews, Observations } from './ports.ts';
+import type { UsedTokens } from './replay.ts';
+import { failureOf, failureReply, json, type Reply, send } from './reply.ts';
+import { createTokenLog } from './token-log.ts';
+
+/**
+ * The leader's end of the channel between replicas: they tell it what they hear of nodes and which tokens were used, and
+ * ask it for live values. Every replica serves it and refuses with 409 unless it leads.
+ */
+export interface LeaderChannel extends AsyncDisposable {
+  readonly http: Server;
+  listen(address: { port: number; host?: string }): Promise<{ port: number }>;
+}
+
+export interface LeaderChannelOptions {
+  leadership: Leadership;
+  observations: Observations;
+  used: UsedTokens;
+  credentials: Pick<InternalCredentials, 'verify'>;
+  clock: Clock;
+  log: Log;
+}
+
+export const INTERNAL_PATHS = {
+  news: '/internal/news',
+  live: '/internal/live',
+  tokens: '/internal/tokens',
+} as const;
+
+const BODY_BYTES = 32 * 2 ** 20;
+
+/** Both ends are of one program: the envelope is checked, what is in it was checked when it came from the agent. */
+const newsSchema = z.object({
+  news: z.array(z.looseObject({ uuid: z.string(), contactAt: z.number(), holdSeconds: z.number() })).max(10_000),
+});
+const liveSchema = z.object({ uuids: z.array(z.string()).max(20_000) });
+const tokensSchema = z.object({
+  replica: z.string().max(256),
+  term: z.string().max(64).optional(),
+  cursor: z.number().int().min(0),
+  marks: z.array(z.tuple([z.number(), z.number()])).max(200_000),
+});
+
+export function createLeaderChannel(options: LeaderChannelOptions): LeaderChannel {
+  const { leadership, observations, used, credentials, clock, log } = options;
+  const verified = createVerifier(credentials, clock);
+  const readBody = createReadBody({ pendingBytes: 4 * BODY_BYTES, pendingBodies: 64, bodyMs: 10_000 }, clock);
+  const tokens = createTokenLog(used, clock);
+  let term = randomUUID();
+  let wasLeading = false;
+
+  /** A new term begins whenever this replica begins to lead. */
+  function lead() {
+    const leads = leadership.isLeading;
+    if (leads && !wasLeading) term = randomUUID();
+    wasLeading = leads;
+    if (!leads) throw new NotLeader();
+  }
+
+  const handlers: Record<string, (body: unknown) => Reply> = {
+    [INTERNAL_PATHS.news](body) {
+      const { news } = newsSchema.parse(body);
+      for (const item of news) observations.hear(item as unknown as NodeNews);
+      return json({ term });
+    },
+    [INTERNAL_PATHS.live](body) {
+      const found: Record<string, Observation> = {};
+      for (const uuid of liveSchema.parse(body).uuids) {
+        const observation = observations.get(uuid);
+        if (observation) found[uuid] = observation;
+      }
+      return json({ observations: found });
+    },
+    [INTERNAL_PATHS.tokens](body) {
+      const { replica, term: known, cursor, marks } = tokensSchema.parse(body);
+      tokens.add(replica, marks);
+      return json({ term, ...tokens.since(known === term ? cursor : 0, replica) });
+    },
+  };
+
+  async function answer(req: IncomingMessage): Promise<Reply> {
+    const handler = req.method === 'POST' ? handlers[req.url ?? ''] : undefined;
+    if (!handler) throw new AgentFailure('ROUTE_NOT_FOUND', 'no such route');
+    await verified(req.headers.authorization);
+    lead();
+    const body = await readBody(req, BODY_BYTES);
+    lead();
+    return handler(body);
+  }
+
+  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    try {
+      send(res, await answer(req), false);
+    } catch (error) {
+      if (error instanceof NotLeader) return send(res, { status: 409, body: '{"code":"NOT_LEADER"}' }, false);
+      if (error instanceof z.ZodError) log.error({ err: error, path: req.url }, 'Internal message not understood');
+      const failure = failureOf(error);
+      send(res, failureReply(failure), failure.status !== 401);
+    }
+  }
+
+  const http = createServer((req, res) => void serve(req, res));
+  http.requestTimeout = 15_000;
+  http.headersTimeout = 5_000;
+  http.keepAliveTimeout = 60_000;
+
+  return {
+    http,
+    listen: ({ port, host }) =>
+      new Promise((resolve, reject) => {
+        http.once('error', reject);
+        http.listen(port, host, () => {
+          http.off('error', reject);
+          const address = http.address();
+          resolve({ port: typeof address === 'object' && address ? address.port : port });
+        });
+      }),
+    async [Symbol.asyncDispose]() {
+      http.closeAllConnections();
+      await new Promise<void>((resolve) => {
+        http.close(() => resolve());
+      });
+    },
+  };
+}
+
+class NotLeader extends Error {}

@@ -1,0 +1,209 @@
+import type { Observation } from '../domain/inputs.ts';
+import { type Backoff, backoffDelay, type Clock, type Log } from '../kube/mod.ts';
+import { holdAfter, type MergeReport, mergeHandedOut } from './observations.ts';
+import type { AgentMetrics, LeaderLink, Leadership, NodeNews, Observations } from './ports.ts';
+
+/**
+ * What this replica hears of nodes, on its way to the leader.
+ *
+ * - While it leads, straight into its own observations.
+ * - Else in batches, the latest per node; what the leader did not take stays, merged with what comes later.
+ * - A leader that has just begun is told again all that was ever heard here: it remembers nothing of it.
+ */
+export interface News extends AsyncDisposable {
+  hear(news: NodeNews): void;
+  /** False while a report of this node would be the first one here: the agent is then asked for all of it. */
+  hasReport(uuid: string): boolean;
+  /** The latest of what was heard here. */
+  latest(uuid: string): NodeNews | undefined;
+  forget(uuid: string): void;
+  /** Resolves when the leader has everything, or when the time is up. */
+  flush(timeoutMs: number): Promise<void>;
+}
+
+export interface NewsOptions {
+  leadership: Leadership;
+  link: LeaderLink;
+  observations: Observations & { clear(): void };
+  mergeReport: MergeReport;
+  clock: Clock;
+  log: Log;
+  metrics?: AgentMetrics;
+  random?: () => number;
+  batchMs?: number;
+  /** nodes in one batch */
+  batchSize?: number;
+}
+
+const RETRY: Backoff = { baseMs: 200, factor: 2, maxMs: 5_000, jitter: 0.5 };
+const SEND_MS = 10_000;
+
+export function createNews(options: NewsOptions): News {
+  const { leadership, link, observations, mergeReport, clock, log, metrics = {} } = options;
+  const { random = Math.random, batchMs = 200, batchSize = 500 } = options;
+  /** not yet with the leader */
+  const waiting = new Map<string, NodeNews>();
+  /** everything heard here, while another replica leads */
+  const heard = new Map<string, NodeNews>();
+  const idle = new Set<() => void>();
+  const ended = new AbortController();
+  let wasLeading = false;
+  /** the term of leadership that has all of `heard` but what waits */
+  let toldTo: string | undefined;
+  let cancel: (() => void) | undefined;
+  let sending = false;
+  let failures = 0;
+
+  /** Leadership may have changed since the last look. */
+  function settle() {
+    const leads = leadership.isLeading;
+    if (leads === wasLeading) return;
+    wasLeading = leads;
+    if (leads) {
+      observations.clear();
+      for (const news of heard.values()) observations.hear(news);
+      heard.clear();
+      waiting.clear();
+      return finish();
+    }
+    for (const [uuid, observation] of observations.entries()) heard.set(uuid, newsOf(uuid, observation));
+  }
+
+  /** A term that we have not spoken to yet has heard nothing of us but this batch. */
+  function meet(term: string, batch: readonly NodeNews[]) {
+    if (toldTo === term) return;
+    toldTo = term;
+    const told = new Set(batch.map(({ uuid }) => uuid));
+    for (const [uuid, news] of heard) if (!told.has(uuid)) waiting.set(uuid, news);
+  }
+
+  function schedule(ms: number) {
+    if (cancel || sending || ended.signal.aborted) return;
+    cancel = clock.after(ms, () => {
+      cancel = undefined;
+      void send();
+    });
+  }
+
+  async function send(): Promise<void> {
+    settle();
+    if (wasLeading) return;
+    const address = leadership.leaderAddress;
+    if (address === undefined) return schedule(batchMs);
+    const batch = takeBatch();
+    if (batch.length === 0) return finish();
+    sending = true;
+    try {
+      const { term } = await link.send(batch, AbortSignal.any([ended.signal, AbortSignal.timeout(SEND_MS)]));
+      failures = 0;
+      meet(term, batch);
+      metrics.agent?.('news-batch', 'sent');
+    } catch (error) {
+      failures++;
+      metrics.agent?.('news-batch', 'failed');
+      if (failures === 3) log.warn({ err: error, leader: address }, 'Leader does not take news');
+      for (const news of batch) keepWaiting(news);
+    } finally {
+      sending = false;
+    }
+    if (waiting.size === 0) finish();
+    else schedule(failures > 0 ? backoffDelay(RETRY, failures, random) : 0);
+  }
+
+  function takeBatch(): NodeNews[] {
+    const batch: NodeNews[] = [];
+    for (const [uuid, news] of waiting) {
+      if (batch.length >= batchSize) break;
+      batch.push(news);
+      waiting.delete(uuid);
+    }
+    return batch;
+  }
+
+  /** Back into the queue, below what came meanwhile. */
+  function keepWaiting(news: NodeNews) {
+    if (!heard.has(news.uuid)) return;
+    const later = waiting.get(news.uuid);
+    waiting.set(news.uuid, later ? mergeNews(news, later, mergeReport) : news);
+  }
+
+  function finish() {
+    for (const resolve of idle) resolve();
+    idle.clear();
+  }
+
+  return {
+    hear(news) {
+      settle();
+      if (wasLeading) return observations.hear(news);
+      const { uuid } = news;
+      const known = heard.get(uuid);
+      heard.set(uuid, known ? mergeNews(known, news, mergeReport) : news);
+      const before = waiting.get(uuid);
+      waiting.set(uuid, before ? mergeNews(before, news, mergeReport) : news);
+      schedule(batchMs);
+    },
+    hasReport(uuid) {
+      settle();
+      return (wasLeading ? observations.get(uuid) : heard.get(uuid))?.reportedAt !== undefined;
+    },
+    latest: (uuid) => heard.get(uuid),
+    forget(uuid) {
+      heard.delete(uuid);
+      waiting.delete(uuid);
+      observations.forget(uuid);
+    },
+    async flush(timeoutMs) {
+      settle();
+      if (wasLeading || (waiting.size === 0 && !sending)) return;
+      await new Promise<void>((resolve) => {
+        const cancelTimer = clock.after(timeoutMs, resolve);
+        idle.add(() => {
+          cancelTimer();
+          resolve();
+        });
+        cancel?.();
+        cancel = undefined;
+        if (!sending) void send();
+      });
+    },
+    async [Symbol.asyncDispose]() {
+      ended.abort();
+      cancel?.();
+      finish();
+    },
+  };
+}
+
+function mergeNews(older: NodeNews, newer: NodeNews, mergeReport: MergeReport): NodeNews {
+  const report =
+    older.report && newer.report ? mergeReport(older.report, newer.report) : (newer.report ?? older.report);
+  const reportedAt = newer.reportedAt ?? older.reportedAt;
+  const handedOut = mergeHandedOut(older.handedOut, newer.handedOut);
+  // Settings that a later report has whole are in it already.
+  const settings = { ...(newer.report?.config ? {} : older.settings), ...newer.settings };
+  return {
+    ...newer,
+    holdSeconds: holdAfter(older, newer),
+    ...(older.anew && { anew: true as const }),
+    ...(report && { report }),
+    ...(reportedAt !== undefined && { reportedAt }),
+    ...(handedOut && { handedOut }),
+    ...(Object.keys(settings).length > 0 && { settings }),
+  };
+}
+
+/** What a former leader knew, as news for the next. */
+function newsOf(uuid: string, observation: Observation): NodeNews {
+  const { report, reportedAt, contactAt = 0, holdSeconds, agent, instances, handedOut } = observation;
+  const latest = Object.entries(instances).sort(([, a], [, b]) => b.seenAt - a.seenAt)[0];
+  return {
+    uuid,
+    contactAt,
+    holdSeconds,
+    ...(agent !== undefined && { agent }),
+    ...(latest && { instance: latest[0].split('#')[0], boot: latest[1].boot }),
+    ...(reportedAt !== undefined && { report, reportedAt }),
+    handedOut,
+  };
+}

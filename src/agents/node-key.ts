@@ -1,0 +1,117 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import type { ObjectMeta } from '../api/meta.ts';
+import { LABELS } from '../api/names.ts';
+import { RESOURCES, type Secret } from '../api/resources.ts';
+import type { EdgeNode } from '../api/v3/index.ts';
+import { nodeUuid } from '../domain/names.ts';
+import { apiVersionOf, ownerReference } from '../kube/mod.ts';
+import { type PublicKey, publicKeySchema } from '../wire/index.ts';
+
+/**
+ * The identity that an agent took: a Secret per node, owned by the EdgeNode, found by the node's uuid. It is the durable
+ * record of a provisioning; the reconciler copies archId, engine and time from it into the status.
+ */
+export interface NodeKey {
+  nodeUuid: string;
+  publicKey: PublicKey;
+  /** architecture that the agent named, 0 when it named none */
+  archId: number;
+  containerEngine?: string;
+  /** Unix ms */
+  provisionedAt: number;
+  /** Unix ms, of the provisioning key that it was taken with; the later key has the last word */
+  keyExpiresAt: number;
+}
+
+export const nodeKeyName = (uuid: string) => `node-key-${uuid}`;
+
+/** The value of labels that only say that something is of a kind. */
+export const LABELLED = 'true';
+
+export function nodeKeySecret(node: EdgeNode, key: NodeKey): Secret {
+  return {
+    apiVersion: apiVersionOf(RESOURCES.secrets),
+    kind: RESOURCES.secrets.kind,
+    metadata: {
+      name: nodeKeyName(nodeUuid(node)),
+      namespace: node.metadata.namespace,
+      labels: { [LABELS.nodeKey]: LABELLED },
+      ownerReferences: [ownerReference(node)],
+    },
+    type: 'Opaque',
+    data: encodeData({
+      nodeUuid: key.nodeUuid,
+      publicKey: JSON.stringify(key.publicKey),
+      archId: String(key.archId),
+      containerEngine: key.containerEngine,
+      provisionedAt: String(key.provisionedAt),
+      keyExpiresAt: String(key.keyExpiresAt),
+    }),
+  };
+}
+
+/** Undefined for a Secret that is no node key, whatever its name says. */
+export function readNodeKey(secret: Secret): NodeKey | undefined {
+  if (secret.metadata.labels?.[LABELS.nodeKey] === undefined) return undefined;
+  const data = decodeData(secret.data);
+  const publicKey = parsePublicKey(data.publicKey);
+  if (!publicKey || !data.nodeUuid) return undefined;
+  return {
+    nodeUuid: data.nodeUuid,
+    publicKey,
+    archId: Number(data.archId) || 0,
+    ...(data.containerEngine && { containerEngine: data.containerEngine }),
+    provisionedAt: Number(data.provisionedAt) || 0,
+    keyExpiresAt: Number(data.keyExpiresAt) || 0,
+  };
+}
+
+export function parsePublicKey(text: string | undefined): PublicKey | undefined {
+  if (!text) return undefined;
+  try {
+    return publicKeySchema.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+/** For verifying signatures; undefined when the Secret does not belong to this very node or holds no key. */
+export function createKeyReader(): (secret: Secret, node: EdgeNode) => KeyObject | undefined {
+  // By object: a changed Secret is another object.
+  const known = new WeakMap<Secret, KeyOfNode>();
+  return (secret, node) => {
+    let entry = known.get(secret);
+    if (!entry) {
+      entry = keyIn(secret);
+      known.set(secret, entry);
+    }
+    return entry.nodeUuid === nodeUuid(node) && isOwnedBy(secret, node) ? entry.key : undefined;
+  };
+}
+
+interface KeyOfNode {
+  nodeUuid?: string;
+  key?: KeyObject;
+}
+
+function keyIn(secret: Secret): KeyOfNode {
+  const record = readNodeKey(secret);
+  if (!record) return {};
+  return { nodeUuid: record.nodeUuid, key: createPublicKey({ key: { ...record.publicKey }, format: 'jwk' }) };
+}
+
+export const isOwnedBy = (secret: Secret, owner: { metadata: ObjectMeta }) =>
+  secret.metadata.ownerReferences?.some(({ uid }) => uid === owner.metadata.uid) ?? false;
+
+/** Text by key -> `data` of a Secret. */
+export function encodeData(text: Record<string, string | undefined>): Record<string, string> {
+  const data: Record<string, string> = {};
+  for (const [key, value] of Object.entries(text)) {
+    if (value !== undefined) data[key] = Buffer.from(value).toString('base64');
+  }
+  return data;
+}
+
+export function decodeData(data: Record<string, string> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
+}

@@ -1,0 +1,200 @@
+import { createHash, generateKeyPairSync } from 'node:crypto';
+import { FIELD_MANAGERS } from '../api/names.ts';
+import { RESOURCES, type Secret } from '../api/resources.ts';
+import type { EdgeNode } from '../api/v3/index.ts';
+import { nodeUuid, v3Name } from '../domain/names.ts';
+import { type Clock, isAlreadyExists, isConflict, isNotFound, type KubeClient } from '../kube/mod.ts';
+import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../wire/index.ts';
+import { AgentFailure } from './failure.ts';
+import type { NodeDirectory } from './node-directory.ts';
+import {
+  decodeData,
+  encodeData,
+  isOwnedBy,
+  type NodeKey,
+  nodeKeyName,
+  nodeKeySecret,
+  parsePublicKey,
+  readNodeKey,
+} from './node-key.ts';
+import type { AgentStores } from './ports.ts';
+
+/** Who took the identity of a node, and what it is told. */
+export interface Provisioned {
+  node: EdgeNode;
+  key: NodeKey;
+  reply: ProvisionReply;
+  /** false when this agent had the identity already and only asks again */
+  anew: boolean;
+}
+
+export interface ProvisionOptions {
+  client: Pick<KubeClient, 'find' | 'create' | 'replace'>;
+  stores: Pick<AgentStores, 'secrets'>;
+  directory: NodeDirectory;
+  namespace: string;
+  clock: Pick<Clock, 'wall'>;
+}
+
+/** Name of the Secret that holds a provisioning key: its SHA-256, so that nobody learns a key from a list of names. */
+export const provisioningKeyName = (key: string) =>
+  `provisioning-key-${createHash('sha256').update(key).digest('hex')}`;
+
+/** A provisioning key as its Secret holds it. */
+interface ProvisioningKey {
+  secret: Secret;
+  nodeUuid: string;
+  /** Unix ms */
+  expiresAt: number;
+  /** of the agent that used it up */
+  usedBy?: PublicKey;
+}
+
+const fieldManager = FIELD_MANAGERS.controller;
+const ATTEMPTS = 5;
+const CALL_MS = 10_000;
+const unknownKey = () =>
+  new AgentFailure('INVALID_PROVISIONING_KEY', 'the provisioning key is unknown, used or replaced');
+const ENGINES: Readonly<Record<string, string>> = { engine_a: 'docker', engine_b: 'podman' };
+
+/**
+ * Gives the identity of a node to an agent that shows its provisioning key.
+ *
+ * The key is used up by one update, on condition that nobody wrote its Secret meanwhile, that writes the agent's public
+ * key into it: of many agents at many replicas one wins. An agent that did not hear the answer asks again with the same
+ * public key and gets it again, until the key expires. Only then is the node's key written, so a crash between the two
+ * loses nothing that asking again does not restore.
+ */
+export function createProvision(options: ProvisionOptions): (body: unknown) => Promise<Provisioned> {
+  const { client, stores, directory, namespace, clock } = options;
+
+  return async (body) => {
+    const parsed = provisionRequestSchema.safeParse(body);
+    if (!parsed.success) throw invalid(parsed.error.issues);
+    const { key, type, engine, publicKey } = parsed.data;
+    const pair = publicKey ? { publicKey } : generateKeyPair();
+    const { node, used } = await useUp(key, type, pair.publicKey);
+    const record: NodeKey = {
+      nodeUuid: used.nodeUuid,
+      publicKey: pair.publicKey,
+      archId: type,
+      ...(engine && { containerEngine: ENGINES[engine] ?? engine }),
+      provisionedAt: clock.wall(),
+      keyExpiresAt: used.expiresAt,
+    };
+    const anew = await writeNodeKey(node, record);
+    const reply: ProvisionReply = {
+      uuid: used.nodeUuid,
+      namespace,
+      name: v3Name(node),
+      ...('privateKey' in pair && { privateKey: pair.privateKey }),
+    };
+    return { node, key: record, reply, anew };
+  };
+
+  /** The local view may be late; the condition on the write says so, and then the API server is asked. */
+  async function useUp(key: string, type: number, publicKey: PublicKey) {
+    const name = provisioningKeyName(key);
+    let secret = stores.secrets.get(namespace, name);
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      secret ??= await client.find(RESOURCES.secrets, { namespace, name }, { timeoutMs: CALL_MS });
+      const found = secret && readProvisioningKey(secret);
+      if (!found) throw unknownKey();
+      if (found.expiresAt <= clock.wall()) {
+        throw new AgentFailure('EXPIRED_PROVISION_KEY', 'the provisioning key has expired: issue another');
+      }
+      if (found.usedBy && found.usedBy.x !== publicKey.x) throw unknownKey();
+      // Before the key is gone: whatever is wrong with the request must not cost an agent its key.
+      const node = await nodeOf(found.nodeUuid);
+      checkType(type, node);
+      const used = found.usedBy ? found : await tryToUse(found, publicKey);
+      if (used) return { node, used };
+      secret = undefined;
+    }
+    throw new AgentFailure('CONTROLLER_DB_BUSY', 'the provisioning key is being written by others');
+  }
+
+  async function tryToUse(found: ProvisioningKey, publicKey: PublicKey): Promise<ProvisioningKey | undefined> {
+    const data = { ...found.secret.data, ...encodeData({ publicKey: JSON.stringify(publicKey) }) };
+    try {
+      const secret = await client.replace(
+        RESOURCES.secrets,
+        { ...found.secret, data },
+        { fieldManager, timeoutMs: CALL_MS },
+      );
+      stores.secrets.observe(secret);
+      return { ...found, secret, usedBy: publicKey };
+    } catch (error) {
+      if (isConflict(error)) return undefined;
+      if (isNotFound(error)) throw unknownKey();
+      throw error;
+    }
+  }
+
+  async function nodeOf(uuid: string): Promise<EdgeNode> {
+    let node = directory.node(uuid);
+    if (!node && (await directory.refresh(uuid)) === 'done') node = directory.node(uuid);
+    if (!node || node.metadata.deletionTimestamp) throw unknownKey();
+    return node;
+  }
+
+  /** False when the node has this key already. */
+  async function writeNodeKey(node: EdgeNode, record: NodeKey): Promise<boolean> {
+    const name = nodeKeyName(nodeUuid(node));
+    const wanted = nodeKeySecret(node, record);
+    let known = stores.secrets.get(namespace, name);
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      const before = known && readNodeKey(known);
+      // A replacement provisioned with a later key meanwhile keeps the identity.
+      if (before && before.keyExpiresAt > record.keyExpiresAt) throw unknownKey();
+      if (before?.publicKey.x === record.publicKey.x && known && isOwnedBy(known, node)) return false;
+      try {
+        const written = known
+          ? await client.replace(RESOURCES.secrets, withVersion(wanted, known), { fieldManager, timeoutMs: CALL_MS })
+          : await client.create(RESOURCES.secrets, wanted, { fieldManager, timeoutMs: CALL_MS });
+        stores.secrets.observe(written);
+        return true;
+      } catch (error) {
+        if (!isConflict(error) && !isAlreadyExists(error) && !isNotFound(error)) throw error;
+        known = await client.find(RESOURCES.secrets, { namespace, name }, { timeoutMs: CALL_MS });
+      }
+    }
+    throw new AgentFailure('CONTROLLER_DB_BUSY', 'the key of the node is being written by others');
+  }
+}
+
+function checkType(type: number, node: EdgeNode): void {
+  if (type > 0 || node.status?.archId || node.spec.archId) return;
+  throw new AgentFailure(
+    'VALIDATION_ERROR',
+    'type: 0 is allowed only once the architecture of the node is known; send 1 to 4',
+  );
+}
+
+const withVersion = (wanted: Secret, known: Secret): Secret => ({
+  ...wanted,
+  metadata: { ...wanted.metadata, resourceVersion: known.metadata.resourceVersion, uid: known.metadata.uid },
+});
+
+function readProvisioningKey(secret: Secret): ProvisioningKey | undefined {
+  const data = decodeData(secret.data);
+  const expiresAt = Number(data.expiresAt);
+  if (!data.nodeUuid || !Number.isFinite(expiresAt)) return undefined;
+  const usedBy = parsePublicKey(data.publicKey);
+  // A use that cannot be read is a use.
+  if (data.publicKey !== undefined && !usedBy) return undefined;
+  return { secret, nodeUuid: data.nodeUuid, expiresAt, ...(usedBy && { usedBy }) };
+}
+
+/** For agents that send no public key. The private half is in the answer and nowhere else. */
+function generateKeyPair(): { publicKey: PublicKey; privateKey: string } {
+  const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' });
+  const publicKey: PublicKey = { kty: 'OKP', crv: 'Ed25519', x: jwk.x ?? '' };
+  const privateKey = Buffer.from(JSON.stringify({ ...publicKey, d: jwk.d })).toString('base64');
+  return { publicKey, privateKey };
+}
+
+function invalid(issues: readonly { path: PropertyKey[]; message: string }[]): AgentFailure {
+  const text = issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`).join('; ');
+  return new AgentFailure('VALIDATION_ERROR', text.slice(0, 1024));
+}

@@ -1,0 +1,104 @@
+import { foreignView } from '../domain/edge-node/desired.ts';
+import type { DesiredState, Observation } from '../domain/inputs.ts';
+import type { Clock } from '../kube/mod.ts';
+import {
+  type Digests,
+  formatHave,
+  MICROSERVICE_SECTIONS,
+  type MicroserviceHold,
+  type MicroserviceView,
+  type Section,
+} from '../wire/index.ts';
+import type { Call, Hear } from './call.ts';
+import { isForeign } from './changes.ts';
+import type { DesiredCache } from './desired-cache.ts';
+import { AgentFailure } from './failure.ts';
+import { json, type Reply } from './reply.ts';
+
+type Entries = readonly (MicroserviceView | MicroserviceHold)[];
+
+/** Path below `/api/v3/agent` -> the sections that its answer shows, and the answer. */
+interface Read {
+  sections: readonly Section[];
+  body(state: DesiredState): unknown;
+}
+
+const READS: Readonly<Record<string, Read>> = {
+  '/config': { sections: ['config'], body: (state) => state.config },
+  '/registries': { sections: ['registries'], body: ({ registries }) => ({ registries }) },
+  // Not built yet: agents read a missing list as an empty one (gaps-02 section 3.1).
+  '/models': { sections: ['models'], body: () => ({ models: [] }) },
+  '/knowledge': { sections: ['knowledge'], body: () => ({ knowledge: [] }) },
+  '/runtimeClasses': { sections: ['runtimeClasses'], body: () => ({ runtimeClasses: [] }) },
+  '/volumeMounts': { sections: ['volumeMounts'], body: () => ({ volumeMounts: [] }) },
+  '/exec/sessions': { sections: ['execSessions'], body: () => ({ execSessions: [] }) },
+  '/logs/sessions': { sections: ['microserviceLogs', 'fogLogs'], body: () => ({ logSessions: [] }) },
+};
+
+export interface ReadsOptions {
+  desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
+  hear: Hear;
+  clock: Pick<Clock, 'wall'>;
+}
+
+/** The sections of the desired state, each answer with the digests that it shows as ETag. */
+export function createReads({ desired, hear, clock }: ReadsOptions) {
+  function stateOf({ uuid }: Call): DesiredState {
+    const state = desired.state(uuid);
+    if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
+    return state;
+  }
+
+  function read({ sections, body }: Read): (call: Call) => Reply {
+    return (call) => {
+      hear(call);
+      const state = stateOf(call);
+      return tagged(call, etagOf(state.digests, sections), () => body(state));
+    };
+  }
+
+  function entriesFor(call: Call, state: DesiredState): Entries {
+    if (!isForeign(call)) return state.microservices;
+    return foreignView(state, desired.admitted(call.uuid), call.node.status);
+  }
+
+  return {
+    routes: Object.fromEntries(Object.entries(READS).map(([path, route]) => [path, read(route)])),
+
+    microservices(call: Call): Reply {
+      if (isForeign(call)) desired.keepAdmitted(call.uuid);
+      const state = stateOf(call);
+      const microservices = entriesFor(call, state);
+      hear(call, isForeign(call) ? { handedOut: handedOut(microservices, clock.wall()) } : {});
+      // What a foreign agent sees depends on its last report as well, so no digest stands for it.
+      if (isForeign(call)) return json({ microservices });
+      return tagged(call, etagOf(state.digests, MICROSERVICE_SECTIONS), () => ({ microservices }));
+    },
+
+    microservice(call: Call, uuid: string): Reply {
+      hear(call);
+      const entry = entriesFor(call, stateOf(call)).find((one) => one.uuid === uuid);
+      if (!entry) throw new AgentFailure('MICROSERVICE_NOT_FOUND', 'this node has no microservice with this uuid');
+      return json(entry);
+    },
+  };
+}
+
+export function etagOf(digests: Digests, sections: readonly Section[]): string {
+  const shown: Digests = {};
+  for (const section of sections) if (digests[section]) shown[section] = digests[section];
+  return `"${formatHave(shown)}"`;
+}
+
+export function tagged(call: Call, etag: string, body: () => unknown): Reply {
+  if (call.req.headers['if-none-match'] === etag) return { status: 304, etag };
+  return json(body(), { etag });
+}
+
+function handedOut(entries: Entries, at: number): Observation['handedOut'] {
+  const given: Record<string, { revision: string; at: number; rebuildOrder: number }> = {};
+  for (const entry of entries) {
+    if (!('hold' in entry)) given[entry.uuid] = { revision: entry.revision, at, rebuildOrder: entry.rebuildOrder };
+  }
+  return given;
+}

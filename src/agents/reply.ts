@@ -1,0 +1,57 @@
+import type { ServerResponse } from 'node:http';
+import { isTransient } from '../kube/mod.ts';
+import { AgentFailure } from './failure.ts';
+
+/** An answer as a value; handlers return it, `send` writes it. */
+export interface Reply {
+  status: number;
+  body?: string;
+  type?: string;
+  etag?: string;
+  headers?: Readonly<Record<string, string>>;
+  /** for metrics */
+  code?: string;
+}
+
+export const json = (body: unknown, extra: Partial<Reply> = {}): Reply => ({
+  status: 200,
+  body: JSON.stringify(body),
+  ...extra,
+});
+export const NO_CONTENT: Reply = { status: 204 };
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+export function send(res: ServerResponse, reply: Reply, closing: boolean): void {
+  if (res.headersSent || res.destroyed) return;
+  const headers: Record<string, string | number> = { ...reply.headers };
+  if (reply.etag !== undefined) headers.ETag = reply.etag;
+  if (closing) headers.Connection = 'close';
+  if (reply.body !== undefined) {
+    headers['Content-Type'] = reply.type ?? JSON_TYPE;
+    headers['Content-Length'] = Buffer.byteLength(reply.body);
+  } else if (reply.status !== 204 && reply.status !== 304) {
+    headers['Content-Length'] = 0;
+  }
+  res.writeHead(reply.status, headers);
+  res.end(reply.body);
+}
+
+export function failureReply(failure: AgentFailure): Reply {
+  const retryAfter = failure.retryAfterSeconds;
+  return {
+    status: failure.status,
+    body: failure.body(),
+    code: failure.code,
+    ...(retryAfter !== undefined && { headers: { 'Retry-After': String(retryAfter) } }),
+  };
+}
+
+/** Any error as an agent may see it; what is not its fault is 503, and says nothing of the inside. */
+export function failureOf(error: unknown): AgentFailure {
+  if (error instanceof AgentFailure) return error;
+  if (isTransient(error)) {
+    return new AgentFailure('CONTROLLER_DB_UNAVAILABLE', 'the cluster does not answer at present', { cause: error });
+  }
+  return new AgentFailure('CONTROLLER_DB_BUSY', 'the request could not be carried out now', { cause: error });
+}

@@ -1,0 +1,275 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { desiredState } from '../domain/index.ts';
+import { type Clock, type KubeClient, type Log, systemClock } from '../kube/mod.ts';
+import { createAuthenticate } from './authenticate.ts';
+import { createReadBody } from './body.ts';
+import { type Call, createCall, type Hear, targetOf } from './call.ts';
+import { createChanges } from './changes.ts';
+import { createDesiredCache } from './desired-cache.ts';
+import { AgentFailure, notReady } from './failure.ts';
+import { createHeldPolls } from './held-polls.ts';
+import type { News } from './news.ts';
+import { createNodeDirectory } from './node-directory.ts';
+import {
+  AGENT_LIMITS,
+  type AgentMetric,
+  type AgentMetrics,
+  type AgentOptions,
+  type AgentRoutes,
+  type AgentStores,
+  type ProvisioningKeys,
+} from './ports.ts';
+import { createProvision } from './provision.ts';
+import { createReads } from './reads.ts';
+import type { UsedTokens } from './replay.ts';
+import { failureOf, failureReply, json, type Reply, send } from './reply.ts';
+import { createRequestRates } from './request-rates.ts';
+import { createStatements } from './statements.ts';
+import { createTold } from './told.ts';
+import { createVersion } from './version.ts';
+
+export interface AgentRoutesOptions extends AgentOptions {
+  client: Pick<KubeClient, 'list' | 'find' | 'create' | 'replace' | 'delete'>;
+  stores: AgentStores;
+  provisioningKeys: ProvisioningKeys;
+  news: News;
+  used: UsedTokens;
+  log: Log;
+  clock?: Clock;
+  metrics?: AgentMetrics;
+  /** what a node is to do; the domain's own unless a test says otherwise */
+  desiredState?: typeof desiredState;
+}
+
+const BASE = '/api/v3/agent';
+const MICROSERVICE = '/microservices/';
+const RATE_BURST_SECONDS = 10;
+const FLUSH_MS = 1_000;
+
+/** A route of a node that proved who it is. Its body is read, as JSON, only where the route wants one. */
+interface Route {
+  metric: AgentMetric;
+  answer(call: Call, body: unknown): Reply | Promise<Reply>;
+  maxBody?: number;
+}
+
+/**
+ * Everything below `/api/v3/agent`, on a listener that others share. No request waits on the API server except
+ * provisioning, deprovisioning, deletion and version orders; the rest is answered from the local views.
+ */
+export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
+  const { client, stores, news, namespace, log, clock = systemClock, metrics = {} } = options;
+  const limits = { ...AGENT_LIMITS, ...options.limits };
+  const addressOf = options.addressOf ?? ((req) => req.socket.remoteAddress ?? '');
+  const directory = createNodeDirectory({ stores, client, namespace, clock });
+  const authenticate = createAuthenticate({
+    directory,
+    used: options.used,
+    rates: createRequestRates({
+      clock,
+      perSecond: limits.requestsPerNode,
+      burst: limits.requestsPerNode * RATE_BURST_SECONDS,
+    }),
+    clock,
+    startedAt: clock.wall(),
+    ...(options.publicUrl !== undefined && { audience: options.publicUrl }),
+  });
+  const desired = createDesiredCache({
+    stores,
+    namespace,
+    metrics,
+    desiredState: options.desiredState ?? desiredState,
+    ...(options.revisionKey !== undefined && { revisionKey: options.revisionKey }),
+  });
+  const held = createHeldPolls({
+    digests: desired.digests,
+    clock,
+    log,
+    perNode: limits.heldPollsPerNode,
+    onCount: (count) => metrics.heldPolls?.(count),
+  });
+  const told = createTold(clock);
+  const readBody = createReadBody(limits, clock);
+  const guesses = createRequestRates({
+    clock,
+    perSecond: limits.guessesPerMinute / 60,
+    burst: limits.guessesPerMinute,
+  });
+  const provision = createProvision({ client, stores, directory, namespace, clock });
+
+  const hear: Hear = (call, said = {}) => {
+    const { uuid, agent, instance, boot } = call;
+    news.hear({
+      uuid,
+      contactAt: clock.wall(),
+      holdSeconds: 0,
+      ...(agent !== undefined && { agent }),
+      ...(instance !== undefined && { instance }),
+      ...(boot !== undefined && { boot }),
+      ...said,
+    });
+  };
+
+  const changes = createChanges({ desired, held, told, hear, clock, maxHeld: limits.heldPolls });
+  const reads = createReads({ desired, hear, clock });
+  const statements = createStatements({
+    client,
+    stores,
+    namespace,
+    hear,
+    hasReport: news.hasReport,
+    flush: () => news.flush(FLUSH_MS),
+    clock,
+    metrics,
+  });
+  const version = createVersion({ desired, provisioningKeys: options.provisioningKeys, hear, clock });
+  const maxBody = limits.bodyBytes;
+
+  const poll: Route = { metric: 'poll', answer: changes.poll };
+  const acknowledge: Route = { metric: 'poll', answer: changes.acknowledge, maxBody };
+  const routes = new Map<string, Route>([
+    ...Object.entries(reads.routes).map(([path, answer]): [string, Route] => [
+      `GET ${path}`,
+      { metric: 'read', answer },
+    ]),
+    ['GET /changes', poll],
+    ['GET /config/changes', poll],
+    ['PATCH /changes', acknowledge],
+    ['PATCH /config/changes', acknowledge],
+    ['GET /microservices', { metric: 'read', answer: reads.microservices }],
+    ['GET /version', { metric: 'read', answer: version }],
+    ['GET /cert', { metric: 'read', answer: certificate }],
+    ['GET /tunnel', { metric: 'read', answer: tunnel }],
+    ['PUT /status', { metric: 'status', answer: statements.status, maxBody: limits.reportBytes }],
+    ['PATCH /config', { metric: 'read', answer: statements.config, maxBody }],
+    ['PATCH /config/gps', { metric: 'read', answer: statements.coordinates, maxBody }],
+    ['POST /tracking', { metric: 'read', answer: statements.tracking, maxBody }],
+    ['POST /controller/register', { metric: 'read', answer: statements.registerController, maxBody }],
+    ['POST /deprovision', { metric: 'provision', answer: statements.deprovision, maxBody }],
+    ['DELETE /delete-node', { metric: 'provision', answer: statements.deleteNode }],
+  ]);
+  const paths = new Set(Array.from(routes.keys(), (key) => key.slice(key.indexOf(' ') + 1)));
+
+  function certificate(call: Call): Reply {
+    hear(call);
+    const body = options.caCert?.() ?? '';
+    if (!body)
+      throw new AgentFailure('CERTIFICATE_NOT_FOUND', 'there is no certificate to trust besides those of the system');
+    return { status: 200, body, type: 'text/plain; charset=utf-8' };
+  }
+
+  function tunnel(call: Call): Reply {
+    hear(call);
+    throw new AgentFailure('TUNNEL_NOT_FOUND', 'there is no tunnel for this node');
+  }
+
+  let draining = false;
+  let complete = false;
+  const isReady = () => {
+    complete ||= Object.values(stores).every((store: { synced: boolean }) => store.synced);
+    return complete && !draining;
+  };
+
+  function routeOf(method: string, path: string): Route {
+    const route = routes.get(`${method} ${path}`);
+    if (route) return route;
+    const uuid = path.startsWith(MICROSERVICE) ? path.slice(MICROSERVICE.length) : '';
+    const isOne = uuid !== '' && !uuid.includes('/');
+    if (isOne && method === 'GET') return { metric: 'read', answer: (call) => reads.microservice(call, uuid) };
+    if (isOne || paths.has(path)) throw new AgentFailure('METHOD_NOT_ALLOWED', `${path} has no ${method}`);
+    throw new AgentFailure('ROUTE_NOT_FOUND', 'there is no such route');
+  }
+
+  async function answer(req: IncomingMessage, res: ServerResponse): Promise<Reply> {
+    const { path, query } = targetOf(req);
+    const method = req.method ?? '';
+    const below = path.slice(BASE.length);
+    if (!isReady()) {
+      throw draining
+        ? notReady('this replica is stopping: ask again', 1)
+        : notReady('the controller is still reading its state');
+    }
+    if (below === '/provision' && method === 'POST') return provisioned(req, res);
+    const route = routeOf(method, below);
+    const who = authenticate(req.headers.authorization);
+    const call = createCall(req, res, query, who instanceof Promise ? await who : who);
+    metrics.agent?.(route.metric);
+    if (route.maxBody === undefined) return route.answer(call, undefined);
+    return route.answer(call, await readBody(req, route.maxBody));
+  }
+
+  async function provisioned(req: IncomingMessage, res: ServerResponse): Promise<Reply> {
+    const address = addressOf(req);
+    if (guesses.exhausted(address)) {
+      throw new AgentFailure('TOO_MANY_REQUESTS', 'too many failed provisionings from this address', {
+        retryAfterSeconds: 60,
+      });
+    }
+    const body = await readBody(req, maxBody);
+    try {
+      const { node, key, reply, anew } = await provision(body);
+      metrics.agent?.('provision', anew ? 'new' : 'again');
+      const call = createCall(req, res, '', { uuid: key.nodeUuid, node });
+      if (anew) told.forget(key.nodeUuid);
+      hear(call, anew ? { anew: true } : {});
+      log.info({ node: node.metadata.name, uuid: key.nodeUuid, address, anew }, 'Node provisioned');
+      return json(reply);
+    } catch (error) {
+      if (error instanceof AgentFailure && (error.status === 404 || error.status === 401)) guesses.admit(address);
+      throw error;
+    }
+  }
+
+  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    try {
+      send(res, await answer(req, res), draining);
+    } catch (error) {
+      const failure = failureOf(error);
+      metrics.agent?.('refused', failure.code);
+      if (failure.cause !== undefined)
+        log.warn({ err: failure.cause, path: targetOf(req).path }, 'Agent request failed');
+      // A body that nobody read would have to be received first.
+      send(res, failureReply(failure), draining || !req.complete);
+    }
+  }
+
+  const wakes = desired.subscribe(held.wake);
+  const gone = stores.nodes.subscribe((change) => {
+    if (change.type !== 'delete') return;
+    const uuid = change.object.spec.uuid ?? change.object.metadata.uid ?? '';
+    if (stores.nodes.byIndex('uuid', uuid).length > 0) return;
+    told.forget(uuid);
+    news.forget(uuid);
+  });
+
+  return {
+    handle(req, res) {
+      const { path } = targetOf(req);
+      if (!path.startsWith(BASE) || (path.length > BASE.length && path[BASE.length] !== '/')) return false;
+      void serve(req, res);
+      return true;
+    },
+    async authenticate(req) {
+      if (!isReady()) throw notReady('the controller is not ready');
+      return authenticate(req.headers.authorization);
+    },
+    async drain(graceMs) {
+      draining = true;
+      held.drain();
+      await news.flush(graceMs);
+    },
+    get ready() {
+      return isReady();
+    },
+    get heldPolls() {
+      return held.count;
+    },
+    desired: desired.state,
+    async [Symbol.asyncDispose]() {
+      held.drain();
+      wakes[Symbol.dispose]();
+      gone[Symbol.dispose]();
+      desired[Symbol.dispose]();
+    },
+  };
+}

@@ -1,0 +1,117 @@
+import { z } from 'zod';
+import { RESOURCES } from '../api/resources.ts';
+import { type Clock, type KubeClient, refOf } from '../kube/mod.ts';
+import { deprovisionRequestSchema, type StatusReport } from '../wire/index.ts';
+import type { Call, Hear } from './call.ts';
+import { AgentFailure } from './failure.ts';
+import { nodeKeyName } from './node-key.ts';
+import type { AgentMetrics, AgentStores } from './ports.ts';
+import { NO_CONTENT, type Reply } from './reply.ts';
+import { readReport } from './report.ts';
+
+export interface StatementsOptions {
+  client: Pick<KubeClient, 'delete'>;
+  stores: Pick<AgentStores, 'secrets'>;
+  namespace: string;
+  hear: Hear;
+  /** false while a report of this node would be the first one heard here */
+  hasReport: (uuid: string) => boolean;
+  /** resolves when the leader has heard it, or soon after */
+  flush: () => Promise<void>;
+  clock: Pick<Clock, 'wall'>;
+  metrics: AgentMetrics;
+}
+
+const CALL_MS = 10_000;
+const NOWHERE = '0.0.0.0';
+
+/** Answer header that asks our agent for all members in its next report: what came before was heard by nobody here. */
+export const REPORT_HEADER = 'Skerry-Report';
+
+const coordinatesSchema = z.object({
+  latitude: z.number().min(-90).max(90),
+  longitude: z.number().min(-180).max(180),
+});
+const trackingSchema = z.array(z.object({ uuid: z.string().min(1).max(64) })).max(100);
+
+/** What nodes say of themselves: reports, settings, and that they are no longer ours. */
+export function createStatements(options: StatementsOptions) {
+  const { client, stores, namespace, hear, hasReport, flush, clock, metrics } = options;
+
+  return {
+    status(call: Call, body: unknown): Reply {
+      const { report, repaired } = readReport(body);
+      for (const field of repaired) metrics.agent?.('report-repaired', field);
+      const isFirst = !hasReport(call.uuid);
+      hear(call, { report, reportedAt: clock.wall() });
+      return isFirst ? { ...NO_CONTENT, headers: { [REPORT_HEADER]: 'full' } } : NO_CONTENT;
+    },
+
+    config(call: Call, body: unknown): Reply {
+      const { config } = readReport({ config: body }).report;
+      hear(call, config ? { settings: config } : {});
+      return NO_CONTENT;
+    },
+
+    coordinates(call: Call, body: unknown): Reply {
+      hear(call, { settings: valid(coordinatesSchema, body) });
+      return NO_CONTENT;
+    },
+
+    tracking(call: Call, body: unknown): Reply {
+      valid(trackingSchema, body);
+      hear(call);
+      return NO_CONTENT;
+    },
+
+    /** The agent gives up its identity: its key goes first, so that nothing of it is believed afterwards. */
+    async deprovision(call: Call, body: unknown): Promise<Reply> {
+      const { microserviceUuids } = valid(deprovisionRequestSchema, body);
+      const ref = { namespace, name: nodeKeyName(call.uuid) };
+      const uid = stores.secrets.get(ref.namespace, ref.name)?.metadata.uid;
+      await client.delete(RESOURCES.secrets, ref, { ...(uid && { preconditions: { uid } }), timeoutMs: CALL_MS });
+      if (uid) stores.secrets.observeGone(ref, uid);
+      hear(call, goodbye(microserviceUuids.map((id) => ({ id, status: 'DELETING' }))));
+      await flush();
+      return NO_CONTENT;
+    },
+
+    /**
+     * The agent has removed its workloads because its node is being deleted. An empty last report releases the finalizer;
+     * a node that nobody deleted is deleted now.
+     */
+    async deleteNode(call: Call): Promise<Reply> {
+      const { uid, deletionTimestamp } = call.node.metadata;
+      if (!deletionTimestamp) {
+        const preconditions = uid ? { uid } : {};
+        await client.delete(RESOURCES.edgeNodes, refOf(call.node), { preconditions, timeoutMs: CALL_MS });
+      }
+      hear(call, goodbye([]));
+      await flush();
+      return NO_CONTENT;
+    },
+
+    /** Only nodes of a control plane outside of a cluster run a controller. */
+    registerController(call: Call): Reply {
+      hear(call);
+      throw new AgentFailure('SYSTEM_NODE_REQUIRED', 'only a system node may register a controller');
+    },
+  };
+
+  function goodbye(microserviceStatus: NonNullable<StatusReport['microserviceStatus']>) {
+    const report: StatusReport = {
+      daemonStatus: 'DEPROVISIONED',
+      ipAddress: NOWHERE,
+      ipAddressExternal: NOWHERE,
+      microserviceStatus,
+    };
+    return { report, reportedAt: clock.wall() };
+  }
+}
+
+export function valid<T>(schema: z.ZodType<T>, body: unknown): T {
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const text = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`).join('; ');
+  throw new AgentFailure('VALIDATION_ERROR', text.slice(0, 1024));
+}

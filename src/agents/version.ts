@@ -1,0 +1,54 @@
+import { randomUUID } from 'node:crypto';
+import { orderOf } from '../domain/orders.ts';
+import type { Clock } from '../kube/mod.ts';
+import type { VersionReply } from '../wire/index.ts';
+import type { Call, Hear } from './call.ts';
+import type { DesiredCache } from './desired-cache.ts';
+import { AgentFailure } from './failure.ts';
+import type { ProvisioningKeys } from './ports.ts';
+import { etagOf, tagged } from './reads.ts';
+import type { Reply } from './reply.ts';
+
+export interface VersionOptions {
+  desired: Pick<DesiredCache, 'digests'>;
+  provisioningKeys: ProvisioningKeys;
+  hear: Hear;
+  clock: Pick<Clock, 'wall'>;
+}
+
+const LIFETIME_MS = 20 * 60_000;
+/** A key is told again while it has this much of its life left: a new one makes the old one worthless. */
+const FRESH_MS = 15 * 60_000;
+const CALL_MS = 10_000;
+const REMEMBERED = 1_000;
+
+/** `GET /agent/version`: the ordered version, with a key to provision again after the change. */
+export function createVersion({ desired, provisioningKeys, hear, clock }: VersionOptions) {
+  const issued = new Map<string, { key: string; expiresAt: number }>();
+
+  async function keyFor({ uuid, node }: Call) {
+    const known = issued.get(uuid);
+    if (known && known.expiresAt - clock.wall() >= FRESH_MS) return known;
+    const key = { key: randomUUID(), expiresAt: clock.wall() + LIFETIME_MS };
+    await provisioningKeys.issue(node, key, AbortSignal.timeout(CALL_MS));
+    if (issued.size >= REMEMBERED) issued.clear();
+    issued.set(uuid, key);
+    return key;
+  }
+
+  return async (call: Call): Promise<Reply> => {
+    hear(call);
+    const { command, semver } = orderOf(call.node, 'version');
+    if (!command) throw new AgentFailure('VERSION_COMMAND_NOT_FOUND', 'no version was ordered');
+    const etag = etagOf(desired.digests(call.uuid) ?? {}, ['version']);
+    if (call.req.headers['if-none-match'] === etag) return { status: 304, etag };
+    const { key, expiresAt } = await keyFor(call);
+    const reply: VersionReply = {
+      versionCommand: command,
+      provisionKey: key,
+      expirationTime: expiresAt,
+      ...(semver !== undefined && { semver }),
+    };
+    return tagged(call, etag, () => reply);
+  };
+}
