@@ -10,10 +10,14 @@ export type Signs = Pick<Observation, 'contactAt' | 'reportedAt' | 'holdSeconds'
   report?: Pick<StatusReport, 'daemonStatus' | 'config'>;
 };
 
-/** Milliseconds without a sign of life after which a node counts as silent: max(3 x statusFrequency, hold + 30 s). */
+/**
+ * Milliseconds without a sign of life after which a node counts as silent: max(3 x statusFrequency, hold + 30 s). Of the
+ * frequency that is asked for and the one that the machine reports the slower counts: a change is on its way, or was
+ * refused, and neither is silence.
+ */
 export function silenceLimit(node: EdgeNode, holdSeconds = 0): number {
-  const effective = node.status?.config?.statusFrequency || node.spec.statusFrequency || DEFAULT_STATUS_FREQUENCY;
-  return Math.max(3 * effective, holdSeconds + 30) * 1000;
+  const known = Math.max(node.spec.statusFrequency ?? 0, node.status?.config?.statusFrequency ?? 0);
+  return Math.max(3 * (known || DEFAULT_STATUS_FREQUENCY), holdSeconds + 30) * 1000;
 }
 
 /**
@@ -64,6 +68,8 @@ export function daemonState(
   if (alive === 'silent') return 'UNKNOWN';
   if (alive === 'never')
     return reported === 'DEPROVISIONED' || stored === 'DEPROVISIONED' ? 'DEPROVISIONED' : 'NOT_PROVISIONED';
+  // UNKNOWN is what silence makes of a node, and this one is heard of
+  if (reported === 'UNKNOWN' || reported === 'NOT_PROVISIONED') return 'WARNING';
   // heard of, but without a report so far: contact alone says that it runs
   return reported ?? (LEFT_BEHIND.has(stored) ? 'RUNNING' : (stored as DaemonState));
 }

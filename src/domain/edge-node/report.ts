@@ -10,9 +10,11 @@ import type { DesiredState, Liveness, Observation } from '../inputs.ts';
  */
 export function mergeReport(report: StatusReport, delta: StatusReport): StatusReport {
   const said = Object.fromEntries(Object.entries(delta).filter(([, value]) => value !== undefined)) as StatusReport;
+  // a clock reading is about the report that brought it, and says nothing about a later one
+  const { systemTime: _, ...kept } = report;
   const before = new Map((report.microserviceStatus ?? []).map((item) => [item.id, item]));
   return {
-    ...report,
+    ...kept,
     ...said,
     ...(said.microserviceStatus && {
       microserviceStatus: said.microserviceStatus.map((item) => {
@@ -29,10 +31,12 @@ const SKEW_MS = 5_000;
 
 /** What to add to times of the agent's clock to get times of the controller's. */
 export function clockOffset(observation: Pick<Observation, 'report' | 'reportedAt'>): number {
-  const { systemTime } = observation.report;
-  if (!systemTime || observation.reportedAt === undefined) return 0;
-  const offset = Math.round(observation.reportedAt - systemTime);
+  const offset = exactOffset(observation);
   return Math.abs(offset) < SKEW_MS ? 0 : offset;
+}
+
+function exactOffset({ report: { systemTime }, reportedAt }: Pick<Observation, 'report' | 'reportedAt'>): number {
+  return !systemTime || reportedAt === undefined ? 0 : Math.round(reportedAt - systemTime);
 }
 
 interface ObserveInputs {
@@ -53,7 +57,17 @@ export function observedMicroservices(inputs: ObserveInputs): ObservedMicroservi
   if (!known) return undefined;
   const items = liveness === 'silent' ? known.map((item) => silenced(item, desired)) : known;
   const kept = observation?.report.microserviceStatus ? items.filter((item) => !isGone(item, desired)) : items;
-  return [...kept].sort((a, b) => (a.uuid < b.uuid ? -1 : a.uuid > b.uuid ? 1 : 0));
+  return withinBounds(kept, desired).sort((a, b) => (a.uuid < b.uuid ? -1 : a.uuid > b.uuid ? 1 : 0));
+}
+
+/** What somebody asked for comes before what is merely left over. */
+function withinBounds(
+  items: readonly ObservedMicroservice[],
+  desired: Pick<DesiredState, 'entries'> | undefined,
+): ObservedMicroservice[] {
+  if (items.length <= BOUNDS.report) return [...items];
+  const isAsked = (item: ObservedMicroservice) => desired?.entries.has(item.uuid) ?? false;
+  return [...items].sort((a, b) => Number(isAsked(b)) - Number(isAsked(a))).slice(0, BOUNDS.report);
 }
 
 function reportedItems({ node, observation, desired }: ObserveInputs): ObservedMicroservice[] | undefined {
@@ -81,7 +95,7 @@ function observed(
 ): ObservedMicroservice {
   const names = desired?.entries.get(item.id) ?? previous ?? item;
   const startTime = steadyTime(item, previous, observation);
-  const { revision, rebuildOrder } = carriedOut(item, previous, observation, startTime);
+  const { revision, rebuildOrder } = carriedOut(item, previous, observation);
   return withoutEmpty({
     uuid: item.id,
     application: names.application,
@@ -92,10 +106,12 @@ function observed(
     state: item.status,
     reason: item.reason,
     healthStatus: item.healthStatus,
-    ports: item.ports?.length ? sortedPorts(item.ports) : undefined,
+    // an agent that echoes revisions says all its ports: none is not the same as unknown
+    ports: item.ports || item.revision !== undefined ? sortedPorts(item.ports ?? []) : undefined,
     ipAddress: item.ipAddress,
     startTime,
-    errorMessage: shortText(item.errorMessage),
+    // absent means unchanged; so it does when the report before it was heard by a former leader
+    errorMessage: shortText(item.errorMessage ?? previous?.errorMessage),
     lastError: shortText(item.lastError),
     lastErrorAt: steady(item.lastErrorAt, previous?.lastErrorAt, clockOffset(observation)),
     restartCount: count(item.restartCount),
@@ -105,21 +121,26 @@ function observed(
 }
 
 /**
- * Revision and rebuilds that really run. Agents that do not echo them are judged by when they were told: a container
- * that started after that was made from it (design section 6).
+ * Revision and rebuilds that really run. Agents that do not echo them are judged by what they were told and when
+ * (design section 6): a report that came later is about that, and where it means a new container, the container must
+ * have started later too.
  */
 function carriedOut(
   item: MicroserviceStatus,
   previous: ObservedMicroservice | undefined,
-  { handedOut, reportedAt = 0 }: Observation,
-  startTime: number | undefined,
+  observation: Observation,
 ): { revision?: string; rebuildOrder?: number } {
-  const told = handedOut[item.id];
-  const isLater =
-    told !== undefined && startTime !== undefined && reportedAt >= told.at && startTime >= told.at - SKEW_MS;
+  const known = { revision: previous?.revision, rebuildOrder: previous?.rebuildOrder };
+  const echoes = observation.agent !== undefined || item.revision !== undefined;
+  if (echoes) return { revision: item.revision, rebuildOrder: count(item.rebuildOrder ?? known.rebuildOrder) };
+  const told = observation.handedOut[item.id];
+  if (!told || !item.startTime || (observation.reportedAt ?? 0) <= told.at) return known;
+  const startedLater = item.startTime + exactOffset(observation) > told.at;
+  // of a container that ran before we looked there is nothing to compare with
+  const wasRunning = known.revision === undefined && (previous === undefined || previous.startTime !== undefined);
   return {
-    revision: item.revision ?? (isLater ? told.revision : previous?.revision),
-    rebuildOrder: count(item.rebuildOrder ?? (isLater ? told.rebuildOrder : previous?.rebuildOrder)),
+    revision: startedLater || wasRunning ? told.revision : known.revision,
+    rebuildOrder: startedLater ? count(told.rebuildOrder) : known.rebuildOrder,
   };
 }
 
@@ -131,7 +152,10 @@ function steadyTime(
 ): number | undefined {
   const sameRun =
     previous?.containerId === item.containerId && (previous?.restartCount ?? 0) === (count(item.restartCount) ?? 0);
-  return steady(item.startTime, sameRun ? previous?.startTime : undefined, clockOffset(observation));
+  const before = sameRun ? previous?.startTime : undefined;
+  // without a reading of the agent's clock the corrected value is the better one
+  if (before !== undefined && item.startTime && !observation.report.systemTime) return before;
+  return steady(item.startTime, before, clockOffset(observation));
 }
 
 function steady(reported: number | undefined, previous: number | undefined, offset: number): number | undefined {
@@ -161,6 +185,7 @@ function whenOmitted(
     name,
     revision,
     state: entry?.shouldRun === false ? 'STOPPED' : 'UNKNOWN',
+    ports: [],
     lastError,
     lastErrorAt,
     restartCount,

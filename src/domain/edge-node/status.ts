@@ -1,10 +1,12 @@
 import { BOUNDS } from '../../api/bounds.ts';
-import type { EdgeNode, EdgeNodeStatus } from '../../api/v3/index.ts';
+import { structuralOf } from '../../api/normal-form.ts';
+import { type EdgeNode, type EdgeNodeStatus, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
 import { conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
 import type { DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
 import { v3Name } from '../names.ts';
 import { orderOf, platformGeneration } from '../orders.ts';
+import { bounded } from './bounded.ts';
 import { daemonState, liveness, silenceLimit } from './liveness.ts';
 import { observedMicroservices } from './report.ts';
 import { canonicalEngine, MACHINE_OWNED } from './settings.ts';
@@ -72,7 +74,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
     },
     new Date(now).toISOString(),
   );
-  return withoutAbsent(status);
+  return bounded(status, structuralOf(edgeNodeStatusSchema)) as EdgeNodeStatus;
 }
 
 /** What the agent says of its machine and is no measurement. */
@@ -215,6 +217,20 @@ function settingsRefused(node: EdgeNode, report: StatusReport, status: EdgeNodeS
 
 /** Settings that are stored and do not act yet. */
 const NOT_ACTING: readonly { field: string; is: (spec: EdgeNode['spec']) => boolean }[] = [
+  ...(
+    [
+      'busClusterPort',
+      'busHttpPort',
+      'busLeafPort',
+      'busMqttPort',
+      'busServerPort',
+      'edgeRouterPort',
+      'interRouterPort',
+      'jsMemoryStoreSize',
+      'jsStorageSize',
+      'messagingPort',
+    ] as const
+  ).map((field) => ({ field, is: (spec: EdgeNode['spec']) => spec[field] !== undefined })),
   { field: 'busMode', is: ({ busMode }) => busMode === 'leaf' || busMode === 'server' },
   { field: 'edgeGuardFrequency', is: ({ edgeGuardFrequency }) => (edgeGuardFrequency ?? 0) > 0 },
   { field: 'gpsDevice', is: ({ gpsDevice }) => gpsDevice !== undefined && gpsDevice !== '' },
@@ -228,7 +244,7 @@ const NOT_ACTING: readonly { field: string; is: (spec: EdgeNode['spec']) => bool
 function notSupportedYet({ spec }: EdgeNode): Finding | undefined {
   const fields = NOT_ACTING.filter(({ is }) => is(spec)).map(({ field }) => field);
   if (fields.length === 0) return undefined;
-  return { status: 'True', reason: 'Fields', message: `stored, but without effect yet: ${fields.join(', ')}` };
+  return { status: 'True', reason: 'Fields', message: `stored, but without effect yet: ${fields.sort().join(', ')}` };
 }
 
 /** There is nothing to reconcile on the platform side yet, so what was seen is done. */
