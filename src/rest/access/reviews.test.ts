@@ -1,0 +1,183 @@
+import { describe, expect, test } from 'vitest';
+import { createAnswers } from './answers.ts';
+import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from './reviews.ts';
+
+const signal = AbortSignal.timeout(30_000);
+type Review = {
+  spec: { token?: string; audiences?: string[]; user?: string; resourceAttributes?: Record<string, string> };
+};
+
+/** A reviewer that answers by a function and remembers what it was asked. */
+function makeReviewer(answer: (review: Review) => object | Promise<object>): Reviewer & { asked: Review[] } {
+  const asked: Review[] = [];
+  return {
+    asked,
+    async post<T>(_path: string, body: object) {
+      asked.push(body as Review);
+      return (await answer(body as Review)) as T;
+    },
+  };
+}
+
+const user = { username: 'ann', uid: '1', groups: ['g'] };
+const accepted = { status: { authenticated: true, audiences: ['skerry'], user } };
+const jwt = (exp: number) => `a.${Buffer.from(JSON.stringify({ exp })).toString('base64url')}.c`;
+
+describe('authentication by TokenReview', () => {
+  test('a token for our audience stands for its user', async () => {
+    const reviewer = makeReviewer(() => accepted);
+    const authenticator = createTokenReviewAuthenticator({ reviewer });
+    expect(await authenticator.authenticate('abc', signal)).toEqual({ name: 'ann', uid: '1', groups: ['g'] });
+    expect(reviewer.asked[0]?.spec).toEqual({ token: 'abc', audiences: ['skerry'] });
+  });
+
+  test('a server that knows no audiences does not make it one for us', async () => {
+    const reviewer = makeReviewer(() => ({ status: { authenticated: true, user } }));
+    expect(await createTokenReviewAuthenticator({ reviewer }).authenticate('abc', signal)).toBeUndefined();
+  });
+
+  test('a token for the API server itself counts only where that is configured', async () => {
+    const answer = ({ spec }: Review) => (spec.audiences ? { status: {} } : { status: { authenticated: true, user } });
+    const strict = createTokenReviewAuthenticator({ reviewer: makeReviewer(answer) });
+    expect(await strict.authenticate('abc', signal)).toBeUndefined();
+    const lenient = createTokenReviewAuthenticator({ reviewer: makeReviewer(answer), acceptApiServerTokens: true });
+    expect((await lenient.authenticate('abc', signal))?.name).toBe('ann');
+  });
+
+  test('an answer is remembered: 60 s when accepted, 5 s when refused, never beyond the end of the token', async () => {
+    let now = 0;
+    const reviewer = makeReviewer(({ spec }) => (spec.token === 'bad' ? { status: {} } : accepted));
+    const authenticator = createTokenReviewAuthenticator({ reviewer, now: () => now });
+    const asks = async (token: string) => {
+      const before = reviewer.asked.length;
+      await authenticator.authenticate(token, signal);
+      return reviewer.asked.length - before;
+    };
+    const short = jwt(Date.now() / 1000 + 10);
+    expect([await asks('good'), await asks('bad'), await asks(short)]).toEqual([1, 1, 1]);
+    now = 4_999;
+    expect([await asks('good'), await asks('bad'), await asks(short)]).toEqual([0, 0, 0]);
+    now = 5_001;
+    expect([await asks('good'), await asks('bad'), await asks(short)]).toEqual([0, 1, 0]);
+    now = 10_001;
+    expect(await asks(short)).toBe(1);
+    now = 60_001;
+    expect(await asks('good')).toBe(1);
+  });
+
+  test('requests with one token at the same time cost one review', async () => {
+    const reviewer = makeReviewer(() => new Promise((resolve) => setTimeout(() => resolve(accepted), 20)));
+    const authenticator = createTokenReviewAuthenticator({ reviewer });
+    const names = await Promise.all(Array.from({ length: 20 }, () => authenticator.authenticate('abc', signal)));
+    expect(new Set(names.map((identity) => identity?.name))).toEqual(new Set(['ann']));
+    expect(reviewer.asked).toHaveLength(1);
+  });
+
+  test('what is no bearer token is refused without asking', async () => {
+    const reviewer = makeReviewer(() => accepted);
+    const authenticator = createTokenReviewAuthenticator({ reviewer });
+    for (const token of ['a b', 'ä', '', 'a'.repeat(20_000)])
+      expect(await authenticator.authenticate(token, signal)).toBeUndefined();
+    expect(reviewer.asked).toHaveLength(0);
+  });
+
+  test('an API server that does not answer is 503, is not remembered, and is counted', async () => {
+    let broken = true;
+    const counted: string[] = [];
+    const reviewer = makeReviewer(() => {
+      if (broken) throw new Error('connection refused');
+      return accepted;
+    });
+    const metrics = { access: ({ outcome }: { outcome: string }) => void counted.push(outcome) };
+    const authenticator = createTokenReviewAuthenticator({ reviewer, metrics });
+    await expect(authenticator.authenticate('abc', signal)).rejects.toMatchObject({ status: 503 });
+    broken = false;
+    expect((await authenticator.authenticate('abc', signal))?.name).toBe('ann');
+    expect(counted).toEqual(['failed', 'allowed']);
+  });
+});
+
+describe('authorisation by SubjectAccessReview', () => {
+  const identity = { name: 'ann', uid: '1', groups: ['g'], extra: { k: ['v'] } };
+
+  test('asks about our API group in our namespace, subresources apart', async () => {
+    const reviewer = makeReviewer(() => ({ status: { allowed: true } }));
+    const authorizer = createAccessReviewAuthorizer({ reviewer, namespace: 'ns' });
+    const attributes = { resource: 'edgenodes/provisioning-key', verb: 'create', name: 'x' } as const;
+    expect(await authorizer.allowed(identity, attributes, signal)).toBe(true);
+    expect(reviewer.asked[0]?.spec).toEqual({
+      user: 'ann',
+      uid: '1',
+      groups: ['g'],
+      extra: { k: ['v'] },
+      resourceAttributes: {
+        group: 'skerry.dev',
+        resource: 'edgenodes',
+        subresource: 'provisioning-key',
+        verb: 'create',
+        namespace: 'ns',
+        name: 'x',
+      },
+    });
+  });
+
+  test('one answer is not that of another user, group, verb or name', async () => {
+    const reviewer = makeReviewer(({ spec }) => ({ status: { allowed: spec.user === 'ann' } }));
+    const authorizer = createAccessReviewAuthorizer({ reviewer, namespace: 'ns' });
+    const get = { resource: 'edgenodes', verb: 'get' } as const;
+    expect(await authorizer.allowed(identity, get, signal)).toBe(true);
+    expect(await authorizer.allowed({ ...identity, name: 'bob' }, get, signal)).toBe(false);
+    for (const other of [
+      { ...get, verb: 'list' as const },
+      { ...get, name: 'a' },
+      { ...get, name: 'b' },
+    ])
+      await authorizer.allowed(identity, other, signal);
+    await authorizer.allowed({ ...identity, groups: [] }, get, signal);
+    expect(reviewer.asked).toHaveLength(6);
+    await authorizer.allowed(identity, get, signal);
+    expect(reviewer.asked).toHaveLength(6);
+  });
+
+  test('without an answer it is 503', async () => {
+    const reviewer = makeReviewer(() => Promise.reject(new Error('timeout')));
+    const authorizer = createAccessReviewAuthorizer({ reviewer, namespace: 'ns' });
+    await expect(authorizer.allowed(identity, { resource: 'a', verb: 'get' }, signal)).rejects.toMatchObject({
+      status: 503,
+    });
+  });
+});
+
+describe('answers', () => {
+  const options = { lifetimeMs: () => 1000, allows: (value: boolean) => value, now: () => 0 };
+
+  test('refusals do not push out permissions, and both are bounded', async () => {
+    const answers = createAnswers({ ...options, capacity: 10 });
+    await answers.ask('good', async () => true, signal);
+    for (let i = 0; i < 100; i++) await answers.ask(`bad ${i}`, async () => false, signal);
+    expect((await answers.ask('good', async () => false, signal)).cached).toBe(true);
+    expect((await answers.ask('bad 0', async () => false, signal)).cached).toBe(false);
+    expect((await answers.ask('bad 99', async () => false, signal)).cached).toBe(true);
+  });
+
+  test('too many questions under way are refused at once', async () => {
+    const answers = createAnswers({ ...options, capacity: 10, pending: 2 });
+    const never = () => new Promise<boolean>(() => {});
+    void answers.ask('a', never, signal);
+    void answers.ask('b', never, signal);
+    await expect(answers.ask('c', never, signal)).rejects.toMatchObject({ status: 503 });
+  });
+
+  test('who no longer waits does not take the answer from the others', async () => {
+    const answers = createAnswers({ ...options, capacity: 10 });
+    let answer = (_: boolean) => {};
+    const load = () => new Promise<boolean>((resolve) => (answer = resolve));
+    const gone = new AbortController();
+    const first = answers.ask('a', load, gone.signal);
+    const second = answers.ask('a', load, signal);
+    gone.abort(new Error('gone'));
+    await expect(first).rejects.toThrow('gone');
+    answer(true);
+    expect(await second).toEqual({ value: true, cached: false });
+  });
+});

@@ -1,0 +1,82 @@
+import { describe, expect, test } from 'vitest';
+import type { Grant } from '../route.ts';
+import { routes } from '../routes/index.ts';
+import { KNOWN_RESOURCES, ROLE_NAMES, type RoleName, roles, rulesOf } from './roles.ts';
+import { permits } from './rules.ts';
+
+const may = (role: RoleName, verb: Grant['verb'], resource: string) => permits(rulesOf(role), { resource, verb });
+
+describe('the matrix', () => {
+  test.each<[RoleName, boolean, Grant['verb'], string]>([
+    ['admin', true, 'delete', 'authadmin'],
+    ['admin', true, 'create', 'edgenodes/provisioning-key'],
+    ['sre', true, 'create', 'edgenodes/provisioning-key'],
+    ['developer', false, 'create', 'edgenodes/provisioning-key'],
+    ['viewer', false, 'create', 'edgenodes/provisioning-key'],
+    ['viewer', true, 'list', 'edgenodes'],
+    ['viewer', false, 'patch', 'edgenodes'],
+    ['developer', false, 'patch', 'edgenodes'],
+    ['developer', true, 'create', 'applications'],
+    ['viewer', false, 'create', 'applications'],
+    ['developer', false, 'get', 'registries/credentials'],
+    ['sre', true, 'get', 'registries/credentials'],
+    ['developer', false, 'get', 'secrets/data'],
+    ['viewer', false, 'get', 'secrets/data'],
+    ['developer', true, 'patch', 'secrets'],
+    ['sre', false, 'get', 'busbootstraps'],
+    ['sre', false, 'patch', 'authusers'],
+    ['sre', true, 'list', 'authusers'],
+    ['developer', false, 'create', 'systemmicroservices/exec'],
+    ['developer', true, 'create', 'microservices/exec'],
+    ['viewer', false, 'get', 'microservices/log'],
+    ['developer', false, 'list', 'events'],
+    ['sre', false, 'create', 'authadmin'],
+  ])('%s: %s to %s %s', (role, allowed, verb, resource) => {
+    expect(may(role, verb, resource)).toBe(allowed);
+  });
+
+  test('nobody but admins may do what their lesser may not: each role is part of the one above', () => {
+    const resources = [...KNOWN_RESOURCES];
+    const verbs = ['get', 'list', 'create', 'update', 'patch', 'delete'] as const;
+    const [admin, sre, developer, viewer] = ROLE_NAMES.map(
+      (role) =>
+        new Set(resources.flatMap((one) => verbs.filter((verb) => may(role, verb, one)).map((v) => `${v} ${one}`))),
+    );
+    expect([...(viewer ?? [])].filter((one) => !developer?.has(one))).toEqual([]);
+    expect([...(developer ?? [])].filter((one) => !sre?.has(one))).toEqual([]);
+    expect([...(sre ?? [])].filter((one) => !admin?.has(one))).toEqual([]);
+  });
+});
+
+test('every route is about a resource that the matrix knows', () => {
+  const unknown = routes.flatMap(({ access }) =>
+    typeof access === 'object' && !KNOWN_RESOURCES.has(access.resource) ? [access.resource] : [],
+  );
+  expect(unknown).toEqual([]);
+});
+
+test('public are only the routes that come before a token', () => {
+  const open = routes.filter((route) => route.access === 'public').map((route) => `${route.method} ${route.path}`);
+  expect(open.filter((one) => !one.includes('/user/'))).toEqual([
+    'GET /live',
+    'GET /status',
+    'GET /architectures',
+    'GET /openapi.json',
+  ]);
+});
+
+test('a rule limited to names allows those alone', () => {
+  const rules = [{ apiGroups: ['skerry.dev'], resources: ['edgenodes'], verbs: ['get'], resourceNames: ['a'] }];
+  const ask = (name?: string) => permits(rules, { resource: 'edgenodes', verb: 'get', name });
+  expect([ask(), ask('a'), ask('b')]).toEqual([false, true, false]);
+});
+
+test('manifests: one role and one binding per name, in the namespace', () => {
+  const manifests = roles({ namespace: 'ns' });
+  expect(manifests.map(({ kind, metadata }) => `${kind} ${metadata.namespace}/${metadata.name}`)).toEqual(
+    ROLE_NAMES.flatMap((role) => [`Role ns/skerry-${role}`, `RoleBinding ns/skerry-${role}`]),
+  );
+  expect(manifests[1]?.subjects).toEqual([
+    { apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'skerry:admin' },
+  ]);
+});

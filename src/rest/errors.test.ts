@@ -1,0 +1,83 @@
+import { describe, expect, test } from 'vitest';
+import { DomainError } from '../domain/errors.ts';
+import { ApiError, TransportError } from '../kube/api-error.ts';
+import { errorReply, HttpError, notFound } from './errors.ts';
+
+const api = (status: number, body: ConstructorParameters<typeof ApiError>[1], retryAfter?: number) =>
+  errorReply(new ApiError(status, body, 'update /apis/skerry.dev/v3/namespaces/x/edgenodes/y', retryAfter));
+
+describe('an error becomes an answer', () => {
+  test.each<[string, unknown, number, string, string]>([
+    ['ours', notFound('INVALID_NODE_UUID', 'no such node'), 404, 'NotFoundError', 'INVALID_NODE_UUID'],
+    ["the domain's", new DomainError(400, 'PORT_RESERVED', 'x'), 400, 'ValidationError', 'PORT_RESERVED'],
+    [
+      'a taken name',
+      new DomainError(409, 'DUPLICATE_NAME', 'x', { name: 'DuplicatePropertyError' }),
+      409,
+      'DuplicatePropertyError',
+      'DUPLICATE_NAME',
+    ],
+    ['an unknown one', new TypeError('x'), 500, 'InternalError', 'INTERNAL_ERROR'],
+    ['no error at all', 'x', 500, 'InternalError', 'INTERNAL_ERROR'],
+    ['a lost connection', new TransportError('lost', 'x'), 503, 'ServiceUnavailableError', 'SERVICE_UNAVAILABLE'],
+    ['a deadline', new TransportError('timeout', 'x'), 503, 'ServiceUnavailableError', 'SERVICE_UNAVAILABLE'],
+  ])('%s', (_, error, status, name, code) => {
+    expect(errorReply(error)).toMatchObject({ status, body: { name, code } });
+  });
+
+  test('403 says so twice, as clients of v3 expect', () => {
+    expect(errorReply(new HttpError(403, 'FORBIDDEN', 'no')).body).toEqual({
+      name: 'ForbiddenError',
+      message: 'no',
+      code: 'FORBIDDEN',
+      error: 'Forbidden',
+    });
+  });
+});
+
+describe('what the API server says no to', () => {
+  test.each<[string, number, ConstructorParameters<typeof ApiError>[1], number, string]>([
+    ['AlreadyExists', 409, { reason: 'AlreadyExists' }, 409, 'DUPLICATE_NAME'],
+    ['Conflict', 409, { reason: 'Conflict' }, 409, 'CONFLICT'],
+    ['NotFound', 404, { reason: 'NotFound' }, 404, 'NOT_FOUND'],
+    ['too large', 413, { reason: 'RequestEntityTooLarge' }, 400, 'OBJECT_TOO_LARGE'],
+    ['too large for etcd', 500, { message: 'etcdserver: request is too large' }, 400, 'OBJECT_TOO_LARGE'],
+    ['our credentials', 401, { reason: 'Unauthorized' }, 503, 'SERVICE_UNAVAILABLE'],
+    ['our permissions', 403, { reason: 'Forbidden', message: 'User "x" cannot' }, 500, 'INTERNAL_ERROR'],
+    ['a fault', 500, { message: 'boom' }, 503, 'SERVICE_UNAVAILABLE'],
+    [
+      'a policy',
+      403,
+      { reason: 'Forbidden', message: 'admission webhook "x" denied the request: no' },
+      400,
+      'REFUSED_BY_POLICY',
+    ],
+  ])('%s', (_, given, body, status, code) => {
+    expect(api(given, body)).toMatchObject({ status, body: { code } });
+  });
+
+  test('its Retry-After is passed on', () => {
+    expect(api(429, {}, 12).headers).toEqual({ 'retry-after': '12' });
+  });
+
+  test('an invalid object is 400 with the field, and without the refused value', () => {
+    const causes = [
+      {
+        reason: 'FieldValueInvalid',
+        field: 'spec.microservices[0].container.env[0].value',
+        message: 'Invalid value: "hunter2 \\" x": must be shorter',
+      },
+    ];
+    const { status, body } = api(422, { reason: 'Invalid', message: 'hunter2', details: { causes } });
+    expect([status, body.message]).toEqual([400, 'microservices[0].container.env[0].value: must be shorter']);
+    expect(JSON.stringify(body)).not.toContain('hunter2');
+  });
+
+  test('a policy speaks without our own address of it', () => {
+    const { body } = api(422, {
+      reason: 'Invalid',
+      message: 'ValidatingAdmissionPolicy x denied request: it is in use',
+    });
+    expect(body.message).toBe('ValidatingAdmissionPolicy x denied request: it is in use');
+  });
+});

@@ -1,0 +1,68 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { describe, expect, test } from 'vitest';
+import { openApiDocument } from './openapi.ts';
+import { spellings } from './route.ts';
+import { routes } from './routes/index.ts';
+
+const document = openApiDocument(routes) as {
+  paths: Record<
+    string,
+    Record<string, { operationId: string; security: unknown[]; responses: Record<string, unknown> }>
+  >;
+  components: { schemas: Record<string, object>; responses: Record<string, object> };
+};
+const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+
+describe('the document', () => {
+  test('has every route once, under a name of its own', () => {
+    expect(operations).toHaveLength(routes.length);
+    expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(routes.length);
+  });
+
+  test('every reference leads somewhere', () => {
+    const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map((match) => match[1] ?? '');
+    const lost = references.filter(
+      (path) =>
+        path.split('/').reduce<unknown>((at, step) => (at as Record<string, unknown>)?.[step], document) === undefined,
+    );
+    expect(references.length).toBeGreaterThan(100);
+    expect(lost).toEqual([]);
+  });
+
+  test('every schema is one', () => {
+    const ajv = new Ajv2020({ strict: true, strictTypes: false, validateFormats: false });
+    ajv.addVocabulary(['components']);
+    ajv.addSchema({ $id: 'openapi', components: document.components });
+    for (const name of Object.keys(document.components.schemas))
+      expect(() => ajv.compile({ $ref: `openapi#/components/schemas/${name}` })).not.toThrow();
+  });
+
+  test('holds nothing that only our CRDs understand', () => {
+    expect(JSON.stringify(document)).not.toMatch(/x-kubernetes|x-skerry/);
+  });
+
+  test('is the same each time', () => {
+    expect(JSON.stringify(openApiDocument(routes))).toBe(JSON.stringify(document));
+  });
+
+  test('says for every operation behind a token that it can be refused', () => {
+    const silent = operations.filter(
+      ({ security, responses }) => security.length > 0 && !('401' in responses && '403' in responses),
+    );
+    expect(silent).toEqual([]);
+  });
+});
+
+test('no two routes answer at one path and method', () => {
+  const shapes = routes.flatMap(({ method, path }) =>
+    spellings(path).map((one) => `${method} ${one.replaceAll(/\{\w+\}/g, '{}')}`),
+  );
+  expect(shapes.filter((shape, i) => shapes.indexOf(shape) !== i)).toEqual([]);
+});
+
+test('every parameter of access names one of the path', () => {
+  const wrong = routes.filter(
+    ({ access, path }) => typeof access === 'object' && access.name !== undefined && !path.includes(`{${access.name}}`),
+  );
+  expect(wrong.map(({ path }) => path)).toEqual([]);
+});
