@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { PORTS } from '../../src/api/names.ts';
 import { installCrds } from '../control-plane.ts';
-import { type Kube, kubeFromFile, readObjects } from '../kube.ts';
+import { type Kube, type KubeObject, kubeFromFile, readObjects } from '../kube.ts';
 import { tryLock } from '../lock.ts';
 import { ROOT } from '../paths.ts';
 import { isFree, portOwner } from '../ports.ts';
@@ -131,4 +131,11 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
 
   const owned = started.move();
   return { urls, kubeconfig, kubectl, kube, sampleAnswer, broken, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Applies objects at the same time, namespaces before what is in them. */
+async function applyAll(kube: Kube, objects: readonly KubeObject[]): Promise<void> {
+  const isNamespace = ({ kind }: KubeObject) => kind === 'Namespace';
+  await Promise.all(objects.filter(isNamespace).map((object) => kube.apply(object)));
+  await Promise.all(objects.filter((object) => !isNamespace(object)).map((object) => kube.apply(object)));
 }
