@@ -31,7 +31,10 @@ export interface Engine {
   /** Removes a stopped container; anonymous volumes go with it. One that is not there is no error. */
   remove(id: string, signal?: AbortSignal): Promise<void>;
   logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncIterable<LogLine>;
-  /** Tells that something happened to a container of ours; ends or throws when the connection is lost. */
+  /**
+   * Tells that something happened to a container of ours; the first event, `connected`, tells that from now on nothing
+   * is missed. Ends or throws when the connection is lost.
+   */
   events(signal: AbortSignal): AsyncIterable<EngineEvent>;
 }
 

@@ -40,17 +40,18 @@ export interface IdentityStore {
 }
 
 /** The identity in a file of its own, readable by its owner alone. */
-export function identityFile(path: string, wall: () => number): IdentityStore {
+export function identityFile(path: string, wall: () => number, onDamage: (path: string) => void): IdentityStore {
   return {
     load: () => {
       const text = readText(path);
       if (text === undefined) return undefined;
       try {
         return identitySchema.parse(JSON.parse(text));
-      } catch (error) {
+      } catch {
         // Never overwritten: it may hold the only copy of a key.
         setAside(path, `.damaged-${wall()}`);
-        throw new Error(`${path} cannot be read and was set aside; provision the agent again`, { cause: error });
+        onDamage(`${path}.damaged-${wall()}`);
+        return undefined;
       }
     },
     save: (identity) => writeDurably(path, `${JSON.stringify(identity, undefined, 2)}\n`, 0o600),
@@ -67,9 +68,10 @@ export function memoryIdentity(identity?: Identity): IdentityStore {
   };
 }
 
-/** A new agent: an instance id and a local key, no node yet. */
-export function newIdentity(): Identity {
-  return { instance: randomBytes(16).toString('hex'), localKey: newKey() };
+/** A new agent: an instance id and a local key, no node yet. A known instance id finds its containers again. */
+export function newIdentity(instance?: string): Identity {
+  const known = instance !== undefined && /^[0-9a-f]{32}$/.test(instance);
+  return { instance: known ? instance : randomBytes(16).toString('hex'), localKey: newKey() };
 }
 
 export function newKey(): PrivateKey {

@@ -97,6 +97,16 @@ function wrap(database: DatabaseSync): Store {
     putValue: put('values', 'name', ['value']),
     removeValue: database.prepare('DELETE FROM "values" WHERE name = ?'),
   };
+  const together = (act: () => void) => {
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      act();
+      database.exec('COMMIT');
+    } catch (error) {
+      database.exec('ROLLBACK');
+      throw error;
+    }
+  };
   return {
     documents: () =>
       new Map(
@@ -107,19 +117,18 @@ function wrap(database: DatabaseSync): Store {
           ],
         ),
       ),
-    saveDocument: (name, { digests, body }) => void statements.putDocument.run(name, JSON.stringify(digests), body),
+    saveDocuments: (documents) =>
+      together(() => {
+        for (const [name, { digests, body }] of documents)
+          statements.putDocument.run(name, JSON.stringify(digests), body);
+      }),
     rows: () => readRows((statements.rows.all() as { row: string }[]).map(({ row }) => row)),
     saveRows: (changed, removed) => {
       if (changed.length + removed.length === 0) return;
-      database.exec('BEGIN IMMEDIATE');
-      try {
+      together(() => {
         for (const row of changed) statements.putRow.run(row.uuid, rowText(row));
         for (const uuid of removed) statements.removeRow.run(uuid);
-        database.exec('COMMIT');
-      } catch (error) {
-        database.exec('ROLLBACK');
-        throw error;
-      }
+      });
     },
     images: () =>
       new Map(

@@ -11,7 +11,8 @@ import { newRow } from '../plan/remember.ts';
 export interface Store extends Disposable {
   /** What the controller said, by document. */
   documents(): Map<DocumentName, StoredDocument>;
-  saveDocument(name: DocumentName, document: StoredDocument): void;
+  /** Replaces some of them, all or none. */
+  saveDocuments(documents: ReadonlyMap<DocumentName, StoredDocument>): void;
   /** What is remembered of each microservice. */
   rows(): Map<string, Remembered>;
   saveRows(changed: readonly Remembered[], removed: readonly string[]): void;
@@ -27,7 +28,7 @@ export interface Store extends Disposable {
 }
 
 /** The answers of the controller that are kept, each with the digests of the sections that it answers. */
-export const DOCUMENTS = ['config', 'microservices', 'registries', 'version'] as const;
+export const DOCUMENTS = ['config', 'microservices', 'registries'] as const;
 export type DocumentName = (typeof DOCUMENTS)[number];
 
 export interface StoredDocument {
@@ -36,8 +37,11 @@ export interface StoredDocument {
   body: string;
 }
 
-/** bootId: the machine's boot that the rows were last saved in. orders: JSON counters of orders carried out. */
-export type ValueName = 'bootId' | 'orders' | 'settings' | 'badVersions';
+/**
+ * instance: a copy of the identity's instance id, should that file be lost. bootId: the machine's boot that the rows were
+ * last saved in. orders: JSON counters of orders carried out.
+ */
+export type ValueName = 'instance' | 'bootId' | 'orders';
 
 /** A row as it is saved: what is known only while the process lives stays out. */
 export function rowText({ live, ...row }: Remembered): string {
@@ -62,7 +66,9 @@ export function memoryStore(): Store {
   const values = new Map<ValueName, string>();
   return {
     documents: () => new Map(documents),
-    saveDocument: (name, document) => void documents.set(name, document),
+    saveDocuments: (changed) => {
+      for (const [name, document] of changed) documents.set(name, document);
+    },
     rows: () => readRows(rows.values()),
     saveRows: (changed, removed) => {
       for (const row of changed) rows.set(row.uuid, rowText(row));

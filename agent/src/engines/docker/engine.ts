@@ -243,6 +243,7 @@ export class DockerEngine implements Engine {
     const incoming = await this.#open('GET', '/events', { query, signal, deadline: 30 * SECOND });
     if (incoming.statusCode !== 200) throw errorOf('GET', '/events', incoming.statusCode ?? 0, await read(incoming));
     try {
+      yield { containerId: '', action: 'connected' };
       for await (const line of lines(incoming, 256 * 1024)) {
         const { Actor, id, Action, status } = parse(line) as Record<string, string> & { Actor?: { ID?: string } };
         const containerId = Actor?.ID ?? id ?? '';

@@ -192,7 +192,7 @@ export class MemoryEngine implements Engine {
   async *logs(): AsyncIterable<LogLine> {}
 
   async *events(signal: AbortSignal): AsyncIterable<EngineEvent> {
-    const waiting: EngineEvent[] = [];
+    const waiting: EngineEvent[] = [{ containerId: '', action: 'connected' }];
     let wake = () => {};
     const listener = (event: EngineEvent) => {
       waiting.push(event);

@@ -1,0 +1,482 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import {
+  type AgentConfig,
+  agentConfigSchema,
+  type MicroserviceStatus,
+  type MicroserviceView,
+  type StatusReport,
+} from '../../src/wire/agent.ts';
+import { type JoinString, parseJoinString } from '../../src/wire/node-token.ts';
+import type { Digests } from '../../src/wire/sections.ts';
+import type { Clock, Random } from './clock.ts';
+import type { Config } from './config.ts';
+import { desiredEntries, registries, views, wantedSettings } from './desired.ts';
+import type { ContainerSpec, Engine } from './engines/port.ts';
+import { type Connection, ControllerClient, ControllerError, type Transport } from './link/client.ts';
+import { Link, type OrderSection } from './link/link.ts';
+import { errorText, LOG_LEVELS, type Log, type LogLevel } from './log.ts';
+import { architectureId, type Machine } from './machine.ts';
+import { AGENT_VERSION } from './names.ts';
+import type { Step } from './plan/model.ts';
+import { OPEN_POLICY, type Policy, refusal } from './policy.ts';
+import { type Identity, type IdentityStore, type Node, newIdentity, newKey, publicPart } from './state/identity.ts';
+import type { DocumentName, Store, StoredDocument } from './state/store.ts';
+import { pullTarget } from './supervise/executors.ts';
+import { Supervisor } from './supervise/supervisor.ts';
+import { type Usage, UsageReader } from './supervise/usage.ts';
+import { signingKey } from './token.ts';
+
+/** Everything that an agent needs of the world. A thousand of them can live in one process. */
+export interface AgentPorts {
+  clock: Clock;
+  random: Random;
+  log: Log;
+  /** the engine that this agent's containers run on; told the instance id that they carry */
+  engine(instance: string): Engine;
+  store: Store;
+  identity: IdentityStore;
+  machine: Machine;
+  /** how requests to the controller are sent */
+  transport?: Transport;
+  policy?: Policy;
+  /** never bound into a container */
+  protectedPaths?: readonly string[];
+  /** follows the links of a path on this machine */
+  follow?: (path: string) => string;
+  /** makes the directories that a container binds */
+  prepareMounts?: (spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>) => void;
+  /** applies a log level that the controller or the machine chose */
+  setLogLevel?: (level: LogLevel) => void;
+  /** PEM of a further authority for the controller's certificate */
+  controllerCa?: string;
+  /** fetches the authority that a join string names */
+  fetchAuthority?: (controllerUrl: string, digest: string) => Promise<string>;
+}
+
+/** An operation that cannot be done now, in the words of the local API. */
+export class AgentError extends Error {
+  readonly code: 'INVALID_ARGUMENT' | 'CONFLICT' | 'NOT_FOUND' | 'INTERNAL';
+  constructor(code: AgentError['code'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'AgentError';
+    this.code = code;
+  }
+}
+
+const SECOND = 1000;
+
+/** Settings that only the machine chooses; what a controller says of them is refused, and said so. */
+const MACHINE_SETTINGS: readonly (keyof AgentConfig)[] = [
+  'containerEngine',
+  'containerEngineUrl',
+  'diskDirectory',
+  'logDirectory',
+];
+
+export type Agent = ReturnType<typeof createAgent>;
+
+/** An agent: supervisor and link around one store. Holds no state outside of itself. */
+export function createAgent(config: Config, ports: AgentPorts) {
+  const { clock, random, log, store, machine, policy = OPEN_POLICY } = ports;
+  const startedAt = clock.wall();
+  const boot = randomUUID();
+  let identity: Identity = loadIdentity(ports);
+  const engine = ports.engine(identity.instance);
+  const follow = ports.follow ?? ((path) => path);
+  const policyContext = { policy, protectedPaths: ports.protectedPaths ?? [], follow };
+
+  let documents = store.documents();
+  let known = views(documents);
+  let wanted = wantedSettings(documents);
+  let registryViews = registries(documents);
+  const orders: Record<string, { digest: string; count?: number }> = JSON.parse(store.value('orders') ?? '{}');
+
+  const supervisor = new Supervisor({
+    engine,
+    store,
+    clock,
+    random,
+    log,
+    bootId: machine.bootId,
+    specContext: () => ({
+      instance: identity.instance,
+      nodeUuid: identity.node?.uuid ?? '',
+      volumesDirectory: join(config.diskDirectory, 'volumes'),
+      timeZone: effective().timeZone ?? '',
+      limits: machine.limits,
+    }),
+    pullTarget: (reference, registryId) => pullTarget(reference, registryViews.get(registryId)),
+    prepareMounts: (spec, step) => ports.prepareMounts?.(spec, step),
+  });
+  const usageReader = new UsageReader(() => clock.now());
+  let usage = new Map<string, Usage>();
+
+  let link: { link: Link; client: ControllerClient; stop: AbortController; done: Promise<void> } | undefined;
+  let running: AbortSignal | undefined;
+  let busy = false;
+
+  applyDocuments();
+
+  /** Takes in what is stored: at the start, and after each change. */
+  function applyDocuments(): void {
+    known = views(documents);
+    wanted = wantedSettings(documents);
+    registryViews = registries(documents);
+    ports.setLogLevel?.((effective().logLevel?.toUpperCase() ?? config.logLevel) as LogLevel);
+    supervisor.setDesired(desiredEntries(documents, (view) => refusal(view, policyContext)));
+  }
+
+  function saveDocuments(changed: ReadonlyMap<DocumentName, StoredDocument>): void {
+    store.saveDocuments(changed);
+    documents = new Map([...documents, ...changed]);
+    applyDocuments();
+    link?.link.changed();
+  }
+
+  /** The settings that are in force: the controller's where it has some and may, else the machine's. */
+  function effective(): AgentConfig {
+    const own = agentConfigSchema.partial().parse({
+      networkInterface: config.networkInterface,
+      containerEngine: supervisor.engine.state === 'connected' ? supervisor.engine.facts.kind : config.containerEngine,
+      containerEngineUrl: engine.url,
+      diskLimit: config.diskLimit,
+      diskDirectory: config.diskDirectory,
+      memoryLimit: config.memoryLimit,
+      cpuLimit: config.cpuLimit,
+      logLimit: config.logLimit,
+      logDirectory: config.logDirectory,
+      logFileCount: config.logFileCount,
+      statusFrequency: config.statusFrequency,
+      changeFrequency: config.changeFrequency,
+      watchdogEnabled: config.watchdogEnabled && config.watchdog === 'remove',
+      edgeGuardFrequency: config.edgeGuardFrequency,
+      gpsMode: config.gpsMode,
+      gpsScanFrequency: config.gpsScanFrequency,
+      logLevel: config.logLevel,
+      pruningFrequency: config.pruningFrequency,
+      availableDiskThreshold: config.availableDiskThreshold,
+      timeZone: config.timeZone,
+    } satisfies AgentConfig);
+    const refused = new Set(refusedSettings().map(({ field }) => field));
+    const taken = Object.entries(wanted).filter(([key]) => !refused.has(key));
+    return { ...own, ...Object.fromEntries(taken) };
+  }
+
+  function refusedSettings(): { field: string; reason: string }[] {
+    const refused: { field: string; reason: string }[] = [];
+    for (const field of MACHINE_SETTINGS)
+      if (wanted[field] !== undefined && wanted[field] !== config[field as keyof Config])
+        refused.push({ field, reason: 'only the machine itself chooses this' });
+    if (wanted.watchdogEnabled && config.watchdog !== 'remove')
+      refused.push({ field: 'watchdogEnabled', reason: 'the machine does not say "watchdog: remove"' });
+    const level = wanted.logLevel?.toUpperCase();
+    if (level !== undefined && !(LOG_LEVELS as readonly string[]).includes(level))
+      refused.push({ field: 'logLevel', reason: `one of ${LOG_LEVELS.join(', ')}` });
+    for (const field of ['statusFrequency', 'changeFrequency'] as const)
+      if (wanted[field] === 0) refused.push({ field, reason: 'at least 1' });
+    return refused;
+  }
+
+  function have(): Digests {
+    const digests: Digests = {};
+    for (const document of documents.values()) Object.assign(digests, document.digests);
+    for (const [section, { digest }] of Object.entries(orders)) digests[section as OrderSection] = digest;
+    return digests;
+  }
+
+  /** An order is noted before it is carried out: one that ends the process is not carried out for ever. */
+  function carryOut(section: OrderSection, digest: string, count: number | undefined): void {
+    if (orders[section]?.digest === digest) return;
+    orders[section] = { digest, count };
+    store.saveValue('orders', JSON.stringify(orders));
+    if (section === 'prune') void prune();
+    else log.warn('This version of the agent does not carry out such orders', { order: section });
+    link?.link.changed();
+  }
+
+  /** Removes images that this agent pulled and that nothing of it uses any more. */
+  async function prune(): Promise<{ id: string; reference: string }[]> {
+    const used = new Set(supervisor.containers.map(({ imageId }) => imageId));
+    for (const row of store.rows().values()) if (row.image) used.add(row.image.id);
+    const removed: { id: string; reference: string }[] = [];
+    for (const [id, reference] of store.images()) {
+      if (used.has(id)) continue;
+      try {
+        await engine.removeImage(id);
+        store.forgetImage(id);
+        removed.push({ id, reference });
+      } catch (error) {
+        // Somebody else's container uses it.
+        log.info('An image stays', { image: reference, error: errorText(error) });
+      }
+    }
+    log.info('Pruned images', { removed: removed.length });
+    return removed;
+  }
+
+  async function measureUsage(): Promise<Map<string, Usage>> {
+    usage = await usageReader.read(supervisor.containers);
+    return usage;
+  }
+
+  function withUsage(status: MicroserviceStatus): MicroserviceStatus {
+    const one = status.status === 'RUNNING' && status.containerId ? usage.get(status.containerId) : undefined;
+    return one ? { ...status, cpuUsage: one.cpu, memoryUsage: one.memory } : status;
+  }
+
+  function microservices(): MicroserviceStatus[] | undefined {
+    return supervisor.statuses()?.map(withUsage);
+  }
+
+  async function report(measurements: boolean): Promise<StatusReport> {
+    if (measurements) await measureUsage();
+    const figures = measurements ? await machine.measure() : {};
+    const troubles = supervisor.troubles;
+    const address = machine.addresses(config.networkInterface);
+    const facts = supervisor.engine.state === 'connected' ? supervisor.engine.facts : undefined;
+    const counts = Object.entries(orders).filter(([, { count }]) => count !== undefined);
+    const refused = refusedSettings();
+    return {
+      ...figures,
+      daemonStatus: troubles.length > 0 ? 'WARNING' : 'RUNNING',
+      warningMessage: troubles.join('; ').slice(0, 1024),
+      daemonLastStart: startedAt,
+      ...(measurements && { daemonOperatingDuration: clock.wall() - startedAt }),
+      // Before the first look nothing is known of them, and nothing is said.
+      microserviceStatus: microservices(),
+      repositoryCount: registryViews.size,
+      ipAddress: address?.address,
+      version: AGENT_VERSION,
+      isReadyToUpgrade: false,
+      isReadyToRollback: false,
+      availableRuntimes: facts?.runtimes.slice(0, 64),
+      config: effective(),
+      refusedSettings: refused,
+      orders: counts.length > 0 ? Object.fromEntries(counts.map(([name, { count }]) => [name, count])) : undefined,
+    };
+  }
+
+  function newClient(controllerUrl: string, ca: string | undefined, node?: { uuid: string }): ControllerClient {
+    const authorities = [ca, ports.controllerCa].filter(Boolean).join('\n');
+    return new ControllerClient({
+      controllerUrl,
+      ca: authorities || undefined,
+      insecure: !config.secureMode,
+      instance: identity.instance,
+      boot,
+      clock,
+      transport: ports.transport,
+      node: node && identity.nodeKey && { uuid: node.uuid, key: signingKey(identity.nodeKey) },
+    });
+  }
+
+  function startLink(): void {
+    const { node } = identity;
+    if (!node || !running || running.aborted) return;
+    const stop = new AbortController();
+    const client = newClient(node.controllerUrl, node.ca, node);
+    const own = new Link({
+      client,
+      clock,
+      random,
+      log,
+      have,
+      store: saveDocuments,
+      order: carryOut,
+      deleted: () => endRelation(),
+      report,
+      reported: ({ microserviceStatus }) =>
+        supervisor.acknowledgeGone(
+          (microserviceStatus ?? []).filter(({ status }) => status === 'STOPPED').map(({ id }) => id),
+        ),
+      statusFrequency: () => effective().statusFrequency ?? config.statusFrequency,
+      changeFrequency: () => effective().changeFrequency ?? config.changeFrequency,
+    });
+    const done = own.run(AbortSignal.any([stop.signal, running])).finally(() => client.close());
+    link = { link: own, client, stop, done };
+  }
+
+  /** From here on no controller is obeyed: what it wanted is no longer wanted, and who we were is forgotten. */
+  function endRelation(): void {
+    link?.stop.abort();
+    link = undefined;
+    store.forgetController();
+    const nothing: [DocumentName, StoredDocument] = ['microservices', { digests: {}, body: '{"microservices":[]}' }];
+    store.saveDocuments(new Map([nothing]));
+    for (const section of Object.keys(orders)) delete orders[section];
+    store.saveValue('orders', undefined);
+    const { instance, localKey } = identity;
+    identity = { instance, localKey };
+    ports.identity.save(identity);
+    documents = store.documents();
+    applyDocuments();
+    log.info('No longer provisioned');
+  }
+
+  supervisor.onChange(() => {
+    link?.link.changed();
+    // With nobody to tell, there is nothing to keep for telling.
+    if (!identity.node) {
+      const gone = (supervisor.statuses() ?? []).filter(({ id }) => supervisor.row(id)?.gone).map(({ id }) => id);
+      supervisor.acknowledgeGone(gone);
+    }
+  });
+
+  return {
+    config,
+    supervisor,
+    store,
+    prune,
+    effective,
+    microservices,
+    measureUsage,
+    report,
+    startedAt,
+    get identity(): Identity {
+      return identity;
+    },
+    /** The view of a microservice, as the controller last sent it or as it last ran. */
+    view: (uuid: string): MicroserviceView | undefined => known.get(uuid) ?? supervisor.row(uuid)?.lastGood,
+    get connection(): { state: Connection; error: string; lastContact: number } {
+      return link?.link.connection ?? { state: 'NOT_PROVISIONED', error: '', lastContact: 0 };
+    },
+
+    /** Supervises and keeps in touch until the signal fires. Containers run on. */
+    async run(signal: AbortSignal): Promise<void> {
+      running = signal;
+      log.info('Starting', { version: AGENT_VERSION, instance: identity.instance, node: identity.node?.uuid });
+      startLink();
+      await supervisor.run(signal);
+      await link?.done;
+    },
+
+    /** Exchanges a join string for an identity. The key pair is made and stored before anything is sent. */
+    async provision(text: string, signal?: AbortSignal): Promise<Node> {
+      const join = readJoinString(text, config.controllerUrl);
+      if (identity.node)
+        throw new AgentError(
+          'CONFLICT',
+          `already provisioned as node ${identity.node.name ?? identity.node.uuid}; deprovision first`,
+        );
+      if (busy) throw new AgentError('CONFLICT', 'another provisioning or deprovisioning is under way');
+      busy = true;
+      try {
+        return await provisionWith(join, signal);
+      } finally {
+        busy = false;
+      }
+    },
+
+    /** Ends the relation to the controller; microservices are stopped and removed, volumes stay. */
+    async deprovision(signal?: AbortSignal): Promise<{ controllerTold: boolean }> {
+      if (!identity.node) throw new AgentError('CONFLICT', 'the agent is not provisioned');
+      if (busy) throw new AgentError('CONFLICT', 'another provisioning or deprovisioning is under way');
+      busy = true;
+      try {
+        const uuids = (supervisor.statuses() ?? []).map(({ id }) => id);
+        const controllerTold = await tellDeprovision(uuids, signal);
+        endRelation();
+        return { controllerTold };
+      } finally {
+        busy = false;
+      }
+    },
+  };
+
+  async function tellDeprovision(uuids: string[], signal?: AbortSignal): Promise<boolean> {
+    const deadline = AbortSignal.timeout(15 * SECOND);
+    try {
+      await link?.client.deprovision(uuids, signal ? AbortSignal.any([signal, deadline]) : deadline);
+      return true;
+    } catch (error) {
+      log.warn('The controller could not be told', { error: errorText(error) });
+      return false;
+    }
+  }
+
+  async function provisionWith({ controllerUrl, key, caDigest }: JoinString, signal?: AbortSignal): Promise<Node> {
+    const keyDigest = createHash('sha256').update(key).digest('hex');
+    // The same key again after an answer that was lost: the controller knows our public key and answers once more.
+    const again = identity.joining?.keyDigest === keyDigest && identity.joining.controllerUrl === controllerUrl;
+    if (!again || !identity.nodeKey) {
+      identity = { ...identity, nodeKey: newKey(), joining: { controllerUrl, keyDigest } };
+      ports.identity.save(identity);
+    }
+    const nodeKey = identity.nodeKey;
+    if (!nodeKey) throw new AgentError('INTERNAL', 'there is no node key');
+    const ca = caDigest ? await authorityOf(controllerUrl, caDigest) : undefined;
+    const client = newClient(controllerUrl, ca);
+    try {
+      const reply = await client.provision(
+        {
+          key,
+          type: architectureId(machine.architecture),
+          engine: supervisor.engine.state === 'connected' ? supervisor.engine.facts.kind : config.containerEngine,
+          publicKey: publicPart(nodeKey),
+        },
+        signal,
+      );
+      const node: Node = { uuid: reply.uuid, name: reply.name, namespace: reply.namespace, controllerUrl, ca };
+      const { joining, ...rest } = identity;
+      // What an earlier controller wanted is not what this one wants.
+      store.forgetController();
+      documents = store.documents();
+      applyDocuments();
+      identity = { ...rest, node };
+      ports.identity.save(identity);
+      log.info('Provisioned', { node: node.uuid, name: node.name, controllerUrl });
+      startLink();
+      return node;
+    } catch (error) {
+      throw provisionTrouble(error);
+    } finally {
+      client.close();
+    }
+  }
+
+  async function authorityOf(controllerUrl: string, digest: string): Promise<string> {
+    if (!ports.fetchAuthority) throw new AgentError('INTERNAL', 'no way to fetch a certificate authority');
+    try {
+      return await ports.fetchAuthority(controllerUrl, digest);
+    } catch (error) {
+      throw new AgentError('INVALID_ARGUMENT', errorText(error), { cause: error });
+    }
+  }
+}
+
+/** A join string, or a bare key for the controller that the settings name. */
+function readJoinString(text: string, controllerUrl: string | undefined): JoinString {
+  try {
+    const bare = /^[A-Za-z0-9-]{8,255}$/.test(text.trim()) && controllerUrl !== undefined;
+    if (bare) return { controllerUrl: new URL(controllerUrl).origin, key: text.trim() };
+    return parseJoinString(text.trim());
+  } catch (error) {
+    throw new AgentError('INVALID_ARGUMENT', errorText(error), { cause: error });
+  }
+}
+
+/** What a failed provisioning means for whoever ordered it. */
+function provisionTrouble(error: unknown): AgentError {
+  if (!(error instanceof ControllerError)) return new AgentError('INTERNAL', errorText(error), { cause: error });
+  const { status } = error;
+  if (status === 404)
+    return new AgentError(
+      'INVALID_ARGUMENT',
+      'the controller does not know this key: it was used, replaced, or never given',
+      { cause: error },
+    );
+  if (status === 401)
+    return new AgentError('INVALID_ARGUMENT', 'the key has expired; ask for a new one', { cause: error });
+  if (status >= 400 && status < 500) return new AgentError('INVALID_ARGUMENT', errorText(error), { cause: error });
+  return new AgentError('INTERNAL', errorText(error), { cause: error });
+}
+
+/** The identity that is kept, or a new one that is kept from now on. */
+function loadIdentity({ identity, store }: AgentPorts): Identity {
+  const known = identity.load();
+  const current = known ?? newIdentity(store.value('instance'));
+  if (!known) identity.save(current);
+  if (store.value('instance') !== current.instance) store.saveValue('instance', current.instance);
+  return current;
+}

@@ -1,0 +1,311 @@
+import type { LocalClient } from './client.ts';
+import { CliError } from './client.ts';
+import { bytes, duration, type Format, facts, structured, table } from './output.ts';
+
+/** What a command works with. */
+export interface CommandContext {
+  client: LocalClient;
+  configFile: string;
+  words: string[];
+  flags: ReadonlyMap<string, string | true>;
+  format: Format;
+  out(text: string): void;
+  signal: AbortSignal;
+}
+
+export interface Command {
+  /** the words that name it */
+  name: string;
+  /** what follows the name, for the help */
+  usage?: string;
+  /** one line for the list of commands */
+  summary: string;
+  /** flags of its own, with their help; `=` marks one that takes a value */
+  flags?: Readonly<Record<string, string>>;
+  example?: string;
+  run(context: CommandContext): Promise<void>;
+}
+
+/** Shows data in the format that was asked for. */
+function show(context: CommandContext, data: unknown, human: () => string): void {
+  const { format, out } = context;
+  out(format === 'human' ? human() : structured(data, format));
+}
+
+function required(context: CommandContext, what: string): string {
+  const [word] = context.words;
+  if (!word) throw new CliError('INVALID_ARGUMENT', `${what} is missing`, 'See --help.');
+  return word;
+}
+
+interface Item {
+  uuid: string;
+  name: string;
+  application: string;
+  state: string;
+  reason?: string;
+  image: string;
+  containerId: string;
+  restartCount?: number;
+  percentage?: number;
+  startTime?: number;
+  errorMessage?: string;
+  memoryUsage?: number;
+  cpuUsage?: number;
+  healthStatus?: string;
+}
+
+const LOG_FLAGS = {
+  'tail=': 'how many lines from the end (default 100)',
+  'since=': 'not before this date and time',
+  'until=': 'not after this date and time',
+} as const;
+
+function logQuery({ flags }: CommandContext): URLSearchParams {
+  const query = new URLSearchParams();
+  if (flags.has('tail')) query.set('tailLines', String(flags.get('tail')));
+  for (const name of ['since', 'until']) if (flags.has(name)) query.set(name, String(flags.get(name)));
+  return query;
+}
+
+async function orderMicroservice(context: CommandContext, verb: 'start' | 'stop' | 'restart'): Promise<void> {
+  const id = required(context, 'the microservice');
+  const path = `/v1/ms/${encodeURIComponent(id)}/${verb}`;
+  const result = await context.client.call<{ state: string; warning?: string }>('POST', path);
+  show(context, result, () => {
+    const held = verb === 'stop' ? ` It stays stopped until: skerry-agent ms start ${id}` : '';
+    return `${id}: ${result.state}.${result.warning ? ` Warning: ${result.warning}.` : held}\n`;
+  });
+}
+
+/** Every command but `start`, `help` and `version`, which work without a daemon. */
+export const COMMANDS: readonly Command[] = [
+  {
+    name: 'status',
+    summary: 'Show how the agent is, and whether the controller hears it',
+    run: async (context) => {
+      const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/status');
+      const node = data.node as { name?: string; uuid: string; controllerUrl: string } | undefined;
+      const runtime = data.runtime as { engineVersion?: string; engineUrl?: string; engineReady: boolean };
+      show(context, data, () =>
+        facts([
+          ['Agent', data.daemonStatus],
+          ['Uptime', duration(Number(data.uptimeSeconds))],
+          [
+            'Node',
+            node ? `${node.name ?? ''} ${node.uuid}`.trim() : 'not provisioned (skerry-agent provision <join string>)',
+          ],
+          ['Controller', node && `${data.controllerConnection} ${node.controllerUrl}`],
+          ['Controller error', data.connectionError],
+          [
+            'Engine',
+            runtime.engineReady
+              ? `${data.engine} ${runtime.engineVersion} at ${runtime.engineUrl}`
+              : `not connected (${runtime.engineUrl})`,
+          ],
+          ['Running', `${data.runningMicroservices} microservices`],
+          ['Memory', `${data.memoryUsageMiB} MiB (the agent itself)`],
+          ['Warnings', (data.warnings as string[]).join('; ')],
+        ]),
+      );
+    },
+  },
+  {
+    name: 'info',
+    summary: 'Show the settings in force, and who this node is',
+    run: async (context) => {
+      const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/info');
+      show(context, data, () => facts(Object.entries(data)));
+    },
+  },
+  {
+    name: 'provision',
+    usage: '<join string>',
+    summary: 'Make this machine a node of a controller',
+    example: 'skerry-agent provision skerry://controller.example.com:51121/6f1c...?tls=1',
+    run: async (context) => {
+      const provisioningKey = required(context, 'the join string');
+      const data = await context.client.call<{ agentUuid: string; name?: string; controllerUrl: string }>(
+        'POST',
+        '/v1/system/provision',
+        { provisioningKey },
+      );
+      show(context, data, () => `Provisioned as node ${data.name ?? data.agentUuid} of ${data.controllerUrl}\n`);
+    },
+  },
+  {
+    name: 'deprovision',
+    summary: 'Leave the controller; its microservices are stopped and removed, volumes stay',
+    flags: { 'scope=': 'all (default) or local', 'keep-local': 'the same as --scope local' },
+    run: async (context) => {
+      const scope = context.flags.has('keep-local') ? 'local' : String(context.flags.get('scope') ?? 'all');
+      const data = await context.client.call<{ controllerTold: boolean }>(
+        'DELETE',
+        `/v1/system/provision?scope=${encodeURIComponent(scope)}`,
+      );
+      show(context, data, () =>
+        data.controllerTold
+          ? 'Deprovisioned\n'
+          : 'Deprovisioned here; the controller could not be told. Delete the node there.\n',
+      );
+    },
+  },
+  {
+    name: 'config',
+    usage: '[<name>=<value> ...]',
+    summary: 'Show the settings in force, or change some',
+    example: 'skerry-agent config logLevel=DEBUG statusFrequency=30',
+    run: async (context) => {
+      if (context.words.length === 0) {
+        const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/config');
+        return show(context, data, () => facts(Object.entries(data)));
+      }
+      const set: Record<string, string> = {};
+      for (const word of context.words) {
+        const [, name, value] = /^([^=]+)=(.*)$/s.exec(word) ?? [];
+        if (!name || value === undefined)
+          throw new CliError('INVALID_ARGUMENT', `"${word}" is not <name>=<value>`, 'See: skerry-agent config');
+        set[name] = value;
+      }
+      const data = await context.client.call<{ errorMap: Record<string, string>; message?: string }>(
+        'PATCH',
+        '/v1/system/config',
+        { set },
+      );
+      const refused = Object.entries(data.errorMap).map(([name, text]) => `${name}: ${text}`);
+      show(context, data, () => `Changed.${data.message ? ` ${data.message}.` : ''}\n`);
+      if (refused.length > 0) throw new CliError('INVALID_ARGUMENT', `not changed: ${refused.join('; ')}`);
+    },
+  },
+  {
+    name: 'ms ls',
+    summary: 'List the microservices of this node',
+    flags: { 'source=': 'managed, local, controlplane or all (default)' },
+    run: async (context) => {
+      const source = String(context.flags.get('source') ?? 'all');
+      const data = await context.client.call<{ items: Item[] }>('GET', `/v1/ms?source=${encodeURIComponent(source)}`);
+      show(context, data, () => {
+        if (data.items.length === 0) return 'No microservices on this node\n';
+        const state = (item: Item) =>
+          item.percentage !== undefined
+            ? `${item.state} ${item.percentage}%`
+            : item.reason
+              ? `${item.state} (${item.reason})`
+              : item.state;
+        const rows = data.items.map((item) => [
+          item.application,
+          item.name,
+          state(item),
+          item.startTime ? duration((Date.now() - item.startTime) / 1000) : '',
+          String(item.restartCount ?? 0),
+          bytes(item.memoryUsage),
+          item.image,
+          item.uuid,
+        ]);
+        const errors = data.items.filter(({ errorMessage }) => errorMessage);
+        return (
+          table(['APPLICATION', 'NAME', 'STATE', 'UP', 'RESTARTS', 'MEMORY', 'IMAGE', 'UUID'], rows) +
+          errors.map(({ application, name, errorMessage }) => `\n${application}.${name}: ${errorMessage}`).join('') +
+          (errors.length > 0 ? '\n' : '')
+        );
+      });
+    },
+  },
+  {
+    name: 'ms inspect',
+    usage: '<microservice>',
+    summary: 'Show everything about one microservice',
+    run: async (context) => {
+      const id = required(context, 'the microservice');
+      const data = await context.client.call<Record<string, unknown>>('GET', `/v1/ms/${encodeURIComponent(id)}`);
+      show(context, data, () => structured(data, 'yaml'));
+    },
+  },
+  {
+    name: 'ms logs',
+    usage: '<microservice>',
+    summary: 'Show what a microservice wrote',
+    flags: { ...LOG_FLAGS, follow: 'go on until Ctrl-C', timestamps: 'begin each line with its time' },
+    run: async (context) => {
+      const id = required(context, 'the microservice');
+      const query = logQuery(context);
+      if (context.flags.has('timestamps')) query.set('timestamps', 'true');
+      const path = `/v1/ms/${encodeURIComponent(id)}/logs?`;
+      interface Line {
+        line: string;
+      }
+      if (context.flags.has('follow')) {
+        query.set('follow', 'true');
+        try {
+          for await (const entry of context.client.stream<Line>(path + query))
+            context.out(context.format === 'human' ? `${entry.line}\n` : `${JSON.stringify(entry)}\n`);
+        } catch (error) {
+          if (!context.signal.aborted) throw error;
+        }
+        return;
+      }
+      const data = await context.client.call<{ entries: Line[] }>('GET', path + query);
+      show(context, data, () => data.entries.map(({ line }) => `${line}\n`).join(''));
+    },
+  },
+  {
+    name: 'ms start',
+    usage: '<microservice>',
+    summary: 'Start a microservice that was stopped here, or try again at once',
+    run: (context) => orderMicroservice(context, 'start'),
+  },
+  {
+    name: 'ms stop',
+    usage: '<microservice>',
+    summary: 'Stop a microservice until it is started here, rebuilt, or changed',
+    run: (context) => orderMicroservice(context, 'stop'),
+  },
+  {
+    name: 'ms restart',
+    usage: '<microservice>',
+    summary: 'Stop and start a microservice',
+    run: (context) => orderMicroservice(context, 'restart'),
+  },
+  {
+    name: 'ms rm',
+    usage: '<microservice>',
+    summary: 'Remove the container of a microservice; volumes stay',
+    run: async (context) => {
+      const id = required(context, 'the microservice');
+      const data = await context.client.call<{ warning?: string }>('DELETE', `/v1/ms/${encodeURIComponent(id)}`);
+      show(context, data, () => `${id}: removed${data.warning ? `; ${data.warning}` : ''}\n`);
+    },
+  },
+  {
+    name: 'logs',
+    summary: 'Show what the agent wrote',
+    flags: LOG_FLAGS,
+    run: async (context) => {
+      const data = await context.client.call<{ entries: { line: string }[] }>(
+        'GET',
+        `/v1/system/logs?${logQuery(context)}`,
+      );
+      show(context, data, () => data.entries.map(({ line }) => `${line}\n`).join(''));
+    },
+  },
+  {
+    name: 'prune',
+    summary: 'Remove images that this agent pulled and nothing uses any more',
+    run: async (context) => {
+      const data = await context.client.call<{ deleted: string[]; message: string }>('POST', '/v1/system/prune');
+      show(
+        context,
+        data,
+        () => `Removed ${data.deleted.length} images\n${data.deleted.map((each) => `  ${each}\n`).join('')}`,
+      );
+    },
+  },
+  {
+    name: 'stop',
+    summary: 'Stop the agent; containers run on',
+    run: async (context) => {
+      const data = await context.client.call('POST', '/v1/system/stop');
+      show(context, data, () => 'The agent stops; containers run on\n');
+    },
+  },
+];

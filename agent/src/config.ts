@@ -1,0 +1,203 @@
+import { dirname, join, resolve } from 'node:path';
+import { isMap, parseDocument, stringify } from 'yaml';
+import { z } from 'zod';
+import { PORTS } from '../../src/api/names.ts';
+import { LOG_LEVELS } from './log.ts';
+
+/** Where an installed agent looks for its settings. */
+export const DEFAULT_CONFIG_FILE = '/etc/skerry-agent/config.yaml';
+const DEFAULT_DISK_DIRECTORY = '/var/lib/skerry-agent';
+const DEFAULT_RUN_DIRECTORY = '/run/skerry-agent';
+
+const switchable = z.union([
+  z.boolean(),
+  z.enum(['on', 'off', 'true', 'false']).transform((word) => word === 'on' || word === 'true'),
+]);
+const number = z.coerce.number();
+const frequency = number.pipe(z.number().min(1).max(86_400));
+
+/**
+ * The agent's settings, as its file has them. All are optional. Paths that are not absolute are relative to the file.
+ * Units: diskLimit and logLimit GiB, memoryLimit MiB, cpuLimit percent of one core, frequencies seconds, pruningFrequency
+ * hours, availableDiskThreshold percent.
+ */
+export const settingsSchema = z.object({
+  /** database, identity, volumes */
+  diskDirectory: z.string().default(DEFAULT_DISK_DIRECTORY),
+  /** socket and admin token; default: `run` in diskDirectory where that is set, else /run/skerry-agent */
+  runDirectory: z.string().optional(),
+  /** the policy file; default: the directory of this file */
+  configDirectory: z.string().default('.'),
+  logDirectory: z.string().default('/var/log/skerry-agent'),
+  /** loopback port of the health routes and the metrics; 0 is off */
+  localApiPort: number.pipe(z.number().int().min(0).max(65535)).default(PORTS.agent),
+
+  /** where a provisioning key that is no join string is sent to */
+  controllerUrl: z.string().optional(),
+  /** PEM file of an authority that the controller's certificate may come from */
+  controllerCert: z.string().optional(),
+  /** off: the controller's certificate is not verified */
+  secureMode: switchable.default(true),
+  devMode: switchable.default(false),
+
+  containerEngine: z
+    .enum(['docker', 'podman', 'engine_a', 'engine_b'])
+    .transform((name) => ({ engine_a: 'docker', engine_b: 'podman' })[name as string] ?? name)
+    .pipe(z.enum(['docker', 'podman']))
+    .optional(),
+  containerEngineUrl: z
+    .string()
+    .regex(/^(unix|tcp):\/\/./, 'begins with unix:// or tcp://')
+    .optional(),
+  networkInterface: z.string().default('dynamic'),
+  arch: z.enum(['auto', 'amd64', 'arm64', 'riscv64', 'arm']).default('auto'),
+
+  diskLimit: number.pipe(z.number().min(0.5).max(102_400)).default(10),
+  memoryLimit: number.pipe(z.number().min(128).max(1_048_576)).default(4096),
+  cpuLimit: number.pipe(z.number().min(5).max(400)).default(80),
+  logLimit: number.pipe(z.number().min(0.5).max(102_400)).default(10),
+  logFileCount: number.pipe(z.number().int().min(1).max(100)).default(10),
+  logLevel: z
+    .string()
+    .transform((level) => level.toUpperCase())
+    .pipe(z.enum(LOG_LEVELS))
+    .default('INFO'),
+  statusFrequency: frequency.default(10),
+  changeFrequency: frequency.default(20),
+  /** what becomes of containers that are not ours: they are counted, or removed. No controller can choose `remove` */
+  watchdog: z.enum(['report', 'remove']).default('report'),
+  watchdogEnabled: switchable.default(false),
+  edgeGuardFrequency: number.pipe(z.number().min(0)).default(0),
+  gpsMode: z.enum(['auto', 'dynamic', 'manual', 'off']).default('off'),
+  gpsDevice: z.string().default(''),
+  gpsScanFrequency: number.pipe(z.number().min(1)).default(60),
+  gpsCoordinates: z.string().default('0,0'),
+  pruningFrequency: number.pipe(z.number().min(0)).default(0),
+  availableDiskThreshold: number.pipe(z.number().min(0).max(100)).default(20),
+  upgradeScanFrequency: number.pipe(z.number().min(1)).default(24),
+  timeZone: z.string().default(''),
+});
+export type Settings = z.infer<typeof settingsSchema>;
+export type SettingName = keyof Settings;
+
+/** Settings as they are used: paths absolute. */
+export interface Config extends Settings {
+  file: string;
+  runDirectory: string;
+  /** the local API's socket, and the token that opens it */
+  socket: string;
+  tokenFile: string;
+  policyFile: string;
+}
+
+/** Names that the local API uses for settings, and short ones, where they differ from the file's (gaps-03 section 12). */
+const API_NAMES: Readonly<Record<string, SettingName>> = {
+  diskLimitGiB: 'diskLimit',
+  memoryLimitMiB: 'memoryLimit',
+  cpuLimitPercent: 'cpuLimit',
+  logLimitGiB: 'logLimit',
+  statusFrequencySeconds: 'statusFrequency',
+  changeFrequencySeconds: 'changeFrequency',
+  timezone: 'timeZone',
+  a: 'controllerUrl',
+  ac: 'controllerCert',
+  sec: 'secureMode',
+  dev: 'devMode',
+  ft: 'arch',
+  n: 'networkInterface',
+  ce: 'containerEngine',
+  cu: 'containerEngineUrl',
+  d: 'diskLimit',
+  dl: 'diskDirectory',
+  m: 'memoryLimit',
+  p: 'cpuLimit',
+  l: 'logLimit',
+  ld: 'logDirectory',
+  lc: 'logFileCount',
+  ll: 'logLevel',
+  sf: 'statusFrequency',
+  cf: 'changeFrequency',
+  wd: 'watchdogEnabled',
+  egf: 'edgeGuardFrequency',
+  gps: 'gpsMode',
+  gpsc: 'gpsCoordinates',
+  gpsd: 'gpsDevice',
+  gpsf: 'gpsScanFrequency',
+  pf: 'pruningFrequency',
+  dt: 'availableDiskThreshold',
+  uf: 'upgradeScanFrequency',
+  tz: 'timeZone',
+};
+
+/** The setting that a name of the file, of the local API, or a short name means. */
+export function settingName(name: string): SettingName | undefined {
+  const found = API_NAMES[name] ?? name;
+  return found in settingsSchema.shape ? (found as SettingName) : undefined;
+}
+
+/** A file of settings that cannot be used; the text names the file and each wrong setting. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+}
+
+/**
+ * Reads a file of settings. Besides the plain form it takes that of profiles: `currentProfile` and `profiles.<name>`.
+ * An absent file is one that sets nothing.
+ */
+export function parseConfig(text: string | undefined, file: string): Config {
+  const settings = settingsSchema.safeParse(settingsOf(text ?? '', file));
+  if (!settings.success) {
+    const wrong = settings.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+    throw new ConfigError(`${file}: ${wrong.join('; ')}`);
+  }
+  const base = dirname(resolve(file));
+  const absolute = (path: string) => resolve(base, path);
+  const { data } = settings;
+  const diskDirectory = absolute(data.diskDirectory);
+  const ownRun = data.diskDirectory === DEFAULT_DISK_DIRECTORY ? DEFAULT_RUN_DIRECTORY : join(diskDirectory, 'run');
+  const runDirectory = data.runDirectory ? absolute(data.runDirectory) : ownRun;
+  const configDirectory = absolute(data.configDirectory);
+  return {
+    ...data,
+    file: resolve(file),
+    diskDirectory,
+    runDirectory,
+    configDirectory,
+    logDirectory: absolute(data.logDirectory),
+    controllerCert: data.controllerCert && absolute(data.controllerCert),
+    socket: join(runDirectory, 'api.sock'),
+    tokenFile: join(runDirectory, 'token'),
+    policyFile: join(configDirectory, 'policy.yaml'),
+  };
+}
+
+function settingsOf(text: string, file: string): Record<string, unknown> {
+  const document = parseDocument(text);
+  if (document.errors.length > 0) throw new ConfigError(`${file} is not YAML: ${document.errors[0]?.message}`);
+  const content: unknown = document.toJS() ?? {};
+  if (typeof content !== 'object' || Array.isArray(content)) throw new ConfigError(`${file} is not a map of settings`);
+  const { currentProfile = 'default', profiles, ...plain } = content as Record<string, unknown>;
+  const chosen = (profiles as Record<string, Record<string, unknown>> | undefined)?.[String(currentProfile)] ?? {};
+  const settings: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries({ ...plain, ...chosen })) {
+    const name = settingName(key);
+    // What an older or newer agent knows is left alone.
+    if (name && value !== null && value !== '') settings[name] = value;
+  }
+  return settings;
+}
+
+/** Checks one setting's new value; answers what is wrong with it, or undefined. */
+export function settingError(name: SettingName, value: unknown): string | undefined {
+  const result = settingsSchema.shape[name].safeParse(value);
+  return result.success ? undefined : result.error.issues.map(({ message }) => message).join('; ');
+}
+
+/** The text of a file with some settings changed; comments and everything else stay. */
+export function changeConfig(text: string | undefined, changes: Record<string, unknown>): string {
+  const document = parseDocument(text ?? '');
+  if (!isMap(document.contents)) return stringify(changes);
+  const profile = document.has('profiles') ? ['profiles', String(document.get('currentProfile') ?? 'default')] : [];
+  for (const [name, value] of Object.entries(changes)) document.setIn([...profile, name], value);
+  return document.toString();
+}

@@ -1,0 +1,210 @@
+import type { Server } from 'node:http';
+import { join } from 'node:path';
+import { parse as parseYaml } from 'yaml';
+import { createAgent } from './app.ts';
+import { pause, systemClock } from './clock.ts';
+import { type Config, changeConfig, parseConfig, type SettingName, settingError, settingName } from './config.ts';
+import { exists, followLinks, giveDirectory, makeDirectory, readText, writeDurably } from './disk.ts';
+import { DockerEngine } from './engines/docker/engine.ts';
+import type { ContainerSpec, Engine } from './engines/port.ts';
+import { fetchAuthority } from './link/trust.ts';
+import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
+import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
+import { bufferedSink, createLog, errorText, type LogLevel } from './log.ts';
+import { localMachine } from './machine.ts';
+import type { Step } from './plan/model.ts';
+import { OPEN_POLICY, type Policy, policySchema } from './policy.ts';
+import { identityFile } from './state/identity.ts';
+import { openSqliteStore } from './state/sqlite-store.ts';
+
+/** Where engines listen, the first that is there is taken. */
+const ENGINE_SOCKETS = {
+  docker: ['/var/run/docker.sock', '/run/docker.sock'],
+  podman: ['/run/podman/podman.sock'],
+} as const;
+/** Sockets that no container may ever get. */
+const FOREIGN_SOCKETS = ['/run/containerd/containerd.sock', '/run/crio/crio.sock'];
+
+/** Runs the agent of this machine until the signal fires. The composition root: the only place that sees everything. */
+export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<void> {
+  let config = parseConfig(readText(file), file);
+  const clock = systemClock();
+  const sink = bufferedSink(config.logLevel, 1000, (line) => void process.stderr.write(line));
+  const log = createLog(sink, () => clock.wall());
+  const stopping = new AbortController();
+  const signal = AbortSignal.any([stopSignal, stopping.signal]);
+
+  if (await answers(config.socket)) throw new Error(`another agent answers at ${config.socket}; stop it first`);
+  makeDirectory(config.diskDirectory, 0o700);
+  using closing = new DisposableStack();
+  const { store, setAside } = openSqliteStore(join(config.diskDirectory, 'agent.db'), clock.wall());
+  closing.use(store);
+  if (setAside) log.warn('The database was damaged and is begun anew', { setAside });
+
+  const engineUrl = findEngineUrl(config);
+  let engine: Engine | undefined;
+  const agent = createAgent(config, {
+    clock,
+    random: Math.random,
+    log,
+    engine: (instance) => {
+      engine = new DockerEngine({ url: engineUrl, instance });
+      return engine;
+    },
+    store,
+    identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
+      log.error('The identity could not be read and was set aside; provision the agent again', { setAside: path }),
+    ),
+    machine: localMachine(config.diskDirectory),
+    policy: readPolicy(config.policyFile),
+    protectedPaths: protectedPaths(config, engineUrl),
+    follow: followLinks,
+    prepareMounts: (spec, step) => prepareMounts(spec, step, join(config.diskDirectory, 'volumes')),
+    setLogLevel: (level: LogLevel) => {
+      sink.level = level;
+    },
+    controllerCa: config.controllerCert && readText(config.controllerCert),
+    fetchAuthority,
+  });
+  const writeToken = () => writeAdminToken(config.tokenFile, agent.identity, clock);
+
+  const reload = () => {
+    config = parseConfig(readText(file), file);
+    Object.assign(agent.config, config);
+    sink.level = (agent.effective().logLevel ?? config.logLevel) as LogLevel;
+    log.info('Read the settings again');
+  };
+  const ports = {
+    clock,
+    log,
+    context: {
+      agent,
+      engine: engine as unknown as Engine,
+      logEntries: sink.entries,
+      changeSettings: (set: Record<string, unknown>) => changeSettings(file, set, reload),
+      reload,
+      stop: () => stopping.abort(),
+      phase: () => 'listening' as const,
+    },
+  };
+  makeDirectory(config.runDirectory, 0o755);
+  writeToken();
+  const servers: Server[] = [await listenOnSocket(config.socket, config.runDirectory, ports)];
+  if (config.localApiPort > 0) {
+    try {
+      servers.push(await listenOnLoopback(config.localApiPort, ports));
+    } catch (error) {
+      log.warn('Cannot serve health and metrics', { port: config.localApiPort, error: errorText(error) });
+    }
+  }
+  const onHangup = () => {
+    try {
+      reload();
+    } catch (error) {
+      log.error('The settings were not taken; the former ones stay', { error: errorText(error) });
+    }
+  };
+  process.on('SIGHUP', onHangup);
+  const renewal = renewToken(writeToken);
+  try {
+    await agent.run(signal);
+  } finally {
+    process.off('SIGHUP', onHangup);
+    renewal.abort();
+    for (const server of servers) {
+      server.close();
+      server.closeAllConnections();
+    }
+    log.info('Stopped; containers run on');
+  }
+
+  function renewToken(write: () => void): AbortController {
+    const over = new AbortController();
+    void (async () => {
+      while (!over.signal.aborted) {
+        await pause(clock, ADMIN_TOKEN_SECONDS * 800, over.signal);
+        if (!over.signal.aborted) write();
+      }
+    })();
+    return over;
+  }
+}
+
+/** Settings that only a restart takes up. */
+const NEEDS_RESTART: ReadonlySet<SettingName> = new Set([
+  'diskDirectory',
+  'runDirectory',
+  'configDirectory',
+  'logDirectory',
+  'localApiPort',
+  'containerEngine',
+  'containerEngineUrl',
+  'controllerCert',
+]);
+
+function changeSettings(
+  file: string,
+  set: Record<string, unknown>,
+  reload: () => void,
+): { errorMap: Record<string, string>; restartNeeded: string[] } {
+  const errorMap: Record<string, string> = {};
+  const changes: Partial<Record<SettingName, unknown>> = {};
+  for (const [key, value] of Object.entries(set)) {
+    const name = settingName(key);
+    const wrong = name ? settingError(name, value) : 'no such setting';
+    if (name && wrong === undefined) changes[name] = value;
+    else errorMap[key] = wrong ?? '';
+  }
+  const names = Object.keys(changes) as SettingName[];
+  if (names.length > 0) {
+    const text = changeConfig(readText(file), changes);
+    parseConfig(text, file);
+    writeDurably(file, text, 0o644);
+    reload();
+  }
+  return { errorMap, restartNeeded: names.filter((name) => NEEDS_RESTART.has(name)) };
+}
+
+function findEngineUrl({ containerEngine, containerEngineUrl }: Config): string {
+  if (containerEngineUrl) return containerEngineUrl;
+  const kinds = containerEngine ? [containerEngine] : (['docker', 'podman'] as const);
+  const sockets = kinds.flatMap((kind) => [...ENGINE_SOCKETS[kind]]);
+  return `unix://${sockets.find(exists) ?? sockets[0]}`;
+}
+
+function protectedPaths(config: Config, engineUrl: string): string[] {
+  const sockets = [
+    ...(engineUrl.startsWith('unix://') ? [engineUrl.slice('unix://'.length)] : []),
+    ...ENGINE_SOCKETS.docker,
+    ...ENGINE_SOCKETS.podman,
+    ...FOREIGN_SOCKETS,
+  ];
+  const own = [config.diskDirectory, config.runDirectory, config.file, config.policyFile];
+  return [...new Set([...sockets, ...own].map(followLinks))];
+}
+
+/** A policy that cannot be read allows nothing, rather than everything: the agent does not start. */
+function readPolicy(file: string): Policy {
+  const text = readText(file);
+  if (text === undefined) return OPEN_POLICY;
+  const policy = policySchema.safeParse(parseYaml(text) ?? {});
+  if (policy.success) return policy.data;
+  const wrong = policy.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+  throw new Error(`${file}: ${wrong.join('; ')}`);
+}
+
+/**
+ * Makes what a container binds and is not there yet, as `docker run -v` does. A volume of ours belongs to the user that
+ * the container runs as; where that is not known, any user of the container may write to it. Nobody else gets there,
+ * since the directory above is the agent's alone.
+ */
+function prepareMounts(spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>, volumesDirectory: string): void {
+  for (const { source } of spec.mounts) {
+    const own = source.startsWith(`${volumesDirectory}/`);
+    const made = makeDirectory(source, 0o755);
+    if (!own || !made) continue;
+    const [, user, group] = /^(\d+)(?::(\d+))?$/.exec(spec.user ?? '') ?? [];
+    if (user === undefined) giveDirectory(source, 0o777);
+    else giveDirectory(source, 0o755, { uid: Number(user), gid: Number(group ?? step.view.runAsGroup ?? user) });
+  }
+}

@@ -1,0 +1,258 @@
+import type { KeyObject } from 'node:crypto';
+import type { Agent } from 'node:http';
+import type { z } from 'zod';
+import { HEADERS, NODE_TOKEN_ISSUER } from '../../../src/api/names.ts';
+import {
+  agentErrorSchema,
+  type ChangesReply,
+  changesReplySchema,
+  type ProvisionReply,
+  type ProvisionRequest,
+  provisionReplySchema,
+  readinessSchema,
+  type StatusReport,
+} from '../../../src/wire/agent.ts';
+import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
+import type { Clock } from '../clock.ts';
+import { exchange, type HttpRequest, type HttpResponse, keepAlive, TransportError } from '../http.ts';
+import { AGENT_VERSION } from '../names.ts';
+import { signToken } from '../token.ts';
+
+const SECOND = 1000;
+const API = '/api/v3';
+const MIB = 1024 * 1024;
+
+/** How the controller is reached, in the words of the local API. */
+export type Connection =
+  | 'NOT_PROVISIONED'
+  | 'NOT_CONNECTED'
+  | 'OK'
+  | 'UNAUTHORIZED'
+  | 'BROKEN_CERTIFICATE'
+  | 'BAD_REQUEST'
+  | 'NOT_FOUND'
+  | 'INTERNAL_ERROR';
+
+/** A request to the controller that failed, and what that means for the connection. */
+export class ControllerError extends Error {
+  readonly connection: Connection;
+  readonly code: string;
+  readonly status: number;
+  /** milliseconds after which the controller wants to be asked again */
+  readonly retryAfter: number | undefined;
+  constructor(
+    connection: Connection,
+    message: string,
+    {
+      code = '',
+      status = 0,
+      retryAfter,
+      cause,
+    }: { code?: string; status?: number; retryAfter?: number; cause?: unknown } = {},
+  ) {
+    super(message, { cause });
+    this.name = 'ControllerError';
+    this.connection = connection;
+    this.code = code;
+    this.status = status;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** Sends one request and reads its answer; replaced in tests and simulations. */
+export type Transport = (request: HttpRequest, limit: number) => Promise<HttpResponse>;
+
+export interface ClientOptions {
+  controllerUrl: string;
+  ca?: string;
+  /** the local flag that switches certificate verification off */
+  insecure?: boolean;
+  instance: string;
+  boot: string;
+  clock: Clock;
+  transport?: Transport;
+  /** absent while the agent is not provisioned */
+  node?: { uuid: string; key: KeyObject };
+}
+
+/** The agent routes of one controller. Every request has a token of its own, a deadline, and a limit on its answer. */
+export class ControllerClient {
+  readonly controllerUrl: string;
+  readonly #options: ClientOptions;
+  readonly #origin: URL;
+  readonly #transport: Transport;
+  readonly #connections: Agent;
+  /** the controller's clock minus ours, milliseconds */
+  #offset = 0;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+    this.#origin = new URL(options.controllerUrl);
+    this.controllerUrl = this.#origin.origin;
+    this.#transport = options.transport ?? exchange;
+    this.#connections = keepAlive(this.#origin);
+  }
+
+  /** Milliseconds that the controller's clock is ahead of ours. */
+  get offset(): number {
+    return this.#offset;
+  }
+
+  /** Whether the controller is ready; takes its time over. */
+  async ping(signal?: AbortSignal): Promise<{ uptimeSec: number }> {
+    const { clock } = this.#options;
+    const before = clock.now();
+    const answer = await this.#send('GET', '/status', { signal, deadline: 20 * SECOND, anonymous: true });
+    const after = clock.now();
+    const ready = parseBody(readinessSchema, answer);
+    this.#offset = ready.timestamp - (before + after) / 2;
+    return ready;
+  }
+
+  /** What has changed; held by the controller for up to `wait` seconds while nothing has. */
+  async changes(have: string, wait: number, signal?: AbortSignal): Promise<ChangesReply> {
+    const path = `/agent/changes?${new URLSearchParams({ wait: String(wait), have })}`;
+    const deadline = (wait + 30) * SECOND;
+    return parseBody(changesReplySchema, await this.#send('GET', path, { signal, deadline }));
+  }
+
+  /** Acknowledges changes to a controller that does not read `have`. */
+  async acknowledge(lastUpdated: string, signal?: AbortSignal): Promise<void> {
+    await this.#send('PATCH', '/agent/changes', { body: { lastUpdated }, signal });
+  }
+
+  /** One document of the desired state, as text, with its ETag; undefined when there is none. */
+  async document(path: string, signal?: AbortSignal): Promise<{ body: string; etag: string | undefined } | undefined> {
+    try {
+      const { body, headers } = await this.#send('GET', path, { signal, limit: 32 * MIB });
+      return { body, etag: headers.etag };
+    } catch (error) {
+      if (error instanceof ControllerError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  async report(status: StatusReport, signal?: AbortSignal): Promise<void> {
+    await this.#send('PUT', '/agent/status', { body: status, signal });
+  }
+
+  async provision(body: ProvisionRequest, signal?: AbortSignal): Promise<ProvisionReply> {
+    const answer = await this.#send('POST', '/agent/provision', {
+      body,
+      signal,
+      deadline: 60 * SECOND,
+      anonymous: true,
+    });
+    return parseBody(provisionReplySchema, answer);
+  }
+
+  async deprovision(microserviceUuids: string[], signal?: AbortSignal): Promise<void> {
+    await this.#send('POST', '/agent/deprovision', { body: { microserviceUuids }, signal });
+  }
+
+  async deleteNode(signal?: AbortSignal): Promise<void> {
+    await this.#send('DELETE', '/agent/delete-node', { signal });
+  }
+
+  /** Ends the connections that are kept open. */
+  close(): void {
+    this.#connections.destroy();
+  }
+
+  async #send(method: string, path: string, options: SendOptions): Promise<HttpResponse> {
+    const { ca, insecure, instance, boot } = this.#options;
+    const request: HttpRequest = {
+      target: { origin: this.#origin, ca, insecure },
+      method,
+      path: `${API}${path}`,
+      headers: {
+        accept: 'application/json',
+        [HEADERS.agent]: AGENT_VERSION,
+        [HEADERS.instance]: instance,
+        [HEADERS.boot]: boot,
+        ...(options.body !== undefined && { 'content-type': 'application/json' }),
+        ...(!options.anonymous && { authorization: `Bearer ${this.#token()}` }),
+      },
+      body: options.body === undefined ? undefined : JSON.stringify(options.body),
+      deadline: options.deadline ?? 30 * SECOND,
+      signal: options.signal,
+      connections: this.#connections,
+    };
+    let answer: HttpResponse;
+    try {
+      answer = await this.#transport(request, options.limit ?? MIB);
+    } catch (error) {
+      throw transportTrouble(error, this.controllerUrl);
+    }
+    if (answer.status >= 200 && answer.status < 300) return answer;
+    throw refused(answer, `${method} ${path.split('?')[0]}`);
+  }
+
+  /** Signed in the controller's time. */
+  #token(): string {
+    const { node, clock } = this.#options;
+    if (!node) throw new ControllerError('NOT_PROVISIONED', 'the agent is not provisioned');
+    const now = Math.floor((clock.now() + this.#offset) / 1000);
+    const claims = { sub: node.uuid, iss: NODE_TOKEN_ISSUER, aud: [this.controllerUrl], tokenUse: NODE_TOKEN.use };
+    return signToken(node.key, claims, now, NODE_TOKEN.lifetime);
+  }
+}
+
+interface SendOptions {
+  body?: unknown;
+  signal?: AbortSignal;
+  deadline?: number;
+  limit?: number;
+  anonymous?: boolean;
+}
+
+function parseBody<T extends z.ZodType>(schema: T, { body }: HttpResponse): z.infer<T> {
+  try {
+    return schema.parse(JSON.parse(body));
+  } catch (error) {
+    throw new ControllerError('INTERNAL_ERROR', 'the controller gave an answer that cannot be read', { cause: error });
+  }
+}
+
+const CERTIFICATE_TROUBLE = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ALTNAME|UNABLE_TO_GET_ISSUER/;
+
+function transportTrouble(error: unknown, url: string): unknown {
+  if (!(error instanceof TransportError)) return error;
+  const { code, message } = error;
+  if (CERTIFICATE_TROUBLE.test(code))
+    return new ControllerError('BROKEN_CERTIFICATE', `the certificate of ${url} is not trusted: ${message}`, {
+      code,
+      cause: error,
+    });
+  return new ControllerError('NOT_CONNECTED', `the controller at ${url} does not answer: ${message}`, {
+    code,
+    cause: error,
+  });
+}
+
+const BY_STATUS: Record<number, Connection> = {
+  400: 'BAD_REQUEST',
+  401: 'UNAUTHORIZED',
+  403: 'UNAUTHORIZED',
+  404: 'NOT_FOUND',
+};
+
+function refused({ status, headers, body }: HttpResponse, what: string): ControllerError {
+  const error = agentErrorSchema.partial().safeParse(parseJson(body)).data ?? {};
+  const seconds = Number(headers['retry-after']);
+  const connection = BY_STATUS[status] ?? (status === 503 || status === 429 ? 'NOT_CONNECTED' : 'INTERNAL_ERROR');
+  const text = error.message ?? error.error ?? '';
+  return new ControllerError(connection, `${what}: ${status}${text && ` ${text}`}`, {
+    code: error.code,
+    status,
+    retryAfter: Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, 300) * SECOND : undefined,
+  });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}

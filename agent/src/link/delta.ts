@@ -1,0 +1,59 @@
+import type { MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
+
+/** Measurements: they move all the time and are told only when it is time to report anyway. */
+const MEASURES: ReadonlySet<keyof StatusReport> = new Set([
+  'memoryUsage',
+  'diskUsage',
+  'cpuUsage',
+  'systemAvailableDisk',
+  'systemAvailableMemory',
+  'systemTotalCpu',
+  'daemonOperatingDuration',
+  'systemTime',
+]);
+
+/**
+ * What of a report the controller has not heard yet. Microservices go as the whole list or not at all. With
+ * `measurements` the figures are compared as well; a small move of a figure is no news.
+ */
+export function delta(heard: StatusReport, report: StatusReport, measurements: boolean): StatusReport {
+  const changed: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(report) as [keyof StatusReport, unknown][]) {
+    if (value === undefined || (!measurements && MEASURES.has(key))) continue;
+    const before = heard[key];
+    const same =
+      key === 'microserviceStatus'
+        ? sameMicroservices(before as MicroserviceStatus[] | undefined, value as MicroserviceStatus[], measurements)
+        : typeof value === 'number' && MEASURES.has(key)
+          ? isNear(before as number | undefined, value)
+          : JSON.stringify(before) === JSON.stringify(value);
+    if (!same) changed[key] = value;
+  }
+  return changed as StatusReport;
+}
+
+function sameMicroservices(
+  before: readonly MicroserviceStatus[] | undefined,
+  now: readonly MicroserviceStatus[],
+  measurements: boolean,
+): boolean {
+  if (!before || before.length !== now.length) return false;
+  const known = new Map(before.map((item) => [item.id, item]));
+  return now.every((item) => {
+    const old = known.get(item.id);
+    if (!old || JSON.stringify(withoutUsage(old)) !== JSON.stringify(withoutUsage(item))) return false;
+    if (!measurements) return true;
+    return isNear(old.memoryUsage, item.memoryUsage, 1024 * 1024) && isNear(old.cpuUsage, item.cpuUsage, 2);
+  });
+}
+
+function withoutUsage({ memoryUsage, cpuUsage, ...rest }: MicroserviceStatus): unknown {
+  return rest;
+}
+
+/** A move of less than a tenth, or of less than the least that matters, is none. */
+function isNear(before: number | undefined, now: number | undefined, least = 0): boolean {
+  if (before === undefined || now === undefined) return before === now;
+  const move = Math.abs(now - before);
+  return move <= Math.max(least, Math.abs(before) / 10);
+}

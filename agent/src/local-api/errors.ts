@@ -1,0 +1,25 @@
+/** Codes of the local API and their statuses (gaps-03 section 2). */
+export const API_ERRORS = {
+  INVALID_ARGUMENT: 400,
+  UNAUTHORIZED: 401,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  CONFLICT: 409,
+  INTERNAL: 500,
+  NOT_IMPLEMENTED: 501,
+  UNAVAILABLE: 503,
+} as const;
+export type ApiErrorCode = keyof typeof API_ERRORS;
+
+/** A request that cannot be answered as asked. */
+export class ApiError extends Error {
+  readonly code: ApiErrorCode;
+  readonly details: Record<string, unknown> | undefined;
+  constructor(code: ApiErrorCode, message: string, details?: Record<string, unknown>) {
+    super(message);
+    this.name = 'ApiError';
+    this.code = code;
+    this.details = details;
+  }
+}

@@ -1,0 +1,212 @@
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
+import type { Clock } from '../clock.ts';
+import { exists, makeDirectory, removePath } from '../disk.ts';
+import { errorText, type Log } from '../log.ts';
+import { API_ERRORS, ApiError } from './errors.ts';
+import { type ApiContext, type ApiReply, type ApiRequest, ROUTES, type Route, toApiError, unrouted } from './routes.ts';
+import { adminClaims } from './token.ts';
+
+const BODY_LIMIT = 1024 * 1024;
+
+export interface ServerPorts {
+  context: ApiContext;
+  clock: Clock;
+  log: Log;
+}
+
+/** The local API on a unix socket that only its owner can open. */
+export async function listenOnSocket(path: string, directory: string, ports: ServerPorts): Promise<Server> {
+  makeDirectory(directory, 0o755);
+  if (await answers(path)) throw new Error(`another agent answers at ${path}; stop it first`);
+  if (exists(path)) removePath(path);
+  const server = newServer(ports, true);
+  // The socket must never be open to others, not even between being made and being restricted.
+  const mask = process.umask(0o177);
+  try {
+    await listen(server, { path });
+  } finally {
+    process.umask(mask);
+  }
+  return server;
+}
+
+/** Health and metrics on loopback, for probes; everything else is refused there. */
+export async function listenOnLoopback(port: number, ports: ServerPorts): Promise<Server> {
+  const server = newServer(ports, false);
+  await listen(server, { host: '127.0.0.1', port });
+  return server;
+}
+
+function listen(server: Server, where: { path: string } | { host: string; port: number }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(where, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+/** Whether somebody listens on a unix socket. */
+export function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ path });
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
+
+function newServer(ports: ServerPorts, local: boolean): Server {
+  const server = createServer((incoming, outgoing) => void answer(incoming, outgoing, ports, local));
+  server.headersTimeout = 15_000;
+  server.keepAliveTimeout = 60_000;
+  return server;
+}
+
+async function answer(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  ports: ServerPorts,
+  local: boolean,
+): Promise<void> {
+  const requestId = String(incoming.headers['x-request-id'] ?? randomUUID()).slice(0, 128);
+  outgoing.setHeader('x-request-id', requestId);
+  const gone = new AbortController();
+  outgoing.once('close', () => gone.abort());
+  try {
+    const url = new URL(incoming.url ?? '/', 'http://agent');
+    const { route, parameters } = findRoute(incoming.method ?? 'GET', url.pathname);
+    const subject = authenticate(route, incoming, ports, local);
+    const request: ApiRequest = {
+      parameters,
+      query: url.searchParams,
+      body: () => readBody(incoming),
+      incoming,
+      signal: gone.signal,
+      subject,
+    };
+    await write(outgoing, await route.handler(request, ports.context));
+  } catch (error) {
+    if (gone.signal.aborted) return;
+    writeError(outgoing, error, requestId, ports.log);
+  }
+}
+
+function findRoute(method: string, path: string): { route: Route; parameters: Record<string, string> } {
+  const segments = path.split('/');
+  let otherMethod = false;
+  for (const route of ROUTES) {
+    const parameters = match(route.path.split('/'), segments);
+    if (!parameters || RESERVED_IDS.has(parameters.id ?? '')) continue;
+    if (route.method === method) return { route, parameters };
+    otherMethod = true;
+  }
+  if (otherMethod) throw new ApiError('METHOD_NOT_ALLOWED', `${method} is not possible on ${path}`);
+  throw unrouted(path);
+}
+
+/** Paths of a workload's own routes, which look like ids. */
+const RESERVED_IDS: ReadonlySet<string> = new Set(['config', 'control']);
+
+function match(pattern: readonly string[], segments: readonly string[]): Record<string, string> | undefined {
+  if (pattern.length !== segments.length) return undefined;
+  const parameters: Record<string, string> = {};
+  for (const [index, part] of pattern.entries()) {
+    const segment = segments[index] ?? '';
+    const [, name] = /^\{(\w+)\}$/.exec(part) ?? [];
+    if (name && segment) parameters[name] = decode(segment);
+    else if (part !== segment) return undefined;
+  }
+  return parameters;
+}
+
+function decode(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw new ApiError('INVALID_ARGUMENT', 'the path is malformed');
+  }
+}
+
+function authenticate(
+  route: Route,
+  incoming: IncomingMessage,
+  { context, clock }: ServerPorts,
+  local: boolean,
+): string {
+  if (route.access === 'open') return '';
+  if (!local) throw new ApiError('FORBIDDEN', 'this route is served on the unix socket only');
+  const claims = adminClaims(incoming.headers.authorization, context.agent.identity, clock);
+  if (!claims) throw new ApiError('UNAUTHORIZED', 'a valid token of this agent is required');
+  return claims.sub;
+}
+
+async function readBody(incoming: IncomingMessage): Promise<Record<string, unknown>> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of incoming as AsyncIterable<Buffer>) {
+    size += piece.length;
+    if (size > BODY_LIMIT) throw new ApiError('INVALID_ARGUMENT', 'the body is too large');
+    pieces.push(piece);
+  }
+  if (size === 0) return {};
+  try {
+    const value: unknown = JSON.parse(Buffer.concat(pieces).toString('utf8'));
+    if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // falls through to the one answer for all bodies that are no object
+  }
+  throw new ApiError('INVALID_ARGUMENT', 'the body is not a JSON object');
+}
+
+async function write(outgoing: ServerResponse, reply: ApiReply): Promise<void> {
+  switch (reply.kind) {
+    case 'envelope':
+      return writeJson(outgoing, reply.status ?? 200, { success: true, data: reply.data });
+    case 'bare':
+      return writeJson(outgoing, reply.status ?? 200, reply.data);
+    case 'text':
+      outgoing.writeHead(200, { 'content-type': reply.type }).end(reply.text);
+      return;
+    case 'lines': {
+      outgoing.writeHead(200, { 'content-type': 'application/x-ndjson' });
+      for await (const line of reply.lines) {
+        if (outgoing.destroyed) return;
+        if (!outgoing.write(`${JSON.stringify(line)}\n`)) await drained(outgoing);
+      }
+      outgoing.end();
+      return;
+    }
+    default:
+      reply satisfies never;
+  }
+}
+
+function drained(outgoing: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      outgoing.off('drain', done);
+      outgoing.off('close', done);
+      resolve();
+    };
+    outgoing.once('drain', done);
+    outgoing.once('close', done);
+  });
+}
+
+function writeJson(outgoing: ServerResponse, status: number, value: unknown): void {
+  outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+}
+
+function writeError(outgoing: ServerResponse, error: unknown, requestId: string, log: Log): void {
+  const known = toApiError(error);
+  if (!known) log.error('A request of the local API failed', { error: errorText(error), requestId });
+  const { code, message, details } = known ?? new ApiError('INTERNAL', errorText(error));
+  if (outgoing.headersSent) return void outgoing.destroy();
+  writeJson(outgoing, API_ERRORS[code], { success: false, error: { code, message, details, requestId } });
+}

@@ -1,0 +1,225 @@
+import type { MicroserviceStatus, MicroserviceView } from '../../../src/wire/agent.ts';
+import type { Agent } from '../app.ts';
+import { stringMap } from '../plan/digest.ts';
+import { ApiError } from './errors.ts';
+
+const MIB = 1024 * 1024;
+const GIB = 1024 * MIB;
+const MASK = '***';
+
+/** `GET /v1/system/status` (gaps-03 section 5.1). */
+export async function daemonStatus(agent: Agent): Promise<Record<string, unknown>> {
+  const report = await agent.report(true);
+  const { engine, troubles } = agent.supervisor;
+  const { state, error, lastContact } = agent.connection;
+  const items = agent.microservices() ?? [];
+  const facts = engine.state === 'connected' ? engine.facts : undefined;
+  const usedDisk = (report.systemTotalDisk ?? 0) - (report.systemAvailableDisk ?? 0);
+  return {
+    daemonStatus: report.daemonStatus,
+    controllerConnection: state,
+    engine: facts?.kind ?? agent.config.containerEngine ?? '',
+    runningMicroservices: items.filter(({ status }) => status === 'RUNNING').length,
+    cpuUsagePercent: report.cpuUsage ?? 0,
+    memoryUsageMiB: round((report.memoryUsage ?? 0) / MIB),
+    diskUsageGiB: round(usedDisk / GIB),
+    uptimeSeconds: Math.round((report.daemonOperatingDuration ?? 0) / 1000),
+    availableRuntimes: facts?.runtimes ?? [],
+    runtimeClasses: [],
+    availableCdiDevices: [],
+    warnings: troubles,
+    connectionError: error || undefined,
+    lastContact: lastContact ? new Date(lastContact).toISOString() : undefined,
+    node: agent.identity.node && {
+      uuid: agent.identity.node.uuid,
+      name: agent.identity.node.name,
+      namespace: agent.identity.node.namespace,
+      controllerUrl: agent.identity.node.controllerUrl,
+    },
+    runtime: {
+      engine: facts?.kind,
+      engineVersion: facts?.version,
+      engineUrl: agent.effective().containerEngineUrl,
+      engineReady: engine.state === 'connected',
+    },
+    systemCpus: report.systemCpus,
+    systemTotalCpu: report.systemTotalCpu,
+    systemTotalMemory: report.systemTotalMemory,
+    systemAvailableMemory: report.systemAvailableMemory,
+    systemTotalDisk: report.systemTotalDisk,
+    systemAvailableDisk: report.systemAvailableDisk,
+    systemOs: report.systemOs,
+    systemOsVersion: report.systemOsVersion,
+    systemKernelVersion: report.systemKernelVersion,
+    systemTime: Date.now(),
+  };
+}
+
+/** `GET /v1/system/info` (gaps-03 section 5.2). */
+export function daemonInfo(agent: Agent): Record<string, unknown> {
+  const settings = agent.effective();
+  const { node, instance } = agent.identity;
+  return {
+    nodeUuid: node?.uuid ?? 'not provisioned',
+    nodeName: node?.name,
+    namespace: node?.namespace ?? 'default',
+    controllerUrl: node?.controllerUrl ?? '',
+    instance,
+    configFile: agent.config.file,
+    ...settings,
+    secureMode: agent.config.secureMode,
+    developerMode: agent.config.devMode,
+    architecture: agent.config.arch,
+  };
+}
+
+/** `GET /v1/system/config` (gaps-03 section 5.3): API names, effective values. */
+export function activeConfig(agent: Agent): Record<string, unknown> {
+  const { config } = agent;
+  const settings = agent.effective();
+  return {
+    controllerUrl: agent.identity.node?.controllerUrl ?? config.controllerUrl ?? '',
+    controllerCert: config.controllerCert ?? '',
+    containerEngine: settings.containerEngine ?? '',
+    containerEngineUrl: settings.containerEngineUrl ?? '',
+    networkInterface: settings.networkInterface,
+    logLevel: settings.logLevel,
+    timezone: settings.timeZone ?? '',
+    pruningFrequency: settings.pruningFrequency,
+    statusFrequencySeconds: settings.statusFrequency,
+    changeFrequencySeconds: settings.changeFrequency,
+    diskLimitGiB: settings.diskLimit,
+    memoryLimitMiB: settings.memoryLimit,
+    cpuLimitPercent: settings.cpuLimit,
+    watchdogEnabled: settings.watchdogEnabled,
+    secureMode: config.secureMode,
+    devMode: config.devMode,
+    diskDirectory: config.diskDirectory,
+    logLimitGiB: settings.logLimit,
+    logDirectory: config.logDirectory,
+    logFileCount: settings.logFileCount,
+    edgeGuardFrequency: settings.edgeGuardFrequency,
+    gpsMode: settings.gpsMode,
+    gpsCoordinates: config.gpsCoordinates,
+    gpsDevice: settings.gpsDevice ?? '',
+    gpsScanFrequency: settings.gpsScanFrequency,
+    arch: config.arch,
+    availableDiskThreshold: settings.availableDiskThreshold,
+    upgradeScanFrequency: config.upgradeScanFrequency,
+  };
+}
+
+/** An item of `GET /v1/ms`. */
+export function listItem(status: MicroserviceStatus, view: MicroserviceView | undefined): Record<string, unknown> {
+  return {
+    uuid: status.id,
+    name: status.name ?? '',
+    application: status.application ?? '',
+    source: 'managed',
+    type: 'managed',
+    state: status.status,
+    reason: status.reason,
+    image: view?.imageId ?? '',
+    containerId: status.containerId ?? '',
+    podId: status.podId,
+    restartCount: status.restartCount,
+    percentage: status.percentage,
+    startTime: status.startTime,
+    healthStatus: status.healthStatus,
+    errorMessage: status.errorMessage || undefined,
+    cpuUsage: status.cpuUsage,
+    memoryUsage: status.memoryUsage,
+    ports: status.ports,
+  };
+}
+
+/** `GET /v1/ms/{id}` (gaps-03 section 5.4). What came from Secrets is masked. */
+export function inspection(agent: Agent, status: MicroserviceStatus): Record<string, unknown> {
+  const view = agent.view(status.id);
+  const row = agent.supervisor.row(status.id);
+  const container = agent.supervisor.containers.find(({ id }) => id === status.containerId);
+  return {
+    ...listItem(status, view),
+    imageId: status.imageId,
+    revision: status.revision,
+    statusText: statusText(status),
+    ipAddress: status.ipAddress,
+    createdAt: undefined,
+    updatedAt: container?.startedAt ? new Date(container.startedAt).toISOString() : undefined,
+    env: Object.fromEntries((view?.env ?? []).map(({ key, value, secret }) => [key, secret ? MASK : value])),
+    ports: view?.portMappings ?? [],
+    labels: stringMap(view?.annotations ?? '{}'),
+    volumes: view?.volumeMappings ?? [],
+    lastError: status.lastError,
+    lastErrorAt: status.lastErrorAt,
+    heldLocally: row?.localHold !== undefined,
+    notHonoured: status.notHonoured ?? [],
+    desiredRevision: view?.revision,
+  };
+}
+
+function statusText({ status, reason, errorMessage, percentage }: MicroserviceStatus): string {
+  const parts = [status, reason && `(${reason})`, percentage !== undefined && `${percentage} %`]
+    .filter(Boolean)
+    .join(' ');
+  return errorMessage ? `${parts}: ${errorMessage}` : parts;
+}
+
+/**
+ * The microservice that a selector means: its uuid, `application.name`, its name where that is unique, or the beginning
+ * of its container's id.
+ */
+export function findMicroservice(agent: Agent, selector: string): MicroserviceStatus {
+  const items = agent.microservices();
+  if (!items) throw new ApiError('UNAVAILABLE', 'the container engine has not been looked at yet');
+  const lower = selector.toLowerCase();
+  const rules: ((item: MicroserviceStatus) => boolean)[] = [
+    ({ id }) => id === selector,
+    ({ application, name }) => `${application}.${name}`.toLowerCase() === lower,
+    ({ name }) => name?.toLowerCase() === lower,
+    ({ containerId }) => /^[0-9a-f]{3,64}$/.test(lower) && containerId?.startsWith(lower) === true,
+  ];
+  for (const rule of rules) {
+    const found = items.filter(rule);
+    if (found.length > 1) {
+      const names = found.map(({ application, name, id }) => `${application}.${name} (${id})`).join(', ');
+      throw new ApiError('INVALID_ARGUMENT', `"${selector}" means several microservices: ${names}`);
+    }
+    if (found[0]) return found[0];
+  }
+  throw new ApiError('NOT_FOUND', `no microservice "${selector}" on this node`);
+}
+
+/** `GET /metrics`. */
+export function metrics(agent: Agent): string {
+  const items = agent.microservices() ?? [];
+  const uptime = (Date.now() - agent.startedAt) / 1000;
+  const running = items.filter(({ status }) => status === 'RUNNING').length;
+  const lines = [
+    gauge('uptime_seconds', 'Seconds since the agent started', uptime.toFixed(0)),
+    gauge('provisioned', 'Whether the agent belongs to a controller', agent.identity.node ? 1 : 0),
+    gauge('controller_connected', 'Whether the controller answers', agent.connection.state === 'OK' ? 1 : 0),
+    gauge(
+      'engine_connected',
+      'Whether the container engine answers',
+      agent.supervisor.engine.state === 'connected' ? 1 : 0,
+    ),
+    gauge('running_microservices', 'Microservices in RUNNING', running),
+    gauge('resident_memory_bytes', 'Memory of the agent itself', process.memoryUsage.rss()),
+    '# HELP edge_agent_microservice_restarts Restarts after crashes, since the last rebuild',
+    '# TYPE edge_agent_microservice_restarts gauge',
+    ...items.map(
+      ({ application, name, restartCount }) =>
+        `edge_agent_microservice_restarts{application="${application}",microservice="${name}"} ${restartCount ?? 0}`,
+    ),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function gauge(name: string, help: string, value: string | number): string {
+  return `# HELP edge_agent_${name} ${help}\n# TYPE edge_agent_${name} gauge\nedge_agent_${name} ${value}`;
+}
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}

@@ -1,0 +1,141 @@
+import { arch, cpus, freemem, networkInterfaces, release, totalmem } from 'node:os';
+import { ARCHITECTURES, type Architecture } from '../../src/api/names.ts';
+import type { StatusReport } from '../../src/wire/agent.ts';
+import { fileSystemSize, readKernelFile, readText } from './disk.ts';
+import type { ProcessLimits } from './engines/container-spec.ts';
+
+/** What the agent knows of the machine it runs on; replaced in tests and simulations. */
+export interface Machine {
+  /** names the machine's present boot */
+  bootId: string;
+  architecture: Architecture;
+  limits: ProcessLimits;
+  /** facts and figures for the report */
+  measure(): Promise<StatusReport>;
+  addresses(networkInterface: string): { name: string; address: string } | undefined;
+}
+
+/** The machine under our feet. */
+export function localMachine(diskDirectory: string): Machine {
+  const facts = osFacts();
+  let cpuBefore: CpuTimes | undefined;
+  let ownBefore = { at: performance.now(), micros: 0 };
+  return {
+    bootId: (readText('/proc/sys/kernel/random/boot_id') ?? 'unknown').trim(),
+    architecture: architectureOf(arch()),
+    limits: processLimits(readText('/proc/self/limits') ?? '', readText('/proc/self/status') ?? ''),
+    addresses,
+    async measure() {
+      const disk = fileSystemSize(diskDirectory);
+      const cpuNow = parseCpuTimes((await readKernelFile('/proc/stat')) ?? '');
+      const busy = cpuNow && cpuBefore ? busyPercent(cpuBefore, cpuNow) : undefined;
+      cpuBefore = cpuNow;
+      const { user, system } = process.cpuUsage();
+      const at = performance.now();
+      const share = (user + system - ownBefore.micros) / 10 / Math.max(1, at - ownBefore.at);
+      ownBefore = { at, micros: user + system };
+      return {
+        ...facts,
+        memoryUsage: process.memoryUsage.rss(),
+        cpuUsage: Math.round(share * 100) / 100,
+        systemCpus: cpus().length,
+        systemTotalMemory: totalmem(),
+        systemAvailableMemory: (await availableMemory()) ?? freemem(),
+        systemTotalCpu: busy,
+        systemTotalDisk: disk?.total,
+        systemAvailableDisk: disk?.available,
+      };
+    },
+  };
+}
+
+function osFacts(): StatusReport {
+  const pretty = /^PRETTY_NAME="?([^"\n]*)/m.exec(readText('/etc/os-release') ?? '')?.[1];
+  return { systemOs: process.platform, systemOsVersion: pretty ?? '', systemKernelVersion: release() };
+}
+
+/** Our name of an architecture, from Node's. */
+export function architectureOf(name: string): Architecture {
+  const names: Record<string, Architecture> = { x64: 'amd64', arm64: 'arm64', riscv64: 'riscv64', arm: 'arm' };
+  return names[name] ?? 'auto';
+}
+
+/** The id that the v3 API gives an architecture. */
+export function architectureId(architecture: Architecture): number {
+  return ARCHITECTURES.indexOf(architecture);
+}
+
+async function availableMemory(): Promise<number | undefined> {
+  const text = await readKernelFile('/proc/meminfo');
+  const kilobytes = /^MemAvailable:\s+(\d+) kB/m.exec(text ?? '')?.[1];
+  return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
+}
+
+interface CpuTimes {
+  busy: number;
+  total: number;
+}
+
+function parseCpuTimes(text: string): CpuTimes | undefined {
+  const line = /^cpu\s+(.*)$/m.exec(text)?.[1];
+  if (line === undefined) return undefined;
+  const [user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0] = line
+    .split(/\s+/)
+    .map(Number);
+  const busy = user + nice + system + irq + softirq + steal;
+  return { busy, total: busy + idle + iowait };
+}
+
+function busyPercent(before: CpuTimes, now: CpuTimes): number | undefined {
+  const total = now.total - before.total;
+  return total > 0 ? Math.round(((now.busy - before.busy) / total) * 1000) / 10 : undefined;
+}
+
+/** Our address: that of the named interface, or of the one that the default route goes through. */
+function addresses(networkInterface: string): { name: string; address: string } | undefined {
+  const all = networkInterfaces();
+  const route = (readText('/proc/net/route') ?? '')
+    .split('\n')
+    .map((line) => line.split('\t'))
+    .find(([, destination]) => destination === '00000000')?.[0];
+  const name = networkInterface !== 'dynamic' ? networkInterface : route;
+  const candidates = name ? { [name]: all[name] } : all;
+  for (const [each, list] of Object.entries(candidates))
+    for (const { family, internal, address } of list ?? [])
+      if (family === 'IPv4' && !internal) return { name: each, address };
+  return undefined;
+}
+
+/** Names of limits as the kernel tells them, and as containers ask for them. */
+const LIMIT_NAMES: Readonly<Record<string, string>> = {
+  'Max open files': 'nofile',
+  'Max processes': 'nproc',
+  'Max core file size': 'core',
+  'Max locked memory': 'memlock',
+  'Max stack size': 'stack',
+  'Max data size': 'data',
+  'Max file size': 'fsize',
+  'Max file locks': 'locks',
+  'Max pending signals': 'sigpending',
+  'Max msgqueue size': 'msgqueue',
+  'Max nice priority': 'nice',
+  'Max realtime priority': 'rtprio',
+  'Max realtime timeout': 'rttime',
+  'Max resident set': 'rss',
+  'Max cpu time': 'cpu',
+};
+
+const CAP_SYS_RESOURCE = 24n;
+
+/** Our own hard limits, and whether the kernel lets us exceed them; -1 is unlimited. Pure. */
+export function processLimits(limits: string, status: string): ProcessLimits {
+  const hard: Record<string, number> = {};
+  for (const line of limits.split('\n')) {
+    const [, name, , value] = /^(.+?)\s{2,}(\S+)\s+(\S+)/.exec(line) ?? [];
+    const known = name && LIMIT_NAMES[name];
+    if (known && value) hard[known] = value === 'unlimited' ? -1 : Number(value);
+  }
+  const effective = /^CapEff:\s+([0-9a-f]+)/m.exec(status)?.[1];
+  const mayRaise = effective !== undefined && ((BigInt(`0x${effective}`) >> CAP_SYS_RESOURCE) & 1n) === 1n;
+  return { mayRaise, hard };
+}

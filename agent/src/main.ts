@@ -1,0 +1,21 @@
+#!/usr/bin/env node
+import { runCli } from './cli/cli.ts';
+
+process.exitCode = await runCli(process.argv.slice(2), {
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  env: process.env,
+  signal: untilSignal(),
+});
+
+/** Fires at the first SIGINT or SIGTERM; a second one ends the process at once. */
+function untilSignal(): AbortSignal {
+  const stop = new AbortController();
+  const onSignal = (name: NodeJS.Signals) => {
+    if (stop.signal.aborted) process.exit(name === 'SIGINT' ? 130 : 143);
+    stop.abort();
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
+  return stop.signal;
+}

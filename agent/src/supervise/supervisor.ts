@@ -1,0 +1,530 @@
+import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
+import { type Clock, jitter, pause, type Random } from '../clock.ts';
+import { containerSpec, notHonoured, type SpecContext } from '../engines/container-spec.ts';
+import { type ContainerSpec, type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../engines/port.ts';
+import { errorText, type Log } from '../log.ts';
+import {
+  type Container,
+  type Entry,
+  laneOf,
+  type Memory,
+  type Plan,
+  type Remembered,
+  runKey,
+  type Step,
+} from '../plan/model.ts';
+import { begin, conclude, type Outcome } from '../plan/outcome.ts';
+import { plan } from '../plan/plan.ts';
+import { remember } from '../plan/remember.ts';
+import { statusOf } from '../plan/status.ts';
+import { rowText, type Store } from '../state/store.ts';
+import { execute, type PullTarget } from './executors.ts';
+
+const SECOND = 1000;
+
+export interface SupervisorPorts {
+  engine: Engine;
+  store: Store;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  /** names the machine's present boot */
+  bootId: string;
+  /** this machine and this agent, as containers need them */
+  specContext(): Omit<SpecContext, 'facts'>;
+  pullTarget(reference: string, registryId: number): PullTarget;
+  /** makes the directories that a container binds; throws EngineError for what may not be bound */
+  prepareMounts(spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>): void;
+}
+
+/** How the engine is reached. */
+export type EngineState =
+  | { state: 'connecting' | 'lost'; error?: string; since: number }
+  | { state: 'connected'; facts: EngineFacts; since: number };
+
+/** So many pulls, and so many other steps, at the same time. */
+const LIMITS = { image: 2, other: 4 } as const;
+const LOOK_EVERY = 30 * SECOND;
+
+interface Running {
+  step: Step;
+  abort: AbortController;
+  percentage?: number;
+}
+
+/**
+ * Keeps the machine's containers as they are wanted: looks at the engine, remembers, plans, and carries the plan out, a
+ * step at a time for each microservice, several microservices at once.
+ *
+ * Guarantees: memory is saved before the steps that it led to begin; a look that was taken while a step ended is not
+ * used; when the engine is lost nothing is concluded from that.
+ */
+export class Supervisor {
+  readonly #ports: SupervisorPorts;
+  #desired: readonly Entry[] | undefined;
+  #memory: Memory;
+  #containers: readonly Container[] = [];
+  #network: EngineNetwork | undefined;
+  #plan: Plan = { steps: [], waits: [] };
+  #running = new Map<string, Running>();
+  #engine: EngineState;
+  #saved = new Map<string, Remembered>();
+  #first = true;
+  #rebooted: boolean;
+  #outage: { from: number; to: number } | undefined;
+  #concluded = 0;
+  #looked = false;
+  #networkRetry = { notBefore: 0, count: 0, message: '' };
+  #storeError = '';
+  #wake = () => {};
+  #awake = false;
+  #listeners = new Set<() => void>();
+
+  constructor(ports: SupervisorPorts) {
+    this.#ports = ports;
+    this.#memory = ports.store.rows();
+    this.#saved = new Map(this.#memory);
+    this.#rebooted = ports.store.value('bootId') !== undefined && ports.store.value('bootId') !== ports.bootId;
+    this.#engine = { state: 'connecting', since: ports.clock.now() };
+  }
+
+  /** What the node is to run; undefined while that is not known. */
+  setDesired(entries: readonly Entry[] | undefined): void {
+    this.#desired = entries;
+    this.wake();
+  }
+
+  get desired(): readonly Entry[] | undefined {
+    return this.#desired;
+  }
+
+  get engine(): EngineState {
+    return this.#engine;
+  }
+
+  get network(): EngineNetwork | undefined {
+    return this.#network;
+  }
+
+  get containers(): readonly Container[] {
+    return this.#containers;
+  }
+
+  /** What keeps the agent from doing its work, for people. */
+  get troubles(): string[] {
+    return [
+      this.#engine.state === 'lost' ? `container engine: ${this.#engine.error}` : '',
+      this.#networkRetry.message && `network: ${this.#networkRetry.message}`,
+      this.#storeError && `database: ${this.#storeError}`,
+    ].filter(Boolean);
+  }
+
+  /** Called after each look and whenever the progress of a pull moves. Answers how to stop listening. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Looks again soon. */
+  wake(): void {
+    this.#awake = true;
+    this.#wake();
+  }
+
+  /** What the node reports of its microservices; undefined until the engine has been looked at once. */
+  statuses(): MicroserviceStatus[] | undefined {
+    if (!this.#looked) return undefined;
+    const now = this.#ports.clock.now();
+    const entries = new Map((this.#desired ?? []).map((entry) => [entry.uuid, entry]));
+    const waits = new Map(this.#plan.waits.map((wait) => [wait.uuid, wait]));
+    const facts = this.#engine.state === 'connected' ? this.#engine.facts : undefined;
+    const { limits } = this.#ports.specContext();
+    return [...this.#memory.values()].map((row) => {
+      const entry = entries.get(row.uuid);
+      const pull = this.#running.get(`${row.uuid}/image`);
+      const work = this.#running.get(row.uuid);
+      return statusOf({
+        uuid: row.uuid,
+        entry,
+        desiredKnown: this.#desired !== undefined,
+        row,
+        containers: this.#containers
+          .filter(({ uuid }) => uuid === row.uuid)
+          .sort((a, b) => b.generation - a.generation),
+        current: { containers: this.#containers, networkId: this.#network?.id },
+        step: work?.step ?? pull?.step,
+        percentage: pull?.percentage,
+        wait: waits.get(row.uuid),
+        notHonoured: facts && entry?.kind === 'run' ? notHonoured(entry.view, { facts, limits }) : undefined,
+        now,
+      });
+    });
+  }
+
+  /** The controller has heard that these are stopped: they need not be told again. */
+  acknowledgeGone(uuids: readonly string[]): void {
+    const gone = new Set(uuids.filter((uuid) => this.#memory.get(uuid)?.gone));
+    if (gone.size === 0) return;
+    this.#memory = new Map([...this.#memory].filter(([uuid]) => !gone.has(uuid)));
+    this.#save();
+    this.#tell();
+  }
+
+  row(uuid: string): Remembered | undefined {
+    return this.#memory.get(uuid);
+  }
+
+  /** A stop on the machine: holds until a local start, a rebuild or a new revision. */
+  stopLocally(uuid: string): void {
+    const entry = this.#desired?.find((each) => each.uuid === uuid);
+    const { lastGood } = this.#memory.get(uuid) ?? {};
+    const { revision = '', rebuildOrder = 0 } = (entry?.kind === 'run' ? entry.view : lastGood) ?? {};
+    this.#change(uuid, (row) => ({
+      ...row,
+      localHold: { revision, rebuildOrder },
+      live: { ...row.live, restart: undefined },
+    }));
+  }
+
+  /** A start on the machine: ends a local stop, and tries at once what waits. */
+  startLocally(uuid: string): void {
+    this.#change(uuid, (row) => ({
+      ...row,
+      localHold: undefined,
+      failure: undefined,
+      crash: undefined,
+      live: { ...row.live, startedLocally: true },
+    }));
+  }
+
+  /** Ends the present run and starts the container again; what does not run is started. */
+  restartLocally(uuid: string): void {
+    const running = this.#containers.find((container) => container.uuid === uuid && container.state === 'running');
+    if (!running) this.startLocally(uuid);
+    else
+      this.#change(uuid, (row) => ({
+        ...row,
+        localHold: undefined,
+        live: { ...row.live, restart: { key: runKey(running) } },
+      }));
+  }
+
+  /** Removes a microservice's containers. What is still wanted is made again. */
+  async removeLocally(uuid: string): Promise<void> {
+    await this.#inLane(uuid, async (signal) => {
+      for (const { id } of this.#containers.filter((container) => container.uuid === uuid)) {
+        this.#change(uuid, (row) => ({ ...row, live: { ...row.live, stopping: id } }));
+        await this.#ports.engine.stop(id, this.#grace, signal);
+        await this.#ports.engine.remove(id, signal);
+      }
+    });
+  }
+
+  async kill(uuid: string, posixSignal: string): Promise<void> {
+    const running = this.#containers.find((container) => container.uuid === uuid && container.state === 'running');
+    if (running) await this.#ports.engine.kill(running.id, posixSignal);
+  }
+
+  /** Resolves when the condition holds, or false when it does not in time. */
+  async until(condition: () => boolean, milliseconds: number, signal?: AbortSignal): Promise<boolean> {
+    if (condition()) return true;
+    const { clock } = this.#ports;
+    const over = new AbortController();
+    const stop = this.onChange(() => condition() && over.abort());
+    try {
+      await pause(clock, milliseconds, signal ? AbortSignal.any([over.signal, signal]) : over.signal);
+    } finally {
+      stop();
+    }
+    return condition();
+  }
+
+  /** Supervises until the signal fires. Containers run on. */
+  async run(signal: AbortSignal): Promise<void> {
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      const session = new AbortController();
+      const stop = () => session.abort();
+      signal.addEventListener('abort', stop, { once: true });
+      try {
+        await this.#session(session.signal, () => {
+          attempt = 0;
+        });
+      } catch (error) {
+        if (!signal.aborted) this.#lost(error);
+      } finally {
+        session.abort();
+        signal.removeEventListener('abort', stop);
+        for (const { abort } of this.#running.values()) abort.abort();
+      }
+      const delay = Math.min(500 * 2 ** Math.min(attempt, 6), 15 * SECOND);
+      await pause(this.#ports.clock, jitter(delay, this.#ports.random), signal);
+    }
+  }
+
+  /** One connection to the engine, from its first answer to its loss, which throws. */
+  async #session(signal: AbortSignal, onConnected: () => void): Promise<void> {
+    const { engine, clock, log } = this.#ports;
+    const facts = await engine.connect(signal);
+    const network = await engine.network(signal);
+    const lost = new AbortController();
+    let reason: unknown;
+    const events = this.#listen(signal).catch((error: unknown) => {
+      reason = error ?? new Error('the engine ended the event stream');
+      lost.abort();
+      this.wake();
+    });
+    if (this.#engine.state === 'lost' && !this.#first)
+      this.#outage = { from: clock.wall() - (clock.now() - this.#engine.since), to: clock.wall() };
+    log.info('Connected to the container engine', { url: engine.url, engine: facts.kind, version: facts.version });
+    this.#engine = { state: 'connected', facts, since: clock.now() };
+    this.#network = network;
+    onConnected();
+    this.wake();
+    while (!signal.aborted && !lost.signal.aborted) {
+      this.#awake = false;
+      await this.#look(signal);
+      await this.#rest(signal);
+    }
+    if (lost.signal.aborted && !signal.aborted) {
+      await events;
+      throw reason;
+    }
+  }
+
+  async #listen(signal: AbortSignal): Promise<never> {
+    for await (const { action } of this.#ports.engine.events(signal)) {
+      this.#ports.log.debug('Heard from the engine', { action });
+      this.wake();
+    }
+    throw new EngineError('Unavailable', 'the engine ended the event stream');
+  }
+
+  #lost(error: unknown): void {
+    const { clock, log, engine } = this.#ports;
+    const text = errorText(error);
+    const before = this.#engine;
+    if (before.state !== 'lost' || before.error !== text)
+      log.warn('Lost the container engine', { url: engine.url, error: text });
+    this.#engine = { state: 'lost', error: text, since: before.state === 'lost' ? before.since : clock.now() };
+    this.#tell();
+  }
+
+  /** Looks at the engine, and does what is to be done. */
+  async #look(signal: AbortSignal): Promise<void> {
+    const { engine, clock, random, store, bootId } = this.#ports;
+    let concluded: number;
+    do {
+      concluded = this.#concluded;
+      this.#network = await engine.network(signal);
+      this.#containers = await engine.containers(signal);
+    } while (concluded !== this.#concluded && !signal.aborted);
+    const current = { containers: this.#containers, networkId: this.#network?.id };
+    this.#memory = remember(this.#memory, {
+      desired: this.#desired,
+      current,
+      now: clock.now(),
+      wall: clock.wall(),
+      random,
+      first: this.#first,
+      rebooted: this.#rebooted,
+      outage: this.#outage,
+    });
+    this.#looked = true;
+    this.#save();
+    if (this.#first) {
+      this.#first = false;
+      if (store.value('bootId') !== bootId) this.#guarded(() => store.saveValue('bootId', bootId));
+    }
+    this.#plan = plan(this.#desired, current, clock.now(), this.#memory);
+    this.#dispatch(this.#plan.steps, signal);
+    this.#tell();
+  }
+
+  /** Waits until something happens, something is due, or it is time to look anyway. */
+  async #rest(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#ports;
+    if (this.#awake || signal.aborted) return;
+    const now = clock.now();
+    const due = [now + jitter(LOOK_EVERY, random), ...this.#plan.waits.map(({ until }) => until)];
+    if (this.#networkRetry.notBefore > now) due.push(this.#networkRetry.notBefore);
+    for (const row of this.#memory.values())
+      if (row.error && !row.failure && row.live.running) due.push(row.live.running.since + 30_500);
+    const next = Math.min(...due.filter((at) => at > now));
+    const woken = new AbortController();
+    this.#wake = () => woken.abort();
+    await pause(clock, Math.max(20, next - now), AbortSignal.any([woken.signal, signal]));
+    this.#wake = () => {};
+  }
+
+  #dispatch(steps: readonly Step[], signal: AbortSignal): void {
+    const planned = new Map(steps.map((step) => [laneOf(step), step]));
+    for (const [lane, running] of this.#running) {
+      // A pull for what is no longer wanted makes room for what is.
+      if (running.step.kind === 'image' && !samePull(running.step, planned.get(lane))) running.abort.abort();
+    }
+    const counts = { image: 0, other: 0 };
+    for (const { step } of this.#running.values()) counts[step.kind === 'image' ? 'image' : 'other']++;
+    for (const [lane, step] of planned) {
+      const kind = step.kind === 'image' ? 'image' : 'other';
+      if (this.#running.has(lane) || counts[kind] >= LIMITS[kind]) continue;
+      if (step.kind === 'network' && this.#ports.clock.now() < this.#networkRetry.notBefore) continue;
+      counts[kind]++;
+      void this.#carryOut(lane, step, signal);
+    }
+  }
+
+  async #carryOut(lane: string, step: Step, signal: AbortSignal): Promise<void> {
+    const { engine, store, clock, random, log } = this.#ports;
+    const abort = new AbortController();
+    const running: Running = { step, abort };
+    this.#running.set(lane, running);
+    const own = log.with({ microservice: 'uuid' in step ? step.uuid : undefined, step: step.kind });
+    own.info(MESSAGES[step.kind], describe(step));
+    if (step.kind !== 'network') this.#update(step.uuid, (row) => begin(row, step));
+    const started = clock.now();
+    const outcome = await execute(
+      step,
+      {
+        engine,
+        stopGraceSeconds: this.#grace,
+        specOf: async (create) => this.#specOf(create),
+        pullOf: ({ reference, registryId }) => this.#ports.pullTarget(reference, registryId),
+        pulled: (reference, id) => this.#guarded(() => store.saveImage(id, reference)),
+        onProgress: (_uuid, percentage) => {
+          running.percentage = percentage;
+          this.#tell();
+        },
+      },
+      AbortSignal.any([abort.signal, signal]),
+    );
+    this.#running.delete(lane);
+    this.#concluded++;
+    this.#note(step, outcome, own.with({ durationMs: clock.now() - started }));
+    if (typeof outcome !== 'string' && step.kind !== 'network') {
+      this.#update(step.uuid, (row) => conclude(row, step, outcome, clock.now(), random));
+      this.#save();
+    }
+    if (step.kind === 'network') this.#noteNetwork(outcome);
+    this.wake();
+  }
+
+  #note(step: Step, outcome: Outcome | 'unavailable' | 'aborted', log: Log): void {
+    if (typeof outcome === 'string') log.debug('Gave the step up', { outcome });
+    else if (outcome.ok) log.debug('Step done', describe(step));
+    else log.warn('Step failed', { ...describe(step), reasonCode: outcome.reason, error: outcome.message });
+  }
+
+  #noteNetwork(outcome: Outcome | 'unavailable' | 'aborted'): void {
+    if (typeof outcome === 'string') return;
+    if (outcome.ok) this.#networkRetry = { notBefore: 0, count: 0, message: '' };
+    else {
+      const count = this.#networkRetry.count + 1;
+      const delay = Math.min(5 * SECOND * 2 ** Math.min(count - 1, 6), 300 * SECOND);
+      const notBefore = this.#ports.clock.now() + jitter(delay, this.#ports.random);
+      this.#networkRetry = { notBefore, count, message: outcome.message };
+    }
+  }
+
+  #specOf(step: Extract<Step, { kind: 'create' }>): ContainerSpec {
+    if (this.#engine.state !== 'connected') throw new EngineError('Unavailable', 'the engine is not connected');
+    const context: SpecContext = { ...this.#ports.specContext(), facts: this.#engine.facts };
+    const { reference } = this.#ports.pullTarget(step.view.imageId, step.view.registryId);
+    const spec = { ...containerSpec(step, context), image: reference };
+    this.#ports.prepareMounts(spec, step);
+    return spec;
+  }
+
+  readonly #grace = 10;
+
+  async #inLane(uuid: string, act: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    await this.until(() => !this.#running.has(uuid), 60 * SECOND);
+    if (this.#running.has(uuid)) throw new EngineError('Conflict', 'the microservice is busy');
+    const abort = new AbortController();
+    this.#running.set(uuid, {
+      step: { kind: 'remove', uuid, target: '', containerId: '', reason: 'Leftover' },
+      abort,
+    });
+    try {
+      await act(abort.signal);
+    } finally {
+      this.#running.delete(uuid);
+      this.#concluded++;
+      this.wake();
+    }
+  }
+
+  #change(uuid: string, change: (row: Remembered) => Remembered): void {
+    this.#update(uuid, change);
+    this.#save();
+    this.wake();
+  }
+
+  #update(uuid: string, change: (row: Remembered) => Remembered): void {
+    const row = this.#memory.get(uuid);
+    if (row) this.#memory = new Map(this.#memory).set(uuid, change(row));
+  }
+
+  /** Saves what changed; when the disk refuses, supervision goes on from memory. */
+  #save(): void {
+    const changed = [...this.#memory.values()].filter((row) => {
+      const saved = this.#saved.get(row.uuid);
+      return saved !== row && (saved === undefined || rowText(saved) !== rowText(row));
+    });
+    const removed = [...this.#saved.keys()].filter((uuid) => !this.#memory.has(uuid));
+    if (changed.length + removed.length === 0) return;
+    this.#guarded(() => {
+      this.#ports.store.saveRows(changed, removed);
+      this.#saved = new Map(this.#memory);
+    });
+  }
+
+  #guarded(save: () => void): void {
+    try {
+      save();
+      this.#storeError = '';
+    } catch (error) {
+      const text = errorText(error);
+      if (text !== this.#storeError) this.#ports.log.error('Cannot save what is remembered', { error: text });
+      this.#storeError = text;
+    }
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+/** What is done, before it is done. */
+const MESSAGES = {
+  network: 'Making the network',
+  image: 'Looking up the image',
+  create: 'Making the container',
+  start: 'Starting the container',
+  stop: 'Stopping the container',
+  rename: 'Renaming the container',
+  remove: 'Removing the container',
+} as const satisfies Record<Step['kind'], string>;
+
+function describe(step: Step): Record<string, unknown> {
+  switch (step.kind) {
+    case 'network':
+      return {};
+    case 'image':
+      return { image: step.reference, policy: step.policy };
+    case 'create':
+      return { name: step.name, image: step.view.imageId, revision: step.view.revision, reasonCode: step.reason };
+    case 'rename':
+      return { containerId: step.containerId.slice(0, 12), name: step.name };
+    default:
+      return { containerId: step.containerId.slice(0, 12), reasonCode: step.reason };
+  }
+}
+
+function samePull(running: Extract<Step, { kind: 'image' }>, planned: Step | undefined): boolean {
+  return (
+    planned?.kind === 'image' &&
+    planned.reference === running.reference &&
+    planned.registryId === running.registryId &&
+    planned.platform === running.platform
+  );
+}
