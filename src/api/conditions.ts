@@ -70,7 +70,9 @@ export const STATUS_REASONS = {
   Unhealthy: 'The health check of a microservice fails, or has not succeeded yet.',
   MicroserviceFailed: 'A microservice could not be started; its node keeps trying.',
   CrashLooping: 'A microservice ends again and again; its node keeps trying, ever more slowly.',
+  PolicyRefused: "The machine's own policy turns a microservice down.",
   StoppedLocally: 'A microservice was stopped on its machine.',
+  StateUnknown: 'A live node cannot tell the state of a microservice.',
   Fields: 'Fields that are stored do not act yet.',
   // EdgeNode
   AgentRunning: 'The agent is live and runs.',

@@ -1,27 +1,87 @@
-import type { Application, EdgeNode } from '../api/v3/index.ts';
+import { ANNOTATIONS } from '../api/names.ts';
+import type { Application, EdgeNode, ObservedMicroservice } from '../api/v3/index.ts';
 import type { Liveness } from './inputs.ts';
+import { entryUuid, v3Name } from './names.ts';
 
 /** Longest time that a live node holds a deletion. */
 export const DELETION_LIMIT_MS = 5 * 60_000;
 
-/** Whether a deletion must wait, for whom, and when to look again. */
+/**
+ * Whether a deletion must wait, for whom, and until when at most (Unix ms). Deletion is absence (design section 6): a
+ * live node is waited for until its report no longer shows the containers; a silent or never provisioned one holds
+ * nothing.
+ */
 export type Hold = { held: false; because: string } | { held: true; message: string; until: number };
 
-/** Whether an Application in deletion must wait for a live node that still reports its containers. */
+/** Whether an Application in deletion must wait for live nodes that still report its containers. */
 export function applicationHold(
-  _application: Application,
-  _nodes: readonly { node: EdgeNode; liveness: Liveness }[],
-  _now: number,
+  application: Application,
+  nodes: readonly { node: EdgeNode; liveness: Liveness }[],
+  now: number,
 ): Hold {
-  throw new Error('not written yet');
+  const waived = waivedBecause(application, now);
+  if (waived) return { held: false, because: waived };
+  const running = nodes
+    .filter(({ liveness }) => liveness === 'live')
+    .flatMap(({ node }) => reportedOf(node, application).map((item) => `${item.name ?? item.uuid} on ${v3Name(node)}`));
+  return held(application, running, 'no live node reports any of its containers');
 }
 
 /** Whether an EdgeNode in deletion must wait for its own report. */
-export function nodeHold(_node: EdgeNode, _liveness: Liveness, _now: number): Hold {
-  throw new Error('not written yet');
+export function nodeHold(node: EdgeNode, liveness: Liveness, now: number): Hold {
+  const waived = waivedBecause(node, now);
+  if (waived) return { held: false, because: waived };
+  if (liveness === 'never') return { held: false, because: 'no agent has its identity' };
+  if (liveness === 'silent') return { held: false, because: 'the node is silent' };
+  const running = (node.status?.microservices ?? []).filter(hasContainer);
+  return held(
+    node,
+    running.map(({ application, name, uuid }) => (name ? `${application ?? ''}/${name}` : uuid)),
+    'the node reports no containers',
+  );
+}
+
+/** Whether the deletion was forced, or waited long enough. */
+function waivedBecause({ metadata }: Application | EdgeNode, now: number): string | undefined {
+  if (metadata.deletionTimestamp === undefined) return undefined;
+  if (isForced(metadata.annotations?.[ANNOTATIONS.forceDelete])) return 'the deletion is forced';
+  return now >= limitOf(metadata.deletionTimestamp) ? 'it waited long enough' : undefined;
+}
+
+/** Any value of the annotation forces, except the plain refusals. */
+const isForced = (value: string | undefined) => value !== undefined && value !== 'false' && value !== '';
+
+const limitOf = (deletionTimestamp: string) => Date.parse(deletionTimestamp) + DELETION_LIMIT_MS;
+
+function held({ metadata }: Application | EdgeNode, running: readonly string[], done: string): Hold {
+  if (running.length === 0) return { held: false, because: done };
+  return {
+    held: true,
+    message: `waiting for ${[...running].sort().join(', ')}`,
+    until: limitOf(metadata.deletionTimestamp ?? ''),
+  };
+}
+
+/** Microservices of an application that a node reports with a container. */
+export function reportedOf(node: EdgeNode, application: Application): readonly ObservedMicroservice[] {
+  const name = v3Name(application);
+  const uuids = new Set((application.spec.microservices ?? []).map((entry) => entryUuid(application, entry)));
+  return (node.status?.microservices ?? []).filter(
+    (item) => hasContainer(item) && (uuids.has(item.uuid) || item.application === name),
+  );
+}
+
+/** Nothing of it is left on the node. */
+const LEFT_NOTHING: ReadonlySet<string> = new Set(['STOPPED', 'DELETED']);
+/** Nothing was made yet, unless a former container is named. */
+const NOT_MADE: ReadonlySet<string> = new Set(['QUEUED', 'PULLING']);
+
+/** Whether a container of it is, or may be, on the node. */
+export function hasContainer({ state, containerId }: Pick<ObservedMicroservice, 'state' | 'containerId'>): boolean {
+  return !LEFT_NOTHING.has(state) && (!NOT_MADE.has(state) || containerId !== undefined);
 }
 
 /** Whether the finalizer belongs on the object: everything that is not in deletion has it. */
-export function needsFinalizer(_object: Application | EdgeNode): boolean {
-  throw new Error('not written yet');
+export function needsFinalizer(object: Application | EdgeNode): boolean {
+  return object.metadata.deletionTimestamp === undefined;
 }

@@ -1,7 +1,12 @@
-import type { Application, ApplicationSpec, EdgeNode } from '../../api/v3/index.ts';
+import type { Application, ApplicationSpec, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
 import type { MicroserviceStatus } from '../../wire/index.ts';
+import { hasContainer } from '../deletion.ts';
+import { invalid } from '../errors.ts';
 import type { Liveness } from '../inputs.ts';
+import { busRead, microserviceRead, removedRead } from '../microservice/read.ts';
+import { entryUuid, v3Name } from '../names.ts';
 import type { ApplicationUpload } from '../upload/application.ts';
+import { nodeOf } from './verdict.ts';
 
 /** What reads of applications need besides the objects. */
 export interface ReadContext {
@@ -16,23 +21,107 @@ export interface ReadContext {
 }
 
 /** The v3 read of an application, its microservices in full; removed ones that are still reported have `delete: true`. */
-export function applicationRead(_application: Application, _context: ReadContext): Record<string, unknown> {
-  throw new Error('not written yet');
+export function applicationRead(application: Application, context: ReadContext): Record<string, unknown> {
+  const { id, description, isActivated, isSystem, busConfig } = application.spec;
+  return {
+    ...(id !== undefined && { id }),
+    name: v3Name(application),
+    description: description ?? '',
+    isActivated: isActivated ?? true,
+    isSystem: isSystem ?? false,
+    busConfig: busRead(busConfig),
+    microservices: microserviceReads(application, context),
+  };
 }
 
 /** The v3 reads of all microservices of an application, removed ones included. */
-export function microserviceReads(_application: Application, _context: ReadContext): Record<string, unknown>[] {
-  throw new Error('not written yet');
+export function microserviceReads(application: Application, context: ReadContext): Record<string, unknown>[] {
+  const entries = application.spec.microservices ?? [];
+  const uuids = new Set(entries.map((entry) => entryUuid(application, entry)));
+  return [
+    ...entries.map((entry) => entryRead(application, entry, context)),
+    ...context.nodesReporting(v3Name(application)).flatMap((node) => removedReads(application, node, uuids, context)),
+  ];
+}
+
+function entryRead(application: Application, entry: MicroserviceEntry, context: ReadContext): Record<string, unknown> {
+  const node = nodeOf(entry, context);
+  const uuid = entryUuid(application, entry);
+  return microserviceRead({
+    application,
+    entry,
+    registryId: context.registryId,
+    ...(node && {
+      node,
+      liveness: context.liveness(node),
+      observed: node.status?.microservices?.find((item) => item.uuid === uuid),
+      live: context.live(node, uuid),
+    }),
+  });
+}
+
+function removedReads(
+  application: Application,
+  node: EdgeNode,
+  uuids: ReadonlySet<string>,
+  context: ReadContext,
+): Record<string, unknown>[] {
+  const name = v3Name(application);
+  return (node.status?.microservices ?? [])
+    .filter((item) => item.application === name && !uuids.has(item.uuid) && hasContainer(item))
+    .map((observed) =>
+      removedRead({
+        application,
+        node,
+        observed,
+        liveness: context.liveness(node),
+        live: context.live(node, observed.uuid),
+      }),
+    );
 }
 
 /**
  * The spec after a PUT of the application's state (design section 2.1): absent microservices leave them, an empty list
  * removes all, an entry kept by name keeps uuid and activation unless the body sets them. Rebuild counts are annotations
- * and stay; an order of the body comes back in `rebuild`.
+ * and stay; orders of the body come back in `rebuild`. Other fields that the body does not name stay too.
  */
 export function replaceState(
-  _old: Application,
-  _body: ApplicationUpload,
+  old: Application,
+  body: ApplicationUpload,
 ): { spec: ApplicationSpec; rebuild: readonly string[] } {
-  throw new Error('not written yet');
+  const before = new Map((old.spec.microservices ?? []).map((entry) => [entry.name, entry]));
+  const said = new Set(body.saysActivated);
+  const { microservices, isActivated, uuid, id, ...rest } = body.spec;
+  requireUnchanged('uuid', uuid, old.spec.uuid);
+  requireUnchanged('id', id, old.spec.id);
+  return {
+    spec: {
+      ...old.spec,
+      ...rest,
+      ...(body.hasIsActivated && { isActivated }),
+      ...(body.hasMicroservices && {
+        microservices: (microservices ?? []).map((entry) => kept(entry, before.get(entry.name), said)),
+      }),
+    },
+    rebuild: body.rebuild,
+  };
+}
+
+function kept(
+  entry: MicroserviceEntry,
+  old: MicroserviceEntry | undefined,
+  said: ReadonlySet<string>,
+): MicroserviceEntry {
+  if (!old) return entry;
+  requireUnchanged(`microservices.${entry.name}.uuid`, entry.uuid, old.uuid);
+  return {
+    ...entry,
+    ...(old.uuid !== undefined && { uuid: old.uuid }),
+    ...(!said.has(entry.name) && { isActivated: old.isActivated ?? true }),
+  };
+}
+
+function requireUnchanged(field: string, given: unknown, is: unknown): void {
+  if (given !== undefined && is !== undefined && given !== is)
+    throw invalid(`${field}: ${JSON.stringify(given)}; is immutable and is ${JSON.stringify(is)}`, field);
 }

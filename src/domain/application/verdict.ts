@@ -7,7 +7,7 @@ import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
 import { configText } from '../microservice/flat.ts';
 import { IMAGE_ARCHITECTURES, imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
-import { entryUuid, nodeUuid, v3Name } from '../names.ts';
+import { applicationUuid, entryUuid, nodeUuid, v3Name } from '../names.ts';
 import { normalType, resolveRegistry } from '../registry/index.ts';
 import { entriesOn, portClaims, portHolder } from './ports.ts';
 
@@ -28,8 +28,11 @@ export type Policy = (input: VerdictInput) => Verdict | undefined;
 
 /** Two applications with one name would share the names of their containers: the older keeps it. */
 export function nameIsFree({ application, world }: VerdictInput): Verdict | undefined {
+  return nameVerdict(application, world.applicationByName(v3Name(application)));
+}
+
+function nameVerdict(application: Application, oldest: Application | undefined): Verdict | undefined {
   const name = v3Name(application);
-  const oldest = world.applicationByName(name);
   if (!oldest || isSame(oldest, application)) return undefined;
   return {
     reason: 'NameTaken',
@@ -408,6 +411,25 @@ export function verdict(
     if (found) return found;
   }
   return undefined;
+}
+
+/** Why an application as a whole may not act, whatever its entries are: its name or its uuid belongs to an older one. */
+export function applicationVerdict(
+  application: Application,
+  world: Pick<World, 'applicationByName'> & { applicationByUuid?: (uuid: string) => Application | undefined },
+): Verdict | undefined {
+  const named = nameVerdict(application, world.applicationByName(v3Name(application)));
+  if (named) return named;
+  const uuid = applicationUuid(application);
+  const owner = world.applicationByUuid?.(uuid);
+  if (!owner || isSame(owner, application)) return undefined;
+  return {
+    reason: 'UuidTaken',
+    status: 409,
+    code: 'DUPLICATE_UUID',
+    field: 'uuid',
+    message: `the uuid ${uuid} belongs to the older object ${owner.metadata.name}`,
+  };
 }
 
 /** Negative verdicts of an application, by entry name. */

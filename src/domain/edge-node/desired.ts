@@ -192,7 +192,7 @@ const catalogOf = ({ bindPath, permissions = 'ro', items = [] }: NonNullable<Nor
 function registryView(entry: NormalEntry, { registries, registryPassword }: NodeInputs): RegistryView | undefined {
   const registry = resolveRegistry(registries, entry.registry);
   const normal = registry && normalRegistry(registry);
-  if (normal?.type !== 'oci') return undefined;
+  if (!registry || normal?.type !== 'oci') return undefined;
   const { id, url, isPublic, username, email, type, ca, insecure } = normal;
   const password = isPublic ? '' : (registryPassword(registry) ?? '');
   return {

@@ -1,4 +1,9 @@
-import type { ApplicationSpec } from '../../api/v3/index.ts';
+import { type ApplicationSpec, applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
+import { DomainError, invalid } from '../errors.ts';
+import { entryFromFlat } from '../microservice/flat.ts';
+import { isObject, readDocument, requireName } from './document.ts';
+import { readEntry } from './microservice.ts';
+import { validateSpec } from './validate.ts';
 
 /** What an uploaded or posted application asks for. */
 export interface ApplicationUpload {
@@ -6,23 +11,112 @@ export interface ApplicationUpload {
   spec: ApplicationSpec;
   /** entry names whose body orders a rebuild */
   rebuild: readonly string[];
+  /** entry names whose body says isActivated, true or false */
+  saysActivated: readonly string[];
   /** whether the document had the member `microservices` at all (PUT semantics) */
   hasMicroservices: boolean;
   /** whether isActivated was said, and not filled in */
   hasIsActivated: boolean;
 }
 
-/** An uploaded Application document (already parsed YAML). `path` is the name in the path of an update. */
-export function readApplicationUpload(_document: unknown, _options?: { path?: string }): ApplicationUpload {
-  throw new Error('not written yet');
+/**
+ * An uploaded Application document (already parsed YAML), in the form of the v3 files or of kubectl. `path` is the name
+ * in the path of an update. Throws DomainError.
+ */
+export function readApplicationUpload(document: unknown, { path }: { path?: string } = {}): ApplicationUpload {
+  const { metadata, spec } = readDocument(document, 'Application');
+  const name = typeof spec.name === 'string' && spec.name !== '' ? spec.name : metadata.name;
+  requireName(name, path, 'metadata.name');
+  return readApplication(
+    { ...spec, name },
+    (entry, at) => ({ entry: readEntry(entry, at), rebuild: isObject(entry) && entry.rebuild === true }),
+    'spec',
+  );
 }
 
 /** A JSON body of `POST /application` and `PUT /application/{name}`: microservices in the flat form. */
-export function readApplicationBody(_body: unknown, _options?: { path?: string }): ApplicationUpload {
-  throw new Error('not written yet');
+export function readApplicationBody(body: unknown, { path }: { path?: string } = {}): ApplicationUpload {
+  if (!isObject(body)) throw invalid('body: must be an object');
+  const name = isAbsent(body.name) ? path : body.name;
+  if (name === undefined) throw invalid('name: is required', 'name');
+  if (typeof name === 'string') requireName(name, path, 'name');
+  // uuid and number of an application are given by the controller
+  const { uuid: _uuid, id: _id, ...fields } = body;
+  return readApplication({ ...fields, name }, (entry, at) => within(at, () => entryFromFlat(entry)), '');
 }
 
-/** A JSON body of `PATCH /application/{name}`: metadata only. Returns the changed spec. */
-export function patchApplication(_spec: ApplicationSpec, _body: unknown, _path: string): ApplicationSpec {
-  throw new Error('not written yet');
+type ReadEntry = (entry: unknown, at: string) => { entry: MicroserviceEntry; rebuild: boolean };
+
+function readApplication(fields: Record<string, unknown>, read: ReadEntry, prefix: string): ApplicationUpload {
+  const { microservices, isSystem, template, ...rest } = fields;
+  const at = (field: string) => (prefix ? `${prefix}.${field}` : field);
+  if (isSystem === true) throw systemRefused(at('isSystem'));
+  if (!isAbsent(template))
+    throw new DomainError(400, 'NOT_SUPPORTED_YET', `${at('template')}: not supported yet`, { field: at('template') });
+  const has = microservices !== undefined && microservices !== null;
+  if (has && !Array.isArray(microservices))
+    throw invalid(`${at('microservices')}: must be a list`, at('microservices'));
+  const given = has ? (microservices as unknown[]) : [];
+  const entries = given.map((entry, index) => read(entry, `${at('microservices')}[${index}]`));
+  const spec = validateSpec(
+    applicationSpecSchema,
+    { ...withoutEmpty(rest), ...(has && { microservices: entries.map(({ entry }) => entry) }) },
+    { tolerant: true, path: prefix },
+  );
+  const { name = '', ...kept } = spec;
+  const names = (which: (index: number) => boolean) =>
+    entries.flatMap(({ entry }, index) => (which(index) ? [entry.name] : []));
+  return {
+    name,
+    spec: kept,
+    rebuild: names((index) => entries[index]?.rebuild ?? false),
+    saysActivated: names((index) => saysActivated(given[index])),
+    hasMicroservices: has,
+    hasIsActivated: saysActivated(rest),
+  };
 }
+
+const saysActivated = (value: unknown): boolean => isObject(value) && !isAbsent(value.isActivated);
+
+/** A JSON body of `PATCH /application/{name}`: metadata only; null removes. Returns the changed spec. */
+export function patchApplication(spec: ApplicationSpec, body: unknown, path: string): ApplicationSpec {
+  if (!isObject(body)) throw invalid('body: must be an object');
+  const { name, isSystem } = body;
+  if (!isAbsent(name) && name !== path)
+    throw invalid(`name: ${JSON.stringify(name)}; is immutable and is ${JSON.stringify(path)}`, 'name');
+  if (!isAbsent(isSystem) && isSystem !== (spec.isSystem ?? false)) throw systemRefused('isSystem');
+  const sent = PATCHED.filter((field) => body[field] !== undefined);
+  const values = validateSpec(
+    applicationSpecSchema,
+    withoutEmpty(Object.fromEntries(sent.map((field) => [field, body[field]]))),
+    { tolerant: true },
+  );
+  const patched: ApplicationSpec = { ...spec };
+  for (const field of sent) {
+    if (values[field] === undefined) delete (patched as Partial<ApplicationSpec>)[field];
+    else Object.assign(patched, { [field]: values[field] });
+  }
+  return patched;
+}
+
+const PATCHED = ['description', 'isActivated', 'busConfig'] as const;
+
+const systemRefused = (field: string) =>
+  invalid(`${field}: cannot be set or cleared; applications of the system are made by the controller`, field);
+
+/** Runs a reader and puts the place of what it read before the field that it complains about. */
+function within<T>(place: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+    const { status, code, field, name, message } = error;
+    const text = field && message.startsWith(field) ? `${place}.${message}` : `${place}: ${message}`;
+    throw new DomainError(status, code, text, { name, field: field ? `${place}.${field}` : place });
+  }
+}
+
+const withoutEmpty = (fields: Record<string, unknown>) =>
+  Object.fromEntries(Object.entries(fields).filter(([key, value]) => !isAbsent(value) || key === 'name'));
+
+const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === '';

@@ -1,3 +1,5 @@
+import { invalid } from '../errors.ts';
+
 /** A parsed YAML document of an upload, checked for its outer form. */
 export interface UploadDocument {
   kind: string;
@@ -6,9 +8,35 @@ export interface UploadDocument {
 }
 
 /**
- * The outer form of an uploaded document: kind, metadata.name, spec; `apiVersion`, when present, of one of our groups.
- * Both forms pass: that of the v3 files and that of kubectl. Throws DomainError.
+ * The outer form of an uploaded document: kind, metadata.name and spec. Both forms pass, that of the v3 files and that of
+ * kubectl; they differ inside spec only. `apiVersion` is compared only for kinds that name theirs (gaps-01 section 4).
+ * Throws DomainError.
  */
-export function readDocument(_document: unknown, _kind: string): UploadDocument {
-  throw new Error('not written yet');
+export function readDocument(
+  document: unknown,
+  kind: string,
+  { apiVersions }: { apiVersions?: readonly string[] } = {},
+): UploadDocument {
+  if (!isObject(document)) throw invalid(`the file must hold one YAML object of kind ${kind}`);
+  const { apiVersion, metadata, spec } = document;
+  if (document.kind !== kind) throw invalid(`kind: ${quoted(document.kind)}; must be ${kind}`, 'kind');
+  if (apiVersion !== undefined && apiVersions && !apiVersions.includes(String(apiVersion)))
+    throw invalid(`apiVersion: ${quoted(apiVersion)}; must be ${apiVersions.join(' or ')}`, 'apiVersion');
+  if (!isObject(metadata)) throw invalid('metadata: is required', 'metadata');
+  if (typeof metadata.name !== 'string' || metadata.name === '')
+    throw invalid('metadata.name: is required', 'metadata.name');
+  if (!isObject(spec)) throw invalid('spec: is required', 'spec');
+  return { kind, metadata: { ...metadata, name: metadata.name }, spec };
 }
+
+/** Refuses a document whose name is not the one in the path. */
+export function requireName(name: string, path: string | undefined, field: string): void {
+  if (path !== undefined && name !== path)
+    throw invalid(`${field}: ${quoted(name)}; must equal the name in the path, ${quoted(path)}`, field);
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+const quoted = (value: unknown) => (value === undefined ? 'absent' : JSON.stringify(value));

@@ -1,0 +1,126 @@
+import { describe, expect, it, test } from 'vitest';
+import { at, MINUTE, makeNode, SECOND, T0 } from './_util.ts';
+import { daemonState, liveness, massSilence, type Signs, silenceLimit, silentAt } from './liveness.ts';
+
+describe('silenceLimit', () => {
+  test.each([
+    ['three reports of the usual 10 s', {}, undefined, undefined, 30],
+    ['three reports as the spec asks', { statusFrequency: 20 }, undefined, undefined, 60],
+    ['three reports as the machine says, when the spec asks for nothing', {}, 40, undefined, 120],
+    ['the spec counts when it is the slower one', { statusFrequency: 60 }, 10, undefined, 180],
+    ['a machine that kept a slower one is not silent', { statusFrequency: 10 }, 60, undefined, 180],
+    ['never less than 30 s', { statusFrequency: 1 }, undefined, undefined, 30],
+    ['30 s beyond an armed held poll', {}, undefined, 60, 90],
+    ['a short hold does not shorten it', { statusFrequency: 60 }, undefined, 60, 180],
+    ['a frequency of 0 is none', { statusFrequency: 0 }, undefined, undefined, 30],
+  ])('%s', (_, spec, statusFrequency, hold, seconds) => {
+    const node = makeNode({ spec, status: { config: { statusFrequency } } });
+    expect(silenceLimit(node, hold)).toBe(seconds * SECOND);
+  });
+});
+
+const LONG_AGO = T0 - 60 * MINUTE;
+const heard = (contactAt: number, more: Partial<Signs> = {}): Signs => ({ contactAt, holdSeconds: 0, ...more });
+const seen = { lastSeenTime: at(T0 - 2 * MINUTE), daemonStatus: 'RUNNING' };
+
+describe('liveness', () => {
+  test.each<[string, Parameters<typeof makeNode>[0], Signs | undefined, number, ReturnType<typeof liveness>]>([
+    ['nobody ever took its identity', {}, undefined, LONG_AGO, 'never'],
+    ['NOT_PROVISIONED stays so', { status: { daemonStatus: 'NOT_PROVISIONED' } }, undefined, LONG_AGO, 'never'],
+    ['the first contact makes it live', {}, heard(T0), LONG_AGO, 'live'],
+    ['contact within the limit', { status: seen }, heard(T0 - 29 * SECOND), LONG_AGO, 'live'],
+    ['contact before the limit', { status: seen }, heard(T0 - 30 * SECOND), LONG_AGO, 'silent'],
+    [
+      'an armed held poll is a sign of life for as long as it may last',
+      { status: seen },
+      heard(T0 - 80 * SECOND, { holdSeconds: 60 }),
+      LONG_AGO,
+      'live',
+    ],
+    ['nothing heard, but we only began to listen', { status: seen }, undefined, T0 - 29 * SECOND, 'live'],
+    ['nothing heard for one limit since we listen', { status: seen }, undefined, T0 - 30 * SECOND, 'silent'],
+    [
+      'known as silent: another process that listens changes nothing',
+      { status: { ...seen, daemonStatus: 'UNKNOWN' } },
+      undefined,
+      T0,
+      'silent',
+    ],
+    ['heard again after silence', { status: { ...seen, daemonStatus: 'UNKNOWN' } }, heard(T0), LONG_AGO, 'live'],
+    [
+      'provisioned and never heard of is silent, not new',
+      { status: { provisionedTime: at(LONG_AGO) } },
+      undefined,
+      LONG_AGO,
+      'silent',
+    ],
+    ['gave up its identity', { status: { ...seen, daemonStatus: 'DEPROVISIONED' } }, undefined, LONG_AGO, 'never'],
+    [
+      'says that it gives up its identity',
+      { status: seen },
+      heard(T0, { report: { daemonStatus: 'DEPROVISIONED' } }),
+      LONG_AGO,
+      'never',
+    ],
+    [
+      'another agent took the identity',
+      { status: { ...seen, daemonStatus: 'DEPROVISIONED' } },
+      heard(T0, { report: { daemonStatus: 'RUNNING' } }),
+      LONG_AGO,
+      'live',
+    ],
+  ])('%s', (_, overrides, signs, listeningSince, want) => {
+    expect(liveness(makeNode(overrides), signs, T0, listeningSince)).toBe(want);
+  });
+
+  it('turns silent at the moment that silentAt names', () => {
+    const node = makeNode({ status: seen });
+    const moment = silentAt(node, heard(T0), LONG_AGO) as number;
+    expect(moment).toBe(T0 + 30 * SECOND);
+    expect(liveness(node, heard(T0), moment - 1, LONG_AGO)).toBe('live');
+    expect(liveness(node, heard(T0), moment, LONG_AGO)).toBe('silent');
+  });
+
+  it('knows no such moment of a node that no agent speaks for', () => {
+    expect(silentAt(makeNode(), undefined, LONG_AGO)).toBeUndefined();
+  });
+});
+
+describe('daemonState', () => {
+  test.each([
+    ['what the agent reports', 'RUNNING', 'STOPPED', 'live', 'STOPPED'],
+    ['what is stored, until this leader heard a report', 'WARNING', undefined, 'live', 'WARNING'],
+    ['contact alone ends silence', 'UNKNOWN', undefined, 'live', 'RUNNING'],
+    ['UNKNOWN when silent, whatever was said last', 'RUNNING', 'RUNNING', 'silent', 'UNKNOWN'],
+    ['a live agent is never UNKNOWN', 'RUNNING', 'UNKNOWN', 'live', 'WARNING'],
+    ['NOT_PROVISIONED before the first agent', undefined, undefined, 'never', 'NOT_PROVISIONED'],
+    ['DEPROVISIONED stays', 'DEPROVISIONED', undefined, 'never', 'DEPROVISIONED'],
+  ] as const)('%s', (_, stored, reported, alive, want) => {
+    const node = makeNode({ status: { daemonStatus: stored } });
+    expect(daemonState(node, { report: { daemonStatus: reported } }, alive)).toBe(want);
+  });
+});
+
+describe('massSilence', () => {
+  const limit = 30 * SECOND;
+  const nodes = (live: number, fell: number, long = 0) => [
+    ...Array.from({ length: live }, () => ({ contactAt: T0 - SECOND, limit })),
+    ...Array.from({ length: fell }, () => ({ contactAt: T0 - limit, limit })),
+    ...Array.from({ length: long }, () => ({ contactAt: T0 - 2 * limit, limit })),
+  ];
+  test.each([
+    ['all are live', nodes(100, 0), false],
+    ['30 of 100 fell silent within one limit: still their own', nodes(70, 30), false],
+    ['31 of 100: ours', nodes(69, 31), true],
+    ['those that have been silent for long do not count', nodes(10, 3, 100), false],
+    ['nor do they hide that the rest fell silent', nodes(0, 10, 100), true],
+    ['one node of one says nothing about us', nodes(0, 1), false],
+    ['no nodes at all', [], false],
+  ])('%s', (_, facts, suspected) => {
+    expect(massSilence(facts, T0).suspected).toBe(suspected);
+  });
+
+  it('counts both sides', () => {
+    expect(massSilence(nodes(7, 5, 3), T0)).toEqual({ suspected: true, live: 7, fellSilent: 5 });
+  });
+});
