@@ -75,8 +75,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   const kube = await kubeFromFile(kubeconfig);
   started.defer(() => kube.close());
   await installCrds(kubeconfig);
-  for (const object of [...readObjects(join(ROOT, 'manifests/install.yaml')), ...adminAccount()])
-    await kube.apply(object);
+  await applyAll(kube, [...readObjects(join(ROOT, 'manifests/install.yaml')), ...adminAccount()]);
   log('Definitions, roles and policies are installed');
 
   const rest = `http://127.0.0.1:${port}`;
