@@ -1,0 +1,111 @@
+import { randomUUID } from 'node:crypto';
+import { KubeConfig } from '@kubernetes/client-node';
+import { createIds } from '../controllers/ids.ts';
+import type { Observation } from '../domain/inputs.ts';
+import { createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
+import { createStores, followStores, type Stores } from '../stores/stores.ts';
+import { createTestClient, type TestClient } from './_client.ts';
+import { type RoleName, roles } from './access/roles.ts';
+import { createPorts } from './adapters/ports.ts';
+import type { Ports } from './ports.ts';
+import { routes } from './routes/index.ts';
+import { createRestServer } from './server.ts';
+
+const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace', namespaced: false };
+const ACCOUNTS: Resource = {
+  group: '',
+  version: 'v1',
+  plural: 'serviceaccounts',
+  kind: 'ServiceAccount',
+  namespaced: true,
+};
+const RBAC = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: true } as const;
+const ROLES: Resource = { ...RBAC, plural: 'roles', kind: 'Role' };
+const BINDINGS: Resource = { ...RBAC, plural: 'rolebindings', kind: 'RoleBinding' };
+
+/** One replica of the facade over a real API server. */
+export interface Replica {
+  client: TestClient;
+  origin: string;
+  ports: Ports;
+  stores: Stores;
+  observed: Map<string, Observation>;
+}
+
+/** A namespace of its own with the roles of people, and tokens of ServiceAccounts that have them. */
+export interface TestCluster extends AsyncDisposable {
+  kube: KubeClient;
+  namespace: string;
+  /** A token of a ServiceAccount with a role, or without any. */
+  token(role: RoleName | 'nobody', options?: { audience?: string }): Promise<string>;
+  startReplica(overrides?: Partial<Ports>): Promise<Replica>;
+}
+
+export async function startTestCluster(kubeconfig: string): Promise<TestCluster> {
+  const cleanup = new AsyncDisposableStack();
+  const config = () => {
+    const kubeConfig = new KubeConfig();
+    kubeConfig.loadFromFile(kubeconfig);
+    return kubeConfig;
+  };
+  const kube = cleanup.use(createClient({ config }));
+  const namespace = `rest-${randomUUID().slice(0, 8)}`;
+  await kube.create(NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+  for (const manifest of roles({ namespace })) {
+    if (manifest.kind === 'Role') await kube.create(ROLES, manifest as KubeObject);
+    else {
+      const role = manifest.metadata.name.replace(/^skerry-/, '') as RoleName;
+      const account = { kind: 'ServiceAccount', name: role, namespace };
+      const subjects = [...(manifest.subjects ?? []), account];
+      await kube.create(BINDINGS, { ...manifest, subjects } as KubeObject);
+    }
+  }
+
+  const accounts = new Set<string>();
+  return {
+    kube,
+    namespace,
+    async token(role, { audience = 'skerry' } = {}) {
+      if (!accounts.has(role)) {
+        await kube.create(ACCOUNTS, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: role, namespace } });
+        accounts.add(role);
+      }
+      const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${role}/token`;
+      const body = {
+        apiVersion: 'authentication.k8s.io/v1',
+        kind: 'TokenRequest',
+        spec: { audiences: audience === '' ? [] : [audience] },
+      };
+      const { status } = await kube.request<{ status: { token: string } }>('POST', path, body);
+      return status.token;
+    },
+    async startReplica(overrides = {}) {
+      const client = cleanup.use(createClient({ config }));
+      const stop = new AbortController();
+      const stores = createStores({ namespace });
+      const reflectors = followStores(stores, { client }, stop.signal);
+      cleanup.defer(async () => {
+        stop.abort();
+        for (const reflector of reflectors) await reflector[Symbol.asyncDispose]();
+      });
+      await Promise.all(Object.values(stores).map((store) => store.whenSynced(AbortSignal.timeout(30_000))));
+      const observed = new Map<string, Observation>();
+      const ports: Ports = {
+        ...createPorts({
+          client,
+          namespace,
+          stores,
+          ids: createIds({ client, namespace }),
+          observations: { of: async () => observed, listeningSince: () => 0 },
+          self: { version: '0.0.0-test', caCert: () => 'Q0E=' },
+        }),
+        ...overrides,
+      };
+      const server = cleanup.use(createRestServer({ ports }));
+      const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+      const origin = `http://127.0.0.1:${port}`;
+      return { client: createTestClient(origin, routes), origin, ports, stores, observed };
+    },
+    [Symbol.asyncDispose]: () => cleanup.disposeAsync(),
+  };
+}

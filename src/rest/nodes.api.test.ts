@@ -1,0 +1,279 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import type {} from '../../hack/testing/provided.ts';
+import { RESOURCES } from '../api/resources.ts';
+import type { TestClient } from './_client.ts';
+import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
+
+let cluster: TestCluster;
+let replica: Replica;
+let other: Replica;
+let admin: TestClient;
+
+beforeAll(async () => {
+  cluster = await startTestCluster(inject('kubeconfig'));
+  replica = await cluster.startReplica();
+  other = await cluster.startReplica();
+  admin = replica.client.as(await cluster.token('admin'));
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+const create = async (name: string, body: object = {}): Promise<string> => {
+  const { status, body: created } = await admin.post('/node', { json: { name, ...body } });
+  expect(status).toBe(201);
+  return created.uuid;
+};
+
+describe('public routes', () => {
+  test('liveness, readiness, architectures and the description need no token', async () => {
+    for (const path of ['/live', '/status', '/architectures', '/architectures/', '/openapi.json'])
+      expect((await replica.client.get(path)).status).toBe(200);
+    expect((await replica.client.get('/status')).body).toMatchObject({
+      status: 'online',
+      versions: { controller: '0.0.0-test' },
+    });
+  });
+});
+
+describe('a node', () => {
+  test('is created, read, listed, changed and deleted', async () => {
+    const { status, body } = await admin.post('/node', {
+      json: { name: 'gw-1', location: 'hall 3', latitude: 1.5, unknown: 1 },
+    });
+    expect([status, Object.keys(body).sort()]).toEqual([201, ['id', 'uuid']]);
+    const path = `/node/${body.uuid}`;
+    expect((await admin.get(path)).body).toMatchObject({
+      uuid: body.uuid,
+      name: 'gw-1',
+      location: 'hall 3',
+      daemonStatus: 'NOT_PROVISIONED',
+    });
+    expect((await admin.get('/node-list')).body.fogs.map((fog: { name: string }) => fog.name)).toContain('gw-1');
+    expect((await admin.patch(path, { json: { location: 'hall 4', description: 'new' } })).status).toBe(204);
+    expect((await admin.get(path)).body).toMatchObject({ location: 'hall 4', description: 'new', latitude: 1.5 });
+    expect((await admin.delete(path)).status).toBe(202);
+    expect((await admin.get(path)).status).toBe(404);
+    expect((await admin.delete(path)).status).toBe(404);
+  });
+
+  test('is one to kubectl as well', async () => {
+    const uuid = await create('both-doors', { tags: ['a'] });
+    const object = await cluster.kube.get(RESOURCES.edgeNodes, { namespace: cluster.namespace, name: 'both-doors' });
+    expect(object.spec).toMatchObject({ uuid, tags: ['a'] });
+    expect(object.spec.name).toBeUndefined();
+  });
+
+  test('may have any name, and no two have the same', async () => {
+    const name = 'Tor 7 / Süd';
+    const uuid = await create(name);
+    expect((await admin.get(`/node/${uuid}`)).body.name).toBe(name);
+    expect(await admin.post('/node', { json: { name } })).toMatchObject({
+      status: 409,
+      body: { code: 'DUPLICATE_NAME', name: 'DuplicatePropertyError' },
+    });
+    const atOnce = await Promise.all(
+      [replica, other].map(async (one) =>
+        one.client.as(await cluster.token('admin')).post('/node', { json: { name: 'race' } }),
+      ),
+    );
+    expect(atOnce.map(({ status }) => status).sort()).toEqual([201, 409]);
+  });
+
+  test('made with kubectl is found by the uid it was given', async () => {
+    const made = await cluster.kube.create(RESOURCES.edgeNodes, {
+      apiVersion: 'skerry.dev/v3',
+      kind: 'EdgeNode',
+      metadata: { name: 'by-kubectl', namespace: cluster.namespace },
+      spec: {},
+    });
+    expect((await admin.get(`/node/${made.metadata.uid}`)).body.name).toBe('by-kubectl');
+  });
+
+  test.each([
+    ['without a name', {}, 'name'],
+    ['with a wrong value', { name: 'x', cpuLimit: 1 }, 'cpuLimit'],
+    ['with a wrong type', { name: 'x', tags: 'a' }, 'tags'],
+  ])('%s is refused with the field', async (_, json, field) => {
+    const { status, body } = await admin.post('/node', { json });
+    expect([status, body.name]).toEqual([400, 'ValidationError']);
+    expect(body.message).toContain(field);
+  });
+
+  test('keeps its name', async () => {
+    const uuid = await create('keeps-name');
+    expect((await admin.patch(`/node/${uuid}`, { json: { name: 'other' } })).status).toBe(400);
+    expect((await admin.patch(`/node/${uuid}`, { json: { name: 'keeps-name' } })).status).toBe(204);
+  });
+
+  test('that does not exist is 404, whatever its uuid looks like', async () => {
+    for (const uuid of ['x', '00000000-0000-4000-8000-000000000000', 'a,b=c'])
+      expect(await admin.get(`/node/${encodeURIComponent(uuid)}`)).toMatchObject({
+        status: 404,
+        body: { code: 'INVALID_NODE_UUID' },
+      });
+  });
+
+  test('written at one replica is seen at once at the other', async () => {
+    const uuid = await create('seen');
+    const there = other.client.as(await cluster.token('admin'));
+    expect((await there.get(`/node/${uuid}`)).status).toBe(200);
+    await admin.patch(`/node/${uuid}`, { json: { location: 'x' } });
+    expect((await there.get(`/node/${uuid}`)).body.location).toBe('x');
+    await admin.delete(`/node/${uuid}`);
+    expect((await there.get(`/node/${uuid}`)).status).toBe(404);
+  });
+
+  test('written by two replicas at once loses no write', async () => {
+    const uuid = await create('contended');
+    const there = other.client.as(await cluster.token('admin'));
+    const fields = ['location', 'description', 'timeZone', 'logLevel', 'host', 'networkInterface'];
+    const answers = await Promise.all(
+      fields.flatMap((field, i) => [(i % 2 ? admin : there).patch(`/node/${uuid}`, { json: { [field]: `v${i}` } })]),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(fields.map(() => 204));
+    const { body } = await admin.get(`/node/${uuid}`);
+    expect(fields.map((field) => body[field])).toEqual(fields.map((_, i) => `v${i}`));
+  });
+});
+
+describe('the list', () => {
+  test('is filtered by a body or by the query', async () => {
+    await create('filter-a', { location: 'north side' });
+    await create('filter-b', { location: 'south side' });
+    const names = (answer: { body: { fogs: { name: string }[] } }) => answer.body.fogs.map(({ name }) => name).sort();
+    const query = new URLSearchParams({
+      'filters[0][key]': 'location',
+      'filters[0][value]': 'side',
+      'filters[0][condition]': 'has',
+    });
+    expect(names(await admin.get(`/node-list?${query}`))).toEqual(['filter-a', 'filter-b']);
+    query.set('filters[1][key]', 'name');
+    query.set('filters[1][value]', 'filter-b');
+    query.set('filters[1][condition]', 'equals');
+    expect(names(await admin.get(`/iofog-list?${query}`))).toEqual(['filter-b']);
+  });
+
+  test('shows no platform status', async () => {
+    const { body } = await admin.get('/node-list');
+    expect(body.fogs.every((fog: object) => !('platformStatus' in fog))).toBe(true);
+  });
+});
+
+describe('a provisioning key', () => {
+  const secretOf = async (key: string) => {
+    const name = `provisioning-key-${createHash('sha256').update(key).digest('hex')}`;
+    const secret = await cluster.kube.find(RESOURCES.secrets, { namespace: cluster.namespace, name });
+    return (
+      secret && {
+        ...secret,
+        text: Object.fromEntries(
+          Object.entries(secret.data ?? {}).map(([k, v]) => [k, Buffer.from(v, 'base64').toString()]),
+        ),
+      }
+    );
+  };
+
+  test('is a Secret of its node that does not hold it, and replaces the one before', async () => {
+    const uuid = await create('to-provision');
+    const before = Date.now();
+    const { status, body } = await admin.get(`/node/${uuid}/provisioning-key`);
+    expect([status, body.caCert]).toEqual([201, 'Q0E=']);
+    expect(body.expirationTime - before).toBeGreaterThan(19 * 60_000);
+    const secret = await secretOf(body.key);
+    expect(secret?.text).toEqual({ nodeUuid: uuid, expiresAt: String(body.expirationTime) });
+    expect(JSON.stringify(secret)).not.toContain(body.key);
+    expect(secret?.metadata.ownerReferences?.[0]).toMatchObject({ kind: 'EdgeNode', name: 'to-provision' });
+    const second = (await admin.get(`/iofog/${uuid}/provisioning-key`)).body.key;
+    expect(await secretOf(body.key)).toBeUndefined();
+    expect(await secretOf(second)).toBeDefined();
+  });
+
+  test('of many issued at once one is left', async () => {
+    const uuid = await create('many-keys');
+    const answers = await Promise.all(Array.from({ length: 5 }, () => admin.get(`/node/${uuid}/provisioning-key`)));
+    const left = await Promise.all(answers.map(({ body }) => secretOf(body.key)));
+    expect(left.filter(Boolean)).toHaveLength(1);
+  });
+
+  test('is its own permission', async () => {
+    const uuid = await create('guarded');
+    const as = async (role: 'sre' | 'developer' | 'viewer') => replica.client.as(await cluster.token(role));
+    expect((await (await as('sre')).get(`/node/${uuid}/provisioning-key`)).status).toBe(201);
+    for (const role of ['developer', 'viewer'] as const) {
+      const client = await as(role);
+      expect((await client.get(`/node/${uuid}`)).status).toBe(200);
+      expect(await client.get(`/node/${uuid}/provisioning-key`)).toMatchObject({
+        status: 403,
+        body: { error: 'Forbidden' },
+      });
+    }
+  });
+});
+
+describe('orders', () => {
+  test('a reconcile is a counter on the object', async () => {
+    const uuid = await create('reconciled');
+    for (const count of ['1', '2']) {
+      expect((await admin.post(`/node/${uuid}/reconcile`)).body).toEqual({ uuid });
+      const { metadata } = await cluster.kube.get(RESOURCES.edgeNodes, {
+        namespace: cluster.namespace,
+        name: 'reconciled',
+      });
+      expect(metadata.annotations?.['skerry.dev/reconcile']).toContain(count);
+    }
+  });
+
+  test('what this version does not do yet says so', async () => {
+    const uuid = await create('no-reboot');
+    expect(await admin.post(`/node/${uuid}/reboot`)).toMatchObject({ status: 501, body: { code: 'NOT_IMPLEMENTED' } });
+  });
+});
+
+describe('access', () => {
+  test('needs a token that the cluster accepts, for us', async () => {
+    expect((await replica.client.get('/node-list')).status).toBe(401);
+    expect((await replica.client.as('nonsense').get('/node-list')).status).toBe(401);
+    expect(
+      (await replica.client.as(await cluster.token('admin', { audience: 'other' })).get('/node-list')).status,
+    ).toBe(401);
+    expect((await replica.client.as(await cluster.token('admin', { audience: '' })).get('/node-list')).status).toBe(
+      401,
+    );
+  });
+
+  test('a valid token without a role may nothing', async () => {
+    const nobody = replica.client.as(await cluster.token('nobody'));
+    expect(await nobody.get('/node-list')).toMatchObject({ status: 403, body: { error: 'Forbidden' } });
+  });
+
+  test('a viewer reads and does not write', async () => {
+    const viewer = replica.client.as(await cluster.token('viewer'));
+    expect((await viewer.get('/node-list')).status).toBe(200);
+    expect((await viewer.post('/node', { json: { name: 'no' } })).status).toBe(403);
+  });
+
+  test('a role limited to one object allows that one, by the name that kubectl knows', async () => {
+    const uuid = await create('only-this');
+    const hidden = await create('not-this');
+    const { namespace, kube } = cluster;
+    const token = await cluster.token('nobody');
+    const rbac = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: true };
+    const metadata = { name: 'one-node', namespace };
+    await kube.create({ ...rbac, plural: 'roles', kind: 'Role' }, {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'Role',
+      metadata,
+      rules: [{ apiGroups: ['skerry.dev'], resources: ['edgenodes'], verbs: ['get'], resourceNames: ['only-this'] }],
+    } as never);
+    await kube.create({ ...rbac, plural: 'rolebindings', kind: 'RoleBinding' }, {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'RoleBinding',
+      metadata,
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'one-node' },
+      subjects: [{ kind: 'ServiceAccount', name: 'nobody', namespace }],
+    } as never);
+    const client = replica.client.as(token);
+    await expect.poll(async () => (await client.get(`/node/${uuid}`)).status, { timeout: 15_000 }).toBe(200);
+    expect((await client.get(`/node/${hidden}`)).status).toBe(403);
+  });
+});
