@@ -12,6 +12,7 @@ import {
   parseKey,
   refOf,
   removeFinalizer,
+  type Watch,
   watching,
   writeStatus,
 } from '../kube/mod.ts';
@@ -104,9 +105,18 @@ export function createRegistryController(leader: Leader): Controller {
       .list()
       .filter((registry) => registry.spec.passwordSecretRef?.name === name)
       .map(keyOf);
-  const controller = createController({
+  /** The built-in ones are looked at from the start, whether they exist or not. */
+  const builtIns: Watch = {
+    whenSynced: (signal) => stores.registries.whenSynced(signal),
+    start(enqueue) {
+      for (const { name } of BUILT_INS) enqueue(keyFor(namespace, name), true);
+      return { [Symbol.dispose]: () => {} };
+    },
+  };
+  return createController({
     name: 'registry',
     watches: [
+      builtIns,
       watching(stores.registries, (change) => (asksForSomething(change) ? [change.key] : [])),
       watching(stores.applications, (change) => (asksForSomething(change) ? all() : [])),
       watching(stores.secrets, (change) => ofSecret(change.object)),
@@ -115,6 +125,4 @@ export function createRegistryController(leader: Leader): Controller {
     log,
     metrics,
   });
-  for (const { name } of BUILT_INS) controller.enqueue(keyFor(namespace, name));
-  return controller;
 }
