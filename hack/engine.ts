@@ -156,7 +156,9 @@ async function installPackage(kind: EngineKind, log: Log): Promise<void> {
 
 async function aptGet(args: string[]): Promise<void> {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  const child = spawn('apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=300', ...args], { env, stdio: 'pipe' });
+  // In a session of its own: a Ctrl-C must not leave half an installation.
+  const options = { env, stdio: 'pipe', detached: true } as const;
+  const child = spawn('apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=300', ...args], options);
   child.stdin.end();
   let output = '';
   const keep = (piece: Buffer) => {

@@ -136,10 +136,13 @@ export function tail(file: string, lines = 15): string {
 }
 
 /**
- * When a process was started, in kernel ticks since boot: with the pid it names one process for good, since pids come
- * back. Undefined when there is no such process.
+ * When a process was started: with the pid it names one process for good, since pids come back. Undefined when there is
+ * no such process.
  */
 export function processStartTime(pid: number): string | undefined {
+  if (process.platform !== 'linux') {
+    return spawnSync('ps', ['-o', 'lstart=', '-p', `${pid}`], { encoding: 'utf8' }).stdout?.trim() || undefined;
+  }
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

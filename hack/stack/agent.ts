@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CONTAINER_LABELS, DEFAULT_NAMESPACE } from '../../src/api/names.ts';
+import { formatJoinString } from '../../src/wire/index.ts';
 import type { Engine } from '../engine.ts';
 import { callEngine } from '../engine-api.ts';
 import type { Kube, KubeObject } from '../kube.ts';
@@ -73,7 +74,7 @@ export async function provisionAgent(options: {
   const { key } = JSON.parse(text) as { key: string };
   const attempt = async () => {
     agent.assertRunning();
-    await runAgent(['provision', `skerry://${new URL(rest).host}/${key}`, '--config', configFile(dir)]);
+    await runAgent(['provision', formatJoinString({ controllerUrl: rest, key }), '--config', configFile(dir)]);
     return true;
   };
   await waitFor(attempt, { what: 'the agent to be provisioned', intervalMs: 200, signal });
