@@ -94,6 +94,8 @@ function observed(
   desired: Pick<DesiredState, 'entries'> | undefined,
 ): ObservedMicroservice {
   const names = desired?.entries.get(item.id) ?? previous ?? item;
+  const lastError = shortText(item.lastError);
+  const sameError = lastError === previous?.lastError;
   const startTime = steadyTime(item, previous, observation);
   const { revision, rebuildOrder } = carriedOut(item, previous, observation);
   return withoutEmpty({
@@ -112,8 +114,8 @@ function observed(
     startTime,
     // absent means unchanged; so it does when the report before it was heard by a former leader
     errorMessage: shortText(item.errorMessage ?? previous?.errorMessage),
-    lastError: shortText(item.lastError),
-    lastErrorAt: steady(item.lastErrorAt, previous?.lastErrorAt, clockOffset(observation)),
+    lastError,
+    lastErrorAt: steady(item.lastErrorAt, sameError ? previous?.lastErrorAt : undefined, observation),
     restartCount: count(item.restartCount),
     rebuildOrder,
     notHonoured: item.notHonoured?.length ? item.notHonoured : undefined,
@@ -152,15 +154,19 @@ function steadyTime(
 ): number | undefined {
   const sameRun =
     previous?.containerId === item.containerId && (previous?.restartCount ?? 0) === (count(item.restartCount) ?? 0);
-  const before = sameRun ? previous?.startTime : undefined;
-  // without a reading of the agent's clock the corrected value is the better one
-  if (before !== undefined && item.startTime && !observation.report.systemTime) return before;
-  return steady(item.startTime, before, clockOffset(observation));
+  return steady(item.startTime, sameRun ? previous?.startTime : undefined, observation);
 }
 
-function steady(reported: number | undefined, previous: number | undefined, offset: number): number | undefined {
+/** A time of the agent by the controller's clock; `previous` while it is about the same thing. */
+function steady(
+  reported: number | undefined,
+  previous: number | undefined,
+  observation: Observation,
+): number | undefined {
   if (!reported || reported < 0) return undefined;
-  const corrected = Math.max(0, Math.round(reported + offset));
+  // our agent reads its clock with every full report; in between the value that was corrected then is the better one
+  if (previous !== undefined && observation.agent !== undefined && !observation.report.systemTime) return previous;
+  const corrected = Math.max(0, Math.round(reported + clockOffset(observation)));
   const moved = previous === undefined ? Number.POSITIVE_INFINITY : Math.abs(corrected - previous);
   return moved <= 2 * SKEW_MS ? previous : corrected;
 }

@@ -1,0 +1,341 @@
+import { describe, expect, it, test } from 'vitest';
+import { BOUNDS } from '../../api/bounds.ts';
+import type { ObservedMicroservice } from '../../api/v3/index.ts';
+import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
+import type { Liveness, Observation } from '../inputs.ts';
+import { MINUTE, makeDesired, makeItem, makeNode, makeObservation, makeObserved, SECOND, T0 } from './_util.ts';
+import { mergeReport, observedMicroservices } from './report.ts';
+
+describe('mergeReport', () => {
+  const known: StatusReport = {
+    daemonStatus: 'RUNNING',
+    version: '1',
+    systemTime: 5,
+    orders: { reboot: 1 },
+    microserviceStatus: [makeItem({ id: 'a', errorMessage: 'bad' }), makeItem({ id: 'b' })],
+  };
+  test.each<[string, StatusReport, Partial<StatusReport>]>([
+    ['absent members keep their value', { version: '2' }, { daemonStatus: 'RUNNING', version: '2' }],
+    ['undefined is absent', { version: undefined }, { version: '1' }],
+    ['a list replaces the whole list', { microserviceStatus: [] }, { microserviceStatus: [] }],
+    ['counters of orders are merged', { orders: { prune: 2 } }, { orders: { reboot: 1, prune: 2 } }],
+    ['a clock reading is not carried over', { version: '2' }, { systemTime: undefined }],
+    ['a new clock reading counts', { systemTime: 9 }, { systemTime: 9 }],
+  ])('%s', (_, delta, want) => {
+    const merged = mergeReport(known, delta);
+    expect(Object.fromEntries(Object.keys(want).map((key) => [key, merged[key as keyof StatusReport]]))).toEqual(want);
+  });
+
+  test.each([
+    ['an absent errorMessage is unchanged', undefined, 'bad'],
+    ['an empty one is cleared', '', ''],
+    ['another one counts', 'worse', 'worse'],
+  ])('%s', (_, errorMessage, want) => {
+    const merged = mergeReport(known, { microserviceStatus: [makeItem({ id: 'a', errorMessage })] });
+    expect(merged.microserviceStatus?.map((item) => item.errorMessage)).toEqual([want]);
+  });
+
+  it('leaves what it was given alone', () => {
+    const before = structuredClone(known);
+    mergeReport(known, { version: '2', orders: { reboot: 7 } });
+    expect(known).toEqual(before);
+  });
+});
+
+interface Given {
+  stored?: ObservedMicroservice[];
+  reported?: MicroserviceStatus[];
+  observation?: Partial<Observation>;
+  report?: Partial<StatusReport>;
+  desired?: ReturnType<typeof makeDesired>;
+  liveness?: Liveness;
+}
+
+/** What a node that runs `plant/reader` is observed to run. */
+const observe = ({ stored, reported, observation, report, desired, liveness }: Given) =>
+  observedMicroservices({
+    node: makeNode({ status: { microservices: stored } }),
+    observation: makeObservation({ report: { microserviceStatus: reported, ...report }, ...observation }),
+    desired: desired ?? makeDesired({}),
+    liveness: liveness ?? 'live',
+  });
+
+describe('observedMicroservices', () => {
+  it('takes names from what is desired, and everything else from the report', () => {
+    const item = makeItem({
+      revision: 'r1',
+      imageId: 'sha256:1',
+      healthStatus: 'healthy',
+      ports: [
+        { internal: 80, external: 8081, protocol: 'tcp' },
+        { internal: 80, external: 8080, protocol: 'tcp' },
+      ],
+      restartCount: 2,
+      rebuildOrder: 1,
+      name: 'of the agent',
+    });
+    expect(observe({ reported: [item] })).toEqual([
+      {
+        uuid: 'ms-1',
+        application: 'plant',
+        name: 'reader',
+        revision: 'r1',
+        imageId: 'sha256:1',
+        containerId: 'c-1',
+        state: 'RUNNING',
+        healthStatus: 'healthy',
+        ports: [
+          { internal: 80, external: 8080, protocol: 'tcp' },
+          { internal: 80, external: 8081, protocol: 'tcp' },
+        ],
+        startTime: T0 - MINUTE,
+        restartCount: 2,
+        rebuildOrder: 1,
+      },
+    ]);
+  });
+
+  it('keeps the names of what nobody asks for any more', () => {
+    const [item] = observe({ stored: [makeObserved()], reported: [makeItem()], desired: makeDesired() }) ?? [];
+    expect(item).toMatchObject({ application: 'plant', name: 'reader' });
+  });
+
+  it('equals the stored ones when only measurements and their order changed', () => {
+    const reported = [makeItem({ id: 'b' }), makeItem({ id: 'a' })];
+    const stored = observe({ reported });
+    const measured = reported.toReversed().map((item) => ({
+      ...item,
+      cpuUsage: 7,
+      memoryUsage: 8,
+      operatingDuration: 9,
+      percentage: 10,
+      execSessionIds: ['x'],
+    }));
+    expect(observe({ stored, reported: measured })).toEqual(stored);
+  });
+
+  it('says nothing before anything was reported', () => {
+    expect(observe({})).toBeUndefined();
+  });
+
+  it('keeps what is stored until a list is reported', () => {
+    expect(observe({ stored: [makeObserved()] })).toEqual([makeObserved()]);
+  });
+
+  test.each<[string, Given, unknown]>([
+    [
+      'an empty error is none',
+      { reported: [makeItem({ errorMessage: '' })], stored: [makeObserved({ errorMessage: 'x' })] },
+      undefined,
+    ],
+    [
+      'an absent error is the stored one',
+      { reported: [makeItem()], stored: [makeObserved({ errorMessage: 'x' })] },
+      'x',
+    ],
+  ])('%s', (_, given, want) => {
+    expect(observe(given)?.[0]?.errorMessage).toBe(want);
+  });
+
+  describe('silence', () => {
+    test.each<[string, Given, string]>([
+      ['what ran is UNKNOWN', { stored: [makeObserved()] }, 'UNKNOWN'],
+      ['so is what was reported last', { reported: [makeItem()] }, 'UNKNOWN'],
+      [
+        'what was stopped as asked stays STOPPED',
+        { stored: [makeObserved({ state: 'STOPPED' })], desired: makeDesired({ shouldRun: false }) },
+        'STOPPED',
+      ],
+      ['what should run and was STOPPED is UNKNOWN', { stored: [makeObserved({ state: 'STOPPED' })] }, 'UNKNOWN'],
+    ])('%s', (_, given, state) => {
+      expect(observe({ ...given, liveness: 'silent' })).toMatchObject([{ state }]);
+    });
+
+    it('keeps everything else that was last observed', () => {
+      const stored = [makeObserved({ revision: 'r1', lastError: 'exit 1' })];
+      expect(observe({ stored, liveness: 'silent' })).toEqual([{ ...stored[0], state: 'UNKNOWN' }]);
+    });
+  });
+
+  describe('what the list leaves out', () => {
+    test.each<[string, Given['desired'], string | undefined]>([
+      ['is UNKNOWN when it should run', makeDesired({}), 'UNKNOWN'],
+      ['is STOPPED when it should not', makeDesired({ shouldRun: false }), 'STOPPED'],
+      ['is gone when nobody asks for it', makeDesired(), undefined],
+    ])('%s', (_, desired, state) => {
+      const items = observe({ stored: [makeObserved()], reported: [], desired });
+      expect(items?.[0]?.state).toBe(state);
+    });
+
+    it('has no container any more, and keeps how it ended', () => {
+      const stored = [makeObserved({ revision: 'r1', lastError: 'exit 1' })];
+      const [item] = observe({ stored, reported: [] }) ?? [];
+      expect(item).toMatchObject({ revision: 'r1', lastError: 'exit 1', ports: [] });
+      expect(item).not.toHaveProperty('containerId');
+      expect(item).not.toHaveProperty('startTime');
+    });
+  });
+
+  test.each(['STOPPED', 'DELETED'] as const)('a removed microservice that is %s is gone', (status) => {
+    expect(observe({ reported: [makeItem({ status })], desired: makeDesired() })).toEqual([]);
+  });
+
+  describe('a report that is not as it should be', () => {
+    it('counts an item that comes twice once, as said last', () => {
+      const reported = [makeItem({ status: 'STARTING' }), makeItem()];
+      expect(observe({ reported })).toMatchObject([{ uuid: 'ms-1', state: 'RUNNING' }]);
+    });
+
+    it('ignores items without id', () => {
+      expect(observe({ reported: [makeItem({ id: '' })], desired: makeDesired() })).toEqual([]);
+    });
+
+    it('keeps within the bound of the list, and what is asked for first', () => {
+      const reported = Array.from({ length: BOUNDS.report }, (_, index) => makeItem({ id: `a-${index}` }));
+      const items = observe({ stored: [makeObserved({ uuid: 'z' })], reported, desired: makeDesired({ uuid: 'z' }) });
+      expect(items).toHaveLength(BOUNDS.report);
+      expect(items?.at(-1)?.uuid).toBe('z');
+    });
+  });
+
+  describe('times of another clock', () => {
+    const slow = { reportedAt: T0, report: { systemTime: T0 - 10 * MINUTE } };
+    const start = (given: Given) => observe(given)?.[0]?.startTime;
+    const item = (ms: number, more: Partial<MicroserviceStatus> = {}) => [makeItem({ startTime: ms, ...more })];
+
+    it('are told by the clock of the controller', () => {
+      const given = { reported: item(T0 - 11 * MINUTE, { lastErrorAt: T0 - 12 * MINUTE }), report: slow.report };
+      expect(observe(given)?.[0]).toMatchObject({ startTime: T0 - MINUTE, lastErrorAt: T0 - 2 * MINUTE });
+    });
+
+    test.each([-1999, -500, 500, 1999])('do not move by %i ms of jitter', (jitter) => {
+      const stored = [makeObserved({ startTime: T0 - MINUTE })];
+      const report = { systemTime: T0 - 10 * MINUTE + jitter };
+      expect(start({ stored, reported: item(T0 - 11 * MINUTE), report })).toBe(T0 - MINUTE);
+    });
+
+    it('move with another container', () => {
+      const stored = [makeObserved({ startTime: T0 - MINUTE })];
+      expect(start({ stored, reported: item(T0 - MINUTE + SECOND, { containerId: 'c-2' }) })).toBe(
+        T0 - MINUTE + SECOND,
+      );
+    });
+
+    it('move when the same container was started again', () => {
+      const stored = [makeObserved({ startTime: T0 - MINUTE, restartCount: 1 })];
+      expect(start({ stored, reported: item(T0, { restartCount: 2 }) })).toBe(T0);
+      expect(start({ stored, reported: item(T0, { restartCount: 1 }) })).toBe(T0);
+    });
+
+    it('stay corrected when our agent says nothing of its clock in between', () => {
+      const stored = [makeObserved({ startTime: T0 - MINUTE, lastErrorAt: T0 - 2 * MINUTE })];
+      const reported = item(T0 - 11 * MINUTE, { lastErrorAt: T0 - 12 * MINUTE });
+      const observation = { agent: '0.1.0', report: { microserviceStatus: reported } };
+      expect(observe({ stored, observation })?.[0]).toMatchObject({
+        startTime: T0 - MINUTE,
+        lastErrorAt: T0 - 2 * MINUTE,
+      });
+    });
+
+    it('move with another error', () => {
+      const stored = [makeObserved({ lastError: 'exit 1', lastErrorAt: T0 - SECOND })];
+      const reported = [makeItem({ lastError: 'exit 2', lastErrorAt: T0 })];
+      expect(observe({ stored, reported })?.[0]?.lastErrorAt).toBe(T0);
+    });
+
+    it('are absent when there is no container', () => {
+      expect(start({ reported: item(0, { status: 'PULLING' }) })).toBeUndefined();
+    });
+  });
+
+  describe('revision and rebuilds of our own agent', () => {
+    const agent = { agent: '0.1.0', handedOut: { 'ms-1': { revision: 'r2', at: T0 - 5 * MINUTE, rebuildOrder: 3 } } };
+
+    it('are what it echoes, whatever was handed out', () => {
+      const reported = [makeItem({ revision: 'r1', rebuildOrder: 2 })];
+      expect(observe({ reported, observation: { ...agent, report: { microserviceStatus: reported } } })).toMatchObject([
+        { revision: 'r1', rebuildOrder: 2 },
+      ]);
+    });
+
+    it('no revision runs while it names none', () => {
+      const reported = [makeItem({ status: 'PULLING', startTime: undefined })];
+      const stored = [makeObserved({ revision: 'r1' })];
+      const [item] = observe({ stored, observation: { ...agent, report: { microserviceStatus: reported } } }) ?? [];
+      expect(item).not.toHaveProperty('revision');
+    });
+  });
+
+  describe('revision of an agent that does not echo', () => {
+    const TOLD = T0 - MINUTE;
+    const handedOut = { 'ms-1': { revision: 'r2', at: TOLD, rebuildOrder: 1 } };
+    const old = makeObserved({ revision: 'r1', startTime: TOLD - MINUTE });
+    const before = makeItem({ startTime: TOLD - MINUTE });
+    const after = makeItem({ startTime: TOLD + SECOND, containerId: 'c-2' });
+    test.each<[string, ObservedMicroservice[] | undefined, MicroserviceStatus, number, string | undefined]>([
+      ['counts when the container started after it was handed out', [old], after, T0, 'r2'],
+      ['does not while the old container runs', [old], before, T0, 'r1'],
+      ['does not by a report from before it was handed out', undefined, before, TOLD, undefined],
+      ['counts by a later report where nothing was known of the container', undefined, before, T0, 'r2'],
+      [
+        'counts by a later report where its revision was not known',
+        [makeObserved({ startTime: TOLD - MINUTE })],
+        before,
+        T0,
+        'r2',
+      ],
+      [
+        'does not count for a container that was under way before',
+        [makeObserved({ state: 'PULLING', startTime: undefined })],
+        before,
+        T0,
+        undefined,
+      ],
+      [
+        'counts for a container that was under way then and started later',
+        [makeObserved({ state: 'PULLING', startTime: undefined })],
+        after,
+        T0,
+        'r2',
+      ],
+      [
+        'is not known while there is no container',
+        undefined,
+        makeItem({ status: 'PULLING', startTime: undefined }),
+        T0,
+        undefined,
+      ],
+      ['stays when the same one is handed out again', [{ ...old, revision: 'r2' }], before, T0, 'r2'],
+    ])('%s', (_, stored, item, reportedAt, want) => {
+      const report = { microserviceStatus: [item] };
+      expect(observe({ stored, observation: { report, reportedAt, handedOut } })?.[0]?.revision).toBe(want);
+    });
+
+    it('stays when nothing was handed out by this leader', () => {
+      const report = { microserviceStatus: [before] };
+      expect(observe({ stored: [old], observation: { report } })?.[0]?.revision).toBe('r1');
+    });
+
+    test.each([
+      ['its clock is slow, and the container really started later', -10 * MINUTE, 1, 'r2'],
+      ['its clock is fast, and the container really started before', 10 * MINUTE, -1, 'r1'],
+    ])('is judged by the clock of the controller: %s', (_, skew, later, want) => {
+      const startTime = TOLD + later * 30 * SECOND + skew;
+      const report = { systemTime: T0 + skew, microserviceStatus: [makeItem({ startTime })] };
+      expect(observe({ stored: [old], observation: { report, handedOut } })?.[0]?.revision).toBe(want);
+    });
+  });
+
+  describe('rebuilds of an agent that does not echo', () => {
+    const TOLD = T0 - MINUTE;
+    const handedOut = { 'ms-1': { revision: 'r1', at: TOLD, rebuildOrder: 2 } };
+    const stored = [makeObserved({ revision: 'r1', rebuildOrder: 1, startTime: TOLD - MINUTE })];
+    test.each([
+      ['are done when a container started after the order', TOLD + SECOND, 2],
+      ['are not done while the old container runs', TOLD - MINUTE, 1],
+    ])('%s', (_, startTime, want) => {
+      const report = { microserviceStatus: [makeItem({ startTime })] };
+      expect(observe({ stored, observation: { report, handedOut } })?.[0]?.rebuildOrder).toBe(want);
+    });
+  });
+});
