@@ -174,6 +174,7 @@ export function makeToken(
 export interface Answer {
   status: number;
   headers: NodeJS.Dict<string | string[]>;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look at what they expect
   body: any;
   text: string;
 }

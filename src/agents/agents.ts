@@ -17,7 +17,7 @@ import type {
   ProvisioningKeys,
 } from './ports.ts';
 import { createUsedTokens } from './replay.ts';
-import { createAgentRoutes } from './server.ts';
+import { type AgentRoutesOptions, createAgentRoutes } from './server.ts';
 import { shareTokens } from './token-sharing.ts';
 
 export interface AgentsOptions extends AgentOptions {
@@ -31,6 +31,8 @@ export interface AgentsOptions extends AgentOptions {
   log: Log;
   clock?: Clock;
   metrics?: AgentMetrics;
+  /** the domain's own unless a test says otherwise */
+  desiredState?: AgentRoutesOptions['desiredState'];
 }
 
 /** The agent side of one replica, put together: routes, memory, and the channel between replicas. */

@@ -6,11 +6,13 @@ import type { Call, Hear } from './call.ts';
 import type { DesiredCache } from './desired-cache.ts';
 import { AgentFailure } from './failure.ts';
 import { differ, type HeldPolls } from './held-polls.ts';
+import type { NodeDirectory } from './node-directory.ts';
 import { json, type Reply } from './reply.ts';
 import type { OrderCounts, Told } from './told.ts';
 
 export interface ChangesOptions {
   desired: Pick<DesiredCache, 'digests' | 'keepAdmitted'>;
+  directory: Pick<NodeDirectory, 'node'>;
   held: HeldPolls;
   told: Told;
   hear: Hear;
@@ -23,7 +25,7 @@ const MAX_WAIT = 240;
 const ORDERS = ['reboot', 'prune', 'version'] as const;
 
 /** `GET` and `PATCH /agent/changes`: which sections of the desired state differ from what the agent holds. */
-export function createChanges({ desired, held, told, hear, clock, maxHeld }: ChangesOptions) {
+export function createChanges({ desired, directory, held, told, hear, clock, maxHeld }: ChangesOptions) {
   function dueOf({ uuid }: Call): Digests {
     const due = desired.digests(uuid);
     if (!due) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
@@ -38,20 +40,21 @@ export function createChanges({ desired, held, told, hear, clock, maxHeld }: Cha
   }
 
   function answer(call: Call, due: Digests, has: Digests): Reply {
+    // As it is now: the one that the token was checked with may be a hold old.
+    const node = directory.node(call.uuid) ?? call.node;
     const flags = flagsOf(due, has);
-    if (isForeign(call)) return json({ ...flags, lastUpdated: told.tell(call.uuid, due, ordersIn(due, call.node)) });
-    const raised: Digests = {};
-    const reply: Record<string, unknown> = { lastUpdated: new Date(clock.wall()).toISOString() };
-    for (const section of SECTIONS) {
-      if (!flags[section]) continue;
-      reply[section] = true;
-      if (due[section]) raised[section] = due[section];
-    }
-    const text = formatHave(raised);
-    if (text) reply.due = text;
-    const orders = ordersIn(raised, call.node);
-    if (Object.keys(orders).length > 0) reply.orders = orders;
-    return json(reply);
+    if (isForeign(call)) return json({ ...flags, lastUpdated: told.tell(call.uuid, due, ordersIn(due, node)) });
+    const lastUpdated = new Date(clock.wall()).toISOString();
+    const raised = SECTIONS.filter((section) => flags[section]);
+    if (raised.length === 0) return json({ lastUpdated });
+    const digests: Digests = Object.fromEntries(raised.map((section) => [section, due[section]]));
+    const orders = ordersIn(digests, node);
+    return json({
+      ...Object.fromEntries(raised.map((section) => [section, true])),
+      lastUpdated,
+      due: formatHave(digests),
+      ...(Object.keys(orders).length > 0 && { orders }),
+    });
   }
 
   return {

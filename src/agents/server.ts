@@ -110,7 +110,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     });
   };
 
-  const changes = createChanges({ desired, held, told, hear, clock, maxHeld: limits.heldPolls });
+  const changes = createChanges({ desired, directory, held, told, hear, clock, maxHeld: limits.heldPolls });
   const reads = createReads({ desired, hear, clock });
   const statements = createStatements({
     client,
