@@ -1,0 +1,400 @@
+import { describe, expect, it, test } from 'vitest';
+import type { Condition } from '../../api/meta.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
+import { type EdgeNode, type EdgeNodeSpec, type EdgeNodeStatus, edgeNodeStatusSchema } from '../../api/v3/index.ts';
+import type { StatusReport } from '../../wire/index.ts';
+import type { Verdict } from '../inputs.ts';
+import { at, MINUTE, makeDesired, makeItem, makeNode, makeObservation, makeObserved, SECOND, T0 } from './_util.ts';
+import { type NodeStatusInputs, nodeStatus } from './status.ts';
+
+const LONG_AGO = T0 - 60 * MINUTE;
+
+interface Given extends Partial<Omit<NodeStatusInputs, 'node'>> {
+  spec?: EdgeNodeSpec;
+  status?: Partial<EdgeNodeStatus>;
+  metadata?: Partial<EdgeNode['metadata']>;
+  report?: StatusReport;
+}
+
+const makeInputs = ({ spec, status, metadata, report, ...rest }: Given): NodeStatusInputs => ({
+  node: makeNode({ spec, status, metadata }),
+  ...(report && { observation: makeObservation({ report }) }),
+  now: T0 + SECOND,
+  listeningSince: LONG_AGO,
+  ...rest,
+});
+const statusOf = (given: Given) => nodeStatus(makeInputs(given));
+const find = ({ conditions = [] }: { conditions?: Condition[] }, type: string) =>
+  conditions.find((condition) => condition.type === type);
+
+/** What was stored once a status was computed. */
+const withStored = (given: Given, status: EdgeNodeStatus): Given => ({ ...given, status });
+
+const taken: Verdict = {
+  reason: 'NameTaken',
+  message: 'the name gw-1 belongs to gw-0',
+  status: 409,
+  code: 'DUPLICATE_NAME',
+};
+const twice = { one: { seenAt: T0 }, two: { seenAt: T0 - 10 * SECOND } };
+const seen = { lastSeenTime: at(T0 - MINUTE), daemonStatus: 'RUNNING' };
+const deleting = { deletionTimestamp: at(T0) };
+
+describe('conditions', () => {
+  test.each<[sentence: string, given: Given, ready: string, reconciling: string, stalled: string, reason: string]>([
+    ['no agent yet', {}, 'False', 'False', 'False', 'NotProvisioned'],
+    ['running', { report: { daemonStatus: 'RUNNING' } }, 'True', 'False', 'False', 'AgentRunning'],
+    ['running with a warning', { report: { daemonStatus: 'WARNING' } }, 'True', 'False', 'False', 'AgentWarning'],
+    ['starting', { report: { daemonStatus: 'STARTING' } }, 'False', 'True', 'False', 'AgentStarting'],
+    ['live, but not running', { report: { daemonStatus: 'STOPPED' } }, 'False', 'False', 'False', 'AgentNotRunning'],
+    [
+      'heard of, without a report',
+      { observation: makeObservation({ report: {} }) },
+      'True',
+      'False',
+      'False',
+      'AgentRunning',
+    ],
+    ['silent', { status: seen }, 'Unknown', 'False', 'False', 'NodeUnreachable'],
+    ['gave up its identity', { report: { daemonStatus: 'DEPROVISIONED' } }, 'False', 'False', 'False', 'Deprovisioned'],
+    ['in deletion', { metadata: deleting, report: { daemonStatus: 'RUNNING' } }, 'False', 'True', 'False', 'Deleting'],
+    [
+      'a younger namesake',
+      { identity: taken, report: { daemonStatus: 'RUNNING' } },
+      'False',
+      'False',
+      'True',
+      'NameTaken',
+    ],
+    [
+      'two installations',
+      { observation: makeObservation({ instances: twice }) },
+      'False',
+      'False',
+      'True',
+      'DuplicateAgent',
+    ],
+  ])('%s', (_, given, ready, reconciling, stalled, reason) => {
+    const { conditions = [] } = statusOf(given);
+    expect(conditions.slice(0, 3).map(({ type, status }) => `${type}=${status}`)).toEqual([
+      `Ready=${ready}`,
+      `Reconciling=${reconciling}`,
+      `Stalled=${stalled}`,
+    ]);
+    expect(conditions[0]?.reason).toBe(reason);
+  });
+
+  it('say nothing of when a silent node was last seen, so that the message is the same for as long as it is silent', () => {
+    const first = find(statusOf({ status: seen }), 'Ready');
+    const later = find(
+      statusOf({ status: { ...seen, lastSeenTime: at(T0 - 30 * MINUTE) }, now: T0 + MINUTE }),
+      'Ready',
+    );
+    expect(first?.message).toBe('nothing was heard of the node for more than 30 s');
+    expect(later?.message).toBe(first?.message);
+  });
+
+  it('tell what the agent warns of', () => {
+    const status = statusOf({ report: { daemonStatus: 'WARNING', warningMessage: 'disk is full' } });
+    expect(find(status, 'Ready')?.message).toBe('the agent runs, with a warning: disk is full');
+  });
+
+  describe('DuplicateAgent', () => {
+    const instances = (other: number) => ({ one: { seenAt: T0 }, two: { seenAt: other } });
+    test.each<[string, number, number | undefined, boolean]>([
+      ['two that spoke within one limit', T0 - 28 * SECOND, undefined, true],
+      ['one that has been quiet for a limit is no other', T0 - 30 * SECOND, undefined, false],
+      ['one that spoke before the last provisioning was replaced', T0 - 10 * SECOND, T0 - 5 * SECOND, false],
+    ])('%s', (_, other, provisionedAt, want) => {
+      const status = statusOf({
+        observation: makeObservation({ instances: instances(other) }),
+        ...(provisionedAt && { provisioned: { archId: 1, provisionedAt } }),
+      });
+      expect(find(status, 'DuplicateAgent') !== undefined).toBe(want);
+    });
+
+    it('names them, sorted', () => {
+      const message = find(statusOf({ observation: makeObservation({ instances: twice }) }), 'DuplicateAgent')?.message;
+      expect(message).toContain('one, two');
+    });
+  });
+
+  describe('SettingsRefused', () => {
+    test.each<[string, Given, string | undefined]>([
+      ['nothing refused', { report: { refusedSettings: [] } }, undefined],
+      [
+        'what the machine refuses, sorted',
+        {
+          report: {
+            refusedSettings: [
+              { field: 'timeZone', reason: 'unknown' },
+              { field: 'cpuLimit', reason: 'too low' },
+            ],
+          },
+        },
+        'cpuLimit: too low; timeZone: unknown',
+      ],
+      [
+        'what is never taken from the controller, where it differs',
+        { spec: { containerEngine: 'podman' }, report: { config: { containerEngine: 'docker' } } },
+        'containerEngine: asked for podman; the machine decides, and has docker',
+      ],
+      [
+        'not where both say the same in other words',
+        { spec: { containerEngine: 'engine_a' }, report: { config: { containerEngine: 'docker' } } },
+        undefined,
+      ],
+    ])('%s', (_, given, want) => {
+      expect(find(statusOf(given), 'SettingsRefused')?.message).toBe(want);
+    });
+  });
+
+  describe('NotSupportedYet', () => {
+    test.each<[string, EdgeNodeSpec, string | undefined]>([
+      ['not for what nobody set', {}, undefined],
+      ['not for what asks for nothing', { routerMode: 'none', busMode: 'none', upstreamRouters: [] }, undefined],
+      ['for settings of the router and the bus', { routerMode: 'edge', busMode: 'leaf' }, 'busMode, routerMode'],
+      ['for their ports and sizes', { messagingPort: 5671, jsStorageSize: '1g' }, 'jsStorageSize, messagingPort'],
+    ])('%s', (_, spec, fields) => {
+      const condition = find(statusOf({ spec, report: { daemonStatus: 'RUNNING' } }), 'NotSupportedYet');
+      expect(condition?.message).toBe(fields && `stored, but without effect yet: ${fields}`);
+    });
+
+    it('counts neither for Ready nor for the platform', () => {
+      const status = statusOf({ spec: { routerMode: 'edge' }, report: { daemonStatus: 'RUNNING' } });
+      expect(find(status, 'Ready')?.status).toBe('True');
+      expect(status.platformStatus?.phase).toBe('Ready');
+    });
+  });
+});
+
+describe('what the agent says', () => {
+  const report: StatusReport = {
+    daemonStatus: 'RUNNING',
+    version: '0.1.0',
+    ipAddress: '10.0.0.7',
+    ipAddressExternal: '192.0.2.7',
+    warningMessage: 'HEALTHY',
+    systemOs: 'linux',
+    systemOsVersion: 'Debian',
+    systemKernelVersion: '6.1',
+    systemCpus: 4,
+    systemTotalMemory: 1e9,
+    systemTotalDisk: 2e9,
+    availableRuntimes: ['runc', 'crun'],
+    availableCdiDevices: ['b', 'a'],
+    isReadyToUpgrade: true,
+    isReadyToRollback: false,
+    config: { statusFrequency: 20, containerEngine: 'podman' },
+    refusedSettings: [{ field: 'cpuLimit', reason: 'too low' }],
+  };
+
+  it('is stored', () => {
+    expect(statusOf({ report })).toMatchObject({
+      ...report,
+      containerEngine: 'podman',
+      availableRuntimes: ['crun', 'runc'],
+      availableCdiDevices: ['a', 'b'],
+    });
+  });
+
+  it('stays while a later report leaves it out', () => {
+    const status = statusOf({ report });
+    expect(statusOf(withStored({ report: { version: '0.2.0' } }, status))).toMatchObject({
+      systemOs: 'linux',
+      config: { statusFrequency: 20 },
+      version: '0.2.0',
+    });
+  });
+
+  it('is never why the API server refuses the status', () => {
+    const long = 'x'.repeat(5000);
+    const status = statusOf({
+      observation: makeObservation({
+        agent: long,
+        instances: { [long]: { seenAt: T0 } },
+        report: {
+          version: long,
+          ipAddress: long,
+          warningMessage: `\ud800${long}`,
+          systemOs: long,
+          systemCpus: 1.5,
+          systemTotalDisk: -1,
+          availableRuntimes: Array.from({ length: 100 }, () => long),
+          config: { logLevel: long, logFileCount: 1e300 },
+          refusedSettings: Array.from({ length: 40 }, (_, index) => ({ field: `f${index}`, reason: long })),
+          microserviceStatus: Array.from({ length: 600 }, (_, index) =>
+            makeItem({
+              id: `${index}-${long}`,
+              errorMessage: long,
+              imageId: long,
+              restartCount: -1,
+              ports: Array.from({ length: 70 }, () => ({ internal: 1, external: 1, protocol: 'tcp' as const })),
+            }),
+          ),
+        },
+      }),
+      identity: { ...taken, message: long },
+    });
+    const read = edgeNodeStatusSchema.safeParse(status);
+    expect(read.error?.issues ?? []).toEqual([]);
+    expect(status.microservices).toHaveLength(500);
+  });
+
+  it('tells what provisioning knew: architecture, engine and time', () => {
+    const provisioned = { archId: 2, containerEngine: 'docker', provisionedAt: T0 };
+    expect(statusOf({ provisioned, report: {} })).toMatchObject({
+      archId: 2,
+      containerEngine: 'docker',
+      provisionedTime: at(T0),
+    });
+    expect(statusOf({ provisioned, report })).toMatchObject({ containerEngine: 'podman' });
+  });
+
+  it('marks our own agents by the version that they name', () => {
+    expect(statusOf({ observation: makeObservation({ agent: '0.1.0' }) }).agent).toBe('0.1.0');
+    expect(statusOf({ report })).not.toHaveProperty('agent');
+  });
+
+  it('names the installation that spoke last', () => {
+    expect(statusOf({ observation: makeObservation({ instances: twice }) }).instance).toBe('one');
+  });
+});
+
+describe('microservices', () => {
+  const given = {
+    report: { microserviceStatus: [makeItem(), makeItem({ id: 'ms-2', status: 'STARTING' })] },
+    desired: makeDesired({}, { uuid: 'ms-2', name: 'writer' }),
+  };
+
+  it('are counted: running of all', () => {
+    expect(statusOf(given).microserviceCount).toBe('1/2');
+  });
+
+  it('of a silent node none is known to run', () => {
+    const status = { ...seen, microservices: [makeObserved({ revision: 'r1' })] };
+    expect(statusOf({ status, desired: makeDesired({}) })).toMatchObject({
+      microserviceCount: '0/1',
+      microservices: [{ state: 'UNKNOWN', revision: 'r1' }],
+    });
+  });
+});
+
+describe('stability', () => {
+  const given: Given = {
+    observation: makeObservation({
+      agent: '0.1.0',
+      instances: { one: { seenAt: T0 } },
+      report: { daemonStatus: 'RUNNING', microserviceStatus: [makeItem({ revision: 'r1' })], orders: { reboot: 1 } },
+    }),
+    desired: makeDesired({}),
+    spec: { routerMode: 'edge' },
+  };
+  const stored = statusOf(given);
+
+  it('without news the status equals the stored one', () => {
+    expect(statusOf({ ...withStored(given, stored), now: T0 + 20 * SECOND })).toEqual(stored);
+  });
+
+  it('measurements are no news', () => {
+    const report: StatusReport = {
+      ...given.observation?.report,
+      cpuUsage: 5,
+      memoryUsage: 6,
+      systemAvailableDisk: 7,
+      daemonOperatingDuration: 8,
+      lastCommandTime: 9,
+    };
+    expect(
+      statusOf({ ...withStored(given, stored), observation: makeObservation({ ...given.observation, report }) }),
+    ).toEqual(stored);
+  });
+
+  test.each([
+    ['is kept for five minutes', 5 * MINUTE - SECOND, false],
+    ['is then refreshed', 5 * MINUTE, true],
+  ])('the time of the last sign of life %s', (_, later, want) => {
+    const observation = makeObservation({ ...given.observation, contactAt: T0 + later, reportedAt: T0 + later });
+    const { lastSeenTime } = statusOf({ ...withStored(given, stored), observation, now: T0 + later });
+    expect(lastSeenTime).toBe(at(want ? T0 + later : T0));
+  });
+
+  it('a node that turns silent tells its last sign of life exactly', () => {
+    const observation = makeObservation({ ...given.observation, contactAt: T0 + MINUTE });
+    const silent = statusOf({ ...withStored(given, stored), observation, now: T0 + 10 * MINUTE });
+    expect(silent).toMatchObject({ daemonStatus: 'UNKNOWN', lastSeenTime: at(T0 + MINUTE) });
+    expect(statusOf({ ...withStored(given, silent), observation, now: T0 + 20 * MINUTE })).toEqual(silent);
+  });
+});
+
+describe('after a change of the leader', () => {
+  const stored = statusOf({
+    observation: makeObservation({ report: { daemonStatus: 'RUNNING', microserviceStatus: [makeItem()] } }),
+    desired: makeDesired({}),
+  });
+
+  it('what is stored holds until the new one has listened for one limit', () => {
+    const status = statusOf({ status: stored, listeningSince: T0 + 10 * MINUTE, now: T0 + 10 * MINUTE + 29 * SECOND });
+    expect(status).toEqual(stored);
+  });
+
+  it('then the node is silent', () => {
+    const status = statusOf({ status: stored, listeningSince: T0 + 10 * MINUTE, now: T0 + 10 * MINUTE + 30 * SECOND });
+    expect(status).toMatchObject({ daemonStatus: 'UNKNOWN', microservices: [{ state: 'UNKNOWN' }] });
+  });
+});
+
+describe('platformStatus', () => {
+  const platform = (given: Given) => statusOf({ report: {}, ...given }).platformStatus;
+
+  it('what was seen is done: there is nothing to set up on the platform yet', () => {
+    expect(platform({ metadata: { generation: 4 } })).toMatchObject({
+      phase: 'Ready',
+      generation: 4,
+      observedGeneration: 4,
+    });
+  });
+
+  it('an order to reconcile raises the generation and counts as carried out', () => {
+    const metadata = { generation: 4, annotations: { [ANNOTATIONS.reconcile]: '2' } };
+    expect(platform({ metadata })).toMatchObject({ phase: 'Ready', generation: 6, observedGeneration: 6 });
+    expect(statusOf({ metadata }).orders).toEqual({ reconcile: 2 });
+  });
+
+  it('fails where the name belongs to another node, says why, and keeps what was done before', () => {
+    const status = { platformStatus: { phase: 'Ready', generation: 1, observedGeneration: 1 } } as const;
+    expect(platform({ identity: taken, status, metadata: { generation: 2 } })).toMatchObject({
+      phase: 'Failed',
+      generation: 2,
+      observedGeneration: 1,
+      lastError: taken.message,
+    });
+  });
+
+  it('is Deleting in deletion', () => {
+    expect(platform({ metadata: deleting })?.phase).toBe('Deleting');
+  });
+
+  it('tells when the phase changed, and no more', () => {
+    const first = statusOf({ report: {} });
+    const second = statusOf({ report: {}, status: first, metadata: { generation: 9 }, now: T0 + MINUTE });
+    expect(second.platformStatus?.lastTransitionAt).toBe(first.platformStatus?.lastTransitionAt);
+    const third = statusOf({ report: {}, status: second, identity: taken, now: T0 + MINUTE });
+    expect(third.platformStatus?.lastTransitionAt).toBe(at(T0 + MINUTE));
+  });
+});
+
+describe('orders', () => {
+  it('are those that the agent says it carried out', () => {
+    const status = { orders: { reboot: 1, prune: 3 } };
+    expect(statusOf({ status, report: { orders: { reboot: 2 } } }).orders).toEqual({
+      reboot: 2,
+      prune: 3,
+      reconcile: 0,
+    });
+  });
+});
+
+it('is about the generation that was looked at', () => {
+  expect(statusOf({ metadata: { generation: 7 } }).observedGeneration).toBe(7);
+});
