@@ -1,0 +1,89 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CONTAINER_LABELS } from '../../../src/api/names.ts';
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import { makeView } from '../plan/_util.ts';
+import { containerDigest } from '../plan/digest.ts';
+import type { Container } from '../plan/model.ts';
+import { containerSpec, type ProcessLimits, type SpecContext } from './container-spec.ts';
+import type { ContainerSpec, Engine, EngineFacts } from './port.ts';
+
+/** Helpers for tests against a real engine. */
+
+export const INSTANCE = randomUUID().replaceAll('-', '');
+export const FREE: ProcessLimits = { mayRaise: true, hard: {} };
+
+export interface SpecOptions {
+  view?: Partial<MicroserviceView>;
+  generation?: number;
+  name?: string;
+  facts: EngineFacts;
+  limits?: ProcessLimits;
+  instance?: string;
+  volumesDirectory?: string;
+}
+
+/** The container of a view, as a create step would ask for it. */
+export function makeSpec({ view: change = {}, generation = 1, name, facts, ...rest }: SpecOptions): ContainerSpec {
+  const view = makeView({ uuid: randomUUID(), ...change });
+  const context: SpecContext = {
+    instance: rest.instance ?? INSTANCE,
+    nodeUuid: 'node-1',
+    volumesDirectory: rest.volumesDirectory ?? '/var/empty',
+    timeZone: '',
+    facts,
+    limits: rest.limits ?? FREE,
+  };
+  return containerSpec(
+    {
+      kind: 'create',
+      uuid: view.uuid,
+      target: '',
+      view,
+      digest: containerDigest(view),
+      imageId: '',
+      rebuildOrder: view.rebuildOrder,
+      generation,
+      name: name ?? `skerry-${view.uuid}`,
+      reason: 'New',
+    },
+    context,
+  );
+}
+
+/** Waits until a condition holds; the time is how long it may take at most. */
+export async function until<T>(
+  what: string,
+  check: () => Promise<T | undefined | false> | T | undefined | false,
+  milliseconds = 30_000,
+): Promise<T> {
+  const end = performance.now() + milliseconds;
+  let last: unknown;
+  for (;;) {
+    try {
+      const answer = await check();
+      if (answer !== undefined && answer !== false) return answer;
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() > end) throw new Error(`waited in vain for ${what}`, { cause: last });
+    await sleep(25);
+  }
+}
+
+export async function findContainer(engine: Engine, id: string): Promise<Container> {
+  const found = (await engine.containers()).find((container) => container.id === id);
+  if (!found) throw new Error(`the engine does not list ${id}`);
+  return found;
+}
+
+/** Ends everything that an instance left in an engine. */
+export async function cleanUp(engine: Engine): Promise<void> {
+  for (const { id } of await engine.containers()) {
+    await engine.stop(id, 0);
+    await engine.remove(id);
+  }
+  await engine.removeNetwork();
+}
+
+export const OWN_LABEL = CONTAINER_LABELS.agent;
