@@ -108,7 +108,7 @@ export const microserviceRoutes: AnyRoute[] = [
         return editEntry(ports, door, params.uuid, signal, ({ application, entry }) => {
           const options = { name: entry.name, application: v3Name(application) };
           const upload = readMicroserviceUpload(document, options);
-          return { entry: keepIdentity(upload.entry, entry, document), rebuild: upload.rebuild };
+          return { entry: keepIdentity(upload.entry, entry, params.uuid, document), rebuild: upload.rebuild };
         });
       },
     }),
@@ -286,9 +286,16 @@ async function editEntry(
   return undefined;
 }
 
-/** A file says nothing about identity, and activation only when it does. */
-function keepIdentity(given: MicroserviceEntry, stored: MicroserviceEntry, document: unknown): MicroserviceEntry {
-  const spec = (document as { spec?: { isActivated?: unknown } }).spec;
+/** Identity stays; so does activation, unless the file says otherwise. */
+function keepIdentity(
+  given: MicroserviceEntry,
+  stored: MicroserviceEntry,
+  uuid: string,
+  document: unknown,
+): MicroserviceEntry {
+  if (given.uuid !== undefined && given.uuid !== uuid)
+    throw invalid(`spec.uuid: ${JSON.stringify(given.uuid)}; is immutable and is ${JSON.stringify(uuid)}`, 'spec.uuid');
+  const { spec } = document as { spec?: { isActivated?: unknown } };
   return {
     ...given,
     ...(stored.uuid !== undefined && { uuid: stored.uuid }),

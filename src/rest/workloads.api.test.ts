@@ -1,0 +1,476 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import type {} from '../../hack/testing/provided.ts';
+import { RESOURCES } from '../api/resources.ts';
+import type { Application } from '../api/v3/index.ts';
+import type { TestClient } from './_client.ts';
+import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
+
+let cluster: TestCluster;
+let replica: Replica;
+let admin: TestClient;
+let there: TestClient;
+let nodeUuid: string;
+let count = 0;
+/** A name that no other test has. */
+let name: string;
+
+beforeAll(async () => {
+  cluster = await startTestCluster(inject('kubeconfig'));
+  replica = await cluster.startReplica();
+  const token = await cluster.token('admin');
+  admin = replica.client.as(token);
+  there = (await cluster.startReplica()).client.as(token);
+  nodeUuid = (await admin.post('/node', { json: { name: 'gw', host: '10.0.0.1' } })).body.uuid;
+});
+beforeEach(() => {
+  name = `app-${++count}`;
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+const images = [{ containerImage: 'reg.example/a:1', archId: 1 }];
+const flat = (of: string, more: object = {}) => ({ name: of, nodeUuid, images, ...more });
+const create = async (microservices: object[] = [flat('a')], more: object = {}) => {
+  const answer = await admin.post('/application', { json: { name, microservices, ...more } });
+  expect(answer.status, JSON.stringify(answer.body)).toBe(201);
+  return (await admin.get(`/application/${name}`)).body;
+};
+const stored = (of = name) =>
+  cluster.kube.get<Application>(RESOURCES.applications, { namespace: cluster.namespace, name: of });
+
+describe('an application', () => {
+  test('is created with its microservices, read, listed and deleted', async () => {
+    const body = await create(
+      [flat('a', { config: '{"rate": 5}', ports: [{ internal: 80, external: 8001 }] }), flat('b')],
+      {
+        description: 'two',
+      },
+    );
+    expect(body).toMatchObject({
+      name,
+      description: 'two',
+      isActivated: true,
+      busConfig: { busAccess: false, busRule: null },
+    });
+    expect(body.id).toBeGreaterThan(9);
+    expect(body.microservices.map((one: { name: string }) => one.name)).toEqual(['a', 'b']);
+    expect(body.microservices[0]).toMatchObject({
+      application: name,
+      nodeUuid,
+      config: '{"rate":5}',
+      registryId: 1,
+      images,
+      ports: [{ internal: 80, external: 8001, protocol: 'tcp' }],
+      status: { status: 'QUEUED' },
+      flowId: body.id,
+    });
+    const { body: list } = await admin.get('/application');
+    expect(list.applications.map((one: { name: string }) => one.name)).toContain(name);
+    expect((await admin.delete(`/application/${name}`)).status).toBe(204);
+    expect((await admin.get(`/application/${name}`)).status).toBe(404);
+    expect((await admin.delete(`/application/${name}`)).status).toBe(404);
+  });
+
+  test('and no second one of the same name, at one replica or at two', async () => {
+    await create([]);
+    for (const client of [admin, there])
+      expect(await client.post('/application', { json: { name } })).toMatchObject({
+        status: 409,
+        body: { code: 'DUPLICATE_NAME' },
+      });
+    const race = await Promise.all(
+      [admin, there].map((client) => client.post('/application', { json: { name: `${name}-x` } })),
+    );
+    expect(race.map(({ status }) => status).sort()).toEqual([201, 409]);
+  });
+
+  test('is changed by PATCH in its metadata alone', async () => {
+    await create();
+    expect(
+      (await admin.patch(`/application/${name}`, { json: { description: 'x', isActivated: false, microservices: [] } }))
+        .status,
+    ).toBe(204);
+    expect((await admin.get(`/application/${name}`)).body).toMatchObject({
+      description: 'x',
+      isActivated: false,
+      microservices: [{ name: 'a' }],
+    });
+    expect((await admin.patch(`/application/${name}`, { json: { name: 'other' } })).status).toBe(400);
+    expect((await admin.patch('/application/nothing-here', { json: {} })).status).toBe(404);
+  });
+
+  test('is set by PUT: kept entries keep their uuid and activation, absent ones go, an absent list leaves all', async () => {
+    const before = await create([flat('a'), flat('b')]);
+    const [a] = before.microservices;
+    await admin.patch(`/microservices/${a.uuid}/stop`);
+    const put = (json: object) => admin.put(`/application/${name}`, { json });
+    expect((await put({ microservices: [flat('c'), flat('a', { env: [{ key: 'X', value: '1' }] })] })).status).toBe(
+      204,
+    );
+    const after = (await admin.get(`/application/${name}`)).body.microservices;
+    expect(after.map((one: { name: string }) => one.name)).toEqual(['c', 'a']);
+    expect(after[1]).toMatchObject({ uuid: a.uuid, isActivated: false, env: [{ key: 'X', value: '1' }] });
+    expect((await put({ description: 'only this' })).status).toBe(204);
+    expect((await admin.get(`/application/${name}`)).body.microservices).toHaveLength(2);
+    expect((await put({ microservices: [] })).status).toBe(204);
+    expect((await admin.get(`/application/${name}`)).body.microservices).toEqual([]);
+    expect((await put({ name: 'other', microservices: [] })).status).toBe(400);
+  });
+
+  test('of the system is another resource', async () => {
+    await cluster.kube.create(RESOURCES.applications, {
+      apiVersion: 'skerry.dev/v3',
+      kind: 'Application',
+      metadata: { name: 'system-gw', namespace: cluster.namespace },
+      spec: {
+        isActivated: true,
+        isSystem: true,
+        microservices: [
+          { name: 'controller', agent: { name: 'gw' }, images: { amd64: 'x:1' }, isActivated: true, schedule: 0 },
+        ],
+      },
+    });
+    await expect.poll(async () => (await admin.get('/application/system')).body.applications.length).toBe(1);
+    const names = (await admin.get('/application')).body.applications.map((one: { name: string }) => one.name);
+    expect(names).not.toContain('system-gw');
+    expect((await admin.get('/application/system-gw')).status).toBe(404);
+    expect((await admin.delete('/application/system-gw')).status).toBe(400);
+    const [microservice] = (await admin.get('/application/system/system-gw')).body.microservices;
+    const path = `/microservices/${microservice.uuid}`;
+    expect((await admin.get(path)).status).toBe(404);
+    expect((await admin.get(`/microservices/system/${microservice.uuid}`)).status).toBe(200);
+    expect(await admin.patch(path, { json: {} })).toMatchObject({
+      status: 400,
+      body: { code: 'SYSTEM_MICROSERVICE_UPDATE' },
+    });
+    expect(await admin.delete(path)).toMatchObject({ status: 403, body: { code: 'SYSTEM_MICROSERVICE_DELETE' } });
+    expect((await admin.patch(`/microservices/system/${microservice.uuid}/rebuild`)).status).toBe(204);
+    expect((await admin.get('/microservices/system')).body.microservices).toHaveLength(1);
+    const developer = replica.client.as(await cluster.token('developer'));
+    expect((await developer.get(`/microservices/system/${microservice.uuid}`)).status).toBe(200);
+    expect((await developer.patch(`/microservices/system/${microservice.uuid}/rebuild`)).status).toBe(403);
+    expect((await developer.delete('/application/system/system-gw')).status).toBe(403);
+    expect((await admin.delete('/application/system/system-gw')).status).toBe(204);
+  });
+});
+
+describe('an application from a file', () => {
+  const v3 = (more = '') => `kind: Application
+metadata: {name: ${name}}
+spec:
+  description: from a file
+  microservices:
+    - name: reader
+      agent: {name: gw}
+      images: {x86: "reg.example/reader:2", registry: remote}
+      container:
+        ports: [{internal: 80, external: 9080}]
+        cmd: [--fast]
+        env: [{key: MODE, value: 1}]
+      config: {rate: 5}
+${more}`;
+  const kubectl = () => `apiVersion: skerry.dev/v3
+kind: Application
+metadata: {name: ${name}}
+spec:
+  isActivated: false
+  microservices:
+    - name: reader
+      agent: {name: gw}
+      images: {amd64: "reg.example/reader:2"}
+      container: {commands: [--fast]}
+`;
+
+  test('in the v3 form, as a part of a form', async () => {
+    const answer = await admin.post('/application/yaml', { form: { part: 'application', text: v3() } });
+    expect(answer, JSON.stringify(answer.body)).toMatchObject({ status: 201, body: { name } });
+    expect((await admin.get(`/application/${name}`)).body).toMatchObject({
+      description: 'from a file',
+      isActivated: true,
+      microservices: [
+        {
+          name: 'reader',
+          nodeUuid,
+          registryId: 1,
+          images: [{ containerImage: 'reg.example/reader:2', archId: 1 }],
+          commands: ['--fast'],
+          env: [{ key: 'MODE', value: '1' }],
+          config: '{"rate":5}',
+          ports: [{ internal: 80, external: 9080, protocol: 'tcp' }],
+        },
+      ],
+    });
+    await admin.delete(`/application/${name}`);
+  });
+
+  test('in the form of kubectl, as the body; and the same file passes kubectl', async () => {
+    const answer = await admin.post('/application/yaml', { yaml: kubectl() });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(201);
+    expect((await admin.get(`/application/${name}`)).body).toMatchObject({
+      isActivated: false,
+      microservices: [{ commands: ['--fast'] }],
+    });
+    const { parse } = await import('yaml');
+    const document = parse(kubectl());
+    document.metadata = { name: `${name}-k`, namespace: cluster.namespace };
+    await cluster.kube.patch(
+      RESOURCES.applications,
+      document.metadata,
+      { type: 'apply', body: document },
+      { fieldManager: 'kubectl' },
+    );
+    const body = (await admin.get(`/application/${name}-k`)).body;
+    expect(body.microservices[0]).toMatchObject({ name: 'reader', commands: ['--fast'] });
+    expect((await admin.get(`/microservices/${body.microservices[0].uuid}`)).body.name).toBe('reader');
+  });
+
+  test('replaces the state of one that exists', async () => {
+    await create([flat('old')]);
+    const answer = await admin.put(`/application/yaml/${name}`, { form: { part: 'application', text: v3() } });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(204);
+    expect(
+      (await admin.get(`/application/${name}`)).body.microservices.map((one: { name: string }) => one.name),
+    ).toEqual(['reader']);
+    expect((await admin.put('/application/yaml/other', { yaml: v3() })).status).toBe(400);
+    await admin.delete(`/application/${name}`);
+  });
+
+  test.each([
+    ['another kind', 'kind: Microservice\nmetadata: {name: a}\nspec: {}'],
+    ['no spec', 'kind: Application\nmetadata: {name: a}'],
+    [
+      'both spellings of an image',
+      'kind: Application\nmetadata: {name: a}\nspec: {microservices: [{name: m, agent: {name: gw}, images: {x86: "a:1", amd64: "b:1"}}]}',
+    ],
+    ['text that is no YAML', 'kind: ['],
+  ])('with %s is refused', async (_, yaml) => {
+    expect((await admin.post('/application/yaml', { yaml })).status).toBe(400);
+  });
+});
+
+describe('what does not fit is refused with the words of the reconciler', () => {
+  test.each<[string, object, number, string]>([
+    ['a node that does not exist', { nodeUuid: '00000000-0000-4000-8000-000000000000' }, 404, 'INVALID_NODE_UUID'],
+    ['a node name that does not exist', { nodeUuid: undefined, agentName: 'nowhere' }, 404, 'NOT_FOUND_AGENT_NAME'],
+    ['no node', { nodeUuid: undefined }, 400, 'NODE_NOT_SET'],
+    ['a registry that does not exist', { registryId: 4711 }, 404, 'REGISTRY_NOT_FOUND'],
+    ['a reserved port', { ports: [{ internal: 1, external: 54321 }] }, 400, 'PORT_RESERVED'],
+    ['no images', { images: [] }, 400, 'MICROSERVICE_DOES_NOT_HAVE_IMAGES'],
+    [
+      'a secret that does not exist',
+      { env: [{ key: 'A', valueFromSecret: 'none/key' }] },
+      400,
+      'INVALID_SECRET_REFERENCE',
+    ],
+    ['a template', { template: { name: 't' } }, 400, 'NOT_SUPPORTED_YET'],
+  ])('%s', async (_, more, status, code) => {
+    const answer = await admin.post('/application', { json: { name, microservices: [flat('a', more)] } });
+    expect(answer).toMatchObject({ status, body: { code } });
+    expect((await admin.get(`/application/${name}`)).status).toBe(404);
+  });
+
+  test('a port that is taken', async () => {
+    await create([flat('a', { ports: [{ internal: 80, external: 7001 }] })]);
+    const { body } = await admin.post('/microservices', {
+      json: flat('b', { application: name, ports: [{ internal: 81, external: 7001 }] }),
+    });
+    expect(body).toMatchObject({ code: 'PORT_NOT_AVAILABLE' });
+    expect(body.message).toContain('7001');
+  });
+
+  test('a registry, node or secret that another replica made just now is known', async () => {
+    const id = (await there.post('/registries', { json: { url: 'late.example' } })).body.id;
+    const uuid = (await there.post('/node', { json: { name: `late-${name}` } })).body.uuid;
+    await create([flat('a', { registryId: id, nodeUuid: uuid })]);
+    expect(await admin.delete(`/registries/${id}`)).toMatchObject({
+      status: 400,
+      body: { code: 'REGISTRY_IS_IN_USE' },
+    });
+    await admin.delete(`/application/${name}`);
+    expect((await admin.delete(`/registries/${id}`)).status).toBe(204);
+  });
+
+  test('what is wrong with one entry keeps nobody from changing another', async () => {
+    const body = await create([
+      flat('a'),
+      flat('b', { nodeUuid: (await admin.post('/node', { json: { name: `gone-${name}` } })).body.uuid }),
+    ]);
+    await admin.delete(`/node/${body.microservices[1].nodeUuid}`);
+    expect((await admin.patch(`/microservices/${body.microservices[0].uuid}`, { json: { schedule: 7 } })).status).toBe(
+      204,
+    );
+    expect((await admin.patch(`/microservices/${body.microservices[1].uuid}`, { json: { schedule: 7 } })).status).toBe(
+      404,
+    );
+  });
+});
+
+describe('a microservice', () => {
+  test('is added, read, listed, changed and removed', async () => {
+    await create([]);
+    const { status, body } = await admin.post('/microservices', { json: flat('m', { application: name, logSize: 5 }) });
+    expect(status, JSON.stringify(body)).toBe(201);
+    expect(body).toEqual({ uuid: expect.any(String), name: 'm' });
+    const path = `/microservices/${body.uuid}`;
+    expect((await admin.get(path)).body).toMatchObject({ name: 'm', application: name, logSize: 5, isActivated: true });
+    const { body: list } = await admin.get(`/microservices?application=${name}`);
+    expect(list.microservices.map((one: { uuid: string }) => one.uuid)).toEqual([body.uuid]);
+    expect((await admin.get('/microservices/')).status).toBe(200);
+    expect((await admin.get('/microservices?application=nothing-here')).status).toBe(404);
+    expect(
+      (
+        await admin.patch(path, {
+          json: { env: [{ key: 'A', value: 'b' }], images: [{ containerImage: 'x:2', archId: 2 }] },
+        })
+      ).status,
+    ).toBe(204);
+    expect((await admin.get(path)).body).toMatchObject({
+      logSize: 5,
+      env: [{ key: 'A', value: 'b' }],
+      images: [{ containerImage: 'x:2', archId: 2 }],
+    });
+    expect((await admin.delete(path, { json: { withCleanup: true } })).status).toBe(204);
+    expect((await admin.get(path)).status).toBe(404);
+    expect((await admin.delete(path)).status).toBe(404);
+  });
+
+  test('needs an application that exists, and a name that is free in it', async () => {
+    await create([flat('m')]);
+    const post = (more: object) => admin.post('/microservices', { json: flat('m', more) });
+    expect((await post({})).status).toBe(400);
+    expect(await post({ application: 'nothing-here' })).toMatchObject({
+      status: 404,
+      body: { code: 'INVALID_APPLICATION_NAME' },
+    });
+    expect(await post({ application: name })).toMatchObject({ status: 409, body: { code: 'DUPLICATE_NAME' } });
+  });
+
+  test('keeps name and application, and its uuid when it is removed and added again', async () => {
+    const [{ uuid }] = (await create([flat('m')])).microservices;
+    expect((await admin.patch(`/microservices/${uuid}`, { json: { name: 'other' } })).status).toBe(400);
+    expect((await admin.patch(`/microservices/${uuid}`, { json: { application: 'other' } })).status).toBe(400);
+    await admin.delete(`/microservices/${uuid}`);
+    expect((await admin.post('/microservices', { json: flat('m', { application: name }) })).body.uuid).toBe(uuid);
+  });
+
+  test('from a file is added and set', async () => {
+    await create([]);
+    const file = (image: string) => `kind: Microservice
+metadata: {name: ${name}/writer}
+spec: {agent: {name: gw}, images: {amd64: "${image}"}, container: {env: [{key: A, value: "1"}]}}`;
+    const { status, body } = await admin.post('/microservices/yaml', {
+      form: { part: 'microservice', text: file('w:1') },
+    });
+    expect(status, JSON.stringify(body)).toBe(201);
+    const path = `/microservices/${body.uuid}`;
+    await admin.patch(`${path}/stop`);
+    await admin.patch(path, { json: { logSize: 9 } });
+    expect((await admin.patch(`/microservices/yaml/${body.uuid}`, { yaml: file('w:2') })).status).toBe(204);
+    const read = (await admin.get(path)).body;
+    expect(read).toMatchObject({ uuid: body.uuid, isActivated: false, images: [{ containerImage: 'w:2', archId: 1 }] });
+    expect(read.logSize).toBe(0);
+    expect(
+      (await admin.patch(`/microservices/yaml/${body.uuid}`, { yaml: file('w:2').replace('/writer', '/other') }))
+        .status,
+    ).toBe(400);
+  });
+
+  test('is started, stopped and rebuilt', async () => {
+    const [{ uuid }] = (await create([flat('m')])).microservices;
+    const path = `/microservices/${uuid}`;
+    expect((await admin.patch(`${path}/stop`)).status).toBe(204);
+    expect((await admin.get(path)).body).toMatchObject({ isActivated: false, status: { status: 'STOPPED' } });
+    const version = (await stored()).metadata.resourceVersion;
+    expect((await admin.patch(`${path}/stop`)).status).toBe(204);
+    expect((await stored()).metadata.resourceVersion).toBe(version);
+    expect((await admin.patch(`${path}/start`)).status).toBe(204);
+    expect((await admin.get(path)).body.isActivated).toBe(true);
+    for (let i = 0; i < 2; i++) expect((await admin.patch(`${path}/rebuild`)).status).toBe(204);
+    expect(JSON.parse((await stored()).metadata.annotations?.['skerry.dev/rebuild'] ?? '')).toEqual({ m: 2 });
+    await admin.patch(`/application/${name}`, { json: { isActivated: false } });
+    expect(await admin.patch(`${path}/start`)).toMatchObject({
+      status: 400,
+      body: { code: 'APPLICATION_NOT_ACTIVATED' },
+    });
+  });
+
+  test('that does not exist is 404 for everything', async () => {
+    for (const uuid of ['00000000-0000-4000-8000-000000000000', 'x']) {
+      const path = `/microservices/${uuid}`;
+      expect((await admin.get(path)).status).toBe(404);
+      expect((await admin.patch(path, { json: {} })).status).toBe(404);
+      expect((await admin.patch(`${path}/start`)).status).toBe(404);
+      expect(await admin.delete(path)).toMatchObject({ status: 404, body: { code: 'INVALID_MICROSERVICE_UUID' } });
+    }
+  });
+});
+
+describe('two replicas', () => {
+  test('see at once what the other wrote, by name and by uuid', async () => {
+    const { body } = await there.post('/application', { json: { name, microservices: [flat('m')] } });
+    expect(body.name).toBe(name);
+    const [{ uuid }] = (await admin.get(`/application/${name}`)).body.microservices;
+    const second = (await there.post('/microservices', { json: flat('n', { application: name }) })).body.uuid;
+    expect((await admin.get(`/microservices/${second}`)).status).toBe(200);
+    await there.delete(`/microservices/${uuid}`);
+    expect((await admin.get(`/microservices/${uuid}`)).status).toBe(404);
+    expect((await admin.get(`/microservices/${second}`)).status).toBe(200);
+  });
+
+  test('write to one application at once and lose no write', async () => {
+    await create([flat('z')]);
+    const names = Array.from({ length: 10 }, (_, i) => `m${i}`);
+    const answers = await Promise.all(
+      names.map((one, i) => (i % 2 ? admin : there).post('/microservices', { json: flat(one, { application: name }) })),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(names.map(() => 201));
+    const after = (await admin.get(`/application/${name}`)).body.microservices;
+    expect(after.map((one: { name: string }) => one.name).sort()).toEqual([...names, 'z'].sort());
+    const [{ uuid }] = after;
+    await Promise.all(
+      [admin, there, admin, there].flatMap((client) => [
+        client.patch(`/microservices/${uuid}/rebuild`),
+        client.patch(`/application/${name}`, { json: { description: 'd' } }),
+      ]),
+    );
+    expect(Object.values(JSON.parse((await stored()).metadata.annotations?.['skerry.dev/rebuild'] ?? ''))).toEqual([4]);
+  });
+
+  test('share a name with the fields of other owners of the list', async () => {
+    await create([flat('mine')]);
+    await cluster.kube.patch(
+      RESOURCES.applications,
+      { namespace: cluster.namespace, name },
+      {
+        type: 'apply',
+        body: {
+          apiVersion: 'skerry.dev/v3',
+          kind: 'Application',
+          metadata: { name, namespace: cluster.namespace },
+          spec: { microservices: [{ name: 'theirs', agent: { name: 'gw' }, images: { amd64: 't:1' } }] },
+        },
+      },
+      { fieldManager: 'gitops' },
+    );
+    const [{ uuid }] = (await admin.get(`/application/${name}`)).body.microservices;
+    expect((await admin.patch(`/microservices/${uuid}`, { json: { schedule: 3 } })).status).toBe(204);
+    const { metadata, spec } = await stored();
+    expect(spec.microservices?.map((one) => one.name).sort()).toEqual(['mine', 'theirs']);
+    const managers = (metadata as { managedFields?: { manager: string; operation: string }[] }).managedFields ?? [];
+    expect(managers.map(({ manager, operation }) => `${manager} ${operation}`).sort()).toEqual([
+      'gitops Apply',
+      'skerry-rest Update',
+    ]);
+  });
+});
+
+describe('access', () => {
+  test('a developer deploys, a viewer only looks', async () => {
+    const developer = replica.client.as(await cluster.token('developer'));
+    const viewer = replica.client.as(await cluster.token('viewer'));
+    expect((await developer.post('/application', { json: { name } })).status).toBe(201);
+    expect((await viewer.get(`/application/${name}`)).status).toBe(200);
+    expect((await viewer.delete(`/application/${name}`)).status).toBe(403);
+    expect((await viewer.post('/microservices', { json: flat('m', { application: name }) })).status).toBe(403);
+    expect((await developer.delete(`/application/${name}`)).status).toBe(204);
+  });
+});
