@@ -78,7 +78,7 @@ export async function createWorld(): Promise<World> {
   const namespace = `e2e-${randomUUID().slice(0, 8)}`;
   const dir = await mkdtemp(join(tmpdir(), 'skerry-e2e-'));
   const kube = await kubeFromFile(kubeconfig);
-  await using started = new AsyncDisposableStack();
+  const started = new AsyncDisposableStack();
   if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
   started.defer(() => kube.close());
   for (const manifest of [...namespaceManifests(namespace), ...controllerRoles(namespace), ...peopleRoles(namespace)])
@@ -230,10 +230,8 @@ export async function createWorld(): Promise<World> {
         labels: one.Labels,
       }));
     },
-    [Symbol.asyncDispose]: async () => {},
+    [Symbol.asyncDispose]: () => started.disposeAsync(),
   };
-  const owned = started.move();
-  world[Symbol.asyncDispose] = () => owned.disposeAsync();
   return world;
 }
 
@@ -313,19 +311,11 @@ const withToken = (kubeconfig: string, token: string) =>
     .replace(/^(\s*)token: $/m, `$1token: ${token}`);
 
 const agentConfig = (home: string, engineUrl: string, port: number) => ({
-  currentProfile: 'default',
-  profiles: {
-    default: {
-      containerEngine: 'docker',
-      containerEngineUrl: engineUrl,
-      diskDirectory: join(home, 'data'),
-      logDirectory: join(home, 'log'),
-      statusFrequency: '5',
-      localApiPort: String(port),
-      runDirectory: join(home, 'run'),
-      configDirectory: home,
-    },
-  },
+  containerEngine: 'docker',
+  containerEngineUrl: engineUrl,
+  diskDirectory: join(home, 'data'),
+  logDirectory: join(home, 'log'),
+  localApiPort: port,
 });
 
 function run(args: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> {
