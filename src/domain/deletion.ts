@@ -73,8 +73,8 @@ export function reportedOf(node: EdgeNode, application: Application): readonly O
 
 /** Nothing of it is left on the node. */
 const LEFT_NOTHING: ReadonlySet<string> = new Set(['STOPPED', 'DELETED']);
-/** Nothing was made yet, unless a former container is named. */
-const NOT_MADE: ReadonlySet<string> = new Set(['QUEUED', 'PULLING']);
+/** Nothing was made yet, or the node left it out of its report, unless a container is named. */
+const NOT_MADE: ReadonlySet<string> = new Set(['QUEUED', 'PULLING', 'UNKNOWN']);
 
 /** Whether a container of it is, or may be, on the node. */
 export function hasContainer({ state, containerId }: Pick<ObservedMicroservice, 'state' | 'containerId'>): boolean {

@@ -1,0 +1,119 @@
+import { describe, expect, it, test } from 'vitest';
+import { ANNOTATIONS, API_VERSION } from '../api/names.ts';
+import type { Application, ObservedMicroservice } from '../api/v3/index.ts';
+import { applicationHold, DELETION_LIMIT_MS, hasContainer, needsFinalizer, nodeHold } from './deletion.ts';
+import { at, MINUTE, makeNode, makeObserved, T0 } from './edge-node/_util.ts';
+import type { Liveness } from './inputs.ts';
+
+const makeApplication = (annotations?: Record<string, string>, deleted = true): Application => ({
+  apiVersion: API_VERSION,
+  kind: 'Application',
+  metadata: { name: 'plant', ...(deleted && { deletionTimestamp: at(T0) }), annotations },
+  spec: { isActivated: true, microservices: [{ name: 'renamed', uuid: 'ms-9' }] as never },
+});
+
+const makeDeletedNode = (microservices: ObservedMicroservice[], annotations?: Record<string, string>) =>
+  makeNode({ status: { microservices }, metadata: { deletionTimestamp: at(T0), annotations } });
+
+describe('the deletion of an Application', () => {
+  const nodes = (liveness: Liveness, ...microservices: ObservedMicroservice[]) => [
+    { node: makeNode({ status: { microservices } }), liveness },
+  ];
+  test.each<[string, ReturnType<typeof nodes>, boolean]>([
+    ['waits for a live node that runs its containers', nodes('live', makeObserved()), true],
+    ['waits for containers of entries that were removed before', nodes('live', makeObserved({ uuid: 'gone' })), true],
+    [
+      'waits for containers by uuid, whatever name the node knows',
+      nodes('live', makeObserved({ uuid: 'ms-9', application: 'other' })),
+      true,
+    ],
+    ['does not wait for containers of others', nodes('live', makeObserved({ application: 'other' })), false],
+    ['does not wait for a silent node', nodes('silent', makeObserved({ state: 'UNKNOWN' })), false],
+    ['does not wait for a node that was never provisioned', nodes('never', makeObserved()), false],
+    ['does not wait once nothing is reported', nodes('live'), false],
+    ['needs no node', [], false],
+  ])('%s', (_, given, held) => {
+    expect(applicationHold(makeApplication(), given, T0).held).toBe(held);
+  });
+
+  it('names what it waits for, sorted, and until when', () => {
+    const given = [
+      ...nodes('live', makeObserved({ uuid: 'b', name: 'writer' }), makeObserved()),
+      {
+        node: makeNode({ metadata: { name: 'gw-2' }, status: { microservices: [makeObserved()] } }),
+        liveness: 'silent' as const,
+      },
+    ];
+    expect(applicationHold(makeApplication(), given, T0)).toEqual({
+      held: true,
+      message: 'waiting for reader on gw-1, writer on gw-1',
+      until: T0 + DELETION_LIMIT_MS,
+    });
+  });
+
+  test.each([
+    ['just before five minutes', 5 * MINUTE - 1, true],
+    ['five minutes are enough', 5 * MINUTE, false],
+  ])('%s', (_, later, held) => {
+    expect(applicationHold(makeApplication(), nodes('live', makeObserved()), T0 + later).held).toBe(held);
+  });
+
+  test.each([
+    ['true', false],
+    ['', true],
+    ['false', true],
+  ])('forced by the annotation %j', (value, held) => {
+    const application = makeApplication({ [ANNOTATIONS.forceDelete]: value });
+    expect(applicationHold(application, nodes('live', makeObserved()), T0).held).toBe(held);
+  });
+});
+
+describe('the deletion of a node', () => {
+  test.each<[string, ReturnType<typeof makeDeletedNode>, Liveness, number, boolean]>([
+    ['waits for the live machine to remove its containers', makeDeletedNode([makeObserved()]), 'live', T0, true],
+    ['does not wait once nothing is reported', makeDeletedNode([]), 'live', T0, false],
+    [
+      'does not wait for what a live node no longer reports',
+      makeDeletedNode([makeObserved({ state: 'UNKNOWN', containerId: undefined })]),
+      'live',
+      T0,
+      false,
+    ],
+    ['does not wait for a silent machine', makeDeletedNode([makeObserved()]), 'silent', T0, false],
+    ['does not wait where no agent ever was', makeDeletedNode([]), 'never', T0, false],
+    ['waits for five minutes at most', makeDeletedNode([makeObserved()]), 'live', T0 + DELETION_LIMIT_MS, false],
+    ['can be forced', makeDeletedNode([makeObserved()], { [ANNOTATIONS.forceDelete]: 'true' }), 'live', T0, false],
+  ])('%s', (_, node, liveness, now, held) => {
+    expect(nodeHold(node, liveness, now).held).toBe(held);
+  });
+
+  it('says what it waits for and until when', () => {
+    expect(nodeHold(makeDeletedNode([makeObserved()]), 'live', T0)).toEqual({
+      held: true,
+      message: 'waiting for plant/reader',
+      until: T0 + DELETION_LIMIT_MS,
+    });
+  });
+});
+
+describe('hasContainer', () => {
+  test.each([
+    ['RUNNING', undefined, true],
+    ['STUCK_IN_RESTART', 'c', true],
+    ['DELETING', 'c', true],
+    ['UNKNOWN', 'c', true],
+    ['UNKNOWN', undefined, false],
+    ['PULLING', undefined, false],
+    ['PULLING', 'c', true],
+    ['QUEUED', undefined, false],
+    ['DELETED', 'c', false],
+    ['STOPPED', 'c', false],
+  ])('%s with container %s: %s', (state, containerId, want) => {
+    expect(hasContainer({ state, containerId })).toBe(want);
+  });
+});
+
+describe('needsFinalizer', () => {
+  it('what is not in deletion has it', () => expect(needsFinalizer(makeApplication({}, false))).toBe(true));
+  it('in deletion none may be added', () => expect(needsFinalizer(makeApplication())).toBe(false));
+});
