@@ -16,7 +16,7 @@ import { type Log, type Metrics, silentLog } from './ports.ts';
 import { type MutableStore, type Store, selectionQuery } from './store.ts';
 
 export interface ReflectorOptions<T extends KubeObject> {
-  client: KubeClient;
+  client: Pick<KubeClient, 'watch' | 'listPage'>;
   store: MutableStore<T>;
   log?: Log;
   metrics?: Metrics;
@@ -34,10 +34,13 @@ export interface ReflectorTiming {
   watchMs: readonly [number, number];
   /** How much longer than that we wait before we hang up ourselves. */
   graceMs: number;
-  /** Silence after a first bookmark that means a dead connection. Bookmarks come about once a minute, unpromised. */
+  /** Silence that means a dead connection, once this server has sent a bookmark: they come about once a minute. */
   idleMs: number;
   /** Silence within a streamed list. */
   listIdleMs: number;
+  /** How long to wait for a watch to be accepted, and for a page of a list. */
+  openMs: number;
+  pageMs: number;
   backoff: Backoff;
   /** A watch that lived this long ends a series of failures. */
   healthyMs: number;
@@ -50,6 +53,8 @@ const TIMING: ReflectorTiming = {
   graceMs: 5_000,
   idleMs: 150_000,
   listIdleMs: 30_000,
+  openMs: 30_000,
+  pageMs: 60_000,
   backoff: { baseMs: 500, factor: 2, maxMs: 30_000, jitter: 0.5 },
   healthyMs: 10_000,
   refusedMs: 45_000,
@@ -135,6 +140,8 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let stalled = false;
   /** The last list took longer than the server's history: take the next one in one piece. */
   let inconsistent = false;
+  /** The server sends bookmarks, so silence means something. They are not promised: without any, it means nothing. */
+  let bookmarks = false;
   let failures = 0;
   let quickEnds = 0;
   let serverErrors = 0;
@@ -220,6 +227,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
           ...query,
           ...(limit === undefined ? {} : { limit }),
           ...(token === undefined ? {} : { continueToken: token }),
+          timeoutMs: timing.pageMs,
           signal: stop.signal,
         });
         first ??= page.resourceVersion;
@@ -253,10 +261,12 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     const watchMs = shortest + random() * (longest - shortest);
     using guards = startGuards(clock, stop.signal, watchMs + timing.graceMs);
     if (listing) guards.expectEventsEvery(timing.listIdleMs);
+    else if (bookmarks) guards.expectEventsEvery(timing.idleMs);
     const events = client.watch(store.resource, {
       ...query,
       ...(cursor === undefined ? { sendInitialEvents: true } : { resourceVersion: cursor }),
       timeoutSeconds: Math.ceil(watchMs / 1000),
+      timeoutMs: timing.openMs,
       signal: guards.signal,
       onOpen: () => {
         onOpen();
@@ -268,6 +278,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       serverErrors = 0;
       const version = object.metadata.resourceVersion ?? '';
       metrics.watchEvent?.({ resource, type: verb });
+      if (verb === 'BOOKMARK') bookmarks = true;
       if (listing) {
         if (verb !== 'BOOKMARK') {
           if (verb === 'DELETED') listing.delete(keyOf(object));

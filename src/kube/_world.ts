@@ -1,0 +1,131 @@
+/** What the tests against a real API server share: a namespace of their own, churn in it, and mirrors of it. */
+import { randomBytes } from 'node:crypto';
+import type { KubeConfig } from '@kubernetes/client-node';
+import { onTestFinished } from 'vitest';
+import { CONFIG_MAPS, type ConfigMap, createRandom, until } from './_util.ts';
+import { createClient, type KubeClient, type KubeClientOptions } from './client.ts';
+import { type KubeObject, keyOf, type Resource } from './object.ts';
+import { type ReflectorOptions, startReflector } from './reflector.ts';
+import { createStore, type Selection, type Store } from './store.ts';
+
+const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace', namespaced: false };
+const LABELS = { app: 'churn' };
+
+export interface World {
+  /** Straight to the API server, past any proxy. */
+  client: KubeClient;
+  namespace: string;
+  /** Names of the objects that churn has left there. */
+  there: Set<string>;
+}
+
+/** A client that is closed when the test ends. */
+export function connect(config: () => KubeConfig, options: Partial<KubeClientOptions> = {}): KubeClient {
+  const client = createClient({ config, ...options });
+  onTestFinished(() => client[Symbol.asyncDispose]());
+  return client;
+}
+
+/** A namespace that is deleted when the test ends. */
+export async function makeWorld(client: KubeClient): Promise<World> {
+  const namespace = `kube-${randomBytes(6).toString('hex')}`;
+  await client.create(NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+  onTestFinished(async () => {
+    await client.delete(NAMESPACES, { name: namespace }).catch(() => {});
+  });
+  return { client, namespace, there: new Set() };
+}
+
+export const selectionOf = ({ namespace }: World): Selection => ({ namespace, labels: LABELS });
+
+export function churnObject(world: World, name: string, data: Record<string, string> = {}): ConfigMap {
+  const metadata = { name, namespace: world.namespace, labels: LABELS };
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data };
+}
+
+/** Creates, changes and deletes `names` objects at random, `writes` times, `lanes` at once. */
+export async function churn(world: World, writes: number, { names = 20, lanes = 4, seed = 1, bytes = 100 } = {}) {
+  const { client, namespace, there } = world;
+  const random = createRandom(seed);
+  let left = writes;
+  const lane = async (number: number) => {
+    // Each lane has names of its own, so that no write fails because of another lane.
+    const mine = Array.from({ length: names }, (_, i) => `churn-${i}`).filter((_, i) => i % lanes === number);
+    while (left-- > 0) {
+      const name = mine[Math.floor(random() * mine.length)] as string;
+      const data = { text: 'x'.repeat(bytes), n: String(left) };
+      if (!there.has(name)) {
+        await client.create(CONFIG_MAPS, churnObject(world, name, data));
+        there.add(name);
+      } else if (random() < 0.15) {
+        await client.delete(CONFIG_MAPS, { namespace, name });
+        there.delete(name);
+      } else {
+        await client.patch(CONFIG_MAPS, { namespace, name }, { type: 'merge', body: { data } });
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: lanes }, (_, number) => lane(number)));
+}
+
+/** A mirror of the world's objects, and what it told. */
+export function startMirror(world: World, client: KubeClient, options: Partial<ReflectorOptions<ConfigMap>> = {}) {
+  const store = createStore<ConfigMap>({ resource: CONFIG_MAPS, selection: selectionOf(world) });
+  /** The last version told of each object that is still there. */
+  const told = new Map<string, string | undefined>();
+  /** Reads that went back. Must stay empty. */
+  const regressions: string[] = [];
+  const highest = new Map<string, number>();
+  const ended: { reason: string; next: string }[] = [];
+  let lists = 0;
+  store.subscribe(({ type, key, object }) => {
+    const version = Number(object.metadata.resourceVersion);
+    if (type === 'set') told.set(key, object.metadata.resourceVersion);
+    else told.delete(key);
+    if (type === 'set' && version < (highest.get(key) ?? 0)) regressions.push(`${key} ${highest.get(key)} ${version}`);
+    if (type === 'set') highest.set(key, version);
+  });
+  const reflector = startReflector({
+    client,
+    store,
+    metrics: {
+      watchEnded: ({ reason, next }) => ended.push({ reason, next }),
+      relisted: () => lists++,
+    },
+    ...options,
+  });
+  onTestFinished(() => reflector[Symbol.asyncDispose]());
+  return {
+    store,
+    reflector,
+    told,
+    regressions,
+    /** How watches ended, in order. */
+    ended,
+    get lists() {
+      return lists;
+    },
+  };
+}
+
+export function stateOf(objects: Iterable<KubeObject>): string[] {
+  return [...objects].map((object) => `${keyOf(object)} ${object.metadata.resourceVersion}`).sort();
+}
+
+export async function serverState(world: World): Promise<string[]> {
+  const query = { namespace: world.namespace, labelSelector: 'app=churn' };
+  return stateOf((await world.client.list(CONFIG_MAPS, query)).items);
+}
+
+/** Waits until the store equals the server, object by object and version by version. Call when nobody writes any more. */
+export async function untilEqual(world: World, store: Store<ConfigMap>): Promise<string[]> {
+  const want = await serverState(world);
+  const equal = () => stateOf(store.list()).join() === want.join();
+  await until('the store to equal the server', equal).catch((error: Error) => {
+    const have = new Set(stateOf(store.list()));
+    const missing = want.filter((line) => !have.has(line));
+    const stale = [...have].filter((line) => !want.includes(line));
+    throw new Error(`${error.message}; missing: ${missing.slice(0, 5)}; stale: ${stale.slice(0, 5)}`);
+  });
+  return want;
+}

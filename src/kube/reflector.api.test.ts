@@ -1,0 +1,168 @@
+import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { type FaultProxy, loadConfig, type Seen, startFaultProxy, statusBody, type Trouble } from './_fault-proxy.ts';
+import type { ConfigMap } from './_util.ts';
+import { until } from './_util.ts';
+import { churn, connect, makeWorld, startMirror, untilEqual, type World } from './_world.ts';
+import type { KubeClient } from './client.ts';
+import type { ReflectorOptions, ReflectorTiming } from './reflector.ts';
+
+let world: World;
+let proxy: FaultProxy;
+/** Through the proxy. */
+let client: KubeClient;
+
+beforeEach(async () => {
+  const kubeconfig = inject('kubeconfig');
+  world = await makeWorld(connect(() => loadConfig(kubeconfig)));
+  proxy = await startFaultProxy(kubeconfig);
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  client = connect(() => proxy.config(), { maxLineBytes: 100_000 });
+});
+
+/** Impatient, so that tests need not be. What they prove does not depend on the numbers. */
+const TIMING: Partial<ReflectorTiming> = {
+  backoff: { baseMs: 20, factor: 2, maxMs: 200, jitter: 0.5 },
+  idleMs: 700,
+  listIdleMs: 1_000,
+  openMs: 1_000,
+  pageMs: 1_000,
+  refusedMs: 100,
+  healthyMs: 1_000,
+};
+
+const isWatch = ({ watch, query }: Seen) => watch && query.get('sendInitialEvents') === null;
+const isStream = ({ query }: Seen) => query.get('sendInitialEvents') === 'true';
+const isPage = ({ path, method, watch }: Seen) => method === 'GET' && path.endsWith('/configmaps') && !watch;
+const isNextPage = (seen: Seen) => isPage(seen) && seen.query.has('continue');
+
+/** The token that the API server itself gives when a list has outlived its history: same place, any version. */
+function inconsistent(token: string): string {
+  const { start } = JSON.parse(Buffer.from(token, 'base64url').toString());
+  return Buffer.from(JSON.stringify({ v: 'meta.k8s.io/v1', rv: -1, start })).toString('base64url');
+}
+
+const expiredPage = ({ query }: Seen): Trouble => ({
+  answer: {
+    status: 410,
+    body: { ...statusBody(410, 'Expired'), metadata: { continue: inconsistent(query.get('continue') as string) } },
+  },
+});
+
+const expiredEvent = `${JSON.stringify({ type: 'ERROR', object: statusBody(410, 'Expired', 'too old resource version') })}\n`;
+
+interface Case {
+  match: (seen: Seen) => boolean;
+  trouble: Trouble | ((seen: Seen) => Trouble);
+  times: number;
+  options?: Partial<ReflectorOptions<ConfigMap>>;
+  /** Whether the mirror must have listed again; undefined: it may. */
+  relists?: boolean;
+}
+
+const faults: Record<string, Case> = {
+  'connections that are cut within an event': {
+    match: () => true,
+    trouble: { cutAfter: 25 },
+    times: 8,
+    relists: false,
+  },
+  'a connection that is cut within the streamed list': { match: isStream, trouble: { cutAfter: 5 }, times: 2 },
+  'connections that stay open and fall silent': { match: isWatch, trouble: { swallowAfter: 10 }, times: 2 },
+  'a streamed list that falls silent': { match: isStream, trouble: { swallowAfter: 3 }, times: 1 },
+  'expiry told within a watch': {
+    match: isStream,
+    trouble: { insertAfter: 60, text: expiredEvent },
+    times: 3,
+    relists: true,
+  },
+  'expiry told at the start of a watch': {
+    match: isWatch,
+    trouble: { answer: { status: 410, body: statusBody(410, 'Expired') } },
+    times: 2,
+    relists: true,
+  },
+  'expiry between the pages of a list': {
+    match: isNextPage,
+    trouble: expiredPage,
+    times: 1,
+    options: { lists: 'pages', pageSize: 5 },
+  },
+  'expiry between the pages, twice in a row': {
+    match: isNextPage,
+    trouble: expiredPage,
+    times: 2,
+    options: { lists: 'pages', pageSize: 5 },
+  },
+  'too many requests, with a time to come back': {
+    match: ({ watch }) => watch,
+    trouble: { answer: { status: 429, headers: { 'retry-after': '1' }, body: statusBody(429, 'TooManyRequests') } },
+    times: 2,
+  },
+  'internal errors': {
+    match: ({ watch }) => watch,
+    trouble: { answer: { status: 500, body: statusBody(500, 'InternalError') } },
+    times: 4,
+  },
+  'internal errors while paging': {
+    match: isPage,
+    trouble: { answer: { status: 500, body: 'not even JSON' } },
+    times: 3,
+    options: { lists: 'pages', pageSize: 5 },
+  },
+  'a server that does not answer': { match: () => true, trouble: { hang: true }, times: 2 },
+  'a page that does not come': {
+    match: isNextPage,
+    trouble: { hang: true },
+    times: 1,
+    options: { lists: 'pages', pageSize: 5 },
+  },
+  'a watch event that is not JSON': {
+    match: isStream,
+    trouble: { insertAfter: 40, text: '{"type":"MODI\n' },
+    times: 2,
+    relists: true,
+  },
+  'a watch event without end': {
+    match: isStream,
+    trouble: { insertAfter: 40, text: 'x'.repeat(200_000) },
+    times: 2,
+    relists: true,
+  },
+  'a server that does not stream lists': {
+    match: isStream,
+    trouble: { answer: { status: 422, body: statusBody(422, 'Invalid', 'sendInitialEvents is forbidden') } },
+    times: 1,
+  },
+  'permission that is missing for a while': {
+    match: () => true,
+    trouble: { answer: { status: 403, body: statusBody(403, 'Forbidden') } },
+    times: 2,
+  },
+  'credentials that are refused for a while': {
+    match: () => true,
+    trouble: { answer: { status: 401, body: statusBody(401, 'Unauthorized') } },
+    times: 3,
+  },
+};
+
+describe('no change is missed behind', () => {
+  test.each(Object.entries(faults))('%s', async (_name, { match, trouble, times, options, relists }) => {
+    // What is there at the start, and on more pages than one.
+    await churn(world, 60, { seed: 7 });
+    const fault = proxy.inject(match, trouble, times);
+    const mirror = startMirror(world, client, { timing: TIMING, ...options });
+    await until('the first list', () => mirror.store.synced);
+    // Until the fault has struck as often as it shall, things go on changing, and beyond.
+    for (let round = 0; fault.hits < times || round < 2; round++) {
+      if (round > 60) throw new Error(`the fault struck ${fault.hits} times only`);
+      await churn(world, 60, { seed: 100 + round, names: 24 + round });
+      // A connection that lives on gets no new request: make one.
+      if (round >= 2 && fault.hits < times) proxy.cutAll();
+    }
+    const want = await untilEqual(world, mirror.store);
+    expect(fault.hits).toBe(times);
+    expect([...mirror.told].map(([key, version]) => `${key} ${version}`).sort()).toEqual(want);
+    expect(mirror.regressions).toEqual([]);
+    if (relists !== undefined) expect(mirror.lists > 1).toBe(relists);
+  });
+});

@@ -1,0 +1,338 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { CONFIG_MAPS, type ConfigMap, createVirtualClock, makeConfigMap, type VirtualClock } from './_util.ts';
+import { ApiError, TransportError } from './api-error.ts';
+import type { ListOptions, ListPage, WatchEvent, WatchOptions } from './client.ts';
+import { type Reaction, type ReflectorOptions, reactTo, startReflector } from './reflector.ts';
+import { createStore } from './store.ts';
+
+const apiError = (status: number, reason = '', message = reason) =>
+  new ApiError(status, { reason, message }, 'watch configmaps');
+
+describe('what follows from the end of a watch', () => {
+  const cases: Record<string, { error: unknown; want: Partial<Reaction> }> = {
+    'a lost connection has lost no event': { error: new TransportError('lost', ''), want: { next: 'resume' } },
+    'a refused connection neither': { error: new TransportError('refused', ''), want: { next: 'resume' } },
+    'a dead one neither': { error: new TransportError('timeout', ''), want: { next: 'resume' } },
+    'an unreadable event may be one we never see again': {
+      error: new TransportError('malformed', ''),
+      want: { next: 'relist' },
+    },
+    'an event too large likewise': { error: new TransportError('too-large', ''), want: { next: 'relist' } },
+    'expired by status': { error: apiError(410, 'Expired'), want: { next: 'relist', pause: 'none' } },
+    'expired by the older reason': { error: apiError(410, 'Gone'), want: { next: 'relist', pause: 'none' } },
+    'a server that is behind us': {
+      error: apiError(504, 'Timeout', 'Too large resource version: 9, current: 1'),
+      want: { next: 'relist', reason: 'version-too-large' },
+    },
+    'flow control': { error: apiError(429, 'TooManyRequests'), want: { next: 'resume', pause: 'backoff' } },
+    'a failing server': { error: apiError(500, 'InternalError'), want: { next: 'resume', pause: 'backoff' } },
+    'no credentials': { error: apiError(401, 'Unauthorized'), want: { next: 'resume', pause: 'backoff' } },
+    'no permission': { error: apiError(403, 'Forbidden'), want: { pause: 'refused' } },
+    'no such resource': { error: apiError(404, 'NotFound'), want: { pause: 'refused' } },
+    'our own bug': { error: new TypeError('x is undefined'), want: { next: 'relist', reason: 'bug' } },
+  };
+  test.each(Object.entries(cases))('%s', (_name, { error, want }) => {
+    expect(reactTo(error)).toMatchObject(want);
+  });
+});
+
+type Watching = (options: WatchOptions) => AsyncGenerator<WatchEvent<ConfigMap>>;
+
+const END: WatchEvent<ConfigMap> = bookmark(10, true);
+
+function bookmark(version: number, end = false): WatchEvent<ConfigMap> {
+  const annotations: Record<string, string> = end ? { 'k8s.io/initial-events-end': 'true' } : {};
+  return { type: 'BOOKMARK', object: makeConfigMap('', version, { annotations }) };
+}
+
+const added = (name: string, version: number): WatchEvent<ConfigMap> => ({
+  type: 'ADDED',
+  object: makeConfigMap(name, version),
+});
+
+/** A watch that gives these events and then stays open until somebody hangs up. */
+function open(...events: WatchEvent<ConfigMap>[]): Watching {
+  return async function* (options) {
+    options.onOpen?.();
+    yield* events;
+    await new Promise((_resolve, reject) => {
+      options.signal?.addEventListener('abort', () => reject(options.signal?.reason));
+    });
+  };
+}
+
+/** Lets time pass within a watch, until somebody hangs up. */
+function pass(clock: VirtualClock, ms: number, { signal }: WatchOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    clock.after(ms, resolve);
+    signal?.addEventListener('abort', () => reject(signal.reason));
+  });
+}
+
+/** A watch that gives these events and then ends, with an error or in order. */
+function closing(error: unknown, ...events: WatchEvent<ConfigMap>[]): Watching {
+  return async function* (options) {
+    if (events.length > 0 || error === undefined) options.onOpen?.();
+    yield* events;
+    if (error !== undefined) throw error;
+  };
+}
+
+/** A reflector over a client that plays the given watches, the last one again and again. */
+function makeReflector(
+  watches: Watching[],
+  options: Partial<ReflectorOptions<ConfigMap>> = {},
+  pages: (() => ListPage<ConfigMap>)[] = [],
+) {
+  const clock: VirtualClock = createVirtualClock();
+  const calls: { at: number; options: WatchOptions }[] = [];
+  const lists: ListOptions[] = [];
+  const store = createStore<ConfigMap>({ resource: CONFIG_MAPS });
+  const client = {
+    watch(_resource: unknown, watchOptions: WatchOptions = {}) {
+      calls.push({ at: clock.now(), options: watchOptions });
+      const play = watches[Math.min(calls.length, watches.length) - 1] as Watching;
+      return play(watchOptions);
+    },
+    async listPage(_resource: unknown, listOptions: ListOptions = {}) {
+      lists.push(listOptions);
+      const page = pages[Math.min(lists.length, pages.length) - 1];
+      if (!page) throw new Error('no list expected');
+      return page();
+    },
+  };
+  const reflector = startReflector({ client: client as never, store, clock, random: () => 0, ...options });
+  onTestFinished(() => reflector[Symbol.asyncDispose]());
+  const gaps = () => calls.slice(1).map((call, i) => call.at - (calls[i]?.at ?? 0));
+  const asked = () =>
+    calls.map(({ options: { sendInitialEvents, resourceVersion } }) =>
+      sendInitialEvents ? 'stream' : resourceVersion,
+    );
+  return { clock, calls, lists, store, reflector, gaps, asked };
+}
+
+describe('the reflector', () => {
+  test('streams the list, swaps it in at its end, and follows on the same connection', async () => {
+    const { clock, store, asked, reflector } = makeReflector([
+      open(added('a', 1), added('b', 2), END, added('c', 11), bookmark(12)),
+    ]);
+    await clock.advance(0);
+    expect(store.synced).toBe(true);
+    expect(store.list().map((object) => object.metadata.name)).toEqual(['a', 'b', 'c']);
+    expect(asked()).toEqual(['stream']);
+    expect(reflector.health.state).toBe('following');
+  });
+
+  test('shows nothing of a streamed list before its end', async () => {
+    const { clock, store } = makeReflector([open(added('a', 1))]);
+    await clock.advance(0);
+    expect([store.synced, store.size]).toEqual([false, 0]);
+  });
+
+  test('goes on from the last version after a connection was lost, a bookmark counting as one', async () => {
+    const { clock, asked } = makeReflector([
+      closing(new TransportError('lost', ''), END, added('a', 11)),
+      closing(new TransportError('lost', ''), bookmark(20)),
+      open(),
+    ]);
+    await clock.advance(10_000);
+    expect(asked()).toEqual(['stream', '11', '20']);
+  });
+
+  test('goes on at once after an orderly end of a watch that lived, without growing backoff', async () => {
+    const living: Watching = async function* (options) {
+      options.onOpen?.();
+      yield options.sendInitialEvents ? END : bookmark(11);
+      await pass(clock, 60_000, options);
+    };
+    const { clock, gaps } = makeReflector([living]);
+    await clock.advance(10 * 60_000);
+    expect(gaps()).toEqual(Array(10).fill(60_000));
+  });
+
+  test('does not spin when the server ends every watch at once', async () => {
+    const { clock, calls } = makeReflector([closing(undefined, END), closing(undefined)]);
+    await clock.advance(60_000);
+    expect(calls.length).toBeLessThan(12);
+  });
+
+  test('waits longer after each failure, up to the cap, and starts afresh after a watch that was well', async () => {
+    const lost = closing(new TransportError('refused', ''));
+    const well: Watching = async function* (options) {
+      options.onOpen?.();
+      await pass(clock, 20_000, options);
+      yield bookmark(11);
+      throw new TransportError('lost', '');
+    };
+    const { clock, gaps } = makeReflector([
+      closing(new TransportError('lost', ''), END),
+      ...Array<Watching>(8).fill(lost),
+      well,
+      lost,
+      open(),
+    ]);
+    await clock.advance(200_000);
+    expect(gaps()).toEqual([500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000, 20_500, 1_000]);
+  });
+
+  test('asks for a life between 5 and 10 minutes and hangs up 5 seconds after it', async () => {
+    const { clock, calls, gaps } = makeReflector([open(END), open()], { timing: { idleMs: 3_600_000 } });
+    await clock.advance(5 * 60_000 + 4_999);
+    expect(calls).toHaveLength(1);
+    await clock.advance(1_000);
+    expect(calls[0]?.options.timeoutSeconds).toBe(300);
+    expect(gaps()).toEqual([305_500]);
+    const latest = makeReflector([open(END)], { random: () => 0.999_999 });
+    await latest.clock.advance(0);
+    expect(latest.calls[0]?.options.timeoutSeconds).toBe(600);
+  });
+
+  test('hangs up after silence that no bookmark breaks, and resumes', async () => {
+    const { clock, asked, gaps } = makeReflector([open(END), open()]);
+    await clock.advance(160_000);
+    expect(asked()).toEqual(['stream', '10']);
+    expect(gaps()).toEqual([150_500]);
+  });
+
+  test('does not take silence for death as long as the server never sent a bookmark', async () => {
+    const page = { items: [], resourceVersion: '10' };
+    const { clock, calls } = makeReflector([open()], { lists: 'pages' }, [() => page]);
+    await clock.advance(300_000);
+    expect(calls).toHaveLength(1);
+  });
+
+  test('knows from one bookmark that silence on later connections means death, too', async () => {
+    const { clock, asked, gaps } = makeReflector([closing(new TransportError('lost', ''), END), open()]);
+    await clock.advance(160_000);
+    expect(asked()).toEqual(['stream', '10', '10']);
+    expect(gaps()).toEqual([500, 150_500]);
+  });
+
+  test('an event breaks the silence', async () => {
+    const talking: Watching = async function* (options) {
+      options.onOpen?.();
+      yield END;
+      for (let version = 11; ; version++) {
+        await pass(clock, 100_000, options);
+        yield bookmark(version);
+      }
+    };
+    const { clock, calls } = makeReflector([talking]);
+    await clock.advance(299_000);
+    expect(calls).toHaveLength(1);
+  });
+
+  test('takes pages when the server does not stream, and remembers', async () => {
+    const { clock, asked, lists, store } = makeReflector(
+      [
+        closing(apiError(422, 'Invalid', 'sendInitialEvents is forbidden')),
+        closing(apiError(410, 'Expired'), added('b', 12)),
+        open(),
+      ],
+      {},
+      [() => ({ items: [makeConfigMap('a', 1)], resourceVersion: '10' })],
+    );
+    await clock.advance(10_000);
+    expect(asked()).toEqual(['stream', '10', '10']);
+    expect(lists).toHaveLength(2);
+    expect(store.list()).toHaveLength(1);
+  });
+
+  test('takes pages once when a streamed list falls silent, and streams again next time', async () => {
+    const { clock, asked, lists } = makeReflector(
+      [open(added('a', 1)), closing(apiError(410, 'Expired'), bookmark(11)), open(END)],
+      {},
+      [() => ({ items: [], resourceVersion: '10' })],
+    );
+    await clock.advance(40_000);
+    expect(asked()).toEqual(['stream', '10', 'stream']);
+    expect(lists).toHaveLength(1);
+  });
+
+  test('never asks for resourceVersion=0', async () => {
+    const { clock, calls } = makeReflector([closing(apiError(410, 'Expired'), END), open(END)]);
+    await clock.advance(10_000);
+    for (const { options } of calls) expect(options.resourceVersion).not.toBe('0');
+  });
+
+  test('says that it is refused, keeps what it has and comes back slowly', async () => {
+    const { clock, reflector, gaps, store } = makeReflector([
+      closing(apiError(403, 'Forbidden'), added('a', 1), END),
+      closing(apiError(403, 'Forbidden')),
+      open(END),
+    ]);
+    await clock.advance(1_000);
+    expect(reflector.health).toMatchObject({ state: 'refused', lastError: expect.stringContaining('Forbidden') });
+    expect(store.size).toBe(1);
+    await clock.advance(120_000);
+    expect(gaps().every((gap) => gap >= 30_000 && gap <= 60_000)).toBe(true);
+    expect(reflector.health).toEqual({ state: 'following', since: expect.any(Number) });
+  });
+
+  test('lists again when the server refuses the same version over and over', async () => {
+    const { clock, asked } = makeReflector([
+      closing(apiError(500), END),
+      ...Array<Watching>(4).fill(closing(apiError(500))),
+      open(END),
+    ]);
+    await clock.advance(60_000);
+    expect(asked()).toEqual(['stream', '10', '10', '10', '10', 'stream']);
+  });
+
+  test('waits at least as long as the server asks', async () => {
+    const busy = new ApiError(429, { reason: 'TooManyRequests' }, 'watch', 7);
+    const { clock, gaps } = makeReflector([closing(busy, END), open()]);
+    await clock.advance(10_000);
+    expect(gaps()).toEqual([7_000]);
+  });
+
+  test('lists again when the history of the server goes back', async () => {
+    const { clock, asked, store } = makeReflector([
+      open(added('a', 9), END, bookmark(5)),
+      open(added('b', 4), bookmark(6, true)),
+    ]);
+    await clock.advance(10_000);
+    expect(asked()).toEqual(['stream', 'stream']);
+    expect(store.list().map((object) => object.metadata.name)).toEqual(['b']);
+  });
+
+  test('goes on with the inconsistent token when paging outlived the history, from the version of the first page', async () => {
+    const expired = new ApiError(410, { reason: 'Expired', metadata: { continue: 'inconsistent' } }, 'list configmaps');
+    const { clock, asked, lists, store } = makeReflector([open()], { lists: 'pages' }, [
+      () => ({ items: [makeConfigMap('a', 1)], resourceVersion: '10', continueToken: 'second' }),
+      () => {
+        throw expired;
+      },
+      () => ({ items: [makeConfigMap('b', 15)], resourceVersion: '20' }),
+    ]);
+    await clock.advance(0);
+    expect(lists.map((list) => list.continueToken)).toEqual([undefined, 'second', 'inconsistent']);
+    expect(store.size).toBe(2);
+    expect(asked()).toEqual(['10']);
+  });
+
+  test('takes the next list in one piece when even the version of the first page has expired', async () => {
+    const expired = new ApiError(410, { reason: 'Expired', metadata: { continue: 'inconsistent' } }, 'list');
+    const { clock, lists } = makeReflector(
+      [closing(apiError(410, 'Expired')), open()],
+      { lists: 'pages', pageSize: 7 },
+      [
+        () => ({ items: [], resourceVersion: '10', continueToken: 'second' }),
+        () => {
+          throw expired;
+        },
+        () => ({ items: [], resourceVersion: '20' }),
+        () => ({ items: [], resourceVersion: '30' }),
+      ],
+    );
+    await clock.advance(1_000);
+    expect(lists.map((list) => list.limit)).toEqual([7, 7, 7, 0]);
+  });
+
+  test('ends when told, in whatever state', async () => {
+    const { clock, reflector } = makeReflector([closing(new TransportError('refused', ''))]);
+    await clock.advance(100);
+    await reflector[Symbol.asyncDispose]();
+    expect(reflector.health.state).toBe('stopped');
+  });
+});

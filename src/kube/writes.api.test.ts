@@ -1,0 +1,230 @@
+import { beforeEach, describe, expect, inject, test } from 'vitest';
+import { loadConfig } from './_fault-proxy.ts';
+import { CONFIG_MAPS, type ConfigMap, until } from './_util.ts';
+import { churnObject, connect, makeWorld, type World } from './_world.ts';
+import { createApply, ForeignChildError } from './apply.ts';
+import { isConflict, isInvalid, type KubeClient } from './client.ts';
+import { createEventRecorder } from './events.ts';
+import { addFinalizer, finalizerState, removeFinalizer } from './finalizer.ts';
+import { type KubeObject, ownerReference, type Resource } from './object.ts';
+import { writeStatus } from './status.ts';
+
+let world: World;
+let client: KubeClient;
+
+beforeEach(async () => {
+  client = connect(() => loadConfig(inject('kubeconfig')));
+  world = await makeWorld(client);
+});
+
+const ref = (name: string) => ({ namespace: world.namespace, name });
+const versionOf = (object: KubeObject) => object.metadata.resourceVersion;
+
+describe('applying a child', () => {
+  const applier = () => createApply({ client, fieldManager: 'test', hashAnnotation: 'test.dev/applied' });
+
+  test('creates it, then writes nothing while nothing differs', async () => {
+    const apply = applier();
+    const desired = churnObject(world, 'child', { a: '1' });
+    const first = await apply(CONFIG_MAPS, desired, undefined);
+    expect(first.written).toBe(true);
+    const second = await apply(CONFIG_MAPS, desired, first.object);
+    expect(second).toEqual({ object: first.object, written: false });
+  });
+
+  test('takes away a field that left the desired state, though the live one covers the rest', async () => {
+    const apply = applier();
+    const { object } = await apply(CONFIG_MAPS, churnObject(world, 'child', { a: '1', b: '2' }), undefined);
+    const { object: after, written } = await apply(CONFIG_MAPS, churnObject(world, 'child', { a: '1' }), object);
+    expect(written).toBe(true);
+    expect(after.data).toEqual({ a: '1' });
+  });
+
+  test('puts back what somebody changed, and leaves what somebody added', async () => {
+    const apply = applier();
+    const desired = churnObject(world, 'child', { a: '1' });
+    await apply(CONFIG_MAPS, desired, undefined);
+    const body = { data: { a: 'changed', theirs: 'x' } };
+    const meddled = await client.patch(CONFIG_MAPS, ref('child'), { type: 'merge', body });
+    const { object, written } = await apply(CONFIG_MAPS, desired, meddled);
+    expect(written).toBe(true);
+    expect(object.data).toEqual({ a: '1', theirs: 'x' });
+    expect((await apply(CONFIG_MAPS, desired, object)).written).toBe(false);
+  });
+
+  test("does not take over another owner's child", async () => {
+    const apply = applier();
+    const [mine, theirs] = await Promise.all(
+      ['mine', 'theirs'].map((name) => client.create(CONFIG_MAPS, churnObject(world, name))),
+    );
+    const child = (owner: ConfigMap) => {
+      const object = churnObject(world, 'child');
+      object.metadata.ownerReferences = [ownerReference(owner)];
+      return object;
+    };
+    const { object } = await apply(CONFIG_MAPS, child(theirs as ConfigMap), undefined);
+    await expect(apply(CONFIG_MAPS, child(mine as ConfigMap), object)).rejects.toBeInstanceOf(ForeignChildError);
+    expect((await apply(CONFIG_MAPS, child(theirs as ConfigMap), object)).written).toBe(false);
+  });
+});
+
+describe('a finalizer', () => {
+  const ours = 'test.dev/ours';
+
+  test('passes its four states', async () => {
+    let object = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    expect(finalizerState(object, ours)).toBe('add');
+    object = await addFinalizer(client, CONFIG_MAPS, object, ours);
+    expect(finalizerState(object, ours)).toBe('apply');
+    object = (await client.delete(CONFIG_MAPS, ref('a'))).object as ConfigMap;
+    expect(finalizerState(object, ours)).toBe('cleanup');
+    expect(await removeFinalizer(client, CONFIG_MAPS, object, ours)).toBeUndefined();
+    expect(await client.find(CONFIG_MAPS, ref('a'))).toBeUndefined();
+  });
+
+  test('stands beside those of others', async () => {
+    const created = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    const theirs = await addFinalizer(client, CONFIG_MAPS, created, 'test.dev/theirs');
+    const both = await addFinalizer(client, CONFIG_MAPS, theirs, ours);
+    expect(both.metadata.finalizers).toEqual(['test.dev/theirs', ours]);
+    const left = await removeFinalizer(client, CONFIG_MAPS, both, 'test.dev/theirs');
+    expect(left?.metadata.finalizers).toEqual([ours]);
+    await removeFinalizer(client, CONFIG_MAPS, left as ConfigMap, ours);
+  });
+
+  test('is a conflict when the list changed since it was read, and loses nobody else’s', async () => {
+    const stale = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    const theirs = await addFinalizer(client, CONFIG_MAPS, stale, 'test.dev/theirs');
+    await expect(addFinalizer(client, CONFIG_MAPS, stale, ours)).rejects.toSatisfy(isConflict);
+    const both = await addFinalizer(client, CONFIG_MAPS, theirs, ours);
+    await removeFinalizer(client, CONFIG_MAPS, both, 'test.dev/theirs');
+    await expect(removeFinalizer(client, CONFIG_MAPS, both, ours)).rejects.toSatisfy(isConflict);
+    const now = await client.get(CONFIG_MAPS, ref('a'));
+    expect(now.metadata.finalizers).toEqual([ours]);
+    await removeFinalizer(client, CONFIG_MAPS, now, ours);
+  });
+
+  test('does not touch the successor of the object that was read', async () => {
+    const first = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    await client.delete(CONFIG_MAPS, ref('a'));
+    await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    await expect(addFinalizer(client, CONFIG_MAPS, first, ours)).rejects.toSatisfy(isConflict);
+    expect((await client.get(CONFIG_MAPS, ref('a'))).metadata.finalizers).toBeUndefined();
+  });
+
+  test('of an object that is gone is removed already', async () => {
+    const object = await addFinalizer(
+      client,
+      CONFIG_MAPS,
+      await client.create(CONFIG_MAPS, churnObject(world, 'a')),
+      ours,
+    );
+    await client.delete(CONFIG_MAPS, ref('a'));
+    await removeFinalizer(client, CONFIG_MAPS, object, ours);
+    expect(await removeFinalizer(client, CONFIG_MAPS, object, ours)).toBeUndefined();
+  });
+
+  test('with an illegal name is invalid, not a conflict to be repeated in silence', async () => {
+    const object = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    await expect(addFinalizer(client, CONFIG_MAPS, object, 'not valid')).rejects.toSatisfy(isInvalid);
+  });
+});
+
+describe('a status', () => {
+  interface Claim extends KubeObject {
+    status?: { phase?: string; capacity?: Record<string, string>; conditions?: { type: string; status: string }[] };
+  }
+  const claims: Resource<Claim> = {
+    group: '',
+    version: 'v1',
+    plural: 'persistentvolumeclaims',
+    kind: 'PersistentVolumeClaim',
+    namespaced: true,
+  };
+  const makeClaim = () =>
+    client.create(claims, {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { name: 'a', namespace: world.namespace },
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+    });
+
+  test('is written when it differs, in both directions, and not when it does not', async () => {
+    const object = await makeClaim();
+    const wanted = {
+      ...object.status,
+      capacity: { storage: '1Gi' },
+      conditions: [{ type: 'Resizing', status: 'True' }],
+    };
+    const first = await writeStatus(client, claims, object, wanted);
+    expect(first.written).toBe(true);
+    expect(first.object.status?.capacity).toEqual({ storage: '1Gi' });
+    const same = await writeStatus(client, claims, first.object, structuredClone(first.object.status as object));
+    expect(same).toEqual({ object: first.object, written: false });
+    const { capacity: _, ...without } = first.object.status as NonNullable<Claim['status']>;
+    const third = await writeStatus(client, claims, first.object, without);
+    expect(third.object.status?.capacity).toBeUndefined();
+    expect(third.object.status?.conditions).toEqual(first.object.status?.conditions);
+  });
+
+  test('computed from an old state is a conflict', async () => {
+    const old = await makeClaim();
+    const labels = { changed: 'since' };
+    await client.patch(claims, ref('a'), { type: 'merge', body: { metadata: { labels } } });
+    await expect(writeStatus(client, claims, old, { phase: 'Lost' })).rejects.toSatisfy(isConflict);
+  });
+});
+
+describe('events', () => {
+  interface Event extends KubeObject {
+    reason: string;
+    note: string;
+    type: string;
+    regarding: { uid: string };
+  }
+  const EVENTS: Resource<Event> = {
+    group: 'events.k8s.io',
+    version: 'v1',
+    plural: 'events',
+    kind: 'Event',
+    namespaced: true,
+  };
+
+  test('are recorded, one per transition, on the object they are about', async () => {
+    const object = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    {
+      await using events = createEventRecorder({ client, controller: 'test.dev/kube', instance: 'one' });
+      const ready = (reason: string, note: string) =>
+        events.record(object, { type: 'Normal', reason, action: 'Reconcile', note, about: 'Ready' });
+      ready('Deployed', 'Deployed to node a');
+      ready('Deployed', 'Deployed to node a');
+      ready('Deployed', 'Deployed to node a');
+      ready('NodeSilent', 'Node a is silent');
+      ready('Deployed', 'Deployed to node a');
+    }
+    const { items } = await client.list(EVENTS, { namespace: world.namespace });
+    expect(items.map((event) => event.reason).sort()).toEqual(['Deployed', 'Deployed', 'NodeSilent']);
+    expect(items.every((event) => event.regarding.uid === object.metadata.uid)).toBe(true);
+  });
+
+  test('that cannot be written disturb nobody', async () => {
+    const dropped: string[] = [];
+    const object = churnObject({ ...world, namespace: 'does-not-exist' }, 'a');
+    await using events = createEventRecorder({
+      client,
+      controller: 'test.dev/kube',
+      instance: 'one',
+      metrics: { eventDropped: ({ reason }) => dropped.push(reason) },
+    });
+    events.record(object, { type: 'Normal', reason: 'Deployed', action: 'Reconcile', note: 'x' });
+    await until('the failure to be counted', () => dropped.length > 0);
+    expect(dropped).toEqual(['failed']);
+  });
+});
+
+test('a resource version is that of the last write', async () => {
+  const created = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+  const replaced = await client.replace(CONFIG_MAPS, { ...created, data: { a: '1' } });
+  await expect(client.replace(CONFIG_MAPS, { ...created, data: { a: '2' } })).rejects.toSatisfy(isConflict);
+  expect(versionOf(await client.get(CONFIG_MAPS, ref('a')))).toBe(versionOf(replaced));
+});
