@@ -1,0 +1,253 @@
+import { describe, expect, it, test } from 'vitest';
+import { ANNOTATIONS } from '../../api/names.ts';
+import type { EdgeNodeSpec } from '../../api/v3/index.ts';
+import type { DomainError } from '../errors.ts';
+import type { Observation } from '../inputs.ts';
+import { at, MINUTE, makeItem, makeNode, makeObservation, T0 } from './_util.ts';
+import { type LiveNode, matches, type NodeFilter, nodeRead, readFilters } from './read.ts';
+
+const live = (observation?: Partial<Observation>): LiveNode => ({
+  liveness: 'live',
+  ...(observation && { observation: makeObservation(observation) }),
+});
+const never: LiveNode = { liveness: 'never' };
+
+/** Node read fields of document 1, by type. */
+const FIELDS = {
+  number: `lastActive daemonOperatingDuration daemonLastStart repositoryCount systemTime lastStatusTime lastCommandTime
+    logFileCount latitude longitude memoryUsage diskUsage cpuUsage systemAvailableDisk systemAvailableMemory
+    systemTotalCpu systemCpus systemTotalMemory systemTotalDisk diskLimit memoryLimit cpuLimit logLimit statusFrequency
+    changeFrequency pruningFrequency availableDiskThreshold routerId createAt updatedAt archId messagingPort
+    busServerPort busLeafPort busClusterPort busMqttPort busHttpPort activeModels modelLastUpdate activeKnowledge
+    knowledgeLastUpdate activeVolumeMounts volumeMountLastUpdate`,
+  string: `uuid name location gpsMode description daemonStatus systemOs systemOsVersion systemKernelVersion
+    catalogItemStatus repositoryStatus ipAddress ipAddressExternal networkInterface containerEngineUrl containerEngine
+    deploymentType diskDirectory logDirectory version tunnel logLevel runtimeClasses availableCdiDevices modelStatus
+    knowledgeStatus jsStorageSize jsMemoryStoreSize routerMode busMode host warningMessage securityStatus
+    securityViolationInfo gpsStatus gpsDevice timeZone tunnelStatus`,
+  boolean: `memoryViolation diskViolation cpuViolation isReadyToUpgrade isReadyToRollback watchdogEnabled isSystem`,
+  array: 'availableRuntimes upstreamRouters upstreamBusServers tags volumeMounts',
+  object: 'arch platformStatus',
+};
+
+describe('the read of a node', () => {
+  it.each(Object.entries(FIELDS))(
+    'has all documented fields of type %s, even of a node without an agent',
+    (type, names) => {
+      const read = nodeRead(makeNode(), never);
+      const typeOf = (value: unknown) => (Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value);
+      const wrong = names.split(/\s+/).filter((name) => typeOf(read[name]) !== type);
+      expect(wrong).toEqual([]);
+    },
+  );
+
+  test.each<[string, EdgeNodeSpec, Record<string, unknown>, string, unknown]>([
+    ['the documented default', {}, {}, 'diskLimit', 50],
+    ['what the machine has, before the default', {}, { diskLimit: 20 }, 'diskLimit', 20],
+    ['what the spec asks for, before all', { diskLimit: 10 }, { diskLimit: 20 }, 'diskLimit', 10],
+    ['a zero of the spec is a value', { pruningFrequency: 0 }, { pruningFrequency: 5 }, 'pruningFrequency', 0],
+    ['a false of the machine is a value', {}, { watchdogEnabled: false }, 'watchdogEnabled', false],
+    ['engines by their own names', { containerEngine: 'engine_b' }, {}, 'containerEngine', 'podman'],
+  ])('shows settings: %s', (_, spec, config, field, want) => {
+    expect(nodeRead(makeNode({ spec, status: { config } }), never)[field]).toBe(want);
+  });
+
+  test.each(
+    Object.entries({
+      containerEngine: 'docker',
+      deploymentType: 'native',
+      diskLimit: 50,
+      memoryLimit: 4096,
+      cpuLimit: 80,
+      logLimit: 10,
+      logFileCount: 10,
+      statusFrequency: 10,
+      changeFrequency: 20,
+      watchdogEnabled: true,
+      logLevel: 'info',
+      routerMode: 'edge',
+      messagingPort: 5671,
+      busServerPort: 4222,
+      busClusterPort: 6222,
+      busLeafPort: 7422,
+      busMqttPort: 8883,
+      busHttpPort: 8222,
+      jsStorageSize: '10g',
+      jsMemoryStoreSize: '1g',
+    }),
+  )('the documented default of %s is %j', (field, want) => {
+    expect(nodeRead(makeNode(), never)[field]).toBe(want);
+  });
+
+  test.each<[EdgeNodeSpec['routerMode'], string[], string[]]>([
+    ['interior', ['interRouterPort', 'edgeRouterPort'], ['networkRouter']],
+    ['edge', [], ['interRouterPort', 'edgeRouterPort', 'networkRouter']],
+    ['none', ['networkRouter'], ['interRouterPort', 'edgeRouterPort']],
+  ])('router mode %s', (routerMode, shown, hidden) => {
+    const read = nodeRead(makeNode({ spec: { routerMode } }), never);
+    expect(shown.filter((field) => field in read)).toEqual(shown);
+    expect(hidden.filter((field) => field in read)).toEqual([]);
+  });
+
+  it('shows measurements and times of the report', () => {
+    const report = {
+      memoryUsage: 1,
+      cpuUsage: 2,
+      diskUsage: 3,
+      systemAvailableMemory: 4,
+      systemAvailableDisk: 5,
+      systemTotalCpu: 6,
+      daemonOperatingDuration: 7,
+      systemTime: 8,
+      memoryViolation: true,
+      repositoryCount: 9,
+    };
+    const read = nodeRead(makeNode(), live({ report, contactAt: T0 + MINUTE }));
+    expect(read).toMatchObject({ ...report, lastActive: T0 + MINUTE, lastStatusTime: T0 });
+  });
+
+  it('shows what is stored of the machine while this replica heard nothing', () => {
+    const status = {
+      lastSeenTime: at(T0),
+      version: '0.1.0',
+      ipAddress: '10.0.0.7',
+      systemOs: 'linux',
+      systemCpus: 4,
+      availableRuntimes: ['runc'],
+      isReadyToUpgrade: true,
+      daemonStatus: 'RUNNING',
+    };
+    const { lastSeenTime, ...shown } = status;
+    expect(nodeRead(makeNode({ status }), live())).toMatchObject({ ...shown, lastActive: T0 });
+  });
+
+  it('shows lists inside of text where the documents say so', () => {
+    const read = nodeRead(
+      makeNode(),
+      live({ report: { availableCdiDevices: ['a/b=0'], repositoryStatus: [{ id: 1 }] } }),
+    );
+    expect(read).toMatchObject({
+      availableCdiDevices: '["a/b=0"]',
+      repositoryStatus: '[{"id":1}]',
+      runtimeClasses: '[]',
+      modelStatus: '[]',
+      knowledgeStatus: '[]',
+    });
+  });
+
+  test.each([
+    ['live', 'live', 'RUNNING'],
+    ['silent at once, before the leader wrote it', 'silent', 'UNKNOWN'],
+    ['without an agent', 'never', 'NOT_PROVISIONED'],
+  ] as const)('daemonStatus: %s', (_, liveness, want) => {
+    const observation = liveness === 'never' ? undefined : makeObservation();
+    expect(nodeRead(makeNode(), { liveness, observation }).daemonStatus).toBe(want);
+  });
+
+  test.each([
+    ['as reported, before what was asked for', { archId: 1 }, 2, { id: 2, name: 'arm64' }],
+    ['as asked for, until it is reported', { archId: 1 }, undefined, { id: 1, name: 'amd64' }],
+    ['unknown', {}, undefined, { id: 0, name: 'auto' }],
+  ])('architecture %s', (_, spec, archId, arch) => {
+    expect(nodeRead(makeNode({ spec, status: { archId } }), never)).toMatchObject({ archId: arch.id, arch });
+  });
+
+  test.each([
+    ['the host of the spec', { host: 'gw.example' }, '10.0.0.7', 'gw.example'],
+    ['else the address of the machine', {}, '10.0.0.7', '10.0.0.7'],
+    ['an agent that left has none', {}, '0.0.0.0', ''],
+  ])('host: %s', (_, spec, ipAddress, want) => {
+    expect(nodeRead(makeNode({ spec, status: { ipAddress } }), never).host).toBe(want);
+  });
+
+  it('goes by the name and the uuid of the v3 API', () => {
+    const node = makeNode({ spec: { name: 'Gate 1', uuid: 'u' } });
+    expect(nodeRead(node, never)).toMatchObject({ name: 'Gate 1', uuid: 'u' });
+    expect(nodeRead(makeNode(), never)).toMatchObject({ name: 'gw-1', uuid: 'node-uid' });
+  });
+
+  it('lists the microservices of the report, as text', () => {
+    const read = nodeRead(makeNode(), live({ report: { microserviceStatus: [makeItem()] } }));
+    expect(JSON.parse(String(read.microserviceStatus))).toEqual([makeItem()]);
+  });
+});
+
+describe('platformStatus of a read', () => {
+  const done = { phase: 'Ready', generation: 1, observedGeneration: 1, lastTransitionAt: at(T0) } as const;
+  const phaseOf = (overrides: Parameters<typeof makeNode>[0]) =>
+    (nodeRead(makeNode(overrides), never).platformStatus as { phase: string }).phase;
+  test.each<[string, Parameters<typeof makeNode>[0], string]>([
+    ['nobody looked yet', {}, 'Pending'],
+    ['done', { status: { platformStatus: done } }, 'Ready'],
+    ['the spec changed since', { status: { platformStatus: done }, metadata: { generation: 2 } }, 'Pending'],
+    [
+      'an order was given since',
+      { status: { platformStatus: done }, metadata: { annotations: { [ANNOTATIONS.reconcile]: '1' } } },
+      'Pending',
+    ],
+    ['failed', { status: { platformStatus: { ...done, phase: 'Failed' } } }, 'Failed'],
+    ['in deletion', { status: { platformStatus: done }, metadata: { deletionTimestamp: at(T0) } }, 'Deleting'],
+  ])('%s', (_, overrides, want) => {
+    expect(phaseOf(overrides)).toBe(want);
+  });
+
+  it('says why it failed, and null otherwise', () => {
+    const failed = { ...done, phase: 'Failed', lastError: 'why' } as const;
+    const lastError = (platformStatus: typeof failed | typeof done) =>
+      nodeRead(makeNode({ status: { platformStatus } }), never).platformStatus;
+    expect(lastError(failed)).toMatchObject({ lastError: 'why' });
+    expect(lastError(done)).toMatchObject({ lastError: null, generation: 1, observedGeneration: 1 });
+  });
+
+  it('is left out of lists', () => {
+    expect(nodeRead(makeNode(), never, { platformStatus: false })).not.toHaveProperty('platformStatus');
+  });
+});
+
+describe('filters', () => {
+  test.each<[string, unknown, NodeFilter[]]>([
+    ['none', undefined, []],
+    ['a list', [{ key: 'name', value: 'gw', condition: 'has' }], [{ key: 'name', value: 'gw', condition: 'has' }]],
+    [
+      'equals is meant without a condition',
+      [{ key: 'name', value: 'gw' }],
+      [{ key: 'name', value: 'gw', condition: 'equals' }],
+    ],
+    ['values are text', [{ key: 'archId', value: 1 }], [{ key: 'archId', value: '1', condition: 'equals' }]],
+  ])('%s', (_, value, want) => {
+    expect(readFilters(value)).toEqual(want);
+  });
+
+  test.each([
+    ['no list', { key: 'name' }, 'filters'],
+    ['no filter', ['name'], 'filters[0]'],
+    ['no key', [{ value: 'x' }], 'filters[0].key'],
+    ['no value', [{ key: 'name' }], 'filters[0].value'],
+    ['an unknown condition', [{ key: 'name', value: 'x', condition: 'like' }], 'filters[0].condition'],
+  ])('refuses %s, naming the place', (_, value, field) => {
+    expect(() => readFilters(value)).toThrow(expect.objectContaining({ status: 400, field }) as DomainError);
+  });
+
+  const read = { name: 'gw-1', archId: 1, isSystem: false, location: '', tags: ['a', 'b'] };
+  test.each<[string, NodeFilter[], boolean]>([
+    ['none', [], true],
+    ['equal', [{ key: 'name', value: 'gw-1', condition: 'equals' }], true],
+    ['a part is not equal', [{ key: 'name', value: 'gw', condition: 'equals' }], false],
+    ['a part', [{ key: 'name', value: 'w-', condition: 'has' }], true],
+    ['numbers by their text', [{ key: 'archId', value: '1', condition: 'equals' }], true],
+    ['lists by their text', [{ key: 'tags', value: '"b"', condition: 'has' }], true],
+    ['an empty field never matches', [{ key: 'location', value: '', condition: 'equals' }], false],
+    ['nor does false', [{ key: 'isSystem', value: 'false', condition: 'equals' }], false],
+    ['nor an unknown field', [{ key: 'toString', value: 'o', condition: 'has' }], false],
+    [
+      'all must match',
+      [
+        { key: 'name', value: 'gw-1', condition: 'equals' },
+        { key: 'archId', value: '2', condition: 'equals' },
+      ],
+      false,
+    ],
+  ])('match: %s', (_, filters, want) => {
+    expect(matches(read, filters)).toBe(want);
+  });
+});
