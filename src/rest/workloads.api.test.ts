@@ -255,12 +255,7 @@ describe('what does not fit is refused with the words of the reconciler', () => 
     ['a registry that does not exist', { registryId: 4711 }, 404, 'REGISTRY_NOT_FOUND'],
     ['a reserved port', { ports: [{ internal: 1, external: 54321 }] }, 400, 'PORT_RESERVED'],
     ['no images', { images: [] }, 400, 'MICROSERVICE_DOES_NOT_HAVE_IMAGES'],
-    [
-      'a secret that does not exist',
-      { env: [{ key: 'A', valueFromSecret: 'none/key' }] },
-      400,
-      'INVALID_SECRET_REFERENCE',
-    ],
+    ['a secret that does not exist', { env: [{ key: 'A', valueFromSecret: 'none/key' }] }, 404, 'SECRET_NOT_FOUND'],
     ['a template', { template: { name: 't' } }, 400, 'NOT_SUPPORTED_YET'],
   ])('%s', async (_, more, status, code) => {
     const answer = await admin.post('/application', { json: { name, microservices: [flat('a', more)] } });

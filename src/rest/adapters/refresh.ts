@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../access/answers.ts';
 
 /**
@@ -12,8 +13,8 @@ export function createRefresh(
   let next: Promise<void> | undefined;
 
   async function run(): Promise<void> {
-    const wait = startedAt + everyMs - now();
-    if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+    // Also without a wait the run begins later: whoever called first has to be remembered by then.
+    await sleep(Math.max(0, startedAt + everyMs - now()));
     startedAt = now();
     next = undefined;
     await load();
