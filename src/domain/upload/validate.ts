@@ -1,5 +1,6 @@
 import type { z } from 'zod';
-import { prune, type Structural, toStructural, withoutNulls } from '../../api/structural.ts';
+import { structuralOf } from '../../api/normal-form.ts';
+import { prune, withoutNulls } from '../../api/structural.ts';
 import { invalid } from '../errors.ts';
 
 /** The first thing wrong with a value: where, and what would be right. */
@@ -53,16 +54,6 @@ export function formatPath(path: readonly (string | number)[], prefix = ''): str
     (text, part) => (typeof part === 'number' ? `${text}[${part}]` : text ? `${text}.${part}` : part),
     prefix,
   );
-}
-
-/** Schemas are constants, and turning one into its structural form is not cheap. */
-const structurals = new WeakMap<z.ZodType, Structural>();
-function structuralOf(schema: z.ZodType): Structural {
-  const known = structurals.get(schema);
-  if (known) return known;
-  const structural = toStructural(schema);
-  structurals.set(schema, structural);
-  return structural;
 }
 
 type Issue = z.core.$ZodIssue;

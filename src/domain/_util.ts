@@ -1,0 +1,163 @@
+import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice, Registry } from '../api/v3/index.ts';
+import { applicationSpecSchema, edgeNodeSpecSchema, microserviceSchema, registrySpecSchema } from '../api/v3/index.ts';
+import { entriesOn } from './application/ports.ts';
+import type { KeyedText, NodeInputs, Observation, World } from './inputs.ts';
+import { entryUuid, nodeUuid, v3Name } from './names.ts';
+
+/** Builders for tests: valid objects with as little as possible said. */
+
+export const NOW = '2026-01-02T03:04:05.000Z';
+export const NOW_MS = Date.parse(NOW);
+export const NODE_UUID = '11111111-1111-4111-8111-111111111111';
+export const APP_UUID = '22222222-2222-4222-8222-222222222222';
+
+type EntryInput = Partial<MicroserviceEntry> & { name?: string };
+
+export function makeEntry(entry: EntryInput = {}): MicroserviceEntry {
+  return microserviceSchema.parse({
+    name: 'reader',
+    agent: { name: 'gw-1' },
+    images: { amd64: 'reg.example/reader:2' },
+    ...entry,
+  });
+}
+
+export function makeApplication({
+  name = 'plant-a',
+  uid = APP_UUID,
+  createdAt = '2026-01-01T00:00:00Z',
+  spec = {},
+  entries = [makeEntry()],
+  ...metadata
+}: {
+  name?: string;
+  uid?: string;
+  createdAt?: string;
+  spec?: Partial<Application['spec']>;
+  entries?: readonly MicroserviceEntry[];
+  annotations?: Record<string, string>;
+  deletionTimestamp?: string;
+  generation?: number;
+} = {}): Application {
+  return {
+    apiVersion: 'skerry.dev/v3',
+    kind: 'Application',
+    metadata: { name, namespace: 'skerry', uid, creationTimestamp: createdAt, generation: 1, ...metadata },
+    spec: applicationSpecSchema.parse({ ...spec, microservices: entries }),
+  };
+}
+
+export function makeNode({
+  name = 'gw-1',
+  uuid = NODE_UUID,
+  spec = {},
+  status,
+  ...metadata
+}: {
+  name?: string;
+  uuid?: string;
+  spec?: Partial<EdgeNode['spec']>;
+  status?: Partial<NonNullable<EdgeNode['status']>>;
+  annotations?: Record<string, string>;
+  deletionTimestamp?: string;
+  generation?: number;
+  creationTimestamp?: string;
+} = {}): EdgeNode {
+  return {
+    apiVersion: 'skerry.dev/v3',
+    kind: 'EdgeNode',
+    metadata: {
+      name,
+      namespace: 'skerry',
+      uid: uuid,
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      generation: 1,
+      ...metadata,
+    },
+    spec: edgeNodeSpecSchema.parse({ archId: 1, ...spec }),
+    ...(status && { status: { observedGeneration: 1, ...status } }),
+  };
+}
+
+export function makeRegistry(name: string, spec: Partial<Registry['spec']> = {}): Registry {
+  return {
+    apiVersion: 'skerry.dev/v3',
+    kind: 'Registry',
+    metadata: { name, namespace: 'skerry', uid: `uid-${name}`, creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: registrySpecSchema.parse({ url: `${name}.example`, ...spec }),
+  };
+}
+
+export function makeObserved(item: Partial<ObservedMicroservice> = {}): ObservedMicroservice {
+  return {
+    uuid: entryUuid(makeApplication(), { name: 'reader' }),
+    application: 'plant-a',
+    name: 'reader',
+    state: 'RUNNING',
+    containerId: 'c1',
+    ...item,
+  };
+}
+
+export function makeObservation(observation: Partial<Observation> = {}): Observation {
+  return { report: {}, holdSeconds: 0, instances: {}, handedOut: {}, ...observation };
+}
+
+interface Things {
+  nodes?: readonly EdgeNode[];
+  applications?: readonly Application[];
+  registries?: readonly Registry[];
+  secrets?: readonly KeyedText[];
+  configMaps?: readonly KeyedText[];
+}
+
+const byName =
+  <T extends { name: string }>(items: readonly T[]) =>
+  (name: string) =>
+    items.find((item) => item.name === name);
+
+/** A world in which exactly these things exist; lists are taken to be sorted by age. */
+export function makeWorld({
+  nodes = [makeNode()],
+  applications = [],
+  registries = [],
+  secrets = [],
+  configMaps = [],
+}: Things = {}): World {
+  return {
+    registries,
+    nodeByName: (name) => nodes.find((node) => v3Name(node) === name),
+    nodeByUuid: (uuid) => nodes.find((node) => nodeUuid(node) === uuid),
+    applicationsOn: (node) =>
+      applications.filter(
+        (application) =>
+          entriesOn(application, node).length > 0 ||
+          node.status?.microservices?.some((item) => item.application === v3Name(application)),
+      ),
+    applicationByName: (name) => applications.find((application) => v3Name(application) === name),
+    applicationsWithEntry: (uuid) =>
+      applications.filter((application) =>
+        application.spec.microservices?.some((entry) => entryUuid(application, entry) === uuid),
+      ),
+    secret: byName(secrets),
+    configMap: byName(configMaps),
+  };
+}
+
+/** The same for one node. */
+export function makeInputs({ node = makeNode(), ...things }: Things & Partial<NodeInputs> = {}): NodeInputs {
+  const { applications = [makeApplication()], registries = [], secrets = [], configMaps = [], nodes = [] } = things;
+  return {
+    node,
+    applications,
+    registries,
+    nodeByName: (name) => [node, ...nodes].find((other) => v3Name(other) === name),
+    secret: byName(secrets),
+    configMap: byName(configMaps),
+    registryPassword: () => undefined,
+    ...('revisionKey' in things && { revisionKey: things.revisionKey }),
+    ...(things.registryPassword && { registryPassword: things.registryPassword }),
+    ...(things.applicationByName && { applicationByName: things.applicationByName }),
+    ...(things.applicationsWithEntry && { applicationsWithEntry: things.applicationsWithEntry }),
+  };
+}

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import type { MicroserviceEntry } from '../../api/v3/index.ts';
+import { makeEntry } from '../_util.ts';
+import { imageFor, normalEntry, normalReference } from './normal-form.ts';
+
+const normal = (entry: Partial<MicroserviceEntry>) => normalEntry(makeEntry(entry));
+
+describe('normalEntry', () => {
+  const cases: Record<string, [Partial<MicroserviceEntry>, object]> = {
+    'x86 is another word for amd64': [{ images: { x86: 'a:1' } }, { images: { amd64: 'a:1' } }],
+    'riscv is another word for riscv64': [{ images: { riscv: 'a:1' } }, { images: { riscv64: 'a:1' } }],
+    'digits name a registry by id': [{ images: { amd64: 'a', registry: '7' } }, { registry: 7 }],
+    'a word names a registry by name': [{ images: { amd64: 'a', registry: 'remote' } }, { registry: 'remote' }],
+    'catalog id 0 is none': [{ images: { amd64: 'a', catalogId: 0 } }, { catalogId: undefined }],
+    'cmd is another word for commands': [{ container: { cmd: ['a'] } }, { container: { commands: ['a'] } }],
+    'busEnabled is another word for busConfig.busAccess': [{ busEnabled: true }, { busConfig: { busAccess: true } }],
+    'empty lists, maps, texts and false are absent': [
+      { container: { env: [], ulimits: {}, pidMode: '', isPrivileged: false }, busConfig: {} },
+      { container: {}, busConfig: undefined },
+    ],
+    'a health check without a test is none': [{ container: { healthCheck: { interval: 5 } } }, { container: {} }],
+    'sysctls are text': [
+      { container: { sysctls: { 'net.ipv4.tcp_syncookies': 1 } } },
+      { container: { sysctls: { 'net.ipv4.tcp_syncookies': '1' } } },
+    ],
+    'a catalog without items is none': [{ models: { permissions: 'ro' } }, { models: undefined }],
+    'false, 0 and "" are configs': [{ config: false }, { config: false }],
+    'null is no config': [{ config: null }, { config: undefined }],
+  };
+  it.each(Object.entries(cases))('%s', (_, [entry, want]) => {
+    const is = normal(entry) as never;
+    for (const [member, value] of Object.entries(want)) expect(is[member]).toEqual(value);
+  });
+
+  it('knows no alias any more', () => {
+    const text = JSON.stringify(
+      normal({ images: { x86: 'a', riscv: 'b' }, container: { cmd: ['c'] }, busEnabled: true }),
+    );
+    expect(text).not.toMatch(/"(x86|riscv|cmd|busEnabled)"/);
+  });
+
+  it('fills in what objects from elsewhere lack', () => {
+    expect(normalEntry({ name: 'a' } as MicroserviceEntry)).toEqual({
+      name: 'a',
+      isActivated: true,
+      schedule: 50,
+      images: {},
+      container: {},
+    });
+  });
+
+  it('does not change what it is given', () => {
+    const entry = makeEntry({ container: { cmd: ['a'], sysctls: { 'net.ipv4.tcp_syncookies': 1 } } });
+    const before = structuredClone(entry);
+    normalEntry(entry);
+    expect(entry).toEqual(before);
+  });
+});
+
+describe('imageFor', () => {
+  const both = normal({ images: { arm64: 'b:1', amd64: 'a:1' } });
+  const cases: Record<string, [number, string | undefined]> = {
+    'the image of the architecture': [2, 'b:1'],
+    'nothing for another architecture': [3, undefined],
+    'the lowest id while the architecture is unknown': [0, 'a:1'],
+    'nothing for an id that does not exist': [9, undefined],
+  };
+  it.each(Object.entries(cases))('%s', (_, [archId, want]) => expect(imageFor(both, archId)).toBe(want));
+  it('nothing when there is no image at all', () => {
+    expect(imageFor(normal({ images: { registry: 1 } }), 0)).toBeUndefined();
+  });
+});
+
+it('a reference of blanks is none', () => expect(normalReference('  ')).toBeUndefined());
