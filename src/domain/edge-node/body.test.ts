@@ -1,0 +1,114 @@
+import { describe, expect, it, test } from 'vitest';
+import type { EdgeNodeSpec } from '../../api/v3/index.ts';
+import { makeNode } from './_util.ts';
+import { nodeFromBody, patchNode } from './body.ts';
+import { nodeRead } from './read.ts';
+
+const refusal = (field: string) => expect.objectContaining({ status: 400, code: 'VALIDATION_ERROR', field });
+
+describe('a node from a create body', () => {
+  test.each<[string, Record<string, unknown>, EdgeNodeSpec]>([
+    ['nothing but a name', {}, { archId: 0 }],
+    ['settings', { archId: 2, diskLimit: 5, tags: ['a'] }, { archId: 2, diskLimit: 5, tags: ['a'] }],
+    ['unknown fields are dropped', { bluetoothEnabled: true, uuid: 'x', id: 3 }, { archId: 0 }],
+    ['null is absent', { location: null, archId: null }, { archId: 0 }],
+    ['empty text is absent', { location: '', host: '', containerEngine: '' }, { archId: 0 }],
+    ['engines by their neutral words', { containerEngine: 'engine_a' }, { archId: 0, containerEngine: 'docker' }],
+    ['a router with an address', { routerMode: 'edge', host: 'h' }, { archId: 0, routerMode: 'edge', host: 'h' }],
+    ['no router needs no address', { routerMode: 'none' }, { archId: 0, routerMode: 'none' }],
+    [
+      'coordinates are manual',
+      { latitude: 1, longitude: 2 },
+      { archId: 0, latitude: 1, longitude: 2, gpsMode: 'manual' },
+    ],
+    [
+      'unless the mode says otherwise',
+      { latitude: 1, longitude: 2, gpsMode: 'off' },
+      { archId: 0, latitude: 1, longitude: 2, gpsMode: 'off' },
+    ],
+    ['isSystem false says nothing', { isSystem: false }, { archId: 0 }],
+  ])('%s', (_, body, spec) => {
+    expect(nodeFromBody({ name: 'gw', ...body })).toEqual({ name: 'gw', spec });
+  });
+
+  it('takes any text as a name', () => {
+    expect(nodeFromBody({ name: 'Gate 1 / north' }).name).toBe('Gate 1 / north');
+  });
+
+  it('sets nothing that the body does not say, so that the machine decides', () => {
+    expect(Object.keys(nodeFromBody({ name: 'gw' }).spec)).toEqual(['archId']);
+  });
+
+  test.each<[string, unknown, string | undefined]>([
+    ['no object', [], undefined],
+    ['no name', {}, 'name'],
+    ['an empty name', { name: '' }, 'name'],
+    ['a name that is no text', { name: 5 }, 'name'],
+    ['a name that is too long', { name: 'x'.repeat(256) }, 'name'],
+    ['a number out of range', { name: 'gw', cpuLimit: 401 }, 'cpuLimit'],
+    ['a latitude beyond the pole', { name: 'gw', latitude: 91 }, 'latitude'],
+    ['a value of another type', { name: 'gw', diskLimit: 'much' }, 'diskLimit'],
+    ['a size without a number', { name: 'gw', jsStorageSize: 'big' }, 'jsStorageSize'],
+    ['a system node', { name: 'gw', isSystem: true }, 'isSystem'],
+    ['a router of the edge without an address', { name: 'gw', routerMode: 'edge' }, 'host'],
+    [
+      'an interior router without its ports',
+      { name: 'gw', routerMode: 'interior', host: 'h', interRouterPort: 1 },
+      'edgeRouterPort',
+    ],
+    ['a device of coordinates without naming it', { name: 'gw', gpsMode: 'dynamic' }, 'gpsDevice'],
+  ])('refuses %s, naming the field', (_, body, field) => {
+    expect(() => nodeFromBody(body)).toThrow(
+      expect.objectContaining({ status: 400, code: 'VALIDATION_ERROR', field }) as Error,
+    );
+  });
+});
+
+describe('a node after a PATCH body', () => {
+  const spec: EdgeNodeSpec = {
+    uuid: '0d9e6f2a-3c4b-4d5e-8f60-718293a4b5c6',
+    archId: 1,
+    diskLimit: 5,
+    location: 'hall 3',
+  };
+  const node = makeNode({ spec });
+  test.each<[string, unknown, Partial<EdgeNodeSpec>]>([
+    ['absent fields stay', {}, {}],
+    ['a value replaces', { diskLimit: 6 }, { diskLimit: 6 }],
+    ['a zero is a value', { diskLimit: 0 }, { diskLimit: 0 }],
+    ['null removes', { diskLimit: null }, { diskLimit: undefined }],
+    ['empty text removes', { location: '' }, { location: undefined }],
+    ['unknown fields are dropped', { bluetoothEnabled: true }, {}],
+    ['identity stays', { uuid: 'other', id: 9 }, {}],
+    ['its own name says nothing', { name: 'gw-1' }, {}],
+    ['nor does what isSystem is already', { isSystem: false }, {}],
+  ])('%s', (_, body, changes) => {
+    expect(patchNode(node, body)).toEqual(JSON.parse(JSON.stringify({ ...spec, ...changes })));
+  });
+
+  test.each([
+    ['another name', { name: 'gw-2' }, 'name'],
+    ['to become a system node', { isSystem: true }, 'isSystem'],
+    ['a number out of range', { cpuLimit: 1 }, 'cpuLimit'],
+    ['a router without an address', { routerMode: 'edge', host: null }, 'host'],
+  ])('refuses %s', (_, body, field) => {
+    const withoutAddress = makeNode({ spec: { ...spec, routerMode: 'none' } });
+    expect(() => patchNode(withoutAddress, body)).toThrow(refusal(field) as Error);
+  });
+
+  it('what was read can be sent back, and no default becomes a wish', () => {
+    const read = nodeRead(node, { liveness: 'never' });
+    expect(patchNode(node, read)).toEqual(spec);
+  });
+
+  it('a default that differs from what is shown is a wish', () => {
+    expect(patchNode(node, { memoryLimit: 4096 })).not.toHaveProperty('memoryLimit');
+    const machine = makeNode({ spec, status: { config: { memoryLimit: 512 } } });
+    expect(patchNode(machine, { memoryLimit: 4096 })).toHaveProperty('memoryLimit', 4096);
+  });
+
+  it('leaves the node alone', () => {
+    patchNode(node, { diskLimit: 9, location: null });
+    expect(node.spec).toEqual(spec);
+  });
+});
