@@ -23,10 +23,12 @@ export function objectName(name: string): string {
   return slug ? `${slug}-${digest}` : `x-${digest}`;
 }
 
-/** Name-based UUID, version 5 (RFC 9562). */
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** Name-based UUID, version 5 (RFC 9562). A namespace that is no UUID counts as text, so that it still tells apart. */
 export function uuid5(namespace: string, name: string): string {
   const bytes = createHash('sha1')
-    .update(Buffer.from(namespace.replaceAll('-', ''), 'hex'))
+    .update(UUID.test(namespace) ? Buffer.from(namespace.replaceAll('-', ''), 'hex') : namespace)
     .update(name)
     .digest()
     .subarray(0, 16);

@@ -1,0 +1,589 @@
+import { describe, expect, it } from 'vitest';
+import { VERDICT_REASONS, type VerdictReason } from '../../api/conditions.ts';
+import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
+import { APP_UUID, makeApplication, makeEntry, makeInputs, makeNode, makeObserved, makeRegistry, makeWorld } from '../_util.ts';
+import type { Verdict, World } from '../inputs.ts';
+import { entryUuid } from '../names.ts';
+import {
+  applicationVerdict,
+  nodeOf,
+  notActing,
+  POLICIES,
+  verdict,
+  verdicts,
+  worldOf,
+  worldWith,
+} from './verdict.ts';
+
+const UUID = '33333333-3333-4333-8333-333333333333';
+const port = (external: number, internal = 80, protocol: 'tcp' | 'udp' = 'tcp') => ({ internal, external, protocol });
+
+const other = (container: MicroserviceEntry['container'], more: Parameters<typeof makeApplication>[0] = {}) =>
+  makeApplication({
+    name: 'plant-b',
+    uid: '44444444-4444-4444-8444-444444444444',
+    createdAt: '2025-01-01T00:00:00Z',
+    entries: [makeEntry({ name: 'writer', container })],
+    ...more,
+  });
+
+interface Given {
+  entry?: Partial<MicroserviceEntry>;
+  application?: Parameters<typeof makeApplication>[0];
+  world?: Omit<NonNullable<Parameters<typeof makeWorld>[0]>, 'applications'>;
+  others?: readonly Application[];
+  writing?: boolean;
+}
+
+function judge({ entry, application, world, others = [], writing }: Given): Verdict | undefined {
+  const own = makeApplication({ entries: [makeEntry(entry)], ...application });
+  const applications = [...others, own].sort((a, b) =>
+    (a.metadata.creationTimestamp ?? '') < (b.metadata.creationTimestamp ?? '') ? -1 : 1,
+  );
+  const judged = own.spec.microservices?.[0] as MicroserviceEntry;
+  return verdict(own, judged, makeWorld({ applications, ...world }), { writing });
+}
+
+/** What is refused, with which reason, status and code, and a word of the message. */
+const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, RegExp]> = {
+  'the name of an older application': [
+    { others: [other({}, { spec: { name: 'plant-a' } })] },
+    'NameTaken',
+    409,
+    'DUPLICATE_NAME',
+    /plant-b/,
+  ],
+  'the uuid of an older microservice': [
+    { entry: { uuid: UUID }, others: [other({}, { entries: [makeEntry({ name: 'writer', uuid: UUID })] })] },
+    'UuidTaken',
+    409,
+    'DUPLICATE_UUID',
+    /plant-b\/writer/,
+  ],
+  'a uuid that a younger one has, when it is about to be written': [
+    {
+      entry: { uuid: UUID },
+      writing: true,
+      others: [other({}, { createdAt: '2027-01-01T00:00:00Z', entries: [makeEntry({ name: 'writer', uuid: UUID })] })],
+    },
+    'UuidTaken',
+    409,
+    'DUPLICATE_UUID',
+    /plant-b\/writer/,
+  ],
+  'no node': [{ entry: { agent: undefined } }, 'NodeNotSet', 400, 'NODE_NOT_SET', /agent\.name or agent\.uuid/],
+  'an unknown node name': [
+    { entry: { agent: { name: 'nowhere' } } },
+    'NodeNotFound',
+    404,
+    'NOT_FOUND_AGENT_NAME',
+    /"nowhere"/,
+  ],
+  'an unknown node uuid': [{ entry: { agent: { uuid: UUID } } }, 'NodeNotFound', 404, 'INVALID_NODE_UUID', /3333/],
+  'a node that is being deleted': [
+    { world: { nodes: [makeNode({ deletionTimestamp: '2026-01-01T00:00:00Z' })] } },
+    'NodeDeleting',
+    409,
+    'NODE_DELETING',
+    /gw-1/,
+  ],
+  'a node that is full': [
+    {
+      others: [0, 1, 2, 3].map((n) =>
+        makeApplication({
+          name: `old-${n}`,
+          uid: `5555555${n}-5555-4555-8555-555555555555`,
+          createdAt: '2025-01-01T00:00:00Z',
+          entries: Array.from({ length: 125 }, (_, i) => makeEntry({ name: `m${i}` })),
+        }),
+      ),
+    },
+    'NodeFull',
+    400,
+    'NODE_FULL',
+    /500/,
+  ],
+  'a template': [{ entry: { template: { name: 'base' } } }, 'NotSupportedYet', 400, 'NOT_SUPPORTED_YET', /^template:/],
+  'a template of the application': [
+    { application: { spec: { template: { name: 'line' } } } },
+    'NotSupportedYet',
+    400,
+    'NOT_SUPPORTED_YET',
+    /application's template/,
+  ],
+  'a catalog item': [{ entry: { images: { catalogId: 5 } } }, 'NotSupportedYet', 400, 'NOT_SUPPORTED_YET', /catalogId/],
+  models: [
+    { entry: { models: { bindPath: '/m', permissions: 'ro', items: [{ name: 'a' }] } } },
+    'NotSupportedYet',
+    400,
+    'NOT_SUPPORTED_YET',
+    /models/,
+  ],
+  knowledge: [
+    { entry: { knowledge: { bindPath: '/m', permissions: 'ro', items: [{ name: 'a' }] } } },
+    'NotSupportedYet',
+    400,
+    'NOT_SUPPORTED_YET',
+    /knowledge/,
+  ],
+  'a volume mount': [
+    { entry: volume({ type: 'volumeMount', hostDestination: 'm' }) },
+    'NotSupportedYet',
+    400,
+    'NOT_SUPPORTED_YET',
+    /volumeMount/,
+  ],
+  'no images': [
+    { entry: { images: {} } },
+    'ImageMissing',
+    400,
+    'MICROSERVICE_DOES_NOT_HAVE_IMAGES',
+    /no images/,
+  ],
+  "no image for the node's architecture": [
+    { world: { nodes: [makeNode({ status: { archId: 2 } })] } },
+    'ImageMissing',
+    400,
+    'MISSING_IMAGE',
+    /arm64.*amd64/,
+  ],
+  'an unknown registry name': [
+    { entry: { images: { amd64: 'a', registry: 'team' } } },
+    'RegistryNotFound',
+    404,
+    'REGISTRY_NOT_FOUND',
+    /"team"/,
+  ],
+  'an unknown registry id': [
+    { entry: { images: { amd64: 'a', registry: 77 } } },
+    'RegistryNotFound',
+    404,
+    'REGISTRY_NOT_FOUND',
+    /77/,
+  ],
+  'a registry of type hub': [
+    {
+      entry: { images: { amd64: 'a', registry: 'team' } },
+      world: { registries: [makeRegistry('team', { id: 9, type: 'hf' })] },
+    },
+    'RegistryWrongType',
+    400,
+    'INVALID_REGISTRY_TYPE',
+    /hub.*oci/,
+  ],
+  'a registry without an id': [
+    { entry: { images: { amd64: 'a', registry: 'team' } }, world: { registries: [makeRegistry('team')] } },
+    'RegistryNotReady',
+    409,
+    'REGISTRY_NOT_READY',
+    /no id/,
+  ],
+  'an annotation with our prefix': [
+    { entry: { container: { annotations: { 'skerry.dev/agent': 'x' } } } },
+    'ReservedAnnotation',
+    400,
+    'RESERVED_ANNOTATION',
+    /skerry\.dev\/agent/,
+  ],
+  'an env variable with our prefix': [
+    { entry: { container: { env: [{ key: 'SKERRY_TOKEN', value: 'hunter2' }] } } },
+    'ReservedEnv',
+    400,
+    'RESERVED_ENV',
+    /SKERRY_TOKEN/,
+  ],
+  'a config of more than 64 KiB': [
+    { entry: { config: 'ä'.repeat(32_768) } },
+    'ConfigTooLarge',
+    400,
+    'CONFIG_TOO_LARGE',
+    /65538/,
+  ],
+  'a volume name with a slash': [
+    { entry: volume({ type: 'volume', hostDestination: 'a/b' }) },
+    'VolumeInvalid',
+    400,
+    'INVALID_VOLUME_MAPPING',
+    /"a\/b"/,
+  ],
+  'a relative bind path': [
+    { entry: volume({ type: 'bind', hostDestination: 'srv/x' }) },
+    'VolumeInvalid',
+    400,
+    'INVALID_VOLUME_MAPPING',
+    /absolute/,
+  ],
+  'a mount on the root': [
+    { entry: volume({ containerDestination: '/' }) },
+    'VolumeInvalid',
+    400,
+    'INVALID_VOLUME_MAPPING',
+    /\/ of the container/,
+  ],
+  'a volume and a tmpfs on one path': [
+    { entry: { container: { ...volume({ containerDestination: '/x/' }).container, tmpfs: [{ containerPath: '/x' }] } } },
+    'PathCollision',
+    400,
+    'VOLUME_MAPPING_ALREADY_EXISTS',
+    /\/x/,
+  ],
+  'a runtime that the node does not have': [
+    {
+      entry: { container: { runtime: 'kata' } },
+      world: { nodes: [makeNode({ status: { availableRuntimes: ['runc', 'crun'] } })] },
+    },
+    'RuntimeNotAvailable',
+    400,
+    'RUNTIME_CLASS_MISSING',
+    /"kata".*crun, runc/,
+  ],
+  'a reserved port': [
+    { entry: { container: { ports: [port(54321)] } } },
+    'PortReserved',
+    400,
+    'PORT_RESERVED',
+    /54321.*54322/,
+  ],
+  'one external port twice': [
+    { entry: { container: { ports: [port(8080, 80), port(8080, 81)] } } },
+    'PortTaken',
+    400,
+    'PORT_MAPPING_ALREADY_EXISTS',
+    /8080\/tcp/,
+  ],
+  'a port of an older application': [
+    { entry: { container: { ports: [port(8080)] } }, others: [other({ ports: [port(8080, 1)] })] },
+    'PortTaken',
+    400,
+    'PORT_NOT_AVAILABLE',
+    /8080\/tcp.*gw-1.*plant-b\/writer/,
+  ],
+  'a port that a younger application has, when it is about to be written': [
+    {
+      entry: { container: { ports: [port(8080)] } },
+      writing: true,
+      others: [other({ ports: [port(8080, 1)] }, { createdAt: '2027-01-01T00:00:00Z' })],
+    },
+    'PortTaken',
+    400,
+    'PORT_NOT_AVAILABLE',
+    /plant-b\/writer/,
+  ],
+  'a Secret that does not exist': [
+    { entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/pass' }] } } },
+    'SecretNotFound',
+    404,
+    'SECRET_NOT_FOUND',
+    /env P.*"db".*shareable/,
+  ],
+  'a key that the Secret does not have': [
+    {
+      entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/a/b' }] } },
+      world: { secrets: [{ name: 'db', data: { a: 'hunter2' } }] },
+    },
+    'SecretKeyNotFound',
+    400,
+    'SECRET_KEY_NOT_FOUND',
+    /"a\/b"/,
+  ],
+  'a key that only objects in general have': [
+    {
+      entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/constructor' }] } },
+      world: { secrets: [{ name: 'db', data: {} }] },
+    },
+    'SecretKeyNotFound',
+    400,
+    'SECRET_KEY_NOT_FOUND',
+    /constructor/,
+  ],
+  'a ConfigMap that does not exist': [
+    { entry: { container: { env: [{ key: 'P', valueFromConfigMap: 'site/a' }] } } },
+    'ConfigMapNotFound',
+    404,
+    'CONFIGMAP_NOT_FOUND',
+    /"site"/,
+  ],
+  'a key that the ConfigMap does not have': [
+    {
+      entry: { container: { env: [{ key: 'P', valueFromConfigMap: 'site/a' }] } },
+      world: { configMaps: [{ name: 'site', data: {} }] },
+    },
+    'ConfigMapKeyNotFound',
+    400,
+    'CONFIGMAP_KEY_NOT_FOUND',
+    /"a"/,
+  ],
+  'an unknown expression of an extra host': [
+    { entry: host('${Nodes.gw-1}') },
+    'HostTemplateInvalid',
+    400,
+    'INVALID_HOST_TEMPLATE',
+    /\$\{Agents\.<node>\}/,
+  ],
+  'an expression in the middle of an extra host': [
+    { entry: host('x.${Agents.gw-1}') },
+    'HostTemplateInvalid',
+    400,
+    'INVALID_HOST_TEMPLATE',
+    /must be/,
+  ],
+  'an extra host of an unknown node': [
+    { entry: host('${Agents.nowhere}') },
+    'HostNotFound',
+    404,
+    'NOT_FOUND_HOST_TEMPLATE',
+    /"nowhere"/,
+  ],
+  'an extra host of a node without an address': [
+    { entry: host('${Agents.gw-1}'), world: { nodes: [makeNode({ status: { ipAddress: '0.0.0.0' } })] } },
+    'HostNotFound',
+    400,
+    'NOT_FOUND_HOST_TEMPLATE',
+    /no address/,
+  ],
+  'an extra host of a microservice on another node': [
+    {
+      entry: host('${Apps.plant-b.writer.local}'),
+      others: [other({}, { entries: [makeEntry({ name: 'writer', agent: { name: 'gw-2' } })] })],
+    },
+    'HostNotFound',
+    404,
+    'NOT_FOUND_APPS_TEMPLATE',
+    /plant-b\.writer.*gw-1/,
+  ],
+};
+
+function volume(mapping: object): Partial<MicroserviceEntry> {
+  const base = { hostDestination: '/a', containerDestination: '/a', accessMode: 'rw', type: 'bind', scope: 'private' };
+  return { container: { volumes: [{ ...base, ...mapping } as never] } };
+}
+function host(address: string): Partial<MicroserviceEntry> {
+  return { container: { extraHosts: [{ name: 'h', address }] } };
+}
+
+const ADMITTED: Record<string, Given> = {
+  'the minimal entry': {},
+  'a node by uuid': { entry: { agent: { uuid: makeNode().metadata.uid } } },
+  'images of unknown architecture while the node is not known': {
+    entry: { images: { arm: 'a' } },
+    world: { nodes: [makeNode({ spec: { archId: 0 } })] },
+  },
+  'what the agent reports counts more than what the spec says': {
+    entry: { images: { arm64: 'a' } },
+    world: { nodes: [makeNode({ spec: { archId: 1 }, status: { archId: 2 } })] },
+  },
+  'the built-in registries before their objects exist': { entry: { images: { amd64: 'a', registry: 'local' } } },
+  'a registry by id as text': {
+    entry: { images: { amd64: 'a', registry: '9' } },
+    world: { registries: [makeRegistry('team', { id: 9 })] },
+  },
+  'a port that a younger application wants too': {
+    entry: { container: { ports: [port(8080)] } },
+    others: [other({ ports: [port(8080, 1)] }, { createdAt: '2027-01-01T00:00:00Z' })],
+  },
+  'the same port with another protocol': {
+    entry: { container: { ports: [port(8080, 80, 'udp')] } },
+    others: [other({ ports: [port(8080, 1)] })],
+  },
+  'the port of a stopped microservice': {
+    entry: { container: { ports: [port(8080)] } },
+    others: [other({ ports: [port(8080, 1)] }, { spec: { isActivated: false } })],
+  },
+  'the port of a microservice on another node': {
+    entry: { container: { ports: [port(8080)] } },
+    others: [
+      other({}, { entries: [makeEntry({ name: 'writer', agent: { name: 'gw-2' }, container: { ports: [port(8080)] } })] }),
+    ],
+  },
+  'a runtime, while the node has not said what it has': { entry: { container: { runtime: 'kata' } } },
+  'a key with a slash of a Secret': {
+    entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/a/b' }] } },
+    world: { secrets: [{ name: 'db', data: { 'a/b': 'x' } }] },
+  },
+  'an empty value of a Secret': {
+    entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/a' }] } },
+    world: { secrets: [{ name: 'db', data: { a: '' } }] },
+  },
+  'a Windows bind path': { entry: volume({ hostDestination: 'C:\\data' }) },
+  'a node name with dots in an extra host': {
+    entry: host('${Agents.gw.1.site}'),
+    world: { nodes: [makeNode(), makeNode({ name: 'gw.1.site', uuid: UUID, spec: { host: '10.0.0.9' } })] },
+  },
+  'a microservice with dots in an extra host': {
+    entry: host('${Apps.plant.b.wri.ter.local}'),
+    others: [other({}, { name: 'plant.b', entries: [makeEntry({ name: 'wri.ter' })] })],
+  },
+  'a config of exactly 64 KiB': { entry: { config: 'x'.repeat(65_534) } },
+  'bus settings and a service account, which do not act yet': {
+    entry: { busConfig: { busAccess: true }, serviceAccount: { roleRef: { name: 'microservice' } } },
+  },
+  'the oldest of several claims of a name': {
+    others: [other({}, { spec: { name: 'plant-a' }, createdAt: '2027-01-01T00:00:00Z' })],
+  },
+};
+
+describe('verdict', () => {
+  it.each(Object.entries(REFUSED))('refuses %s', (_, [given, reason, status, code, message]) => {
+    const found = judge(given);
+    expect(found).toMatchObject({ reason, status, code });
+    expect(found?.message).toMatch(message);
+    expect(found?.message).not.toContain('hunter2');
+  });
+
+  it.each(Object.entries(ADMITTED))('admits %s', (_, given) => expect(judge(given)).toBeUndefined());
+
+  it('has a case for every reason', () => {
+    const tried = new Set(Object.values(REFUSED).map(([, reason]) => reason));
+    expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());
+  });
+
+  it('asks the policies in this order; the first verdict counts', () => {
+    expect(POLICIES.map(({ name }) => name)).toMatchInlineSnapshot(`
+      [
+        "nameIsFree",
+        "uuidIsFree",
+        "nodeIsSet",
+        "nodeIsFound",
+        "nodeStays",
+        "nodeHasRoom",
+        "isSupported",
+        "imageIsGiven",
+        "registryIsUsable",
+        "annotationsAreAllowed",
+        "envIsAllowed",
+        "configIsSmall",
+        "volumesAreValid",
+        "mountsAreApart",
+        "runtimeIsAvailable",
+        "portsAreAllowed",
+        "portsAreFree",
+        "envResolves",
+        "extraHostsResolve",
+      ]
+    `);
+  });
+
+  it('tells what passes by itself from what needs somebody', () => {
+    const passing = Object.entries(REFUSED).filter(([, [given]]) => judge(given)?.passes);
+    expect(passing.map(([sentence]) => sentence)).toEqual([
+      'a registry without an id',
+      'an extra host of a node without an address',
+    ]);
+  });
+});
+
+describe('ports that are being given up', () => {
+  const own = makeApplication({ entries: [makeEntry({ container: { ports: [port(8080)] } })] });
+  const entry = own.spec.microservices?.[0] as MicroserviceEntry;
+  const left = makeObserved({ uuid: UUID, application: 'plant-a', name: 'old', ports: [port(8080)] });
+  const world = makeWorld({ nodes: [makeNode({ status: { microservices: [left] } })], applications: [own] });
+
+  it('are taken until the node no longer reports them, and that passes by itself', () => {
+    expect(verdict(own, entry, world)).toMatchObject({ reason: 'PortTaken', passes: true });
+    expect(verdict(own, entry, world)?.message).toMatch(/plant-a\/old, which is giving it up/);
+  });
+
+  it('do not refuse a write', () => expect(verdict(own, entry, world, { writing: true })).toBeUndefined());
+
+  it('do not stand in the way of the same name that comes back', () => {
+    const revived = makeObserved({ uuid: entryUuid(own, entry), ports: [port(8080)] });
+    const before = makeWorld({ nodes: [makeNode({ status: { microservices: [revived] } })], applications: [own] });
+    expect(verdict(own, entry, before)).toBeUndefined();
+  });
+});
+
+describe('verdicts', () => {
+  it('names the entries with a negative one', () => {
+    const application = makeApplication({
+      entries: [makeEntry(), makeEntry({ name: 'lost', agent: { name: 'nowhere' } })],
+    });
+    const found = verdicts(application, makeWorld({ applications: [application] }));
+    expect([...found]).toEqual([['lost', expect.objectContaining({ reason: 'NodeNotFound' })]]);
+  });
+
+  it('of two entries with one uuid or one port the first name keeps it', () => {
+    const twins = makeApplication({
+      entries: [makeEntry({ name: 'b', uuid: UUID }), makeEntry({ name: 'a', uuid: UUID })],
+    });
+    expect([...verdicts(twins, makeWorld({ applications: [twins] })).keys()]).toEqual(['b']);
+    const rivals = makeApplication({
+      entries: ['b', 'a'].map((name) => makeEntry({ name, container: { ports: [port(8080)] } })),
+    });
+    expect([...verdicts(rivals, makeWorld({ applications: [rivals] })).keys()]).toEqual(['b']);
+  });
+});
+
+describe('applicationVerdict', () => {
+  const own = makeApplication();
+  const older = other({}, { spec: { name: 'plant-a', uuid: APP_UUID } });
+  it('is about the name', () => {
+    expect(applicationVerdict(own, makeWorld({ applications: [older, own] }))).toMatchObject({ reason: 'NameTaken' });
+    expect(applicationVerdict(older, makeWorld({ applications: [older, own] }))).toBeUndefined();
+  });
+  it('is about the uuid, when it can be looked up', () => {
+    const world = { applicationByName: () => own, applicationByUuid: () => older };
+    expect(applicationVerdict(own, world)).toMatchObject({ reason: 'UuidTaken', status: 409 });
+  });
+});
+
+describe('worldWith', () => {
+  it('judges a write as if it were stored', () => {
+    const stored = makeApplication();
+    const edited = makeApplication({ entries: [makeEntry({ container: { ports: [port(8080)] } })] });
+    const world = worldWith(makeWorld({ applications: [stored] }), edited);
+    expect(verdict(edited, edited.spec.microservices?.[0] as MicroserviceEntry, world, { writing: true })).toBeUndefined();
+    expect(world.applicationsOn(makeNode())).toEqual([edited]);
+  });
+
+  it('sees a new application, that has no uid yet, beside the stored ones', () => {
+    const stored = other({ ports: [port(8080)] });
+    const fresh = makeApplication({ entries: [makeEntry({ container: { ports: [port(8080)] } })] });
+    delete fresh.metadata.uid;
+    delete fresh.metadata.creationTimestamp;
+    delete fresh.metadata.namespace;
+    const world = worldWith(makeWorld({ applications: [stored] }), fresh);
+    expect(verdict(fresh, fresh.spec.microservices?.[0] as MicroserviceEntry, world)).toMatchObject({
+      reason: 'PortTaken',
+    });
+  });
+
+  it('two entries of one write rival each other', () => {
+    const fresh = makeApplication({
+      entries: ['a', 'b'].map((name) => makeEntry({ name, container: { ports: [port(8080)] } })),
+    });
+    const world = worldWith(makeWorld(), fresh);
+    expect(verdict(fresh, fresh.spec.microservices?.[0] as MicroserviceEntry, world, { writing: true })).toMatchObject({
+      reason: 'PortTaken',
+    });
+  });
+});
+
+describe('worldOf', () => {
+  it('gives the same verdicts as the whole world', () => {
+    const node = makeNode();
+    const application = makeApplication({ entries: [makeEntry({ container: { env: [{ key: 'P', valueFromSecret: 'db/p' }] } })] });
+    const entry = application.spec.microservices?.[0] as MicroserviceEntry;
+    const secrets = [{ name: 'db', data: {} }];
+    const world: World = worldOf(makeInputs({ node, applications: [application], secrets }));
+    expect(verdict(application, entry, world)).toEqual(
+      verdict(application, entry, makeWorld({ nodes: [node], applications: [application], secrets })),
+    );
+  });
+
+  it('leaves entries by name to the older node of that name', () => {
+    const older = makeNode({ uuid: UUID });
+    const inputs = { ...makeInputs(), nodeByName: () => older };
+    expect(nodeOf(makeEntry(), worldOf(inputs))?.metadata.uid).toBe(UUID);
+  });
+});
+
+describe('notActing', () => {
+  const cases: Record<string, [Partial<MicroserviceEntry>, string[]]> = {
+    'nothing of the minimal entry': [{}, []],
+    'bus access': [{ busEnabled: true }, ['busConfig']],
+    'a bus rule': [{ busConfig: { busRule: 'r' } }, ['busConfig']],
+    'no bus access is nothing': [{ busConfig: { busAccess: false } }, []],
+    'a service account': [{ serviceAccount: { roleRef: { name: 'r' } } }, ['serviceAccount']],
+  };
+  it.each(Object.entries(cases))('%s', (_, [entry, want]) => expect(notActing(makeEntry(entry))).toEqual(want));
+});
