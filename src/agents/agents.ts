@@ -55,11 +55,22 @@ export function createAgents(options: AgentsOptions): Agents {
   const news = createNews({ leadership, link, observations, mergeReport, clock, log, metrics });
   const used = createUsedTokens();
   const routes = createAgentRoutes({ ...options, news, used, clock, metrics });
-  const channel = createLeaderChannel({ leadership, observations, used, credentials, clock, log });
+  const channel = createLeaderChannel({ leadership, news, observations, used, credentials, clock, log });
 
   return {
     routes,
-    observations,
+    observations: {
+      ...observations,
+      // What is left of an earlier term of this replica is nobody's business.
+      get(uuid) {
+        news.settle();
+        return observations.get(uuid);
+      },
+      entries() {
+        news.settle();
+        return observations.entries();
+      },
+    },
     live: createLiveValues({ leadership, link, observations, news }),
     channel,
     run: (signal) => shareTokens({ leadership, client: link, used, replica: identity, clock, log }, signal),

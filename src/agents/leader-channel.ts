@@ -6,6 +6,7 @@ import type { Clock, Log } from '../kube/mod.ts';
 import { createReadBody } from './body.ts';
 import { AgentFailure } from './failure.ts';
 import { createVerifier } from './internal-verifier.ts';
+import type { News } from './news.ts';
 import type { InternalCredentials, Leadership, NodeNews, Observations } from './ports.ts';
 import type { UsedTokens } from './replay.ts';
 import { failureOf, failureReply, json, type Reply, send } from './reply.ts';
@@ -22,6 +23,7 @@ export interface LeaderChannel extends AsyncDisposable {
 
 export interface LeaderChannelOptions {
   leadership: Leadership;
+  news: Pick<News, 'settle'>;
   observations: Observations;
   used: UsedTokens;
   credentials: Pick<InternalCredentials, 'verify'>;
@@ -50,7 +52,7 @@ const tokensSchema = z.object({
 });
 
 export function createLeaderChannel(options: LeaderChannelOptions): LeaderChannel {
-  const { leadership, observations, used, credentials, clock, log } = options;
+  const { leadership, news, observations, used, credentials, clock, log } = options;
   const verified = createVerifier(credentials, clock);
   const readBody = createReadBody({ pendingBytes: 4 * BODY_BYTES, pendingBodies: 64, bodyMs: 10_000 }, clock);
   const tokens = createTokenLog(used, clock);
@@ -60,6 +62,8 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
   /** A new term begins whenever this replica begins to lead. */
   function lead() {
     const leads = leadership.isLeading;
+    // Its own news first: they clear what is left of an earlier term.
+    news.settle();
     if (leads && !wasLeading) term = randomUUID();
     wasLeading = leads;
     if (!leads) throw new NotLeader();
@@ -67,8 +71,7 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
 
   const handlers: Record<string, (body: unknown) => Reply> = {
     [INTERNAL_PATHS.news](body) {
-      const { news } = newsSchema.parse(body);
-      for (const item of news) observations.hear(item as unknown as NodeNews);
+      for (const item of newsSchema.parse(body).news) observations.hear(item as unknown as NodeNews);
       return json({ term });
     },
     [INTERNAL_PATHS.live](body) {

@@ -17,6 +17,8 @@ export interface News extends AsyncDisposable {
   /** The latest of what was heard here. */
   latest(uuid: string): NodeNews | undefined;
   forget(uuid: string): void;
+  /** Takes notice of who leads now; before anything is heard from elsewhere. */
+  settle(): void;
   /** Resolves when the leader has everything, or when the time is up. */
   flush(timeoutMs: number): Promise<void>;
 }
@@ -69,12 +71,12 @@ export function createNews(options: NewsOptions): News {
     for (const [uuid, observation] of observations.entries()) heard.set(uuid, newsOf(uuid, observation));
   }
 
-  /** A term that we have not spoken to yet has heard nothing of us but this batch. */
+  /** A term that we have not spoken to yet has heard nothing of us but this batch: what is more goes next. */
   function meet(term: string, batch: readonly NodeNews[]) {
     if (toldTo === term) return;
     toldTo = term;
-    const told = new Set(batch.map(({ uuid }) => uuid));
-    for (const [uuid, news] of heard) if (!told.has(uuid)) waiting.set(uuid, news);
+    const told = new Set(batch);
+    for (const [uuid, news] of heard) if (!told.has(news)) waiting.set(uuid, news);
   }
 
   function schedule(ms: number) {
@@ -133,6 +135,7 @@ export function createNews(options: NewsOptions): News {
   }
 
   return {
+    settle,
     hear(news) {
       settle();
       if (wasLeading) return observations.hear(news);

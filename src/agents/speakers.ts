@@ -37,7 +37,8 @@ export function createSpeakers(): Speakers {
       const after: Record<string, Instances[string]> = {};
       for (const [key, seen] of Object.entries(before)) if (seen.seenAt + SPEAKS_MS > contactAt) after[key] = seen;
       if (known?.boot !== undefined && boot !== undefined && known.boot !== boot) {
-        const returned = (formerBoots.get(uuid)?.get(`${instance}#${boot}`) ?? 0) + SPEAKS_MS > contactAt;
+        const lastSeen = formerBoots.get(uuid)?.get(`${instance}#${boot}`);
+        const returned = lastSeen !== undefined && lastSeen + SPEAKS_MS > contactAt;
         remember(uuid, `${instance}#${known.boot}`, known.seenAt, contactAt);
         if (returned) after[`${instance}#${known.boot}`] = known;
         delete after[`${instance}#${boot}`];
