@@ -6,12 +6,20 @@ import { portClaims, portHolder } from './ports.ts';
 
 const port = (external: number) => ({ internal: 80, external, protocol: 'tcp' as const });
 const asks = (name: string, external: number, createdAt: string, uid = `uid-${name}`) =>
-  makeApplication({ name, uid, createdAt, entries: [makeEntry({ name: 'm', container: { ports: [port(external)] } })] });
+  makeApplication({
+    name,
+    uid,
+    createdAt,
+    entries: [makeEntry({ name: 'm', container: { ports: [port(external)] } })],
+  });
 
 const OLD = '2025-01-01T00:00:00Z';
 const NEW = '2026-01-01T00:00:00Z';
 
-const holder = (applications: Parameters<typeof portClaims>[1], observed: Parameters<typeof makeObserved>[0][] = []) => {
+const holder = (
+  applications: Parameters<typeof portClaims>[1],
+  observed: Parameters<typeof makeObserved>[0][] = [],
+) => {
   const node = makeNode({ status: { microservices: observed.map(makeObserved) } });
   const found = portHolder(portClaims(node, applications), 8080, 'tcp');
   return found && `${found.application}/${found.name}`;
@@ -72,7 +80,10 @@ describe('the holder of a port', () => {
       'a/m',
       () => holder([a, b], [{ uuid: uuidOf(b), state: 'RUNNING', ports: [] }]),
     ],
-    'a container that was never made holds nothing': ['a/m', () => holder([a, b], [{ uuid: uuidOf(b), state: 'QUEUED' }])],
+    'a container that was never made holds nothing': [
+      'a/m',
+      () => holder([a, b], [{ uuid: uuidOf(b), state: 'QUEUED' }]),
+    ],
     'a new application that is not stored comes last': [
       'b/m',
       () => {

@@ -1,19 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { VERDICT_REASONS, type VerdictReason } from '../../api/conditions.ts';
 import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
-import { APP_UUID, makeApplication, makeEntry, makeInputs, makeNode, makeObserved, makeRegistry, makeWorld } from '../_util.ts';
+import {
+  APP_UUID,
+  makeApplication,
+  makeEntry,
+  makeInputs,
+  makeNode,
+  makeObserved,
+  makeRegistry,
+  makeWorld,
+} from '../_util.ts';
 import type { Verdict, World } from '../inputs.ts';
 import { entryUuid } from '../names.ts';
-import {
-  applicationVerdict,
-  nodeOf,
-  notActing,
-  POLICIES,
-  verdict,
-  verdicts,
-  worldOf,
-  worldWith,
-} from './verdict.ts';
+import { applicationVerdict, nodeOf, notActing, POLICIES, verdict, verdicts, worldOf, worldWith } from './verdict.ts';
 
 const UUID = '33333333-3333-4333-8333-333333333333';
 const port = (external: number, internal = 80, protocol: 'tcp' | 'udp' = 'tcp') => ({ internal, external, protocol });
@@ -133,13 +133,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'NOT_SUPPORTED_YET',
     /volumeMount/,
   ],
-  'no images': [
-    { entry: { images: {} } },
-    'ImageMissing',
-    400,
-    'MICROSERVICE_DOES_NOT_HAVE_IMAGES',
-    /no images/,
-  ],
+  'no images': [{ entry: { images: {} } }, 'ImageMissing', 400, 'MICROSERVICE_DOES_NOT_HAVE_IMAGES', /no images/],
   "no image for the node's architecture": [
     { world: { nodes: [makeNode({ status: { archId: 2 } })] } },
     'ImageMissing',
@@ -221,7 +215,9 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     /\/ of the container/,
   ],
   'a volume and a tmpfs on one path': [
-    { entry: { container: { ...volume({ containerDestination: '/x/' }).container, tmpfs: [{ containerPath: '/x' }] } } },
+    {
+      entry: { container: { ...volume({ containerDestination: '/x/' }).container, tmpfs: [{ containerPath: '/x' }] } },
+    },
     'PathCollision',
     400,
     'VOLUME_MAPPING_ALREADY_EXISTS',
@@ -392,7 +388,10 @@ const ADMITTED: Record<string, Given> = {
   'the port of a microservice on another node': {
     entry: { container: { ports: [port(8080)] } },
     others: [
-      other({}, { entries: [makeEntry({ name: 'writer', agent: { name: 'gw-2' }, container: { ports: [port(8080)] } })] }),
+      other(
+        {},
+        { entries: [makeEntry({ name: 'writer', agent: { name: 'gw-2' }, container: { ports: [port(8080)] } })] },
+      ),
     ],
   },
   'a runtime, while the node has not said what it has': { entry: { container: { runtime: 'kata' } } },
@@ -531,7 +530,9 @@ describe('worldWith', () => {
     const stored = makeApplication();
     const edited = makeApplication({ entries: [makeEntry({ container: { ports: [port(8080)] } })] });
     const world = worldWith(makeWorld({ applications: [stored] }), edited);
-    expect(verdict(edited, edited.spec.microservices?.[0] as MicroserviceEntry, world, { writing: true })).toBeUndefined();
+    expect(
+      verdict(edited, edited.spec.microservices?.[0] as MicroserviceEntry, world, { writing: true }),
+    ).toBeUndefined();
     expect(world.applicationsOn(makeNode())).toEqual([edited]);
   });
 
@@ -561,7 +562,9 @@ describe('worldWith', () => {
 describe('worldOf', () => {
   it('gives the same verdicts as the whole world', () => {
     const node = makeNode();
-    const application = makeApplication({ entries: [makeEntry({ container: { env: [{ key: 'P', valueFromSecret: 'db/p' }] } })] });
+    const application = makeApplication({
+      entries: [makeEntry({ container: { env: [{ key: 'P', valueFromSecret: 'db/p' }] } })],
+    });
     const entry = application.spec.microservices?.[0] as MicroserviceEntry;
     const secrets = [{ name: 'db', data: {} }];
     const world: World = worldOf(makeInputs({ node, applications: [application], secrets }));

@@ -1,0 +1,354 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { CONDITIONS_OF, STATUS_REASONS, VERDICT_REASONS } from '../../api/conditions.ts';
+import type { Condition } from '../../api/meta.ts';
+import { type Application, applicationStatusSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
+import { makeApplication, makeEntry, makeInputs, makeNode, makeObserved, makeWorld, NOW } from '../_util.ts';
+import { desiredState } from '../edge-node/desired.ts';
+import type { Liveness } from '../inputs.ts';
+import { entryUuid } from '../names.ts';
+import { type ApplicationStatusInputs, applicationStatus } from './status.ts';
+import { verdicts } from './verdict.ts';
+
+type Observed = Parameters<typeof makeObserved>[0];
+
+interface Given {
+  entry?: Partial<MicroserviceEntry>;
+  application?: Parameters<typeof makeApplication>[0];
+  liveness?: Liveness;
+  /** what the node reports; `revision: 'asked'` is the one that it is told */
+  observed?: readonly Observed[];
+  node?: Parameters<typeof makeNode>[0];
+}
+
+function inputsOf({ entry, application, liveness = 'live', observed = [], node }: Given): ApplicationStatusInputs {
+  const own = makeApplication({ entries: [makeEntry(entry)], ...application });
+  const bare = makeNode(node);
+  const views = desiredState(makeInputs({ node: bare, applications: [own] })).microservices;
+  const asked = (uuid: string | undefined) => {
+    const view = views.find((item) => item.uuid === uuid);
+    return view && 'revision' in view ? view.revision : undefined;
+  };
+  const items = observed.map((item) => {
+    const one = makeObserved(item);
+    return item?.revision === 'asked' ? { ...one, revision: asked(one.uuid) } : one;
+  });
+  const reporting = { ...bare, status: { observedGeneration: 1, ...bare.status, microservices: items } };
+  const world = makeWorld({ nodes: [reporting], applications: [own] });
+  return {
+    application: own,
+    verdicts: verdicts(own, world),
+    nodes: [{ node: reporting, liveness, desired: desiredState(makeInputs({ node: reporting, applications: [own] })) }],
+    now: NOW,
+  };
+}
+
+const condition = (status: { conditions?: readonly Condition[] }, type: string) =>
+  status.conditions?.find((one) => one.type === type);
+
+const RUNNING: Observed = { state: 'RUNNING', revision: 'asked' };
+const CHECKED: Partial<MicroserviceEntry> = { container: { healthCheck: { test: ['CMD', 'true'] } } };
+
+/** Ready, reason, Reconciling, Stalled, count, and a word of the message. */
+type Want = [Condition['status'], string, Condition['status'], Condition['status'], string, RegExp];
+
+const CASES: Record<string, [Given, Want]> = {
+  'runs as asked on a live node': [{ observed: [RUNNING] }, ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/]],
+  'not reported yet': [{}, ['False', 'Starting', 'True', 'False', '0/1', /has not reported/]],
+  'runs an older revision': [
+    { observed: [{ revision: 'r1-old' }] },
+    ['False', 'Updating', 'True', 'False', '0/1', /older revision/],
+  ],
+  'runs an older revision, and the new one fails': [
+    { observed: [{ revision: 'r1-old', reason: 'ImagePullFailed', errorMessage: 'no such image' }] },
+    ['False', 'MicroserviceFailed', 'True', 'False', '0/1', /no such image/],
+  ],
+  'an agent that tells no revision': [{ observed: [{}] }, ['False', 'Updating', 'True', 'False', '0/1', /older/]],
+  'a rebuild that is not carried out': [
+    { observed: [RUNNING], application: { annotations: { 'skerry.dev/rebuild': '{"reader":1}' } } },
+    ['False', 'Updating', 'True', 'False', '0/1', /rebuild/],
+  ],
+  'a rebuild that is carried out': [
+    {
+      observed: [{ ...RUNNING, rebuildOrder: 1 }],
+      application: { annotations: { 'skerry.dev/rebuild': '{"reader":1}' } },
+    },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
+  'a pull': [{ observed: [{ state: 'PULLING' }] }, ['False', 'Starting', 'True', 'False', '0/1', /reader: pulling/]],
+  'a failure': [
+    { observed: [{ state: 'FAILED', errorMessage: 'no such image' }] },
+    ['False', 'MicroserviceFailed', 'True', 'False', '0/1', /cannot be started: no such image/],
+  ],
+  'a crash loop': [
+    { observed: [{ state: 'STUCK_IN_RESTART', lastError: 'exit code 1' }] },
+    ['False', 'CrashLooping', 'False', 'True', '0/1', /again and again: exit code 1/],
+  ],
+  'a refusal of the machine': [
+    { observed: [{ state: 'FAILED', reason: 'PolicyRefused', errorMessage: 'privileged' }] },
+    ['False', 'PolicyRefused', 'False', 'True', '0/1', /policy refuses it: privileged/],
+  ],
+  'stopped on its machine': [
+    { observed: [{ state: 'STOPPED', reason: 'StoppedLocally' }] },
+    ['False', 'StoppedLocally', 'False', 'True', '0/1', /start it there/],
+  ],
+  'stopped for no known reason': [
+    { observed: [{ state: 'STOPPED' }] },
+    ['False', 'Starting', 'True', 'False', '0/1', /is to run/],
+  ],
+  'a live node that cannot tell': [
+    { observed: [{ state: 'UNKNOWN' }] },
+    ['Unknown', 'StateUnknown', 'False', 'False', '0/1', /cannot tell/],
+  ],
+  'a silent node': [
+    { liveness: 'silent', observed: [RUNNING] },
+    ['Unknown', 'NodeUnreachable', 'False', 'False', '0/1', /nothing is heard of the node gw-1/],
+  ],
+  'a node that was never provisioned': [
+    { liveness: 'never' },
+    ['False', 'NotProvisioned', 'False', 'False', '0/1', /no agent/],
+  ],
+  healthy: [
+    { entry: CHECKED, observed: [{ ...RUNNING, healthStatus: 'healthy' }] },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
+  unhealthy: [
+    { entry: CHECKED, observed: [{ ...RUNNING, healthStatus: 'unhealthy' }] },
+    ['False', 'Unhealthy', 'False', 'False', '0/1', /health check fails/],
+  ],
+  'not healthy yet': [
+    { entry: CHECKED, observed: [RUNNING] },
+    ['False', 'Unhealthy', 'True', 'False', '0/1', /not succeeded yet/],
+  ],
+  'a health check that the node cannot perform': [
+    { entry: CHECKED, observed: [{ ...RUNNING, notHonoured: [{ field: 'healthCheck', reason: 'no systemd' }] }] },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
+  'a health check of NONE': [
+    { entry: { container: { healthCheck: { test: ['NONE'] } } }, observed: [RUNNING] },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
+  'an unknown node': [
+    { entry: { agent: { name: 'nowhere' } } },
+    ['False', 'NodeNotFound', 'False', 'True', '0/1', /no node with the name "nowhere"/],
+  ],
+  'a refused edit keeps what runs': [
+    { entry: { images: { amd64: 'a', registry: 'team' } }, observed: [{ revision: 'r1-old' }] },
+    ['False', 'RegistryNotFound', 'False', 'True', '0/1', /no registry "team"; what ran before keeps running/],
+  ],
+  'a refused edit on a silent node claims nothing': [
+    { entry: { images: { amd64: 'a', registry: 'team' } }, observed: [{ revision: 'r1-old' }], liveness: 'silent' },
+    ['False', 'RegistryNotFound', 'False', 'True', '0/1', /no registry "team"; nothing is heard/],
+  ],
+  'a refused new microservice has nothing that runs': [
+    { entry: { images: { amd64: 'a', registry: 'team' } } },
+    ['False', 'RegistryNotFound', 'False', 'True', '0/1', /no registry "team"$/],
+  ],
+  'what passes by itself is not stalled': [
+    {
+      entry: { container: { ports: [{ internal: 1, external: 80, protocol: 'tcp' }] } },
+      observed: [{ uuid: 'gone', name: 'old', ports: [{ internal: 1, external: 80, protocol: 'tcp' }] }],
+    },
+    ['False', 'Removing', 'True', 'False', '0/1', /old: is being removed.*giving it up/],
+  ],
+  'a stopped application': [
+    { application: { spec: { isActivated: false } } },
+    ['True', 'Stopped', 'False', 'False', '0/0', /as asked/],
+  ],
+  'a stopped application whose container is reported stopped': [
+    { application: { spec: { isActivated: false } }, observed: [{ state: 'STOPPED' }] },
+    ['True', 'Stopped', 'False', 'False', '0/0', /as asked/],
+  ],
+  'a stopped application that still runs': [
+    { application: { spec: { isActivated: false } }, observed: [RUNNING] },
+    ['False', 'Stopping', 'True', 'False', '0/0', /being stopped/],
+  ],
+  'a stopped application on a silent node': [
+    { application: { spec: { isActivated: false } }, observed: [{ state: 'UNKNOWN' }], liveness: 'silent' },
+    ['Unknown', 'NodeUnreachable', 'False', 'False', '0/0', /nothing is heard/],
+  ],
+  'a stopped application that was seen stopped before its node fell silent': [
+    { application: { spec: { isActivated: false } }, observed: [{ state: 'STOPPED' }], liveness: 'silent' },
+    ['True', 'Stopped', 'False', 'False', '0/0', /as asked/],
+  ],
+  'a stopped microservice whose registry is missing is stopped all the same': [
+    { entry: { isActivated: false, images: { amd64: 'a', registry: 'team' } } },
+    ['True', 'Stopped', 'False', 'False', '0/0', /as asked/],
+  ],
+  'no microservices': [
+    { application: { entries: [] } },
+    ['True', 'Empty', 'False', 'False', '0/0', /no microservices/],
+  ],
+  'a removed microservice that still runs': [
+    { observed: [RUNNING, { uuid: 'gone', name: 'old' }] },
+    ['False', 'Removing', 'True', 'False', '1/1', /old: is being removed from gw-1/],
+  ],
+  'a removed microservice that is gone': [
+    { observed: [RUNNING, { uuid: 'gone', name: 'old', state: 'STOPPED' }] },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
+  'a removed microservice on a silent node may still run': [
+    { application: { entries: [] }, observed: [{ uuid: 'gone', name: 'old', state: 'UNKNOWN' }], liveness: 'silent' },
+    ['Unknown', 'NodeUnreachable', 'False', 'False', '0/0', /old: removed, but may still run/],
+  ],
+  'a removed microservice on a node that was never heard of is gone': [
+    { application: { entries: [] }, observed: [{ uuid: 'gone', name: 'old' }], liveness: 'never' },
+    ['True', 'Empty', 'False', 'False', '0/0', /no microservices/],
+  ],
+  'a microservice of another application is not ours': [
+    { observed: [RUNNING, { uuid: 'other', application: 'plant-b', name: 'x' }] },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
+  'a node that is being deleted': [
+    { node: { deletionTimestamp: NOW }, observed: [RUNNING] },
+    ['False', 'NodeDeleting', 'False', 'True', '0/1', /is being deleted/],
+  ],
+  'an application that is being deleted': [
+    { application: { deletionTimestamp: NOW }, observed: [RUNNING] },
+    ['False', 'Deleting', 'True', 'False', '0/0', /is being deleted; reader: is being stopped/],
+  ],
+  'a template, which nothing acts on': [
+    { application: { entries: [], spec: { template: { name: 'line' } } } },
+    ['False', 'NotSupportedYet', 'False', 'True', '0/0', /template/],
+  ],
+};
+
+describe('applicationStatus', () => {
+  it.each(Object.entries(CASES))('%s', (_, [given, [ready, reason, reconciling, stalled, count, message]]) => {
+    const status = applicationStatus(inputsOf(given));
+    expect(condition(status, 'Ready')).toMatchObject({ status: ready, reason });
+    expect(condition(status, 'Ready')?.message).toMatch(message);
+    expect(condition(status, 'Reconciling')?.status).toBe(reconciling);
+    expect(condition(status, 'Stalled')?.status).toBe(stalled);
+    expect(status.ready).toBe(count);
+    expect(applicationStatusSchema.safeParse(JSON.parse(JSON.stringify(status))).error).toBeUndefined();
+  });
+
+  it('tries every outcome of one application with several entries: the worst part says why', () => {
+    const entries = ['ok', 'lost', 'slow'].map((name) =>
+      makeEntry({ name, ...(name === 'lost' && { agent: { name: 'nowhere' } }) }),
+    );
+    const uuid = entryUuid(makeApplication(), { name: 'ok' });
+    const status = applicationStatus(
+      inputsOf({ application: { entries }, observed: [{ uuid, name: 'ok', state: 'RUNNING', revision: 'asked' }] }),
+    );
+    expect(condition(status, 'Ready')).toMatchObject({ status: 'False', reason: 'NodeNotFound' });
+    expect(condition(status, 'Stalled')).toMatchObject({ status: 'True', reason: 'NodeNotFound' });
+    // the rest goes on
+    expect(condition(status, 'Reconciling')).toMatchObject({ status: 'True', reason: 'Starting' });
+    expect(condition(status, 'Admitted')).toMatchObject({ status: 'False', reason: 'NodeNotFound' });
+    expect(status).toMatchObject({ ready: '1/3', readyCount: 1, totalCount: 3 });
+    expect(status.microservices).toMatchObject([
+      { name: 'lost', state: 'QUEUED', ready: false },
+      { name: 'ok', node: 'gw-1', state: 'RUNNING', ready: true },
+      { name: 'slow', node: 'gw-1', state: 'QUEUED', ready: false },
+    ]);
+  });
+
+  it('shows a moved microservice once as new and once as left over', () => {
+    const old = makeNode({ name: 'gw-old', uuid: '99999999-9999-4999-8999-999999999999' });
+    const given = inputsOf({});
+    const left = { ...old, status: { observedGeneration: 1, microservices: [makeObserved()] } };
+    const status = applicationStatus({
+      ...given,
+      nodes: [...given.nodes, { node: left, liveness: 'live', desired: { microservices: [] } }],
+    });
+    expect(status.microservices?.map(({ name, node, state }) => `${name} ${node} ${state}`)).toEqual([
+      'reader gw-1 QUEUED',
+      'reader (on gw-old) gw-old DELETING',
+    ]);
+    expect(condition(status, 'Ready')?.status).toBe('False');
+  });
+
+  it('an owner of the name takes precedence, and its microservices are not ours', () => {
+    const given = inputsOf({ application: { entries: [] }, observed: [{ uuid: 'theirs' }] });
+    const identity = { reason: 'NameTaken', message: 'taken', status: 409, code: 'DUPLICATE_NAME' } as const;
+    const status = applicationStatus({ ...given, identity });
+    expect(condition(status, 'Ready')).toMatchObject({ status: 'False', reason: 'NameTaken' });
+    expect(condition(status, 'Stalled')?.status).toBe('True');
+    expect(status.microservices).toEqual([]);
+  });
+
+  it('lists what is stored without effect, apart from Ready', () => {
+    const status = applicationStatus(
+      inputsOf({
+        entry: { busEnabled: true, serviceAccount: { roleRef: { name: 'r' } } },
+        application: { spec: { busConfig: { busAccess: true } }, entries: [makeEntry({ busEnabled: true })] },
+        observed: [{ ...RUNNING, notHonoured: [{ field: 'shmSize', reason: 'cgroup v1' }] }],
+      }),
+    );
+    expect(condition(status, 'Ready')?.status).toBe('True');
+    expect(condition(status, 'NotSupportedYet')).toMatchObject({ status: 'True', reason: 'Fields' });
+    expect(condition(status, 'NotSupportedYet')?.message).toBe(
+      'stored, but without effect: busConfig; reader: busConfig, shmSize (cgroup v1)',
+    );
+  });
+
+  it('has its conditions in the order of the table, each with the generation it judges', () => {
+    const status = applicationStatus(inputsOf({ application: { generation: 7 }, entry: { busEnabled: true } }));
+    const types = status.conditions?.map(({ type }) => type) ?? [];
+    expect(types).toEqual(CONDITIONS_OF.Application.filter((type) => types.includes(type)));
+    for (const one of status.conditions ?? []) expect(one.observedGeneration).toBe(7);
+    expect(status.observedGeneration).toBe(7);
+  });
+
+  it('names at most eight parts', () => {
+    const entries = Array.from({ length: 12 }, (_, i) => makeEntry({ name: `m${i}` }));
+    const message = condition(applicationStatus(inputsOf({ application: { entries } })), 'Ready')?.message;
+    expect(message?.match(/m\d+: /g)).toHaveLength(8);
+    expect(message).toMatch(/ and 4 more$/);
+  });
+
+  it('uses only reasons that are documented', () => {
+    const known = { ...VERDICT_REASONS, ...STATUS_REASONS };
+    for (const [given] of Object.values(CASES))
+      for (const { reason } of applicationStatus(inputsOf(given)).conditions ?? [])
+        expect(Object.keys(known)).toContain(reason);
+  });
+});
+
+describe('stability', () => {
+  const given = fc.constantFrom(...Object.values(CASES).map(([one]) => one));
+
+  it('the same facts give the same status at any time', () => {
+    fc.assert(
+      fc.property(given, (one) => {
+        const inputs = inputsOf(one);
+        const first = applicationStatus(inputs);
+        const stored: Application = { ...inputs.application, status: first };
+        const later = applicationStatus({ ...inputs, application: stored, now: '2030-01-01T00:00:00.000Z' });
+        expect(later).toEqual(first);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('times move exactly with the status of a condition', () => {
+    fc.assert(
+      fc.property(given, given, (before, after) => {
+        const first = applicationStatus(inputsOf(before));
+        const inputs = inputsOf(after);
+        const now = '2030-01-01T00:00:00.000Z';
+        const second = applicationStatus({ ...inputs, now, application: { ...inputs.application, status: first } });
+        for (const one of second.conditions ?? []) {
+          const old = condition(first, one.type);
+          expect(one.lastTransitionTime).toBe(old?.status === one.status ? old.lastTransitionTime : now);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('the order of entries and nodes does not show', () => {
+    const entries = ['b', 'a', 'c'].map((name) => makeEntry({ name }));
+    const forward = inputsOf({ application: { entries } });
+    const backward = inputsOf({ application: { entries: [...entries].reverse() } });
+    expect(applicationStatus(backward)).toEqual(applicationStatus(forward));
+  });
+
+  it('messages carry no times', () => {
+    for (const [one] of Object.values(CASES))
+      for (const { message } of applicationStatus(inputsOf(one)).conditions ?? [])
+        expect(message).not.toMatch(/\d{4}-\d\d-\d\d|\d{10}/);
+  });
+});
