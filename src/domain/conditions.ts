@@ -13,8 +13,8 @@ export type Findings = Readonly<Partial<Record<ConditionType, Finding>>>;
 /** How far an object is, in the words of kstatus. */
 export interface Progress {
   /**
-   * done: everything asked for is so; working: it is being made so; waiting: for something that is expected to come by
-   * itself; stalled: somebody must change something first; unknown: nobody can tell now
+   * done: everything asked for is so; working: it is being made so; waiting: it is up to the machine or its owner, which
+   * is no fault; stalled: the object must be changed first; unknown: nobody can tell now
    */
   is: 'done' | 'working' | 'waiting' | 'stalled' | 'unknown';
   reason: Reason;
