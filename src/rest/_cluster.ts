@@ -38,7 +38,8 @@ export interface TestCluster extends AsyncDisposable {
   namespace: string;
   /** A token of a ServiceAccount with a role, or without any. */
   token(role: RoleName | 'nobody', options?: { audience?: string }): Promise<string>;
-  startReplica(overrides?: Partial<Ports>): Promise<Replica>;
+  /** `follows: false`: its views stand still once they are complete, as if every watch event were late. */
+  startReplica(options?: { follows?: boolean; overrides?: Partial<Ports> }): Promise<Replica>;
 }
 
 export async function startTestCluster(kubeconfig: string): Promise<TestCluster> {
@@ -79,7 +80,7 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
       const { status } = await kube.request<{ status: { token: string } }>('POST', path, body);
       return status.token;
     },
-    async startReplica(overrides = {}) {
+    async startReplica({ follows = true, overrides = {} } = {}) {
       const client = cleanup.use(createClient({ config }));
       const stop = new AbortController();
       const stores = createStores({ namespace });
@@ -89,6 +90,7 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
         for (const reflector of reflectors) await reflector[Symbol.asyncDispose]();
       });
       await Promise.all(Object.values(stores).map((store) => store.whenSynced(AbortSignal.timeout(30_000))));
+      if (!follows) stop.abort();
       const observed = new Map<string, Observation>();
       const ports: Ports = {
         ...createPorts({

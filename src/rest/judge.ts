@@ -33,13 +33,15 @@ export async function judge(
   const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, canonicalJson(entry)]));
   const changed = (after.spec.microservices ?? []).filter((entry) => old.get(entry.name) !== canonicalJson(entry));
   if (changed.length === 0) return;
-  const negative = firstNegative(ports, after, changed);
-  const late = negative && LATE[negative.verdict.reason];
-  if (late) {
+  const refreshed = new Set<string>();
+  for (;;) {
+    const negative = firstNegative(ports, after, changed);
+    if (!negative) return;
+    const late = LATE[negative.verdict.reason];
+    if (!late || refreshed.has(late)) throw refusal(negative);
+    refreshed.add(late);
     await ports[late].refresh(signal);
-    const again = firstNegative(ports, after, changed);
-    if (again) throw refusal(again);
-  } else if (negative) throw refusal(negative);
+  }
 }
 
 interface Negative {

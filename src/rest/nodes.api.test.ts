@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import { RESOURCES } from '../api/resources.ts';
@@ -136,6 +137,28 @@ describe('a node', () => {
   });
 });
 
+describe('a node that is being deleted', () => {
+  test('is shown until it is gone, and not changed any more', async () => {
+    const made = await cluster.kube.create(RESOURCES.edgeNodes, {
+      apiVersion: 'skerry.dev/v3',
+      kind: 'EdgeNode',
+      metadata: { name: 'held', namespace: cluster.namespace, finalizers: ['skerry.dev/workloads'] },
+      spec: {},
+    });
+    const path = `/node/${made.metadata.uid}`;
+    expect((await admin.delete(path)).status).toBe(202);
+    expect((await admin.get(path)).status).toBe(200);
+    expect((await admin.delete(path)).status).toBe(202);
+    const refused = { status: 409, body: { code: 'BEING_DELETED' } };
+    expect(await admin.patch(path, { json: { location: 'x' } })).toMatchObject(refused);
+    expect(await admin.get(`${path}/provisioning-key`)).toMatchObject(refused);
+    expect(await admin.post('/node', { json: { name: 'held' } })).toMatchObject({ status: 409 });
+    const ref = { namespace: cluster.namespace, name: 'held' };
+    await cluster.kube.patch(RESOURCES.edgeNodes, ref, { type: 'merge', body: { metadata: { finalizers: null } } });
+    expect((await admin.get(path)).status).toBe(404);
+  });
+});
+
 describe('the list', () => {
   test('is filtered by a body or by the query', async () => {
     await create('filter-a', { location: 'north side' });
@@ -151,6 +174,24 @@ describe('the list', () => {
     query.set('filters[1][value]', 'filter-b');
     query.set('filters[1][condition]', 'equals');
     expect(names(await admin.get(`/iofog-list?${query}`))).toEqual(['filter-b']);
+  });
+
+  test('takes filters as a body of a GET, as v3 clients send them', async () => {
+    await create('filter-body');
+    const text = JSON.stringify([{ key: 'name', value: 'filter-body', condition: 'equals' }]);
+    const authorization = `Bearer ${await cluster.token('admin')}`;
+    const body = await new Promise<string>((resolve, reject) => {
+      const headers = { authorization, 'content-type': 'application/json', 'content-length': text.length };
+      const call = request(`${replica.origin}/api/v3/node-list`, { method: 'GET', headers }, (response) => {
+        response.setEncoding('utf8');
+        let all = '';
+        response.on('data', (chunk) => (all += chunk));
+        response.on('end', () => resolve(all));
+      });
+      call.on('error', reject);
+      call.end(text);
+    });
+    expect(JSON.parse(body).fogs.map((fog: { name: string }) => fog.name)).toEqual(['filter-body']);
   });
 
   test('shows no platform status', async () => {
@@ -223,9 +264,34 @@ describe('orders', () => {
     }
   });
 
+  test('so are a reboot and a pruning; a version needs an agent that is ready for it', async () => {
+    const uuid = await create('ordered');
+    const ref = { namespace: cluster.namespace, name: 'ordered' };
+    expect((await admin.post(`/node/${uuid}/reboot`)).status).toBe(204);
+    expect((await admin.post(`/iofog/${uuid}/prune`)).status).toBe(204);
+    expect(await admin.post(`/node/${uuid}/version/upgrade`)).toMatchObject({
+      status: 400,
+      body: { code: 'INVALID_VERSION_COMMAND_UPGRADE' },
+    });
+    expect((await admin.post(`/node/${uuid}/version/sideways`)).status).toBe(400);
+    const status = { observedGeneration: 1, isReadyToUpgrade: true };
+    await cluster.kube.patch(RESOURCES.edgeNodes, ref, { type: 'merge', body: { status } }, { subresource: 'status' });
+    expect((await admin.post(`/node/${uuid}/version/upgrade`, { json: { semver: 'nonsense' } })).status).toBe(400);
+    expect((await admin.post(`/node/${uuid}/version/upgrade`, { json: { semver: 'v1.2.3' } })).status).toBe(204);
+    const { annotations } = (await cluster.kube.get(RESOURCES.edgeNodes, ref)).metadata;
+    expect(annotations).toMatchObject({
+      'skerry.dev/reboot': '1',
+      'skerry.dev/prune': '1',
+      'skerry.dev/version': '{"count":1,"command":"upgrade","semver":"v1.2.3"}',
+    });
+    const developer = replica.client.as(await cluster.token('developer'));
+    expect((await developer.post(`/node/${uuid}/reboot`)).status).toBe(403);
+  });
+
   test('what this version does not do yet says so', async () => {
-    const uuid = await create('no-reboot');
-    expect(await admin.post(`/node/${uuid}/reboot`)).toMatchObject({ status: 501, body: { code: 'NOT_IMPLEMENTED' } });
+    const uuid = await create('no-tunnel');
+    expect(await admin.get(`/node/${uuid}/tunnel`)).toMatchObject({ status: 501, body: { code: 'NOT_IMPLEMENTED' } });
+    expect((await replica.client.get(`/node/${uuid}/tunnel`)).status).toBe(401);
   });
 });
 

@@ -399,6 +399,163 @@ spec: {agent: {name: gw}, images: {amd64: "${image}"}, container: {env: [{key: A
   });
 });
 
+describe('the parts of a microservice', () => {
+  const start = async (more = {}) => `/microservices/${(await create([flat('m', more)])).microservices[0].uuid}`;
+
+  test('its config is JSON text; it is set as text or as a value, and removed', async () => {
+    const path = `${await start()}/config`;
+    expect((await admin.get(path)).body).toBe('{}');
+    expect((await admin.patch(path, { json: '{"b": 1, "a": [2]}' })).status).toBe(204);
+    expect((await admin.get(path)).body).toBe('{"a":[2],"b":1}');
+    expect((await admin.patch(path, { json: { c: 3 } })).status).toBe(204);
+    expect((await admin.get(path)).body).toBe('{"c":3}');
+    expect((await admin.patch(path, { json: '{no' })).status).toBe(400);
+    expect((await admin.delete(path)).status).toBe(204);
+    expect((await admin.get(path)).body).toBe('{}');
+  });
+
+  test('its ports are added once each, listed and withdrawn', async () => {
+    const path = `${await start()}/port-mapping`;
+    const port = { internal: 80, external: 6001 };
+    expect(await admin.post(path, { json: port })).toMatchObject({ status: 201, body: { ...port, protocol: 'tcp' } });
+    expect((await admin.post(path, { json: port })).body.code).toBe('PORT_MAPPING_ALREADY_EXISTS');
+    expect((await admin.post(path, { json: { ...port, external: 6002, protocol: 'udp' } })).status).toBe(201);
+    expect((await admin.post(path, { json: { internal: 81, external: 6001 } })).status).toBe(400);
+    expect((await admin.post(path, { json: { internal: 81, external: 53 } })).body.code).toBe('PORT_RESERVED');
+    expect((await admin.get(path)).body.ports).toHaveLength(2);
+    expect((await admin.delete(`${path}/80`)).status).toBe(204);
+    expect((await admin.delete(`${path}/80`)).status).toBe(404);
+    expect((await admin.get(path)).body.ports).toEqual([]);
+  });
+
+  test('its volumes are added once each, listed and unmounted', async () => {
+    const path = `${await start()}/volume-mapping`;
+    const volume = {
+      hostDestination: 'data',
+      containerDestination: '/data',
+      accessMode: 'rw',
+      type: 'volume',
+      scope: 'SHARED',
+    };
+    const { status, body } = await admin.post(path, { json: volume });
+    expect([status, body.id]).toEqual([201, expect.any(Number)]);
+    expect((await admin.post(path, { json: volume })).body.code).toBe('VOLUME_MAPPING_ALREADY_EXISTS');
+    expect((await admin.post(path, { json: { ...volume, scope: 'odd' } })).status).toBe(400);
+    expect((await admin.get(path)).body.volumeMappings).toEqual([{ ...volume, scope: 'shared', id: body.id }]);
+    expect((await admin.delete(`${path}/1`)).body.code).toBe('INVALID_VOLUME_MAPPING_UUID');
+    expect((await admin.delete(`${path}/${body.id}`)).status).toBe(204);
+    expect((await admin.get(path)).body.volumeMappings).toEqual([]);
+  });
+
+  test('what acts on nothing yet says so', async () => {
+    expect((await admin.patch(`${await start()}/models`, { json: {} })).status).toBe(501);
+  });
+});
+
+describe('an application that is being deleted', () => {
+  test('is shown until it is gone, and neither changed nor created anew', async () => {
+    const [{ uuid }] = (await create()).microservices;
+    const ref = { namespace: cluster.namespace, name };
+    const finalizers = (list: string[] | null) =>
+      cluster.kube.patch(RESOURCES.applications, ref, { type: 'merge', body: { metadata: { finalizers: list } } });
+    await finalizers(['skerry.dev/workloads']);
+    expect((await admin.delete(`/application/${name}`)).status).toBe(204);
+    expect((await admin.get(`/application/${name}`)).status).toBe(200);
+    const refused = { status: 409, body: { code: 'BEING_DELETED' } };
+    expect(await admin.patch(`/application/${name}`, { json: {} })).toMatchObject(refused);
+    expect(await admin.patch(`/microservices/${uuid}/stop`)).toMatchObject(refused);
+    expect(await admin.post('/microservices', { json: flat('n', { application: name }) })).toMatchObject(refused);
+    expect(await admin.post('/application', { json: { name } })).toMatchObject(refused);
+    await finalizers(null);
+    expect((await admin.post('/application', { json: { name } })).status).toBe(201);
+  });
+});
+
+describe('a removed microservice that its node still reports', () => {
+  test('is shown as such, by list and by uuid, until the node no longer does', async () => {
+    const [{ uuid }] = (await create([flat('m')])).microservices;
+    const report = (microservices: object[]) =>
+      cluster.kube.patch(
+        RESOURCES.edgeNodes,
+        { namespace: cluster.namespace, name: 'gw' },
+        {
+          type: 'merge',
+          body: { status: { observedGeneration: 1, lastSeenTime: new Date().toISOString(), microservices } },
+        },
+        { subresource: 'status' },
+      );
+    await report([{ uuid, application: name, name: 'm', state: 'RUNNING', containerId: 'c' }]);
+    await expect.poll(async () => (await admin.get(`/microservices/${uuid}`)).body.status.status).toBe('RUNNING');
+    await admin.delete(`/microservices/${uuid}`);
+    expect((await admin.get(`/application/${name}`)).body.microservices).toMatchObject([{ uuid, delete: true }]);
+    expect((await admin.get(`/microservices/${uuid}`)).body).toMatchObject({
+      delete: true,
+      status: { status: 'DELETING' },
+    });
+    await report([]);
+    await expect.poll(async () => (await admin.get(`/microservices/${uuid}`)).status).toBe(404);
+  });
+});
+
+describe('a replica whose views are late', () => {
+  let late: TestClient;
+  beforeAll(async () => {
+    late = (await cluster.startReplica({ follows: false })).client.as(await cluster.token('admin'));
+  });
+
+  test('still reads every single object as it is', async () => {
+    const body = await create([flat('m')]);
+    const id = (await admin.post('/registries', { json: { url: 'a.example' } })).body.id;
+    const node = (await admin.post('/node', { json: { name: `n-${name}` } })).body.uuid;
+    const [{ uuid }] = body.microservices;
+    for (const path of [`/application/${name}`, `/microservices/${uuid}`, `/registries/${id}`, `/node/${node}`])
+      expect((await late.get(path)).status).toBe(200);
+    await admin.patch(`/application/${name}`, { json: { description: 'new' } });
+    expect((await late.get(`/application/${name}`)).body.description).toBe('new');
+    for (const path of [`/microservices/${uuid}`, `/application/${name}`, `/registries/${id}`, `/node/${node}`]) {
+      await admin.delete(path);
+      expect((await late.get(path)).status).toBe(404);
+    }
+  });
+
+  test('finds what kubectl named otherwise', async () => {
+    const made = await cluster.kube.create(RESOURCES.applications, {
+      apiVersion: 'skerry.dev/v3',
+      kind: 'Application',
+      metadata: { name: `object-${name}`, namespace: cluster.namespace },
+      spec: {
+        name,
+        isActivated: true,
+        microservices: [{ name: 'k', agent: { name: 'gw' }, images: { amd64: 'k:1' }, isActivated: true, schedule: 1 }],
+      },
+    });
+    expect((await late.get(`/application/${name}`)).body.name).toBe(name);
+    expect((await late.post('/application', { json: { name } })).status).toBe(409);
+    const node = await cluster.kube.create(RESOURCES.edgeNodes, {
+      apiVersion: 'skerry.dev/v3',
+      kind: 'EdgeNode',
+      metadata: { name: `k-${name}`, namespace: cluster.namespace },
+      spec: {},
+    });
+    expect((await late.get(`/node/${node.metadata.uid}`)).status).toBe(200);
+    expect(made.spec.name).toBe(name);
+  });
+
+  test('judges by what is there, and sees its own writes in lists', async () => {
+    const id = (await admin.post('/registries', { json: { url: 'b.example' } })).body.id;
+    const node = (await admin.post('/node', { json: { name: `n-${name}` } })).body.uuid;
+    const microservices = [flat('m', { registryId: id, nodeUuid: node })];
+    const answer = await late.post('/application', { json: { name, microservices } });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(201);
+    const { body } = await late.get('/application');
+    expect(body.applications.map((one: { name: string }) => one.name)).toContain(name);
+    expect((await late.get(`/microservices?application=${name}`)).body.microservices).toHaveLength(1);
+    expect((await late.delete(`/application/${name}`)).status).toBe(204);
+    const after = (await late.get('/application')).body.applications.map((one: { name: string }) => one.name);
+    expect(after).not.toContain(name);
+  });
+});
+
 describe('two replicas', () => {
   test('see at once what the other wrote, by name and by uuid', async () => {
     const { body } = await there.post('/application', { json: { name, microservices: [flat('m')] } });

@@ -1,7 +1,7 @@
 import { FIELD_MANAGERS } from '../../api/names.ts';
 import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import type { KubeObject, Resource } from '../../kube/object.ts';
+import { compareResourceVersions, type KubeObject, type Resource } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
 import type { Objects } from '../ports.ts';
 import { createRefresh } from './refresh.ts';
@@ -22,9 +22,17 @@ const fieldManager = FIELD_MANAGERS.rest;
 export function createObjects<T extends KubeObject, I extends string>(options: ObjectsOptions<T>): Objects<T, I> {
   const { client, resource, store, namespace, selectable = [] } = options;
   const refresh = createRefresh(async () => {
-    for await (const page of client.listPages(resource, { namespace }))
-      for (const item of page.items) store.observe(item);
+    const { items, resourceVersion } = await client.list(resource, { namespace });
+    const listed = new Set(items.map((item) => item.metadata.name));
+    for (const item of items) store.observe(item);
+    for (const { metadata } of store.list()) {
+      const isOlder = (compareResourceVersions(metadata.resourceVersion, resourceVersion) ?? 1) <= 0;
+      if (isOlder && !listed.has(metadata.name)) gone(metadata);
+    }
   });
+  const gone = ({ name, uid }: { name: string; uid?: string }) => {
+    if (uid) store.observeGone({ namespace, name }, uid);
+  };
   const seen = (object: T): T => {
     store.observe(object);
     return object;
@@ -37,7 +45,9 @@ export function createObjects<T extends KubeObject, I extends string>(options: O
     list: () => store.list(),
     find: (index, key) => store.byIndex(index, key),
     async read(name, signal) {
+      const known = store.get(namespace, name);
       const object = await client.find(resource, { namespace, name }, { signal });
+      if (!object && known) gone(known.metadata);
       return object && seen(object);
     },
     async select(field, value, signal) {
@@ -69,11 +79,11 @@ export function createObjects<T extends KubeObject, I extends string>(options: O
           { ...(uid && { preconditions: { uid } }), signal },
         );
         if (left) store.observe(left);
-        else if (found && uid) store.observeGone({ namespace, name }, uid);
+        else if (found) gone(object.metadata);
       } catch (error) {
         // Another object has the name by now: ours is gone.
         if (!isConflict(error) && !isNotFound(error)) throw error;
-        if (uid) store.observeGone({ namespace, name }, uid);
+        gone(object.metadata);
       }
     },
   };

@@ -3,6 +3,7 @@ import { type AnyRoute, route } from '../route.ts';
 import { applicationRoutes } from './applications.ts';
 import { controllerRoutes } from './controller.ts';
 import { laterRoutes } from './later.ts';
+import { microservicePartRoutes } from './microservice-parts.ts';
 import { microserviceRoutes } from './microservices.ts';
 import { nodeRoutes } from './nodes.ts';
 import { registryRoutes } from './registries.ts';
@@ -26,6 +27,7 @@ export const routes: readonly AnyRoute[] = [
   ...nodeRoutes,
   ...applicationRoutes,
   ...microserviceRoutes,
+  ...microservicePartRoutes,
   ...registryRoutes,
   ...laterRoutes,
 ];

@@ -10,10 +10,7 @@ import { type Access, type AnyRoute, type Method, paramNames, route } from '../r
  * object, except for verbs that are about a collection.
  */
 const TABLE: Readonly<Record<string, string>> = {
-  'Node commands': `
-    POST   /node/{uuid}/version/{versionCommand}   edgenodes/command create
-    POST   /node/{uuid}/reboot                     edgenodes/command create
-    POST   /node/{uuid}/prune                      edgenodes/command create
+  'Node tunnel and shell': `
     GET    /node/{uuid}/tunnel                     edgenodes/tunnel get
     PATCH  /node/{uuid}/tunnel                     edgenodes/tunnel patch
     POST   /node/{uuid}/exec                       systemmicroservices/exec create
@@ -46,25 +43,9 @@ const TABLE: Readonly<Record<string, string>> = {
     GET    /catalog/microservices/{id}             catalogitems get
     PATCH  /catalog/microservices/{id}             catalogitems patch
     DELETE /catalog/microservices/{id}             catalogitems delete`,
-  'Microservice parts': `
-    GET    /microservices/{uuid}/config                                  microservices get
-    PATCH  /microservices/{uuid}/config                                  microservices patch
-    DELETE /microservices/{uuid}/config                                  microservices delete
-    GET    /microservices/{uuid}/port-mapping                            microservices get
-    POST   /microservices/{uuid}/port-mapping                            microservices patch
-    DELETE /microservices/{uuid}/port-mapping/{internalPort}             microservices patch
-    GET    /microservices/{uuid}/volume-mapping                          microservices get
-    POST   /microservices/{uuid}/volume-mapping                          microservices patch
-    DELETE /microservices/{uuid}/volume-mapping/{id}                     microservices patch
-    PATCH  /microservices/{uuid}/models                                  microservices patch
-    PATCH  /microservices/{uuid}/knowledge                               microservices patch
-    GET    /microservices/system/{uuid}/config                           systemmicroservices get
-    PATCH  /microservices/system/{uuid}/config                           systemmicroservices patch
-    DELETE /microservices/system/{uuid}/config                           systemmicroservices delete
-    POST   /microservices/system/{uuid}/port-mapping                     systemmicroservices patch
-    DELETE /microservices/system/{uuid}/port-mapping/{internalPort}      systemmicroservices patch
-    POST   /microservices/system/{uuid}/volume-mapping                   systemmicroservices patch
-    DELETE /microservices/system/{uuid}/volume-mapping/{id}              systemmicroservices patch`,
+  'Microservice catalogs': `
+    PATCH  /microservices/{uuid}/models            microservices patch
+    PATCH  /microservices/{uuid}/knowledge         microservices patch`,
   Models: linkable('/models', 'models'),
   Knowledge: linkable('/knowledge', 'knowledge'),
   'Runtime classes': linkable('/runtimeClasses', 'runtimeclasses'),

@@ -4,15 +4,14 @@ import { microserviceReads } from '../../domain/application/read.ts';
 import { DomainError, duplicateName, invalid } from '../../domain/errors.ts';
 import { entryFromFlat, patchEntry } from '../../domain/microservice/flat.ts';
 import { entryUuid, v3Name } from '../../domain/names.ts';
-import { orderRebuild } from '../../domain/orders.ts';
 import { readMicroserviceUpload } from '../../domain/upload/microservice.ts';
 import { edit, refuseDeleting, withChanges } from '../edit.ts';
-import { judge } from '../judge.ts';
-import { applicationByName, findMicroservice, type Microservice, microserviceMissing, oldest } from '../lookup.ts';
+import { applicationByName, findMicroservice, microserviceMissing, oldest } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
 import { readContext } from '../reads.ts';
 import { type AnyRoute, type Grant, route } from '../route.ts';
 import { parseYaml } from '../yaml.ts';
+import { DOORS, editEntry, editMicroservice, judged } from './entries.ts';
 import * as shapes from './shapes.ts';
 
 const tag = 'Microservices';
@@ -20,19 +19,6 @@ const byUuid: Pick<Grant, 'name'> = { name: 'uuid' };
 const ofApplication = z.object({
   application: z.string().min(1).max(253).optional().describe('Name of an application'),
 });
-
-/** A user's microservices, and those of the system: the same operations behind two permissions. */
-const DOORS = [
-  { system: false, path: '/microservices', resource: 'microservices', words: '', suffix: '' },
-  {
-    system: true,
-    path: '/microservices/system',
-    resource: 'systemmicroservices',
-    words: ' of the system',
-    suffix: 'System',
-  },
-] as const;
-type Door = (typeof DOORS)[number];
 
 export const microserviceRoutes: AnyRoute[] = [
   ...DOORS.flatMap((door) => [
@@ -224,68 +210,6 @@ async function create(
   return { uuid: entryUuid(stored, entry), name: entry.name };
 }
 
-/** The application with these entries and rebuilds ordered, once the domain agrees. */
-async function judged(
-  ports: Ports,
-  application: Application,
-  microservices: MicroserviceEntry[],
-  rebuild: readonly string[],
-  signal: AbortSignal,
-): Promise<Application> {
-  const changed = withChanges(application, {
-    spec: { ...application.spec, microservices },
-    annotations: rebuild.length > 0 ? orderRebuild(application, rebuild) : {},
-  });
-  await judge(ports, changed, application, signal);
-  return changed;
-}
-
-/** Edits the application of a microservice. */
-async function editMicroservice(
-  ports: Ports,
-  uuid: string,
-  signal: AbortSignal,
-  change: (found: Microservice) => Application | Promise<Application>,
-): Promise<void> {
-  let found: Microservice;
-  const read = async () => {
-    const now = await findMicroservice(ports, uuid, signal);
-    if (!now) throw microserviceMissing(uuid);
-    found = now;
-    return now.application;
-  };
-  await edit(
-    ports.applications,
-    read,
-    (application) => {
-      refuseDeleting(`the application ${v3Name(application)}`, application);
-      return change(found);
-    },
-    signal,
-  );
-}
-
-/** Edits one entry and orders its rebuild. */
-async function editEntry(
-  ports: Ports,
-  door: Door,
-  uuid: string,
-  signal: AbortSignal,
-  change: (found: Microservice) => { entry: MicroserviceEntry; rebuild?: boolean },
-): Promise<undefined> {
-  await editMicroservice(ports, uuid, signal, (found) => {
-    const { application, entry } = found;
-    const isSystem = application.spec.isSystem === true;
-    if (isSystem && !door.system) throw systemUpdate(entry);
-    if (!isSystem && door.system) throw microserviceMissing(uuid);
-    const { entry: changed, rebuild = false } = change(found);
-    if (changed === entry && !rebuild) return application;
-    const microservices = (application.spec.microservices ?? []).map((one) => (one === entry ? changed : one));
-    return judged(ports, application, microservices, rebuild ? [entry.name] : [], signal);
-  });
-  return undefined;
-}
-
 /** Identity stays; so does activation, unless the file says otherwise. */
 function keepIdentity(
   given: MicroserviceEntry,
@@ -314,9 +238,6 @@ function removedFrom(ports: Ports, uuid: string): Application | undefined {
 }
 
 const CONTROLLER = 'controller';
-
-const systemUpdate = (entry: MicroserviceEntry) =>
-  new DomainError(400, 'SYSTEM_MICROSERVICE_UPDATE', `${entry.name} belongs to the system and cannot be changed here`);
 
 const systemDelete = (entry: MicroserviceEntry) =>
   new DomainError(

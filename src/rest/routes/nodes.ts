@@ -9,6 +9,7 @@ import { objectName, v3Name } from '../../domain/names.ts';
 import { giveOrder } from '../../domain/orders.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { invalid } from '../errors.ts';
 import { nodeByUuid, oldest } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
 import { liveNodes } from '../reads.ts';
@@ -22,6 +23,14 @@ const byUuid: Pick<Grant, 'name' | 'objectName'> = {
   objectName: (uuid, ports) => oldest(ports.nodes.find('uuid', uuid))?.metadata.name,
 };
 const KEY_LIFETIME_MS = 20 * 60_000;
+
+const versionBody = z.object({
+  semver: z
+    .string()
+    .max(64)
+    .regex(/^v?\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$/, 'must be a semantic version')
+    .optional(),
+});
 
 const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
 
@@ -141,6 +150,53 @@ export const nodeRoutes = [
         return withChanges(node, { annotations: giveOrder(node, 'reconcile') });
       });
       return { uuid: params.uuid };
+    },
+  }),
+  ...(['reboot', 'prune'] as const).map((order) =>
+    route({
+      method: 'POST',
+      path: `/node/{uuid}/${order}`,
+      operation: `${order}Node`,
+      tag,
+      summary: order === 'reboot' ? 'Restart the agent of a node' : 'Remove what the agent of a node no longer needs',
+      access: { resource: 'edgenodes/command', verb: 'create', ...byUuid },
+      params: shapes.uuidParam,
+      reply: { status: 204 },
+      errors: [404, 409],
+      async handler({ ports, params, signal }) {
+        await editNode(ports, params.uuid, signal, (node) => {
+          refuseDeleting(what(node), node);
+          return withChanges(node, { annotations: giveOrder(node, order) });
+        });
+        return undefined;
+      },
+    }),
+  ),
+  route({
+    method: 'POST',
+    path: '/node/{uuid}/version/{versionCommand}',
+    operation: 'changeNodeVersion',
+    tag,
+    summary: 'Let the agent of a node change to another version, or back',
+    access: { resource: 'edgenodes/command', verb: 'create', ...byUuid },
+    params: shapes.uuidParam.extend({ versionCommand: z.enum(['upgrade', 'rollback']) }),
+    body: { kind: 'json', schema: versionBody, optional: true },
+    reply: { status: 204 },
+    errors: [400, 404, 409],
+    async handler({ ports, params, body, signal }) {
+      const { uuid, versionCommand: command } = params;
+      await editNode(ports, uuid, signal, (node) => {
+        refuseDeleting(what(node), node);
+        const ready = command === 'upgrade' ? node.status?.isReadyToUpgrade : node.status?.isReadyToRollback;
+        if (!ready)
+          throw invalid(
+            `${what(node)} is not ready to ${command}: its agent does not say so`,
+            `INVALID_VERSION_COMMAND_${command.toUpperCase()}`,
+          );
+        const semver = body?.semver;
+        return withChanges(node, { annotations: giveOrder(node, 'version', { command, ...(semver && { semver }) }) });
+      });
+      return undefined;
     },
   }),
   route({

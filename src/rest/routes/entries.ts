@@ -1,0 +1,93 @@
+import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { v3Name } from '../../domain/names.ts';
+import { orderRebuild } from '../../domain/orders.ts';
+import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { judge } from '../judge.ts';
+import { findMicroservice, type Microservice, microserviceMissing } from '../lookup.ts';
+import type { Ports } from '../ports.ts';
+
+/** A user's microservices, and those of the system: the same operations behind two permissions. */
+export const DOORS = [
+  { system: false, path: '/microservices', resource: 'microservices', words: '', suffix: '' },
+  {
+    system: true,
+    path: '/microservices/system',
+    resource: 'systemmicroservices',
+    words: ' of the system',
+    suffix: 'System',
+  },
+] as const;
+export type Door = (typeof DOORS)[number];
+
+/** The microservice as it is now, behind the door that it belongs to; or 404. */
+export async function entryBehind(ports: Ports, door: Door, uuid: string, signal: AbortSignal): Promise<Microservice> {
+  const found = await findMicroservice(ports, uuid, signal);
+  if (!found || (found.application.spec.isSystem === true) !== door.system) throw microserviceMissing(uuid);
+  return found;
+}
+
+/** The application with these entries and rebuilds ordered, once the domain agrees. */
+export async function judged(
+  ports: Ports,
+  application: Application,
+  microservices: MicroserviceEntry[],
+  rebuild: readonly string[],
+  signal: AbortSignal,
+): Promise<Application> {
+  const changed = withChanges(application, {
+    spec: { ...application.spec, microservices },
+    annotations: rebuild.length > 0 ? orderRebuild(application, rebuild) : {},
+  });
+  await judge(ports, changed, application, signal);
+  return changed;
+}
+
+/** Edits the application of a microservice. */
+export async function editMicroservice(
+  ports: Ports,
+  uuid: string,
+  signal: AbortSignal,
+  change: (found: Microservice) => Application | Promise<Application>,
+): Promise<void> {
+  let found: Microservice;
+  const read = async () => {
+    const now = await findMicroservice(ports, uuid, signal);
+    if (!now) throw microserviceMissing(uuid);
+    found = now;
+    return now.application;
+  };
+  await edit(
+    ports.applications,
+    read,
+    (application) => {
+      refuseDeleting(`the application ${v3Name(application)}`, application);
+      return change(found);
+    },
+    signal,
+  );
+}
+
+/** Edits one entry and orders its rebuild. */
+export async function editEntry(
+  ports: Ports,
+  door: Door,
+  uuid: string,
+  signal: AbortSignal,
+  change: (found: Microservice) => { entry: MicroserviceEntry; rebuild?: boolean },
+): Promise<undefined> {
+  await editMicroservice(ports, uuid, signal, (found) => {
+    const { application, entry } = found;
+    const isSystem = application.spec.isSystem === true;
+    if (isSystem && !door.system) throw systemUpdate(entry);
+    if (!isSystem && door.system) throw microserviceMissing(uuid);
+    const { entry: changed, rebuild = false } = change(found);
+    if (changed === entry && !rebuild) return application;
+    const microservices = (application.spec.microservices ?? []).map((one) => (one === entry ? changed : one));
+    return judged(ports, application, microservices, rebuild ? [entry.name] : [], signal);
+  });
+  return undefined;
+}
+
+const systemUpdate = (entry: MicroserviceEntry) =>
+  new DomainError(400, 'SYSTEM_MICROSERVICE_UPDATE', `${entry.name} belongs to the system and cannot be changed here`);

@@ -1,0 +1,213 @@
+import { z } from 'zod';
+import type { ContainerSpec, MicroserviceEntry } from '../../api/v3/index.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { configFromBody, configText, portFromFlat, volumeFromFlat } from '../../domain/microservice/flat.ts';
+import { volumeReads } from '../../domain/microservice/read.ts';
+import { volumeMappingId } from '../../domain/names.ts';
+import { type AnyRoute, route } from '../route.ts';
+import { DOORS, editEntry, entryBehind } from './entries.ts';
+import * as shapes from './shapes.ts';
+
+const tag = 'Microservice parts';
+const byUuid = { name: 'uuid' };
+const [USER] = DOORS;
+
+const withContainer = (entry: MicroserviceEntry, container: Partial<ContainerSpec>): MicroserviceEntry => ({
+  ...entry,
+  container: { ...entry.container, ...container },
+});
+const portParams = shapes.uuidParam.extend({
+  internalPort: z
+    .string()
+    .regex(/^[0-9]{1,5}$/, 'must be a port')
+    .transform(Number)
+    .describe('Port in the container'),
+});
+const volumeParams = shapes.uuidParam.extend({
+  id: z
+    .string()
+    .regex(/^[0-9]{1,15}$/, 'must be an integer')
+    .transform(Number)
+    .describe('Id of the volume mapping'),
+});
+
+/** Single parts of a microservice: its config, its ports, its volumes. */
+export const microservicePartRoutes: AnyRoute[] = [
+  ...DOORS.flatMap((door) => {
+    const path = `${door.path}/{uuid}`;
+    const patch = { resource: door.resource, verb: 'patch', ...byUuid } as const;
+    return [
+      route({
+        method: 'GET',
+        path: `${path}/config`,
+        operation: `get${door.suffix}MicroserviceConfig`,
+        tag,
+        summary: `The config of a microservice${door.words}, as JSON text`,
+        access: { ...patch, verb: 'get' },
+        params: shapes.uuidParam,
+        reply: { status: 200, schema: z.string() },
+        errors: [404],
+        handler: async ({ ports, params, signal }) =>
+          configText((await entryBehind(ports, door, params.uuid, signal)).entry.config),
+      }),
+      route({
+        method: 'PATCH',
+        path: `${path}/config`,
+        operation: `set${door.suffix}MicroserviceConfig`,
+        tag,
+        summary: `Set the config of a microservice${door.words}`,
+        description: 'JSON text, or the value itself. The microservice is not restarted.',
+        access: patch,
+        params: shapes.uuidParam,
+        body: { kind: 'json', schema: z.unknown(), documents: z.union([z.string(), shapes.anyObject]) },
+        reply: { status: 204 },
+        errors: [400, 404, 409],
+        handler({ ports, params, body, signal }) {
+          const config = configFromBody(body);
+          return editEntry(ports, door, params.uuid, signal, ({ entry }) => ({ entry: { ...entry, config } }));
+        },
+      }),
+      route({
+        method: 'DELETE',
+        path: `${path}/config`,
+        operation: `delete${door.suffix}MicroserviceConfig`,
+        tag,
+        summary: `Remove the config of a microservice${door.words}`,
+        access: { ...patch, verb: 'delete' },
+        params: shapes.uuidParam,
+        reply: { status: 204 },
+        errors: [400, 404, 409],
+        handler: ({ ports, params, signal }) =>
+          editEntry(ports, door, params.uuid, signal, ({ entry: { config: _, ...entry } }) => ({ entry })),
+      }),
+      route({
+        method: 'POST',
+        path: `${path}/port-mapping`,
+        operation: `add${door.suffix}MicroservicePort`,
+        tag,
+        summary: `Publish a port of a microservice${door.words}`,
+        access: patch,
+        params: shapes.uuidParam,
+        body: { kind: 'json', schema: z.unknown(), documents: shapes.portMapping },
+        reply: { status: 201, schema: shapes.portMapping },
+        errors: [400, 404, 409],
+        async handler({ ports, params, body, signal }) {
+          const port = portFromFlat(body);
+          await editEntry(ports, door, params.uuid, signal, ({ entry }) => {
+            const mapped = entry.container?.ports ?? [];
+            if (mapped.some((one) => one.internal === port.internal && (one.protocol ?? 'tcp') === port.protocol))
+              throw new DomainError(
+                400,
+                'PORT_MAPPING_ALREADY_EXISTS',
+                `internal: ${port.internal}/${port.protocol} is mapped already`,
+              );
+            return { entry: withContainer(entry, { ports: [...mapped, port] }) };
+          });
+          return port;
+        },
+      }),
+      route({
+        method: 'DELETE',
+        path: `${path}/port-mapping/{internalPort}`,
+        operation: `delete${door.suffix}MicroservicePort`,
+        tag,
+        summary: `Withdraw a port of a microservice${door.words}, for all its protocols`,
+        access: patch,
+        params: portParams,
+        reply: { status: 204 },
+        errors: [400, 404, 409],
+        handler: ({ ports, params, signal }) =>
+          editEntry(ports, door, params.uuid, signal, ({ entry }) => {
+            const mapped = entry.container?.ports ?? [];
+            const kept = mapped.filter((one) => one.internal !== params.internalPort);
+            if (kept.length === mapped.length)
+              throw new DomainError(
+                404,
+                'INVALID_PORT_MAPPING',
+                `there is no mapping of the port ${params.internalPort}`,
+              );
+            return { entry: withContainer(entry, { ports: kept }) };
+          }),
+      }),
+      route({
+        method: 'POST',
+        path: `${path}/volume-mapping`,
+        operation: `add${door.suffix}MicroserviceVolume`,
+        tag,
+        summary: `Mount something into a microservice${door.words}`,
+        access: patch,
+        params: shapes.uuidParam,
+        body: { kind: 'json', schema: z.unknown(), documents: shapes.volumeMapping },
+        reply: { status: 201, schema: z.object({ id: z.number().int() }) },
+        errors: [400, 404, 409],
+        async handler({ ports, params, body, signal }) {
+          const volume = volumeFromFlat(body);
+          await editEntry(ports, door, params.uuid, signal, ({ entry }) => {
+            const mapped = entry.container?.volumes ?? [];
+            if (mapped.some((one) => one.containerDestination === volume.containerDestination))
+              throw new DomainError(
+                400,
+                'VOLUME_MAPPING_ALREADY_EXISTS',
+                `containerDestination: something is mounted at ${volume.containerDestination} already`,
+              );
+            return { entry: withContainer(entry, { volumes: [...mapped, volume] }) };
+          });
+          return { id: volumeMappingId(volume.containerDestination) };
+        },
+      }),
+      route({
+        method: 'DELETE',
+        path: `${path}/volume-mapping/{id}`,
+        operation: `delete${door.suffix}MicroserviceVolume`,
+        tag,
+        summary: `Unmount something from a microservice${door.words}`,
+        access: patch,
+        params: volumeParams,
+        reply: { status: 204 },
+        errors: [400, 404, 409],
+        handler: ({ ports, params, signal }) =>
+          editEntry(ports, door, params.uuid, signal, ({ entry }) => {
+            const mapped = entry.container?.volumes ?? [];
+            const kept = mapped.filter((one) => volumeMappingId(one.containerDestination) !== params.id);
+            if (kept.length === mapped.length)
+              throw new DomainError(
+                400,
+                'INVALID_VOLUME_MAPPING_UUID',
+                `there is no volume mapping with the id ${params.id}`,
+              );
+            return { entry: withContainer(entry, { volumes: kept }) };
+          }),
+      }),
+    ];
+  }),
+  route({
+    method: 'GET',
+    path: '/microservices/{uuid}/port-mapping',
+    operation: 'listMicroservicePorts',
+    tag,
+    summary: 'The published ports of a microservice',
+    access: { resource: 'microservices', verb: 'get', ...byUuid },
+    params: shapes.uuidParam,
+    reply: { status: 200, schema: z.object({ ports: z.array(shapes.portMapping) }) },
+    errors: [404],
+    async handler({ ports, params, signal }) {
+      const { entry } = await entryBehind(ports, USER, params.uuid, signal);
+      return { ports: [...(entry.container?.ports ?? [])] };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/microservices/{uuid}/volume-mapping',
+    operation: 'listMicroserviceVolumes',
+    tag,
+    summary: 'What is mounted into a microservice',
+    access: { resource: 'microservices', verb: 'get', ...byUuid },
+    params: shapes.uuidParam,
+    reply: { status: 200, schema: z.object({ volumeMappings: z.array(z.looseObject({ id: z.number().int() })) }) },
+    errors: [404],
+    async handler({ ports, params, signal }) {
+      const { entry } = await entryBehind(ports, USER, params.uuid, signal);
+      return { volumeMappings: volumeReads(entry) as { id: number }[] };
+    },
+  }),
+];
