@@ -7,7 +7,7 @@ import { expect, inject } from 'vitest';
 import { stringify } from 'yaml';
 import { callEngine } from '../hack/engine-api.ts';
 import { pushImage } from '../hack/image.ts';
-import { type Kube, KubeError, kubeFromFile } from '../hack/kube.ts';
+import { type Kube, KubeError, kubeFromFile, withToken } from '../hack/kube.ts';
 import { controllerRoles, namespaceManifests, peopleRoles } from '../hack/manifests.ts';
 import { ROOT } from '../hack/paths.ts';
 import { freePort } from '../hack/ports.ts';
@@ -304,11 +304,6 @@ async function killed(daemon: Daemon): Promise<void> {
   daemon.signal('SIGKILL');
   await daemon.exited;
 }
-
-const withToken = (kubeconfig: string, token: string) =>
-  kubeconfig
-    .replaceAll(/^(\s*)(token|client-key-data|client-certificate-data): .*$/gm, '$1token: ')
-    .replace(/^(\s*)token: $/m, `$1token: ${token}`);
 
 const agentConfig = (home: string, engineUrl: string, port: number) => ({
   containerEngine: 'docker',
