@@ -74,14 +74,6 @@ async function logsOf(id: string): Promise<LogLine[]> {
   return lines;
 }
 
-/** Runs the image's program with arguments, and answers what it wrote once it has ended. */
-async function output(view: Partial<Parameters<typeof make>[0] & object>['view']): Promise<string> {
-  await using container = await make({ view });
-  await engine.start(container.id);
-  await until('the container to end', async () => (await container.look()).state === 'exited');
-  return (await logsOf(container.id)).map(({ line }) => line).join('\n');
-}
-
 describe('connecting', () => {
   test('tells what the engine is', () => {
     expect(facts.kind).toMatch(/docker|podman/);

@@ -109,11 +109,11 @@ export class ControllerClient {
     return ready;
   }
 
-  /** What has changed; held by the controller for up to `wait` seconds while nothing has. */
-  async changes(have: string, wait: number, signal?: AbortSignal): Promise<ChangesReply> {
-    const path = `/agent/changes?${new URLSearchParams({ wait: String(wait), have })}`;
-    const deadline = (wait + 30) * SECOND;
-    return parseBody(changesReplySchema, await this.#send('GET', path, { signal, deadline }));
+  /** What has changed; with `wait` held by the controller for so many seconds while nothing has. */
+  async changes(have: string, wait: number | undefined, signal?: AbortSignal): Promise<ChangesReply> {
+    const query = new URLSearchParams({ ...(wait !== undefined && { wait: String(wait) }), have });
+    const deadline = ((wait ?? 0) + 30) * SECOND;
+    return parseBody(changesReplySchema, await this.#send('GET', `/agent/changes?${query}`, { signal, deadline }));
   }
 
   /** Acknowledges changes to a controller that does not read `have`. */

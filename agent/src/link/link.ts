@@ -101,7 +101,9 @@ export class Link {
       const began = clock.now();
       try {
         if (this.#lastPing === 0 || clock.now() - this.#lastPing > 3600 * SECOND) await this.#ping(signal);
-        const wait = Math.max(1, Math.round(jitter(this.#wait * SECOND, random) / SECOND));
+        // The first poll is not held: its answer tells that the connection is good.
+        const probe = this.#connection !== 'OK';
+        const wait = probe ? undefined : Math.max(1, Math.round(jitter(this.#wait * SECOND, random) / SECOND));
         const began = clock.now();
         const reply = await this.#ports.client.changes(
           formatHave({ ...this.#passed, ...this.#ports.have() }),
@@ -112,7 +114,7 @@ export class Link {
         this.#ok();
         failures = 0;
         this.#cuts = 0;
-        if (await this.#act(reply, signal)) {
+        if ((await this.#act(reply, signal)) || probe) {
           futile = 0;
           continue;
         }
