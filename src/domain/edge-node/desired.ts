@@ -11,6 +11,7 @@ import {
 } from '../../wire/index.ts';
 import { entriesOn } from '../application/ports.ts';
 import { nodeOf, verdict, worldOf } from '../application/verdict.ts';
+import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, NodeInputs, World } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
@@ -27,7 +28,9 @@ import { archOf, CONFIG_FIELDS } from './settings.ts';
 export function desiredState(inputs: NodeInputs): DesiredState {
   const { node, applications } = inputs;
   const world = worldOf(inputs);
-  const deleteNode = node.metadata.deletionTimestamp !== undefined;
+  // First the machine removes its containers, as for any entry that is gone; only then it is told to give up its identity.
+  const deleting = node.metadata.deletionTimestamp !== undefined;
+  const deleteNode = deleting && !(node.status?.microservices ?? []).some(hasContainer);
   const views: MicroserviceView[] = [];
   const holds: MicroserviceHold[] = [];
   const held = new Map<string, MicroserviceView>();
@@ -48,7 +51,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
         ...(negative && { verdict: negative }),
       });
       // what never was told of cannot be held, and there is no room to say so
-      if (!runs || deleteNode || negative?.reason === 'NodeFull') continue;
+      if (!runs || deleting || negative?.reason === 'NodeFull') continue;
       const entry = normalEntry(stored);
       const view = viewOf({ application, entry, uuid, node, world, key: inputs.revisionKey });
       const registry = registryView(entry, inputs);

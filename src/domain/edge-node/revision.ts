@@ -42,11 +42,20 @@ function containerForm(view: MicroserviceView, key: string | undefined): Record<
     memorySwap: view.memorySwap,
     shmSize: view.shmSize,
     logSize: view.logSize || undefined,
-    portMappings: sorted(view.portMappings),
+    portMappings: sorted(
+      view.portMappings.map(({ internal, external, protocol }) => ({
+        internal,
+        external,
+        protocol: unless('tcp', protocol),
+      })),
+    ),
     volumeMappings: sorted(
-      view.volumeMappings.map(({ scope, ...volume }) => ({
-        ...volume,
-        scope: volume.type === 'volume' && scope !== 'private' ? scope : undefined,
+      view.volumeMappings.map(({ hostDestination, containerDestination, accessMode, type, scope }) => ({
+        hostDestination,
+        containerDestination,
+        accessMode,
+        type: unless('bind', type),
+        scope: type === 'volume' ? unless('private', scope) : undefined,
       })),
     ),
     env: sorted(view.env.map((item) => envForm(item, key))),
@@ -56,11 +65,17 @@ function containerForm(view: MicroserviceView, key: string | undefined): Record<
     cdiDevices: sorted(view.cdiDevices),
     capAdd: sorted(view.capAdd),
     capDrop: sorted(view.capDrop),
-    healthCheck: view.healthCheck.test.length > 0 ? view.healthCheck : undefined,
+    healthCheck: healthCheckForm(view.healthCheck),
     sysctls: filled(view.sysctls),
     ulimits: filled(view.ulimits),
-    devices: sorted(view.devices),
-    tmpfs: sorted(view.tmpfs),
+    devices: sorted(
+      view.devices.map(({ hostPath, containerPath, permissions }) => ({
+        hostPath,
+        containerPath,
+        permissions: unless('rwm', permissions),
+      })),
+    ),
+    tmpfs: sorted(view.tmpfs.map(({ containerPath, size, mode }) => ({ containerPath, size, mode }))),
     models: catalogForm(view.models),
     knowledge: catalogForm(view.knowledge),
   };
@@ -76,11 +91,24 @@ function envForm({ key: name, value, secret }: MicroserviceView['env'][number], 
   return { name, secret: keyed || true };
 }
 
+function healthCheckForm({
+  test,
+  interval,
+  timeout,
+  startPeriod,
+  startInterval,
+  retries,
+}: MicroserviceView['healthCheck']) {
+  return test.length > 0 ? { test, interval, timeout, startPeriod, startInterval, retries } : undefined;
+}
+
 /** Which items a catalog holds changes in place; whether there is one, where and how it is mounted does not. */
 function catalogForm(catalog: MicroserviceView['models']): unknown {
   if (!catalog?.items.length) return undefined;
-  return { bindPath: catalog.bindPath, permissions: catalog.permissions };
+  return { bindPath: catalog.bindPath, permissions: unless('ro', catalog.permissions) };
 }
+
+const unless = <T>(standard: T, value: T): T | undefined => (value === standard ? undefined : value);
 
 const filled = <T extends object>(value: T): T | undefined => (Object.keys(value).length > 0 ? value : undefined);
 

@@ -1,0 +1,491 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { MicroserviceEntry } from '../../api/v3/index.ts';
+import {
+  canonicalJson,
+  type Digests,
+  type MicroserviceView,
+  microservicesReplySchema,
+  SECTIONS,
+} from '../../wire/index.ts';
+import {
+  makeApplication,
+  makeEntry,
+  makeInputs,
+  makeNode,
+  makeObserved,
+  makeRegistry,
+  NODE_UUID,
+  NOW,
+} from '../_util.ts';
+import { entryUuid } from '../names.ts';
+import { desiredState, foreignView } from './desired.ts';
+
+const viewsOf = (inputs: Parameters<typeof makeInputs>[0]) => desiredState(makeInputs(inputs)).microservices;
+const viewOf = (entry: Partial<MicroserviceEntry>, inputs: Parameters<typeof makeInputs>[0] = {}) => {
+  const [view] = viewsOf({ ...inputs, applications: [makeApplication({ entries: [makeEntry(entry)] })] });
+  return view as MicroserviceView;
+};
+const changed = (before: Digests, after: Digests) =>
+  SECTIONS.filter((section) => (before[section] ?? '') !== (after[section] ?? ''));
+
+describe('desiredState', () => {
+  const TRANSLATED: Record<
+    string,
+    [Partial<MicroserviceEntry>, Partial<MicroserviceView>, Parameters<typeof makeInputs>[0]?]
+  > = {
+    'the image of the architecture': [
+      { images: { amd64: 'a:1', arm64: 'b:1' } },
+      { imageId: 'b:1' },
+      { node: makeNode({ status: { archId: 2 } }) },
+    ],
+    'the public hub when no registry is named': [{}, { registryId: 1 }],
+    'the id of a registry that is named by name': [
+      { images: { amd64: 'a', registry: 'team' } },
+      { registryId: 9 },
+      { registries: [makeRegistry('team', { id: 9 })] },
+    ],
+    'config as canonical JSON text': [{ config: { b: 1, a: [2] } }, { config: '{"a":[2],"b":1}' }],
+    'annotations as JSON text': [
+      { container: { annotations: { b: '1', a: '2' } } },
+      { annotations: '{"a":"2","b":"1"}' },
+    ],
+    'one argv in cmd and commands': [{ container: { cmd: ['x'] } }, { cmd: ['x'], commands: ['x'] }],
+    'env with its sources resolved, and secrets marked': [
+      {
+        container: {
+          env: [
+            { key: 'A', value: '1' },
+            { key: 'B', valueFromSecret: 'db/p/q' },
+            { key: 'C', valueFromConfigMap: 'site/x' },
+          ],
+        },
+      },
+      {
+        env: [
+          { key: 'A', value: '1' },
+          { key: 'B', value: 'hunter2', secret: true },
+          { key: 'C', value: 'y' },
+        ],
+      },
+      { secrets: [{ name: 'db', data: { 'p/q': 'hunter2' } }], configMaps: [{ name: 'site', data: { x: 'y' } }] },
+    ],
+    'extra hosts as name:address': [
+      {
+        container: {
+          extraHosts: [
+            { name: 'a', address: '10.0.0.1' },
+            { name: 'b', address: '${Agents.gw-2}' },
+            { name: 'c', address: '${Apps.plant-a.reader.local}' },
+          ],
+        },
+      },
+      { extraHosts: ['a:10.0.0.1', 'b:10.0.0.9', 'c:plant-a.reader'] },
+      { nodes: [makeNode({ name: 'gw-2', uuid: 'x', status: { ipAddress: '10.0.0.9' } })] },
+    ],
+    'a scope that only volumes have': [
+      {
+        container: {
+          volumes: [
+            { hostDestination: '/a', containerDestination: '/a', accessMode: 'ro', type: 'bind', scope: 'shared' },
+            { hostDestination: 'b', containerDestination: '/b', accessMode: 'ro', type: 'volume', scope: 'shared' },
+          ],
+        },
+      },
+      {
+        volumeMappings: [
+          { hostDestination: '/a', containerDestination: '/a', accessMode: 'ro', type: 'bind', scope: 'private' },
+          { hostDestination: 'b', containerDestination: '/b', accessMode: 'ro', type: 'volume', scope: 'shared' },
+        ],
+      },
+    ],
+    'sysctls as text': [
+      { container: { sysctls: { 'net.ipv4.tcp_syncookies': 1 } } },
+      { sysctls: { 'net.ipv4.tcp_syncookies': '1' } },
+    ],
+  };
+  it.each(Object.entries(TRANSLATED))('sends %s', (_, [entry, want, inputs]) => {
+    expect(viewOf(entry, inputs)).toMatchObject(want);
+  });
+
+  it('sends what the schema of the wire reads back unchanged', () => {
+    const microservices = viewsOf({
+      applications: [
+        makeApplication({ entries: [makeEntry(), makeEntry({ name: 'lost', images: { amd64: 'a', registry: 'x' } })] }),
+      ],
+    });
+    expect(microservicesReplySchema.parse({ microservices })).toEqual({ microservices });
+  });
+
+  it('names application and microservice, and is sorted by uuid', () => {
+    const entries = ['b', 'a', 'c'].map((name) => makeEntry({ name }));
+    const views = viewsOf({ applications: [makeApplication({ entries })] }) as MicroserviceView[];
+    expect(views.map(({ uuid }) => uuid)).toEqual(views.map(({ uuid }) => uuid).sort());
+    expect(views.map(({ name }) => name).sort()).toEqual(['a', 'b', 'c']);
+    expect(views[0]?.application).toBe('plant-a');
+  });
+
+  const ABSENT: Record<string, Parameters<typeof makeInputs>[0]> = {
+    'a stopped application': { applications: [makeApplication({ spec: { isActivated: false } })] },
+    'a stopped microservice': { applications: [makeApplication({ entries: [makeEntry({ isActivated: false })] })] },
+    'an application that is being deleted': { applications: [makeApplication({ deletionTimestamp: NOW })] },
+    'a microservice of another node': {
+      applications: [makeApplication({ entries: [makeEntry({ agent: { name: 'gw-2' } })] })],
+      nodes: [makeNode({ name: 'gw-2', uuid: 'x' })],
+    },
+    'a microservice that an older node of the same name has': {
+      node: makeNode({ uuid: '99999999-9999-4999-8999-999999999999' }),
+      nodeByName: () => makeNode(),
+    },
+    'everything on a node that is being deleted': { node: makeNode({ deletionTimestamp: NOW }) },
+  };
+  it.each(Object.entries(ABSENT))('leaves out %s', (_, given) => {
+    const inputs = makeInputs(given);
+    expect(desiredState({ ...inputs, nodeByName: given?.nodeByName ?? inputs.nodeByName }).microservices).toEqual([]);
+  });
+
+  it('knows of stopped entries that they are not to run', () => {
+    const application = makeApplication({ entries: [makeEntry({ isActivated: false }), makeEntry({ name: 'on' })] });
+    const { entries } = desiredState(makeInputs({ applications: [application] }));
+    expect([...entries.values()].map(({ name, shouldRun }) => [name, shouldRun])).toEqual([
+      ['reader', false],
+      ['on', true],
+    ]);
+  });
+
+  it('holds what has a negative verdict, and says why', () => {
+    const application = makeApplication({ entries: [makeEntry({ images: { amd64: 'a', registry: 'team' } })] });
+    const desired = desiredState(makeInputs({ applications: [application] }));
+    const uuid = entryUuid(application, { name: 'reader' });
+    expect(desired.microservices).toEqual([
+      { uuid, hold: true, reason: 'RegistryNotFound', message: 'no registry "team"' },
+    ]);
+    expect(desired.held.get(uuid)).toMatchObject({ name: 'reader', imageId: 'a' });
+    expect(desired.entries.get(uuid)?.verdict?.reason).toBe('RegistryNotFound');
+  });
+
+  it('of two entries with one uuid one is sent, and it is the one that may run', () => {
+    const uuid = '33333333-3333-4333-8333-333333333333';
+    const entries = [makeEntry({ name: 'a', uuid }), makeEntry({ name: 'b', uuid })];
+    for (const order of [entries, [...entries].reverse()]) {
+      const [application] = [makeApplication({ entries: order })];
+      expect(viewsOf({ applications: [application as never] })).toMatchObject([{ uuid, name: 'a' }]);
+    }
+  });
+
+  it('is a pure function: the same inputs give the same answer, and are not changed', () => {
+    const inputs = makeInputs();
+    const before = canonicalJson([inputs.node, inputs.applications]);
+    const first = desiredState(inputs);
+    expect(desiredState(inputs)).toEqual(first);
+    expect(canonicalJson([inputs.node, inputs.applications])).toBe(before);
+  });
+});
+
+describe('rebuild orders', () => {
+  const ordered = makeApplication({ annotations: { 'skerry.dev/rebuild': '{"reader":2}' } });
+  const uuid = entryUuid(ordered, { name: 'reader' });
+  const told = (rebuildOrder: number | undefined) =>
+    viewsOf({
+      applications: [ordered],
+      node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildOrder })] } }),
+    })[0];
+
+  it('are counters in the view', () => expect(told(undefined)).toMatchObject({ rebuildOrder: 2, rebuild: true }));
+  it('show as a flag until the node says that it is done', () => {
+    expect(told(1)).toMatchObject({ rebuild: true });
+    expect(told(2)).toMatchObject({ rebuild: false, rebuildOrder: 2 });
+  });
+  it('raise the list, and the report of having done it does not', () => {
+    const digests = (application: typeof ordered, done?: number) =>
+      desiredState(
+        makeInputs({
+          applications: [application],
+          node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildOrder: done })] } }),
+        }),
+      ).digests;
+    expect(changed(digests(makeApplication()), digests(ordered))).toEqual(['microserviceList']);
+    expect(changed(digests(ordered), digests(ordered, 2))).toEqual([]);
+  });
+});
+
+describe('registries', () => {
+  const team = makeRegistry('team', {
+    id: 9,
+    isPublic: false,
+    username: 'bot',
+    email: 'bot@example',
+    ca: 'Y2E=',
+    insecure: true,
+  });
+  const other = makeRegistry('other', { id: 10, isPublic: false });
+  const application = makeApplication({
+    entries: [makeEntry(), makeEntry({ name: 'private', images: { amd64: 'a', registry: 'team' } })],
+  });
+  const given = { applications: [application], registries: [team, other], registryPassword: () => 'hunter2' };
+
+  it('are only those that the entries of the node need, by id', () => {
+    expect(desiredState(makeInputs(given)).registries.map(({ id }) => id)).toEqual([1, 9]);
+  });
+
+  it('carry credentials only where pulls need them', () => {
+    const [hub, own] = desiredState(makeInputs(given)).registries;
+    expect(hub).toMatchObject({ isPublic: true, username: '', password: '' });
+    expect(own).toMatchObject({
+      username: 'bot',
+      password: 'hunter2',
+      ca: 'Y2E=',
+      insecure: true,
+      userEmail: 'bot@example',
+    });
+  });
+
+  it('are not sent for what is stopped', () => {
+    const stopped = makeApplication({ spec: { isActivated: false }, entries: application.spec.microservices });
+    expect(desiredState(makeInputs({ ...given, applications: [stopped] })).registries).toEqual([]);
+  });
+
+  it('are sent for what is held, whose image may have to be pulled again', () => {
+    const held = makeApplication({
+      entries: [
+        makeEntry({
+          images: { amd64: 'a', registry: 'team' },
+          container: { env: [{ key: 'A', valueFromSecret: 'no/no' }] },
+        }),
+      ],
+    });
+    expect(desiredState(makeInputs({ ...given, applications: [held] })).registries.map(({ id }) => id)).toEqual([9]);
+  });
+});
+
+describe('settings', () => {
+  it('are those that the spec names, and never those that belong to the machine', () => {
+    const spec = {
+      statusFrequency: 5,
+      watchdogEnabled: false,
+      latitude: 0,
+      containerEngine: 'podman',
+      containerEngineUrl: 'unix:///x',
+      diskDirectory: '/x',
+      logDirectory: '/y',
+      description: 'x',
+      routerMode: 'none',
+    } as const;
+    expect(desiredState(makeInputs({ node: makeNode({ spec }) })).config).toEqual({
+      statusFrequency: 5,
+      watchdogEnabled: false,
+      latitude: 0,
+    });
+  });
+
+  it('are none when the spec names none', () => expect(desiredState(makeInputs()).config).toEqual({}));
+});
+
+describe('digests', () => {
+  const entry: Partial<MicroserviceEntry> = {
+    config: { a: 1 },
+    container: { env: [{ key: 'P', valueFromSecret: 'db/p' }] },
+  };
+  const base = {
+    node: makeNode(),
+    applications: [makeApplication({ entries: [makeEntry(entry)] })],
+    secrets: [{ name: 'db', data: { p: '1' } }],
+  };
+  const withEntry = (more: Partial<MicroserviceEntry>) => ({
+    ...base,
+    applications: [makeApplication({ entries: [makeEntry({ ...entry, ...more })] })],
+  });
+  const withNode = (node: Parameters<typeof makeNode>[0]) => ({ ...base, node: makeNode(node) });
+
+  const CHANGES: Record<string, [Parameters<typeof makeInputs>[0], string[]]> = {
+    nothing: [base, []],
+    'a config blob': [withEntry({ config: { a: 2 } }), ['microserviceConfig']],
+    'an image': [withEntry({ images: { amd64: 'new:1' } }), ['microserviceList']],
+    'a schedule': [withEntry({ schedule: 3 }), ['microserviceList']],
+    'the content of a Secret': [{ ...base, secrets: [{ name: 'db', data: { p: '2' } }] }, ['microserviceList']],
+    'another key of that Secret': [{ ...base, secrets: [{ name: 'db', data: { p: '1', q: '2' } }] }, []],
+    'a Secret that vanishes': [{ ...base, secrets: [] }, ['microserviceList', 'microserviceConfig']],
+    'a stop': [
+      { ...base, applications: [makeApplication({ spec: { isActivated: false }, entries: [makeEntry(entry)] })] },
+      ['microserviceList', 'microserviceConfig', 'registries'],
+    ],
+    'a description': [
+      { ...base, applications: [makeApplication({ spec: { description: 'x' }, entries: [makeEntry(entry)] })] },
+      [],
+    ],
+    'a registry that is used': [
+      { ...base, registries: [makeRegistry('remote', { id: 1, url: 'mirror.example' })] },
+      ['registries'],
+    ],
+    'a registry that is not used': [{ ...base, registries: [makeRegistry('team', { id: 9 })] }, []],
+    'a setting': [withNode({ spec: { logLevel: 'debug' } }), ['config']],
+    'a setting of the machine': [withNode({ spec: { diskDirectory: '/x' } }), []],
+    'a label for people': [withNode({ spec: { location: 'x' } }), []],
+    'an order to reboot': [withNode({ annotations: { 'skerry.dev/reboot': '1' } }), ['reboot']],
+    'an order to prune': [withNode({ annotations: { 'skerry.dev/prune': '4' } }), ['prune']],
+    'an order to upgrade': [
+      withNode({ annotations: { 'skerry.dev/version': '{"count":1,"command":"upgrade"}' } }),
+      ['version'],
+    ],
+    'an order that was carried out': [
+      withNode({ annotations: { 'skerry.dev/reboot': '1' }, status: { orders: { reboot: 1 } } }),
+      [],
+    ],
+    'an order to reconcile, which is the controller’s own': [
+      withNode({ annotations: { 'skerry.dev/reconcile': '1' } }),
+      [],
+    ],
+    'a report without news': [withNode({ status: { daemonStatus: 'RUNNING', microservices: [makeObserved()] } }), []],
+    'a deletion while containers are reported': [
+      withNode({ deletionTimestamp: NOW, status: { microservices: [makeObserved()] } }),
+      ['microserviceList', 'microserviceConfig', 'registries'],
+    ],
+    'a deletion once none are left': [
+      withNode({ deletionTimestamp: NOW }),
+      ['deleteNode', 'microserviceList', 'microserviceConfig', 'registries'],
+    ],
+  };
+  it.each(Object.entries(CHANGES))('%s raises exactly its sections', (_, [inputs, want]) => {
+    expect(changed(desiredState(makeInputs(base)).digests, desiredState(makeInputs(inputs)).digests)).toEqual(want);
+  });
+
+  it('the second order of a kind raises its flag again', () => {
+    const digest = (annotation: string) =>
+      desiredState(makeInputs(withNode({ annotations: { 'skerry.dev/reboot': annotation } }))).digests.reboot;
+    expect(digest('2')).not.toBe(digest('1'));
+  });
+
+  it('lists have one even when they are empty, so that a fresh agent asks once', () => {
+    const { digests } = desiredState(makeInputs({ applications: [] }));
+    expect(Object.keys(digests).sort()).toEqual(['config', 'microserviceConfig', 'microserviceList', 'registries']);
+    for (const digest of Object.values(digests)) expect(digest).toMatch(/^[0-9a-f]{1,64}$/);
+  });
+
+  it('a new revision always raises the list, and a raised list without a new revision is an order or a schedule', () => {
+    const images = fc.constantFrom('a:1', 'a:2');
+    const one = fc.record({
+      image: images,
+      config: fc.constantFrom(1, 2),
+      schedule: fc.constantFrom(1, 2),
+      user: images,
+    });
+    const state = ({
+      image,
+      config,
+      schedule,
+      user,
+    }: {
+      image: string;
+      config: number;
+      schedule: number;
+      user: string;
+    }) =>
+      desiredState(
+        makeInputs(withEntry({ images: { amd64: image }, config, schedule, container: { runAsUser: user } })),
+      );
+    fc.assert(
+      fc.property(one, one, (a, b) => {
+        const [before, after] = [state(a), state(b)];
+        const revision = ({ microservices: [view] }: typeof before) => (view as MicroserviceView).revision;
+        const sections = changed(before.digests, after.digests);
+        expect(sections.includes('microserviceConfig')).toBe(a.config !== b.config);
+        expect(revision(before) !== revision(after)).toBe(a.image !== b.image || a.user !== b.user);
+        if (revision(before) !== revision(after)) expect(sections).toContain('microserviceList');
+        else expect(sections.includes('microserviceList')).toBe(a.schedule !== b.schedule);
+      }),
+    );
+  });
+});
+
+describe('foreignView', () => {
+  const application = makeApplication({ entries: [makeEntry({ images: { amd64: 'new:1', registry: 'team' } })] });
+  const uuid = entryUuid(application, { name: 'reader' });
+  const held = desiredState(makeInputs({ applications: [application] }));
+  const admitted = viewOf({});
+
+  it('is what is desired, where nothing is held', () => {
+    const desired = desiredState(makeInputs());
+    expect(foreignView(desired, new Map(), undefined)).toEqual(desired.microservices);
+  });
+
+  it('keeps the last admitted view of what is held', () => {
+    expect(foreignView(held, new Map([[uuid, admitted]]), undefined)).toEqual([admitted]);
+  });
+
+  it('without one, is the entry with the image that was reported', () => {
+    const status = makeNode({ status: { microservices: [makeObserved({ uuid, imageId: 'sha256:1' })] } }).status;
+    expect(foreignView(held, new Map(), status)).toMatchObject([{ uuid, imageId: 'sha256:1', name: 'reader' }]);
+  });
+
+  it('is never absent for what the node reports, or it would stop it', () => {
+    const status = makeNode({ status: { microservices: [makeObserved({ uuid })] } }).status;
+    expect(foreignView(held, new Map(), status)).toMatchObject([{ uuid, imageId: 'new:1' }]);
+  });
+
+  it('leaves out what was never admitted nor reported', () => {
+    expect(foreignView(held, new Map(), undefined)).toEqual([]);
+  });
+});
+
+describe('golden', () => {
+  /**
+   * One node with everything on it, as it goes out. A difference here reaches every machine: digests that change are
+   * fetched again by the whole fleet, revisions that change replace its containers.
+   */
+  it('the desired state of a full node', () => {
+    const path = new URL('testdata/desired.golden.txt', import.meta.url);
+    const entries = [
+      makeEntry({
+        name: 'reader',
+        images: { amd64: 'reg.example/reader:2', arm64: 'reg.example/reader:2-arm', registry: 'team' },
+        config: { rate: 5 },
+        schedule: 10,
+        container: {
+          env: [
+            { key: 'MODE', value: 'fast' },
+            { key: 'PASSWORD', valueFromSecret: 'db/password' },
+          ],
+          ports: [{ internal: 80, external: 8080, protocol: 'tcp' }],
+          volumes: [
+            {
+              hostDestination: 'data',
+              containerDestination: '/data',
+              accessMode: 'rw',
+              type: 'volume',
+              scope: 'shared',
+            },
+          ],
+          extraHosts: [{ name: 'writer', address: '${Apps.plant-a.writer.local}' }],
+          healthCheck: { test: ['CMD', 'true'], interval: 5 },
+          memoryLimit: 64,
+        },
+      }),
+      makeEntry({
+        name: 'writer',
+        agent: { uuid: NODE_UUID },
+        images: { x86: 'writer:1' },
+        container: { cmd: ['-v'] },
+      }),
+      makeEntry({ name: 'refused', images: { amd64: 'x', registry: 'nowhere' } }),
+      makeEntry({ name: 'stopped', isActivated: false }),
+    ];
+    const {
+      held,
+      entries: known,
+      ...sent
+    } = desiredState(
+      makeInputs({
+        node: makeNode({ spec: { statusFrequency: 30, timeZone: 'UTC' }, annotations: { 'skerry.dev/reboot': '1' } }),
+        applications: [makeApplication({ entries, annotations: { 'skerry.dev/rebuild': '{"writer":1}' } })],
+        registries: [makeRegistry('team', { id: 9, isPublic: false, username: 'bot' })],
+        secrets: [{ name: 'db', data: { password: 'hunter2' } }],
+        registryPassword: () => 'hunter3',
+        revisionKey: 'key',
+      }),
+    );
+    const text = `${JSON.stringify({ ...sent, held: [...held.keys()], entries: Object.fromEntries(known) }, null, 2)}\n`;
+    if (process.env.UPDATE_GOLDEN) writeFileSync(path, text);
+    expect(text).toBe(readFileSync(path, 'utf8'));
+  });
+});
