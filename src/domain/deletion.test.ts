@@ -15,6 +15,9 @@ const makeApplication = (annotations?: Record<string, string>, deleted = true): 
 const makeDeletedNode = (microservices: ObservedMicroservice[], annotations?: Record<string, string>) =>
   makeNode({ status: { microservices }, metadata: { deletionTimestamp: at(T0), annotations } });
 
+const saidGoodbye = (node: ReturnType<typeof makeDeletedNode>) =>
+  ({ ...node, status: { ...node.status, daemonStatus: 'DEPROVISIONED' } }) as typeof node;
+
 describe('the deletion of an Application', () => {
   const nodes = (liveness: Liveness, ...microservices: ObservedMicroservice[]) => [
     { node: makeNode({ status: { microservices } }), liveness },
@@ -71,10 +74,11 @@ describe('the deletion of an Application', () => {
 describe('the deletion of a node', () => {
   test.each<[string, ReturnType<typeof makeDeletedNode>, Liveness, number, boolean]>([
     ['waits for the live machine to remove its containers', makeDeletedNode([makeObserved()]), 'live', T0, true],
-    ['does not wait once nothing is reported', makeDeletedNode([]), 'live', T0, false],
+    ['then waits for the agent to give up its identity', makeDeletedNode([]), 'live', T0, true],
+    ['does not wait once the agent said so', saidGoodbye(makeDeletedNode([])), 'live', T0, false],
     [
       'does not wait for what a live node no longer reports',
-      makeDeletedNode([makeObserved({ state: 'UNKNOWN', containerId: undefined })]),
+      saidGoodbye(makeDeletedNode([makeObserved({ state: 'UNKNOWN', containerId: undefined })])),
       'live',
       T0,
       false,

@@ -27,18 +27,19 @@ export function applicationHold(
   return held(application, running, 'no live node reports any of its containers');
 }
 
-/** Whether an EdgeNode in deletion must wait for its own report. */
+/**
+ * Whether an EdgeNode in deletion must wait: a live one removes its containers, then gives up its identity, and says so.
+ */
 export function nodeHold(node: EdgeNode, liveness: Liveness, now: number): Hold {
   const waived = waivedBecause(node, now);
   if (waived) return { held: false, because: waived };
   if (liveness === 'never') return { held: false, because: 'no agent has its identity' };
   if (liveness === 'silent') return { held: false, because: 'the node is silent' };
-  const running = (node.status?.microservices ?? []).filter(hasContainer);
-  return held(
-    node,
-    running.map(({ application, name, uuid }) => (name ? `${application ?? ''}/${name}` : uuid)),
-    'the node reports no containers',
-  );
+  if (node.status?.daemonStatus === 'DEPROVISIONED') return { held: false, because: 'the agent gave up the identity' };
+  const running = (node.status?.microservices ?? [])
+    .filter(hasContainer)
+    .map(({ application, name, uuid }) => (name ? `${application ?? ''}/${name}` : uuid));
+  return held(node, running.length > 0 ? running : ['the agent to give up its identity'], '');
 }
 
 /** Whether the deletion was forced, or waited long enough. */
