@@ -43,29 +43,42 @@ export function churnObject(world: World, name: string, data: Record<string, str
   return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data };
 }
 
+interface Churn {
+  names?: number;
+  lanes?: number;
+  seed?: number;
+  bytes?: number;
+  signal?: AbortSignal;
+}
+
 /** Creates, changes and deletes `names` objects at random, `writes` times, `lanes` at once. */
-export async function churn(world: World, writes: number, { names = 20, lanes = 4, seed = 1, bytes = 100 } = {}) {
+export async function churn(world: World, writes: number, options: Churn = {}) {
+  const { names = 20, lanes = 4, seed = 1, bytes = 100, signal } = options;
   const { client, namespace, there } = world;
   const random = createRandom(seed);
+  const call = signal ? { signal } : {};
   let left = writes;
   const lane = async (number: number) => {
     // Each lane has names of its own, so that no write fails because of another lane.
     const mine = Array.from({ length: names }, (_, i) => `churn-${i}`).filter((_, i) => i % lanes === number);
     while (left-- > 0) {
+      signal?.throwIfAborted();
       const name = mine[Math.floor(random() * mine.length)] as string;
       const data = { text: 'x'.repeat(bytes), n: String(left) };
       if (!there.has(name)) {
-        await client.create(CONFIG_MAPS, churnObject(world, name, data));
+        await client.create(CONFIG_MAPS, churnObject(world, name, data), call);
         there.add(name);
       } else if (random() < 0.15) {
-        await client.delete(CONFIG_MAPS, { namespace, name });
+        await client.delete(CONFIG_MAPS, { namespace, name }, call);
         there.delete(name);
       } else {
-        await client.patch(CONFIG_MAPS, { namespace, name }, { type: 'merge', body: { data } });
+        await client.patch(CONFIG_MAPS, { namespace, name }, { type: 'merge', body: { data } }, call);
       }
     }
   };
-  await Promise.all(Array.from({ length: lanes }, (_, number) => lane(number)));
+  // When one lane fails, the others still end before we do: nobody writes after that.
+  const ends = await Promise.allSettled(Array.from({ length: lanes }, (_, number) => lane(number)));
+  for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }
 
 /** A mirror of the world's objects, and what it told. */

@@ -80,12 +80,11 @@ const TIMES: LeaseTimes = { durationMs: 15_000, renewDeadlineMs: 10_000, retryMs
 
 /**
  * Whether a candidate may try to take the lease. `seenAt` is when it first saw this version of it: the holder renewed
- * earlier than that, so the lease has run out for the holder before it has for us.
+ * earlier than that, so the lease has run out for the holder before it has for us. A lease in our own name, left from a
+ * term that we lost, is no exception: somebody whose answers get lost would else keep it from everybody for ever.
  */
-export function mayTake(lease: Lease | undefined, identity: string, seenAt: number, now: number): boolean {
-  const holder = lease?.spec?.holderIdentity;
-  if (!holder || holder === identity) return true;
-  return now >= expiryOf(lease, seenAt);
+export function mayTake(lease: Lease | undefined, seenAt: number, now: number): boolean {
+  return !lease?.spec?.holderIdentity || now >= expiryOf(lease, seenAt);
 }
 
 const expiryOf = (lease: Lease, seenAt: number) => seenAt + (lease.spec?.leaseDurationSeconds ?? 0) * 1000;
@@ -134,12 +133,29 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
     });
   }
 
-  /** Writes ourselves into the lease as we know it. False when somebody was faster; the truth is in the store then. */
+  /** Writes ourselves into the lease as we know it. False when somebody else was faster. */
   async function claim(until: AbortSignal, timeoutMs: number): Promise<boolean> {
-    const lease = current();
+    const call = { signal: until, timeoutMs };
+    for (let attempt = 1; ; attempt++) {
+      const lease = current();
+      const desired = claimed(lease);
+      try {
+        await (lease ? client.replace(LEASES, desired, call) : client.create(LEASES, desired, call));
+        return true;
+      } catch (error) {
+        if (!isConflict(error) && !isAlreadyExists(error)) throw error;
+        const fresh = await client.find(LEASES, { namespace, name }, call);
+        if (fresh) store.observe(fresh);
+        // Our own write, whose answer was lost, looks like somebody else's.
+        if (fresh?.spec?.holderIdentity !== identity || attempt > 1) return false;
+      }
+    }
+  }
+
+  function claimed(lease: Lease | undefined): Lease {
     const renewing = lease?.spec?.holderIdentity === identity;
     const now = microTime(clock.wall());
-    const desired: Lease = {
+    return {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
       metadata: {
@@ -157,16 +173,6 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
         leaseTransitions: (lease?.spec?.leaseTransitions ?? 0) + (renewing || !lease ? 0 : 1),
       },
     };
-    try {
-      const call = { signal: until, timeoutMs };
-      await (lease ? client.replace(LEASES, desired, call) : client.create(LEASES, desired, call));
-      return true;
-    } catch (error) {
-      if (!isConflict(error) && !isAlreadyExists(error)) throw error;
-      const fresh = await client.find(LEASES, { namespace, name }, { signal: until, timeoutMs });
-      if (fresh) store.observe(fresh);
-      return false;
-    }
   }
 
   async function campaign() {
@@ -174,7 +180,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
     while (!stop.signal.aborted) {
       const now = clock.now();
       const lease = current();
-      if (!mayTake(lease, identity, seenAt, now) || now < deletedUntil) {
+      if (!mayTake(lease, seenAt, now) || now < deletedUntil) {
         // Woken by a release, else after the lease has run out; spread, so that not all candidates try at once.
         const left = (lease ? expiryOf(lease, seenAt) : deletedUntil) - now;
         await change(Math.max(0, left) + random() * times.retryMs * 0.5, stop.signal);

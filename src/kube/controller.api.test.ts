@@ -1,0 +1,63 @@
+import { expect, inject, onTestFinished, test } from 'vitest';
+import { loadConfig, startFaultProxy } from './_fault-proxy.ts';
+import { createRandom, until } from './_util.ts';
+import { churn, connect, makeWorld, startMirror, untilEqual } from './_world.ts';
+import { createController, watching } from './controller.ts';
+import { keyOf } from './object.ts';
+import { done } from './outcome.ts';
+
+test('under churn and broken connections no key is reconciled twice at a time, and the last state of each is', async () => {
+  const kubeconfig = inject('kubeconfig');
+  const world = await makeWorld(connect(() => loadConfig(kubeconfig)));
+  const proxy = await startFaultProxy(kubeconfig);
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  const mirror = startMirror(
+    world,
+    connect(() => proxy.config()),
+    {
+      timing: { backoff: { baseMs: 20, factor: 2, maxMs: 200, jitter: 0.5 } },
+    },
+  );
+  const random = createRandom(3);
+  const active = new Set<string>();
+  const twice: string[] = [];
+  const reconciled = new Map<string, string | undefined>();
+  let most = 0;
+  let runs = 0;
+  const controller = createController({
+    name: 'churn',
+    watches: [watching(mirror.store)],
+    concurrency: 5,
+    backoff: { baseMs: 5, factor: 2, maxMs: 50, jitter: 0.5 },
+    reconcile: async (key) => {
+      if (active.has(key)) twice.push(key);
+      active.add(key);
+      most = Math.max(most, active.size);
+      runs++;
+      const version = mirror.store.getByKey(key)?.metadata.resourceVersion;
+      await new Promise((resolve) => setTimeout(resolve, random() * 30));
+      active.delete(key);
+      if (random() < 0.2) throw new Error('no luck');
+      reconciled.set(key, version);
+      return done();
+    },
+  });
+  onTestFinished(() => controller[Symbol.asyncDispose]());
+  const stop = new AbortController();
+  onTestFinished(() => stop.abort());
+  void controller.run(stop.signal);
+  for (let round = 0; round < 5; round++) {
+    await churn(world, 120, { seed: round });
+    proxy.cutAll();
+  }
+  await untilEqual(world, mirror.store);
+  const settled = () =>
+    mirror.store.list().every((object) => reconciled.get(keyOf(object)) === object.metadata.resourceVersion) &&
+    [...reconciled].every(([key, version]) => mirror.store.getByKey(key)?.metadata.resourceVersion === version);
+  await until('the last state of every object to be reconciled', settled);
+  expect(twice).toEqual([]);
+  expect(most).toBeGreaterThan(1);
+  expect(most).toBeLessThanOrEqual(5);
+  // Merged: far fewer runs than changes would be a lie here, more than changes plus retries as well.
+  expect(runs).toBeGreaterThan(20);
+});

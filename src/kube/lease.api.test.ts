@@ -1,0 +1,225 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { type FaultProxy, loadConfig, startFaultProxy } from './_fault-proxy.ts';
+import { createRandom, until } from './_util.ts';
+import { connect, makeWorld, type World } from './_world.ts';
+import { type Election, type ElectionOptions, LEASES, type LeaseTimes, startElection } from './lease.ts';
+
+let world: World;
+
+beforeEach(async () => {
+  world = await makeWorld(connect(() => loadConfig(inject('kubeconfig'))));
+});
+
+const SHORT: LeaseTimes = { durationMs: 3_000, renewDeadlineMs: 2_000, retryMs: 400 };
+/** So long that no handover of these tests can be explained by expiry. */
+const LONG: LeaseTimes = { durationMs: 600_000, renewDeadlineMs: 400_000, retryMs: 400 };
+
+interface Candidate {
+  identity: string;
+  proxy: FaultProxy;
+  election: Election;
+  /** Terms so far; a term that goes on has no end. */
+  terms: { from: number; to?: number }[];
+}
+
+/** Somebody who would lead, behind a network of his own. */
+async function makeCandidate(identity: string, options: Partial<ElectionOptions> = {}): Promise<Candidate> {
+  const proxy = await startFaultProxy(inject('kubeconfig'));
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  const client = connect(() => proxy.config());
+  const terms: Candidate['terms'] = [];
+  const election = startElection({
+    client,
+    namespace: world.namespace,
+    name: 'leader',
+    identity,
+    data: { address: `http://${identity}:51123` },
+    dataAnnotation: 'test.dev/leader',
+    times: SHORT,
+    onStartedLeading: async (signal) => {
+      const term: Candidate['terms'][number] = { from: performance.now() };
+      terms.push(term);
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      term.to = performance.now();
+    },
+    ...options,
+  });
+  onTestFinished(() => election[Symbol.asyncDispose]());
+  return { identity, proxy, election, terms };
+}
+
+const leads = ({ election, terms }: Candidate) => election.isLeading && terms.length > 0;
+
+describe('of two electors', () => {
+  test('one leads and the other knows who and where', async () => {
+    const a = await makeCandidate('a');
+    await until('a to lead', () => leads(a));
+    const b = await makeCandidate('b');
+    await until('b to see the leader', () => b.election.holder);
+    expect(b.election.holder).toEqual({ identity: 'a', data: { address: 'http://a:51123' } });
+    expect([a.election.isLeading, b.election.isLeading]).toEqual([true, false]);
+    const lease = await world.client.get(LEASES, { namespace: world.namespace, name: 'leader' });
+    expect(lease.spec).toMatchObject({ holderIdentity: 'a', leaseDurationSeconds: 3, leaseTransitions: 0 });
+  });
+
+  test('the other takes over at once when the leader ends in order', async () => {
+    const a = await makeCandidate('a', { times: LONG });
+    await until('a to lead', () => leads(a));
+    const b = await makeCandidate('b', { times: LONG });
+    await until('b to see the leader', () => b.election.holder?.identity === 'a');
+    await a.election[Symbol.asyncDispose]();
+    await until('b to lead', () => leads(b), 10_000);
+    expect(a.terms[0]?.to).toBeLessThan(b.terms[0]?.from ?? 0);
+  });
+
+  test('the other takes over when the leader is killed, not before its lease has run out', async () => {
+    const start = (identity: string) => {
+      const child = fork(join(import.meta.dirname, '_elector.ts'), [inject('kubeconfig'), world.namespace, identity]);
+      onTestFinished(() => void child.kill('SIGKILL'));
+      const state = { leading: false };
+      child.on('message', (message) => {
+        state.leading = message === 'leading';
+      });
+      return { child, state };
+    };
+    const kill = (child: ChildProcess) => {
+      const gone = new Promise((resolve) => child.on('exit', resolve));
+      child.kill('SIGKILL');
+      return gone;
+    };
+    const a = start('a');
+    await until('a to lead', () => a.state.leading);
+    const b = start('b');
+    const renewed = async () => (await world.client.get(LEASES, { namespace: world.namespace, name: 'leader' })).spec;
+    const first = await renewed();
+    await until('a to renew', async () => (await renewed())?.renewTime !== first?.renewTime);
+    await kill(a.child);
+    const last = await renewed();
+    expect(b.state.leading).toBe(false);
+    await until('b to lead', () => b.state.leading);
+    const taken = await renewed();
+    expect(taken).toMatchObject({ holderIdentity: 'b', leaseTransitions: 1 });
+    const gap = Date.parse(taken?.acquireTime ?? '') - Date.parse(last?.renewTime ?? '');
+    expect(gap).toBeGreaterThanOrEqual(SHORT.durationMs);
+  });
+
+  test('a leader that is cut off stops before the other starts', async () => {
+    const a = await makeCandidate('a');
+    await until('a to lead', () => leads(a));
+    const b = await makeCandidate('b');
+    await until('b to see the leader', () => b.election.holder?.identity === 'a');
+    a.proxy.freeze();
+    let bothAtOnce = false;
+    await until('b to lead', () => {
+      bothAtOnce ||= a.election.isLeading && b.election.isLeading;
+      return leads(b);
+    });
+    expect(bothAtOnce).toBe(false);
+    expect(a.terms[0]?.to).toBeLessThan(b.terms[0]?.from ?? 0);
+    a.proxy.thaw();
+    await until('a to follow', () => a.election.holder?.identity === 'b');
+    expect(a.election.isLeading).toBe(false);
+  });
+});
+
+test('a leader that is heard but hears nothing loses, and does not keep the lease from others', async () => {
+  const a = await makeCandidate('a');
+  await until('a to lead', () => leads(a));
+  const b = await makeCandidate('b');
+  await until('b to see the leader', () => b.election.holder?.identity === 'a');
+  a.proxy.inject(({ method }) => method === 'PUT', { swallowAfter: 0 });
+  await until('b to lead', () => leads(b));
+  expect(a.terms[0]?.to).toBeLessThan(b.terms[0]?.from ?? 0);
+});
+
+test('a leader whose answers get lost, but whose lease is still its own, goes on leading', async () => {
+  const a = await makeCandidate('a');
+  await until('a to lead', () => leads(a));
+  const fault = a.proxy.inject(({ method }) => method === 'PUT', { cutAfter: 0 }, 3);
+  await until('the faults to strike', () => fault.hits === 3);
+  const renewals = a.proxy.requests.length;
+  await until('further renewals', () => a.proxy.requests.length > renewals + 3);
+  expect(a.election.isLeading).toBe(true);
+  expect(a.terms).toHaveLength(1);
+});
+
+test('work that ends by itself gives up the lease', async () => {
+  let terms = 0;
+  const a = await makeCandidate('a', {
+    times: LONG,
+    onStartedLeading: async () => {
+      terms++;
+      if (terms === 1) throw new Error('could not start');
+      await new Promise(() => {});
+    },
+  });
+  const b = await makeCandidate('b', { times: LONG });
+  await until('somebody to lead after that', () => terms > 1 || leads(b), 10_000);
+  expect(a.election.isLeading && b.election.isLeading).toBe(false);
+});
+
+test('deleting the lease below a leader gives no second one', async () => {
+  const a = await makeCandidate('a');
+  await until('a to lead', () => leads(a));
+  const b = await makeCandidate('b');
+  await until('b to see the leader', () => b.election.holder?.identity === 'a');
+  a.proxy.freeze();
+  await world.client.delete(LEASES, { namespace: world.namespace, name: 'leader' });
+  let bothAtOnce = false;
+  await until('b to lead', () => {
+    bothAtOnce ||= a.election.isLeading && b.election.isLeading;
+    return leads(b);
+  });
+  expect(bothAtOnce).toBe(false);
+});
+
+test('followers hear of every change of the leader', async () => {
+  const a = await makeCandidate('a', { times: LONG });
+  await until('a to lead', () => leads(a));
+  const b = await makeCandidate('b', { times: LONG });
+  const stop = new AbortController();
+  onTestFinished(() => stop.abort());
+  const heard: (string | undefined)[] = [];
+  void (async () => {
+    for await (const holder of b.election.holders(stop.signal)) heard.push(holder?.identity);
+  })();
+  await until('b to hear of a', () => heard.includes('a'));
+  await a.election[Symbol.asyncDispose]();
+  await until('b to hear of itself', () => heard.at(-1) === 'b', 10_000);
+});
+
+test('never two at once, whatever networks do', async () => {
+  const candidates = await Promise.all(['a', 'b', 'c', 'd'].map((identity) => makeCandidate(identity)));
+  const random = createRandom(11);
+  const violations: string[] = [];
+  let over = false;
+  const watching = (async () => {
+    while (!over) {
+      const leading = candidates.filter(({ election }) => election.isLeading).map(({ identity }) => identity);
+      if (leading.length > 1) violations.push(leading.join());
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  })();
+  const terms = () => candidates.reduce((sum, candidate) => sum + candidate.terms.length, 0);
+  for (let round = 0; round < 5; round++) {
+    const before = terms();
+    await until('somebody to lead', () => candidates.some(leads));
+    const leader = candidates.find(leads);
+    // The leader loses its network, or its answers only; a follower limps as well.
+    const follower = candidates[Math.floor(random() * candidates.length)] as Candidate;
+    const deaf =
+      random() < 0.5 ? leader?.proxy.inject(({ method }) => method === 'PUT', { swallowAfter: 0 }) : undefined;
+    if (!deaf) leader?.proxy.freeze();
+    follower.proxy.cutAll();
+    await until('a new term', () => terms() > before);
+    deaf?.end();
+    leader?.proxy.thaw();
+  }
+  over = true;
+  await watching;
+  expect(violations).toEqual([]);
+  const all = candidates.flatMap((candidate) => candidate.terms).sort((x, y) => x.from - y.from);
+  for (const [i, term] of all.slice(1).entries()) expect(all[i]?.to ?? Infinity).toBeLessThanOrEqual(term.from);
+});
