@@ -98,6 +98,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const { authorization } = request.headers;
       const caller = await admit(ports, route.access, { authorization, params, signal });
       user = caller.identity?.name ?? '';
+      if (route.access !== 'public' && !isSynced(ports)) throw unavailable('the controller is still reading its state');
       const call = {
         params: check(route.params, params, 'the path'),
         query: check(route.query, { ...request.query }, 'the query'),
@@ -114,6 +115,10 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
     }
   };
 }
+
+/** Half a view would look like a whole one. */
+const isSynced = ({ nodes, applications, registries }: Ports) =>
+  nodes.synced && applications.synced && registries.synced;
 
 /** Aborts when the client is gone or time is up. */
 function deadline(response: ServerResponse, ms: number): { signal: AbortSignal; stop: () => void } {

@@ -1,0 +1,52 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createTestClient, type TestClient } from '../_client.ts';
+import { createMemoryPorts } from '../_memory.ts';
+import { ROLE_NAMES, rulesOf } from '../access/roles.ts';
+import { permits } from '../access/rules.ts';
+import { type AnyRoute, spellings } from '../route.ts';
+import { createRestServer, type RestServer } from '../server.ts';
+import { routes } from './index.ts';
+import { laterRoutes } from './later.ts';
+
+let server: RestServer;
+let client: TestClient;
+beforeAll(async () => {
+  server = createRestServer({ ports: createMemoryPorts() });
+  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+  client = createTestClient(`http://127.0.0.1:${port}`, routes);
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const PARAMS: Record<string, string> = { id: '7', internalPort: '80', versionCommand: 'upgrade' };
+const pathOf = (path: string) => path.replaceAll(/\{(\w+)\}/g, (_, name) => PARAMS[name] ?? 'some-name');
+const guarded = routes.filter((route) => route.access !== 'public');
+const call = (as: TestClient, route: AnyRoute, path = route.path) => as.request(route.method, pathOf(path));
+
+describe('every route', () => {
+  test('behind a token answers 401 without one', async () => {
+    for (const route of guarded) expect((await call(client, route)).status, route.operation).toBe(401);
+  });
+
+  test.each(ROLE_NAMES)('answers 403 to a %s exactly where the matrix says so, in all spellings', async (role) => {
+    const as = client.as(role);
+    for (const route of guarded) {
+      const { access } = route;
+      const name = typeof access === 'object' && access.name ? { name: 'some-name' } : {};
+      const allowed = typeof access !== 'object' || permits(rulesOf(role), { ...access, ...name });
+      for (const path of spellings(route.path)) {
+        const { status } = await call(as, route, path);
+        expect(status === 403, `${role} ${route.method} ${path}: ${status}`).toBe(!allowed);
+        expect([401, 500], `${role} ${route.method} ${path}`).not.toContain(status);
+      }
+    }
+  });
+
+  test('that is not carried out yet says so to those who may call it', async () => {
+    const admin = client.as('admin');
+    for (const route of laterRoutes) {
+      const { status, body } = await call(admin, route);
+      expect([status, body.code], route.operation).toEqual([501, 'NOT_IMPLEMENTED']);
+      expect(body.message).toContain(route.path);
+    }
+  });
+});
