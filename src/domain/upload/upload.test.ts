@@ -1,0 +1,369 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
+import { makeApplication, makeEntry } from '../_util.ts';
+import { DomainError } from '../errors.ts';
+import { flatFromEntry } from '../microservice/flat.ts';
+import { normalEntry } from '../microservice/normal-form.ts';
+import { patchApplication, readApplicationBody, readApplicationUpload } from './application.ts';
+import { readDocument } from './document.ts';
+import { readMicroserviceUpload } from './microservice.ts';
+import { validateSpec } from './validate.ts';
+
+function failure(act: () => unknown): DomainError {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof DomainError) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+/** The example of gaps-01 section 4. */
+const V3 = `
+kind: Application
+metadata: {name: plant-a}
+spec:
+  description: two containers
+  busConfig: {busAccess: true}
+  microservices:
+    - name: reader
+      agent: {name: gw-1}
+      images: {amd64: reg.example/reader:2, arm64: reg.example/reader:2, registry: remote}
+      container: {ports: [{internal: 80, external: 8080}], env: [{key: MODE, value: fast}]}
+      config: {rate: 5}
+`;
+
+describe('readApplicationUpload', () => {
+  it('reads the form of the v3 files', () => {
+    expect(readApplicationUpload(parse(V3))).toMatchObject({
+      name: 'plant-a',
+      spec: {
+        description: 'two containers',
+        isActivated: true,
+        busConfig: { busAccess: true },
+        microservices: [
+          {
+            name: 'reader',
+            agent: { name: 'gw-1' },
+            images: { amd64: 'reg.example/reader:2', registry: 'remote' },
+            config: { rate: 5 },
+            container: { ports: [{ internal: 80, external: 8080, protocol: 'tcp' }] },
+          },
+        ],
+      },
+      rebuild: [],
+      hasMicroservices: true,
+      hasIsActivated: false,
+    });
+  });
+
+  it('reads the form of kubectl, and gives the same', () => {
+    const kubectl = { apiVersion: 'skerry.dev/v3', ...(parse(V3) as object) };
+    expect(readApplicationUpload(kubectl)).toEqual(readApplicationUpload(parse(V3)));
+    expect(readApplicationUpload({ ...kubectl, apiVersion: 'iofog.org/v3' })).toEqual(readApplicationUpload(kubectl));
+  });
+
+  it('a kubectl name that Kubernetes cannot keep stands in spec.name', () => {
+    const document = { kind: 'Application', metadata: { name: 'x-1' }, spec: { name: 'plant-b' } };
+    expect(readApplicationUpload(document)).toMatchObject({ name: 'plant-b' });
+    expect(readApplicationUpload(document).spec).not.toHaveProperty('name');
+  });
+
+  const spec = (value: object) => ({ kind: 'Application', metadata: { name: 'a' }, spec: value });
+  const entry = (value: object) => spec({ microservices: [{ name: 'm', ...value }] });
+  const read = (document: object) => readApplicationUpload(document).spec.microservices?.[0] as MicroserviceEntry;
+
+  const TOLERATED: Record<string, [object, object]> = {
+    'unknown fields are dropped': [
+      { msRoutes: {}, container: { foo: 1 } },
+      { name: 'm', container: {} },
+    ],
+    'x86 stays as it is written': [{ images: { x86: 'a:1' } }, { images: { x86: 'a:1' } }],
+    'commands win over cmd': [{ container: { commands: ['a'], cmd: ['b'] } }, { container: { commands: ['a'] } }],
+    'numbers where text is meant': [
+      { container: { env: [{ key: 'A', value: 5 }], annotations: { a: true } } },
+      { container: { env: [{ key: 'A', value: '5' }], annotations: { a: 'true' } } },
+    ],
+    'empty text for "not set"': [
+      {
+        agent: { name: 'gw', uuid: '' },
+        images: { amd64: 'a', arm64: '' },
+        container: { workingDir: '', runAsUser: '' },
+      },
+      { agent: { name: 'gw' }, images: { amd64: 'a' }, container: {} },
+    ],
+    'an empty agent is none': [{ agent: { name: '' } }, { name: 'm' }],
+    'a scope in capital letters': [
+      {
+        container: {
+          volumes: [
+            { type: 'volume', hostDestination: 'a', containerDestination: '/a', accessMode: 'rw', scope: 'SHARED' },
+          ],
+        },
+      },
+      { container: { volumes: [{ scope: 'shared' }] } },
+    ],
+    'bindings of the service account are stripped': [
+      {
+        container: {
+          volumes: [{ type: 'serviceAccount', hostDestination: 'a', containerDestination: '/a', accessMode: 'ro' }],
+        },
+      },
+      { container: { volumes: [] } },
+    ],
+    'nulls are absent': [{ config: null, container: { pidMode: null, env: null } }, { container: {} }],
+  };
+  it.each(Object.entries(TOLERATED))('%s', (_, [value, want]) => expect(read(entry(value))).toMatchObject(want));
+
+  const REFUSED: Record<string, [unknown, string | undefined, RegExp]> = {
+    nothing: [null, undefined, /one YAML object of kind Application/],
+    'another kind': [{ ...spec({}), kind: 'Microservice' }, 'kind', /"Microservice"; must be Application/],
+    'no kind': [{ metadata: { name: 'a' }, spec: {} }, 'kind', /absent/],
+    'no metadata': [{ kind: 'Application', spec: {} }, 'metadata', /required/],
+    'no name': [{ kind: 'Application', metadata: {}, spec: {} }, 'metadata.name', /required/],
+    'no spec': [{ kind: 'Application', metadata: { name: 'a' } }, 'spec', /required/],
+    'a name with capitals': [{ ...spec({}), metadata: { name: 'Plant A' } }, 'spec.name', /"Plant A".*lower-case/],
+    isSystem: [spec({ isSystem: true }), 'spec.isSystem', /cannot be set/],
+    'a template, which nothing acts on yet': [spec({ template: { name: 'x' } }), 'spec.template', /not supported yet/],
+    'microservices that are no list': [spec({ microservices: {} }), 'spec.microservices', /list/],
+    'a microservice that is no object': [spec({ microservices: ['m'] }), 'spec.microservices[0]', /object/],
+    'a microservice without a name': [spec({ microservices: [{}] }), 'spec.microservices[0].name', /required/],
+    'one name twice': [
+      spec({ microservices: [{ name: 'm' }, { name: 'm' }] }),
+      'spec.microservices[1]',
+      /duplicate.*name "m"/,
+    ],
+    'x86 and amd64': [entry({ images: { x86: 'a', amd64: 'b' } }), 'spec.microservices[0].images', /two spellings/],
+    'busConfig and busEnabled': [
+      entry({ busConfig: { busAccess: true }, busEnabled: true }),
+      'spec.microservices[0]',
+      /two spellings/,
+    ],
+    'a port that is none': [
+      entry({ container: { ports: [{ internal: 80, external: 0 }] } }),
+      'spec.microservices[0].container.ports[0].external',
+      /0 is not valid: must be at least 1/,
+    ],
+    'a protocol that is none': [
+      entry({ container: { ports: [{ internal: 80, external: 80, protocol: 'sctp' }] } }),
+      'spec.microservices[0].container.ports[0].protocol',
+      /"sctp".*tcp, udp/,
+    ],
+    'both ways to name a node': [
+      entry({ agent: { name: 'a', uuid: '11111111-1111-4111-8111-111111111111' } }),
+      'spec.microservices[0].agent',
+      /exactly one/,
+    ],
+    'a schedule that is text': [entry({ schedule: 'first' }), 'spec.microservices[0].schedule', /"first".*a number/],
+  };
+  it.each(Object.entries(REFUSED))('refuses %s', (_, [document, field, message]) => {
+    const error = failure(() => readApplicationUpload(document));
+    expect(error).toMatchObject({ status: 400, field });
+    expect(error.message).toMatch(message);
+  });
+
+  it('refuses another name than the one in the path', () => {
+    expect(failure(() => readApplicationUpload(parse(V3), { path: 'plant-b' })).message).toMatch(/"plant-b"/);
+    expect(() => readApplicationUpload(parse(V3), { path: 'plant-a' })).not.toThrow();
+  });
+
+  it('says what the document says, and not what was filled in', () => {
+    const document = spec({
+      isActivated: false,
+      microservices: [{ name: 'a', isActivated: true, rebuild: true }, { name: 'b' }],
+    });
+    expect(readApplicationUpload(document)).toMatchObject({
+      hasIsActivated: true,
+      saysActivated: ['a'],
+      rebuild: ['a'],
+      spec: { isActivated: false },
+    });
+    expect(readApplicationUpload(spec({}))).toMatchObject({ hasMicroservices: false, hasIsActivated: false });
+  });
+
+  it('whatever the document, it is an application or a DomainError', () => {
+    const anything = fc.record({
+      kind: fc.constant('Application'),
+      metadata: fc.constant({ name: 'a' }),
+      spec: fc.dictionary(
+        fc.constantFrom('microservices', 'busConfig', 'description', 'isActivated', 'id', 'uuid'),
+        fc.oneof(
+          fc.anything(),
+          fc.array(fc.dictionary(fc.constantFrom('name', 'container', 'agent', 'images', 'models'), fc.anything())),
+        ),
+      ),
+    });
+    fc.assert(
+      fc.property(anything, (document) => {
+        try {
+          readApplicationUpload(document);
+        } catch (error) {
+          if (!(error instanceof DomainError)) throw error;
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe('readApplicationBody', () => {
+  const images = [{ containerImage: 'a:1', archId: 1 }];
+
+  it('reads microservices in the flat form', () => {
+    const body = { name: 'plant-a', microservices: [{ name: 'm', agentName: 'gw-1', images, rebuild: true }] };
+    expect(readApplicationBody(body)).toMatchObject({
+      name: 'plant-a',
+      spec: { microservices: [{ name: 'm', agent: { name: 'gw-1' }, images: { amd64: 'a:1' } }] },
+      rebuild: ['m'],
+    });
+  });
+
+  it('takes the name from the path when it has none', () => {
+    expect(readApplicationBody({}, { path: 'plant-a' }).name).toBe('plant-a');
+    expect(failure(() => readApplicationBody({}))).toMatchObject({ field: 'name' });
+  });
+
+  it('refuses another name than the one in the path', () => {
+    expect(failure(() => readApplicationBody({ name: 'b' }, { path: 'a' }))).toMatchObject({
+      status: 400,
+      field: 'name',
+    });
+  });
+
+  it('names fields of microservices in the words of the body', () => {
+    const body = { name: 'a', microservices: [{ name: 'm', images, ports: [{ internal: 1, external: 70000 }] }] };
+    const error = failure(() => readApplicationBody(body));
+    expect(error.field).toBe('microservices[0].ports[0].external');
+    expect(error.message).toBe('microservices[0].ports[0].external: 70000 is not valid: must be at most 65535');
+  });
+
+  it('leaves uuid and id to the controller', () => {
+    const { spec } = readApplicationBody({ name: 'a', uuid: 'x', id: 5 });
+    expect(spec).not.toHaveProperty('uuid');
+    expect(spec).not.toHaveProperty('id');
+  });
+
+  it('a read can be sent back', () => {
+    const application = makeApplication({ entries: [makeEntry({ config: { a: 1 } })] });
+    const microservices = application.spec.microservices?.map((entry) => ({
+      ...flatFromEntry(entry),
+      status: {},
+      execStatus: {},
+    }));
+    const body = {
+      name: 'plant-a',
+      id: 3,
+      isSystem: false,
+      busConfig: { busAccess: false, busRule: null },
+      microservices,
+    };
+    expect(readApplicationBody(body).spec.microservices?.map(normalEntry)).toEqual(
+      application.spec.microservices?.map(normalEntry),
+    );
+  });
+});
+
+describe('patchApplication', () => {
+  const { spec } = makeApplication({ spec: { description: 'old', busConfig: { busAccess: true } } });
+  const CASES: Record<string, [object, object]> = {
+    'absent fields stay': [{}, spec],
+    'a description replaces': [{ description: 'new' }, { ...spec, description: 'new' }],
+    stop: [{ isActivated: false }, { ...spec, isActivated: false }],
+    'bus settings replace': [{ busConfig: { busRule: 'r' } }, { ...spec, busConfig: { busRule: 'r' } }],
+    'microservices are none of it': [{ microservices: [] }, spec],
+    'the same name': [{ name: 'plant-a' }, spec],
+    'isSystem as it is': [{ isSystem: false }, spec],
+  };
+  it.each(Object.entries(CASES))('%s', (_, [body, want]) =>
+    expect(patchApplication(spec, body, 'plant-a')).toEqual(want),
+  );
+
+  it('null removes', () => {
+    expect(patchApplication(spec, { description: null, busConfig: null }, 'plant-a')).not.toHaveProperty('busConfig');
+  });
+  it('refuses another name and isSystem', () => {
+    expect(failure(() => patchApplication(spec, { name: 'b' }, 'plant-a'))).toMatchObject({ field: 'name' });
+    expect(failure(() => patchApplication(spec, { isSystem: true }, 'plant-a'))).toMatchObject({ field: 'isSystem' });
+    const system = { ...spec, isSystem: true };
+    expect(failure(() => patchApplication(system, { isSystem: false }, 'plant-a'))).toMatchObject({
+      field: 'isSystem',
+    });
+  });
+  it('refuses what is no boolean', () => {
+    expect(failure(() => patchApplication(spec, { isActivated: 'no' }, 'plant-a'))).toMatchObject({
+      field: 'isActivated',
+    });
+  });
+});
+
+describe('readMicroserviceUpload', () => {
+  const document = (name: string, spec: object = {}) => ({
+    kind: 'Microservice',
+    metadata: { name },
+    spec: { agent: { name: 'gw-1' }, images: { amd64: 'a:1' }, ...spec },
+  });
+
+  const NAMES: Record<string, [object, { name: string; application?: string }]> = {
+    'a plain name': [document('writer'), { name: 'writer' }],
+    'application/name': [document('plant-a/writer'), { name: 'writer', application: 'plant-a' }],
+    'spec.application': [document('writer', { application: 'plant-a' }), { name: 'writer', application: 'plant-a' }],
+    'both, and the same': [
+      document('plant-a/writer', { application: 'plant-a' }),
+      { name: 'writer', application: 'plant-a' },
+    ],
+  };
+  it.each(Object.entries(NAMES))('%s', (_, [given, { name, application }]) => {
+    const upload = readMicroserviceUpload(given);
+    expect(upload.entry.name).toBe(name);
+    expect(upload.application).toBe(application);
+  });
+
+  const REFUSED: Record<string, [object, Parameters<typeof readMicroserviceUpload>[1], string]> = {
+    'two applications': [document('a/m', { application: 'b' }), {}, 'spec.application'],
+    'three parts': [document('a/b/c'), {}, 'metadata.name'],
+    'an empty part': [document('a/'), {}, 'metadata.name'],
+    'another name than the entry has': [document('m'), { name: 'n' }, 'metadata.name'],
+    'another application than the entry is in': [document('a/m'), { name: 'm', application: 'b' }, 'spec.application'],
+    'a name with capitals': [document('M'), {}, 'spec.name'],
+    'another kind': [{ ...document('m'), kind: 'Application' }, {}, 'kind'],
+  };
+  it.each(Object.entries(REFUSED))('refuses %s', (_, [given, options, field]) => {
+    expect(failure(() => readMicroserviceUpload(given, options))).toMatchObject({ status: 400, field });
+  });
+
+  it('keeps everything of the entry', () => {
+    const entry = makeEntry({ schedule: 3, config: { a: 1 }, container: { cmd: ['x'] }, busEnabled: true });
+    const { name, ...spec } = entry;
+    expect(readMicroserviceUpload({ kind: 'Microservice', metadata: { name }, spec }).entry).toEqual(entry);
+  });
+});
+
+describe('validateSpec', () => {
+  it('refuses unknown fields unless it is told to drop them', () => {
+    expect(failure(() => validateSpec(applicationSpecSchema, { foo: 1 })).message).toMatch(/unknown field "foo"/);
+    expect(validateSpec(applicationSpecSchema, { foo: 1 }, { tolerant: true })).toEqual({ isActivated: true });
+  });
+  it('names the field first, below the given path', () => {
+    const error = failure(() => validateSpec(applicationSpecSchema, { isActivated: 'x' }, { path: 'spec' }));
+    expect(error.message).toBe('spec.isActivated: "x" is not valid: must be true or false');
+  });
+  it('shortens long values', () => {
+    const error = failure(() => validateSpec(applicationSpecSchema, { uuid: 'x'.repeat(500) }));
+    expect(error.message.length).toBeLessThan(250);
+  });
+  it('removes nulls', () =>
+    expect(validateSpec(applicationSpecSchema, { description: null })).toEqual({ isActivated: true }));
+});
+
+describe('readDocument', () => {
+  it('compares apiVersion only where a kind names its own', () => {
+    const document = { apiVersion: 'apps/v1', kind: 'Model', metadata: { name: 'a' }, spec: {} };
+    expect(() => readDocument(document, 'Model')).not.toThrow();
+    expect(failure(() => readDocument(document, 'Model', { apiVersions: ['skerry.dev/v3'] }))).toMatchObject({
+      field: 'apiVersion',
+    });
+  });
+});
