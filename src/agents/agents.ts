@@ -51,7 +51,7 @@ export interface Agents extends AsyncDisposable {
 export function createAgents(options: AgentsOptions): Agents {
   const { leadership, credentials, identity, log, clock = systemClock, metrics = {} } = options;
   const observations = createObservations(mergeReport);
-  const link = createLeaderClient({ leadership, credentials });
+  const link = createLeaderClient({ leadership, credentials, clock });
   const news = createNews({ leadership, link, observations, mergeReport, clock, log, metrics });
   const used = createUsedTokens();
   const routes = createAgentRoutes({ ...options, news, used, clock, metrics });

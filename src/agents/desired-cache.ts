@@ -234,8 +234,9 @@ function matters<T extends KubeObject>(change: Change<T>, same: (a: T, b: T) => 
   );
 }
 
-const sameSpec = (a: Application | Registry, b: Application | Registry) =>
-  a.metadata.generation === b.metadata.generation && isDeepStrictEqual(a.spec, b.spec);
+/** The API server raises the generation with every change of a spec, and with no other. */
+const sameSpec = (a: Application | Registry | EdgeNode, b: Application | Registry | EdgeNode) =>
+  a.metadata.generation === b.metadata.generation;
 
 const sameContent = (a: Secret | ConfigMap, b: Secret | ConfigMap) =>
   isDeepStrictEqual(a.data, b.data) &&
@@ -244,7 +245,7 @@ const sameContent = (a: Secret | ConfigMap, b: Secret | ConfigMap) =>
 
 /** The rest of a status is said to people, or about time. */
 const sameNode = (a: EdgeNode, b: EdgeNode) =>
-  isDeepStrictEqual(a.spec, b.spec) && isDeepStrictEqual(readStatus(a.status), readStatus(b.status));
+  sameSpec(a, b) && isDeepStrictEqual(readStatus(a.status), readStatus(b.status));
 
 function readStatus(status: EdgeNodeStatus | undefined) {
   if (!status) return undefined;

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { Clock } from '../kube/mod.ts';
 import { AgentFailure } from './failure.ts';
 import type { InternalCredentials } from './ports.ts';
+import { createRequestRates } from './request-rates.ts';
 import { bearerOf } from './token.ts';
 
 const ALLOWED_MS = 60_000;
@@ -12,6 +13,8 @@ const CAPACITY = 1_000;
 /** Verifies the tokens of other replicas and remembers the verdict for a while. Rejects with AgentFailure. */
 export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>, clock: Clock) {
   const verdicts = new Map<string, { until: number; allowed: boolean }>();
+  // Replicas are few, and their tokens live long: more than this is somebody who tries.
+  const reviews = createRequestRates({ clock, perSecond: 5, burst: 50 });
   const running = new Map<string, Promise<boolean>>();
 
   async function ask(token: string, key: string): Promise<boolean> {
@@ -25,9 +28,12 @@ export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>,
     const key = hash('sha256', token, 'base64');
     const verdict = verdicts.get(key);
     if (verdict && verdict.until > clock.now()) return verdict.allowed;
-    const asked = running.get(key) ?? ask(token, key).finally(() => running.delete(key));
-    running.set(key, asked);
-    return asked;
+    const asked = running.get(key);
+    if (asked) return asked;
+    if (!reviews.admit('')) throw new AgentFailure('TOO_MANY_REQUESTS', 'too many unknown tokens at present');
+    const asking = ask(token, key).finally(() => running.delete(key));
+    running.set(key, asking);
+    return asking;
   }
 
   return async (authorization: string | undefined): Promise<void> => {

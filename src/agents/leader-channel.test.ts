@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { expect, test } from 'vitest';
-import { silentLog } from '../kube/mod.ts';
+import { silentLog, systemClock } from '../kube/mod.ts';
 import {
   fill,
   keyOf,
@@ -161,6 +161,19 @@ const post = (address: string, path: string, token: string, body: unknown) =>
     body: JSON.stringify(body),
   });
 
+test.concurrent('what a replica with another clock heard is told in the time of the leader', async () => {
+  const ahead = { ...systemClock, wall: () => Date.now() + 3_600_000 };
+  await using leader = await replicaOf();
+  await using follower = await replicaOf({ clock: ahead });
+  follow(follower, leader);
+  await settled();
+  const token = makeToken(uuid, key, ahead.wall());
+  await follower.call('GET', '/config', { headers: { authorization: `Bearer ${token}` } });
+  await until(() => leader.agents.observations.get(uuid) !== undefined);
+  const contactAt = leader.agents.observations.get(uuid)?.contactAt ?? 0;
+  expect(Math.abs(Date.now() - contactAt)).toBeLessThan(5_000);
+});
+
 test.concurrent('strangers are not heard, and a replica that does not lead says so', async () => {
   let asked = 0;
   await using replica = await replicaOf({
@@ -174,13 +187,17 @@ test.concurrent('strangers are not heard, and a replica that does not lead says 
   });
   expect((await fetch(`http://${replica.address}/internal/news`, { method: 'POST' })).status).toBe(401);
   for (let i = 0; i < 3; i++) {
-    expect((await post(replica.address, '/internal/news', 'stranger', { news: [] })).status).toBe(401);
-    expect((await post(replica.address, '/internal/news', 'replica', { news: [] })).status).toBe(200);
+    expect((await post(replica.address, '/internal/news', 'stranger', { sentAt: Date.now(), news: [] })).status).toBe(
+      401,
+    );
+    expect((await post(replica.address, '/internal/news', 'replica', { sentAt: Date.now(), news: [] })).status).toBe(
+      200,
+    );
   }
   expect(asked).toBe(2);
   expect((await post(replica.address, '/internal/secrets', 'replica', {})).status).toBe(404);
   follow(replica, undefined);
-  expect((await post(replica.address, '/internal/news', 'replica', { news: [] })).status).toBe(409);
+  expect((await post(replica.address, '/internal/news', 'replica', { sentAt: Date.now(), news: [] })).status).toBe(409);
 });
 
 test.concurrent('a verification that fails is 503, and news stay with the follower until it works again', async () => {

@@ -41,6 +41,8 @@ const BODY_BYTES = 32 * 2 ** 20;
 
 /** Both ends are of one program: the envelope is checked, what is in it was checked when it came from the agent. */
 const newsSchema = z.object({
+  /** Unix ms by the clock of the sender */
+  sentAt: z.number(),
   news: z.array(z.looseObject({ uuid: z.string(), contactAt: z.number(), holdSeconds: z.number() })).max(10_000),
 });
 const liveSchema = z.object({ uuids: z.array(z.string()).max(20_000) });
@@ -71,7 +73,9 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
 
   const handlers: Record<string, (body: unknown) => Reply> = {
     [INTERNAL_PATHS.news](body) {
-      for (const item of newsSchema.parse(body).news) observations.hear(item as unknown as NodeNews);
+      const { news, sentAt } = newsSchema.parse(body);
+      const skew = clock.wall() - sentAt;
+      for (const item of news as unknown as NodeNews[]) observations.hear(inOurTime(item, skew));
       return json({ term });
     },
     [INTERNAL_PATHS.live](body) {
@@ -132,6 +136,22 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
         http.close(() => resolve());
       });
     },
+  };
+}
+
+/** Less than this is the time that a message takes. */
+const SKEW_MS = 2_000;
+
+/** Silence is judged by the leader's clock, so what a replica with another clock heard is told in it. */
+function inOurTime(news: NodeNews, skew: number): NodeNews {
+  if (Math.abs(skew) < SKEW_MS) return news;
+  const { contactAt, reportedAt, handedOut } = news;
+  const shifted = Object.entries(handedOut ?? {}).map(([uuid, given]) => [uuid, { ...given, at: given.at + skew }]);
+  return {
+    ...news,
+    contactAt: contactAt + skew,
+    ...(reportedAt !== undefined && { reportedAt: reportedAt + skew }),
+    ...(handedOut && { handedOut: Object.fromEntries(shifted) }),
   };
 }
 

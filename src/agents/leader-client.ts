@@ -1,5 +1,6 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 import type { Observation } from '../domain/inputs.ts';
+import type { Clock } from '../kube/mod.ts';
 import { INTERNAL_PATHS } from './leader-channel.ts';
 import type { InternalCredentials, LeaderLink, Leadership } from './ports.ts';
 import type { TokenMark } from './replay.ts';
@@ -28,8 +29,9 @@ const ANSWER_BYTES = 64 * 2 ** 20;
 export function createLeaderClient(options: {
   leadership: Leadership;
   credentials: Pick<InternalCredentials, 'token'>;
+  clock: Pick<Clock, 'wall'>;
 }): LeaderClient {
-  const { leadership, credentials } = options;
+  const { leadership, credentials, clock } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: 4, timeout: 30_000 });
 
   async function call<T>(path: string, body: unknown, signal: AbortSignal): Promise<T> {
@@ -43,7 +45,7 @@ export function createLeaderClient(options: {
   }
 
   return {
-    send: (news, signal) => call(INTERNAL_PATHS.news, { news }, signal),
+    send: (news, signal) => call(INTERNAL_PATHS.news, { sentAt: clock.wall(), news }, signal),
     async live(uuids, signal) {
       const answer = await call<{ observations: Record<string, Observation> }>(INTERNAL_PATHS.live, { uuids }, signal);
       return new Map(Object.entries(answer.observations));

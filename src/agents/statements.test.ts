@@ -23,8 +23,8 @@ test('the first report that is heard here asks for a whole one', async () => {
   await using _ = replica;
   const put = () => replica.as(node, key, 'PUT', '/status', { body: { cpuUsage: 1 } });
   await replica.as(node, key, 'GET', '/changes');
-  expect((await put()).headers['skerry-report']).toBe('full');
-  expect((await put()).headers['skerry-report']).toBeUndefined();
+  expect((await put()).headers['report-wanted']).toBe('full');
+  expect((await put()).headers['report-wanted']).toBeUndefined();
 });
 
 const repaired: Record<string, { body: object; wants: object }> = {

@@ -26,7 +26,7 @@ const CALL_MS = 10_000;
 const NOWHERE = '0.0.0.0';
 
 /** Answer header that asks our agent for all members in its next report: what came before was heard by nobody here. */
-export const REPORT_HEADER = 'Skerry-Report';
+export const REPORT_WANTED = 'Report-Wanted';
 
 const coordinatesSchema = z.object({
   latitude: z.number().min(-90).max(90),
@@ -44,7 +44,7 @@ export function createStatements(options: StatementsOptions) {
       for (const field of repaired) metrics.agent?.('report-repaired', field);
       const isFirst = !hasReport(call.uuid);
       hear(call, { report, reportedAt: clock.wall() });
-      return isFirst ? { ...NO_CONTENT, headers: { [REPORT_HEADER]: 'full' } } : NO_CONTENT;
+      return isFirst ? { ...NO_CONTENT, headers: { [REPORT_WANTED]: 'full' } } : NO_CONTENT;
     },
 
     config(call: Call, body: unknown): Reply {
