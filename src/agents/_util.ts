@@ -92,10 +92,8 @@ export function makeSecret(name: string, data: Record<string, string>, extra: ob
 export function changed<T extends { metadata: { generation?: number } }>(object: T, change: (copy: T) => void): T {
   const copy = structuredClone(object);
   change(copy);
-  Object.assign(copy.metadata, {
-    resourceVersion: String(++version),
-    generation: (object.metadata.generation ?? 0) + 1,
-  });
+  version++;
+  Object.assign(copy.metadata, { resourceVersion: String(version), generation: version });
   return copy;
 }
 
