@@ -195,7 +195,10 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
       await agents.routes.drain(Math.min(graceMs, 5_000));
       await rest.drain(graceMs);
     },
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
+    [Symbol.asyncDispose]() {
+      stop.abort();
+      return running.disposeAsync();
+    },
   };
 }
 

@@ -16,7 +16,6 @@ export function createLog(options: { level: string; name: string }): Logger {
         'token',
         'password',
         'privateKey',
-        'key',
         '*.authorization',
         '*.token',
         '*.password',
