@@ -146,6 +146,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
         listeningSince,
         ids,
         events,
+        self: leaseOf(namespace),
         log: kubeLog,
         metrics,
         clock: Date.now,
@@ -169,7 +170,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
         {
           client,
           namespace,
-          name: 'skerry-controller',
+          name: LEASE,
           identity: config.identity,
           data: { internal: withPort(config.internal.address ?? ownAddress(), internal) },
           dataAnnotation: `${GROUP}/leader`,
@@ -215,6 +216,15 @@ function loadKubeConfig(config: Config): KubeConfig {
   else kubeConfig.loadFromDefault();
   return kubeConfig;
 }
+
+const LEASE = 'skerry-controller';
+
+/** Events about the controller itself are recorded on its lease: the one object that is always there. */
+const leaseOf = (namespace: string) => ({
+  apiVersion: 'coordination.k8s.io/v1',
+  kind: 'Lease',
+  metadata: { name: LEASE, namespace },
+});
 
 const provisioningOf = (secret: Secret | undefined) => secret && readNodeKey(secret);
 

@@ -71,9 +71,10 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     });
     const turnsSilent = status.daemonStatus === 'UNKNOWN' && node.status?.daemonStatus !== 'UNKNOWN';
     if (turnsSilent) {
-      const waitMs = isMassSilence(now) ? pace.take() : 0;
+      const waitMs = isMassSilence(now) ? pace.take(key) : 0;
       if (waitMs > 0) return requeueAfter(waitMs);
     }
+    pace.release(key);
     const { written } = await writeStatus(client, resource, node, status, {
       signal,
       fieldManager: FIELD_MANAGERS.controller,
@@ -123,7 +124,21 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     if (verdict.suspected !== suspected) {
       suspected = verdict.suspected;
       metrics.massSilence?.(suspected);
-      log.warn({ live: verdict.live, fellSilent: verdict.fellSilent, suspected }, 'Mass silence changed');
+      const { live, fellSilent } = verdict;
+      log.warn({ live, fellSilent, suspected }, 'Mass silence changed');
+      const event = suspected
+        ? {
+            type: 'Warning',
+            reason: 'MassSilence',
+            note: `${fellSilent} of ${live} live nodes fell silent within one limit; first look at the controller, its network and its clock. They are marked UNKNOWN slowly`,
+          }
+        : { type: 'Normal', reason: 'MassSilenceOver', note: 'the nodes are heard of again, or have been marked' };
+      leader.events.record(leader.self, {
+        ...event,
+        type: event.type as 'Warning' | 'Normal',
+        action: 'Listen',
+        about: 'MassSilence',
+      });
     }
     return suspected;
   }

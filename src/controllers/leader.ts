@@ -1,6 +1,6 @@
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { DesiredState, Liveness, Observation, World } from '../domain/index.ts';
-import type { EventRecorder, KubeClient, Log, Metrics } from '../kube/mod.ts';
+import type { EventRecorder, KubeClient, KubeObject, Log, Metrics } from '../kube/mod.ts';
 import type { Stores } from '../stores/stores.ts';
 import type { Ids } from './ids.ts';
 
@@ -27,6 +27,8 @@ export interface Leader {
   listeningSince: number;
   ids: Ids;
   events: EventRecorder;
+  /** what events about the controller itself are recorded on */
+  self: KubeObject;
   log: Log;
   metrics: Metrics & { nodes?(counts: ReadonlyMap<string, number>): void; massSilence?(is: boolean): void };
   /** Unix ms */

@@ -45,8 +45,18 @@ export function isNews(
   if (stored.lastSeenTime === undefined || clock - Date.parse(stored.lastSeenTime) >= LAST_SEEN_MS) return true;
   if (now.agent !== before.agent || Object.keys(now.instances).length !== Object.keys(before.instances).length)
     return true;
+  // What a foreign agent was told counts with its next report, even if that report says nothing new.
+  if (
+    now.handedOut !== before.handedOut ||
+    (now.agent === undefined && now.reportedAt !== before.reportedAt && isUnsettled(stored))
+  )
+    return true;
   return now.report !== before.report && reportDiffers(now.report, before.report);
 }
+
+/** Something is still on its way on this node, so that a mere repetition may complete it. */
+const isUnsettled = (stored: EdgeNodeStatus) =>
+  stored.microservices?.some(({ state, revision }) => state !== 'RUNNING' || !revision) ?? false;
 
 function reportDiffers(a: StatusReport, b: StatusReport): boolean {
   const keys = new Set([...Object.keys(a), ...Object.keys(b)]) as Set<keyof StatusReport>;

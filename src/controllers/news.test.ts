@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest';
+import type { EdgeNodeStatus } from '../api/v3/index.ts';
+import type { Observation } from '../domain/index.ts';
+import { isNews } from './news.ts';
+
+const NOW = Date.parse('2026-01-01T12:00:00Z');
+const ago = (ms: number) => new Date(NOW - ms).toISOString();
+const stored = (more: Partial<EdgeNodeStatus> = {}): EdgeNodeStatus => ({
+  observedGeneration: 1,
+  daemonStatus: 'RUNNING',
+  lastSeenTime: ago(10_000),
+  ...more,
+});
+const web = { id: 'm1', status: 'RUNNING' as const, revision: 'r1', cpuUsage: 1, memoryUsage: 10 };
+const observation = (more: Partial<Observation> = {}): Observation => ({
+  report: { daemonStatus: 'RUNNING', microserviceStatus: [web] },
+  reportedAt: NOW,
+  contactAt: NOW,
+  holdSeconds: 60,
+  agent: '0.1.0',
+  instances: { i1: { seenAt: NOW } },
+  handedOut: HANDED_OUT,
+  ...more,
+});
+const HANDED_OUT = {};
+const reporting = (more: object) =>
+  observation({ report: { daemonStatus: 'RUNNING', microserviceStatus: [web], ...more } });
+
+describe('what is heard costs a reconcile only when it can change the status', () => {
+  test.each<[string, Observation, Observation | undefined, EdgeNodeStatus | undefined, boolean]>([
+    ['the first word of a node', observation(), undefined, stored(), true],
+    ['a mere sign of life', observation({ contactAt: NOW + 1 }), observation(), stored(), false],
+    [
+      'a sign of life of a node that counts as silent',
+      observation(),
+      observation(),
+      stored({ daemonStatus: 'UNKNOWN' }),
+      true,
+    ],
+    ['a sign of life after five minutes', observation(), observation(), stored({ lastSeenTime: ago(300_000) }), true],
+    ['an equal report', reporting({}), observation(), stored(), false],
+    [
+      'measurements of the machine',
+      reporting({ memoryUsage: 5, cpuUsage: 7, systemTime: 8 }),
+      observation(),
+      stored(),
+      false,
+    ],
+    [
+      'measurements of a microservice',
+      reporting({ microserviceStatus: [{ ...web, cpuUsage: 9, memoryUsage: 99 }] }),
+      observation(),
+      stored(),
+      false,
+    ],
+    [
+      'another state of a microservice',
+      reporting({ microserviceStatus: [{ ...web, status: 'RESTARTING' }] }),
+      observation(),
+      stored(),
+      true,
+    ],
+    [
+      'another revision',
+      reporting({ microserviceStatus: [{ ...web, revision: 'r2' }] }),
+      observation(),
+      stored(),
+      true,
+    ],
+    ['a microservice less', reporting({ microserviceStatus: [] }), observation(), stored(), true],
+    ['another version of the agent', observation({ agent: '0.2.0' }), observation(), stored(), true],
+    [
+      'a second installation',
+      observation({ instances: { i1: { seenAt: NOW }, i2: { seenAt: NOW } } }),
+      observation(),
+      stored(),
+      true,
+    ],
+    [
+      'what a foreign agent was told',
+      observation({ handedOut: { m1: { revision: 'r2', at: NOW, rebuildOrder: 0 } } }),
+      observation(),
+      stored(),
+      true,
+    ],
+  ])('%s: %#', (_, now, before, status, news) => {
+    expect(isNews(now, before, status, NOW)).toBe(news);
+  });
+});
