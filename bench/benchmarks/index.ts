@@ -1,0 +1,32 @@
+import type { Benchmark } from '../benchmark.ts';
+import { apply } from './apply.ts';
+import { change } from './change.ts';
+import { creation } from './creation.ts';
+import { heartbeat } from './heartbeat.ts';
+import { idle } from './idle.ts';
+import { listing } from './listing.ts';
+import { memory } from './memory.ts';
+import { poll } from './poll.ts';
+import { provisioning } from './provisioning.ts';
+import { reconnect } from './reconnect.ts';
+import { replay } from './replay.ts';
+import { secondStart } from './second-start.ts';
+
+/**
+ * In the order in which they run, whichever are chosen: first what wants the machine for itself, then what makes the
+ * fleet that the others need, last what looks back at them or restarts the controller.
+ */
+export const BENCHMARKS: readonly Benchmark[] = [
+  secondStart,
+  provisioning,
+  creation,
+  replay,
+  poll,
+  heartbeat,
+  change,
+  apply,
+  listing,
+  idle,
+  memory,
+  reconnect,
+];

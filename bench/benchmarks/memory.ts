@@ -1,0 +1,25 @@
+import type { Benchmark } from '../benchmark.ts';
+import { memoryOf } from '../processes.ts';
+
+/** What the processes hold after all that was measured before. */
+export const memory: Benchmark = {
+  name: 'memory',
+  about: 'memory of controller, API server and etcd after the other benchmarks',
+  rows: {
+    controller: { what: 'controller: resident memory', unit: 'MiB', budget: { atMost: 1024 } },
+    apiServer: { what: 'API server: resident memory', unit: 'MiB', budget: { atMost: 2560 } },
+    etcd: { what: 'etcd: resident memory', unit: 'MiB', budget: { atMost: 1024 } },
+  },
+  async run(context) {
+    const world = await context.world();
+    await world.settled(200);
+    const pids = world.pids();
+    const rss = (pid: number) => memoryOf(pid).rss / 2 ** 20;
+    return {
+      figures: { controller: rss(pids.controller), apiServer: rss(pids['API server']), etcd: rss(pids.etcd) },
+      notes: [
+        `with ${world.fleet.agents.length} nodes and ${world.fleet.applications.length} applications of 5; the budgets are those for 10,000 of each`,
+      ],
+    };
+  },
+};

@@ -1,0 +1,48 @@
+import { waitFor } from '../../hack/wait.ts';
+import { type Benchmark, by } from '../benchmark.ts';
+
+/** A controller that crashes and comes back: until every agent is heard again, and what they are told meanwhile. */
+export const reconnect: Benchmark = {
+  name: 'reconnect',
+  about: 'the controller restarts, until all agents hold a poll again',
+  rows: {
+    ready: { what: 'start of the controller to ready', unit: 's' },
+    reconnected: {
+      what: 'start of the controller to all agents connected',
+      unit: 's',
+      budget: { atMost: 6 },
+      baseline: '18 with 1,000',
+    },
+    wrong: { what: 'answers meanwhile other than 200 and 503 with Retry-After', unit: '', budget: { exactly: 0 } },
+  },
+  async run(context) {
+    const world = await context.world();
+    const count = by(context, { short: 200, usual: 200, long: 1_000 });
+    await world.settled(count);
+    const { agents } = world.fleet;
+    const answers = new Map<string, number>();
+    for (const agent of agents) {
+      agent.onAnswer = (answer) => {
+        if (answer instanceof Error) return;
+        const kind = `${answer.status}${answer.headers['retry-after'] === undefined ? '' : ' with Retry-After'}`;
+        answers.set(kind, (answers.get(kind) ?? 0) + 1);
+      };
+    }
+    const { readyMs, beganAt } = await world.restartController();
+    await waitFor(async () => (await world.metric('skerry_agent_held_polls')) >= agents.length, {
+      what: 'all agents to hold a poll',
+      timeoutMs: 120_000,
+      intervalMs: 20,
+    });
+    const reconnectedMs = performance.now() - beganAt;
+    for (const agent of agents) agent.onAnswer = undefined;
+    const right = new Set(['200', '503 with Retry-After']);
+    const wrong = [...answers].filter(([kind]) => !right.has(kind)).reduce((sum, [, n]) => sum + n, 0);
+    return {
+      figures: { ready: readyMs / 1_000, reconnected: reconnectedMs / 1_000, wrong },
+      notes: [
+        `${agents.length} agents that back off as ours do; answers: ${[...answers].map(([kind, n]) => `${n} x ${kind}`).join(', ') || 'none but held polls'}`,
+      ],
+    };
+  },
+};

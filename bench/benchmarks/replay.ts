@@ -1,0 +1,41 @@
+import { type Benchmark, by } from '../benchmark.ts';
+
+/** Whether a token that was overheard is good for anything: the same one, many times at the same moment. */
+export const replay: Benchmark = {
+  name: 'replay',
+  about: 'one token, sent ten times at once',
+  rows: {
+    most: {
+      what: 'one token sent 10 times at once: accepted, at most',
+      unit: '',
+      budget: { exactly: 1 },
+      baseline: '2-9',
+    },
+    least: { what: 'one token sent 10 times at once: accepted, at least', unit: '', budget: { exactly: 1 } },
+  },
+  async run(context) {
+    const { fleet } = await context.world();
+    await fleet.grow(1);
+    const [agent] = fleet.agents;
+    if (!agent) throw new Error('there is no node');
+    const rounds = by(context, { short: 10, usual: 50, long: 200 });
+    // Connections are opened before, so that the ten arrive together.
+    await Promise.all(Array.from({ length: TIMES }, () => agent.poll()));
+    const counts: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const [token] = agent.tokens(1);
+      const answers = await Promise.all(Array.from({ length: TIMES }, () => agent.poll(token)));
+      const refused = answers.filter(({ status }) => status !== 200 && status !== 401);
+      if (refused[0]) throw new Error(`a poll was answered ${refused[0].status} ${refused[0].text}`);
+      counts.push(answers.filter(({ status }) => status === 200).length);
+      // A node may ask so often and no more.
+      await new Promise((resolve) => setTimeout(resolve, 60));
+    }
+    return {
+      figures: { most: Math.max(...counts), least: Math.min(...counts) },
+      notes: [`${rounds} rounds, one replica`],
+    };
+  },
+};
+
+const TIMES = 10;

@@ -1,0 +1,46 @@
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { tryLock } from '../../hack/lock.ts';
+import { ROOT } from '../../hack/paths.ts';
+import { freePort } from '../../hack/ports.ts';
+import { STACK_FOLDER } from '../../hack/stack/files.ts';
+import { type Benchmark, type Context, Skip } from '../benchmark.ts';
+
+/** How long `make up` takes when nothing has to be built or fetched any more. */
+export const secondStart: Benchmark = {
+  name: 'second-start',
+  about: '`make up ONCE=1` with everything in the cache',
+  rows: {
+    seconds: { what: '`make up ONCE=1`, second start, sample proven and everything stopped', unit: 's' },
+  },
+  async run(context) {
+    const lock = tryLock(join(STACK_FOLDER, 'lock'));
+    if (!lock) throw new Skip('the local stack runs');
+    lock.release();
+    // The first one fetches or builds what is missing, and provisions the node.
+    await up(context);
+    return { figures: { seconds: await up(context) } };
+  },
+};
+
+async function up({ log }: Context): Promise<number> {
+  const env = { ...process.env, SKERRY_PORT: `${await freePort()}`, NODE_ENV: undefined };
+  const began = performance.now();
+  const child = spawn('make', ['-s', 'up', 'ONCE=1'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  const keep = (piece: Buffer) => {
+    output = (output + piece).slice(-4_000);
+  };
+  child.stdout.on('data', keep);
+  child.stderr.on('data', keep);
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+  const seconds = (performance.now() - began) / 1_000;
+  log(`  make up ONCE=1 ended with ${code} after ${seconds.toFixed(1)} s`);
+  if (code !== 0) throw new Skip(`the local stack cannot be started: ${lastLines(output)}`);
+  return seconds;
+}
+
+const lastLines = (text: string) => text.trim().split('\n').slice(-3).join(' / ');

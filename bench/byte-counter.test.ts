@@ -1,0 +1,30 @@
+import { createServer } from 'node:http';
+import { expect, test } from 'vitest';
+import { countBytes, segmentsSent } from './byte-counter.ts';
+
+test('what passes is counted in both directions and arrives as it was', async () => {
+  const server = createServer((request, response) => {
+    request.on('data', () => {});
+    request.on('end', () => response.end('x'.repeat(10_000)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await using counter = await countBytes(`http://127.0.0.1:${port}`);
+  const passed = counter.watch();
+
+  const answer = await fetch(counter.url, { method: 'POST', body: 'y'.repeat(5_000) });
+  expect(await answer.text()).toBe('x'.repeat(10_000));
+  const { up, down } = passed();
+  expect(up).toBeGreaterThan(5_000);
+  expect(up).toBeLessThan(6_000);
+  expect(down).toBeGreaterThan(10_000);
+  expect(down).toBeLessThan(11_000);
+  server.closeAllConnections();
+  server.close();
+});
+
+test('segments of several connections are summed', () => {
+  const text =
+    '0 0 127.0.0.1:1 127.0.0.1:2\n\t cubic segs_out:12 segs_in:7\n0 0 ...\n\t cubic segs_out:30 data_segs_out:3\n';
+  expect(segmentsSent(text)).toBe(42);
+});

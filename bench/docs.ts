@@ -1,0 +1,4 @@
+import type { Report } from './report.ts';
+export function renderDocs(_report: Report): string {
+  return '';
+}

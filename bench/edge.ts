@@ -1,0 +1,93 @@
+import { join } from 'node:path';
+import { build } from 'esbuild';
+import { type Engine, findEngine } from '../hack/engine.ts';
+import { pullInsecure } from '../hack/engine-api.ts';
+import { pushImage } from '../hack/image.ts';
+import { type Kube, readObjects } from '../hack/kube.ts';
+import { ROOT } from '../hack/paths.ts';
+import { freePort } from '../hack/ports.ts';
+import { type Daemon, startDaemon } from '../hack/process.ts';
+import type { Log } from '../hack/progress.ts';
+import { startRegistry } from '../hack/registry.ts';
+import { sampleImage } from '../hack/sample.ts';
+import { endContainers, NODE, nodeUuid, provisionAgent, startAgent, waitForNode } from '../hack/stack/agent.ts';
+import { type ByteCounter, countBytes } from './byte-counter.ts';
+
+/** The real agent on a real engine, as the node "local". */
+export interface Edge extends AsyncDisposable {
+  readonly engine: Engine;
+  readonly node: string;
+  /** Reference of an image that the engine has. */
+  readonly image: string;
+  /** Between agent and controller. */
+  readonly traffic: ByteCounter;
+  agentPid(): number;
+  /** Starts the agent anew in this form and returns when the controller hears it. */
+  restartAs(form: AgentForm): Promise<void>;
+}
+
+/**
+ * The forms of one program: its sources, as `make up` runs them; one bundled file, as machines get it; and that with
+ * the flags of Node that trade speed for memory.
+ */
+export type AgentForm = 'sources' | 'bundle' | 'small';
+
+const SMALL = ['--max-semi-space-size=1', '--optimize-for-size'];
+
+export async function startEdge(options: { dir: string; kube: Kube; rest: string; log: Log }): Promise<Edge> {
+  const { dir, kube, rest, log } = options;
+  await using started = new AsyncDisposableStack();
+  const engine = started.use(await findEngine({ dir: join(dir, 'engine'), log }));
+  const registry = started.use(await startRegistry({ dir: join(dir, 'registry'), log }));
+  const pushed = await pushImage(registry.url, 'bench', 'present', await sampleImage({}, undefined, log));
+  await pullInsecure(engine.url, pushed.reference);
+
+  log('Starting the agent');
+  const traffic = started.use(await countBytes(rest));
+  for (const object of readObjects(join(ROOT, 'manifests/local-node.yaml'))) await kube.apply(object);
+  const uuid = await nodeUuid(kube);
+  let agent: Daemon = await startAgent({ dir, engine, port: await freePort() });
+  started.defer(() => endContainers(engine.url, uuid, 'remove').catch(() => {}));
+  started.defer(() => agent.stop(10_000));
+  await provisionAgent({ dir, rest: traffic.url, uuid, agent });
+  await waitForNode(kube, agent);
+
+  const owned = started.move();
+  return {
+    engine,
+    node: NODE,
+    image: pushed.reference,
+    traffic,
+    agentPid: () => agent.pid,
+    async restartAs(form) {
+      const program = form === 'sources' ? join(ROOT, 'agent/src/main.ts') : await bundleAgent(dir);
+      await agent.stop(10_000);
+      agent = await startDaemon({
+        name: 'agent',
+        dir,
+        command: process.execPath,
+        args: [...(form === 'small' ? SMALL : []), program, 'start', '--config', join(dir, 'agent/config.yaml')],
+        deathSignal: 'SIGTERM',
+      });
+      await waitForNode(kube, agent);
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function bundleAgent(dir: string): Promise<string> {
+  const outfile = join(dir, 'skerry-agent.mjs');
+  await build({
+    entryPoints: [join(ROOT, 'agent/src/main.ts')],
+    outfile,
+    bundle: true,
+    minify: true,
+    platform: 'node',
+    target: 'node24',
+    format: 'esm',
+    // Some dependencies are CommonJS inside.
+    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+    logLevel: 'error',
+  });
+  return outfile;
+}

@@ -1,0 +1,106 @@
+import type { Http, Rest } from './http.ts';
+import { closedLoop } from './load.ts';
+import { provisionTestAgent, type TestAgent } from './test-agent.ts';
+
+/** Nodes of test agents, each with an application of five microservices. It only grows. */
+export interface Fleet extends AsyncDisposable {
+  readonly agents: readonly TestAgent[];
+  /** names of the applications; the one at i has all its microservices on the node at i */
+  readonly applications: readonly string[];
+  /** Adds nodes until there are `count`, and says how long each step took for those that were added. */
+  grow(count: number): Promise<Growth>;
+  /** Adds applications until there are `count`, one after the other; ms until each was answered. */
+  deploy(count: number): Promise<number[]>;
+}
+
+export interface Growth {
+  nodes: number;
+  /** seconds */
+  created: number;
+  keyed: number;
+  provisioned: number;
+}
+
+export interface FleetOptions {
+  rest: Rest;
+  http: Http;
+  held: Http;
+}
+
+const CONCURRENCY = 16;
+export const MICROSERVICES = 5;
+
+export function createFleet({ rest, http, held }: FleetOptions): Fleet {
+  const agents: TestAgent[] = [];
+  const applications: string[] = [];
+  const stop = new AbortController();
+  const lives: Promise<void>[] = [];
+
+  return {
+    agents,
+    applications,
+    async grow(count) {
+      const first = agents.length;
+      const names = Array.from({ length: Math.max(0, count - first) }, (_, i) => nodeName(first + i));
+      const uuids: string[] = [];
+      const keys: string[] = [];
+      const added: TestAgent[] = [];
+      const created = await all(names, async (name, i) => {
+        uuids[i] = (await rest.call<{ uuid: string }>('POST', '/node', { name, archId: 1 })).uuid;
+      });
+      const keyed = await all(names, async (_, i) => {
+        keys[i] = (await rest.call<{ key: string }>('GET', `/node/${uuids[i]}/provisioning-key`)).key;
+      });
+      const provisioned = await all(names, async (name, i) => {
+        added[i] = await provisionTestAgent({ name, key: keys[i] as string, http, held });
+      });
+      agents.push(...added);
+      lives.push(...added.map((agent) => agent.live(stop.signal)));
+      return { nodes: names.length, created, keyed, provisioned };
+    },
+    async deploy(count) {
+      const times: number[] = [];
+      while (applications.length < count) {
+        const i = applications.length;
+        const name = `line-${i}`;
+        const body = applicationBody(name, (agents[i] as TestAgent).uuid, 'first');
+        const began = performance.now();
+        await rest.call('POST', '/application', body);
+        times.push(performance.now() - began);
+        applications.push(name);
+      }
+      return times;
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await Promise.all(lives);
+    },
+  };
+}
+
+const nodeName = (i: number) => `gateway-${i}`;
+
+/** An application of five microservices on one node, all with the same value in their environment, as REST takes it. */
+export function applicationBody(name: string, nodeUuid: string, value: string): object {
+  return {
+    name,
+    microservices: Array.from({ length: MICROSERVICES }, (_, i) => ({
+      name: `part-${i}`,
+      nodeUuid,
+      images: [1, 2].map((archId) => ({ containerImage: `registry.example/plant/part-${i}:1.0`, archId })),
+      ports: [{ internal: 8080, external: 20_000 + i }],
+      env: [
+        { key: 'VALUE', value },
+        { key: 'MODE', value: 'fast' },
+      ],
+      config: JSON.stringify({ rate: 5, part: i }),
+    })),
+  };
+}
+
+/** Does something for all of them, some at a time; returns the seconds it took. */
+async function all<T>(items: readonly T[], work: (item: T, i: number) => Promise<void>): Promise<number> {
+  const load = await closedLoop(items.length, CONCURRENCY, (i) => work(items[i] as T, i));
+  for (const [text, count] of load.failures) throw new Error(`${count} x ${text}`);
+  return load.seconds;
+}

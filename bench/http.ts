@@ -1,0 +1,59 @@
+import { Pool } from 'undici';
+
+/** An answer, whatever its status. */
+export interface Answer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  text: string;
+}
+
+export interface Request {
+  method: string;
+  /** with /api/v3 */
+  path: string;
+  headers?: Record<string, string>;
+  body?: string;
+  signal?: AbortSignal;
+}
+
+/** Requests to one server over connections that stay open. */
+export interface Http extends AsyncDisposable {
+  send(request: Request): Promise<Answer>;
+}
+
+/** At most `connections` are open at once; requests beyond them wait. */
+export function createHttp(origin: string, connections: number | null): Http {
+  const pool = new Pool(origin, { connections, pipelining: 1, keepAliveTimeout: 60_000 });
+  return {
+    async send(request) {
+      const response = await pool.request(request as Parameters<typeof pool.request>[0]);
+      return { status: response.statusCode, headers: response.headers, text: await response.body.text() };
+    },
+    [Symbol.asyncDispose]: () => pool.destroy(),
+  };
+}
+
+/** The REST API as an admin. */
+export interface Rest {
+  /** JSON in, JSON out; rejects on every status from 400 on. */
+  call<T = unknown>(method: string, path: string, body?: unknown): Promise<T>;
+}
+
+/** `token` is asked at every call: it is renewed now and then. */
+export function createRest(http: Http, token: () => string): Rest {
+  return {
+    async call<T>(method: string, path: string, body?: unknown) {
+      const { status, text } = await http.send({
+        method,
+        path: `/api/v3${path}`,
+        headers: {
+          authorization: `Bearer ${token()}`,
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      if (status >= 400) throw new Error(`${method} ${path}: ${status} ${text}`);
+      return (text === '' ? undefined : JSON.parse(text)) as T;
+    },
+  };
+}

@@ -1,0 +1,146 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { tryLock } from '../hack/lock.ts';
+import { ROOT } from '../hack/paths.ts';
+import { formatDuration, type Log, startClock } from '../hack/progress.ts';
+import { type Benchmark, type Context, Skip } from './benchmark.ts';
+import { BENCHMARKS } from './benchmarks/index.ts';
+import { renderDocs } from './docs.ts';
+import { type Conditions, readConditions } from './machine.ts';
+import { HELP, type Options, parseOptions } from './options.ts';
+import { hotSpots, INSPECTABLE, profile } from './profile.ts';
+import { figuresOf, merge, type Result, readReport, table, writeReport } from './report.ts';
+import { createWorld, type World } from './world.ts';
+
+const DATA = join(ROOT, '.skerry/bench');
+const REPORT = join(ROOT, '.skerry/bench.json');
+const DOCS = join(ROOT, 'docs/performance.md');
+
+/** `make bench`: measures, prints the figures beside their budgets, and writes them to a file. */
+async function main(): Promise<number> {
+  const names = BENCHMARKS.map(({ name }) => name);
+  let options: Options;
+  try {
+    options = parseOptions(process.argv.slice(2), names, REPORT);
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n\n${HELP}`);
+    return 2;
+  }
+  if (options.help) return print(HELP);
+  if (options.list) return print(BENCHMARKS.map(({ name, about }) => `${name.padEnd(14)} ${about}\n`).join(''));
+  if (options.writeDocs) {
+    writeFileSync(DOCS, renderDocs(readReport(options.out)));
+    return print(`Wrote ${relative(process.cwd(), DOCS)}\n`);
+  }
+  return measure(options, names);
+}
+
+async function measure(options: Options, order: readonly string[]): Promise<number> {
+  mkdirSync(dirname(DATA), { recursive: true, mode: 0o700 });
+  await using lock = tryLock(`${DATA}.lock`);
+  if (!lock) {
+    process.stderr.write('Benchmarks run already.\n');
+    return 1;
+  }
+  const log = startClock((text) => process.stderr.write(text));
+  // As it is deployed; what is started inherits it.
+  process.env.NODE_ENV = 'production';
+  if (options.profile) process.env.NODE_OPTIONS = INSPECTABLE;
+
+  const conditions = await readConditions();
+  if (conditions.load > conditions.cores / 4)
+    log(`The machine is busy (load ${conditions.load}); figures will be worse`);
+  const chosen = BENCHMARKS.filter(({ name }) => options.names.length === 0 || options.names.includes(name));
+  const results: Result[] = [];
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      // The children die with this process, so the second time is the quick way out.
+      if (stop.signal.aborted) process.exit(130);
+      log('Stopping');
+      stop.abort();
+    });
+  }
+  {
+    await using started = lazyWorld(log);
+    const context: Context = {
+      length: options.length,
+      log,
+      world: started.get,
+      profiled: options.profile ? (name, work) => profiled(name, work, started.get, log) : (_, work) => work(),
+    };
+    for (const benchmark of chosen) {
+      log(`${benchmark.name}: ${benchmark.about}`);
+      const result = await Promise.race([runOne(benchmark, context, conditions), aborted(stop.signal)]);
+      if (!result) break;
+      log(`${benchmark.name} took ${formatDuration(result.seconds * 1000)}${describeEnd(result)}`);
+      results.push(result);
+      // At once: an end halfway loses only what is not measured yet.
+      writeReport(options.out, merge(readReport(options.out), [result], order));
+    }
+  }
+  process.stdout.write(table(results));
+  process.stderr.write(`Wrote ${relative(process.cwd(), options.out)}\n`);
+  if (stop.signal.aborted) return 130;
+  return results.some(({ failed }) => failed) ? 1 : 0;
+}
+
+async function runOne(benchmark: Benchmark, context: Context, conditions: Conditions): Promise<Result> {
+  const began = performance.now();
+  const { name, about } = benchmark;
+  const base = { benchmark: name, about, length: context.length, conditions, figures: [], notes: [] };
+  const seconds = () => Math.round((performance.now() - began) / 100) / 10;
+  try {
+    const measured = await benchmark.run(context);
+    return { ...base, seconds: seconds(), figures: figuresOf(benchmark, measured), notes: measured.notes ?? [] };
+  } catch (error) {
+    const text = (error as Error).message;
+    return { ...base, seconds: seconds(), ...(error instanceof Skip ? { skipped: text } : { failed: text }) };
+  }
+}
+
+function describeEnd({ skipped, failed }: Result): string {
+  if (skipped) return ` and was skipped: ${skipped}`;
+  return failed ? ` and FAILED: ${failed}` : '';
+}
+
+/** A world that the first who asks starts, and that ends with this, also when it is still being started. */
+function lazyWorld(log: Log): AsyncDisposable & { get(): Promise<World> } {
+  let world: Promise<World> | undefined;
+  return {
+    get() {
+      world ??= createWorld({ dir: DATA, log });
+      return world;
+    },
+    async [Symbol.asyncDispose]() {
+      if (world) log('Stopping what was started');
+      await world?.then((it) => it[Symbol.asyncDispose]()).catch(() => {});
+    },
+  };
+}
+
+async function profiled<T>(name: string, work: () => Promise<T>, get: () => Promise<World>, log: Log): Promise<T> {
+  const world = await get();
+  const target = { pid: world.pids().controller, log: world.controllerLog };
+  const { value, profile: taken } = await profile(target, work);
+  const file = join(dirname(DATA), `bench-${name}.cpuprofile`);
+  writeFileSync(file, JSON.stringify(taken));
+  log(`Where the controller spent its time in ${name} (${relative(process.cwd(), file)}):`);
+  for (const { name: what, place, self, total } of hotSpots(taken, ROOT).slice(0, 40)) {
+    const percent = (share: number) => `${(share * 100).toFixed(1)} %`.padStart(7);
+    process.stderr.write(`  ${percent(self)} ${percent(total)}  ${what}  ${place}\n`);
+  }
+  return value;
+}
+
+const aborted = (signal: AbortSignal) =>
+  new Promise<undefined>((resolve) => signal.addEventListener('abort', () => resolve(undefined), { once: true }));
+
+function print(text: string): number {
+  process.stdout.write(text);
+  return 0;
+}
+
+process.exitCode = await main();
+// A benchmark that was given up may still wait for something.
+if (process.exitCode === 130) process.exit();

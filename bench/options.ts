@@ -1,0 +1,58 @@
+import { parseArgs } from 'node:util';
+import type { Length } from './benchmark.ts';
+
+export interface Options {
+  /** benchmarks to run; none named: all */
+  names: readonly string[];
+  length: Length;
+  /** file with the figures */
+  out: string;
+  /** write docs/performance.md from the figures, and measure nothing */
+  writeDocs: boolean;
+  profile: boolean;
+  list: boolean;
+  help: boolean;
+}
+
+export const HELP = `node bench/main.ts [benchmark...] [options]
+
+Measures, prints the figures beside their budgets and writes them to a file. Without a benchmark named, all run;
+figures of those that do not run stay in the file as they were.
+
+  --list         show the benchmarks
+  --short        fewer requests, shorter waits: a look, not a measurement
+  --long         more of everything, 1,000 nodes where it matters
+  --profile      also say where the controller spends its time in polls and heartbeats
+  --out FILE     file with the figures (.skerry/bench.json)
+  --write-docs   write docs/performance.md from that file, and measure nothing
+  --help         this text
+`;
+
+/** Throws with a text for people when the command line is wrong. */
+export function parseOptions(args: readonly string[], known: readonly string[], defaultOut: string): Options {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      short: { type: 'boolean', default: false },
+      long: { type: 'boolean', default: false },
+      out: { type: 'string', default: defaultOut },
+      'write-docs': { type: 'boolean', default: false },
+      profile: { type: 'boolean', default: false },
+      list: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  const unknown = positionals.find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new Error(`there is no benchmark "${unknown}"; there are: ${known.join(', ')}`);
+  if (values.short && values.long) throw new Error('--short and --long exclude each other');
+  return {
+    names: positionals,
+    length: values.short ? 'short' : values.long ? 'long' : 'usual',
+    out: values.out,
+    writeDocs: values['write-docs'],
+    profile: values.profile,
+    list: values.list,
+    help: values.help,
+  };
+}

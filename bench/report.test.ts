@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest';
+import type { Benchmark } from './benchmark.ts';
+import { budgetText, figuresOf, merge, type Result, shown, table } from './report.ts';
+
+const benchmark: Benchmark = {
+  name: 'poll',
+  about: '',
+  rows: {
+    cpu: { what: 'CPU of a poll', unit: 'CPU-ms', budget: { atMost: 0.4 }, baseline: '26-30' },
+    rate: { what: 'polls', unit: '/s' },
+    late: { what: 'not taken', unit: 'ms', budget: { atMost: 1 } },
+  },
+  run: async () => ({ figures: {} }),
+};
+const result = (name: string, more: Partial<Result> = {}): Result => ({
+  benchmark: name,
+  about: '',
+  length: 'usual',
+  conditions: {} as Result['conditions'],
+  seconds: 1,
+  figures: [],
+  notes: [],
+  ...more,
+});
+
+test('figures are judged by the budgets of their rows, and those not taken are no figures', () => {
+  const figures = figuresOf(benchmark, { figures: { cpu: 0.5, rate: 1204.4, late: Number.NaN } });
+  expect(figures).toEqual([
+    { id: 'poll.cpu', ...benchmark.rows.cpu, value: 0.5, kept: false },
+    { id: 'poll.rate', ...benchmark.rows.rate, value: 1204.4 },
+  ]);
+});
+
+test('a later run replaces what it measured and leaves the rest', () => {
+  const before = { results: [result('poll', { seconds: 1 }), result('apply', { seconds: 2 })] };
+  const after = merge(before, [result('poll', { seconds: 9 }), result('idle')], ['idle', 'poll', 'apply']);
+  expect(after.results.map(({ benchmark, seconds }) => [benchmark, seconds])).toEqual([
+    ['idle', 1],
+    ['poll', 9],
+    ['apply', 2],
+  ]);
+});
+
+test.each([
+  [0.0382, 'ms', '0.038 ms'],
+  [0.5, 'CPU-ms', '0.5 CPU-ms'],
+  [12.345, 'ms', '12.3 ms'],
+  [1204.4, '/s', '1,204 /s'],
+  [0, '', '0'],
+] as const)('%d is shown with three digits that say something', (value, unit, want) => {
+  expect(shown({ value, unit })).toBe(want);
+});
+
+test('the table says what was missed, skipped and failed', () => {
+  const figures = figuresOf(benchmark, { figures: { cpu: 0.5, rate: 1204.4 } });
+  const text = table([
+    result('poll', { figures }),
+    result('up', { skipped: 'no engine' }),
+    result('x', { failed: 'y' }),
+  ]);
+  expect(text).toBe(
+    [
+      '                   measured  budget',
+      'poll',
+      '  CPU of a poll  0.5 CPU-ms  <= 0.4 CPU-ms  MISSED',
+      '  polls            1,204 /s',
+      'up',
+      '  skipped: no engine',
+      'x',
+      '  FAILED: y',
+      '',
+    ].join('\n'),
+  );
+});
+
+test('budgets are written as limits', () => {
+  expect(budgetText({ unit: 'nodes/s', budget: { atLeast: 200 } })).toBe('>= 200 nodes/s');
+  expect(budgetText({ unit: '', budget: { exactly: 1 } })).toBe('1');
+  expect(budgetText({ unit: 'ms' })).toBe('');
+});

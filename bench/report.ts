@@ -1,0 +1,100 @@
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { type Benchmark, type Budget, keeps, type Length, type Measured, type Unit } from './benchmark.ts';
+import type { Conditions } from './machine.ts';
+
+/** The JSON file: the latest result of each benchmark, in the order in which they run. */
+export interface Report {
+  results: Result[];
+}
+
+/** What one benchmark has found, or why it has not. */
+export interface Result {
+  benchmark: string;
+  about: string;
+  length: Length;
+  conditions: Conditions;
+  seconds: number;
+  figures: Figure[];
+  notes: readonly string[];
+  /** why it did not run */
+  skipped?: string;
+  /** how it failed */
+  failed?: string;
+}
+
+export interface Figure {
+  /** `benchmark.row` */
+  id: string;
+  what: string;
+  unit: Unit;
+  value: number;
+  budget?: Budget;
+  baseline?: string;
+  /** whether the budget is kept; absent without one */
+  kept?: boolean;
+}
+
+/** The figures that were taken, with what their rows say; one that could not be taken is left out. */
+export function figuresOf({ name, rows }: Benchmark, { figures }: Measured): Figure[] {
+  return Object.entries(rows).flatMap(([key, row]) => {
+    const value = figures[key];
+    if (value === undefined || Number.isNaN(value)) return [];
+    const kept = row.budget && { kept: keeps(value, row.budget) };
+    return [{ id: `${name}.${key}`, ...row, value, ...kept }];
+  });
+}
+
+export function readReport(file: string): Report {
+  return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { results: [] };
+}
+
+/** Replaces the results of benchmarks that ran; the others stay. */
+export function merge({ results }: Report, ran: readonly Result[], order: readonly string[]): Report {
+  const latest = new Map([...results, ...ran].map((result) => [result.benchmark, result]));
+  return { results: order.flatMap((name) => latest.get(name) ?? []) };
+}
+
+export function writeReport(file: string, report: Report): void {
+  writeFileSync(`${file}.new`, `${JSON.stringify(report, undefined, 2)}\n`);
+  renameSync(`${file}.new`, file);
+}
+
+/** Lines for a terminal: what, figure, budget, and whether it is kept. */
+export function table(results: readonly Result[]): string {
+  const rows = results.flatMap(({ benchmark, figures, skipped, failed }) => [
+    [benchmark, '', '', ''],
+    ...figures.map((figure) => [`  ${figure.what}`, shown(figure), budgetText(figure), verdict(figure)]),
+    ...(skipped ? [[`  skipped: ${skipped}`, '', '', '']] : []),
+    ...(failed ? [[`  FAILED: ${failed}`, '', '', '']] : []),
+  ]);
+  const all = [['', 'measured', 'budget', ''], ...rows];
+  const widths = [0, 1, 2].map((i) => Math.max(...all.filter((row) => row[1]).map((row) => row[i]?.length ?? 0)));
+  const lines = all.map(([what = '', value = '', budget = '', mark = '']) =>
+    [what.padEnd(widths[0] ?? 0), value.padStart(widths[1] ?? 0), budget.padEnd(widths[2] ?? 0), mark]
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${lines.join('\n')}\n`;
+}
+
+export const verdict = ({ kept }: Figure) => (kept === undefined ? '' : kept ? 'ok' : 'MISSED');
+
+/** The value with its unit: `0.38 CPU-ms`, `1,204 /s`. */
+export function shown({ value, unit }: Pick<Figure, 'value' | 'unit'>): string {
+  const text = digits(value);
+  return unit === '' ? text : `${text} ${unit}`;
+}
+
+export function budgetText({ budget, unit }: Pick<Figure, 'budget' | 'unit'>): string {
+  if (!budget) return '';
+  if ('atMost' in budget) return `<= ${shown({ value: budget.atMost, unit })}`;
+  if ('atLeast' in budget) return `>= ${shown({ value: budget.atLeast, unit })}`;
+  return shown({ value: budget.exactly, unit });
+}
+
+/** Three digits that say something, no more. */
+function digits(value: number): string {
+  const magnitude = Math.abs(value);
+  const places = Number.isInteger(value) || magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : magnitude >= 0.1 ? 2 : 3;
+  return value.toLocaleString('en-US', { maximumFractionDigits: places });
+}

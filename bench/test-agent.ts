@@ -1,0 +1,235 @@
+import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { signToken } from '../agent/src/token.ts';
+import { HEADERS, NODE_TOKEN_ISSUER } from '../src/api/names.ts';
+import {
+  type ChangesReply,
+  type Digests,
+  formatHave,
+  MICROSERVICE_SECTIONS,
+  type MicroserviceHold,
+  type MicroserviceView,
+  NODE_TOKEN,
+  type PublicKey,
+  parseHave,
+  SECTIONS,
+  type StatusReport,
+} from '../src/wire/index.ts';
+import type { Answer, Http } from './http.ts';
+
+export type Entry = MicroserviceView | MicroserviceHold;
+
+/** What a held poll has brought. */
+export interface Told {
+  /** performance.now() when the poll returned */
+  at: number;
+  /** the node's microservices as read right after */
+  microservices: readonly Entry[];
+}
+
+/**
+ * An agent that runs nothing: it has an identity, polls, and reports that all it was told runs. What is measured with
+ * it is the other side.
+ */
+export interface TestAgent {
+  readonly uuid: string;
+  readonly name: string;
+  /** Signs `count` tokens for requests soon to be sent, so that signing is not measured. */
+  tokens(count: number): string[];
+  /** Asks whether something is due, at once. */
+  poll(token?: string): Promise<Answer>;
+  /** Reads the microservices of the node, without taking notice. */
+  read(): Promise<readonly Entry[]>;
+  /** Tells the state of the node and of its microservices; figures move, nothing else does. */
+  report(token?: string): Promise<Answer>;
+  /** Holds polls one after the other and follows what it is told, until the signal fires. */
+  live(signal: AbortSignal): Promise<void>;
+  /** What the next held poll brings that concerns microservices. */
+  nextTold(): Promise<Told>;
+  /** What was told last; undefined before the first time. */
+  readonly microservices: readonly Entry[] | undefined;
+  /** Called with the answer to each held poll, or with the error instead of one. */
+  onAnswer: ((answer: Answer | Error) => void) | undefined;
+}
+
+export interface TestAgentOptions {
+  name: string;
+  /** provisioning key */
+  key: string;
+  /** for requests that are answered at once */
+  http: Http;
+  /** for held polls: as many connections as there are agents */
+  held: Http;
+}
+
+const API = '/api/v3/agent';
+const HOLD_SECONDS = 60;
+
+/** Takes the identity of a node. */
+export async function provisionTestAgent(options: TestAgentOptions): Promise<TestAgent> {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  const { x } = publicKey.export({ format: 'jwk' });
+  const jwk: PublicKey = { kty: 'OKP', crv: 'Ed25519', x: x as string };
+  const answer = await options.http.send({
+    method: 'POST',
+    path: `${API}/provision`,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ key: options.key, type: 1, engine: 'docker', publicKey: jwk }),
+  });
+  if (answer.status >= 300) throw new Error(`provision ${options.name}: ${answer.status} ${answer.text}`);
+  const { uuid } = JSON.parse(answer.text) as { uuid: string };
+  return createTestAgent(options, uuid, privateKey);
+}
+
+function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, key: KeyObject): TestAgent {
+  const instance = randomUUID();
+  const startTime = Date.now();
+  let have: Digests = {};
+  let microservices: readonly Entry[] | undefined;
+  let waiting: ((told: Told) => void)[] = [];
+  let reports = 0;
+
+  const tokens = (count: number) => {
+    const claims = { sub: uuid, iss: NODE_TOKEN_ISSUER, aud: ['controller'], tokenUse: NODE_TOKEN.use };
+    const now = Math.floor(Date.now() / 1000);
+    return Array.from({ length: count }, () => signToken(key, claims, now, NODE_TOKEN.lifetime));
+  };
+  const headersWith = (token = tokens(1)[0]): Record<string, string> => ({
+    authorization: `Bearer ${token}`,
+    [HEADERS.agent]: '0.1.0',
+    [HEADERS.instance]: instance,
+    [HEADERS.boot]: instance,
+  });
+
+  async function get(path: string): Promise<Answer> {
+    const answer = await http.send({ method: 'GET', path: `${API}${path}`, headers: headersWith() });
+    if (answer.status >= 300) throw new Error(`GET ${path}: ${answer.status} ${answer.text}`);
+    return answer;
+  }
+
+  async function follow(reply: ChangesReply, at: number): Promise<void> {
+    const flagged = SECTIONS.filter((section) => reply[section] === true);
+    if (flagged.length === 0) return;
+    const due = parseHave(reply.due);
+    const told: Digests = { ...have };
+    for (const section of flagged) told[section] = due[section];
+    const concerns = MICROSERVICE_SECTIONS.some((section) => flagged.includes(section));
+    if (!concerns) {
+      have = told;
+      return;
+    }
+    const answer = await get('/microservices');
+    const shown = parseHave(answer.headers.etag as string | undefined);
+    for (const section of MICROSERVICE_SECTIONS) told[section] = shown[section];
+    have = told;
+    microservices = (JSON.parse(answer.text) as { microservices: Entry[] }).microservices;
+    const woken = waiting;
+    waiting = [];
+    for (const wake of woken) wake({ at, microservices });
+    await agent.report();
+  }
+
+  async function hold(signal: AbortSignal): Promise<number | undefined> {
+    const path = `${API}/changes?have=${encodeURIComponent(formatHave(have))}&wait=${HOLD_SECONDS}`;
+    const answer = await held.send({ method: 'GET', path, headers: headersWith(), signal });
+    const at = performance.now();
+    agent.onAnswer?.(answer);
+    if (answer.status >= 300) return Number(answer.headers['retry-after'] ?? 5) * 1000 * (1 + Math.random() / 2);
+    await follow(JSON.parse(answer.text) as ChangesReply, at);
+    return undefined;
+  }
+
+  const agent: TestAgent = {
+    uuid,
+    name,
+    tokens,
+    onAnswer: undefined,
+    get microservices() {
+      return microservices;
+    },
+    poll: (token) =>
+      http.send({
+        method: 'GET',
+        path: `${API}/changes?have=${encodeURIComponent(formatHave(have))}`,
+        headers: headersWith(token),
+      }),
+    async read() {
+      return (JSON.parse((await get('/microservices')).text) as { microservices: Entry[] }).microservices;
+    },
+    report: (token) =>
+      http.send({
+        method: 'PUT',
+        path: `${API}/status`,
+        headers: { ...headersWith(token), 'content-type': 'application/json' },
+        body: JSON.stringify(reportOf(microservices ?? [], startTime, ++reports)),
+      }),
+    async live(signal) {
+      let failures = 0;
+      while (!signal.aborted) {
+        try {
+          const delay = await hold(signal);
+          failures = 0;
+          if (delay !== undefined) await sleep(delay, undefined, { signal });
+        } catch (error) {
+          if (signal.aborted) return;
+          agent.onAnswer?.(error as Error);
+          // As the real agent does: link.ts.
+          const delay = Math.min(1000 * 2 ** failures++, 60_000) * (0.5 + Math.random());
+          await sleep(delay, undefined, { signal }).catch(() => {});
+        }
+      }
+    },
+    nextTold: () => new Promise((resolve) => waiting.push(resolve)),
+  };
+  return agent;
+}
+
+/** All that a machine tells when its five or so containers run; `turn` moves the figures. */
+function reportOf(microservices: readonly Entry[], startTime: number, turn: number): StatusReport {
+  const move = turn % 7;
+  return {
+    daemonStatus: 'RUNNING',
+    warningMessage: '',
+    daemonOperatingDuration: Date.now() - startTime,
+    daemonLastStart: startTime,
+    memoryUsage: 60 + move,
+    diskUsage: 1.5,
+    cpuUsage: 0.3 + move / 10,
+    memoryViolation: false,
+    diskViolation: false,
+    cpuViolation: false,
+    systemAvailableDisk: 60_000_000_000 - move * 4096,
+    systemTotalDisk: 120_000_000_000,
+    systemAvailableMemory: 3_000_000_000 - move * 4096,
+    systemTotalMemory: 4_000_000_000,
+    systemTotalCpu: 4 + move,
+    systemCpus: 4,
+    systemOs: 'linux',
+    systemOsVersion: 'Debian GNU/Linux 12',
+    systemKernelVersion: '6.1.0',
+    systemTime: Date.now(),
+    ipAddress: '10.0.0.17',
+    version: '0.1.0',
+    microserviceStatus: microservices.map((entry, i) => ({
+      id: entry.uuid,
+      status: 'RUNNING',
+      containerId: entry.uuid.replaceAll('-', '').padEnd(64, '0'),
+      startTime,
+      operatingDuration: Date.now() - startTime,
+      cpuUsage: 1 + ((turn + i) % 5) / 10,
+      memoryUsage: 20_000_000 + ((turn + i) % 5) * 4096,
+      ipAddress: `172.18.0.${i + 2}`,
+      restartCount: 0,
+      ...('hold' in entry
+        ? {}
+        : {
+            name: entry.name,
+            application: entry.application,
+            revision: entry.revision,
+            imageId: `sha256:${'ab'.repeat(32)}`,
+            rebuildOrder: entry.rebuildOrder,
+            ports: entry.portMappings,
+          }),
+    })),
+  };
+}

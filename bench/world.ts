@@ -1,0 +1,184 @@
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { installCrds, startControlPlane } from '../hack/control-plane.ts';
+import { removeEngineData } from '../hack/engine.ts';
+import { type Kube, kubeFromFile, readObjects } from '../hack/kube.ts';
+import { ROOT } from '../hack/paths.ts';
+import { freePort } from '../hack/ports.ts';
+import type { Daemon } from '../hack/process.ts';
+import type { Log } from '../hack/progress.ts';
+import { adminAccount, keepAdminToken, startController } from '../hack/stack/controller.ts';
+import { waitFor } from '../hack/wait.ts';
+import { API_VERSION, DEFAULT_NAMESPACE } from '../src/api/names.ts';
+import { type Edge, startEdge } from './edge.ts';
+import { createFleet, type Fleet } from './fleet.ts';
+import { createHttp, createRest, type Http, type Rest } from './http.ts';
+import { sumOf } from './prometheus.ts';
+
+/** Everything that is measured: a control plane of its own, a controller, and agents, real and not. */
+export interface World extends AsyncDisposable {
+  readonly kube: Kube;
+  readonly rest: Rest;
+  /** for requests in the way that the test agents send them */
+  readonly http: Http;
+  /** of the controller: REST and agent routes */
+  readonly url: string;
+  readonly fleet: Fleet;
+  /** A container engine, a registry and the real agent on it; started by the first call. */
+  edge(): Promise<Edge>;
+  /** The processes whose CPU and memory budgets are summed over. */
+  pids(): { controller: number; 'API server': number; etcd: number };
+  /** Brings the fleet to `count` nodes and applications that run and are seen to run, and nothing is written any more. */
+  settled(count: number): Promise<void>;
+  /** Objects written through the API server since it started, by anybody; leases, reviews and tokens left out. */
+  writes(): Promise<number>;
+  /** Ends the controller as a crash would, and starts it again; returns when it is ready. */
+  restartController(): Promise<{ beganAt: number; readyMs: number }>;
+  /** A gauge or counter of the controller, summed over its labels. */
+  metric(name: string): Promise<number>;
+  /** Bearer token of the admin, for REST. */
+  token(): string;
+  readonly controllerLog: string;
+}
+
+/** Path of our objects in the API. */
+export const pathOf = (plural: string, name = '') =>
+  `/apis/${API_VERSION}/namespaces/${DEFAULT_NAMESPACE}/${plural}${name && `/${name}`}`;
+
+/** More than one connection, and not so many that the measuring process becomes what is measured. */
+const CONNECTIONS = 64;
+
+/** Writes that are no objects, or that go on whatever we do. */
+const UNCOUNTED: ReadonlySet<string | undefined> = new Set([
+  'leases',
+  'subjectaccessreviews',
+  'selfsubjectaccessreviews',
+  'tokenreviews',
+  'serviceaccounts',
+]);
+
+export async function createWorld({ dir, log }: { dir: string; log: Log }): Promise<World> {
+  await using started = new AsyncDisposableStack();
+  removeEngineData(join(dir, 'engine'));
+  rmSync(dir, { recursive: true, force: true });
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  if (!process.env.SKERRY_KEEP) started.defer(() => removeEngineData(dir));
+
+  log('Starting etcd, kube-apiserver and kube-controller-manager');
+  const cluster = started.use(
+    await startControlPlane({ dir: join(dir, 'control-plane'), namespace: DEFAULT_NAMESPACE, log }),
+  );
+  const kube = await kubeFromFile(cluster.kubeconfig);
+  started.defer(() => kube.close());
+  await installCrds(cluster.kubeconfig);
+  const objects = [...readObjects(join(ROOT, 'manifests/install.yaml')), ...adminAccount()];
+  for (const object of objects) await kube.apply(object);
+
+  const ports = { rest: await freePort(), metrics: await freePort(), internal: await freePort() };
+  const url = `http://127.0.0.1:${ports.rest}`;
+  const launch = () => startController({ dir, kube, kubeconfig: cluster.kubeconfig, ports });
+  log('Starting the controller');
+  let controller: Daemon = await launch();
+  started.defer(() => controller.stop(5_000));
+  const tokenFile = join(dir, 'token');
+  started.use(await keepAdminToken(kube, tokenFile));
+
+  const http = started.use(createHttp(url, CONNECTIONS));
+  const held = started.use(createHttp(url, null));
+  const token = remembered(() => readFileSync(tokenFile, 'utf8').trim(), 60_000);
+  const rest = createRest(http, token);
+  await waitFor(() => rest.call('GET', '/application').then(() => true), { what: 'REST to answer' });
+  const fleet = started.use(createFleet({ rest, http, held }));
+
+  /** what is started only when it is asked for */
+  const late = started.use(new AsyncDisposableStack());
+  let edge: Promise<Edge> | undefined;
+  const pids = () => {
+    const { apiServer, etcd } = cluster.pids();
+    return { controller: controller.pid, 'API server': apiServer as number, etcd: etcd as number };
+  };
+
+  async function writes(): Promise<number> {
+    const page = await kube.request<string>('GET', '/metrics');
+    return sumOf(page, 'apiserver_request_total', ({ verb = '', resource, code = '' }) => {
+      return /^(POST|PUT|PATCH|APPLY|DELETE)$/.test(verb) && !UNCOUNTED.has(resource) && code.startsWith('2');
+    });
+  }
+
+  async function settled(count: number): Promise<void> {
+    if (fleet.agents.length < count) {
+      log(`Provisioning nodes, until there are ${count}`);
+      await fleet.grow(count);
+    }
+    if (fleet.applications.length < count) {
+      log(`Creating applications, until there are ${count}`);
+      await fleet.deploy(count);
+    }
+    await waitFor(async () => (await notReady(kube)) === 0, {
+      what: 'all applications to be ready',
+      timeoutMs: 120_000,
+      intervalMs: 500,
+    });
+    const quiet = async () => {
+      const before = await writes();
+      await sleep(1_500);
+      return (await writes()) - before <= 1;
+    };
+    await waitFor(quiet, { what: 'the controller to have nothing left to write', timeoutMs: 60_000, intervalMs: 1 });
+  }
+
+  const world: World = {
+    kube,
+    rest,
+    http,
+    url,
+    fleet,
+    edge: () => {
+      edge ??= startEdge({ dir, kube, rest: url, log }).then((it) => late.use(it));
+      return edge;
+    },
+    pids,
+    settled,
+    writes,
+    async restartController() {
+      controller.signal('SIGKILL');
+      await controller.exited;
+      const beganAt = performance.now();
+      controller = await launch();
+      return { beganAt, readyMs: performance.now() - beganAt };
+    },
+    async metric(name) {
+      const page = await (await fetch(`http://127.0.0.1:${ports.metrics}/metrics`)).text();
+      return sumOf(page, name);
+    },
+    token,
+    get controllerLog() {
+      return controller.logFile;
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+  const owned = started.move();
+  return world;
+}
+
+async function notReady(kube: Kube): Promise<number> {
+  interface Application {
+    metadata: { generation?: number };
+    status?: { conditions?: { type: string; status: string; observedGeneration?: number }[] };
+  }
+  const { items } = await kube.request<{ items: Application[] }>('GET', pathOf('applications'));
+  return items.filter(({ metadata, status }) => {
+    const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+    return ready?.status !== 'True' || ready.observedGeneration !== metadata.generation;
+  }).length;
+}
+
+/** Asks anew when the answer is older than that. */
+function remembered<T>(ask: () => T, ms: number): () => T {
+  let answer: { value: T; at: number } | undefined;
+  return () => {
+    if (!answer || performance.now() - answer.at > ms) answer = { value: ask(), at: performance.now() };
+    return answer.value;
+  };
+}
