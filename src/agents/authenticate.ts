@@ -61,15 +61,13 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
     return { uuid: token.sub, node };
   }
 
-  async function judgeAnew(token: UnverifiedToken, first: AgentFailure): Promise<NodeIdentity> {
+  async function judgeAnew(token: UnverifiedToken): Promise<NodeIdentity> {
     const outcome = await directory.refresh(token.sub).catch((cause: unknown) => {
       const code = isTransient(cause) ? 'CONTROLLER_DB_UNAVAILABLE' : 'CONTROLLER_AUTH_VERIFICATION_FAILED';
       throw new AgentFailure(code, 'the key of the node could not be looked up', { cause });
     });
     if (outcome === 'done') return judge(token);
-    throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'too many unknown credentials at present', {
-      cause: first,
-    });
+    throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'too many unknown credentials at present');
   }
 
   return (authorization) => {
@@ -77,7 +75,7 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
     try {
       return judge(token);
     } catch (error) {
-      if (error instanceof AgentFailure && MAY_BE_LATE.has(error.code)) return judgeAnew(token, error);
+      if (error instanceof AgentFailure && MAY_BE_LATE.has(error.code)) return judgeAnew(token);
       throw error;
     }
   };

@@ -217,14 +217,11 @@ test('a node that removed itself is gone', async () => {
   expect(await client.find(RESOURCES.edgeNodes, { namespace, name: node.metadata.name })).toBeUndefined();
 });
 
-test('two hundred nodes are provisioned, and the time is told', async () => {
+test('two hundred nodes at once are all provisioned', async () => {
   const nodes = await Promise.all(Array.from({ length: 200 }, () => createNode()));
   const keys = await Promise.all(nodes.map((node) => issue(node)));
-  const began = performance.now();
   const answers = await Promise.all(keys.map((key, i) => provision(replicas[i % 2] as Replica, key, makeKey())));
-  const perSecond = Math.round(200_000 / (performance.now() - began));
   expect(answers.every(({ status }) => status === 200)).toBe(true);
-  console.log(`provisioned ${perSecond} nodes a second`);
 });
 
 test('somebody who guesses keys is stopped, and others are not', async () => {

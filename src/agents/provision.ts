@@ -5,7 +5,7 @@ import type { EdgeNode } from '../api/v3/index.ts';
 import { nodeUuid, v3Name } from '../domain/names.ts';
 import { type Clock, isAlreadyExists, isConflict, isNotFound, type KubeClient } from '../kube/mod.ts';
 import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../wire/index.ts';
-import { AgentFailure } from './failure.ts';
+import { AgentFailure, notReady } from './failure.ts';
 import type { NodeDirectory } from './node-directory.ts';
 import {
   decodeData,
@@ -133,7 +133,10 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
 
   async function nodeOf(uuid: string): Promise<EdgeNode> {
     let node = directory.node(uuid);
-    if (!node && (await directory.refresh(uuid)) === 'done') node = directory.node(uuid);
+    if (!node) {
+      if ((await directory.refresh(uuid)) === 'busy') throw notReady('too many nodes are looked up at present');
+      node = directory.node(uuid);
+    }
     if (!node || node.metadata.deletionTimestamp) throw unknownKey();
     return node;
   }

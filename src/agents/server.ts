@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { desiredState } from '../domain/index.ts';
-import { type Clock, type KubeClient, type Log, systemClock } from '../kube/mod.ts';
+import { desiredState, nodeUuid } from '../domain/index.ts';
+import { type Clock, isTransient, type KubeClient, type Log, systemClock } from '../kube/mod.ts';
 import { createAuthenticate } from './authenticate.ts';
 import { createReadBody } from './body.ts';
 import { type Call, createCall, type Hear, targetOf } from './call.ts';
@@ -226,8 +226,10 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     } catch (error) {
       const failure = failureOf(error);
       metrics.agent?.('refused', failure.code);
-      if (failure.cause !== undefined)
-        log.warn({ err: failure.cause, path: targetOf(req).path }, 'Agent request failed');
+      if (failure.cause !== undefined) {
+        const level = isTransient(failure.cause) ? 'warn' : 'error';
+        log[level]({ err: failure.cause, path: targetOf(req).path }, 'Agent request failed');
+      }
       // A body that nobody read would have to be received first.
       send(res, failureReply(failure), draining || !req.complete);
     }
@@ -236,7 +238,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const wakes = desired.subscribe(held.wake);
   const gone = stores.nodes.subscribe((change) => {
     if (change.type !== 'delete') return;
-    const uuid = change.object.spec.uuid ?? change.object.metadata.uid ?? '';
+    const uuid = nodeUuid(change.object);
     if (stores.nodes.byIndex('uuid', uuid).length > 0) return;
     told.forget(uuid);
     news.forget(uuid);

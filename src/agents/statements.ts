@@ -77,8 +77,8 @@ export function createStatements(options: StatementsOptions) {
     },
 
     /**
-     * The agent has removed its workloads because its node is being deleted. An empty last report releases the finalizer;
-     * a node that nobody deleted is deleted now.
+     * The last word of an agent whose node is being deleted: it removes its workloads and speaks no more. An empty last
+     * report releases the finalizer; a node that nobody deleted is deleted now.
      */
     async deleteNode(call: Call): Promise<Reply> {
       const { uid, deletionTimestamp } = call.node.metadata;
