@@ -2,6 +2,10 @@
 NODE := node_modules/.bin/node
 INSTALLED := node_modules/.package-lock.json
 
+# Given on the command line or in the environment. Recipes are single commands without a shell, which would swallow
+# the signals that are meant for them.
+export ONCE SAMPLE
+
 .DEFAULT_GOAL := help
 .PHONY: help up test check bench clean
 
@@ -9,7 +13,7 @@ help: ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 up: $(INSTALLED) ## Start the local stack and its sample. ONCE=1 stops when the sample answers, SAMPLE=0 leaves it out.
-	@ONCE=$(ONCE) SAMPLE=$(SAMPLE) $(NODE) hack/up.ts
+	@$(NODE) hack/up.ts
 
 test: $(INSTALLED) ## Run everything that CI runs.
 	@$(NODE) hack/test.ts

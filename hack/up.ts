@@ -3,7 +3,7 @@ import { ROOT } from './paths.ts';
 import { tail } from './process.ts';
 import { startClock } from './progress.ts';
 import { STACK_FOLDER } from './stack/files.ts';
-import { type Stack, startStack } from './stack/stack.ts';
+import { type Stack, StackRefused, startStack } from './stack/stack.ts';
 
 /** `make up`: the local stack in the foreground. Environment: ONCE, SAMPLE, SKERRY_PORT. */
 async function main(): Promise<number> {
@@ -41,6 +41,7 @@ async function main(): Promise<number> {
 
 function explain(error: Error): void {
   process.stderr.write(`\n${error.message}\n`);
+  if (error instanceof StackRefused) return;
   for (const name of ['controller', 'agent']) {
     const file = `${STACK_FOLDER}/logs/${name}.log`;
     const end = tail(file, 10);
@@ -67,7 +68,7 @@ function summary(stack: Stack, once: boolean): string {
     `export KUBECONFIG=${relative(process.cwd(), stack.kubeconfig)}`,
     `${kubectl} get skerry`,
     ...(sample ? [`${kubectl} get application hello -o yaml`, `curl ${sample}`] : []),
-    `curl -H "Authorization: Bearer $(cat .skerry/token)" ${rest}/api/v3/node`,
+    `curl -H "Authorization: Bearer $(cat .skerry/token)" ${rest}/api/v3/node-list`,
   ];
   const lines = ['', 'What runs:', ...table];
   if (!once)

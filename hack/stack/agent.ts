@@ -17,7 +17,6 @@ const MAIN = join(ROOT, 'agent/src/main.ts');
 
 interface NodeObject extends KubeObject {
   spec?: { uuid?: string };
-  status?: { daemonStatus?: string };
 }
 
 export interface AgentOptions {
@@ -56,37 +55,48 @@ export function nodeUuid(kube: Kube, signal?: AbortSignal): Promise<string> {
   return waitFor(async () => (await getNode(kube))?.spec?.uuid, { what: `the node ${NODE} to get its uuid`, signal });
 }
 
-/** Gives the agent its identity: a key from REST, and the agent's own command with it. */
-export async function provisionAgent(options: {
+/** REST as an admin uses it. */
+export interface RestAccess {
+  url: string;
+  /** File with a bearer token that is renewed while the stack runs. */
+  tokenFile: string;
+}
+
+export interface AgentParts {
   dir: string;
-  rest: string;
+  rest: RestAccess;
   uuid: string;
   agent: Daemon;
   signal?: AbortSignal;
-}): Promise<void> {
-  const { dir, rest, uuid, agent, signal } = options;
-  const token = readFileSync(join(dir, 'token'), 'utf8').trim();
-  const response = await fetch(`${rest}/api/v3/node/${uuid}/provisioning-key`, {
-    headers: { authorization: `Bearer ${token}` },
-  });
-  const text = await response.text();
-  if (!response.ok) throw new Error(`REST gives no provisioning key: ${response.status} ${text}`);
-  const { key } = JSON.parse(text) as { key: string };
+}
+
+/** Gives the agent its identity: a key from REST, and the agent's own command with it. */
+export async function provisionAgent({ dir, rest, uuid, agent, signal }: AgentParts): Promise<void> {
+  const { key } = await getRest<{ key: string }>(rest, `/node/${uuid}/provisioning-key`);
+  const join = formatJoinString({ controllerUrl: rest.url, key });
   const attempt = async () => {
     agent.assertRunning();
-    await runAgent(['provision', formatJoinString({ controllerUrl: rest, key }), '--config', configFile(dir)]);
+    await runAgent(['provision', join, '--config', configFile(dir)]);
     return true;
   };
   await waitFor(attempt, { what: 'the agent to be provisioned', intervalMs: 200, signal });
 }
 
-/** Waits until the controller hears the agent. */
-export async function waitForNode(kube: Kube, agent: Daemon, signal?: AbortSignal): Promise<void> {
+/**
+ * Waits until the controller has heard the agent since `start`: the node's status may still tell of an earlier run.
+ */
+export async function waitForAgent({ rest, uuid, agent, signal }: AgentParts, start: number): Promise<void> {
   const heard = async () => {
     agent.assertRunning();
-    return (await getNode(kube))?.status?.daemonStatus === 'RUNNING';
+    const node = await getRest<{ lastActive: number; daemonStatus: string }>(rest, `/node/${uuid}`);
+    return node.lastActive >= start && node.daemonStatus === 'RUNNING';
   };
-  await waitFor(heard, { what: `the node ${NODE} to be RUNNING`, timeoutMs: 60_000, intervalMs: 50, signal });
+  await waitFor(heard, {
+    what: `the agent of the node ${NODE} to be heard`,
+    timeoutMs: 60_000,
+    intervalMs: 50,
+    signal,
+  });
 }
 
 /** Stops, or removes, the containers of a node in an engine that goes on without us. */
@@ -125,4 +135,12 @@ function runAgent(args: string[]): Promise<string> {
       code === 0 ? resolve(output) : reject(new Error(`skerry-agent ${args[0]} failed: ${output.trim()}`)),
     );
   });
+}
+
+async function getRest<T>({ url, tokenFile }: RestAccess, path: string): Promise<T> {
+  const headers = { authorization: `Bearer ${readFileSync(tokenFile, 'utf8').trim()}` };
+  const response = await fetch(`${url}/api/v3${path}`, { headers });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`GET ${path}: ${response.status} ${text}`);
+  return JSON.parse(text);
 }

@@ -8,7 +8,7 @@ import { ROOT } from '../paths.ts';
 import { isFree, portOwner } from '../ports.ts';
 import { stopLeftovers, writePidFile } from '../process.ts';
 import type { Log } from '../progress.ts';
-import { endContainers, NODE, nodeUuid, provisionAgent, startAgent, waitForNode } from './agent.ts';
+import { endContainers, NODE, nodeUuid, provisionAgent, startAgent, waitForAgent } from './agent.ts';
 import { adminAccount, keepAdminToken, startController } from './controller.ts';
 import {
   chooseStackPorts,
@@ -48,6 +48,9 @@ export interface Stack extends AsyncDisposable {
   readonly broken: Promise<never>;
 }
 
+/** Why the stack was not even tried. */
+export class StackRefused extends Error {}
+
 /**
  * Starts control plane, registry, container engine, controller, an agent for this machine and the sample, and returns
  * when all of them work. What an earlier run left is ended first; its data is continued. Everything stops with the
@@ -57,7 +60,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   await using started = new AsyncDisposableStack();
   const lock = tryLock(join(dir, 'lock'));
-  if (!lock) throw new Error('The local stack runs already. `make clean` ends it and removes its data.');
+  if (!lock) throw new StackRefused('The local stack runs already. `make clean` ends it and removes its data.');
   started.use(lock);
   for (const folder of partFolders(dir)) {
     const leftovers = await stopLeftovers(folder);
@@ -66,7 +69,9 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   started.defer(writePidFile(dir, STACK_PROCESS, process.pid));
   rmSync(join(dir, 'logs'), { recursive: true, force: true });
   if (!(await isFree(port))) {
-    throw new Error(`Port ${port} is taken by ${portOwner(port)}. Stop it, or choose another port with SKERRY_PORT.`);
+    throw new StackRefused(
+      `Port ${port} is taken by ${portOwner(port)}. Stop it, or choose another port with SKERRY_PORT.`,
+    );
   }
   const ports = { rest: port, ...(await chooseStackPorts(dir)) };
 
@@ -81,21 +86,24 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   const rest = `http://127.0.0.1:${port}`;
   const controller = await startController({ dir, kube, kubeconfig, ports, signal });
   started.defer(() => controller.stop());
-  started.use(await keepAdminToken(kube, join(dir, 'token')));
+  const tokenFile = join(dir, 'token');
+  started.use(await keepAdminToken(kube, tokenFile));
   log(`The controller is ready at ${rest}`);
 
   for (const object of readObjects(join(ROOT, 'manifests/local-node.yaml'))) await kube.apply(object);
   const uuid = await nodeUuid(kube, signal);
+  const agentStart = Date.now();
   const agent = await startAgent({ dir, engine, port: ports.agent });
   if (!engine.private) started.defer(() => endContainers(engine.url, uuid, 'stop').catch(() => {}));
   started.defer(() => agent.stop(30_000));
+  const parts = { dir, rest: { url: rest, tokenFile }, uuid, agent, signal };
   const stateFile = join(dir, 'state.json');
   if (readJson<StackState>(stateFile)?.node !== uuid) {
-    await provisionAgent({ dir, rest, uuid, agent, signal });
+    await provisionAgent(parts);
     const state: StackState = { node: uuid, ...(!engine.private && { engine: engine.url }) };
     writeAtomically(stateFile, JSON.stringify(state));
   }
-  await waitForNode(kube, agent, signal);
+  await waitForAgent(parts, agentStart);
   log(`The agent of the node "${NODE}" is connected`);
 
   const application = image ? await applySample(kube, image) : undefined;
