@@ -7,6 +7,7 @@ import { abortable } from './access/answers.ts';
 import { admit } from './access/gate.ts';
 import { readBody } from './body.ts';
 import { errorReply, HttpError, invalid, notFound, unavailable } from './errors.ts';
+import { ListReply, writeList } from './list-reply.ts';
 import type { Ports } from './ports.ts';
 import { type AnyRoute, bySpecificity, spellings } from './route.ts';
 import type { Limits, RestMetrics } from './server.ts';
@@ -18,9 +19,12 @@ export interface Mounting {
   metrics: RestMetrics;
   limits: Limits;
   validateReplies: boolean;
+  /** See createTurns. */
+  turn: () => Promise<void>;
 }
 
 export const REQUEST_ID = 'request-id';
+const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' };
 
 /** Headers that every answer carries, whoever gives it. The request then has an id. */
 export function preamble(request: IncomingMessage, response: ServerResponse, now: number): void {
@@ -76,7 +80,7 @@ export function answerErrors(log: Log): ErrorRequestHandler {
 }
 
 function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
-  const { ports, log, metrics, limits, validateReplies } = mounting;
+  const { ports, log, metrics, limits, validateReplies, turn } = mounting;
   const handle = route.handler as (call: object) => unknown;
   return async (request, response) => {
     const start = performance.now();
@@ -109,7 +113,9 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       };
       const result = await abortable(Promise.resolve(handle(call)), signal);
       if (validateReplies) checkReply(route, result);
-      send(response, route.reply.status, route.reply.schema ? result : undefined);
+      if (result instanceof ListReply && request.method !== 'HEAD')
+        await writeList(response.writeHead(route.reply.status, JSON_TYPE), result, turn, signal);
+      else send(response, route.reply.status, route.reply.schema ? result : undefined);
     } finally {
       stop();
     }
@@ -178,10 +184,5 @@ function send(response: ServerResponse, status: number, body: unknown): void {
     return;
   }
   const text = JSON.stringify(body);
-  response
-    .writeHead(status, {
-      'content-type': 'application/json; charset=utf-8',
-      'content-length': String(Buffer.byteLength(text)),
-    })
-    .end(text);
+  response.writeHead(status, { ...JSON_TYPE, 'content-length': String(Buffer.byteLength(text)) }).end(text);
 }

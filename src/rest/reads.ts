@@ -23,18 +23,21 @@ export async function liveNodes(
   };
 }
 
-/** What reads of these applications need besides them. Every lookup is made once. */
+/**
+ * What reads of these applications need besides them. Every lookup is made once. `of: 'all'` when the applications are
+ * so many that asking for all nodes is less work than finding theirs.
+ */
 export async function readContext(
   ports: Ports,
-  applications: readonly Application[],
+  of: readonly Application[] | 'all',
   signal: AbortSignal,
 ): Promise<ReadContext> {
   const nodeByName = memo((name: string) => oldest(ports.nodes.find('name', name)));
   const nodeByUuid = memo((uuid: string) => oldest(ports.nodes.find('uuid', uuid)));
   const nodesReporting = memo((name: string) => ports.nodes.find('reports', name));
 
-  const nodes = new Set<EdgeNode>();
-  for (const application of applications) {
+  const nodes = new Set<EdgeNode>(of === 'all' ? ports.nodes.list() : []);
+  for (const application of of === 'all' ? [] : of) {
     for (const node of nodesReporting(v3Name(application))) nodes.add(node);
     for (const { agent } of application.spec.microservices ?? []) {
       const node = agent?.uuid ? nodeByUuid(agent.uuid) : agent?.name ? nodeByName(agent.name) : undefined;

@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import express from 'express';
 import { type Log, silentLog } from '../kube/ports.ts';
 import { BASE } from './base.ts';
+import { createTurns } from './list-reply.ts';
 import { answerErrors, type Mounting, mountRoutes, preamble, unknownPath } from './mount.ts';
 import type { Ports } from './ports.ts';
 import type { AnyRoute } from './route.ts';
@@ -81,7 +82,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     },
   };
   const validateReplies = options.validateReplies ?? process.env.NODE_ENV !== 'production';
-  const mounting: Mounting = { ports, log, metrics, limits, validateReplies };
+  const mounting: Mounting = { ports, log, metrics, limits, validateReplies, turn: createTurns() };
 
   const app = express();
   app.disable('x-powered-by');

@@ -14,6 +14,7 @@ import {
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import { edit, refuseDeleting, withChanges } from '../edit.ts';
 import { judge } from '../judge.ts';
+import { listReply } from '../list-reply.ts';
 import { applicationByName, oldest } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
 import { readContext } from '../reads.ts';
@@ -185,8 +186,8 @@ export const applicationRoutes = [
 
 async function list(ports: Ports, system: boolean, signal: AbortSignal) {
   const applications = ports.applications.list().filter(({ spec }) => (spec.isSystem === true) === system);
-  const context = await readContext(ports, applications, signal);
-  return { applications: applications.map((application) => applicationRead(application, context)) };
+  const context = await readContext(ports, 'all', signal);
+  return listReply('applications', applications, (application) => [applicationRead(application, context)]);
 }
 
 async function get(ports: Ports, name: string, system: boolean, signal: AbortSignal) {

@@ -6,6 +6,7 @@ import { entryFromFlat, patchEntry } from '../../domain/microservice/flat.ts';
 import { entryUuid, v3Name } from '../../domain/names.ts';
 import { readMicroserviceUpload } from '../../domain/upload/microservice.ts';
 import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { listReply } from '../list-reply.ts';
 import { applicationByName, findMicroservice, microserviceMissing, oldest } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
 import { readContext } from '../reads.ts';
@@ -37,8 +38,8 @@ export const microserviceRoutes: AnyRoute[] = [
           query.application === undefined
             ? ports.applications.list().filter(({ spec }) => (spec.isSystem === true) === door.system)
             : [await applicationByName(ports, query.application, signal, door)];
-        const context = await readContext(ports, applications, signal);
-        return { microservices: applications.flatMap((application) => microserviceReads(application, context)) };
+        const context = await readContext(ports, query.application === undefined ? 'all' : applications, signal);
+        return listReply('microservices', applications, (application) => microserviceReads(application, context));
       },
     }),
     route({

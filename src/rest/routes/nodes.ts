@@ -10,6 +10,7 @@ import { giveOrder } from '../../domain/orders.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import { edit, refuseDeleting, withChanges } from '../edit.ts';
 import { invalid } from '../errors.ts';
+import { listReply } from '../list-reply.ts';
 import { nodeByUuid, oldest } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
 import { liveNodes } from '../reads.ts';
@@ -51,8 +52,10 @@ export const nodeRoutes = [
       const filters = [...readFilters(body ?? []), ...readFilters(filtersOfQuery(query))];
       const nodes = ports.nodes.list();
       const live = await liveNodes(ports, nodes, signal);
-      const reads = nodes.map((node) => nodeRead(node, live(node), { platformStatus: false }));
-      return { fogs: filters.length === 0 ? reads : reads.filter((read) => matches(read, filters)) };
+      return listReply('fogs', nodes, (node) => {
+        const read = nodeRead(node, live(node), { platformStatus: false });
+        return matches(read, filters) ? [read] : [];
+      });
     },
   }),
   route({

@@ -1,0 +1,76 @@
+import { createServer, get } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, test } from 'vitest';
+import { createTurns, type ListReply, listReply, writeList } from './list-reply.ts';
+
+const busy = (ms: number) => {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
+};
+const asList = (list: object) => list as unknown as ListReply;
+
+async function serve(list: ListReply, signal = AbortSignal.timeout(30_000)) {
+  const turn = createTurns();
+  const done = Promise.withResolvers<void>();
+  const server = createServer((_request, response) => {
+    response.on('error', () => {});
+    writeList(response.writeHead(200), list, turn, signal).then(done.resolve, done.reject);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const stop = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  return { url, done: done.promise, [Symbol.dispose]: stop };
+}
+
+describe('a long list', () => {
+  test('is the JSON it stands for, whatever its groups are', async () => {
+    for (const sources of [[], [1], [1, 2, 3], Array.from({ length: 5_000 }, (_, i) => i)]) {
+      const list = listReply('things', sources, (n) => (n % 2 ? [{ n, text: 'ü"'.repeat(50) }, n] : []));
+      using server = await serve(asList(list));
+      const body = await (await fetch(server.url)).json();
+      expect(body).toEqual(JSON.parse(JSON.stringify(list)));
+      await server.done;
+    }
+  });
+
+  test('leaves others their turn, also where nothing is written', async () => {
+    const list = listReply('things', Array.from({ length: 200 }), () => {
+      busy(1);
+      return [];
+    });
+    using server = await serve(asList(list));
+    let turns = 0;
+    const count = setInterval(() => turns++, 1);
+    await (await fetch(server.url)).text();
+    clearInterval(count);
+    expect(turns).toBeGreaterThan(20);
+  });
+
+  test('of which several are written at once does not take more of the time', async () => {
+    const turn = createTurns();
+    const order: string[] = [];
+    await Promise.all([turn().then(() => order.push('a')), turn().then(() => order.push('b'))]);
+    expect(order).toEqual(['a', 'b']);
+  });
+
+  test('ends when its reader is gone, and waits for a slow one', async () => {
+    let made = 0;
+    const list = listReply('things', Array.from({ length: 100_000 }), () => {
+      made++;
+      return ['x'.repeat(1000)];
+    });
+    using server = await serve(asList(list));
+    const request = get(server.url, (response) => response.pause());
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const before = made;
+    expect(before).toBeLessThan(100_000);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(made).toBe(before);
+    request.destroy();
+    await server.done;
+    expect(made).toBeLessThan(100_000);
+  });
+});
