@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { makeApplication, makeEntry, makeNode, makeObserved } from '../_util.ts';
+import { makeApplication, makeEntry, makeNode, makeObserved, NODE_UUID } from '../_util.ts';
 import { entryUuid } from '../names.ts';
 import { portClaims, portHolder } from './ports.ts';
 
@@ -93,9 +93,32 @@ describe('the holder of a port', () => {
         return holder([fresh, b]);
       },
     ],
+    'an entry that names the node by uuid': [
+      'a/m',
+      () => {
+        const entry = { ...makeEntry({ name: 'm', container: { ports: [port(8080)] } }), agent: { uuid: NODE_UUID } };
+        return holder([makeApplication({ name: 'a', entries: [entry] })]);
+      },
+    ],
+    'nobody, when it names another node by uuid': [
+      undefined,
+      () => {
+        const agent = { uuid: '99999999-9999-4999-8999-999999999999' };
+        return holder([makeApplication({ entries: [makeEntry({ agent, container: { ports: [port(8080)] } })] })]);
+      },
+    ],
     'nobody asks': [undefined, () => holder([asks('a', 1, OLD)])],
   };
   it.each(Object.entries(cases))('%s', (_, [want, act]) => expect(act()).toBe(want));
+
+  it('tells what is asked for from what is only still held', () => {
+    const moved = asks('b', 9090, NEW);
+    const node = makeNode({ status: { microservices: [makeObserved({ uuid: uuidOf(moved), ports: [port(8080)] })] } });
+    expect(portClaims(node, [moved]).map(({ external, wanted, reported }) => [external, wanted, reported])).toEqual([
+      [9090, true, false],
+      [8080, false, true],
+    ]);
+  });
 
   it('is one of those who claim it, and the same whatever their order', () => {
     const claim = fc.record({

@@ -174,6 +174,30 @@ describe('desiredState', () => {
     }
   });
 
+  it('what lost its uuid to a microservice elsewhere is held, not stopped', () => {
+    const uuid = '33333333-3333-4333-8333-333333333333';
+    const loser = makeApplication({ entries: [makeEntry({ uuid })] });
+    const winner = makeApplication({
+      name: 'plant-0',
+      uid: '77777777-7777-4777-8777-777777777777',
+      createdAt: '2025-01-01T00:00:00Z',
+      entries: [makeEntry({ uuid, agent: { name: 'gw-9' } })],
+    });
+    const inputs = makeInputs({ applications: [loser], applicationsWithEntry: () => [winner, loser] });
+    expect(desiredState(inputs).microservices).toMatchObject([{ uuid, hold: true, reason: 'UuidTaken' }]);
+  });
+
+  it('tells the roles of the system only in its own applications', () => {
+    const roles = (isSystem: boolean) =>
+      ['router', 'bus', 'controller', 'debug'].map((name) => {
+        const application = makeApplication({ spec: { isSystem }, entries: [makeEntry({ name })] });
+        const [view] = viewsOf({ applications: [application] }) as MicroserviceView[];
+        return [view?.isSystem, view?.isRouter, view?.isBus, view?.isController].map(Number).join('');
+      });
+    expect(roles(true)).toEqual(['1100', '1010', '1001', '1000']);
+    expect(roles(false)).toEqual(['0000', '0000', '0000', '0000']);
+  });
+
   it('is a pure function: the same inputs give the same answer, and are not changed', () => {
     const inputs = makeInputs();
     const before = canonicalJson([inputs.node, inputs.applications]);
