@@ -1,0 +1,241 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { type Kube, kubeFromFile } from '../hack/kube.ts';
+import { API_VERSION, LABELS } from './api/names.ts';
+import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
+import { type App, createApp } from './app.ts';
+import { readConfig } from './config.ts';
+import { createLog } from './telemetry/log.ts';
+
+/** The reconcilers on a real API server, as kubectl users meet them; no agent takes part. */
+const namespace = `app-${randomUUID().slice(0, 8)}`;
+let kube: Kube;
+let app: App;
+
+beforeAll(async () => {
+  kube = await kubeFromFile(inject('kubeconfig'));
+  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+  const config = readConfig({
+    KUBECONFIG: inject('kubeconfig'),
+    CONTROLLER_NAMESPACE: namespace,
+    SERVER_HOST: '127.0.0.1',
+    SERVER_PORT: '0',
+    METRICS_PORT: '0',
+    INTERNAL_PORT: '0',
+  });
+  app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) });
+  await app.start();
+});
+afterAll(async () => {
+  await app?.[Symbol.asyncDispose]();
+  kube?.close();
+});
+
+const path = (plural: string, name = '') =>
+  `/apis/${API_VERSION}/namespaces/${namespace}/${plural}${name && `/${name}`}`;
+const create = <T>(plural: string, kind: string, name: string, spec: object = {}, metadata: object = {}) =>
+  kube.request<T>('POST', path(plural), { apiVersion: API_VERSION, kind, metadata: { name, ...metadata }, spec });
+const application = (name: string) => kube.get<Application>(path('applications', name));
+const node = (name: string) => kube.get<EdgeNode>(path('edgenodes', name));
+const registry = (name: string) => kube.get<Registry>(path('registries', name));
+const condition = (object: Application | EdgeNode | Registry | undefined, type: string) =>
+  object?.status?.conditions?.find((one) => one.type === type);
+const poll = <T>(read: () => Promise<T>) => expect.poll(read, { timeout: 20_000, interval: 50 });
+/** Ages are told apart by the second. */
+const nextSecond = async (than: { metadata: { creationTimestamp?: string } } | undefined) => {
+  const at = Date.parse(than?.metadata.creationTimestamp ?? '');
+  await poll(async () => Date.now() >= at + 1_000).toBe(true);
+};
+const entry = (name: string, fields: object = {}) => ({
+  name,
+  agent: { name: 'n1' },
+  images: { amd64: 'a:1' },
+  ...fields,
+});
+
+describe('identity', () => {
+  test('a node made with kubectl gets its uid as uuid', async () => {
+    const made = await create<EdgeNode>('edgenodes', 'EdgeNode', 'n1');
+    await poll(async () => (await node('n1'))?.spec.uuid).toBe(made.metadata.uid);
+  });
+
+  test('applications made with kubectl get uuids and numbers that grow', async () => {
+    for (const name of ['id-a', 'id-b']) await create('applications', 'Application', name);
+    await poll(async () => (await application('id-b'))?.spec.id).toBeGreaterThan(0);
+    await poll(async () => (await application('id-a'))?.spec.id).toBeGreaterThan(0);
+    expect((await application('id-a'))?.spec.id).not.toBe((await application('id-b'))?.spec.id);
+    expect((await application('id-a'))?.spec.uuid).toBe((await application('id-a'))?.metadata.uid);
+  });
+
+  test('an uuid of its own is kept', async () => {
+    const uuid = randomUUID();
+    await create('edgenodes', 'EdgeNode', 'own', { uuid });
+    await poll(async () => condition(await node('own'), 'Ready')?.reason).toBe('NotProvisioned');
+    expect((await node('own'))?.spec.uuid).toBe(uuid);
+  });
+
+  test('of two nodes with one uuid the older wins, and the other says so', async () => {
+    const uuid = randomUUID();
+    await create('edgenodes', 'EdgeNode', 'first', { uuid });
+    await poll(async () => condition(await node('first'), 'Ready')?.reason).toBe('NotProvisioned');
+    await nextSecond(await node('first'));
+    await create('edgenodes', 'EdgeNode', 'second', { uuid });
+    await poll(async () => condition(await node('second'), 'Ready')).toMatchObject({
+      status: 'False',
+      reason: 'UuidTaken',
+    });
+    await kube.request('DELETE', path('edgenodes', 'first'));
+    await poll(async () => condition(await node('second'), 'Ready')?.reason).toBe('NotProvisioned');
+  });
+
+  test('of two applications with one v3 name the older wins, and the other says so', async () => {
+    await create('applications', 'Application', 'named', {});
+    await poll(async () => condition(await application('named'), 'Ready')?.reason).toBe('Empty');
+    await nextSecond(await application('named'));
+    await create('applications', 'Application', 'other', { name: 'named', microservices: [entry('web')] });
+    await poll(async () => condition(await application('other'), 'Ready')).toMatchObject({
+      status: 'False',
+      reason: 'NameTaken',
+    });
+  });
+});
+
+describe('verdicts are shown in the condition and in the line of the entry', () => {
+  const table: [string, object, string, RegExp][] = [
+    ['a node that does not exist', { agent: { name: 'nowhere' } }, 'NodeNotFound', /nowhere/],
+    ['no node', { agent: undefined }, 'NodeNotSet', /node/],
+    ['a registry that does not exist', { images: { amd64: 'a:1', registry: 'none' } }, 'RegistryNotFound', /none/],
+    ['a registry that is a model hub', { images: { amd64: 'a:1', registry: 'hub' } }, 'RegistryWrongType', /hub/],
+    [
+      'a Secret that does not exist',
+      { container: { env: [{ key: 'A', valueFromSecret: 'none/key' }] } },
+      'SecretNotFound',
+      /none/,
+    ],
+    [
+      'a Secret that may not be shared',
+      { container: { env: [{ key: 'A', valueFromSecret: 'private/key' }] } },
+      'SecretNotFound',
+      /private/,
+    ],
+    [
+      'a key that a Secret has not',
+      { container: { env: [{ key: 'A', valueFromSecret: 'shared/none' }] } },
+      'SecretKeyNotFound',
+      /none/,
+    ],
+    ['a reserved port', { container: { ports: [{ internal: 80, external: 54321 }] } }, 'PortReserved', /54321/],
+    ['a reserved variable', { container: { env: [{ key: 'SKERRY_X', value: '1' }] } }, 'ReservedEnv', /SKERRY_X/],
+    ['a config of more than 64 KiB', { config: { text: 'x'.repeat(70_000) } }, 'ConfigTooLarge', /config/i],
+    ['a catalog item', { images: { catalogId: 7 } }, 'NotSupportedYet', /catalog/i],
+  ];
+  beforeAll(async () => {
+    await create('registries', 'Registry', 'hub', { url: 'hub.example', type: 'hub' });
+    for (const [name, labels] of [
+      ['private', {}],
+      ['shared', { [LABELS.shareable]: 'true' }],
+    ] as const) {
+      await kube.request('POST', `/api/v1/namespaces/${namespace}/secrets`, {
+        metadata: { name, labels },
+        stringData: { key: 'hush-hush' },
+      });
+    }
+  });
+  test.each(table)('%s', async (what, fields, reason, text) => {
+    const name = `v-${what.replaceAll(/[^a-z]+/gi, '-').toLowerCase()}`.slice(0, 60).replace(/-$/, '');
+    await create('applications', 'Application', name, { microservices: [entry('web', fields)] });
+    await poll(async () => condition(await application(name), 'Ready')?.reason).toBe(reason);
+    const told = await application(name);
+    expect(condition(told, 'Ready')).toMatchObject({ status: 'False', observedGeneration: told?.metadata.generation });
+    expect(condition(told, 'Ready')?.message).toMatch(text);
+    expect(told?.status?.microservices?.[0]?.message).toMatch(text);
+    expect(JSON.stringify(told)).not.toContain('hush-hush');
+  });
+
+  test('a verdict turns when what was missing appears', async () => {
+    await create('applications', 'Application', 'waits', {
+      microservices: [entry('web', { images: { amd64: 'a:1', registry: 'late' } })],
+    });
+    await poll(async () => condition(await application('waits'), 'Ready')?.reason).toBe('RegistryNotFound');
+    await create('registries', 'Registry', 'late', { url: 'late.example' });
+    await poll(async () => condition(await application('waits'), 'Ready')?.reason).toBe('NotProvisioned');
+  });
+
+  test('of two claims of a port the older application keeps it', async () => {
+    const ports = { container: { ports: [{ internal: 80, external: 9_999 }] } };
+    await create('applications', 'Application', 'port-a', { microservices: [entry('web', ports)] });
+    await poll(async () => condition(await application('port-a'), 'Ready')?.reason).toBe('NotProvisioned');
+    await nextSecond(await application('port-a'));
+    await create('applications', 'Application', 'port-b', { microservices: [entry('web', ports)] });
+    await poll(async () => condition(await application('port-b'), 'Ready')?.reason).toBe('PortTaken');
+    expect(condition(await application('port-a'), 'Ready')?.reason).toBe('NotProvisioned');
+    await kube.request('DELETE', path('applications', 'port-a'));
+    await poll(async () => condition(await application('port-b'), 'Ready')?.reason).toBe('NotProvisioned');
+  });
+});
+
+describe('registries', () => {
+  test('the built-in ones are there, and come back', async () => {
+    await poll(async () => [(await registry('remote'))?.spec.id, (await registry('local'))?.spec.id]).toEqual([1, 2]);
+    const before = (await registry('local'))?.metadata.uid;
+    await kube.request('DELETE', path('registries', 'local'));
+    await poll(async () => {
+      const now = await registry('local');
+      return now !== undefined && now.metadata.uid !== before && now.spec.id === 2;
+    }).toBe(true);
+  });
+
+  test('one in use is marked, and goes only with its last user', async () => {
+    await create('registries', 'Registry', 'busy', { url: 'busy.example' });
+    await create('applications', 'Application', 'user', {
+      microservices: [entry('web', { images: { amd64: 'a:1', registry: 'busy' } })],
+    });
+    await poll(async () => (await registry('busy'))?.metadata.labels?.[LABELS.inUse]).toBe('true');
+    await kube.request('DELETE', path('registries', 'busy'));
+    await poll(async () => condition(await registry('busy'), 'Ready')?.message).toContain('user/web');
+    await kube.request('DELETE', path('applications', 'user'));
+    await poll(() => registry('busy')).toBeUndefined();
+  });
+
+  test('a password that is not there is said', async () => {
+    await create('registries', 'Registry', 'locked', {
+      url: 'locked.example',
+      isPublic: false,
+      username: 'u',
+      passwordSecretRef: { name: 'no-such', key: 'password' },
+    });
+    await poll(async () => condition(await registry('locked'), 'Ready')).toMatchObject({
+      status: 'False',
+      reason: 'PasswordNotFound',
+    });
+  });
+});
+
+test('an application without nodes that were ever live is gone at once', async () => {
+  await create('applications', 'Application', 'brief', { microservices: [entry('web')] });
+  await poll(async () => (await application('brief'))?.metadata.finalizers).toEqual(['skerry.dev/workloads']);
+  await kube.request('DELETE', path('applications', 'brief'));
+  await poll(() => application('brief')).toBeUndefined();
+});
+
+test('one event per transition', async () => {
+  await create('applications', 'Application', 'told', {
+    microservices: [entry('web', { images: { amd64: 'a:1', registry: 'later' } })],
+  });
+  await poll(async () => condition(await application('told'), 'Ready')?.reason).toBe('RegistryNotFound');
+  await kube.request(
+    'PATCH',
+    path('applications', 'told'),
+    { spec: { description: 'changes nothing' } },
+    'application/merge-patch+json',
+  );
+  await poll(async () => condition(await application('told'), 'Ready')?.observedGeneration).toBeGreaterThanOrEqual(3);
+  await create('registries', 'Registry', 'later', { url: 'later.example' });
+  await poll(async () => condition(await application('told'), 'Ready')?.reason).toBe('NotProvisioned');
+  const events = await kube.request<{ items: { regarding: { name: string }; reason: string }[] }>(
+    'GET',
+    `/apis/events.k8s.io/v1/namespaces/${namespace}/events`,
+  );
+  const reasons = events.items.filter((event) => event.regarding.name === 'told').map((event) => event.reason);
+  expect(reasons.filter((reason) => reason === 'RegistryNotFound')).toHaveLength(1);
+});
