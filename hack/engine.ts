@@ -1,10 +1,19 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { callEngine, probeEngine } from './engine-api.ts';
 import { lock } from './lock.ts';
-import { cacheFolder, runFolder, shortHash } from './paths.ts';
-import { type Daemon, startDaemon, stopLeftovers, tail } from './process.ts';
+import { cacheFolder, RUN_FOLDERS, runFolder, shortHash } from './paths.ts';
+import { type Daemon, recordedRuns, startDaemon, stopLeftovers, tail, writePidFile } from './process.ts';
 import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
 
@@ -177,7 +186,7 @@ async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): 
   const hash = shortHash(dir);
   const run = runFolder(dir);
   const url = `unix://${run}/docker.sock`;
-  const bridge = `skerry-${hash}`;
+  const bridge = `${BRIDGE_PREFIX}${hash}`;
   const limit = lowNofileLimit(readFileSync('/proc/self/limits', 'utf8'));
   let daemon: Daemon | undefined;
 
@@ -208,6 +217,8 @@ async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): 
 
   async function start(): Promise<void> {
     mkdirSync(run, { recursive: true, mode: 0o700 });
+    writePidFile(run, OWNER, process.pid);
+    removeStaleBridges();
     rmSync(join(run, 'docker.pid'), { force: true });
     try {
       await launch(outbound);
@@ -231,6 +242,7 @@ async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): 
       .map(({ Id, Options }) => Options?.['com.docker.network.bridge.name'] ?? `br-${Id.slice(0, 12)}`);
     // The daemon leaves them; it makes those of its networks again when it starts.
     for (const name of new Set([bridge, ...bridges])) spawnSync('ip', ['link', 'delete', name]);
+    rmSync(run, { recursive: true, force: true });
   }
 
   log('Starting a private dockerd');
@@ -247,6 +259,20 @@ async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): 
     await daemon?.exited;
   };
   return { kind: 'docker', url, private: true, logFile, kill, start, stop, [Symbol.asyncDispose]: stop };
+}
+
+/** Who started a private engine: a pid file in its run folder, written before anything else is made. */
+const OWNER = 'owner';
+const BRIDGE_PREFIX = 'skerry-';
+
+/** A run that was killed leaves its bridge; the next one, wherever its data is, takes it away. */
+function removeStaleBridges(): void {
+  for (const name of readdirSync('/sys/class/net')) {
+    const [, hash] = /^skerry-([0-9a-f]{8})$/.exec(name) ?? [];
+    if (!hash || recordedRuns(join(RUN_FOLDERS, hash), OWNER)) continue;
+    spawnSync('ip', ['link', 'delete', name]);
+    rmSync(join(RUN_FOLDERS, hash), { recursive: true, force: true });
+  }
 }
 
 /** A machine-wide daemon.json is about another daemon. */

@@ -15,10 +15,13 @@ export function shortHash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 8);
 }
 
+/** Holds the run folders of all data folders. */
+export const RUN_FOLDERS = '/run/skerry';
+
 /**
  * Where sockets that belong to a data folder live: the path of a socket may have 107 bytes, and that of a checkout may
  * be long. Needs root.
  */
 export function runFolder(dir: string): string {
-  return join('/run/skerry', shortHash(dir));
+  return join(RUN_FOLDERS, shortHash(dir));
 }

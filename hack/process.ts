@@ -156,23 +156,40 @@ function pidFileOf(dir: string, name: string): string {
   return join(dir, 'run', `${name}.pid`);
 }
 
+/** Whether the process that a pid file in `dir` names still runs. */
+export function recordedRuns(dir: string, name: string): boolean {
+  const record = readRecord(pidFileOf(dir, name));
+  return record !== undefined && isRunning(record);
+}
+
 async function stopLeftover(pidFile: string, graceMs = 10_000): Promise<boolean> {
-  let pid: number;
-  let startTime: string | undefined;
-  try {
-    ({ pid, startTime } = JSON.parse(readFileSync(pidFile, 'utf8')));
-  } catch {
-    return false;
-  }
-  const runs = () => startTime !== undefined && processStartTime(pid) === startTime;
-  const found = runs();
-  if (found) sendSignal(pid, 'SIGTERM');
-  for (let waited = 0; runs(); waited += 50) {
-    if (waited === graceMs) sendSignal(pid, 'SIGKILL');
+  const record = readRecord(pidFile);
+  if (!record) return false;
+  const found = isRunning(record);
+  if (found) sendSignal(record.pid, 'SIGTERM');
+  for (let waited = 0; isRunning(record); waited += 50) {
+    if (waited === graceMs) sendSignal(record.pid, 'SIGKILL');
     await sleep(50);
   }
   rmSync(pidFile, { force: true });
   return found;
+}
+
+interface PidRecord {
+  pid: number;
+  startTime?: string;
+}
+
+function readRecord(pidFile: string): PidRecord | undefined {
+  try {
+    return JSON.parse(readFileSync(pidFile, 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+function isRunning({ pid, startTime }: PidRecord): boolean {
+  return startTime !== undefined && processStartTime(pid) === startTime;
 }
 
 function sendSignal(pid: number, signal: NodeJS.Signals): void {

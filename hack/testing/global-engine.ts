@@ -1,4 +1,4 @@
-import { mkdtemp } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -12,8 +12,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const dir = await mkdtemp(join(tmpdir(), 'skerry-engine-'));
   const log = startClock((text) => process.stderr.write(text));
   await using started = new AsyncDisposableStack();
-  started.defer(() => removeEngineData(dir));
-  const engine = started.use(await findEngine({ dir: join(dir, 'engine'), log }));
+  started.defer(() => rm(dir, { recursive: true, force: true }));
+  const data = join(dir, 'engine');
+  started.defer(() => removeEngineData(data));
+  const engine = started.use(await findEngine({ dir: data, log }));
   const registry = started.use(await startRegistry({ dir: join(dir, 'registry'), log }));
   project.provide('engineUrl', engine.url);
   project.provide('registryUrl', registry.url);
