@@ -10,7 +10,15 @@ import { type Daemon, startDaemon } from '../hack/process.ts';
 import type { Log } from '../hack/progress.ts';
 import { startRegistry } from '../hack/registry.ts';
 import { sampleImage } from '../hack/sample.ts';
-import { endContainers, NODE, nodeUuid, provisionAgent, startAgent, waitForNode } from '../hack/stack/agent.ts';
+import {
+  endContainers,
+  NODE,
+  nodeUuid,
+  provisionAgent,
+  type RestAccess,
+  startAgent,
+  waitForAgent,
+} from '../hack/stack/agent.ts';
 import { type ByteCounter, countBytes } from './byte-counter.ts';
 
 /** The real agent on a real engine, as the node "local". */
@@ -34,8 +42,14 @@ export type AgentForm = 'sources' | 'bundle' | 'small';
 
 const SMALL = ['--max-semi-space-size=1', '--optimize-for-size'];
 
-export async function startEdge(options: { dir: string; kube: Kube; rest: string; log: Log }): Promise<Edge> {
-  const { dir, kube, rest, log } = options;
+export interface EdgeOptions {
+  dir: string;
+  kube: Kube;
+  rest: RestAccess;
+  log: Log;
+}
+
+export async function startEdge({ dir, kube, rest, log }: EdgeOptions): Promise<Edge> {
   await using started = new AsyncDisposableStack();
   const engine = started.use(await findEngine({ dir: join(dir, 'engine'), log }));
   const registry = started.use(await startRegistry({ dir: join(dir, 'registry'), log }));
@@ -43,14 +57,15 @@ export async function startEdge(options: { dir: string; kube: Kube; rest: string
   await pullInsecure(engine.url, pushed.reference);
 
   log('Starting the agent');
-  const traffic = started.use(await countBytes(rest));
+  const traffic = started.use(await countBytes(rest.url));
   for (const object of readObjects(join(ROOT, 'manifests/local-node.yaml'))) await kube.apply(object);
   const uuid = await nodeUuid(kube);
+  const began = Date.now();
   let agent: Daemon = await startAgent({ dir, engine, port: await freePort() });
   started.defer(() => endContainers(engine.url, uuid, 'remove').catch(() => {}));
   started.defer(() => agent.stop(10_000));
-  await provisionAgent({ dir, rest: traffic.url, uuid, agent });
-  await waitForNode(kube, agent);
+  await provisionAgent({ dir, rest: { ...rest, url: traffic.url }, uuid, agent });
+  await waitForAgent({ dir, rest, uuid, agent }, began);
 
   const owned = started.move();
   return {
@@ -62,6 +77,7 @@ export async function startEdge(options: { dir: string; kube: Kube; rest: string
     async restartAs(form) {
       const program = form === 'sources' ? join(ROOT, 'agent/src/main.ts') : await bundleAgent(dir);
       await agent.stop(10_000);
+      const start = Date.now();
       agent = await startDaemon({
         name: 'agent',
         dir,
@@ -69,7 +85,7 @@ export async function startEdge(options: { dir: string; kube: Kube; rest: string
         args: [...(form === 'small' ? SMALL : []), program, 'start', '--config', join(dir, 'agent/config.yaml')],
         deathSignal: 'SIGTERM',
       });
-      await waitForNode(kube, agent);
+      await waitForAgent({ dir, rest, uuid, agent }, start);
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

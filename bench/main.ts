@@ -1,6 +1,5 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { tryLock } from '../hack/lock.ts';
 import { ROOT } from '../hack/paths.ts';
 import { formatDuration, type Log, startClock } from '../hack/progress.ts';
 import { type Benchmark, type Context, Skip } from './benchmark.ts';
@@ -12,7 +11,6 @@ import { hotSpots, INSPECTABLE, profile } from './profile.ts';
 import { figuresOf, merge, type Result, readReport, table, writeReport } from './report.ts';
 import { createWorld, type World } from './world.ts';
 
-const DATA = join(ROOT, '.skerry/bench');
 const REPORT = join(ROOT, '.skerry/bench.json');
 const DOCS = join(ROOT, 'docs/performance.md');
 
@@ -36,12 +34,6 @@ async function main(): Promise<number> {
 }
 
 async function measure(options: Options, order: readonly string[]): Promise<number> {
-  mkdirSync(dirname(DATA), { recursive: true, mode: 0o700 });
-  await using lock = tryLock(`${DATA}.lock`);
-  if (!lock) {
-    process.stderr.write('Benchmarks run already.\n');
-    return 1;
-  }
   const log = startClock((text) => process.stderr.write(text));
   // As it is deployed; what is started inherits it.
   process.env.NODE_ENV = 'production';
@@ -67,7 +59,9 @@ async function measure(options: Options, order: readonly string[]): Promise<numb
       length: options.length,
       log,
       world: started.get,
-      profiled: options.profile ? (name, work) => profiled(name, work, started.get, log) : (_, work) => work(),
+      profiled: options.profile
+        ? async (name, work) => profiled(name, work, { world: await started.get(), folder: dirname(options.out), log })
+        : (_, work) => work(),
     };
     for (const benchmark of chosen) {
       log(`${benchmark.name}: ${benchmark.about}`);
@@ -109,7 +103,7 @@ function lazyWorld(log: Log): AsyncDisposable & { get(): Promise<World> } {
   let world: Promise<World> | undefined;
   return {
     get() {
-      world ??= createWorld({ dir: DATA, log });
+      world ??= createWorld(log);
       return world;
     },
     async [Symbol.asyncDispose]() {
@@ -119,11 +113,15 @@ function lazyWorld(log: Log): AsyncDisposable & { get(): Promise<World> } {
   };
 }
 
-async function profiled<T>(name: string, work: () => Promise<T>, get: () => Promise<World>, log: Log): Promise<T> {
-  const world = await get();
+async function profiled<T>(
+  name: string,
+  work: () => Promise<T>,
+  { world, folder, log }: { world: World; folder: string; log: Log },
+): Promise<T> {
   const target = { pid: world.pids().controller, log: world.controllerLog };
   const { value, profile: taken } = await profile(target, work);
-  const file = join(dirname(DATA), `bench-${name}.cpuprofile`);
+  const file = join(folder, `bench-${name}.cpuprofile`);
+  mkdirSync(folder, { recursive: true });
   writeFileSync(file, JSON.stringify(taken));
   log(`Where the controller spent its time in ${name} (${relative(process.cwd(), file)}):`);
   for (const { name: what, place, self, total } of hotSpots(taken, ROOT).slice(0, 40)) {

@@ -1,4 +1,5 @@
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { type Benchmark, type Budget, keeps, type Length, type Measured, type Unit } from './benchmark.ts';
 import type { Conditions } from './machine.ts';
 
@@ -55,6 +56,7 @@ export function merge({ results }: Report, ran: readonly Result[], order: readon
 }
 
 export function writeReport(file: string, report: Report): void {
+  mkdirSync(dirname(file), { recursive: true });
   writeFileSync(`${file}.new`, `${JSON.stringify(report, undefined, 2)}\n`);
   renameSync(`${file}.new`, file);
 }

@@ -1,4 +1,6 @@
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, statfs } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { installCrds, startControlPlane } from '../hack/control-plane.ts';
@@ -40,6 +42,8 @@ export interface World extends AsyncDisposable {
   /** Bearer token of the admin, for REST. */
   token(): string;
   readonly controllerLog: string;
+  /** Whether what etcd writes goes to a disk. */
+  readonly onDisk: boolean;
 }
 
 /** Path of our objects in the API. */
@@ -48,6 +52,9 @@ export const pathOf = (plural: string, name = '') =>
 
 /** More than one connection, and not so many that the measuring process becomes what is measured. */
 const CONNECTIONS = 64;
+
+/** Type of a file system in memory, as statfs(2) has it. */
+const TMPFS = 0x01021994;
 
 /** Writes that are no objects, or that go on whatever we do. */
 const UNCOUNTED: ReadonlySet<string | undefined> = new Set([
@@ -58,12 +65,11 @@ const UNCOUNTED: ReadonlySet<string | undefined> = new Set([
   'serviceaccounts',
 ]);
 
-export async function createWorld({ dir, log }: { dir: string; log: Log }): Promise<World> {
+export async function createWorld(log: Log): Promise<World> {
   await using started = new AsyncDisposableStack();
-  removeEngineData(join(dir, 'engine'));
-  rmSync(dir, { recursive: true, force: true });
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  if (!process.env.SKERRY_KEEP) started.defer(() => removeEngineData(dir));
+  const dir = await mkdtemp(join(tmpdir(), 'skerry-bench-'));
+  if (process.env.SKERRY_KEEP) log(`Data and logs are kept in ${dir}`);
+  else started.defer(() => removeData(dir));
 
   log('Starting etcd, kube-apiserver and kube-controller-manager');
   const cluster = started.use(
@@ -135,7 +141,7 @@ export async function createWorld({ dir, log }: { dir: string; log: Log }): Prom
     url,
     fleet,
     edge: () => {
-      edge ??= startEdge({ dir, kube, rest: url, log }).then((it) => late.use(it));
+      edge ??= startEdge({ dir, kube, rest: { url, tokenFile }, log }).then((it) => late.use(it));
       return edge;
     },
     pids,
@@ -153,6 +159,7 @@ export async function createWorld({ dir, log }: { dir: string; log: Log }): Prom
       return sumOf(page, name);
     },
     token,
+    onDisk: (await statfs(dir)).type !== TMPFS,
     get controllerLog() {
       return controller.logFile;
     },
@@ -160,6 +167,12 @@ export async function createWorld({ dir, log }: { dir: string; log: Log }): Prom
   };
   const owned = started.move();
   return world;
+}
+
+/** The engine's data holds mounts while the engine has not ended in order. */
+function removeData(dir: string): void {
+  removeEngineData(join(dir, 'engine'));
+  removeEngineData(dir);
 }
 
 async function notReady(kube: Kube): Promise<number> {

@@ -56,7 +56,7 @@ export const heartbeat: Benchmark = {
         cpuController: (usage.cpuMs.controller ?? 0) / count,
         rate: count / load.seconds,
         p99: spread(load.latencies).p99,
-        written: Math.max(0, written) / count,
+        written: world.onDisk ? Math.max(0, written) / count : Number.NaN,
         writes: (writes * 1_000) / count,
       },
       notes: [
