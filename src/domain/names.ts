@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { BOUNDS } from '../api/bounds.ts';
 import { NAME_PATTERN } from '../api/meta.ts';
 import type { Application, EdgeNode } from '../api/v3/index.ts';
 
 const LEGAL = new RegExp(NAME_PATTERN);
-const sha256 = (text: string) => createHash('sha256').update(text).digest();
+const sha256 = (text: string) => hash('sha256', text, 'buffer');
 
 /** Name of an object in the v3 API: its own, else that of the Kubernetes object. */
 export function v3Name(object: { metadata: { name: string }; spec?: { name?: string } }): string {
@@ -27,14 +27,12 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Name-based UUID, version 5 (RFC 9562). A namespace that is no UUID counts as text, so that it still tells apart. */
 export function uuid5(namespace: string, name: string): string {
-  const bytes = createHash('sha1')
-    .update(UUID.test(namespace) ? Buffer.from(namespace.replaceAll('-', ''), 'hex') : namespace)
-    .update(name)
-    .digest()
-    .subarray(0, 16);
+  const space = UUID.test(namespace) ? Buffer.from(namespace.replaceAll('-', ''), 'hex') : Buffer.from(namespace);
+  const bytes = hash('sha1', Buffer.concat([space, Buffer.from(name)]), 'buffer');
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x50;
   bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
-  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  const hex = bytes.toString('hex', 0, 16);
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
 }
 
 /** Identity of an application: what the spec says, else the uid that the API server gave. */
@@ -49,8 +47,17 @@ export function nodeUuid(node: EdgeNode): string {
 
 /** Identity of a microservice: its own uuid, else derived from its application and its name. */
 export function entryUuid(application: Application, entry: { name: string; uuid?: string }): string {
-  return entry.uuid ?? uuid5(applicationUuid(application), entry.name);
+  if (entry.uuid !== undefined) return entry.uuid;
+  const owner = applicationUuid(application);
+  const known = derived.get(entry);
+  if (known?.owner === owner && known.name === entry.name) return known.uuid;
+  const uuid = uuid5(owner, entry.name);
+  derived.set(entry, { owner, name: entry.name, uuid });
+  return uuid;
 }
+
+/** Asked for many times per entry and report; the objects are shared and never change. */
+const derived = new WeakMap<object, { owner: string; name: string; uuid: string }>();
 
 /** Id of a volume mapping in the v3 API: 31 bits of the SHA-256 of its path in the container. */
 export function volumeMappingId(containerPath: string): number {

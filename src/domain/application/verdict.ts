@@ -5,11 +5,10 @@ import { archOf } from '../edge-node/settings.ts';
 import type { NodeInputs, Verdict, World } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
-import { configText } from '../microservice/flat.ts';
 import { IMAGE_ARCHITECTURES, imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { applicationUuid, entryUuid, nodeUuid, v3Name } from '../names.ts';
 import { normalType, resolveRegistry } from '../registry/index.ts';
-import { entriesOn, portClaims, portHolder } from './ports.ts';
+import { entriesOn, type PortClaim, portClaims, portHolder } from './ports.ts';
 
 /** What one policy looks at. */
 export interface VerdictInput {
@@ -21,6 +20,8 @@ export interface VerdictInput {
   world: World;
   /** a user is about to write this: every other claim of a port counts, not only the holder's */
   writing?: boolean;
+  /** claims of the node's ports; made once for all entries that are judged together */
+  claims: (node: EdgeNode) => readonly PortClaim[];
 }
 
 /** One rule: a verdict, or nothing to say. */
@@ -250,10 +251,10 @@ export function portsAreAllowed({ entry }: VerdictInput): Verdict | undefined {
  * A port has one holder. Ports that are only being freed (their entry no longer asks for them) pass by themselves, and
  * do not refuse a write.
  */
-export function portsAreFree({ entry, uuid, node, world, writing }: VerdictInput): Verdict | undefined {
+export function portsAreFree({ entry, uuid, node, claims: claimsOf, writing }: VerdictInput): Verdict | undefined {
   const ports = entry.container.ports ?? [];
   if (!node || ports.length === 0) return undefined;
-  const claims = portClaims(node, world.applicationsOn(node));
+  const claims = claimsOf(node);
   for (const port of ports) {
     const { external, protocol = 'tcp' } = port;
     const holder = writing
@@ -315,7 +316,8 @@ export function extraHostsResolve({ entry, node, world }: VerdictInput): Verdict
 }
 
 export function configIsSmall({ entry }: VerdictInput): Verdict | undefined {
-  const size = entry.config === undefined ? 0 : Buffer.byteLength(configText(entry.config));
+  // its canonical text is as long
+  const size = entry.config === undefined ? 0 : Buffer.byteLength(JSON.stringify(entry.config));
   if (size <= BOUNDS.configBytes) return undefined;
   return {
     reason: 'ConfigTooLarge',
@@ -391,26 +393,36 @@ export const POLICIES: readonly Policy[] = [
   extraHostsResolve,
 ];
 
+/** Judges several entries of one world at one moment, and looks at what they share only once. */
+export function createJudge(
+  world: World,
+  { writing = false }: { writing?: boolean } = {},
+): (application: Application, entry: MicroserviceEntry, normal?: NormalEntry) => Verdict | undefined {
+  const known = new Map<EdgeNode, readonly PortClaim[]>();
+  const claims = (node: EdgeNode) => {
+    const made = known.get(node) ?? portClaims(node, world.applicationsOn(node));
+    known.set(node, made);
+    return made;
+  };
+  return (application, stored, entry = normalEntry(stored)) => {
+    const uuid = entryUuid(application, stored);
+    const input: VerdictInput = { application, entry, uuid, node: nodeOf(stored, world), world, writing, claims };
+    for (const policy of POLICIES) {
+      const found = policy(input);
+      if (found) return found;
+    }
+    return undefined;
+  };
+}
+
 /** Why an entry may not run as asked; undefined when it may. */
 export function verdict(
   application: Application,
   entry: MicroserviceEntry,
   world: World,
-  { writing = false }: { writing?: boolean } = {},
+  options?: { writing?: boolean },
 ): Verdict | undefined {
-  const input: VerdictInput = {
-    application,
-    entry: normalEntry(entry),
-    uuid: entryUuid(application, entry),
-    node: nodeOf(entry, world),
-    world,
-    writing,
-  };
-  for (const policy of POLICIES) {
-    const found = policy(input);
-    if (found) return found;
-  }
-  return undefined;
+  return createJudge(world, options)(application, entry);
 }
 
 /** Why an application as a whole may not act, whatever its entries are: its name or its uuid belongs to an older one. */
@@ -438,9 +450,10 @@ export function verdicts(
   world: World,
   options?: { writing?: boolean },
 ): ReadonlyMap<string, Verdict> {
+  const judge = createJudge(world, options);
   const found = new Map<string, Verdict>();
   for (const entry of application.spec.microservices ?? []) {
-    const negative = verdict(application, entry, world, options);
+    const negative = judge(application, entry);
     if (negative) found.set(entry.name, negative);
   }
   return found;

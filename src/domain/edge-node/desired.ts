@@ -1,16 +1,16 @@
+import { hash } from 'node:crypto';
 import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import type { Application, EdgeNode, EdgeNodeSpec } from '../../api/v3/index.ts';
 import {
   type AgentConfig,
   canonicalJson,
   type Digests,
-  digestOf,
   type MicroserviceHold,
   type MicroserviceView,
   type RegistryView,
 } from '../../wire/index.ts';
 import { entriesOn } from '../application/ports.ts';
-import { nodeOf, verdict, worldOf } from '../application/verdict.ts';
+import { createJudge, nodeOf, worldOf } from '../application/verdict.ts';
 import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, NodeInputs, World } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
@@ -28,6 +28,7 @@ import { archOf, CONFIG_FIELDS } from './settings.ts';
 export function desiredState(inputs: NodeInputs): DesiredState {
   const { node, applications } = inputs;
   const world = worldOf(inputs);
+  const judge = createJudge(world);
   // First the machine removes its containers, as for any entry that is gone; only then it is told to give up its identity.
   const deleting = node.metadata.deletionTimestamp !== undefined;
   const deleteNode = deleting && !(node.status?.microservices ?? []).some(hasContainer);
@@ -41,9 +42,11 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     for (const stored of entriesOn(application, node)) {
       if (nodeUuid(nodeOf(stored, world) ?? node) !== nodeUuid(node)) continue;
       const uuid = entryUuid(application, stored);
-      if (entries.has(uuid) && !isWinner(application, stored, world)) continue;
+      const entry = normalEntry(stored);
       const runs = shouldRun(application, stored);
-      const negative = verdict(application, stored, world);
+      const negative = judge(application, stored, entry);
+      // of two entries with one uuid here, the one that it belongs to is told of
+      if (entries.has(uuid) && negative?.reason === 'UuidTaken') continue;
       entries.set(uuid, {
         application: v3Name(application),
         name: stored.name,
@@ -52,7 +55,6 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       });
       // what never was told of cannot be held, and there is no room to say so
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
-      const entry = normalEntry(stored);
       const view = viewOf({ application, entry, uuid, node, world, key: inputs.revisionKey });
       const registry = registryView(entry, inputs);
       if (registry) registries.set(registry.id, registry);
@@ -109,7 +111,10 @@ interface ViewInputs {
   key: string | undefined;
 }
 
-/** The view of an entry as far as it resolves; an entry whose verdict is positive resolves wholly. */
+/**
+ * The view of an entry as far as it resolves; an entry whose verdict is positive resolves wholly. Members that are
+ * undefined are absent: neither the wire nor a digest has them.
+ */
 function viewOf({ application, entry, uuid, node, world, key }: ViewInputs): MicroserviceView {
   const { container } = entry;
   const isSystem = application.spec.isSystem ?? false;
@@ -181,8 +186,8 @@ function viewOf({ application, entry, uuid, node, world, key }: ViewInputs): Mic
     isBus: isSystem && entry.name === 'bus',
     isController: isSystem && entry.name === 'controller',
   };
-  const known = withoutAbsent(view);
-  return { ...known, revision: revisionOf(known, key) };
+  view.revision = revisionOf(view, key);
+  return view;
 }
 
 const catalogOf = ({ bindPath, permissions = 'ro', items = [] }: NonNullable<NormalEntry['models']>) => ({
@@ -221,21 +226,27 @@ function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Dige
     views.filter((view) => view[member]).map((view) => [view.uuid, view[member]?.items]);
   const orders = (['reboot', 'prune', 'version'] as const)
     .filter((order) => isDue(node, order))
-    .map((order) => [order, digestOf([order, orderOf(node, order)])]);
+    .map((order) => [order, sectionDigest([order, orderOf(node, order)])]);
   return {
-    config: digestOf(desired.config),
-    ...(desired.deleteNode && { deleteNode: digestOf('deleteNode') }),
-    microserviceList: digestOf(desired.microservices.map((item) => ('hold' in item ? item : listForm(item)))),
-    microserviceConfig: digestOf(views.map(({ uuid, config }) => [uuid, config])),
+    config: sectionDigest(desired.config),
+    ...(desired.deleteNode && { deleteNode: sectionDigest('deleteNode') }),
+    microserviceList: sectionDigest(desired.microservices.map((item) => ('hold' in item ? item : listForm(item)))),
+    microserviceConfig: sectionDigest(views.map(({ uuid, config }) => [uuid, config])),
     ...digestUnlessEmpty('microserviceModels', catalogs('models')),
     ...digestUnlessEmpty('microserviceKnowledge', catalogs('knowledge')),
-    registries: digestOf(desired.registries),
+    registries: sectionDigest(desired.registries),
     ...Object.fromEntries(orders),
   };
 }
 
 const digestUnlessEmpty = (section: keyof Digests, value: readonly unknown[]): Digests =>
-  value.length > 0 ? { [section]: digestOf(value) } : {};
+  value.length > 0 ? { [section]: sectionDigest(value) } : {};
+
+/**
+ * Digest of a section. Plain JSON is enough, and several times cheaper than canonical JSON: what it is made of is built
+ * here, always in the same order, and a digest that differs without need costs one fetch.
+ */
+const sectionDigest = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, 16);
 
 const isView = (item: MicroserviceView | MicroserviceHold): item is MicroserviceView => !('hold' in item);
 
@@ -244,11 +255,6 @@ function listForm({ config, rebuild, models, knowledge, ...view }: MicroserviceV
   const withoutItems = (catalog: MicroserviceView['models']) =>
     catalog && { ...catalog, items: catalog.items.length > 0 };
   return { ...view, models: withoutItems(models), knowledge: withoutItems(knowledge) };
-}
-
-/** Of two entries with one uuid the one whose verdict is not about the uuid. */
-function isWinner(application: Application, stored: Parameters<typeof verdict>[1], world: World): boolean {
-  return verdict(application, stored, world)?.reason !== 'UuidTaken';
 }
 
 /** One item per uuid: the view when there is one. */
@@ -262,6 +268,3 @@ const by =
   <T>(key: (item: T) => string) =>
   (a: T, b: T) =>
     key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0;
-
-const withoutAbsent = <T extends object>(value: T): T =>
-  Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;
