@@ -15,7 +15,9 @@ const FORM = 'r1-';
  * variable comes from a Secret, not what it holds.
  */
 export function revisionOf(view: MicroserviceView, key?: string): string {
-  return `${FORM}${digestOf(containerForm(view, key))}`;
+  // most members are absent, and canonical JSON is not cheap
+  const form = Object.entries(containerForm(view, key)).filter(([, value]) => value !== undefined);
+  return `${FORM}${digestOf(Object.fromEntries(form))}`;
 }
 
 function containerForm(view: MicroserviceView, key: string | undefined): Record<string, unknown> {
