@@ -45,21 +45,34 @@ const tooLarge = (limit: number) =>
 const fileMissing = (part: string) => invalid(`the file part "${part}" is missing`, 'FILE_NOT_FOUND');
 const severalParts = (part: string) => invalid(`send one part only, the file "${part}"`);
 
+/**
+ * The whole body. One that is too large is still received, up to a point, and thrown away: who is cut off in the middle
+ * of sending sees a broken connection and not the answer.
+ */
 async function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
+  refuseHuge(request, limit);
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     size += chunk.length;
-    if (size > limit) throw tooLarge(limit);
-    chunks.push(chunk);
+    if (size <= limit) chunks.push(chunk);
+    else chunks.length = 0;
+    if (size > limit * PATIENCE) throw tooLarge(limit);
   }
+  if (size > limit) throw tooLarge(limit);
   return Buffer.concat(chunks, size);
+}
+
+/** How many times the limit is received before the connection is cut. */
+const PATIENCE = 16;
+
+function refuseHuge(request: IncomingMessage, limit: number): void {
+  if (Number(request.headers['content-length'] ?? 0) > limit * PATIENCE) throw tooLarge(limit);
 }
 
 /** The one file of a multipart form. Other parts are an error: they would be ignored, and their sender would not know. */
 function readPart(request: IncomingMessage, part: string, limit: number): Promise<Buffer> {
-  if (Number(request.headers['content-length'] ?? 0) > limit + 64 * 1024) throw tooLarge(limit);
+  refuseHuge(request, limit);
   return new Promise((resolve, reject) => {
     let parser: busboy.Busboy;
     try {

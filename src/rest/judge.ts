@@ -3,21 +3,27 @@ import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
 import { verdict, worldWith } from '../domain/application/verdict.ts';
 import { verdictError } from '../domain/errors.ts';
 import type { Verdict } from '../domain/inputs.ts';
+import { objectName } from '../domain/names.ts';
 import { canonicalJson } from '../wire/digest.ts';
 import type { Ports } from './ports.ts';
 
-/** What a verdict may be about that another replica has created, and our view does not show yet. */
-const LATE: Partial<Record<VerdictReason, 'nodes' | 'registries' | 'shared'>> = {
-  NodeNotFound: 'nodes',
-  RuntimeNotAvailable: 'nodes',
-  HostNotFound: 'nodes',
-  RegistryNotFound: 'registries',
-  RegistryNotReady: 'registries',
-  RegistryWrongType: 'registries',
-  SecretNotFound: 'shared',
-  SecretKeyNotFound: 'shared',
-  ConfigMapNotFound: 'shared',
-  ConfigMapKeyNotFound: 'shared',
+/** What a verdict may miss because another replica made it just now and our view does not show it yet. */
+const LATE: Partial<
+  Record<VerdictReason, (ports: Ports, entry: MicroserviceEntry, signal: AbortSignal) => Promise<unknown>>
+> = {
+  NodeNotFound: ({ nodes }, { agent }, signal) =>
+    agent?.uuid !== undefined
+      ? nodes.select('uuid', agent.uuid, signal)
+      : Promise.all([
+          nodes.read(objectName(agent?.name ?? ''), signal),
+          nodes.select('name', agent?.name ?? '', signal),
+        ]),
+  RegistryNotFound: ({ registries }, _, signal) => registries.refresh(signal),
+  RegistryNotReady: ({ registries }, _, signal) => registries.refresh(signal),
+  SecretNotFound: ({ shared }, _, signal) => shared.refresh(signal),
+  SecretKeyNotFound: ({ shared }, _, signal) => shared.refresh(signal),
+  ConfigMapNotFound: ({ shared }, _, signal) => shared.refresh(signal),
+  ConfigMapKeyNotFound: ({ shared }, _, signal) => shared.refresh(signal),
 };
 
 /**
@@ -33,14 +39,16 @@ export async function judge(
   const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, canonicalJson(entry)]));
   const changed = (after.spec.microservices ?? []).filter((entry) => old.get(entry.name) !== canonicalJson(entry));
   if (changed.length === 0) return;
-  const refreshed = new Set<string>();
+  const looked = new Set<string>();
   for (;;) {
     const negative = firstNegative(ports, after, changed);
     if (!negative) return;
-    const late = LATE[negative.verdict.reason];
-    if (!late || refreshed.has(late)) throw refusal(negative);
-    refreshed.add(late);
-    await ports[late].refresh(signal);
+    const { entry, verdict } = negative;
+    const look = LATE[verdict.reason];
+    const once = `${verdict.reason} ${entry.name}`;
+    if (!look || looked.has(once)) throw refusal(negative);
+    looked.add(once);
+    await look(ports, entry, signal);
   }
 }
 

@@ -89,7 +89,8 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const seconds = (performance.now() - start) / 1000;
       const status = response.writableFinished ? response.statusCode : 499;
       metrics.request?.({ method: route.method, route: route.path, status }, seconds);
-      const entry = { operation: route.operation, status, user, requestId: request.headers[REQUEST_ID] };
+      const requestId = request.headers[REQUEST_ID];
+      const entry = { operation: route.operation, target: { ...request.params }, status, user, requestId };
       if (route.method === 'GET') log.debug(entry, 'Request');
       else log.info(entry, 'Request');
     });
@@ -113,7 +114,8 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       };
       const result = await abortable(Promise.resolve(handle(call)), signal);
       if (validateReplies) checkReply(route, result);
-      if (result instanceof ListReply && request.method !== 'HEAD')
+      if (request.method === 'HEAD') response.writeHead(route.reply.status, JSON_TYPE).end();
+      else if (result instanceof ListReply)
         await writeList(response.writeHead(route.reply.status, JSON_TYPE), result, turn, signal);
       else send(response, route.reply.status, route.reply.schema ? result : undefined);
     } finally {

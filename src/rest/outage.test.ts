@@ -66,7 +66,7 @@ beforeEach(async () => {
     observations: { of: async () => new Map(), listeningSince: () => 0 },
     self: { version: '0', caCert: () => '' },
   });
-  server = createRestServer({ ports, limits: { requestMs: 1_000 } });
+  server = createRestServer({ ports, limits: { requestMs: 4_000 } });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   client = createTestClient(`http://127.0.0.1:${port}`, routes, 'token');
   return async () => server[Symbol.asyncDispose]();

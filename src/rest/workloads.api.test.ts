@@ -129,7 +129,9 @@ describe('an application', () => {
         ],
       },
     });
-    await expect.poll(async () => (await admin.get('/application/system')).body.applications.length).toBe(1);
+    await expect
+      .poll(async () => (await admin.get('/application/system')).body.applications.length, { timeout: 20_000 })
+      .toBe(1);
     const names = (await admin.get('/application')).body.applications.map((one: { name: string }) => one.name);
     expect(names).not.toContain('system-gw');
     expect((await admin.get('/application/system-gw')).status).toBe(404);
@@ -339,6 +341,21 @@ describe('a microservice', () => {
     expect(await post({ application: name })).toMatchObject({ status: 409, body: { code: 'DUPLICATE_NAME' } });
   });
 
+  test('finds no room in an application that would be too large to be stored', async () => {
+    await create([]);
+    const config = JSON.stringify('x'.repeat(60_000));
+    for (let i = 0; ; i++) {
+      const { status, body } = await admin.post('/microservices', {
+        json: flat(`m${i}`, { application: name, config }),
+      });
+      if (status === 201 && i < 60) continue;
+      expect(body).toMatchObject({ code: 'OBJECT_TOO_LARGE' });
+      expect(status).toBe(400);
+      break;
+    }
+    expect((await admin.delete(`/application/${name}`)).status).toBe(204);
+  });
+
   test('keeps name and application, and its uuid when it is removed and added again', async () => {
     const [{ uuid }] = (await create([flat('m')])).microservices;
     expect((await admin.patch(`/microservices/${uuid}`, { json: { name: 'other' } })).status).toBe(400);
@@ -485,7 +502,9 @@ describe('a removed microservice that its node still reports', () => {
         { subresource: 'status' },
       );
     await report([{ uuid, application: name, name: 'm', state: 'RUNNING', containerId: 'c' }]);
-    await expect.poll(async () => (await admin.get(`/microservices/${uuid}`)).body.status.status).toBe('RUNNING');
+    await expect
+      .poll(async () => (await admin.get(`/microservices/${uuid}`)).body.status.status, { timeout: 20_000 })
+      .toBe('RUNNING');
     await admin.delete(`/microservices/${uuid}`);
     expect((await admin.get(`/application/${name}`)).body.microservices).toMatchObject([{ uuid, delete: true }]);
     expect((await admin.get(`/microservices/${uuid}`)).body).toMatchObject({
@@ -493,7 +512,7 @@ describe('a removed microservice that its node still reports', () => {
       status: { status: 'DELETING' },
     });
     await report([]);
-    await expect.poll(async () => (await admin.get(`/microservices/${uuid}`)).status).toBe(404);
+    await expect.poll(async () => (await admin.get(`/microservices/${uuid}`)).status, { timeout: 20_000 }).toBe(404);
   });
 });
 

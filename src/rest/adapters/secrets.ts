@@ -5,8 +5,9 @@ import type { EdgeNode } from '../../api/v3/index.ts';
 import { nodeUuid } from '../../domain/names.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { compareResourceVersions, type KubeObject, ownerReference } from '../../kube/object.ts';
+import { compareResourceVersions, ownerReference } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
+import { isOwnedBy, isShareable } from '../../stores/keyed-text.ts';
 import { HttpError } from '../errors.ts';
 import type { ProvisioningKeys, RegistryPasswords, Shared } from '../ports.ts';
 import { createRefresh } from './refresh.ts';
@@ -21,9 +22,6 @@ interface SecretsOptions {
 
 const encode = (text: string) => Buffer.from(text).toString('base64');
 const decode = (text: string) => Buffer.from(text, 'base64').toString();
-const isOwned = (secret: Secret, owner: KubeObject) =>
-  secret.metadata.ownerReferences?.some((one) => one.uid === owner.metadata.uid) ?? false;
-const isShared = (object: Secret | ConfigMap) => object.metadata.labels?.[LABELS.shareable] === 'true';
 
 /** Passwords in Secrets that their registry owns. */
 export function createRegistryPasswords({ client, namespace }: SecretsOptions): RegistryPasswords {
@@ -36,7 +34,7 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
       const ref = registry.spec.passwordSecretRef;
       const secret = ref && (await find(ref.name, signal));
       // A reference is text that many may write; what it names may be somebody else's secret.
-      if (!secret || !(isOwned(secret, registry) || isShared(secret))) return undefined;
+      if (!secret || !(isOwnedBy(secret, registry) || isShareable(secret))) return undefined;
       const value = secret.data?.[ref.key];
       return value === undefined ? undefined : decode(value);
     },
@@ -45,7 +43,7 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
       const data = { [PASSWORD]: encode(password) };
       for (let attempt = 1; ; attempt++) {
         const known = await find(name, signal);
-        if (known && !isOwned(known, registry))
+        if (known && !isOwnedBy(known, registry))
           throw new HttpError(409, 'SECRET_ALREADY_EXISTS', `the Secret ${name} exists and belongs to something else`);
         try {
           if (known) await client.replace(RESOURCES.secrets, { ...known, data }, { fieldManager, signal });
@@ -71,7 +69,7 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
     async remove(registry, signal) {
       const { name } = refFor(registry.metadata.name);
       const known = await find(name, signal);
-      if (known && isOwned(known, registry)) await client.delete(RESOURCES.secrets, { namespace, name }, { signal });
+      if (known && isOwnedBy(known, registry)) await client.delete(RESOURCES.secrets, { namespace, name }, { signal });
     },
   };
 }
