@@ -139,7 +139,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'ImageMissing',
     400,
     'MISSING_IMAGE',
-    /arm64.*amd64/,
+    /arm64.*"gw-1".*amd64/,
   ],
   'an unknown registry name': [
     { entry: { images: { amd64: 'a', registry: 'team' } } },
@@ -231,7 +231,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'RuntimeNotAvailable',
     400,
     'RUNTIME_CLASS_MISSING',
-    /"kata".*crun, runc/,
+    /"kata".*"gw-1".*crun, runc/,
   ],
   'a reserved port': [
     { entry: { container: { ports: [port(54321)] } } },
@@ -381,6 +381,7 @@ const ADMITTED: Record<string, Given> = {
     entry: { container: { ports: [port(8080, 80, 'udp')] } },
     others: [other({ ports: [port(8080, 1)] })],
   },
+  'one port number with both protocols': { entry: { container: { ports: [port(8080), port(8080, 80, 'udp')] } } },
   'the port of a stopped microservice': {
     entry: { container: { ports: [port(8080)] } },
     others: [other({ ports: [port(8080, 1)] }, { spec: { isActivated: false } })],
@@ -525,7 +526,62 @@ describe('applicationVerdict', () => {
   });
 });
 
+describe('a full node', () => {
+  it('keeps what it reports, whatever is older', () => {
+    const own = makeApplication();
+    const older = [0, 1, 2, 3].map((n) =>
+      makeApplication({
+        name: `old-${n}`,
+        uid: `5555555${n}-5555-4555-8555-555555555555`,
+        createdAt: '2025-01-01T00:00:00Z',
+        entries: Array.from({ length: 125 }, (_, i) => makeEntry({ name: `m${i}` })),
+      }),
+    );
+    const entry = own.spec.microservices?.[0] as MicroserviceEntry;
+    const node = makeNode({ status: { microservices: [makeObserved({ uuid: entryUuid(own, entry) })] } });
+    const world = makeWorld({ nodes: [node], applications: [...older, own] });
+    expect(verdict(own, entry, world)).toBeUndefined();
+    // one of the older ones has to wait: the last by uid and name
+    const last = older[3] as Application;
+    expect([...verdicts(last, world)].map(([name, { reason }]) => [name, reason])).toEqual([['m99', 'NodeFull']]);
+  });
+});
+
 describe('worldWith', () => {
+  it('knows each application by its own name only', () => {
+    const stored = other({});
+    const world = worldWith(makeWorld({ applications: [stored] }), makeApplication());
+    expect(world.applicationByName('plant-a')?.metadata.name).toBe('plant-a');
+    expect(world.applicationByName('plant-b')).toBe(stored);
+    expect(world.applicationByName('plant-c')).toBeUndefined();
+  });
+
+  it('leaves a name to the stored application that has it', () => {
+    const stored = other({}, { spec: { name: 'plant-a' } });
+    const fresh = makeApplication();
+    expect(verdict(fresh, makeEntry(), worldWith(makeWorld({ applications: [stored] }), fresh))).toMatchObject({
+      reason: 'NameTaken',
+    });
+  });
+
+  it('takes an object of the same name with another uid for another application', () => {
+    const stored = makeApplication({ uid: '88888888-8888-4888-8888-888888888888' });
+    expect(applicationVerdict(makeApplication(), makeWorld({ applications: [stored] }))).toMatchObject({
+      reason: 'NameTaken',
+    });
+  });
+
+  it('sees the uuids of the written entries, and only those', () => {
+    const stored = makeApplication({ entries: [makeEntry({ uuid: UUID })] });
+    const edited = makeApplication({
+      entries: [makeEntry({ name: 'a', uuid: UUID }), makeEntry({ name: 'b', uuid: UUID })],
+    });
+    const world = worldWith(makeWorld({ applications: [stored] }), edited);
+    expect(world.applicationsWithEntry(UUID)).toEqual([edited]);
+    expect(world.applicationsWithEntry(APP_UUID)).toEqual([]);
+    expect([...verdicts(edited, world).keys()]).toEqual(['b']);
+  });
+
   it('judges a write as if it were stored', () => {
     const stored = makeApplication();
     const edited = makeApplication({ entries: [makeEntry({ container: { ports: [port(8080)] } })] });
@@ -571,6 +627,25 @@ describe('worldOf', () => {
     expect(verdict(application, entry, world)).toEqual(
       verdict(application, entry, makeWorld({ nodes: [node], applications: [application], secrets })),
     );
+  });
+
+  it('without lookups over the namespace, judges by the applications at hand', () => {
+    const own = makeApplication({ entries: [makeEntry({ uuid: UUID })] });
+    const older = other({}, { spec: { name: 'plant-a' }, entries: [makeEntry({ name: 'writer', uuid: UUID })] });
+    const world = worldOf(makeInputs({ applications: [own, older] }));
+    expect(world.applicationByName('plant-a')).toBe(older);
+    expect(world.applicationByName('plant-b')).toBeUndefined();
+    expect(world.applicationsWithEntry(UUID)).toEqual([older, own]);
+    expect(world.applicationsWithEntry(APP_UUID)).toEqual([]);
+  });
+
+  it('knows its own node by name and uuid, and by uuid no other', () => {
+    const node = makeNode();
+    const world = worldOf({ ...makeInputs({ node }), nodeByName: () => undefined });
+    expect(world.nodeByName('gw-1')).toBe(node);
+    expect(world.nodeByName('gw-2')).toBeUndefined();
+    expect(world.nodeByUuid(node.metadata.uid as string)).toBe(node);
+    expect(world.nodeByUuid(UUID)).toBeUndefined();
   });
 
   it('leaves entries by name to the older node of that name', () => {
