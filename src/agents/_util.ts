@@ -5,11 +5,11 @@ import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
 import { type ConfigMap, RESOURCES, type Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import { type Clock, createStore, type KubeClient, silentLog } from '../kube/mod.ts';
+import { INDEXES } from '../stores/indexes.ts';
 import { NODE_TOKEN, type PublicKey } from '../wire/index.ts';
 import { type AgentsOptions, createAgents } from './agents.ts';
 import { type NodeKey, nodeKeySecret } from './node-key.ts';
 import type { AgentStores, Leadership } from './ports.ts';
-import { AGENT_INDEXES } from './store-indexes.ts';
 
 export const NAMESPACE = 'skerry';
 
@@ -99,11 +99,11 @@ export function changed<T extends { metadata: { generation?: number } }>(object:
 
 export function makeStores() {
   const stores = {
-    nodes: createStore<EdgeNode>({ resource: RESOURCES.edgeNodes, indexes: AGENT_INDEXES.nodes }),
-    applications: createStore<Application>({ resource: RESOURCES.applications, indexes: AGENT_INDEXES.applications }),
+    nodes: createStore<EdgeNode>({ resource: RESOURCES.edgeNodes, indexes: INDEXES.nodes }),
+    applications: createStore<Application>({ resource: RESOURCES.applications, indexes: INDEXES.applications }),
     registries: createStore<Registry>({ resource: RESOURCES.registries }),
-    secrets: createStore<Secret>({ resource: RESOURCES.secrets, indexes: AGENT_INDEXES.secrets }),
-    configMaps: createStore<ConfigMap>({ resource: RESOURCES.configMaps, indexes: AGENT_INDEXES.configMaps }),
+    secrets: createStore<Secret>({ resource: RESOURCES.secrets, indexes: INDEXES.secrets }),
+    configMaps: createStore<ConfigMap>({ resource: RESOURCES.configMaps, indexes: INDEXES.configMaps }),
   };
   return stores satisfies AgentStores;
 }

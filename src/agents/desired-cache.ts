@@ -4,10 +4,11 @@ import type { Application, EdgeNode, EdgeNodeStatus, Registry } from '../api/v3/
 import type { DesiredState, NodeInputs } from '../domain/inputs.ts';
 import { nodeUuid, v3Name } from '../domain/names.ts';
 import type { Change, KubeObject } from '../kube/mod.ts';
+import { oldest } from '../stores/oldest.ts';
+import { entryUuidsOf, textNameOf } from '../stores/references.ts';
 import type { Digests, MicroserviceView } from '../wire/index.ts';
 import { createNodeInputs, dependency, nodesOf } from './node-inputs.ts';
 import type { AgentMetrics, AgentStores } from './ports.ts';
-import { entryUuidsOf, oldest, textNameOf } from './store-indexes.ts';
 
 /**
  * The desired state of nodes, computed when asked for and remembered until something that it was made from changes.

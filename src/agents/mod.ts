@@ -4,4 +4,3 @@ export * from './failure.ts';
 export * from './node-key.ts';
 export * from './ports.ts';
 export { provisioningKeyName } from './provision.ts';
-export * from './store-indexes.ts';

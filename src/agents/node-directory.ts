@@ -2,9 +2,9 @@ import type { KeyObject } from 'node:crypto';
 import { RESOURCES } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { Clock, KubeClient } from '../kube/mod.ts';
+import { oldest } from '../stores/oldest.ts';
 import { createKeyReader, nodeKeyName } from './node-key.ts';
 import type { AgentStores } from './ports.ts';
-import { oldest } from './store-indexes.ts';
 
 /** Nodes and their keys, from the local views; the API server is asked where a view may only be late. */
 export interface NodeDirectory {

@@ -1,10 +1,10 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import type { ObjectMeta } from '../api/meta.ts';
 import { LABELS } from '../api/names.ts';
 import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import { nodeUuid } from '../domain/names.ts';
 import { apiVersionOf, ownerReference } from '../kube/mod.ts';
+import { decodeData, isOwnedBy } from '../stores/keyed-text.ts';
 import { type PublicKey, publicKeySchema } from '../wire/index.ts';
 
 /**
@@ -100,9 +100,6 @@ function keyIn(secret: Secret): KeyOfNode {
   return { nodeUuid: record.nodeUuid, key: createPublicKey({ key: { ...record.publicKey }, format: 'jwk' }) };
 }
 
-export const isOwnedBy = (secret: Secret, owner: { metadata: ObjectMeta }) =>
-  secret.metadata.ownerReferences?.some(({ uid }) => uid === owner.metadata.uid) ?? false;
-
 /** Text by key -> `data` of a Secret. */
 export function encodeData(text: Record<string, string | undefined>): Record<string, string> {
   const data: Record<string, string> = {};
@@ -110,8 +107,4 @@ export function encodeData(text: Record<string, string | undefined>): Record<str
     if (value !== undefined) data[key] = Buffer.from(value).toString('base64');
   }
   return data;
-}
-
-export function decodeData(data: Record<string, string> = {}): Record<string, string> {
-  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
 }

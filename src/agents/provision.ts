@@ -4,19 +4,11 @@ import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import { nodeUuid, v3Name } from '../domain/names.ts';
 import { type Clock, isAlreadyExists, isConflict, isNotFound, type KubeClient } from '../kube/mod.ts';
+import { decodeData, isOwnedBy } from '../stores/keyed-text.ts';
 import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../wire/index.ts';
 import { AgentFailure, notReady } from './failure.ts';
 import type { NodeDirectory } from './node-directory.ts';
-import {
-  decodeData,
-  encodeData,
-  isOwnedBy,
-  type NodeKey,
-  nodeKeyName,
-  nodeKeySecret,
-  parsePublicKey,
-  readNodeKey,
-} from './node-key.ts';
+import { encodeData, type NodeKey, nodeKeyName, nodeKeySecret, parsePublicKey, readNodeKey } from './node-key.ts';
 import type { AgentStores } from './ports.ts';
 
 /** Who took the identity of a node, and what it is told. */

@@ -1,5 +1,5 @@
 import { FIELD_MANAGERS, FINALIZERS } from '../api/names.ts';
-import { RESOURCES } from '../api/resources.ts';
+import { type ConfigMap, RESOURCES, type Secret } from '../api/resources.ts';
 import type { Application, EdgeNode } from '../api/v3/index.ts';
 import {
   applicationHold,
@@ -22,6 +22,7 @@ import {
   watching,
   writeStatus,
 } from '../kube/mod.ts';
+import { textNameOf } from '../stores/references.ts';
 import { applicationsOn } from '../stores/world.ts';
 import { asksForSomething } from './change.ts';
 import type { Leader } from './leader.ts';
@@ -43,8 +44,8 @@ export function createApplicationController(leader: Leader): Controller {
     [...nodesOf(leader, application)]
       .flatMap(ofNode)
       .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf));
-  const usersOf = (kind: 'secret' | 'configMap') => (object: { metadata: { name: string } }) =>
-    stores.applications.byIndex('source', `${kind}:${object.metadata.name}`).map(keyOf);
+  const usersOf = (kind: 'secret' | 'configMap') => (object: Secret | ConfigMap) =>
+    stores.applications.byIndex('source', `${kind}:${textNameOf(object)}`).map(keyOf);
 
   async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
     const { namespace, name } = parseKey(key);

@@ -1,7 +1,8 @@
 import type { EdgeNode } from '../api/v3/index.ts';
-import type { DesiredState, Liveness, Observation, World } from '../domain/index.ts';
+import type { DesiredState, Liveness, Observation } from '../domain/index.ts';
 import type { EventRecorder, KubeClient, KubeObject, Log, Metrics } from '../kube/mod.ts';
 import type { Stores } from '../stores/stores.ts';
+import type { StoreWorld } from '../stores/world.ts';
 import type { Ids } from './ids.ts';
 
 /** What the reconcilers are given. They run on the leader alone and are the only writers of any status. */
@@ -10,7 +11,7 @@ export interface Leader {
   /** refuses writes once leadership is lost */
   client: KubeClient;
   stores: Stores;
-  world: World;
+  world: StoreWorld;
   observations: {
     get(nodeUuid: string): Observation | undefined;
     entries(): Iterable<[string, Observation]>;

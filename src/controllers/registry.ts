@@ -96,8 +96,8 @@ export function createRegistryController(leader: Leader): Controller {
     );
   }
 
-  const hasPassword = ({ spec: { passwordSecretRef: ref } }: Registry) =>
-    ref === undefined || stores.secrets.get(namespace, ref.name)?.data?.[ref.key] !== undefined;
+  const hasPassword = (registry: Registry) =>
+    registry.spec.passwordSecretRef === undefined || leader.world.registryPassword(registry) !== undefined;
 
   const all = () => stores.registries.list().map(keyOf);
   const ofSecret = ({ metadata: { name } }: Secret) =>

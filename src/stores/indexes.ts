@@ -1,24 +1,30 @@
-import { AGENT_INDEXES } from '../agents/store-indexes.ts';
-import type { Application } from '../api/v3/index.ts';
-import { applicationUuid } from '../domain/index.ts';
+import type { ConfigMap, Secret } from '../api/resources.ts';
+import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import { applicationUuid, nodeUuid, v3Name } from '../domain/index.ts';
+import { entryUuidsOf, nodeRefsOf, reportedApplicationsOf, sourcesOf, textNameOf } from './references.ts';
 
-/** `secret:<name>` and `configMap:<name>`: what the entries of an application take values from. */
-function sourcesOf(application: Application): Iterable<string> {
-  const refs = new Set<string>();
-  for (const { container } of application.spec.microservices ?? []) {
-    for (const { valueFromSecret, valueFromConfigMap } of container?.env ?? []) {
-      if (valueFromSecret) refs.add(`secret:${valueFromSecret.split('/')[0]}`);
-      if (valueFromConfigMap) refs.add(`configMap:${valueFromConfigMap.split('/')[0]}`);
-    }
-  }
-  return refs;
-}
-
+/** Under what the objects of each view are found. */
 export const INDEXES = {
-  ...AGENT_INDEXES,
+  nodes: {
+    uuid: (node: EdgeNode) => [nodeUuid(node)],
+    name: (node: EdgeNode) => [v3Name(node)],
+    /** names of the applications that it still reports */
+    reports: reportedApplicationsOf,
+  },
   applications: {
-    ...AGENT_INDEXES.applications,
     uuid: (application: Application) => [applicationUuid(application)],
+    name: (application: Application) => [v3Name(application)],
+    /** `name:<node>` and `uuid:<node>` */
+    node: nodeRefsOf,
+    /** uuids of its microservices */
+    microservice: entryUuidsOf,
+    /** `secret:<name>` and `configMap:<name>` */
     source: sourcesOf,
   },
+  registries: {
+    id: (registry: Registry) => (registry.spec.id === undefined ? [] : [String(registry.spec.id)]),
+    name: (registry: Registry) => [v3Name(registry)],
+  },
+  secrets: { name: (secret: Secret) => [textNameOf(secret)] },
+  configMaps: { name: (configMap: ConfigMap) => [textNameOf(configMap)] },
 } as const;

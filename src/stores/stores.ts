@@ -1,7 +1,6 @@
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import { RESOURCES } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
-import { v3Name } from '../domain/index.ts';
 import {
   createStore,
   type KubeClient,
@@ -11,9 +10,13 @@ import {
   type MutableStore,
   type Reflector,
   type Resource,
+  type Store,
   startReflector,
 } from '../kube/mod.ts';
 import { INDEXES } from './indexes.ts';
+
+/** The same, for those who only read. */
+export type ReadStores = { readonly [K in keyof Stores]: Stores[K] extends MutableStore<infer T> ? Store<T> : never };
 
 /** The local views of everything that is read, one per resource, each with all indexes that any reader needs. */
 export interface Stores {
@@ -33,10 +36,7 @@ export function createStores({ namespace, log }: { namespace: string; log?: Log 
   return {
     nodes: store(RESOURCES.edgeNodes, INDEXES.nodes),
     applications: store(RESOURCES.applications, INDEXES.applications),
-    registries: store(RESOURCES.registries, {
-      name: (registry) => [v3Name(registry)],
-      id: (registry) => (registry.spec.id ? [String(registry.spec.id)] : []),
-    }),
+    registries: store(RESOURCES.registries, INDEXES.registries),
     secrets: store(RESOURCES.secrets, INDEXES.secrets),
     configMaps: store(RESOURCES.configMaps, INDEXES.configMaps),
   };

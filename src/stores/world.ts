@@ -1,46 +1,66 @@
-import { oldest } from '../agents/store-indexes.ts';
-import { LABELS } from '../api/names.ts';
-import type { ConfigMap, Secret } from '../api/resources.ts';
-import type { Application, EdgeNode } from '../api/v3/index.ts';
+import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import { type KeyedText, nodeUuid, v3Name, type World } from '../domain/index.ts';
-import type { Stores } from './stores.ts';
+import type { KubeObject, Store } from '../kube/mod.ts';
+import { isOwnedBy, isShareable, textOfConfigMap, textOfSecret } from './keyed-text.ts';
+import { oldest } from './oldest.ts';
+import { reportedApplicationsOf } from './references.ts';
+import type { ReadStores } from './stores.ts';
 
-/** The world that verdicts look at, read from the local views. Nothing is copied; each call sees the present. */
-export function createWorld(stores: Stores): World {
-  const nodeByName = (name: string) => oldest(stores.nodes.byIndex('name', name));
+/** The world that verdicts look at, and what desired states read besides. Nothing is copied; each call sees the present. */
+export interface StoreWorld extends World {
+  /** from the Secret that the registry names, when it owns it or the Secret is shareable; else undefined */
+  registryPassword(registry: Registry): string | undefined;
+}
+
+export function createWorld(stores: ReadStores): StoreWorld {
+  const secretText = memoised(textOfSecret);
+  const configMapText = memoised(textOfConfigMap);
+  const shared = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {
+    const object = oldest(store.byIndex('name', name).filter((one) => isShareable(one as never)));
+    return object && text(object);
+  };
   return {
     get registries() {
       return stores.registries.list();
     },
-    nodeByName,
+    nodeByName: (name) => oldest(stores.nodes.byIndex('name', name)),
     nodeByUuid: (uuid) => oldest(stores.nodes.byIndex('uuid', uuid)),
     applicationsOn: (node) => applicationsOn(stores, node),
     applicationByName: (name) => oldest(stores.applications.byIndex('name', name)),
     applicationsWithEntry: (uuid) => stores.applications.byIndex('microservice', uuid),
-    secret: (name) => decoded(stores.secrets.byIndex('name', name).find(shareable), 'base64'),
-    configMap: (name) => decoded(stores.configMaps.byIndex('name', name).find(shareable)),
+    secret: (name) => shared(stores.secrets, name, secretText),
+    configMap: (name) => shared(stores.configMaps, name, configMapText),
+    registryPassword(registry) {
+      const ref = registry.spec.passwordSecretRef;
+      const secret = ref && stores.secrets.get(registry.metadata.namespace, ref.name);
+      // Else whoever may write a Registry could send any Secret of the namespace to a machine.
+      const allowed = secret && (isShareable(secret) || isOwnedBy(secret, registry));
+      return allowed ? secretText(secret).data[ref.key] : undefined;
+    },
   };
 }
 
 /** Applications with an entry that names this node, and those whose containers it still reports. */
-export function applicationsOn(stores: Pick<Stores, 'applications'>, node: EdgeNode): Application[] {
-  const found = new Set([
-    ...stores.applications.byIndex('node', `name:${v3Name(node)}`),
-    ...stores.applications.byIndex('node', `uuid:${nodeUuid(node)}`),
-  ]);
-  for (const { application } of node.status?.microservices ?? []) {
-    for (const other of application ? stores.applications.byIndex('name', application) : []) found.add(other);
+export function applicationsOn(stores: Pick<ReadStores, 'nodes' | 'applications'>, node: EdgeNode): Application[] {
+  const name = v3Name(node);
+  const found = new Set(stores.applications.byIndex('node', `uuid:${nodeUuid(node)}`));
+  // Of several nodes with one name the oldest is meant. One that is gone from the view was meant as well.
+  const meant = oldest(stores.nodes.byIndex('name', name));
+  if (!meant || meant.metadata.uid === node.metadata.uid) {
+    for (const application of stores.applications.byIndex('node', `name:${name}`)) found.add(application);
+  }
+  for (const reported of reportedApplicationsOf(node)) {
+    for (const application of stores.applications.byIndex('name', reported)) found.add(application);
   }
   return [...found];
 }
 
-const shareable = (object: Secret | ConfigMap) => object.metadata.labels?.[LABELS.shareable] === 'true';
-
-function decoded(object: Secret | ConfigMap | undefined, encoding?: 'base64'): KeyedText | undefined {
-  if (!object) return undefined;
-  const text = (value: string) => (encoding ? Buffer.from(value, encoding).toString('utf8') : value);
-  return {
-    name: object.metadata.name,
-    data: Object.fromEntries(Object.entries(object.data ?? {}).map(([key, value]) => [key, text(value)])),
+/** Objects of stores never change: a changed object is another one. */
+function memoised<K extends object, V>(compute: (key: K) => V): (key: K) => V {
+  const known = new WeakMap<K, V>();
+  return (key) => {
+    const value = known.get(key) ?? compute(key);
+    known.set(key, value);
+    return value;
   };
 }

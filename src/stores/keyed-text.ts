@@ -1,0 +1,41 @@
+import type { ObjectMeta } from '../api/meta.ts';
+import { ANNOTATIONS, LABELS } from '../api/names.ts';
+import type { ConfigMap, Secret } from '../api/resources.ts';
+import type { KeyedText } from '../domain/index.ts';
+import { textNameOf } from './references.ts';
+
+/** Only what carries the label may be listed over REST or used by a microservice. */
+export const isShareable = (object: Secret | ConfigMap) => object.metadata.labels?.[LABELS.shareable] === 'true';
+
+/** Whether this very object, not one of the same name, owns the Secret. */
+export const isOwnedBy = (secret: Secret, owner: { metadata: ObjectMeta }) =>
+  secret.metadata.ownerReferences?.some(({ uid }) => uid === owner.metadata.uid) ?? false;
+
+/** `data` of a Secret -> text by key. */
+export function decodeData(data: Record<string, string> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
+}
+
+export const textOfSecret = (secret: Secret): KeyedText => ({
+  name: textNameOf(secret),
+  data: withTextKeys(secret, decodeData(secret.data)),
+});
+
+export const textOfConfigMap = (configMap: ConfigMap): KeyedText => ({
+  name: textNameOf(configMap),
+  data: withTextKeys(configMap, configMap.data ?? {}),
+});
+
+/** Keys that core objects refuse are stored escaped; an annotation maps them to their v3 spelling. */
+function withTextKeys(object: Secret | ConfigMap, data: Record<string, string>): Record<string, string> {
+  const text = object.metadata.annotations?.[ANNOTATIONS.keys];
+  if (text === undefined) return data;
+  try {
+    const names = JSON.parse(text) as Record<string, unknown>;
+    return Object.fromEntries(
+      Object.entries(data).map(([key, value]) => [typeof names[key] === 'string' ? names[key] : key, value]),
+    );
+  } catch {
+    return data;
+  }
+}
