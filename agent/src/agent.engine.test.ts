@@ -257,6 +257,7 @@ describe('the agent ends', () => {
     await reported(view().revision);
     const before = await home.containers();
     await home.end('SIGKILL');
+    for (const part of ['-wal', '-shm']) rmSync(join(home.folder, 'data', `agent.db${part}`), { force: true });
     writeFileSync(join(home.folder, 'data', 'agent.db'), 'this is not a database, and long enough to be looked at');
     controller.said = {};
     await home.start();

@@ -11,10 +11,10 @@ import { type JoinString, parseJoinString } from '../../src/wire/node-token.ts';
 import type { Digests } from '../../src/wire/sections.ts';
 import type { Clock, Random } from './clock.ts';
 import type { Config } from './config.ts';
-import { desiredEntries, registries, views, wantedSettings } from './desired.ts';
+import { desiredEntries, isReadable, registries, views, wantedSettings } from './desired.ts';
 import type { ContainerSpec, Engine } from './engines/port.ts';
 import { type Connection, ControllerClient, ControllerError, type Transport } from './link/client.ts';
-import { Link, type OrderSection } from './link/link.ts';
+import { Link, type OrderSection, StoreError } from './link/link.ts';
 import { errorText, LOG_LEVELS, type Log, type LogLevel } from './log.ts';
 import { architectureId, type Machine } from './machine.ts';
 import { AGENT_VERSION } from './names.ts';
@@ -128,7 +128,17 @@ export function createAgent(config: Config, ports: AgentPorts) {
   }
 
   function saveDocuments(changed: ReadonlyMap<DocumentName, StoredDocument>): void {
-    store.saveDocuments(changed);
+    for (const [name, { body }] of changed)
+      if (!isReadable(name, body))
+        throw new ControllerError(
+          'INTERNAL_ERROR',
+          `the controller gave ${name} that cannot be read; the last ones stay`,
+        );
+    try {
+      store.saveDocuments(changed);
+    } catch (error) {
+      throw new StoreError('the database does not take it', { cause: error });
+    }
     documents = new Map([...documents, ...changed]);
     applyDocuments();
     link?.link.changed();

@@ -77,6 +77,13 @@ export function wantedSettings(documents: Documents): AgentConfig {
   return wanted as AgentConfig;
 }
 
+/** Whether a document has the form that its name promises. One that has not is never stored over one that has. */
+export function isReadable(name: DocumentName, body: string): boolean {
+  const value = parse(body);
+  if (name === 'config') return body === '' || (value !== null && typeof value === 'object' && !Array.isArray(value));
+  return Array.isArray((value as Record<string, unknown> | null | undefined)?.[name]);
+}
+
 function listOf(documents: Documents, name: DocumentName, member: string): unknown[] | undefined {
   const value = parse(documents.get(name)?.body) as Record<string, unknown> | null | undefined;
   const list = value?.[member];

@@ -25,7 +25,7 @@ export interface LinkPorts {
   log: Log;
   /** digests of what is durably stored */
   have(): Digests;
-  /** Stores documents, all or none, and acts on them. Throws when they could not be stored. */
+  /** Stores documents, all or none, and acts on them. Throws StoreError, or ControllerError for what makes no sense. */
   store(documents: ReadonlyMap<DocumentName, StoredDocument>): void;
   /** Carries out an order; the digest tells it from the last one, the count is echoed. */
   order(section: OrderSection, digest: string, count: number | undefined): void;
@@ -38,6 +38,11 @@ export interface LinkPorts {
   /** seconds between reports where the controller does not hold polls */
   statusFrequency(): number;
   changeFrequency(): number;
+}
+
+/** What the controller said could not be kept here. That is no trouble of the connection. */
+export class StoreError extends Error {
+  override name = 'StoreError';
 }
 
 export type OrderSection = 'reboot' | 'prune' | 'version';
@@ -66,6 +71,8 @@ export class Link {
   #wait = LONGEST_WAIT;
   #cuts = 0;
   #holds = false;
+  /** since when a poll is under way that may be held */
+  #heldSince: number | undefined;
   /** sections that this version does not act on, as last told: the controller need not tell them again now */
   #passed: Digests = {};
   #heard: StatusReport = {};
@@ -105,11 +112,13 @@ export class Link {
         const probe = this.#connection !== 'OK';
         const wait = probe ? undefined : Math.max(1, Math.round(jitter(this.#wait * SECOND, random) / SECOND));
         const began = clock.now();
+        this.#heldSince = probe ? undefined : began;
         const reply = await this.#ports.client.changes(
           formatHave({ ...this.#passed, ...this.#ports.have() }),
           wait,
           signal,
         );
+        this.#heldSince = undefined;
         const held = clock.now() - began;
         this.#ok();
         failures = 0;
@@ -129,9 +138,11 @@ export class Link {
         const delay = futile > 3 ? this.#ports.changeFrequency() * SECOND : SECOND * futile;
         await pause(clock, jitter(delay, random), signal);
       } catch (error) {
+        this.#heldSince = undefined;
         if (signal.aborted) return;
         this.#noteCut(error, clock.now() - began);
-        await pause(clock, this.#delayAfter(error, ++failures), signal);
+        const delay = error instanceof StoreError ? this.#delayAfterStore(error) : this.#delayAfter(error, ++failures);
+        await pause(clock, delay, signal);
       }
     }
   }
@@ -234,7 +245,8 @@ export class Link {
 
   /** Milliseconds between reports when nothing changes. */
   #idle(): number {
-    return (this.#holds ? 60 : this.#ports.statusFrequency()) * SECOND;
+    const held = this.#heldSince !== undefined && this.#ports.clock.now() - this.#heldSince > 2 * SECOND;
+    return (this.#holds || held ? 60 : this.#ports.statusFrequency()) * SECOND;
   }
 
   #ok(): void {
@@ -245,6 +257,11 @@ export class Link {
     this.#error = '';
     this.#online.abort();
     this.#online = new AbortController();
+  }
+
+  #delayAfterStore(error: StoreError): number {
+    this.#ports.log.error('Cannot keep what the controller said', { error: errorText(error) });
+    return jitter(10 * SECOND, this.#ports.random);
   }
 
   /** Notes the trouble, and answers how long to leave the controller alone. */

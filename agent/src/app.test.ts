@@ -1,0 +1,425 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { FakeController, failure, type View } from './_fake-controller.ts';
+import { type Agent, createAgent } from './app.ts';
+import { systemClock } from './clock.ts';
+import { parseConfig } from './config.ts';
+import { until } from './engines/_contract.ts';
+import { MemoryEngine } from './engines/memory/engine.ts';
+import { exchange, type HttpRequest } from './http.ts';
+import { silentLog } from './log.ts';
+import type { Machine } from './machine.ts';
+import { policySchema } from './policy.ts';
+import { memoryIdentity } from './state/identity.ts';
+import { memoryStore } from './state/store.ts';
+
+/** The agent without files and without an engine: the link, and what of it reaches the containers. */
+
+const machine: Machine = {
+  bootId: 'boot-1',
+  architecture: 'amd64',
+  limits: { mayRaise: true, hard: {} },
+  measure: async () => ({ systemCpus: 2, memoryUsage: 1 }),
+  addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
+};
+
+let controller: FakeController;
+let engine: MemoryEngine;
+let stop: AbortController;
+let runs: Promise<void>[];
+let requests: HttpRequest[];
+const store = { value: memoryStore() };
+const identity = { value: memoryIdentity() };
+
+beforeEach(async () => {
+  controller = await new FakeController().listen();
+  engine = new MemoryEngine({ anyImage: true });
+  stop = new AbortController();
+  runs = [];
+  requests = [];
+  store.value = memoryStore();
+  identity.value = memoryIdentity();
+});
+
+afterEach(async () => {
+  stop.abort();
+  await Promise.all(runs);
+  await controller.close();
+});
+
+/** Starts an agent on the engine, the store and the identity of this test. */
+function start(policy = {}): Agent {
+  const agent = createAgent(
+    parseConfig('{diskDirectory: /nowhere, statusFrequency: 1, changeFrequency: 1}', '/nowhere/config.yaml'),
+    {
+      clock: systemClock(),
+      random: Math.random,
+      log: silentLog(),
+      engine: () => engine,
+      store: store.value,
+      identity: identity.value,
+      machine,
+      policy: policySchema.parse(policy),
+      transport: (request, limit) => {
+        requests.push(request);
+        return exchange(request, limit);
+      },
+    },
+  );
+  runs.push(agent.run(stop.signal));
+  return agent;
+}
+
+async function restart(): Promise<Agent> {
+  stop.abort();
+  await Promise.all(runs);
+  stop = new AbortController();
+  runs = [];
+  return start();
+}
+
+const uuid = randomUUID();
+const view = (change: Partial<View> = {}): View => ({
+  uuid,
+  name: 'web',
+  application: 'shop',
+  imageId: 'example/app:1',
+  registryId: 1,
+  revision: 'r1',
+  ...change,
+});
+
+async function running(views: View[] = [view()]): Promise<Agent> {
+  const agent = start();
+  controller.microservices = views;
+  await agent.provision(controller.joinString);
+  for (const { uuid: id } of views) await until('RUNNING', () => controller.microservice(id)?.status === 'RUNNING');
+  return agent;
+}
+
+describe('provisioning', () => {
+  test('makes and keeps the key pair before anything is sent', async () => {
+    const agent = start();
+    let keptBefore: unknown;
+    controller.fault = (method, path) => {
+      if (`${method} ${path}` === 'POST /agent/provision') keptBefore = identity.value.load()?.nodeKey?.x;
+      return undefined;
+    };
+    const node = await agent.provision(controller.joinString);
+    expect(node).toMatchObject({ uuid: controller.nodeUuid, namespace: 'skerry', name: 'fake' });
+    expect(keptBefore).toBe(controller.publicKey?.x);
+    expect(keptBefore).toMatch(/./);
+  });
+
+  test('with an answer that was lost: the same key again sends the same public key', async () => {
+    const agent = start();
+    let lost = true;
+    controller.fault = (_method, path) => {
+      if (path !== '/agent/provision' || !lost) return undefined;
+      lost = false;
+      controller.publicKey = identity.value.load()?.nodeKey;
+      return 'cut';
+    };
+    await expect(agent.provision(controller.joinString)).rejects.toMatchObject({ code: 'INTERNAL' });
+    expect(await agent.provision(controller.joinString)).toMatchObject({ uuid: controller.nodeUuid });
+  });
+
+  const refusals: Record<string, { text: string; code: string; says: RegExp }> = {
+    'an unknown key': {
+      text: 'skerry://HOST/key-9999999999',
+      code: 'INVALID_ARGUMENT',
+      says: /does not know this key/,
+    },
+    'not a join string': { text: 'hello', code: 'INVALID_ARGUMENT', says: /not a URL/ },
+    'a controller that does not answer': {
+      text: 'skerry://127.0.0.1:1/key-9999999999',
+      code: 'INTERNAL',
+      says: /does not answer/,
+    },
+  };
+  for (const [name, { text, code, says }] of Object.entries(refusals))
+    test(`is refused: ${name}`, async () => {
+      const agent = start();
+      const error = await agent.provision(text.replace('HOST', new URL(controller.url).host)).catch((e: unknown) => e);
+      expect(error).toMatchObject({ code, message: expect.stringMatching(says) });
+      expect(String((error as Error).message)).not.toContain('key-9999999999');
+      expect(agent.identity.node).toBeUndefined();
+    });
+
+  test('is refused twice', async () => {
+    const agent = await running();
+    await expect(agent.provision(controller.joinString)).rejects.toMatchObject({ code: 'CONFLICT' });
+  });
+});
+
+describe('every request', () => {
+  test('has a token of its own and says who sends it', async () => {
+    await running();
+    const signed = requests.filter(({ headers }) => headers?.authorization);
+    expect(new Set(signed.map(({ headers }) => headers?.authorization)).size).toBe(signed.length);
+    for (const { headers } of requests)
+      expect(headers).toMatchObject({
+        'skerry-agent': '0.1.0',
+        'skerry-instance': expect.stringMatching(/^[0-9a-f]{32}$/),
+        'skerry-boot': expect.stringMatching(/^[0-9a-f-]{36}$/),
+      });
+  });
+
+  test('is signed in the time of the controller', async () => {
+    const hour = 3600_000;
+    controller.fault = (_method, path) =>
+      path === '/status'
+        ? { status: 200, body: { status: 'online', timestamp: Date.now() - hour, uptimeSec: 1 } }
+        : undefined;
+    const agent = start();
+    await agent.provision(controller.joinString);
+    await until('a signed request', () => requests.some(({ headers }) => headers?.authorization));
+    const token = requests.find(({ headers }) => headers?.authorization)?.headers?.authorization?.split('.')[1] ?? '';
+    const { iat } = JSON.parse(Buffer.from(token, 'base64url').toString()) as { iat: number };
+    expect(Math.abs(iat * 1000 - (Date.now() - hour))).toBeLessThan(5000);
+  });
+});
+
+describe('what is held', () => {
+  test('is told with each poll, and outlives a restart: nothing is fetched again', async () => {
+    await running();
+    await until('a poll that says so', () =>
+      controller.requests.some(({ have }) => have?.includes('microserviceList')),
+    );
+    controller.requests.length = 0;
+    controller.said = {};
+    await restart();
+    await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+    expect(controller.requests.map(({ path }) => path)).not.toContain('/agent/microservices');
+    expect(controller.requests.find(({ have }) => have)?.have).toContain('microserviceList');
+  });
+
+  test('is not told when it could not be stored', async () => {
+    const full = store.value;
+    store.value = {
+      ...full,
+      saveDocuments: () => {
+        throw new Error('database or disk is full');
+      },
+    };
+    const agent = start();
+    controller.microservices = [view()];
+    await agent.provision(controller.joinString);
+    await until('two polls', () => controller.requests.filter(({ path }) => path === '/agent/changes').length > 1);
+    expect(controller.requests.every(({ have }) => !have?.includes('microserviceList'))).toBe(true);
+    expect(agent.connection.state).toBe('OK');
+    expect(engine.running().size).toBe(0);
+  });
+
+  test('sections that this version does not act on do not make it poll without end', async () => {
+    controller.flags = { volumeMounts: 'abc1', execSessions: 'abc2', routerChanged: 'abc3' };
+    await running();
+    await until('a poll that passes them', () =>
+      controller.requests.some(({ have }) => have?.includes('execSessions:abc2')),
+    );
+    const polls = () => controller.requests.filter(({ path }) => path === '/agent/changes').length;
+    const before = polls();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(polls() - before).toBeLessThanOrEqual(1);
+  });
+});
+
+describe('trouble with the controller', () => {
+  const troubles: Record<string, { fault: NonNullable<FakeController['fault']>; connection: string }> = {
+    '401': { fault: () => failure(401, 'AGENT_NODE_NOT_FOUND'), connection: 'UNAUTHORIZED' },
+    '404': { fault: () => failure(404, 'NOT_FOUND'), connection: 'NOT_FOUND' },
+    '500': { fault: () => failure(500, 'OOPS'), connection: 'INTERNAL_ERROR' },
+    '503': { fault: () => failure(503, 'CONTROLLER_NOT_READY', { 'retry-after': '0' }), connection: 'NOT_CONNECTED' },
+    'a broken connection': { fault: () => 'cut', connection: 'NOT_CONNECTED' },
+    'an answer that is not JSON': { fault: () => ({ status: 200, body: undefined }), connection: 'INTERNAL_ERROR' },
+  };
+  for (const [name, { fault, connection }] of Object.entries(troubles))
+    test(`${name}: everything keeps running, the connection says ${connection}`, async () => {
+      const agent = await running();
+      const before = await engine.containers();
+      controller.change((c) => {
+        c.fault = fault;
+        c.microservices = [];
+      });
+      await until(connection, () => agent.connection.state === connection);
+      expect(await engine.containers()).toEqual(before);
+      expect(agent.identity.node?.uuid).toBe(controller.nodeUuid);
+      await restart();
+      await until('a running container', () => engine.running().size === 1);
+    });
+
+  test('503 with Retry-After: it comes back after that', async () => {
+    const agent = start();
+    let refused = 0;
+    controller.fault = (_method, path) =>
+      path === '/agent/changes' && refused++ < 2
+        ? failure(503, 'CONTROLLER_NOT_READY', { 'retry-after': '0' })
+        : undefined;
+    await agent.provision(controller.joinString);
+    await until('OK', () => agent.connection.state === 'OK');
+    expect(refused).toBeGreaterThan(2);
+  });
+
+  test('an answer larger than is good for us is not read', async () => {
+    const agent = await running();
+    controller.change((c) => {
+      c.microservices = [view({ revision: 'r2' })];
+      c.fault = (_method, path) =>
+        path === '/agent/microservices' ? { status: 200, body: 'x'.repeat(33 * 1024 * 1024) } : undefined;
+    });
+    await until('trouble', () => agent.connection.state === 'NOT_CONNECTED');
+    expect(agent.connection.error).toContain('larger than');
+    expect(engine.running().size).toBe(1);
+  });
+
+  test('a list that cannot be read removes nothing, and does not take the place of the last one', async () => {
+    const agent = await running();
+    controller.change((c) => {
+      c.microservices = [view({ revision: 'r2' })];
+      c.fault = (_method, path) =>
+        path === '/agent/microservices' ? { status: 200, body: { microservices: 'none' } } : undefined;
+    });
+    await until(
+      'the fetch',
+      () => controller.requests.filter(({ path }) => path === '/agent/microservices').length > 1,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(engine.running().size).toBe(1);
+  });
+});
+
+describe('reports', () => {
+  test('a change is told at once, measurements are not repeated', async () => {
+    await running();
+    await until('quiet', () => controller.reports.length > 0);
+    const [container] = await engine.containers();
+    controller.reports.length = 0;
+    engine.exit(container?.id ?? '', 1);
+    await until('the crash', () => controller.microservice(uuid)?.lastError !== undefined);
+    const told = controller.reports.find(({ microserviceStatus }) => microserviceStatus);
+    expect(Object.keys(told ?? {})).not.toContain('systemOs');
+    expect(controller.microservice(uuid)).toMatchObject({
+      status: 'RESTARTING',
+      reason: 'Crashed',
+      lastError: 'exitCode=1 oomKilled=false',
+    });
+  });
+
+  test('microservices are the whole list or nothing', async () => {
+    const other = view({ uuid: randomUUID(), name: 'db' });
+    await running([view(), other]);
+    for (const { microserviceStatus } of controller.reports)
+      if (microserviceStatus && microserviceStatus.length > 0) expect(microserviceStatus.length).toBe(2);
+    controller.change((c) => {
+      c.microservices = [view()];
+    });
+    await until('STOPPED', () =>
+      controller.reports.some((r) => r.microserviceStatus?.some((m) => m.id === other.uuid && m.status === 'STOPPED')),
+    );
+    await until('one left', () => controller.said.microserviceStatus?.length === 1);
+  });
+
+  test('settings: what the controller wants is in force, what only the machine chooses is refused', async () => {
+    await running();
+    controller.change((c) => {
+      c.config = {
+        statusFrequency: 7,
+        containerEngineUrl: 'unix:///elsewhere',
+        watchdogEnabled: true,
+        logLevel: 'info',
+      };
+    });
+    await until('the report', () => controller.said.config?.statusFrequency === 7);
+    expect(controller.said.config).toMatchObject({ containerEngineUrl: 'memory:', watchdogEnabled: false });
+    expect(controller.said.refusedSettings?.map(({ field }) => field)).toEqual([
+      'containerEngineUrl',
+      'watchdogEnabled',
+    ]);
+  });
+
+  test('an order is carried out once and echoed', async () => {
+    const agent = await running();
+    engine.images.set('old/image:1', 'sha256:old');
+    agent.store.saveImage('sha256:old', 'old/image:1');
+    engine.images.set('users/own:1', 'sha256:users');
+    controller.change((c) => {
+      c.flags = { prune: 'aa01' };
+      c.orders = { prune: 4 };
+    });
+    await until('the echo', () => controller.said.orders?.prune === 4);
+    await until('the image to go', () => !engine.images.has('old/image:1'));
+    expect(engine.images.has('users/own:1')).toBe(true);
+    expect(engine.images.has('example/app:1')).toBe(true);
+  });
+});
+
+describe('entries that may not run', () => {
+  test('a hold keeps what runs and says so', async () => {
+    await running();
+    const before = await engine.containers();
+    controller.change((c) => {
+      c.microservices = [{ uuid, hold: true, reason: 'RegistryNotFound', message: 'registry 7 is gone' }];
+    });
+    await until('the reason', () => controller.microservice(uuid)?.reason === 'RegistryNotFound');
+    expect(controller.microservice(uuid)).toMatchObject({
+      status: 'RUNNING',
+      revision: 'r1',
+      errorMessage: 'registry 7 is gone',
+    });
+    expect(await engine.containers()).toEqual(before);
+  });
+
+  test('what the machine does not allow is refused with the reason, and the others run', async () => {
+    const agent = start({ privileged: false });
+    const other = randomUUID();
+    controller.microservices = [view({ isPrivileged: true }), view({ uuid: other, name: 'db' })];
+    await agent.provision(controller.joinString);
+    await until('the other', () => controller.microservice(other)?.status === 'RUNNING');
+    expect(controller.microservice(uuid)).toMatchObject({ status: 'FAILED', reason: 'PolicyRefused' });
+    expect(controller.microservice(uuid)?.errorMessage).toContain('privileged');
+    expect(engine.running().size).toBe(1);
+  });
+
+  test('an entry that cannot be read harms no other', async () => {
+    const agent = start();
+    const bad = { uuid: randomUUID(), name: 7 } as unknown as View;
+    controller.microservices = [bad, view()];
+    await agent.provision(controller.joinString);
+    await until('the good one', () => controller.microservice(uuid)?.status === 'RUNNING');
+    expect(controller.microservice(bad.uuid)).toMatchObject({ reason: 'NotUnderstood' });
+  });
+});
+
+describe('the end of the relation', () => {
+  test('deleteNode: the controller is told, containers go, the identity too', async () => {
+    const agent = await running();
+    controller.change((c) => {
+      c.flags = { deleteNode: 'ff' };
+    });
+    await until('no containers', async () => (await engine.containers()).length === 0);
+    expect(controller.deleted).toBe(true);
+    expect(agent.identity.node).toBeUndefined();
+    expect(identity.value.load()).toMatchObject({ instance: agent.identity.instance });
+    expect(agent.connection.state).toBe('NOT_PROVISIONED');
+  });
+
+  test('a deprovisioning that the controller cannot hear still ends it here', async () => {
+    const agent = await running();
+    await controller.close();
+    expect(await agent.deprovision()).toEqual({ controllerTold: false });
+    await until('no containers', async () => (await engine.containers()).length === 0);
+    await controller.listen();
+  });
+
+  test('a restart in the middle of the clean-up goes on with it', async () => {
+    const agent = await running();
+    engine.faults.before = (operation) => {
+      if (operation === 'stop') throw new Error('not now');
+    };
+    await agent.deprovision();
+    expect(engine.running().size).toBe(1);
+    engine.faults.before = undefined;
+    await restart();
+    await until('no containers', async () => (await engine.containers()).length === 0);
+  });
+});
