@@ -1,0 +1,269 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../api/v3/index.ts';
+import type { MicroserviceHold, MicroserviceStatus, MicroserviceView } from '../wire/index.ts';
+import { makeApplication, makeEntry, makeInputs, makeNode, makeObservation, makeRegistry, makeWorld } from './_util.ts';
+import { applicationStatus } from './application/status.ts';
+import { verdicts } from './application/verdict.ts';
+import { desiredState } from './edge-node/desired.ts';
+import { mergeReport, nodeStatus } from './edge-node/status.ts';
+import type { Observation } from './inputs.ts';
+import { shouldRun } from './microservice/read.ts';
+import { orderRebuild } from './orders.ts';
+
+/**
+ * Everything between an edit and a truthful status, without a network: users edit, the desired state goes to a machine,
+ * the machine does what it is told and reports, the status says how far it is.
+ */
+
+/** A machine that obeys at once. */
+class Machine {
+  readonly running = new Map<string, MicroserviceView>();
+  private readonly stopped = new Set<string>();
+
+  obey(told: readonly (MicroserviceView | MicroserviceHold)[]): void {
+    const wanted = new Set(told.map(({ uuid }) => uuid));
+    for (const uuid of this.running.keys())
+      if (!wanted.has(uuid)) {
+        this.running.delete(uuid);
+        this.stopped.add(uuid);
+      }
+    for (const item of told) if (!('hold' in item)) this.running.set(item.uuid, item);
+  }
+
+  /** What stopped is said once. */
+  report(): MicroserviceStatus[] {
+    const items = [
+      ...[...this.running.values()].map((view) => ({
+        id: view.uuid,
+        status: 'RUNNING' as const,
+        containerId: `c-${view.uuid}-${view.revision}`,
+        revision: view.revision,
+        rebuildOrder: view.rebuildOrder,
+        ports: view.portMappings,
+        startTime: NOW,
+      })),
+      ...[...this.stopped].map((id) => ({ id, status: 'STOPPED' as const })),
+    ];
+    this.stopped.clear();
+    return items;
+  }
+
+  ports(): string[] {
+    return [...this.running.values()].flatMap((view) =>
+      view.portMappings.map(({ external, protocol }) => `${external}/${protocol}`),
+    );
+  }
+}
+
+const NOW = Date.parse('2026-01-02T00:00:00Z');
+const NAMES = ['a', 'b', 'c'] as const;
+const APPLICATIONS = ['plant', 'site'] as const;
+type Edit =
+  | { kind: 'put'; app: (typeof APPLICATIONS)[number]; name: (typeof NAMES)[number]; entry: Partial<MicroserviceEntry> }
+  | { kind: 'remove'; app: (typeof APPLICATIONS)[number]; name: (typeof NAMES)[number] }
+  | { kind: 'activate'; app: (typeof APPLICATIONS)[number]; on: boolean }
+  | { kind: 'rebuild'; app: (typeof APPLICATIONS)[number]; name: (typeof NAMES)[number] }
+  | { kind: 'registry'; on: boolean }
+  | { kind: 'settle'; rounds: number };
+
+const app = fc.constantFrom(...APPLICATIONS);
+const name = fc.constantFrom(...NAMES);
+const entry = fc
+  .record({
+    image: fc.constantFrom('x:1', 'x:2'),
+    registry: fc.constantFrom(undefined, 'team'),
+    external: fc.constantFrom(undefined, 8080, 8081),
+    isActivated: fc.constantFrom(true, true, true, false),
+    config: fc.constantFrom(1, 2),
+  })
+  .map(({ image, registry, external, isActivated, config }) => ({
+    images: { amd64: image, ...(registry && { registry }) },
+    isActivated,
+    config,
+    container: external ? { ports: [{ internal: 80, external, protocol: 'tcp' as const }] } : {},
+  }));
+const edit: fc.Arbitrary<Edit> = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('put' as const), app, name, entry }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('remove' as const), app, name }) },
+  fc.record({ kind: fc.constant('activate' as const), app, on: fc.boolean() }),
+  fc.record({ kind: fc.constant('rebuild' as const), app, name }),
+  fc.record({ kind: fc.constant('registry' as const), on: fc.boolean() }),
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('settle' as const), rounds: fc.integer({ min: 1, max: 2 }) }) },
+);
+
+class Fleet {
+  applications: Application[] = APPLICATIONS.map((one, index) =>
+    makeApplication({
+      name: one,
+      uid: `2222222${index}-2222-4222-8222-222222222222`,
+      createdAt: `2026-01-01T00:00:0${index}Z`,
+      entries: [],
+    }),
+  );
+  node: EdgeNode = makeNode({ status: { daemonStatus: 'RUNNING' } });
+  registries: Registry[] = [];
+  machine = new Machine();
+  observation: Observation = makeObservation({ agent: '1.0.0', report: { daemonStatus: 'RUNNING' } });
+
+  edit(one: Edit): void {
+    if (one.kind === 'settle') {
+      for (let round = 0; round < one.rounds; round++) this.round();
+      return;
+    }
+    if (one.kind === 'registry') {
+      this.registries = one.on ? [makeRegistry('team', { id: 12 })] : [];
+      return;
+    }
+    this.applications = this.applications.map((application) =>
+      application.metadata.name === one.app ? edited(application, one) : application,
+    );
+  }
+
+  inputs() {
+    return makeInputs({ node: this.node, applications: this.applications, registries: this.registries });
+  }
+
+  /** One poll, one report, one reconcile of each object. */
+  round(): void {
+    const desired = desiredState(this.inputs());
+    this.machine.obey(desired.microservices);
+    const report = mergeReport(this.observation.report, { microserviceStatus: this.machine.report() });
+    this.observation = { ...this.observation, report, contactAt: NOW, reportedAt: NOW };
+    const status = nodeStatus({
+      node: this.node,
+      observation: this.observation,
+      desired: desiredState(this.inputs()),
+      now: NOW,
+      listeningSince: 0,
+    });
+    this.node = { ...this.node, status };
+    this.applications = this.applications.map((application) => ({
+      ...application,
+      status: applicationStatus({
+        application,
+        verdicts: verdicts(application, this.world()),
+        nodes: [{ node: this.node, liveness: 'live', desired: desiredState(this.inputs()) }],
+        now: new Date(NOW).toISOString(),
+      }),
+    }));
+  }
+
+  world() {
+    return makeWorld({ nodes: [this.node], applications: this.applications, registries: this.registries });
+  }
+}
+
+function edited(application: Application, one: Exclude<Edit, { kind: 'settle' | 'registry' }>): Application {
+  const entries = application.spec.microservices ?? [];
+  const others = entries.filter((existing) => !('name' in one) || existing.name !== one.name);
+  const generation = (application.metadata.generation ?? 1) + 1;
+  const withSpec = (spec: Partial<Application['spec']>): Application => ({
+    ...application,
+    metadata: { ...application.metadata, generation },
+    spec: { ...application.spec, ...spec },
+  });
+  switch (one.kind) {
+    case 'put':
+      return withSpec({ microservices: [...others, makeEntry({ ...one.entry, name: one.name })] });
+    case 'remove':
+      return withSpec({ microservices: others });
+    case 'activate':
+      return withSpec({ isActivated: one.on });
+    case 'rebuild':
+      return {
+        ...application,
+        metadata: {
+          ...application.metadata,
+          annotations: { ...application.metadata.annotations, ...orderRebuild(application, [one.name]) },
+        },
+      };
+  }
+}
+
+const ready = (application: Application) => application.status?.conditions?.find(({ type }) => type === 'Ready');
+
+describe('from an edit to a truthful status', () => {
+  const story = fc.array(edit, { maxLength: 14 });
+
+  it('no two microservices that a node is told to run claim one port', () => {
+    fc.assert(
+      fc.property(story, (edits) => {
+        const fleet = new Fleet();
+        for (const one of edits) {
+          fleet.edit(one);
+          const told = desiredState(fleet.inputs()).microservices.flatMap((item) =>
+            'hold' in item ? [] : item.portMappings.map(({ external }) => external),
+          );
+          expect(new Set(told).size).toBe(told.length);
+          const held = fleet.machine.ports();
+          expect(new Set(held).size).toBe(held.length);
+        }
+      }),
+    );
+  });
+
+  it('what is removed or stopped ends, what may run runs as asked, and the status says exactly that', () => {
+    fc.assert(
+      fc.property(story, (edits) => {
+        const fleet = new Fleet();
+        for (const one of edits) fleet.edit(one);
+        for (let round = 0; round < 4; round++) fleet.round();
+        const world = fleet.world();
+        for (const application of fleet.applications) {
+          const negative = verdicts(application, world);
+          const wanted = (application.spec.microservices ?? []).filter((one) => shouldRun(application, one));
+          const refused = wanted.filter((one) => negative.has(one.name));
+          expect(ready(application)?.status).toBe(refused.length > 0 ? 'False' : 'True');
+          expect(application.status?.ready).toBe(`${wanted.length - refused.length}/${wanted.length}`);
+          const runs = [...fleet.machine.running.values()].filter(
+            (view) => view.application === application.metadata.name,
+          );
+          for (const one of wanted)
+            if (!negative.has(one.name)) expect(runs.map((view) => view.name)).toContain(one.name);
+          for (const view of runs) expect(wanted.map((one) => one.name)).toContain(view.name);
+        }
+      }),
+    );
+  });
+
+  it('at rest nothing changes: no digest, no status, and so nothing is written', () => {
+    fc.assert(
+      fc.property(story, (edits) => {
+        const fleet = new Fleet();
+        for (const one of edits) fleet.edit(one);
+        for (let round = 0; round < 4; round++) fleet.round();
+        const { node, applications } = fleet;
+        const { digests } = desiredState(fleet.inputs());
+        fleet.round();
+        expect(fleet.node).toEqual(node);
+        expect(fleet.applications).toEqual(applications);
+        expect(desiredState(fleet.inputs()).digests).toEqual(digests);
+      }),
+    );
+  });
+
+  it('Ready is never True while a machine runs something else than what is asked for', () => {
+    fc.assert(
+      fc.property(story, (edits) => {
+        const fleet = new Fleet();
+        for (const one of edits) {
+          fleet.edit(one);
+          if (one.kind !== 'settle') continue;
+          for (const application of fleet.applications) {
+            if (ready(application)?.status !== 'True') continue;
+            const asked = desiredState(fleet.inputs()).microservices;
+            const runs = [...fleet.machine.running.values()].filter(
+              (view) => view.application === application.metadata.name,
+            );
+            const wanted = asked.filter((item) => 'hold' in item || item.application === application.metadata.name);
+            for (const view of runs)
+              expect(wanted).toContainEqual(
+                expect.objectContaining({ uuid: view.uuid, revision: view.revision, rebuildOrder: view.rebuildOrder }),
+              );
+          }
+        }
+      }),
+    );
+  });
+});
