@@ -55,8 +55,9 @@ test('a live node that is deleted removes its containers, gives up its identity 
   await world.remove('edgenodes', 'gw-4');
   await until('the node to be gone', async () => (await world.node('gw-4')) === undefined);
   expect((await world.containers()).filter((one) => one.labels[CONTAINER_LABELS.node] === node)).toEqual([]);
-  await until('the agent to have no identity', async () =>
-    (await agent.cli('status')).stdout.match(/not[ _]provisioned/i) !== null,
+  await until(
+    'the agent to have no identity',
+    async () => (await agent.cli('status')).stdout.match(/not[ _]provisioned/i) !== null,
   );
   // Deleting a node never edits applications.
   const left = await until('the application to say so', async () => {
