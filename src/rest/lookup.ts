@@ -1,20 +1,11 @@
 import { UUID_PATTERN } from '../api/meta.ts';
 import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../api/v3/index.ts';
 import { entryUuid, nodeUuid, objectName, v3Name } from '../domain/names.ts';
+import { oldest } from '../stores/oldest.ts';
 import { notFound } from './errors.ts';
 import type { Objects, Ports, StoredObject } from './ports.ts';
 
 const UUID = new RegExp(UUID_PATTERN);
-
-/** Of several objects that claim one name or uuid the oldest has it. */
-export function oldest<T extends StoredObject>(objects: readonly T[]): T | undefined {
-  return objects.reduce<T | undefined>((first, one) => (first && !isOlder(one, first) ? first : one), undefined);
-}
-
-function isOlder(a: StoredObject, b: StoredObject): boolean {
-  const [at, bt] = [a.metadata.creationTimestamp ?? '', b.metadata.creationTimestamp ?? ''];
-  return at === bt ? (a.metadata.uid ?? '') < (b.metadata.uid ?? '') : at < bt;
-}
 
 /** The node as it is now, or 404. */
 export async function nodeByUuid(ports: Ports, uuid: string, signal: AbortSignal): Promise<EdgeNode> {

@@ -3,8 +3,8 @@ import type { ReadContext } from '../domain/application/read.ts';
 import { type LiveNode, liveness, resolveRegistry, v3Name } from '../domain/index.ts';
 import type { Observation } from '../domain/inputs.ts';
 import { nodeUuid } from '../domain/names.ts';
+import { oldest } from '../stores/oldest.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
-import { oldest } from './lookup.ts';
 import type { Ports } from './ports.ts';
 
 /** What is known of nodes at this moment, measurements included. */

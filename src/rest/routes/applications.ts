@@ -12,10 +12,11 @@ import {
   readApplicationUpload,
 } from '../../domain/upload/application.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
+import { oldest } from '../../stores/oldest.ts';
 import { edit, refuseDeleting, withChanges } from '../edit.ts';
 import { judge } from '../judge.ts';
 import { listReply } from '../list-reply.ts';
-import { applicationByName, oldest } from '../lookup.ts';
+import { applicationByName } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
 import { readContext } from '../reads.ts';
 import { type Grant, route } from '../route.ts';

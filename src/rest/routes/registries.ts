@@ -10,8 +10,9 @@ import {
   registryRead,
   registryUsers,
 } from '../../domain/registry/index.ts';
+import { oldest } from '../../stores/oldest.ts';
 import { edit, refuseDeleting, withChanges } from '../edit.ts';
-import { oldest, registryById } from '../lookup.ts';
+import { registryById } from '../lookup.ts';
 import { type Grant, route } from '../route.ts';
 import * as shapes from './shapes.ts';
 
