@@ -84,6 +84,14 @@ const CASES: Record<string, [Given, Want]> = {
     { observed: [{ state: 'STUCK_IN_RESTART', lastError: 'exit code 1' }] },
     ['False', 'CrashLooping', 'False', 'True', '0/1', /again and again: exit code 1/],
   ],
+  'a restart after a crash': [
+    { observed: [{ state: 'RESTARTING', reason: 'Crashed', lastError: 'exit code 1' }] },
+    ['False', 'MicroserviceFailed', 'True', 'False', '0/1', /restarting: exit code 1/],
+  ],
+  'a restart for another reason': [
+    { observed: [{ state: 'RESTARTING' }] },
+    ['False', 'Starting', 'True', 'False', '0/1', /restarting/],
+  ],
   'a refusal of the machine': [
     { observed: [{ state: 'FAILED', reason: 'PolicyRefused', errorMessage: 'privileged' }] },
     ['False', 'PolicyRefused', 'False', 'True', '0/1', /policy refuses it: privileged/],
@@ -243,6 +251,28 @@ describe('applicationStatus', () => {
       { name: 'ok', node: 'gw-1', state: 'RUNNING', ready: true },
       { name: 'slow', node: 'gw-1', state: 'QUEUED', ready: false },
     ]);
+  });
+
+  const STATES: Record<string, [Given, string]> = {
+    'what the node reports': [{ observed: [{ state: 'PULLING' }] }, 'PULLING'],
+    'queued before the node says anything': [{}, 'QUEUED'],
+    'stopped when it should not run and nothing is reported': [
+      { application: { spec: { isActivated: false } } },
+      'STOPPED',
+    ],
+    'unknown on a silent node': [{ observed: [RUNNING], liveness: 'silent' }, 'UNKNOWN'],
+    'stopped, when it was before its node fell silent': [
+      { observed: [{ state: 'STOPPED' }], application: { spec: { isActivated: false } }, liveness: 'silent' },
+      'STOPPED',
+    ],
+    'unknown, when it is to run and was seen stopped': [
+      { observed: [{ state: 'STOPPED' }], liveness: 'silent' },
+      'UNKNOWN',
+    ],
+    'queued on a node that was provisioned anew': [{ observed: [RUNNING], liveness: 'never' }, 'QUEUED'],
+  };
+  it.each(Object.entries(STATES))('says the state: %s', (_, [given, want]) => {
+    expect(applicationStatus(inputsOf(given)).microservices?.[0]?.state).toBe(want);
   });
 
   it('shows a moved microservice once as new and once as left over', () => {
