@@ -1,0 +1,55 @@
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { bySpecificity, paramNames, route, spellings } from './route.ts';
+
+describe('a route', () => {
+  test('without an access rule does not compile, nor does a reply that is not what was promised', () => {
+    const rest = { method: 'GET', path: '/a', operation: 'a', tag: 't', summary: 's' } as const;
+    // @ts-expect-error access is missing
+    route({ ...rest, reply: { status: 204 }, handler: () => undefined });
+    // @ts-expect-error neither public, authenticated nor a permission
+    route({ ...rest, access: {}, reply: { status: 204 }, handler: () => undefined });
+    const reply = { status: 200, schema: z.object({ a: z.string() }) } as const;
+    // @ts-expect-error a is no number
+    route({ ...rest, access: 'public', reply, handler: () => ({ a: 1 }) });
+    expect(route({ ...rest, access: 'public', reply, handler: () => ({ a: 'x' }) }).path).toBe('/a');
+  });
+
+  test('gives its handler what its schemas promise', () => {
+    route({
+      method: 'POST',
+      path: '/a/{n}',
+      operation: 'a',
+      tag: 't',
+      summary: 's',
+      access: 'authenticated',
+      params: z.object({ n: z.string().transform(Number) }),
+      body: { kind: 'json', schema: z.object({ m: z.number() }) },
+      reply: { status: 200, schema: z.object({ sum: z.number() }) },
+      handler: ({ params, body }) => ({ sum: params.n + body.m }),
+    });
+  });
+});
+
+describe('paths', () => {
+  test('static segments come before parameters, from left to right', () => {
+    const sorted = ['/a/{x}', '/{x}', '/a/b', '/a/{x}/c', '/a/b/{y}', '/a']
+      .map((path) => ({ path }))
+      .sort(bySpecificity)
+      .map(({ path }) => path);
+    for (const [first, second] of [
+      ['/a/b', '/a/{x}'],
+      ['/a', '/{x}'],
+      ['/a/b/{y}', '/a/{x}/c'],
+    ] as const)
+      expect(sorted.indexOf(first)).toBeLessThan(sorted.indexOf(second));
+  });
+
+  test('have the spellings of existing v3 clients', () => {
+    expect(spellings('/node/{uuid}/reboot')).toEqual(['/node/{uuid}/reboot', '/iofog/{uuid}/reboot']);
+    expect(spellings('/node-list')).toEqual(['/node-list', '/iofog-list']);
+    expect(spellings('/bus/hub')).toEqual(['/bus/hub', '/nats/hub']);
+    expect(spellings('/nodes')).toEqual(['/nodes']);
+    expect(paramNames('/a/{b}/c/{d}')).toEqual(['b', 'd']);
+  });
+});
