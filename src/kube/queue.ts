@@ -33,6 +33,8 @@ export interface Queue extends AsyncDisposable {
   add(key: string, options?: AddOptions): void;
   /** Keys due or running, without those whose time has not come. */
   readonly depth: number;
+  /** Keys of which anything is known: due, running, delayed, or failed. The others cost nothing. */
+  readonly size: number;
   /** Resolves when nothing is due or running; delayed keys do not count. */
   whenIdle(): Promise<void>;
   /** Starts nothing more, forgets what is pending and resolves when what runs has ended. */
@@ -189,6 +191,9 @@ export function createQueue(options: QueueOptions): Queue {
     },
     get depth() {
       return depth();
+    },
+    get size() {
+      return plans.size;
     },
     whenIdle,
     close,

@@ -55,27 +55,42 @@ interface Case {
   trouble: Trouble | ((seen: Seen) => Trouble);
   times: number;
   options?: Partial<ReflectorOptions<ConfigMap>>;
-  /** Whether the mirror must have listed again; undefined: it may. */
+  /** Whether the mirror must have listed again; undefined: it may have. */
   relists?: boolean;
+  /** What the mirror must have taken it for; undefined: nothing, the client mended it. */
+  reason?: string;
 }
 
 const faults: Record<string, Case> = {
   'connections that are cut within an event': {
+    reason: 'lost',
     match: () => true,
     trouble: { cutAfter: 25 },
     times: 8,
     relists: false,
   },
-  'a connection that is cut within the streamed list': { match: isStream, trouble: { cutAfter: 5 }, times: 2 },
-  'connections that stay open and fall silent': { match: isWatch, trouble: { swallowAfter: 10 }, times: 2 },
-  'a streamed list that falls silent': { match: isStream, trouble: { swallowAfter: 3 }, times: 1 },
+  'a connection that is cut within the streamed list': {
+    reason: 'lost',
+    match: isStream,
+    trouble: { cutAfter: 5 },
+    times: 2,
+  },
+  'connections that stay open and fall silent': {
+    reason: 'timeout',
+    match: isWatch,
+    trouble: { swallowAfter: 10 },
+    times: 2,
+  },
+  'a streamed list that falls silent': { reason: 'timeout', match: isStream, trouble: { swallowAfter: 3 }, times: 1 },
   'expiry told within a watch': {
+    reason: 'expired',
     match: isStream,
     trouble: { insertAfter: 60, text: expiredEvent },
     times: 3,
     relists: true,
   },
   'expiry told at the start of a watch': {
+    reason: 'expired',
     match: isWatch,
     trouble: { answer: { status: 410, body: statusBody(410, 'Expired') } },
     times: 2,
@@ -94,11 +109,13 @@ const faults: Record<string, Case> = {
     options: { lists: 'pages', pageSize: 5 },
   },
   'too many requests, with a time to come back': {
+    reason: 'http-429',
     match: ({ watch }) => watch,
     trouble: { answer: { status: 429, headers: { 'retry-after': '1' }, body: statusBody(429, 'TooManyRequests') } },
     times: 2,
   },
   'internal errors': {
+    reason: 'http-500',
     match: ({ watch }) => watch,
     trouble: { answer: { status: 500, body: statusBody(500, 'InternalError') } },
     times: 4,
@@ -109,36 +126,42 @@ const faults: Record<string, Case> = {
     times: 3,
     options: { lists: 'pages', pageSize: 5 },
   },
-  'a server that does not answer': { match: () => true, trouble: { hang: true }, times: 2 },
+  'a server that does not answer': { reason: 'timeout', match: () => true, trouble: { hang: true }, times: 2 },
   'a page that does not come': {
+    reason: 'timeout',
     match: isNextPage,
     trouble: { hang: true },
     times: 1,
     options: { lists: 'pages', pageSize: 5 },
   },
   'a watch event that is not JSON': {
+    reason: 'malformed',
     match: isStream,
     trouble: { insertAfter: 40, text: '{"type":"MODI\n' },
     times: 2,
     relists: true,
   },
   'a watch event without end': {
+    reason: 'too-large',
     match: isStream,
     trouble: { insertAfter: 40, text: 'x'.repeat(200_000) },
     times: 2,
     relists: true,
   },
   'a server that does not stream lists': {
+    reason: 'no-streams',
     match: isStream,
     trouble: { answer: { status: 422, body: statusBody(422, 'Invalid', 'sendInitialEvents is forbidden') } },
     times: 1,
   },
   'permission that is missing for a while': {
+    reason: 'refused',
     match: () => true,
     trouble: { answer: { status: 403, body: statusBody(403, 'Forbidden') } },
     times: 2,
   },
   'credentials that are refused for a while': {
+    reason: 'unauthorized',
     match: () => true,
     trouble: { answer: { status: 401, body: statusBody(401, 'Unauthorized') } },
     times: 3,
@@ -146,7 +169,7 @@ const faults: Record<string, Case> = {
 };
 
 describe('no change is missed behind', () => {
-  test.each(Object.entries(faults))('%s', async (_name, { match, trouble, times, options, relists }) => {
+  test.each(Object.entries(faults))('%s', async (_name, { match, trouble, times, options, relists, reason }) => {
     // What is there at the start, and on more pages than one.
     await churn(world, 60, { seed: 7 });
     const fault = proxy.inject(match, trouble, times);
@@ -163,6 +186,7 @@ describe('no change is missed behind', () => {
     expect(fault.hits).toBe(times);
     expect([...mirror.told].map(([key, version]) => `${key} ${version}`).sort()).toEqual(want);
     expect(mirror.regressions).toEqual([]);
+    if (reason !== undefined) expect(mirror.ended.map((end) => end.reason)).toContain(reason);
     if (relists !== undefined) expect(mirror.lists > 1).toBe(relists);
   });
 });
