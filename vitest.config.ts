@@ -13,7 +13,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          include: ['{src,agent/src,hack}/**/*.test.ts'],
+          include: ['{src,agent/src,hack,bench}/**/*.test.ts'],
           exclude: ['**/*.{api,engine}.test.ts'],
         },
       },

@@ -1,4 +1,97 @@
-import type { Report } from './report.ts';
-export function renderDocs(_report: Report): string {
-  return '';
+import { MISSES, NOT_MEASURED } from './misses.ts';
+import { budgetText, type Figure, type Report, type Result, shown } from './report.ts';
+
+/** docs/performance.md, from the figures. */
+export function renderDocs({ results }: Report): string {
+  if (results.length === 0) throw new Error('There are no figures yet; run `make bench` first.');
+  const sections = [
+    intro(),
+    conditions(results),
+    ['## Figures', table(results)].join('\n\n'),
+    misses(results),
+    ['## Not measured', NOT_MEASURED.map(([what, why]) => `- ${what}: ${why}.`).join('\n')].join('\n\n'),
+    ['## How each was measured', results.map(method).join('\n\n')].join('\n\n'),
+  ];
+  return `${sections.filter(Boolean).join('\n\n')}\n`;
+}
+
+const intro = () => `# Performance
+
+Written by \`node bench/main.ts --write-docs\` from what \`make bench\` has measured. Do not edit: measure again.
+
+    make bench                          everything, a table on the terminal, figures in .skerry/bench.json
+    node_modules/.bin/node bench/main.ts poll idle --long     some of it, longer
+    node_modules/.bin/node bench/main.ts --help
+
+It starts a control plane, a controller, an engine and an agent of its own in a temporary folder; nothing has to run
+before. The budgets are those of a machine with 2 cores that does everything at once: API server, etcd, controller, and
+the process that measures. CPU is that of controller, API server and etcd together. "Before" is what a comparable
+controller with an embedded database, or a comparable agent, takes on such a machine. Each figure is of one run; times
+of single requests move by a third between runs on a quiet machine, and by more on a busy one.`;
+
+function conditions(results: readonly Result[]): string {
+  const runs = new Map(results.map((result) => [result.conditions.at, result]));
+  const rows = [...runs.values()].map(({ conditions: c }) => {
+    const names = results.filter(({ conditions }) => conditions.at === c.at).map(({ benchmark }) => benchmark);
+    return [
+      `${c.at.slice(0, 16).replace('T', ' ')} UTC`,
+      names.length === results.length ? 'all' : names.join(', '),
+      `${c.cores} x ${c.cpu}, ${c.memory} GiB`,
+      `${c.kubernetes}, etcd ${c.etcd}`,
+      c.node,
+      `${c.load}`,
+    ];
+  });
+  return `## Conditions\n\n${markdown(['run', 'benchmarks', 'machine', 'Kubernetes', 'Node', 'load at the start'], rows)}`;
+}
+
+function table(results: readonly Result[]): string {
+  const rows = results.flatMap(({ benchmark, figures, skipped, failed }) => [
+    ...figures.map((figure) => [
+      figure.what,
+      shown(figure),
+      budgetText(figure),
+      mark(figure),
+      figure.baseline ?? '',
+      `\`${benchmark}\``,
+    ]),
+    ...(skipped ? [[`${benchmark}: skipped, ${skipped}`, '', '', '', '', `\`${benchmark}\``]] : []),
+    ...(failed ? [[`${benchmark}: failed, see below`, '', '', '**failed**', '', `\`${benchmark}\``]] : []),
+  ]);
+  return `Repeat one with \`node_modules/.bin/node bench/main.ts <benchmark>\`, its name being in the last column.\n\n${markdown(
+    ['what', 'measured', 'budget', '', 'before', 'benchmark'],
+    rows,
+  )}`;
+}
+
+const mark = ({ kept }: Figure) => (kept === undefined ? '' : kept ? 'kept' : '**missed**');
+
+function misses(results: readonly Result[]): string {
+  const missed = results.flatMap(({ figures }) => figures).filter(({ kept }) => kept === false);
+  const lines = [
+    ...missed.map((figure) => {
+      const why = MISSES[figure.id] ?? 'Why is not known yet.';
+      return `- ${capital(figure.what)}: ${shown(figure)} instead of ${budgetText(figure)}. ${why}`;
+    }),
+    ...results.flatMap(({ benchmark, failed }) =>
+      failed ? [`- The benchmark \`${benchmark}\` failed: ${failed.split('\n')[0]}`] : [],
+    ),
+  ];
+  return lines.length === 0 ? '' : `## Misses\n\n${lines.join('\n')}`;
+}
+
+function method({ benchmark, about, length, seconds, notes }: Result): string {
+  const size = length === 'usual' ? '' : `, ${length} run`;
+  return [`\`${benchmark}\`: ${about} (${seconds} s${size}).`, ...notes.map((note) => `- ${capital(note)}.`)].join(
+    '\n',
+  );
+}
+
+const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const escaped = rows.map((row) => row.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')));
+  const widths = head.map((title, i) => Math.max(title.length, 3, ...escaped.map((row) => row[i]?.length ?? 0)));
+  const line = (cells: readonly string[]) => `| ${cells.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(' | ')} |`;
+  return [line(head), line(widths.map((width) => '-'.repeat(width))), ...escaped.map(line)].join('\n');
 }

@@ -67,7 +67,7 @@ export function table(results: readonly Result[]): string {
     [benchmark, '', '', ''],
     ...figures.map((figure) => [`  ${figure.what}`, shown(figure), budgetText(figure), verdict(figure)]),
     ...(skipped ? [[`  skipped: ${skipped}`, '', '', '']] : []),
-    ...(failed ? [[`  FAILED: ${failed}`, '', '', '']] : []),
+    ...(failed ? [[`  FAILED: ${failed.split('\n')[0]}`, '', '', '']] : []),
   ]);
   const all = [['', 'measured', 'budget', ''], ...rows];
   const widths = [0, 1, 2].map((i) => Math.max(...all.filter((row) => row[1]).map((row) => row[i]?.length ?? 0)));

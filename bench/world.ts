@@ -16,7 +16,7 @@ import { API_VERSION, DEFAULT_NAMESPACE } from '../src/api/names.ts';
 import { type Edge, startEdge } from './edge.ts';
 import { createFleet, type Fleet } from './fleet.ts';
 import { createHttp, createRest, type Http, type Rest } from './http.ts';
-import { sumOf } from './prometheus.ts';
+import { samplesOf, sumOf } from './prometheus.ts';
 
 /** Everything that is measured: a control plane of its own, a controller, and agents, real and not. */
 export interface World extends AsyncDisposable {
@@ -33,8 +33,8 @@ export interface World extends AsyncDisposable {
   pids(): { controller: number; 'API server': number; etcd: number };
   /** Brings the fleet to `count` nodes and applications that run and are seen to run, and nothing is written any more. */
   settled(count: number): Promise<void>;
-  /** Objects written through the API server since it started, by anybody; leases, reviews and tokens left out. */
-  writes(): Promise<number>;
+  /** Begins to count what is written through the API server, by anybody; leases, reviews and tokens left out. */
+  watchWrites(): Promise<() => Promise<Writes>>;
   /** Ends the controller as a crash would, and starts it again; returns when it is ready. */
   restartController(): Promise<{ beganAt: number; readyMs: number }>;
   /** A gauge or counter of the controller, summed over its labels. */
@@ -44,6 +44,12 @@ export interface World extends AsyncDisposable {
   readonly controllerLog: string;
   /** Whether what etcd writes goes to a disk. */
   readonly onDisk: boolean;
+}
+
+/** Objects that were written, and by verb and resource: `PATCH edgenodes/status`. */
+export interface Writes {
+  total: number;
+  kinds: ReadonlyMap<string, number>;
 }
 
 /** Path of our objects in the API. */
@@ -56,8 +62,10 @@ const CONNECTIONS = 64;
 /** Type of a file system in memory, as statfs(2) has it. */
 const TMPFS = 0x01021994;
 
+const WRITES: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'APPLY', 'DELETE']);
+
 /** Writes that are no objects, or that go on whatever we do. */
-const UNCOUNTED: ReadonlySet<string | undefined> = new Set([
+const UNCOUNTED: ReadonlySet<string> = new Set([
   'leases',
   'subjectaccessreviews',
   'selfsubjectaccessreviews',
@@ -105,11 +113,28 @@ export async function createWorld(log: Log): Promise<World> {
     return { controller: controller.pid, 'API server': apiServer as number, etcd: etcd as number };
   };
 
-  async function writes(): Promise<number> {
+  async function writesSoFar(): Promise<Map<string, number>> {
     const page = await kube.request<string>('GET', '/metrics');
-    return sumOf(page, 'apiserver_request_total', ({ verb = '', resource, code = '' }) => {
-      return /^(POST|PUT|PATCH|APPLY|DELETE)$/.test(verb) && !UNCOUNTED.has(resource) && code.startsWith('2');
-    });
+    const kinds = new Map<string, number>();
+    for (const { labels, value } of samplesOf(page, 'apiserver_request_total')) {
+      const { verb = '', resource = '', subresource, code = '' } = labels;
+      if (!WRITES.has(verb) || UNCOUNTED.has(resource) || !code.startsWith('2')) continue;
+      const kind = `${verb} ${resource}${subresource ? `/${subresource}` : ''}`;
+      kinds.set(kind, (kinds.get(kind) ?? 0) + value);
+    }
+    return kinds;
+  }
+
+  async function watchWrites(): Promise<() => Promise<Writes>> {
+    const before = await writesSoFar();
+    return async () => {
+      const kinds = new Map<string, number>();
+      for (const [kind, count] of await writesSoFar()) {
+        const more = count - (before.get(kind) ?? 0);
+        if (more > 0) kinds.set(kind, more);
+      }
+      return { total: [...kinds.values()].reduce((sum, count) => sum + count, 0), kinds };
+    };
   }
 
   async function settled(count: number): Promise<void> {
@@ -127,9 +152,9 @@ export async function createWorld(log: Log): Promise<World> {
       intervalMs: 500,
     });
     const quiet = async () => {
-      const before = await writes();
+      const written = await watchWrites();
       await sleep(1_500);
-      return (await writes()) - before <= 1;
+      return (await written()).total <= 1;
     };
     await waitFor(quiet, { what: 'the controller to have nothing left to write', timeoutMs: 60_000, intervalMs: 1 });
   }
@@ -146,7 +171,7 @@ export async function createWorld(log: Log): Promise<World> {
     },
     pids,
     settled,
-    writes,
+    watchWrites,
     async restartController() {
       controller.signal('SIGKILL');
       await controller.exited;
@@ -167,6 +192,12 @@ export async function createWorld(log: Log): Promise<World> {
   };
   const owned = started.move();
   return world;
+}
+
+/** `1.0 POST applications, 2.3 PATCH applications/status`, each divided by `by`. */
+export function describeWrites({ kinds }: Writes, by: number): string {
+  const parts = [...kinds].sort(([, a], [, b]) => b - a).map(([kind, count]) => `${(count / by).toFixed(1)} ${kind}`);
+  return parts.join(', ') || 'none';
 }
 
 /** The engine's data holds mounts while the engine has not ended in order. */

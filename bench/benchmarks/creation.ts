@@ -1,5 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Benchmark } from '../benchmark.ts';
-import { spread } from '../percentile.ts';
+import { percentile, spread } from '../percentile.ts';
+import { watchUsage } from '../processes.ts';
+import { describeWrites } from '../world.ts';
 
 /** How long the maker of an application waits for the answer of REST. */
 export const creation: Benchmark = {
@@ -12,18 +15,46 @@ export const creation: Benchmark = {
       budget: { atMost: 40 },
       baseline: '190-220',
     },
-    p99: { what: 'create an application of 5 microservices, until answered, p99', unit: 'ms' },
+    p50Busy: { what: 'the same, one right after the other, p50', unit: 'ms' },
+    p99Busy: { what: 'the same, one right after the other, p99', unit: 'ms' },
+    cpu: { what: 'all that it costs until its node runs it and all is written', unit: 'CPU-ms' },
+    cpuController: { what: 'of it, the controller', unit: 'CPU-ms' },
+    writes: { what: 'objects written for it', unit: '' },
   },
-  async run({ world }) {
-    const { fleet } = await world();
-    const count = fleet.applications.length + APPLICATIONS;
-    await fleet.grow(count);
-    const { n, p50, p99 } = spread(await fleet.deploy(count));
+  async run({ world: get, profiled }) {
+    const world = await get();
+    const { fleet } = world;
+    const count = fleet.applications.length + APPLICATIONS - ALONE;
+    await fleet.grow(count + ALONE);
+    const written = await world.watchWrites();
+    const used = watchUsage(world.pids());
+    const { n, p50, p99 } = spread(await profiled('creation', () => fleet.deploy(count)));
+    await world.settled(count);
+    const { cpuMs } = used();
+    const writes = await written();
+
+    const alone: number[] = [];
+    for (let i = 0; i < ALONE; i++) {
+      alone.push(...(await fleet.deploy(count + i + 1)));
+      await sleep(PAUSE_MS);
+    }
     return {
-      figures: { p50, p99 },
-      notes: [`${n} applications, one after the other, while their nodes are told of them and report`],
+      figures: {
+        p50: percentile(alone, 0.5),
+        p50Busy: p50,
+        p99Busy: p99,
+        cpu: cpuMs.total / n,
+        cpuController: (cpuMs.controller ?? 0) / n,
+        writes: writes.total / n,
+      },
+      notes: [
+        `${ALONE} applications ${PAUSE_MS} ms apart; ${n} one right after the other, while the nodes of those before are told of them and report`,
+        `written for each, until its node runs it: ${describeWrites(writes, n)}`,
+      ],
     };
   },
 };
 
 const APPLICATIONS = 200;
+const ALONE = 20;
+const PAUSE_MS = 500;

@@ -3,7 +3,7 @@ import { type Benchmark, by } from '../benchmark.ts';
 import { assertAllAnswered, closedLoop, type Send } from '../load.ts';
 import { spread } from '../percentile.ts';
 import { watchUsage } from '../processes.ts';
-import type { World } from '../world.ts';
+import { describeWrites, type World } from '../world.ts';
 
 /** What it costs that an agent says that all is as it was. */
 export const heartbeat: Benchmark = {
@@ -39,13 +39,13 @@ export const heartbeat: Benchmark = {
     const rest = rested();
 
     const send = sender(world, count);
-    const writesBefore = await world.writes();
+    const wrote = await world.watchWrites();
     const used = watchUsage(world.pids());
     const load = await context.profiled('heartbeat', () => closedLoop(count, CONCURRENCY, send));
     // What it might write, it writes soon after.
     await sleep(1_000);
     const usage = used();
-    const writes = (await world.writes()) - writesBefore;
+    const writes = await wrote();
     assertAllAnswered(load);
 
     const atRest = (rest.writtenBytes.etcd ?? 0) / rest.seconds;
@@ -57,11 +57,11 @@ export const heartbeat: Benchmark = {
         rate: count / load.seconds,
         p99: spread(load.latencies).p99,
         written: world.onDisk ? Math.max(0, written) / count : Number.NaN,
-        writes: (writes * 1_000) / count,
+        writes: (writes.total * 1_000) / count,
       },
       notes: [
         `${count} reports of ${world.fleet.agents.length} nodes, each with the whole list and moved figures; CPU of controller, API server and etcd, what they use at rest included`,
-        `etcd writes ${Math.round(atRest)} bytes/s at rest (leases); ${writes} objects were written meanwhile`,
+        `etcd writes ${Math.round(atRest)} bytes/s at rest (leases); objects written meanwhile: ${describeWrites(writes, 1)}`,
       ],
     };
   },

@@ -4,7 +4,7 @@ import { type Benchmark, by, type Context } from '../benchmark.ts';
 import type { Edge } from '../edge.ts';
 import type { Fleet } from '../fleet.ts';
 import { memoryOf, watchUsage } from '../processes.ts';
-import { pathOf } from '../world.ts';
+import { describeWrites, pathOf } from '../world.ts';
 import { untilReady } from './apply.ts';
 
 /** What everything costs while nothing happens: a real agent with its containers, and the fleet's controller. */
@@ -50,13 +50,13 @@ export const idle: Benchmark = {
 
     const seconds = by(context, { short: 20, usual: 60, long: 300 });
     await using _beats = heartbeats(world.fleet);
-    const writesBefore = await world.writes();
+    const wrote = await world.watchWrites();
     const passed = edge.traffic.watch();
     const used = watchUsage({ ...world.pids(), agent: edge.agentPid() });
     await wait(context, 'nothing to happen', seconds);
     const { cpuMs, seconds: elapsed } = used();
     const { up, down, segmentsUp } = passed();
-    const writes = (await world.writes()) - writesBefore;
+    const writes = await wrote();
     const bundle = memoryOf(edge.agentPid());
     const small = await memoryAs(context, edge, 'small');
     const sources = await memoryAs(context, edge, 'sources');
@@ -80,11 +80,11 @@ export const idle: Benchmark = {
         controllerCpu: percent(cpuMs.controller),
         apiServerCpu: percent((cpuMs['API server'] ?? 0) + (cpuMs.etcd ?? 0)),
         // In a shorter time all nodes may be written, or none: their turns come together.
-        ...(seconds >= 300 && { writes: (writes / nodes) * (300 / elapsed) }),
+        ...(seconds >= 300 && { writes: (writes.total / nodes) * (300 / elapsed) }),
       },
       notes: [
         `${seconds} s; the agent as one bundled file; ${nodes - 1} nodes hold polls and report every 60 s meanwhile`,
-        `${writes} objects were written in that time`,
+        `objects written in that time: ${describeWrites(writes, 1)}`,
       ],
     };
   },

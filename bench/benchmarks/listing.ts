@@ -67,8 +67,8 @@ async function measure(context: Context, world: World) {
     for (let i = 0; i < by(context, TIMES); i++) times.push(await list(path));
     return percentile(times, 0.5);
   };
-  const nodes = await p50Of(PATHS.nodes);
-  const applications = await p50Of(PATHS.applications);
+  const nodes = await context.profiled('list of nodes', () => p50Of(PATHS.nodes));
+  const applications = await context.profiled('list of applications', () => p50Of(PATHS.applications));
 
   let listing = true;
   const lists = (async () => {

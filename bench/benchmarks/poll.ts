@@ -1,4 +1,5 @@
 import { type Benchmark, by } from '../benchmark.ts';
+import { measureFloor } from '../floor.ts';
 import { assertAllAnswered, closedLoop, openLoop, type Send } from '../load.ts';
 import { spread } from '../percentile.ts';
 import { watchUsage } from '../processes.ts';
@@ -16,6 +17,7 @@ export const poll: Benchmark = {
       baseline: '26-30',
     },
     cpuController: { what: 'of it, the controller', unit: 'CPU-ms' },
+    floor: { what: 'a bare Node server that verifies one signature and answers', unit: 'CPU-ms' },
     rate: { what: 'polls, as fast as 8 connections get answers', unit: '/s', baseline: '60 at most' },
     p99Closed: { what: 'p99 of these', unit: 'ms' },
     p99: { what: 'polls at 1,500/s, p99', unit: 'ms', budget: { atMost: 50 } },
@@ -31,21 +33,26 @@ export const poll: Benchmark = {
     const closed = await context.profiled('poll', () => closedLoop(count, CONCURRENCY, send));
     const usage = used();
     assertAllAnswered(closed);
+    const floor = await measureFloor(count, CONCURRENCY);
 
     const seconds = by(context, { short: 3, usual: 10, long: 30 });
-    const open = await openLoop(RATE, seconds, sender(world, RATE * seconds));
+    const dueSend = sender(world, RATE * seconds);
+    const own = process.cpuUsage();
+    const open = await openLoop(RATE, seconds, dueSend);
+    const { user, system } = process.cpuUsage(own);
     assertAllAnswered(open);
     return {
       figures: {
         cpu: usage.cpuMs.total / count,
         cpuController: (usage.cpuMs.controller ?? 0) / count,
+        floor,
         rate: count / closed.seconds,
         p99Closed: spread(closed.latencies).p99,
         p99: spread(open.latencies).p99,
       },
       notes: [
         `${count} polls of ${world.fleet.agents.length} nodes; CPU of controller, API server and etcd, what they use at rest included`,
-        `the process that polls has the same cores; its latency counts from when a poll was due`,
+        `the process that polls has the same cores and takes ${((user + system) / 1_000 / RATE / seconds).toFixed(2)} CPU-ms for a poll; latency counts from when a poll was due`,
       ],
     };
   },

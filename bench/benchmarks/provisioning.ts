@@ -8,9 +8,10 @@ export const provisioning: Benchmark = {
     rate: { what: 'provisioning', unit: 'nodes/s', budget: { atLeast: 200 }, baseline: '26' },
     whole: { what: 'create a node, issue its key and provision it', unit: 'nodes/s' },
   },
-  async run({ world }) {
+  async run({ world, profiled }) {
     const { fleet } = await world();
-    const { nodes, created, keyed, provisioned } = await fleet.grow(fleet.agents.length + NODES);
+    const grow = () => fleet.grow(fleet.agents.length + NODES);
+    const { nodes, created, keyed, provisioned } = await profiled('provisioning', grow);
     return {
       figures: { rate: nodes / provisioned, whole: nodes / (created + keyed + provisioned) },
       notes: [

@@ -13,6 +13,7 @@ export const reconnect: Benchmark = {
       budget: { atMost: 6 },
       baseline: '18 with 1,000',
     },
+    storm: { what: 'controller ready to all agents connected', unit: 's' },
     wrong: { what: 'answers meanwhile other than 200 and 503 with Retry-After', unit: '', budget: { exactly: 0 } },
   },
   async run(context) {
@@ -39,7 +40,12 @@ export const reconnect: Benchmark = {
     const right = new Set(['200', '503 with Retry-After']);
     const wrong = [...answers].filter(([kind]) => !right.has(kind)).reduce((sum, [, n]) => sum + n, 0);
     return {
-      figures: { ready: readyMs / 1_000, reconnected: reconnectedMs / 1_000, wrong },
+      figures: {
+        ready: readyMs / 1_000,
+        reconnected: reconnectedMs / 1_000,
+        storm: (reconnectedMs - readyMs) / 1_000,
+        wrong,
+      },
       notes: [
         `${agents.length} agents that back off as ours do; answers: ${[...answers].map(([kind, n]) => `${n} x ${kind}`).join(', ') || 'none but held polls'}`,
       ],

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import { renderDocs } from './docs.ts';
+import type { Result } from './report.ts';
+
+const result = (benchmark: string, more: Partial<Result>): Result => ({
+  benchmark,
+  about: 'what it is about',
+  length: 'usual',
+  conditions: {
+    at: '2026-01-02T03:04:05.000Z',
+    cpu: 'A | B',
+    cores: 2,
+    memory: 8,
+    kernel: '6.1',
+    node: '24.0.0',
+    kubernetes: '1.36.3',
+    etcd: '3.6.0',
+    load: 0.1,
+  },
+  seconds: 12,
+  figures: [],
+  notes: [],
+  ...more,
+});
+
+test('tells figures with their budgets, conditions and the benchmark to repeat', () => {
+  const figures: Result['figures'] = [
+    { id: 'poll.cpu', what: 'a poll', unit: 'CPU-ms', value: 0.3, budget: { atMost: 0.4 }, kept: true, baseline: '26' },
+  ];
+  const text = renderDocs({ results: [result('poll', { figures, notes: ['so many polls'] })] });
+  expect(text).toContain('| a poll | 0.3 CPU-ms | <= 0.4 CPU-ms | kept | 26     | `poll`    |');
+  expect(text).toContain('2 x A \\| B, 8 GiB');
+  expect(text).toContain('- So many polls.');
+  expect(text).not.toContain('## Misses');
+});
+
+test('hides neither misses nor failures nor what was skipped', () => {
+  const figures: Result['figures'] = [
+    { id: 'x.y', what: 'a start', unit: 's', value: 9, budget: { atMost: 6 }, kept: false },
+  ];
+  const text = renderDocs({
+    results: [
+      result('x', { figures }),
+      result('z', { failed: 'it broke\nat line 1' }),
+      result('up', { skipped: 'no engine' }),
+    ],
+  });
+  expect(text).toContain('- A start: 9 s instead of <= 6 s. Why is not known yet.');
+  expect(text).toContain('- The benchmark `z` failed: it broke');
+  expect(text).toContain('up: skipped, no engine');
+});
+
+test('without figures there is nothing to write', () => {
+  expect(() => renderDocs({ results: [] })).toThrow('make bench');
+});
