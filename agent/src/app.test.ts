@@ -279,12 +279,11 @@ describe('trouble with the controller', () => {
       c.fault = (_method, path) =>
         path === '/agent/microservices' ? { status: 200, body: { microservices: 'none' } } : undefined;
     });
-    await until(
-      'the fetch',
-      () => controller.requests.filter(({ path }) => path === '/agent/microservices').length > 1,
-    );
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await until('trouble', () => agent.connection.state === 'INTERNAL_ERROR');
     expect(engine.running().size).toBe(1);
+    expect((await restart()).view(uuid)).toMatchObject({ revision: 'r1' });
+    controller.fault = undefined;
+    await until('the new revision', () => controller.microservice(uuid)?.revision === 'r2');
   });
 });
 
@@ -398,7 +397,7 @@ describe('the end of the relation', () => {
     });
     await until('no containers', async () => (await engine.containers()).length === 0);
     expect(controller.deleted).toBe(true);
-    expect(agent.identity.node).toBeUndefined();
+    await until('the end of the relation', () => agent.identity.node === undefined);
     expect(identity.value.load()).toMatchObject({ instance: agent.identity.instance });
     expect(agent.connection.state).toBe('NOT_PROVISIONED');
   });

@@ -9,7 +9,7 @@ import {
 } from '../../src/wire/agent.ts';
 import { type JoinString, parseJoinString } from '../../src/wire/node-token.ts';
 import type { Digests } from '../../src/wire/sections.ts';
-import type { Clock, Random } from './clock.ts';
+import { type Clock, jitter, pause, type Random } from './clock.ts';
 import type { Config } from './config.ts';
 import { desiredEntries, isReadable, registries, views, wantedSettings } from './desired.ts';
 import type { ContainerSpec, Engine } from './engines/port.ts';
@@ -65,6 +65,7 @@ export class AgentError extends Error {
 }
 
 const SECOND = 1000;
+const HOUSEKEEPING = 600 * SECOND;
 
 /** Settings that only the machine chooses; what a controller says of them is refused, and said so. */
 const MACHINE_SETTINGS: readonly (keyof AgentConfig)[] = [
@@ -107,6 +108,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
       limits: machine.limits,
     }),
     pullTarget: (reference, registryId) => pullTarget(reference, registryViews.get(registryId)),
+    registry: (id) => registryViews.get(id),
     prepareMounts: (spec, step) => ports.prepareMounts?.(spec, step),
   });
   const usageReader = new UsageReader(() => clock.now());
@@ -159,7 +161,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
       logFileCount: config.logFileCount,
       statusFrequency: config.statusFrequency,
       changeFrequency: config.changeFrequency,
-      watchdogEnabled: config.watchdogEnabled && config.watchdog === 'remove',
+      watchdogEnabled: false,
       edgeGuardFrequency: config.edgeGuardFrequency,
       gpsMode: config.gpsMode,
       gpsScanFrequency: config.gpsScanFrequency,
@@ -178,8 +180,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
     for (const field of MACHINE_SETTINGS)
       if (wanted[field] !== undefined && wanted[field] !== config[field as keyof Config])
         refused.push({ field, reason: 'only the machine itself chooses this' });
-    if (wanted.watchdogEnabled && config.watchdog !== 'remove')
-      refused.push({ field: 'watchdogEnabled', reason: 'the machine does not say "watchdog: remove"' });
+    if (wanted.watchdogEnabled)
+      refused.push({ field: 'watchdogEnabled', reason: 'this agent never removes containers that are not its own' });
     const level = wanted.logLevel?.toUpperCase();
     if (level !== undefined && !(LOG_LEVELS as readonly string[]).includes(level))
       refused.push({ field: 'logLevel', reason: `one of ${LOG_LEVELS.join(', ')}` });
@@ -225,6 +227,22 @@ export function createAgent(config: Config, ports: AgentPorts) {
     return removed;
   }
 
+  /** Prunes when the settings' time has come, and when the disk is fuller than they allow. */
+  async function keepHouse(signal: AbortSignal): Promise<void> {
+    let lastPrune = clock.now();
+    while (!signal.aborted) {
+      await pause(clock, jitter(HOUSEKEEPING, random), signal);
+      if (signal.aborted) return;
+      const { pruningFrequency = 0, availableDiskThreshold = 0 } = effective();
+      const { systemAvailableDisk: free, systemTotalDisk: total } = await machine.measure();
+      const full = free !== undefined && total !== undefined && (free / total) * 100 < availableDiskThreshold;
+      const due = pruningFrequency > 0 && clock.now() - lastPrune >= pruningFrequency * 3600 * SECOND;
+      if (!due && !full) continue;
+      lastPrune = clock.now();
+      await prune();
+    }
+  }
+
   async function measureUsage(): Promise<Map<string, Usage>> {
     usage = await usageReader.read(supervisor.containers);
     return usage;
@@ -247,8 +265,14 @@ export function createAgent(config: Config, ports: AgentPorts) {
     const facts = supervisor.engine.state === 'connected' ? supervisor.engine.facts : undefined;
     const counts = Object.entries(orders).filter(([, { count }]) => count !== undefined);
     const refused = refusedSettings();
+    const { memoryLimit = Infinity, cpuLimit = Infinity } = effective();
+    const violations = measurements && {
+      memoryViolation: (figures.memoryUsage ?? 0) > memoryLimit * 1024 * 1024,
+      cpuViolation: (figures.cpuUsage ?? 0) > cpuLimit,
+    };
     return {
       ...figures,
+      ...violations,
       daemonStatus: troubles.length > 0 ? 'WARNING' : 'RUNNING',
       warningMessage: troubles.join('; ').slice(0, 1024),
       daemonLastStart: startedAt,
@@ -294,7 +318,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
       have,
       store: saveDocuments,
       order: carryOut,
-      deleted: () => endRelation(),
+      deleting: () => store.saveValue('ending', 'deleteNode'),
+      deleted: endRelation,
       report,
       reported: ({ microserviceStatus }) =>
         supervisor.acknowledgeGone(
@@ -316,6 +341,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     store.saveDocuments(new Map([nothing]));
     for (const section of Object.keys(orders)) delete orders[section];
     store.saveValue('orders', undefined);
+    store.saveValue('ending', undefined);
     const { instance, localKey } = identity;
     identity = { instance, localKey };
     ports.identity.save(identity);
@@ -355,9 +381,11 @@ export function createAgent(config: Config, ports: AgentPorts) {
     /** Supervises and keeps in touch until the signal fires. Containers run on. */
     async run(signal: AbortSignal): Promise<void> {
       running = signal;
+      // The controller had ended the relation, and we died before it was ended here.
+      if (store.value('ending') !== undefined) endRelation();
       log.info('Starting', { version: AGENT_VERSION, instance: identity.instance, node: identity.node?.uuid });
       startLink();
-      await supervisor.run(signal);
+      await Promise.all([supervisor.run(signal), keepHouse(signal)]);
       await link?.done;
     },
 

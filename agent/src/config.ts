@@ -64,8 +64,7 @@ export const settingsSchema = z.object({
     .default('INFO'),
   statusFrequency: frequency.default(10),
   changeFrequency: frequency.default(20),
-  /** what becomes of containers that are not ours: they are counted, or removed. No controller can choose `remove` */
-  watchdog: z.enum(['report', 'remove']).default('report'),
+  /** read for compatibility; containers that are not ours are never touched */
   watchdogEnabled: switchable.default(false),
   edgeGuardFrequency: number.pipe(z.number().min(0)).default(0),
   gpsMode: z.enum(['auto', 'dynamic', 'manual', 'off']).default('off'),

@@ -34,6 +34,9 @@ export class TransportError extends Error {
   }
 }
 
+/** Code of the error of a kept connection that turned out to be closed; the same request may be sent once more. */
+export const STALE = 'STALE';
+
 /** Connections that are kept open, for the scheme of a URL. */
 export function keepAlive(origin: URL, maxSockets = 4): http.Agent {
   const options = { keepAlive: true, maxSockets, timeout: 300_000 };
@@ -82,7 +85,9 @@ export function open(request: HttpRequest): Promise<IncomingMessage> {
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       settle();
       if (signal?.aborted || error instanceof TransportError) return reject(signal?.aborted ? signal.reason : error);
-      reject(new TransportError(error.code ?? 'BROKEN', error.message, { cause: error }));
+      // A kept connection that the other side had just given up: the request was not read.
+      const stale = outgoing.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
+      reject(new TransportError(stale ? STALE : (error.code ?? 'BROKEN'), error.message, { cause: error }));
     });
     outgoing.end(body);
   });

@@ -1,4 +1,5 @@
 import { DEFAULT_CONFIG_FILE } from '../config.ts';
+import { exists } from '../disk.ts';
 import { errorText } from '../log.ts';
 import { AGENT_VERSION } from '../names.ts';
 import { CliError, exitCode, LocalClient } from './client.ts';
@@ -33,13 +34,22 @@ export async function runCli(args: readonly string[], ports: CliPorts): Promise<
 
 async function run(args: readonly string[], ports: CliPorts): Promise<number> {
   const { words, flags } = parse(args);
+  // The group has no meaning of its own; document 3's command names have it.
+  if (words[0] === 'system' && words.length > 1) words.shift();
   const command = findCommand(words);
   if (words[0] === 'version' || (flags.has('version') && words.length === 0)) return version(flags, ports);
   if (words.length === 0 || words[0] === 'help' || (flags.has('help') && !command)) {
     ports.out(help(words[0] === 'help' ? words.slice(1) : words));
     return 0;
   }
-  const configFile = String(flags.get('config') ?? ports.env.SKERRY_AGENT_CONFIG ?? DEFAULT_CONFIG_FILE);
+  const named = flags.get('config') ?? ports.env.SKERRY_AGENT_CONFIG;
+  const configFile = String(named ?? DEFAULT_CONFIG_FILE);
+  if (named !== undefined && !exists(configFile))
+    throw new CliError(
+      'INVALID_ARGUMENT',
+      `there is no file ${configFile}`,
+      'Name one with --config, or leave the flag out.',
+    );
   if (words[0] === 'start') return start(flags, configFile, ports);
   if (!command) throw unknown(words);
   if (flags.has('help')) {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { BRIDGE_ZONE, CONTAINER_LABELS, RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
-import type { MicroserviceStatus, MicroserviceView, VolumeMapping } from '../../../src/wire/agent.ts';
+import type { MicroserviceStatus, MicroserviceView, RegistryView, VolumeMapping } from '../../../src/wire/agent.ts';
 import { LABEL_REBUILD_ORDER } from '../names.ts';
 import { stringMap } from '../plan/digest.ts';
 import type { Step } from '../plan/model.ts';
@@ -186,7 +186,7 @@ type NotHonoured = NonNullable<MicroserviceStatus['notHonoured']>;
 /** Fields of a view that this agent on this machine cannot honour, each with the reason. Pure. */
 export function notHonoured(
   view: MicroserviceView,
-  { facts, limits }: Pick<SpecContext, 'facts' | 'limits'>,
+  { facts, limits, registry }: Pick<SpecContext, 'facts' | 'limits'> & { registry?: RegistryView },
 ): NotHonoured {
   const list: NotHonoured = [];
   const say = (field: string, reason: string) => list.push({ field: field.slice(0, 64), reason: reason.slice(0, 256) });
@@ -195,6 +195,8 @@ export function notHonoured(
     const paths = view.volumeMappings.filter((mapping) => mapping.type === type).map((m) => m.containerDestination);
     if (paths.length > 0) say(`volumeMappings.${type}`, `${later}; left out: ${paths.join(', ')}`);
   }
+  if (registry?.ca) say('registry.ca', `${facts.kind} trusts the authorities of its own configuration only`);
+  if (registry?.insecure) say('registry.insecure', `${facts.kind} allows this in its own configuration only`);
   if (view.models && view.models.items.length > 0) say('models', later);
   if (view.knowledge && view.knowledge.items.length > 0) say('knowledge', later);
   if (view.cdiDevices.length > 0 && !facts.cdi)

@@ -14,7 +14,7 @@ import {
 } from '../../../src/wire/agent.ts';
 import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
 import type { Clock } from '../clock.ts';
-import { exchange, type HttpRequest, type HttpResponse, keepAlive, TransportError } from '../http.ts';
+import { exchange, type HttpRequest, type HttpResponse, keepAlive, STALE, TransportError } from '../http.ts';
 import { AGENT_VERSION } from '../names.ts';
 import { signToken } from '../token.ts';
 
@@ -160,8 +160,24 @@ export class ControllerClient {
   }
 
   async #send(method: string, path: string, options: SendOptions): Promise<HttpResponse> {
+    let answer: HttpResponse;
+    try {
+      answer = await this.#transport(this.#request(method, path, options), options.limit ?? MIB).catch(
+        (error: unknown) => {
+          if (!(error instanceof TransportError && error.code === STALE)) throw error;
+          return this.#transport(this.#request(method, path, options), options.limit ?? MIB);
+        },
+      );
+    } catch (error) {
+      throw transportTrouble(error, this.controllerUrl);
+    }
+    if (answer.status >= 200 && answer.status < 300) return answer;
+    throw refused(answer, `${method} ${path.split('?')[0]}`);
+  }
+
+  #request(method: string, path: string, options: SendOptions): HttpRequest {
     const { ca, insecure, instance, boot } = this.#options;
-    const request: HttpRequest = {
+    return {
       target: { origin: this.#origin, ca, insecure },
       method,
       path: `${API}${path}`,
@@ -178,14 +194,6 @@ export class ControllerClient {
       signal: options.signal,
       connections: this.#connections,
     };
-    let answer: HttpResponse;
-    try {
-      answer = await this.#transport(request, options.limit ?? MIB);
-    } catch (error) {
-      throw transportTrouble(error, this.controllerUrl);
-    }
-    if (answer.status >= 200 && answer.status < 300) return answer;
-    throw refused(answer, `${method} ${path.split('?')[0]}`);
   }
 
   /** Signed in the controller's time. */

@@ -29,7 +29,9 @@ export interface LinkPorts {
   store(documents: ReadonlyMap<DocumentName, StoredDocument>): void;
   /** Carries out an order; the digest tells it from the last one, the count is echoed. */
   order(section: OrderSection, digest: string, count: number | undefined): void;
-  /** The controller ends the relation; it has been told. */
+  /** The controller ends the relation; from here on there is no way back. */
+  deleting(): void;
+  /** The controller ends the relation, and knows that we know. */
   deleted(): void;
   /** The whole report. `measurements`: figures are wanted, too */
   report(measurements: boolean): Promise<StatusReport>;
@@ -168,6 +170,7 @@ export class Link {
     const due = parseHave(reply.due);
     if (flagged.includes('deleteNode')) {
       this.#ports.log.warn('The controller deletes this node');
+      this.#ports.deleting();
       await this.#ports.client.deleteNode(signal);
       this.#ports.deleted();
       return true;

@@ -39,9 +39,9 @@ export interface StoredDocument {
 
 /**
  * instance: a copy of the identity's instance id, should that file be lost. bootId: the machine's boot that the rows were
- * last saved in. orders: JSON counters of orders carried out.
+ * last saved in. orders: JSON counters of orders carried out. ending: the controller deletes this node.
  */
-export type ValueName = 'instance' | 'bootId' | 'orders';
+export type ValueName = 'instance' | 'bootId' | 'orders' | 'ending';
 
 /** A row as it is saved: what is known only while the process lives stays out. */
 export function rowText({ live, ...row }: Remembered): string {

@@ -1,4 +1,4 @@
-import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
+import type { MicroserviceStatus, RegistryView } from '../../../src/wire/agent.ts';
 import { type Clock, jitter, pause, type Random } from '../clock.ts';
 import { containerSpec, notHonoured, type SpecContext } from '../engines/container-spec.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../engines/port.ts';
@@ -33,6 +33,7 @@ export interface SupervisorPorts {
   /** this machine and this agent, as containers need them */
   specContext(): Omit<SpecContext, 'facts'>;
   pullTarget(reference: string, registryId: number): PullTarget;
+  registry(id: number): RegistryView | undefined;
   /** makes the directories that a container binds; throws EngineError for what may not be bound */
   prepareMounts(spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>): void;
 }
@@ -155,7 +156,10 @@ export class Supervisor {
         step: work?.step ?? pull?.step,
         percentage: pull?.percentage,
         wait: waits.get(row.uuid),
-        notHonoured: facts && entry?.kind === 'run' ? notHonoured(entry.view, { facts, limits }) : undefined,
+        notHonoured:
+          facts && entry?.kind === 'run'
+            ? notHonoured(entry.view, { facts, limits, registry: this.#ports.registry(entry.view.registryId) })
+            : undefined,
         now,
       });
     });

@@ -106,7 +106,9 @@ export class DockerEngine implements Engine {
     } catch (error) {
       // It went away between the two calls.
       if (error instanceof EngineError && error.code === 'NotFound') return undefined;
-      throw error;
+      if (error instanceof EngineError && error.code === 'Unavailable') throw error;
+      // One that cannot be inspected must not keep the others from being looked after.
+      return fromListItem(item, this.#network?.name);
     }
   }
 
@@ -367,6 +369,11 @@ interface Endpoint {
 interface ListItem {
   Id: string;
   Names: string[];
+  ImageID: string;
+  /** Unix seconds */
+  Created: number;
+  Labels?: Record<string, string>;
+  HostConfig?: { NetworkMode?: string };
   State: string;
   Status: string;
   NetworkSettings?: { Networks?: Record<string, Endpoint | undefined> };
@@ -396,13 +403,9 @@ interface InspectAnswer {
   };
 }
 
-function toContainer(answer: InspectAnswer, networkName: string | undefined): Container {
-  const labels = answer.Config.Labels ?? {};
-  const { State } = answer;
-  const endpoint = networkName === undefined ? undefined : answer.NetworkSettings?.Networks?.[networkName];
+/** What the labels say of a container; the agent set them when it made it. */
+function fromLabels(labels: Record<string, string> = {}) {
   return {
-    id: answer.Id,
-    name: answer.Name.replace(/^\//, ''),
     uuid: labels[CONTAINER_LABELS.uuid] ?? '',
     application: labels[CONTAINER_LABELS.application] ?? '',
     microservice: labels[CONTAINER_LABELS.microservice] ?? '',
@@ -410,6 +413,39 @@ function toContainer(answer: InspectAnswer, networkName: string | undefined): Co
     revision: labels[CONTAINER_LABELS.revision] ?? '',
     rebuildOrder: Number(labels[LABEL_REBUILD_ORDER]) || 0,
     generation: Number(labels[CONTAINER_LABELS.generation]) || 0,
+  };
+}
+
+/** A container as the list alone shows it. */
+function fromListItem(item: ListItem, networkName: string | undefined): Container {
+  const endpoint = networkName === undefined ? undefined : item.NetworkSettings?.Networks?.[networkName];
+  const running = item.State === 'running' || item.State === 'paused';
+  return {
+    id: item.Id,
+    name: (item.Names[0] ?? '').replace(/^\//, ''),
+    ...fromLabels(item.Labels),
+    imageId: item.ImageID,
+    state: running ? 'running' : item.State === 'created' ? 'created' : 'exited',
+    startedAt: item.State === 'created' ? 0 : item.Created * SECOND,
+    finishedAt: running ? 0 : item.Created * SECOND,
+    exitCode: 0,
+    oomKilled: false,
+    error: '',
+    hostNetwork: item.HostConfig?.NetworkMode === 'host',
+    networkId: endpoint?.NetworkID ?? '',
+    ip: endpoint?.IPAddress || undefined,
+    ports: [],
+    pid: 0,
+  };
+}
+
+function toContainer(answer: InspectAnswer, networkName: string | undefined): Container {
+  const { State } = answer;
+  const endpoint = networkName === undefined ? undefined : answer.NetworkSettings?.Networks?.[networkName];
+  return {
+    id: answer.Id,
+    name: answer.Name.replace(/^\//, ''),
+    ...fromLabels(answer.Config.Labels),
     imageId: answer.Image,
     state: stateOf(State),
     startedAt: time(State.StartedAt),
