@@ -43,6 +43,7 @@ const tooLarge = (limit: number) =>
   // What is left of the body is not read: the connection cannot be used again.
   new HttpError(413, 'PAYLOAD_TOO_LARGE', `the body exceeds ${limit} bytes`, { headers: { connection: 'close' } });
 const fileMissing = (part: string) => invalid(`the file part "${part}" is missing`, 'FILE_NOT_FOUND');
+const endedEarly = () => invalid('the request ended early');
 const severalParts = (part: string) => invalid(`send one part only, the file "${part}"`);
 
 /**
@@ -53,11 +54,15 @@ async function readAll(request: IncomingMessage, limit: number): Promise<Buffer>
   refuseHuge(request, limit);
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size <= limit) chunks.push(chunk);
-    else chunks.length = 0;
-    if (size > limit * PATIENCE) throw tooLarge(limit);
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size <= limit) chunks.push(chunk);
+      else chunks.length = 0;
+      if (size > limit * PATIENCE) throw tooLarge(limit);
+    }
+  } catch (error) {
+    throw error instanceof HttpError ? error : endedEarly();
   }
   if (size > limit) throw tooLarge(limit);
   return Buffer.concat(chunks, size);
@@ -105,8 +110,8 @@ function readPart(request: IncomingMessage, part: string, limit: number): Promis
     parser.on('field', () => fail(found ? severalParts(part) : fileMissing(part)));
     parser.on('error', () => fail(invalid('the multipart form is malformed')));
     parser.on('close', () => (found ? found.then(resolve, fail) : fail(fileMissing(part))));
-    request.on('error', fail);
-    request.on('aborted', () => fail(invalid('the request ended early')));
+    request.on('error', () => fail(endedEarly()));
+    request.on('aborted', () => fail(endedEarly()));
     request.pipe(parser);
   });
 }

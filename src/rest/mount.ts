@@ -68,8 +68,11 @@ export function unknownPath(routes: readonly AnyRoute[]): RequestHandler {
 export function answerErrors(log: Log): ErrorRequestHandler {
   return (error, request, response, _next) => {
     const reply = errorReply(error instanceof URIError ? invalid('the path is not valid') : error);
-    if (reply.cause)
-      log.error({ err: reply.cause, requestId: request.headers[REQUEST_ID], status: reply.status }, 'Request failed');
+    if (reply.cause) {
+      const fields = { err: reply.cause, requestId: request.headers[REQUEST_ID], status: reply.status };
+      if (reply.status === 503) log.warn(fields, 'Request not carried out');
+      else log.error(fields, 'Request failed');
+    }
     if (response.headersSent) {
       response.destroy();
       return;
@@ -90,7 +93,9 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const status = response.writableFinished ? response.statusCode : 499;
       metrics.request?.({ method: route.method, route: route.path, status }, seconds);
       const requestId = request.headers[REQUEST_ID];
-      const entry = { operation: route.operation, target: { ...request.params }, status, user, requestId };
+      // Parameters of routes without a permission may themselves be what lets somebody in.
+      const target = typeof route.access === 'object' ? { ...request.params } : {};
+      const entry = { operation: route.operation, target, status, user, requestId };
       if (route.method === 'GET') log.debug(entry, 'Request');
       else log.info(entry, 'Request');
     });

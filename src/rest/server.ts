@@ -107,7 +107,13 @@ export function createRestServer(options: RestServerOptions): RestServer {
   function listener(request: IncomingMessage, response: ServerResponse): void {
     preamble(request, response, ports.clock());
     if (draining) response.setHeader('connection', 'close');
-    if (!first.some((handler) => handler(request, response))) app(request, response);
+    try {
+      if (!first.some((handler) => handler(request, response))) app(request, response);
+    } catch (err) {
+      log.error({ err }, 'Request handler failed');
+      if (response.headersSent) response.destroy();
+      else response.writeHead(500).end();
+    }
   }
   const http = (
     options.tls ? createHttpsServer({ ...settings, ...options.tls }, listener) : createHttpServer(settings, listener)

@@ -70,7 +70,11 @@ interface Kept<V> {
 
 /** The promise's outcome, or the signal's reason if that comes first. The promise itself goes on. */
 export function abortable<V>(promise: Promise<V>, signal: AbortSignal): Promise<V> {
-  if (signal.aborted) return Promise.reject(signal.reason);
+  if (signal.aborted) {
+    // Nobody waits for it any more, and a rejection that nobody hears would end the process.
+    promise.catch(() => {});
+    return Promise.reject(signal.reason);
+  }
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
