@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { createApp } from './app.ts';
 import { ConfigError, environmentHelp, readConfig } from './config.ts';
 import { createLog } from './telemetry/log.ts';

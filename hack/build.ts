@@ -1,0 +1,51 @@
+/**
+ * Bundles each deployable into one file in dist/: what images and machines carry. `npm run build`.
+ *
+ * node:sqlite and the like stay imports; everything from node_modules is inside.
+ */
+import { chmodSync } from 'node:fs';
+import { join } from 'node:path';
+import { type BuildOptions, build } from 'esbuild';
+import { ROOT } from './paths.ts';
+
+/** Name of the bundle -> its entry point. */
+export const BUNDLES = { skerry: 'src/main.ts', 'skerry-agent': 'agent/src/main.ts' } as const;
+
+/** Some packages are CommonJS and call require for node's own modules. */
+const REQUIRE =
+  "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);";
+
+/** Bundles one deployable; resolves with the path and the size of the file in bytes. */
+export async function bundle(
+  name: keyof typeof BUNDLES,
+  outdir = join(ROOT, 'dist'),
+): Promise<{ path: string; bytes: number }> {
+  const path = join(outdir, `${name}.mjs`);
+  const options: BuildOptions = {
+    entryPoints: [join(ROOT, BUNDLES[name])],
+    outfile: path,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node22.13',
+    minifySyntax: true,
+    minifyWhitespace: true,
+    keepNames: true,
+    legalComments: 'linked',
+    sourcemap: 'linked',
+    banner: { js: REQUIRE },
+    metafile: true,
+    logLevel: 'warning',
+  };
+  const { metafile } = await build(options);
+  chmodSync(path, 0o755);
+  const output = Object.entries(metafile?.outputs ?? {}).find(([file]) => file.endsWith('.mjs'));
+  return { path, bytes: output?.[1].bytes ?? 0 };
+}
+
+if (import.meta.main) {
+  for (const name of Object.keys(BUNDLES) as (keyof typeof BUNDLES)[]) {
+    const { path, bytes } = await bundle(name);
+    console.log(`${path}  ${(bytes / 1024).toFixed(0)} KiB`);
+  }
+}
