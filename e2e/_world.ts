@@ -235,6 +235,23 @@ export async function createWorld(): Promise<World> {
   return world;
 }
 
+/** An Application of one microservice `web`: the sample server of `image` at a port of the node. */
+export const webApplication = (name: string, node: string, image: string, port: number) => ({
+  apiVersion: API_VERSION,
+  kind: 'Application',
+  metadata: { name },
+  spec: {
+    microservices: [
+      {
+        name: 'web',
+        agent: { name: node },
+        images: { amd64: image, arm64: image },
+        container: { ports: [{ internal: 8080, external: port }] },
+      },
+    ],
+  },
+});
+
 /** What `kubectl get` shows as ready, with the reason. */
 export const readyOf = (
   object:

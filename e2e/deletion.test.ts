@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../hack/ports.ts';
-import { API_VERSION, CONTAINER_LABELS } from '../src/api/names.ts';
+import { CONTAINER_LABELS } from '../src/api/names.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
@@ -9,6 +9,7 @@ import {
   until,
   untilReady,
   type World,
+  webApplication,
 } from './_world.ts';
 
 /** Deletion is absence: objects go when the machine no longer runs what they asked for. */
@@ -23,24 +24,8 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
 
-const application = (name: string, image: string, port: number) => ({
-  apiVersion: API_VERSION,
-  kind: 'Application',
-  metadata: { name },
-  spec: {
-    microservices: [
-      {
-        name: 'web',
-        agent: { name: 'gw-4' },
-        images: { amd64: image, arm64: image },
-        container: { ports: [{ internal: 8080, external: port }] },
-      },
-    ],
-  },
-});
-
 test('an application is gone only when the machine no longer runs its containers', async () => {
-  await world.apply(application('gone', await world.image('d1', { STOP_DELAY: '2s' }), await freePort()));
+  await world.apply(webApplication('gone', 'gw-4', await world.image('d1', { STOP_DELAY: '2s' }), await freePort()));
   const uuid = (await untilReady(world, 'gone')).status?.microservices?.[0]?.uuid as string;
   await world.remove('applications', 'gone');
   expect(await world.application('gone')).toBeDefined();
@@ -49,7 +34,7 @@ test('an application is gone only when the machine no longer runs its containers
 });
 
 test('a live node that is deleted removes its containers, gives up its identity and is gone', async () => {
-  await world.apply(application('stays', await world.image('d2'), await freePort()));
+  await world.apply(webApplication('stays', 'gw-4', await world.image('d2'), await freePort()));
   await untilReady(world, 'stays');
   const node = (await world.node('gw-4'))?.spec.uuid;
   await world.remove('edgenodes', 'gw-4');

@@ -1,7 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../hack/ports.ts';
-import { API_VERSION } from '../src/api/names.ts';
-import { type ControllerProcess, createWorld, get, readyOf, until, untilReady, type World } from './_world.ts';
+import {
+  type ControllerProcess,
+  createWorld,
+  get,
+  readyOf,
+  until,
+  untilReady,
+  type World,
+  webApplication,
+} from './_world.ts';
 
 /** Two replicas of the controller: one reconciles, both serve; when the leader dies, reconcile goes on. */
 let world: World;
@@ -20,22 +28,6 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
 
-const application = (name: string, image: string, port: number) => ({
-  apiVersion: API_VERSION,
-  kind: 'Application',
-  metadata: { name },
-  spec: {
-    microservices: [
-      {
-        name: 'web',
-        agent: { name: 'gw-2' },
-        images: { amd64: image, arm64: image },
-        container: { ports: [{ internal: 8080, external: port }] },
-      },
-    ],
-  },
-});
-
 test('an agent of the replica that does not lead is seen; after the leader was killed the other goes on', async () => {
   const leader = (await until('a leader', leaderName)) as 'a' | 'b';
   const follower = leader === 'a' ? 'b' : 'a';
@@ -43,7 +35,7 @@ test('an agent of the replica that does not lead is seen; after the leader was k
   await world.startAgent('gw-2', serving);
 
   const port = await freePort();
-  await world.apply(application('before', await world.image('r1', { GREETING: 'r1' }), port));
+  await world.apply(webApplication('before', 'gw-2', await world.image('r1', { GREETING: 'r1' }), port));
   await untilReady(world, 'before');
   expect(await get(`http://127.0.0.1:${port}/`)).toBe('r1\n');
   // Live values come from the leader, whichever replica is asked.
@@ -54,7 +46,7 @@ test('an agent of the replica that does not lead is seen; after the leader was k
   }
 
   await replicas[leader]?.kill();
-  await world.apply(application('before', await world.image('r2', { GREETING: 'r2' }), port));
+  await world.apply(webApplication('before', 'gw-2', await world.image('r2', { GREETING: 'r2' }), port));
   // Agents are told at once: that needs no leader.
   await until(
     'the new image to answer while nobody leads',

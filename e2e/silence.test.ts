@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { freePort } from '../hack/ports.ts';
-import { API_VERSION } from '../src/api/names.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
@@ -10,6 +9,7 @@ import {
   until,
   untilReady,
   type World,
+  webApplication,
 } from './_world.ts';
 
 /**
@@ -27,21 +27,6 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
 
-const application = (name: string, node: string, image: string, port: number) => ({
-  apiVersion: API_VERSION,
-  kind: 'Application',
-  metadata: { name },
-  spec: {
-    microservices: [
-      {
-        name: 'web',
-        agent: { name: node },
-        images: { amd64: image, arm64: image },
-        container: { ports: [{ internal: 8080, external: port }] },
-      },
-    ],
-  },
-});
 const untilSilent = (node: string) =>
   until(`${node} to be UNKNOWN`, async () => (await world.node(node))?.status?.daemonStatus === 'UNKNOWN', {
     timeoutMs: 180_000,
@@ -53,7 +38,7 @@ describe.concurrent('a silent node', () => {
   }) => {
     const agent = agents['gw-3'] as AgentProcess;
     const port = await freePort();
-    await world.apply(application('quiet', 'gw-3', await world.image('s1', { GREETING: 's1' }), port));
+    await world.apply(webApplication('quiet', 'gw-3', await world.image('s1', { GREETING: 's1' }), port));
     await untilReady(world, 'quiet');
 
     await agent.kill();
@@ -66,7 +51,7 @@ describe.concurrent('a silent node', () => {
     expect(readyOf(await world.application('quiet'))?.status).toBe('Unknown');
     expect(await get(`http://127.0.0.1:${port}/`)).toBe('s1\n');
 
-    await world.apply(application('quiet', 'gw-3', await world.image('s2', { GREETING: 's2' }), port));
+    await world.apply(webApplication('quiet', 'gw-3', await world.image('s2', { GREETING: 's2' }), port));
     expect(readyOf(await world.application('quiet'))?.status).not.toBe('True');
     await agent.start();
     await until('the newest generation to run', async () => (await get(`http://127.0.0.1:${port}/`)) === 's2\n');
@@ -76,7 +61,7 @@ describe.concurrent('a silent node', () => {
   test('that is deleted holds nothing, and its agent keeps everything running', async ({ expect }) => {
     const agent = agents['gw-5'] as AgentProcess;
     const port = await freePort();
-    await world.apply(application('kept', 'gw-5', await world.image('k1', { GREETING: 'k1' }), port));
+    await world.apply(webApplication('kept', 'gw-5', await world.image('k1', { GREETING: 'k1' }), port));
     await untilReady(world, 'kept');
 
     await agent.kill();
