@@ -129,6 +129,13 @@ describe('replaceState', () => {
     expect(fromFile).toEqual(replaceState(old, body({ microservices: [{ name: 'kept', images }] })));
   });
 
+  it('a kept entry that says nothing of its activation is activated', () => {
+    const silent = structuredClone(old);
+    for (const one of silent.spec.microservices ?? []) delete (one as { isActivated?: boolean }).isActivated;
+    const { spec } = replaceState(silent, body({ microservices: [{ name: 'kept', images }] }));
+    expect(spec.microservices?.[0]?.isActivated).toBe(true);
+  });
+
   it('a new entry is activated', () => {
     const { spec } = replaceState(old, body({ microservices: [{ name: 'new', images }] }));
     expect(spec.microservices?.[0]?.isActivated).toBe(true);

@@ -289,6 +289,12 @@ describe('entryFromFlat', () => {
       'volumeMappings[0].scope',
       /"planet".*private or shared/,
     ],
+    'a volume without an access mode': [
+      { volumeMappings: [{ hostDestination: '/a', containerDestination: '/a' }] },
+      'volumeMappings[0].accessMode',
+      /ro, rw/,
+    ],
+    'a node uuid that is none': [{ agentName: undefined, nodeUuid: 'gw-1' }, 'nodeUuid', /"gw-1".*36 characters/],
     'a port beyond 65535': [{ ports: [{ internal: 1, external: 70000 }] }, 'ports[0].external', /70000.*at most 65535/],
     'a port without the outside': [{ ports: [{ internal: 1 }] }, 'ports[0].external', /required/],
     'one port twice': [
@@ -394,6 +400,8 @@ describe('patchEntry', () => {
     ],
     'an empty node name says nothing': [{ agentName: '' }, { agent: { name: 'gw-1' } }],
     'null takes the node away': [{ nodeUuid: null }, { agent: undefined }],
+    'both null take the node away': [{ nodeUuid: null, agentName: null }, { agent: undefined }],
+    'null beside another name is that name': [{ nodeUuid: null, agentName: 'gw-2' }, { agent: { name: 'gw-2' } }],
     'isActivated can be set': [{ isActivated: false }, { isActivated: false }],
     'the same name is no change': [{ name: 'reader' }, stored],
     'an order to rebuild changes nothing': [{ rebuild: true }, stored],
@@ -431,7 +439,10 @@ describe('patchEntry', () => {
     expect(failure(() => patchEntry(stored, { images: [] })).code).toBe('MICROSERVICE_DOES_NOT_HAVE_IMAGES');
   });
 
-  it('says an order to rebuild', () => expect(patchEntry(stored, { rebuild: true }).rebuild).toBe(true));
+  it('says an order to rebuild', () => {
+    expect(patchEntry(stored, { rebuild: true }).rebuild).toBe(true);
+    expect(patchEntry(stored, {}).rebuild).toBe(false);
+  });
 });
 
 describe('config', () => {
@@ -467,6 +478,10 @@ describe('the routes of single mappings', () => {
       type: 'bind',
       scope: 'private',
     });
+  });
+  it('unknown fields of a volume are dropped', () => {
+    const body = { hostDestination: '/a', containerDestination: '/a', accessMode: 'rw', id: 5 };
+    expect(volumeFromFlat(body)).not.toHaveProperty('id');
   });
   it('a service account mapping is refused', () => {
     const body = { type: 'serviceAccount', hostDestination: 'a', containerDestination: '/a', accessMode: 'ro' };

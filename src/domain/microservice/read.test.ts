@@ -71,6 +71,9 @@ describe('microserviceRead', () => {
       busConfig: { busAccess: false, busRule: null },
       busAccess: false,
       config: '{}',
+      rebuild: false,
+      delete: false,
+      deleteWithCleanup: false,
       execStatus: { status: 'INACTIVE', execSessionId: '' },
     });
   });
@@ -142,7 +145,14 @@ describe('removedRead', () => {
     removedRead({ application: makeApplication(), node: makeNode(), observed: makeObserved(observed), liveness });
 
   it('has delete: true and the name it had', () => {
-    expect(read({})).toMatchObject({ name: 'reader', application: 'plant-a', delete: true, isActivated: false });
+    expect(read({})).toMatchObject({
+      name: 'reader',
+      application: 'plant-a',
+      delete: true,
+      deleteWithCleanup: false,
+      rebuild: false,
+      isActivated: false,
+    });
   });
   it.each([
     ['is being deleted on a live node', {}, 'live', 'DELETING'],

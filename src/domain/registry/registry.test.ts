@@ -56,6 +56,7 @@ describe('resolveRegistry', () => {
 describe('the built-in registries', () => {
   it('are what the CRD accepts', () => {
     for (const { spec } of BUILT_INS) expect(registrySpecSchema.parse(spec)).toEqual(spec);
+    for (const { spec } of BUILT_INS) expect(spec).toMatchObject({ isPublic: true, insecure: false, type: 'oci' });
     expect(BUILT_INS.map(({ name, spec }) => [name, spec.id])).toEqual([
       ['remote', 1],
       ['local', 2],
@@ -186,7 +187,9 @@ describe('registryUsers', () => {
 
 it('a registry without an id has no normal form yet', () => {
   expect(normalRegistry(makeRegistry('team'))).toBeUndefined();
-  expect(normalRegistry(team)).toMatchObject({ id: 12, name: 'team', type: 'oci', email: '' });
+  expect(normalRegistry(team)).toMatchObject({ id: 12, name: 'team', type: 'oci', email: '', isPublic: true });
+  const bare = { ...team, spec: { id: 12, url: 'r' } } as Registry;
+  expect(normalRegistry(bare)).toMatchObject({ isPublic: true, insecure: false, type: 'oci' });
 });
 
 function failure(act: () => unknown): DomainError {

@@ -66,6 +66,11 @@ describe('readApplicationUpload', () => {
     expect(readApplicationUpload({ ...kubectl, apiVersion: 'iofog.org/v3' })).toEqual(readApplicationUpload(kubectl));
   });
 
+  it('unknown fields of the application are dropped', () => {
+    expect(readApplicationUpload(spec({ routes: [] })).spec).toEqual({ isActivated: true });
+    expect(readApplicationBody({ name: 'a', routes: [] }).spec).toEqual({ isActivated: true });
+  });
+
   it('a kubectl name that Kubernetes cannot keep stands in spec.name', () => {
     const document = { kind: 'Application', metadata: { name: 'x-1' }, spec: { name: 'plant-b' } };
     expect(readApplicationUpload(document)).toMatchObject({ name: 'plant-b' });
