@@ -93,6 +93,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     observations: { of: agents.live.of, listeningSince: () => listeningSince },
     self: { version: packageJson.version, caCert: () => caCert(config) },
     acceptApiServerTokens: config.tokenAudience === undefined,
+    metrics: { access: metrics.access },
   });
   const rest = building.use(
     createRestServer({

@@ -71,7 +71,7 @@ export function createAgents(options: AgentsOptions): Agents {
         return observations.entries();
       },
     },
-    live: createLiveValues({ leadership, link, observations, news }),
+    live: createLiveValues({ leadership, link, observations, news, clock }),
     channel,
     run: (signal) => shareTokens({ leadership, client: link, used, replica: identity, clock, log }, signal),
     async [Symbol.asyncDispose]() {

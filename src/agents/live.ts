@@ -1,4 +1,5 @@
 import type { Observation } from '../domain/inputs.ts';
+import type { Clock } from '../kube/mod.ts';
 import type { News } from './news.ts';
 import type { LeaderLink, Leadership, LiveValues, NodeNews, Observations } from './ports.ts';
 
@@ -7,12 +8,16 @@ export interface LiveValuesOptions {
   link: Pick<LeaderLink, 'live'>;
   observations: Pick<Observations, 'get'>;
   news: Pick<News, 'latest'>;
+  clock: Pick<Clock, 'wall'>;
   deadlineMs?: number;
 }
 
+/** What was heard here is used without the leader only this long: the agent may talk to another replica by now. */
+const FRESH_MS = 60_000;
+
 /** From memory while this replica leads; else from the leader, or from what was heard here when it is slow. */
 export function createLiveValues(options: LiveValuesOptions): LiveValues {
-  const { leadership, link, observations, news, deadlineMs = 500 } = options;
+  const { leadership, link, observations, news, clock, deadlineMs = 500 } = options;
 
   async function askLeader(uuids: readonly string[], signal: AbortSignal) {
     try {
@@ -22,6 +27,8 @@ export function createLiveValues(options: LiveValuesOptions): LiveValues {
     }
   }
 
+  const isFresh = ({ contactAt = 0 }: Observation) => contactAt >= clock.wall() - FRESH_MS;
+
   return {
     async of(uuids, signal) {
       const own = leadership.isLeading ? observations.get : (uuid: string) => observationOf(news.latest(uuid));
@@ -29,7 +36,8 @@ export function createLiveValues(options: LiveValuesOptions): LiveValues {
       const found = new Map<string, Observation>();
       for (const uuid of uuids) {
         const observation = answer?.get(uuid) ?? own(uuid);
-        if (observation) found.set(uuid, observation);
+        const isKnown = leadership.isLeading || answer !== undefined;
+        if (observation && (isKnown || isFresh(observation))) found.set(uuid, observation);
       }
       return found;
     },

@@ -49,6 +49,11 @@ export function createMetrics(registry: Registry = new Registry()) {
     'method',
     'code',
   ]);
+  const access = counter(
+    'access_reviews_total',
+    'Questions of who somebody is (token) and what they may do (access).',
+    ['review', 'outcome', 'cached'],
+  );
   const agentCounts = counter('agent_channel_total', 'What happened on the agent channel.', ['what', 'detail']);
   const heldPolls = gauge('agent_held_polls', 'Polls that wait for a change.', []);
 
@@ -74,6 +79,8 @@ export function createMetrics(registry: Registry = new Registry()) {
     massSilence: (is: boolean) => massSilence.set(is ? 1 : 0),
     httpRequest: (labels: { route: string; method: string; code: string }, seconds: number) =>
       httpRequests.observe(labels, seconds),
+    access: ({ review, outcome, cached }: { review: string; outcome: string; cached: boolean }) =>
+      access.inc({ review, outcome, cached: String(cached) }),
     agent: (what: string, detail = '') => agentCounts.inc({ what, detail }),
     heldPolls: (count: number) => heldPolls.set(count),
   };
