@@ -218,6 +218,18 @@ test('an application without nodes that were ever live is gone at once', async (
   await poll(() => application('brief')).toBeUndefined();
 });
 
+test('provisioning keys go once they have expired', async () => {
+  const secret = (name: string, expiresAt: number) =>
+    kube.request('POST', `/api/v1/namespaces/${namespace}/secrets`, {
+      metadata: { name, labels: { [LABELS.provisioningKey]: randomUUID() } },
+      stringData: { expiresAt: String(expiresAt) },
+    });
+  await secret('key-expired', Date.now() - 120_000);
+  await secret('key-valid', Date.now() + 600_000);
+  await poll(() => kube.get(`/api/v1/namespaces/${namespace}/secrets/key-expired`)).toBeUndefined();
+  expect(await kube.get(`/api/v1/namespaces/${namespace}/secrets/key-valid`)).toBeDefined();
+});
+
 test('one event per transition', async () => {
   await create('applications', 'Application', 'told', {
     microservices: [entry('web', { images: { amd64: 'a:1', registry: 'later' } })],

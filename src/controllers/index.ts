@@ -2,6 +2,7 @@ import type { Controller } from '../kube/mod.ts';
 import { createApplicationController } from './application.ts';
 import { createEdgeNodeController } from './edge-node.ts';
 import type { Leader } from './leader.ts';
+import { createProvisioningKeyController } from './provisioning-key.ts';
 import { createRegistryController } from './registry.ts';
 
 /** Every reconciler. The list is the table of contents of what the leader does. */
@@ -9,6 +10,7 @@ const CONTROLLERS: readonly ((leader: Leader) => Controller & Partial<Disposable
   createRegistryController,
   createEdgeNodeController,
   createApplicationController,
+  createProvisioningKeyController,
 ];
 
 /** Runs them until the signal aborts, and resolves when the last one ended. */

@@ -7,10 +7,10 @@ import { abortable } from './access/answers.ts';
 import { admit } from './access/gate.ts';
 import { readBody } from './body.ts';
 import { errorReply, HttpError, invalid, notFound, unavailable } from './errors.ts';
+import type { Limits, RestMetrics } from './limits.ts';
 import { ListReply, writeList } from './list-reply.ts';
 import type { Ports } from './ports.ts';
 import { type AnyRoute, bySpecificity, spellings } from './route.ts';
-import type { Limits, RestMetrics } from './server.ts';
 
 /** Everything that the routes share. */
 export interface Mounting {

@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import express from 'express';
 import { type Log, silentLog } from '../kube/ports.ts';
 import { BASE } from './base.ts';
+import { LIMITS, type Limits, type RestMetrics } from './limits.ts';
 import { createTurns } from './list-reply.ts';
 import { answerErrors, type Mounting, mountRoutes, preamble, unknownPath } from './mount.ts';
 import type { Ports } from './ports.ts';
@@ -23,37 +24,6 @@ export interface RestServerOptions {
   /** The whole facade unless told. */
   routes?: readonly AnyRoute[];
 }
-
-/** Every hook is optional and must not throw. `route` is the pattern, never the path. */
-export interface RestMetrics {
-  request?(labels: { method: string; route: string; status: number }, seconds: number): void;
-  access?(labels: { review: 'token' | 'access'; outcome: 'allowed' | 'denied' | 'failed'; cached: boolean }): void;
-}
-
-export interface Limits {
-  bodyBytes: number;
-  jsonDepth: number;
-  /** until a request is answered */
-  requestMs: number;
-  /** until its headers, and the whole of it, have arrived */
-  headersMs: number;
-  receiveMs: number;
-  headerBytes: number;
-  /** open at once; held polls of agents count */
-  connections: number;
-  keepAliveMs: number;
-}
-
-export const LIMITS: Limits = {
-  bodyBytes: 1024 * 1024,
-  jsonDepth: 64,
-  requestMs: 30_000,
-  headersMs: 10_000,
-  receiveMs: 60_000,
-  headerBytes: 32 * 1024,
-  connections: 16_384,
-  keepAliveMs: 75_000,
-};
 
 /** Answers a request, or returns false and has not touched it. */
 export type FirstHandler = (request: IncomingMessage, response: ServerResponse) => boolean;

@@ -1,0 +1,30 @@
+/** Every hook is optional and must not throw. `route` is the pattern, never the path. */
+export interface RestMetrics {
+  request?(labels: { method: string; route: string; status: number }, seconds: number): void;
+  access?(labels: { review: 'token' | 'access'; outcome: 'allowed' | 'denied' | 'failed'; cached: boolean }): void;
+}
+
+export interface Limits {
+  bodyBytes: number;
+  jsonDepth: number;
+  /** until a request is answered */
+  requestMs: number;
+  /** until its headers, and the whole of it, have arrived */
+  headersMs: number;
+  receiveMs: number;
+  headerBytes: number;
+  /** open at once; held polls of agents count */
+  connections: number;
+  keepAliveMs: number;
+}
+
+export const LIMITS: Limits = {
+  bodyBytes: 1024 * 1024,
+  jsonDepth: 64,
+  requestMs: 30_000,
+  headersMs: 10_000,
+  receiveMs: 60_000,
+  headerBytes: 32 * 1024,
+  connections: 16_384,
+  keepAliveMs: 75_000,
+};
