@@ -94,11 +94,15 @@ export async function findEngine(options: EngineOptions): Promise<Engine> {
 
 /** Removes the data of a private engine, with the mounts that one that was killed has left in it. */
 export function removeEngineData(dir: string): void {
-  for (const folder of [dir, runFolder(dir)]) {
-    const mounts = existsSync('/proc/mounts') ? readFileSync('/proc/mounts', 'utf8') : '';
-    for (const point of mountsUnder(mounts, folder)) spawnSync('umount', ['-l', point]);
-    rmSync(folder, { recursive: true, force: true });
-  }
+  removeMounted(runFolder(dir));
+  removeMounted(dir);
+}
+
+/** Removes a folder and what is mounted in it: network namespaces, layers of containers. */
+function removeMounted(folder: string): void {
+  const mounts = existsSync('/proc/mounts') ? readFileSync('/proc/mounts', 'utf8') : '';
+  for (const point of mountsUnder(mounts, folder)) spawnSync('umount', ['-l', point]);
+  rmSync(folder, { recursive: true, force: true });
 }
 
 /** The mount points inside a folder, innermost first, from the text of /proc/mounts. */
@@ -242,7 +246,7 @@ async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): 
       .map(({ Id, Options }) => Options?.['com.docker.network.bridge.name'] ?? `br-${Id.slice(0, 12)}`);
     // The daemon leaves them; it makes those of its networks again when it starts.
     for (const name of new Set([bridge, ...bridges])) spawnSync('ip', ['link', 'delete', name]);
-    rmSync(run, { recursive: true, force: true });
+    removeMounted(run);
   }
 
   log('Starting a private dockerd');
@@ -271,7 +275,7 @@ function removeStaleBridges(): void {
     const [, hash] = /^skerry-([0-9a-f]{8})$/.exec(name) ?? [];
     if (!hash || recordedRuns(join(RUN_FOLDERS, hash), OWNER)) continue;
     spawnSync('ip', ['link', 'delete', name]);
-    rmSync(join(RUN_FOLDERS, hash), { recursive: true, force: true });
+    removeMounted(join(RUN_FOLDERS, hash));
   }
 }
 

@@ -20,6 +20,15 @@ test.each([
     1,
     '3 passed, 1 failed',
   ],
+  [
+    'a file that could not be prepared',
+    report(0, 0, {
+      numPendingTests: 2,
+      testResults: [{ status: 'failed', assertionResults: [{ status: 'skipped' }] }],
+    }),
+    1,
+    '0 passed, 1 failed, 2 skipped',
+  ],
   ['a failed run without a failed test', report(3, 0), 1, '3 passed, 1 failed'],
   ['a run that died', undefined, null, '0 passed, 1 failed'],
   ['a project without tests', undefined, 0, '0 passed, 0 failed'],

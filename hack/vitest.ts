@@ -21,7 +21,7 @@ interface Report {
   numPendingTests: number;
   numTodoTests: number;
   success: boolean;
-  testResults: { status: string; assertionResults: unknown[] }[];
+  testResults: { status: string; assertionResults: { status: string }[] }[];
 }
 
 /** Runs one project with its output on this terminal, and counts its tests. */
@@ -40,15 +40,15 @@ export async function runProject(project: Project): Promise<Tally> {
 }
 
 /**
- * Counts a report. A file that could not even be loaded counts as one failed test, and so does a run that failed with
- * no failed test to show for it (a broken set-up, an unhandled error): a failure must never count as nothing.
+ * Counts a report. A file that failed without a failed test (it could not be loaded, or prepared) counts as one, and so
+ * does such a run (a broken set-up, an unhandled error): a failure must never count as nothing.
  */
 export function tallyOf(report: Report | undefined, exitCode: number | null): Tally {
   if (!report) return { passed: 0, failed: exitCode === 0 ? 0 : 1, skipped: 0 };
-  const unloaded = report.testResults.filter(
-    ({ status, assertionResults }) => status === 'failed' && assertionResults.length === 0,
+  const broken = report.testResults.filter(
+    ({ status, assertionResults }) => status === 'failed' && !assertionResults.some((each) => each.status === 'failed'),
   ).length;
-  const failed = report.numFailedTests + unloaded;
+  const failed = report.numFailedTests + broken;
   return {
     passed: report.numPassedTests,
     failed: failed === 0 && exitCode !== 0 ? 1 : failed,
