@@ -25,12 +25,14 @@ export function objectName(name: string): string {
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Name-based UUID, version 5 (RFC 9562). Lists compute it for every microservice, so it makes no detours. */
+/** Name-based UUID, version 5 (RFC 9562). A namespace that is no UUID counts as text, so that it still tells apart. */
 export function uuid5(namespace: string, name: string): string {
-  const prefix = Buffer.from(namespace.replaceAll('-', ''), 'hex');
-  const hex = hash('sha1', Buffer.concat([prefix, Buffer.from(name)]), 'hex');
-  const variant = ((Number.parseInt(hex.slice(16, 18), 16) & 0x3f) | 0x80).toString(16);
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-${variant}${hex.slice(18, 20)}-${hex.slice(20, 32)}`;
+  const space = UUID.test(namespace) ? Buffer.from(namespace.replaceAll('-', ''), 'hex') : Buffer.from(namespace);
+  const bytes = hash('sha1', Buffer.concat([space, Buffer.from(name)]), 'buffer');
+  bytes[6] = ((bytes[6] as number) & 0x0f) | 0x50;
+  bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
+  const hex = bytes.toString('hex', 0, 16);
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
 }
 
 /** Identity of an application: what the spec says, else the uid that the API server gave. */
