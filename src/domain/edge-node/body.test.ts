@@ -21,6 +21,7 @@ describe('a node from a create body', () => {
       { latitude: 1, longitude: 2 },
       { archId: 0, latitude: 1, longitude: 2, gpsMode: 'manual' },
     ],
+    ['one coordinate alone is no place', { latitude: 1 }, { archId: 0, latitude: 1 }],
     [
       'unless the mode says otherwise',
       { latitude: 1, longitude: 2, gpsMode: 'off' },
@@ -41,6 +42,8 @@ describe('a node from a create body', () => {
 
   test.each<[string, unknown, string | undefined]>([
     ['no object', [], undefined],
+    ['null', null, undefined],
+    ['text', 'gw', undefined],
     ['no name', {}, 'name'],
     ['an empty name', { name: '' }, 'name'],
     ['a name that is no text', { name: 5 }, 'name'],
