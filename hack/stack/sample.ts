@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { DEFAULT_NAMESPACE } from '../../src/api/names.ts';
 import { type Kube, type KubeObject, objectsOfYaml } from '../kube.ts';
 import { ROOT } from '../paths.ts';
-import { isFree, portOwner } from '../ports.ts';
 import { waitFor } from '../wait.ts';
+
+const FILE = join(ROOT, 'manifests/sample.yaml');
 
 /** The sample application as it is applied. */
 export interface Sample {
@@ -26,19 +27,25 @@ interface Condition {
   message?: string;
 }
 
+/** The port of this machine that manifests/sample.yaml takes. */
+export function samplePort(): number {
+  const port = readSample().spec.microservices[0]?.container?.ports?.[0]?.external;
+  if (!port) throw new Error(`${FILE} has no port`);
+  return port;
+}
+
 /** Applies manifests/sample.yaml with the image that the stack has pushed. */
 export async function applySample(kube: Kube, image: string): Promise<Sample> {
-  const file = join(ROOT, 'manifests/sample.yaml');
-  const text = readFileSync(file, 'utf8').replaceAll('${IMAGE}', image);
-  const [application] = objectsOfYaml(text, file) as Application[];
-  const port = application?.spec.microservices[0]?.container?.ports?.[0]?.external;
-  if (!application || !port) throw new Error(`${file} has no application with a port`);
-  const { name } = application.metadata;
-  if (!(await kube.get(pathOf(name))) && !(await isFree(port))) {
-    throw new Error(`Port ${port} of the sample is taken by ${portOwner(port)}; SAMPLE=0 goes without the sample`);
-  }
+  const application = readSample(image);
   await kube.apply(application);
-  return { name, url: `http://127.0.0.1:${port}` };
+  return { name: application.metadata.name, url: `http://127.0.0.1:${samplePort()}` };
+}
+
+function readSample(image = 'none'): Application {
+  const text = readFileSync(FILE, 'utf8').replaceAll('${IMAGE}', image);
+  const [application] = objectsOfYaml(text, FILE) as Application[];
+  if (!application) throw new Error(`${FILE} has no application`);
+  return application;
 }
 
 /** Returns what the sample's container answers, when it answers and the application's status says that it is ready. */

@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { PORTS } from '../../src/api/names.ts';
 import { installCrds } from '../control-plane.ts';
@@ -20,7 +20,7 @@ import {
   writeAtomically,
 } from './files.ts';
 import { startFoundations } from './foundations.ts';
-import { applySample, waitForSample } from './sample.ts';
+import { applySample, samplePort, waitForSample } from './sample.ts';
 
 export interface StackOptions {
   /** Keeps everything. */
@@ -68,11 +68,10 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   }
   started.defer(writePidFile(dir, STACK_PROCESS, process.pid));
   rmSync(join(dir, 'logs'), { recursive: true, force: true });
-  if (!(await isFree(port))) {
-    throw new StackRefused(
-      `Port ${port} is taken by ${portOwner(port)}. Stop it, or choose another port with SKERRY_PORT.`,
-    );
-  }
+  await assertFree(port, 'Stop it, or choose another port with SKERRY_PORT.');
+  const stateFile = join(dir, 'state.json');
+  // Later on it may be a container of ours that has it.
+  if (sample && !existsSync(stateFile)) await assertFree(samplePort(), 'Stop it, or go without the sample: SAMPLE=0.');
   const ports = { rest: port, ...(await chooseStackPorts(dir)) };
 
   const foundations = await startFoundations(started, { dir, registryPort: ports.registry, sample, log, signal });
@@ -97,7 +96,6 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   if (!engine.private) started.defer(() => endContainers(engine.url, uuid, 'stop').catch(() => {}));
   started.defer(() => agent.stop(30_000));
   const parts = { dir, rest: { url: rest, tokenFile }, uuid, agent, signal };
-  const stateFile = join(dir, 'state.json');
   if (readJson<StackState>(stateFile)?.node !== uuid) {
     await provisionAgent(parts);
     const state: StackState = { node: uuid, ...(!engine.private && { engine: engine.url }) };
@@ -138,6 +136,10 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
 
   const owned = started.move();
   return { urls, kubeconfig, kubectl, kube, sampleAnswer, broken, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+async function assertFree(port: number, advice: string): Promise<void> {
+  if (!(await isFree(port))) throw new StackRefused(`Port ${port} is taken by ${portOwner(port)}. ${advice}`);
 }
 
 /** Applies objects at the same time, namespaces before what is in them. */
