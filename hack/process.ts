@@ -127,7 +127,7 @@ export function writePidFile(dir: string, name: string, pid: number): () => void
 }
 
 /** The last lines of a log file, or an empty text. */
-export function tail(file: string, lines = 15): string {
+export function tail(file: string, lines = 25): string {
   try {
     return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-lines).join('\n');
   } catch {
