@@ -457,8 +457,6 @@ function clientOver(core: Core): KubeClient {
         throw error instanceof ApiError ? error : translate(error, stop.signal);
       } finally {
         options.signal?.removeEventListener('abort', follow);
-        // Closes the connection when the consumer left early; a no-op after an orderly end.
-        stop.abort(new TransportError('lost', 'the watch was left'));
       }
     },
 

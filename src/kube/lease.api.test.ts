@@ -145,6 +145,23 @@ test('a leader whose answers get lost, but whose lease is still its own, goes on
   expect(a.terms).toHaveLength(1);
 });
 
+test.each(['POST', 'PUT'])(
+  'a candidate whose %s went through unheard leads without waiting for expiry',
+  async (verb) => {
+    if (verb === 'PUT') {
+      const spec = { holderIdentity: '', leaseDurationSeconds: 1 };
+      const metadata = { name: 'leader', namespace: world.namespace };
+      await world.client.create(LEASES, { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec });
+    }
+    const proxy = await startFaultProxy(inject('kubeconfig'));
+    onTestFinished(() => proxy[Symbol.asyncDispose]());
+    const fault = proxy.inject(({ method }) => method === verb, { cutAfter: 0 }, 1);
+    const a = await makeCandidate('a', { times: LONG, client: connect(() => proxy.config()) });
+    await until('a to lead', () => leads(a), 10_000);
+    expect(fault.hits).toBe(1);
+  },
+);
+
 test('work that ends by itself gives up the lease', async () => {
   let terms = 0;
   const a = await makeCandidate('a', {

@@ -177,10 +177,13 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
 
   async function campaign() {
     await store.whenSynced(stop.signal).catch(() => {});
+    /** Our last claim may have gone through without our hearing it; then the lease is ours to claim, once more. */
+    let unheard = false;
     while (!stop.signal.aborted) {
       const now = clock.now();
       const lease = current();
-      if (!mayTake(lease, seenAt, now) || now < deletedUntil) {
+      const perhapsOurs: boolean = unheard && lease?.spec?.holderIdentity === identity;
+      if (!perhapsOurs && (!mayTake(lease, seenAt, now) || now < deletedUntil)) {
         // Woken by a release, else after the lease has run out; spread, so that not all candidates try at once.
         const left = (lease ? expiryOf(lease, seenAt) : deletedUntil) - now;
         await change(Math.max(0, left) + random() * times.retryMs * 0.5, stop.signal);
@@ -193,8 +196,12 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
           await lead(sentAt);
           if (stop.signal.aborted) break;
         }
+        unheard = false;
       } catch (error) {
         log.debug({ err: error }, 'Taking the lease failed');
+        unheard = !perhapsOurs;
+        // We are heard and hear nothing. Sit out, or we would keep the lease from those who hear.
+        if (perhapsOurs) await sleep(times.durationMs, stop.signal, clock);
       }
       await change(jittered(times.retryMs, 0.25, random), stop.signal);
     }

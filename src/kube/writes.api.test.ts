@@ -92,7 +92,7 @@ describe('a finalizer', () => {
     await removeFinalizer(client, CONFIG_MAPS, left as ConfigMap, ours);
   });
 
-  test('is a conflict when the list changed since it was read, and loses nobody else’s', async () => {
+  test('is a conflict when the list changed since it was read, and loses none', async () => {
     const stale = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
     const theirs = await addFinalizer(client, CONFIG_MAPS, stale, 'test.dev/theirs');
     await expect(addFinalizer(client, CONFIG_MAPS, stale, ours)).rejects.toSatisfy(isConflict);
@@ -110,6 +110,29 @@ describe('a finalizer', () => {
     await client.create(CONFIG_MAPS, churnObject(world, 'a'));
     await expect(addFinalizer(client, CONFIG_MAPS, first, ours)).rejects.toSatisfy(isConflict);
     expect((await client.get(CONFIG_MAPS, ref('a'))).metadata.finalizers).toBeUndefined();
+  });
+
+  test("that has moved in the list is a conflict, and nobody else's is removed in its place", async () => {
+    let object = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    for (const name of ['test.dev/first', ours, 'test.dev/last']) {
+      object = await addFinalizer(client, CONFIG_MAPS, object, name);
+    }
+    await removeFinalizer(client, CONFIG_MAPS, object, 'test.dev/first');
+    await expect(removeFinalizer(client, CONFIG_MAPS, object, ours)).rejects.toSatisfy(isConflict);
+    expect((await client.get(CONFIG_MAPS, ref('a'))).metadata.finalizers).toEqual([ours, 'test.dev/last']);
+    await client.patch(CONFIG_MAPS, ref('a'), { type: 'merge', body: { metadata: { finalizers: null } } });
+  });
+
+  test('of the successor stays when that of its forerunner is removed', async () => {
+    const create = async () =>
+      addFinalizer(client, CONFIG_MAPS, await client.create(CONFIG_MAPS, churnObject(world, 'a')), ours);
+    const first = await create();
+    await client.delete(CONFIG_MAPS, ref('a'));
+    await removeFinalizer(client, CONFIG_MAPS, first, ours);
+    const second = await create();
+    await expect(removeFinalizer(client, CONFIG_MAPS, first, ours)).rejects.toSatisfy(isConflict);
+    expect((await client.get(CONFIG_MAPS, ref('a'))).metadata.finalizers).toEqual([ours]);
+    await removeFinalizer(client, CONFIG_MAPS, second, ours);
   });
 
   test('of an object that is gone is removed already', async () => {
