@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { tryLock } from '../../hack/lock.ts';
 import { ROOT } from '../../hack/paths.ts';
-import { freePort } from '../../hack/ports.ts';
 import { STACK_FOLDER } from '../../hack/stack/files.ts';
 import { type Benchmark, type Context, Skip } from '../benchmark.ts';
 
@@ -24,23 +23,19 @@ export const secondStart: Benchmark = {
 };
 
 async function up({ log }: Context): Promise<number> {
-  const env = { ...process.env, SKERRY_PORT: `${await freePort()}`, NODE_ENV: undefined };
+  const env = { ...process.env, NODE_ENV: undefined, NODE_OPTIONS: undefined };
   const began = performance.now();
-  const child = spawn('make', ['-s', 'up', 'ONCE=1'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
-  let output = '';
-  const keep = (piece: Buffer) => {
-    output = (output + piece).slice(-4_000);
-  };
-  child.stdout.on('data', keep);
-  child.stderr.on('data', keep);
+  const child = spawn('make', ['-s', 'up', 'ONCE=1'], { cwd: ROOT, env, stdio: ['ignore', 'ignore', 'pipe'] });
+  let errors = '';
+  child.stderr.on('data', (piece) => {
+    errors += piece;
+  });
   const code = await new Promise<number | null>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', resolve);
   });
   const seconds = (performance.now() - began) / 1_000;
   log(`  make up ONCE=1 ended with ${code} after ${seconds.toFixed(1)} s`);
-  if (code !== 0) throw new Skip(`the local stack cannot be started: ${lastLines(output)}`);
+  if (code !== 0) throw new Skip(`the local stack cannot be started here: ${errors.trim().split('\n')[0]}`);
   return seconds;
 }
-
-const lastLines = (text: string) => text.trim().split('\n').slice(-3).join(' / ');
