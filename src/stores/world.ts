@@ -10,6 +10,8 @@ import type { ReadStores } from './stores.ts';
 export interface StoreWorld extends World {
   /** from the Secret that the registry names, when it owns it or the Secret is shareable; else undefined */
   registryPassword(registry: Registry): string | undefined;
+  /** the oldest Application with this uuid */
+  applicationByUuid(uuid: string): Application | undefined;
 }
 
 export function createWorld(stores: ReadStores): StoreWorld {
@@ -27,6 +29,7 @@ export function createWorld(stores: ReadStores): StoreWorld {
     nodeByUuid: (uuid) => oldest(stores.nodes.byIndex('uuid', uuid)),
     applicationsOn: (node) => applicationsOn(stores, node),
     applicationByName: (name) => oldest(stores.applications.byIndex('name', name)),
+    applicationByUuid: (uuid) => oldest(stores.applications.byIndex('uuid', uuid)),
     applicationsWithEntry: (uuid) => stores.applications.byIndex('microservice', uuid),
     secret: (name) => shared(stores.secrets, name, secretText),
     configMap: (name) => shared(stores.configMaps, name, configMapText),

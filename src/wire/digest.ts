@@ -2,20 +2,24 @@ import { createHash } from 'node:crypto';
 
 /**
  * JSON with sorted keys and without absent members: equal values give equal text, whatever their key order.
- * Members that are `undefined` are left out, as JSON.stringify does.
+ * Members that are `undefined` are left out, as JSON.stringify does; undefined itself reads as null.
  */
 export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, member: unknown) =>
-    member !== null && typeof member === 'object' && !Array.isArray(member)
-      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
-      : member,
-  );
+  return textOf(value) ?? 'null';
+}
+
+function textOf(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join(',')}]`;
+  const members: string[] = [];
+  for (const key of Object.keys(value).sort()) {
+    const text = textOf((value as Record<string, unknown>)[key]);
+    if (text !== undefined) members.push(`${JSON.stringify(key)}:${text}`);
+  }
+  return `{${members.join(',')}}`;
 }
 
 /** The first 16 hex digits of the SHA-256 of a value's canonical JSON. */
 export function digestOf(value: unknown): string {
-  return createHash('sha256')
-    .update(canonicalJson(value) ?? 'undefined')
-    .digest('hex')
-    .slice(0, 16);
+  return createHash('sha256').update(canonicalJson(value)).digest('hex').slice(0, 16);
 }
