@@ -1,4 +1,6 @@
 import type { Benchmark } from '../benchmark.ts';
+import { watchUsage } from '../processes.ts';
+import { describeWrites } from '../world.ts';
 
 /** How fast nodes take their identity: as many as a small fleet has, some at a time. */
 export const provisioning: Benchmark = {
@@ -7,15 +9,31 @@ export const provisioning: Benchmark = {
   rows: {
     rate: { what: 'provisioning', unit: 'nodes/s', budget: { atLeast: 200 }, baseline: '26' },
     whole: { what: 'create a node, issue its key and provision it', unit: 'nodes/s' },
+    cpu: { what: 'all three for one node, and what the controller writes after it', unit: 'CPU-ms' },
+    cpuController: { what: 'of it, the controller', unit: 'CPU-ms' },
+    writes: { what: 'objects written for it', unit: '' },
   },
-  async run({ world, profiled }) {
-    const { fleet } = await world();
+  async run({ world: get, profiled }) {
+    const world = await get();
+    const { fleet } = world;
+    const written = await world.watchWrites();
+    const used = watchUsage(world.pids());
     const grow = () => fleet.grow(fleet.agents.length + NODES);
     const { nodes, created, keyed, provisioned } = await profiled('provisioning', grow);
+    await world.settled(0);
+    const { cpuMs } = used();
+    const writes = await written();
     return {
-      figures: { rate: nodes / provisioned, whole: nodes / (created + keyed + provisioned) },
+      figures: {
+        rate: nodes / provisioned,
+        whole: nodes / (created + keyed + provisioned),
+        cpu: cpuMs.total / nodes,
+        cpuController: (cpuMs.controller ?? 0) / nodes,
+        writes: writes.total / nodes,
+      },
       notes: [
-        `${nodes} nodes, 16 at a time; each is two writes to the API server (the key is used up, the node has one)`,
+        `${nodes} nodes, 16 at a time: first all are created, then all keys issued, then all provisioned; their agents poll from then on`,
+        `written for each: ${describeWrites(writes, nodes)}`,
       ],
     };
   },
