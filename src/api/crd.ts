@@ -1,5 +1,6 @@
 import type { KindDefinition, PrinterColumn } from './meta.ts';
 import { CATEGORY, GROUP, VERSION } from './names.ts';
+import { CLOSED } from './schema.ts';
 import { type Structural, toStructural } from './structural.ts';
 
 /** The CustomResourceDefinition of a kind: structural schema, CEL rules, columns, selectable fields. */
@@ -45,11 +46,15 @@ function objectSchema(kind: KindDefinition): Structural {
       apiVersion: { type: 'string', description: `${GROUP}/${VERSION}.` },
       kind: { type: 'string', description: `${kind.kind}.` },
       metadata: { type: 'object' },
-      spec: { ...toStructural(kind.spec), description: 'What is asked for.' },
-      status: { ...toStructural(kind.status), description: 'What is observed; written by the controller.' },
+      spec: { ...published(toStructural(kind.spec)), description: 'What is asked for.' },
+      status: { ...published(toStructural(kind.status)), description: 'What is observed; written by the controller.' },
     },
   };
 }
+
+/** Without the marks that are for our own eyes. */
+const published = (schema: Structural): Structural =>
+  JSON.parse(JSON.stringify(schema, (key, value) => (key === CLOSED ? undefined : value)));
 
 const column = ({ name, type, jsonPath, description, priority }: PrinterColumn) => ({
   name,

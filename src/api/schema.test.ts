@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { toCrd, undescribed } from './crd.ts';
 import { brokenTransitions, obeys, type Rule, toCel } from './rules.ts';
-import { commonPattern, mapList, object, text } from './schema.ts';
+import { closedObject, commonPattern, mapList, object, text } from './schema.ts';
 import { prune, type Structural, toStructural, withoutNulls } from './structural.ts';
 import { KINDS } from './v3/index.ts';
 
@@ -72,6 +72,10 @@ describe('prune', () => {
       value: { a: true, list: [{ b: true }], any: { e: 3 } },
       dropped: ['c', 'list[0].d'],
     });
+  });
+  test('names of something else are not dropped, so that a typo is refused at every door', () => {
+    const closed = toStructural(object({ limits: closedObject({ nofile: z.boolean().optional() }).optional() }));
+    expect(prune({ limits: { files: true } }, closed)).toEqual({ value: { limits: { files: true } }, dropped: [] });
   });
   test('does not take inherited names for known fields', () => {
     expect(prune(JSON.parse('{"constructor":1,"__proto__":{"x":1}}'), schema).dropped).toEqual([

@@ -88,6 +88,15 @@ export const integerOrText = (max: number) =>
 /** Any JSON value, stored as it is. Its size is a domain verdict: CEL cannot measure it. */
 export const anyJson = () => z.unknown().meta({ 'x-kubernetes-preserve-unknown-fields': true });
 
+/**
+ * Key of the metadata that marks an object whose members are names of something else (sysctls, ulimits): an unknown one
+ * is a mistake at every door, also where unknown fields are tolerated.
+ */
+export const CLOSED = 'x-skerry-closed';
+
+/** Object with a fixed set of names as members. */
+export const closedObject = <T extends z.ZodRawShape>(shape: T) => z.strictObject(shape).meta({ [CLOSED]: true });
+
 /** Object that refuses unknown fields, as the API server does under strict field validation. */
 export const object = <T extends z.ZodRawShape>(shape: T) => z.strictObject(shape);
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { RULES, type Rule, toCel } from './rules.ts';
+import { CLOSED } from './schema.ts';
 
 /** A structural schema as the CRD of apiextensions.k8s.io/v1 wants it. */
 export interface Structural {
@@ -76,7 +77,7 @@ function integerBounds({ minimum, maximum }: Structural) {
  * returns the pruned copy and the paths that were dropped.
  */
 export function prune(value: unknown, schema: Structural, path = ''): { value: unknown; dropped: string[] } {
-  if (schema['x-kubernetes-preserve-unknown-fields'] || typeof value !== 'object' || value === null)
+  if (schema['x-kubernetes-preserve-unknown-fields'] || schema[CLOSED] || typeof value !== 'object' || value === null)
     return { value, dropped: [] };
   if (Array.isArray(value)) {
     if (!schema.items) return { value, dropped: [] };

@@ -1,4 +1,4 @@
-import type { ConditionType } from '../api/conditions.ts';
+import type { ConditionType, Reason } from '../api/conditions.ts';
 import type { Condition } from '../api/meta.ts';
 import type { EventRecorder, KubeObject } from '../kube/mod.ts';
 
@@ -8,6 +8,21 @@ interface WithConditions {
 
 /** Conditions whose change people want to read about. */
 const TOLD: readonly ConditionType[] = ['Ready', 'DuplicateAgent'];
+
+/** Reasons of a Ready that is not True which are steps on the way, or what somebody asked for. */
+const ON_THE_WAY: ReadonlySet<string> = new Set<Reason>([
+  'Starting',
+  'Updating',
+  'Stopping',
+  'Removing',
+  'Stopped',
+  'Empty',
+  'NotProvisioned',
+  'Deprovisioned',
+  'AgentStarting',
+  'IdNotAssigned',
+  'Deleting',
+]);
 
 /**
  * One event per transition: when the status or the reason of a condition that people follow differs from what is
@@ -23,7 +38,7 @@ export function recordTransitions(
     const was = before?.conditions?.find((condition) => condition.type === type);
     const is = after.conditions?.find((condition) => condition.type === type);
     if (!is || (was?.status === is.status && was.reason === is.reason)) continue;
-    const bad = type === 'Ready' ? is.status === 'False' && isTrue(after, 'Stalled') : is.status === 'True';
+    const bad = type === 'Ready' ? is.status !== 'True' && !ON_THE_WAY.has(is.reason) : is.status === 'True';
     events.record(object, {
       type: bad ? 'Warning' : 'Normal',
       reason: is.reason,
@@ -33,6 +48,3 @@ export function recordTransitions(
     });
   }
 }
-
-const isTrue = (status: WithConditions, type: ConditionType) =>
-  status.conditions?.some((condition) => condition.type === type && condition.status === 'True') ?? false;

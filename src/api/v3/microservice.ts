@@ -2,7 +2,18 @@ import { z } from 'zod';
 import { BOUNDS } from '../bounds.ts';
 import { dottedName, uuidSchema } from '../meta.ts';
 import { type Rule, withRules } from '../rules.ts';
-import { anyJson, atomicList, integer, integerOrText, mapList, mapOf, object, oneOf, text } from '../schema.ts';
+import {
+  anyJson,
+  atomicList,
+  closedObject,
+  integer,
+  integerOrText,
+  mapList,
+  mapOf,
+  object,
+  oneOf,
+  text,
+} from '../schema.ts';
 
 /**
  * A microservice: an entry of its Application, as a container is of a Pod. The form is that of the v3 YAML kind
@@ -230,10 +241,10 @@ export const containerSchema = withRules(
     readOnlyRootFilesystem: z.boolean().optional().describe('Mount the root file system read-only.'),
     capAdd: capabilityList('Capabilities to add.'),
     capDrop: capabilityList('Capabilities to drop.'),
-    sysctls: object(fieldsOf(SYSCTLS, 'Kernel parameter', integerOrText(256)))
+    sysctls: closedObject(fieldsOf(SYSCTLS, 'Kernel parameter', integerOrText(256)))
       .optional()
       .describe('Kernel parameters of the container.'),
-    ulimits: object(fieldsOf(ULIMITS, 'Limit', ulimitSchema))
+    ulimits: closedObject(fieldsOf(ULIMITS, 'Limit', ulimitSchema))
       .optional()
       .describe('Resource limits of processes.'),
     pidMode: text({ max: 64 }).optional().describe('Process namespace: empty or "host".'),

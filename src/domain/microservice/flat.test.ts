@@ -313,7 +313,9 @@ describe('entryFromFlat', () => {
       'env[0]',
       /exactly one/,
     ],
-    'an unknown sysctl is dropped, a wrong ulimit is not': [
+    'an unknown sysctl': [{ sysctls: { 'net.core.somaxconn': '1' } }, 'sysctls', /unknown field "net.core.somaxconn"/],
+    'an unknown ulimit': [{ ulimits: { files: { soft: 1, hard: 1 } } }, 'ulimits', /unknown field "files"/],
+    'a soft limit above the hard one': [
       { ulimits: { nofile: { soft: 5, hard: 1 } } },
       'ulimits.nofile',
       /soft must not exceed hard/,
