@@ -19,7 +19,7 @@ import {
 type Json = Record<string, unknown>;
 
 /** Any JSON object. The domain reads it. */
-export const anyObject = z.record(z.string(), z.unknown());
+export const anyObject = z.record(z.string(), z.unknown(), 'must be a JSON object');
 
 /** A reply of which some members are documented and others may follow. `id` is its name in the OpenAPI document. */
 const reply = (shape: z.ZodRawShape, id?: string): z.ZodType<Json, Json> => {
