@@ -223,7 +223,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
         log.info('An image stays', { image: reference, error: errorText(error) });
       }
     }
-    log.info('Pruned images', { removed: removed.length });
+    if (removed.length > 0) log.info('Pruned images', { removed: removed.length });
     return removed;
   }
 

@@ -51,7 +51,8 @@ export function open(request: HttpRequest): Promise<IncomingMessage> {
     const common = {
       method,
       path,
-      agent: connections,
+      // Without any, a connection of its own: the process-wide agent would keep it, and find it closed later.
+      agent: connections ?? false,
       headers: {
         ...headers,
         ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }),

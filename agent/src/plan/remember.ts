@@ -31,7 +31,7 @@ export interface Sight {
 
 /** An engine that is stopped in order ends its containers before it goes; so long before, an exit is the engine's doing. */
 const BEFORE_OUTAGE = 15_000;
-const AFTER_OUTAGE = 10_000;
+const AFTER_OUTAGE = 2_000;
 
 /**
  * Brings the memory up to date with what is seen: new entries get a row, ends of containers are classified and counted,
@@ -96,6 +96,10 @@ function updateRow(
     const adopted = adoptImage(next, entry, containers);
     if (adopted) set({ image: adopted });
   }
+  // What an engine refuses while it is going away is no fault of the microservice.
+  const { outage } = sight;
+  if (outage && next.failure && next.failure.at >= outage.from - BEFORE_OUTAGE && next.failure.at <= outage.to)
+    set({ failure: undefined, error: undefined });
   const highest = Math.max(0, ...containers.map(({ generation }) => generation));
   if (highest > next.generation) set({ generation: highest });
 
@@ -180,7 +184,8 @@ function rememberExit(row: Remembered, ended: Container, target: string, sight: 
     // The engine went away right after: it was ending its containers, and what looked like a crash was that.
     const count = (row.crash?.count ?? 1) - 1;
     const crash = row.crash && count > 0 ? { ...row.crash, count, notBefore: sight.now } : undefined;
-    return { ...row, exit: { key, cause: 'Engine' }, crash };
+    const told = { error: undefined, lastError: undefined, lastErrorAt: undefined };
+    return { ...row, exit: { key, cause: 'Engine' }, crash, ...told };
   }
   const cause = causeOf(row, ended, sight);
   const next: Remembered = { ...row, exit: { key, cause } };

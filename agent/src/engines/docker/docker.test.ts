@@ -1,0 +1,424 @@
+import { describe, expect, test } from 'vitest';
+import { makeView } from '../../plan/_util.ts';
+import { makeSpec } from '../_contract.ts';
+import { notHonoured } from '../container-spec.ts';
+import type { EngineFacts } from '../port.ts';
+import { createBody } from './create-body.ts';
+import { readLogFrames } from './log-frames.ts';
+import { PullProgress } from './pull-progress.ts';
+
+const facts: EngineFacts = {
+  kind: 'docker',
+  version: '20.10',
+  apiVersion: '1.41',
+  runtimes: ['runc'],
+  rootless: false,
+  selinux: false,
+  architecture: 'x86_64',
+  startInterval: false,
+  cdi: false,
+};
+const uuid = '11111111-1111-4111-8111-111111111111';
+
+describe('the body of a create call', () => {
+  test('of the plainest view', () =>
+    expect(createBody(makeSpec({ view: { uuid }, facts, instance: 'i1' }), 'skerry')).toMatchInlineSnapshot(`
+      {
+        "Cmd": undefined,
+        "Entrypoint": undefined,
+        "Env": [
+          "TZ=UTC",
+          "SKERRY_MICROSERVICE_UID=11111111-1111-4111-8111-111111111111",
+          "SKERRY_MICROSERVICE_NAME=m11",
+          "SKERRY_APPLICATION_NAME=app",
+          "SKERRY_NODE_UID=node-1",
+          "SKERRY_SCOPE=managed",
+          "SKERRY_RUNTIME_ENGINE=docker",
+          "SKERRY_ROLE=workload",
+        ],
+        "ExposedPorts": {},
+        "Healthcheck": undefined,
+        "HostConfig": {
+          "Binds": undefined,
+          "CapAdd": undefined,
+          "CapDrop": undefined,
+          "CpusetCpus": "",
+          "DeviceRequests": undefined,
+          "Devices": undefined,
+          "ExtraHosts": undefined,
+          "IpcMode": "",
+          "LogConfig": {
+            "Config": {
+              "max-file": "2",
+              "max-size": "10m",
+            },
+            "Type": "json-file",
+          },
+          "Memory": undefined,
+          "MemoryReservation": undefined,
+          "MemorySwap": undefined,
+          "Mounts": undefined,
+          "NanoCpus": undefined,
+          "NetworkMode": "skerry",
+          "PidMode": "",
+          "PortBindings": {},
+          "Privileged": false,
+          "ReadonlyRootfs": false,
+          "RestartPolicy": {
+            "Name": "no",
+          },
+          "Runtime": undefined,
+          "ShmSize": undefined,
+          "Sysctls": {},
+          "Tmpfs": {},
+          "Ulimits": undefined,
+        },
+        "Image": "example/app:1",
+        "Labels": {
+          "skerry.dev/agent": "i1",
+          "skerry.dev/application": "app",
+          "skerry.dev/container-generation": "1",
+          "skerry.dev/digest": "c1-f60bcb38208a100f",
+          "skerry.dev/microservice": "m11",
+          "skerry.dev/microservice-uid": "11111111-1111-4111-8111-111111111111",
+          "skerry.dev/node-uid": "node-1",
+          "skerry.dev/rebuild-order": "0",
+          "skerry.dev/revision": "r-1",
+        },
+        "NetworkingConfig": {
+          "EndpointsConfig": {
+            "skerry": {
+              "Aliases": [
+                "app.m11",
+                "app.m11.svc.bridge.local",
+              ],
+            },
+          },
+        },
+        "User": undefined,
+        "WorkingDir": undefined,
+      }
+    `));
+
+  test('of a view with everything', () =>
+    expect(
+      createBody(
+        makeSpec({
+          facts,
+          instance: 'i1',
+          volumesDirectory: '/var/lib/agent/volumes',
+          view: {
+            uuid,
+            annotations: '{"team":"shore"}',
+            portMappings: [
+              { internal: 80, external: 8080, protocol: 'tcp' },
+              { internal: 80, external: 8081, protocol: 'tcp' },
+            ],
+            volumeMappings: [
+              {
+                hostDestination: '/srv',
+                containerDestination: '/srv',
+                accessMode: 'ro',
+                type: 'bind',
+                scope: 'private',
+              },
+              {
+                hostDestination: 'data',
+                containerDestination: '/data',
+                accessMode: 'rw',
+                type: 'volume',
+                scope: 'private',
+              },
+              {
+                hostDestination: 'common',
+                containerDestination: '/common',
+                accessMode: 'rw',
+                type: 'volume',
+                scope: 'shared',
+              },
+            ],
+            env: [
+              { key: 'TZ', value: 'Europe/Oslo' },
+              { key: 'SKERRY_ROLE', value: 'forged' },
+            ],
+            entrypoint: ['/bin/app'],
+            commands: ['serve'],
+            workingDir: '/app',
+            runAsUser: '1000',
+            runAsGroup: '1001',
+            isPrivileged: true,
+            readOnlyRootFilesystem: true,
+            pidMode: 'host',
+            ipcMode: 'host',
+            runtime: 'runsc',
+            cpus: 1.5,
+            cpuSetCpus: '0-1',
+            memoryLimit: 128,
+            memoryReservation: 64,
+            memorySwap: -1,
+            shmSize: 32,
+            logSize: 5,
+            capAdd: ['NET_ADMIN'],
+            capDrop: ['ALL'],
+            sysctls: { 'net.ipv4.tcp_syncookies': '1' },
+            ulimits: { nofile: { soft: 1024, hard: 4096 } },
+            devices: [{ hostPath: '/dev/ttyUSB0', containerPath: '/dev/modem', permissions: 'rw' }],
+            tmpfs: [{ containerPath: '/scratch', size: 16, mode: '1777' }, { containerPath: '/run' }],
+            extraHosts: ['db:192.0.2.1', 'host:host-gateway', 'six:2001:db8::1'],
+            healthCheck: { test: ['/bin/check'], interval: 5, timeout: 2, startPeriod: 1, retries: 3 },
+          },
+        }),
+        'skerry',
+      ),
+    ).toMatchInlineSnapshot(`
+      {
+        "Cmd": [
+          "serve",
+        ],
+        "Entrypoint": [
+          "/bin/app",
+        ],
+        "Env": [
+          "TZ=Europe/Oslo",
+          "SKERRY_MICROSERVICE_UID=11111111-1111-4111-8111-111111111111",
+          "SKERRY_MICROSERVICE_NAME=m11",
+          "SKERRY_APPLICATION_NAME=app",
+          "SKERRY_NODE_UID=node-1",
+          "SKERRY_SCOPE=managed",
+          "SKERRY_RUNTIME_ENGINE=docker",
+          "SKERRY_ROLE=workload",
+        ],
+        "ExposedPorts": {
+          "80/tcp": {},
+        },
+        "Healthcheck": {
+          "Interval": 5000000000,
+          "Retries": 3,
+          "StartInterval": undefined,
+          "StartPeriod": 1000000000,
+          "Test": [
+            "CMD",
+            "/bin/check",
+          ],
+          "Timeout": 2000000000,
+        },
+        "HostConfig": {
+          "Binds": undefined,
+          "CapAdd": [
+            "NET_ADMIN",
+          ],
+          "CapDrop": [
+            "ALL",
+          ],
+          "CpusetCpus": "0-1",
+          "DeviceRequests": undefined,
+          "Devices": [
+            {
+              "CgroupPermissions": "rw",
+              "PathInContainer": "/dev/modem",
+              "PathOnHost": "/dev/ttyUSB0",
+            },
+          ],
+          "ExtraHosts": [
+            "db:192.0.2.1",
+            "host:host-gateway",
+            "six:2001:db8::1",
+          ],
+          "IpcMode": "host",
+          "LogConfig": {
+            "Config": {
+              "max-file": "2",
+              "max-size": "5m",
+            },
+            "Type": "json-file",
+          },
+          "Memory": 134217728,
+          "MemoryReservation": 67108864,
+          "MemorySwap": -1,
+          "Mounts": [
+            {
+              "ReadOnly": true,
+              "Source": "/srv",
+              "Target": "/srv",
+              "Type": "bind",
+            },
+            {
+              "ReadOnly": false,
+              "Source": "/var/lib/agent/volumes/data/11111111-1111-4111-8111-111111111111/data",
+              "Target": "/data",
+              "Type": "bind",
+            },
+            {
+              "ReadOnly": false,
+              "Source": "/var/lib/agent/volumes/shared/common",
+              "Target": "/common",
+              "Type": "bind",
+            },
+          ],
+          "NanoCpus": 1500000000,
+          "NetworkMode": "skerry",
+          "PidMode": "host",
+          "PortBindings": {
+            "80/tcp": [
+              {
+                "HostIp": "",
+                "HostPort": "8080",
+              },
+              {
+                "HostIp": "",
+                "HostPort": "8081",
+              },
+            ],
+          },
+          "Privileged": true,
+          "ReadonlyRootfs": true,
+          "RestartPolicy": {
+            "Name": "no",
+          },
+          "Runtime": "runsc",
+          "ShmSize": 33554432,
+          "Sysctls": {
+            "net.ipv4.tcp_syncookies": "1",
+          },
+          "Tmpfs": {
+            "/run": "",
+            "/scratch": "size=16777216,mode=1777",
+          },
+          "Ulimits": [
+            {
+              "Hard": 4096,
+              "Name": "nofile",
+              "Soft": 1024,
+            },
+          ],
+        },
+        "Image": "example/app:1",
+        "Labels": {
+          "skerry.dev/agent": "i1",
+          "skerry.dev/application": "app",
+          "skerry.dev/container-generation": "1",
+          "skerry.dev/digest": "c1-0bdf79494c6415e7",
+          "skerry.dev/microservice": "m11",
+          "skerry.dev/microservice-uid": "11111111-1111-4111-8111-111111111111",
+          "skerry.dev/node-uid": "node-1",
+          "skerry.dev/rebuild-order": "0",
+          "skerry.dev/revision": "r-1",
+          "team": "shore",
+        },
+        "NetworkingConfig": {
+          "EndpointsConfig": {
+            "skerry": {
+              "Aliases": [
+                "app.m11",
+                "app.m11.svc.bridge.local",
+              ],
+            },
+          },
+        },
+        "User": "1000:1001",
+        "WorkingDir": "/app",
+      }
+    `));
+
+  test('on the host network there are no ports and no aliases', () => {
+    const body = createBody(
+      makeSpec({
+        facts,
+        view: { hostNetworkMode: true, portMappings: [{ internal: 1, external: 2, protocol: 'tcp' }] },
+      }),
+      '',
+    );
+    expect(body).toMatchObject({ HostConfig: { NetworkMode: 'host', PortBindings: {} }, NetworkingConfig: undefined });
+  });
+
+  for (const name of ['../escape', '/absolute', 'a/b', '..', ''])
+    test(`a volume called "${name}" is refused`, () => {
+      const volumeMappings = [
+        {
+          hostDestination: name,
+          containerDestination: '/x',
+          accessMode: 'rw',
+          type: 'volume',
+          scope: 'shared',
+        } as const,
+      ];
+      expect(() => makeSpec({ facts, view: { volumeMappings } })).toThrow(/not a plain name/);
+    });
+});
+
+test('what cannot be honoured is told, each with its reason', () => {
+  const view = makeView({
+    volumeMappings: [
+      { hostDestination: 'm', containerDestination: '/m', accessMode: 'ro', type: 'volumeMount', scope: 'private' },
+    ],
+    models: { bindPath: '/models', permissions: 'ro', items: [{ name: 'llm' }] },
+    cdiDevices: ['nvidia.com/gpu=0'],
+    annotations: '{"skerry.dev/agent":"x"}',
+    env: [{ key: 'SKERRY_X', value: '' }],
+    ulimits: { nofile: { soft: 1, hard: 100_000 } },
+    healthCheck: { test: ['CMD', 'true'], startInterval: 1 },
+  });
+  const limits = { mayRaise: false, hard: { nofile: 20_000 } };
+  expect(notHonoured(view, { facts, limits }).map(({ field }) => field)).toEqual([
+    'volumeMappings.volumeMount',
+    'models',
+    'cdiDevices',
+    'healthCheck.startInterval',
+    'annotations',
+    'env',
+    'ulimits.nofile',
+  ]);
+  expect(notHonoured(makeView(), { facts, limits })).toEqual([]);
+});
+
+describe('log frames', () => {
+  const frame = (stream: number, text: string) => {
+    const payload = Buffer.from(text);
+    const header = Buffer.alloc(8);
+    header[0] = stream;
+    header.writeUInt32BE(payload.length, 4);
+    return Buffer.concat([header, payload]);
+  };
+  async function read(bytes: Buffer, size: number): Promise<string[]> {
+    async function* pieces() {
+      for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+    }
+    const lines: string[] = [];
+    for await (const { stream, ts, line } of readLogFrames(pieces()))
+      lines.push(`${stream} ${ts.slice(11, 19)} ${line}`);
+    return lines;
+  }
+  const bytes = Buffer.concat([
+    frame(1, '2026-01-01T10:00:00.1Z one\n2026-01-01T10:00:01.1Z two'),
+    frame(2, '2026-01-01T10:00:02.1Z trouble\n'),
+    frame(1, ' and a half äö\r\n'),
+    frame(1, '2026-01-01T10:00:03.1Z open end'),
+  ]);
+  for (const size of [1, 3, 7, 1000])
+    test(`arrive in pieces of ${size} bytes`, async () =>
+      expect(await read(bytes, size)).toEqual([
+        'stdout 10:00:00 one',
+        'stderr 10:00:02 trouble',
+        'stdout 10:00:01 two and a half äö',
+        'stdout 10:00:03 open end',
+      ]));
+});
+
+test('the progress of a pull grows and ends at 100', () => {
+  const progress = new PullProgress();
+  const events = [
+    { status: 'Pulling from team/app', id: '1' },
+    { status: 'Pulling fs layer', id: 'a' },
+    { status: 'Pulling fs layer', id: 'b' },
+    { status: 'Downloading', id: 'a', progressDetail: { current: 50, total: 100 } },
+    { status: 'Downloading', id: 'b', progressDetail: { current: 0, total: 100 } },
+    { status: 'Download complete', id: 'a' },
+    { status: 'Extracting', id: 'a', progressDetail: { current: 1, total: 100 } },
+    { status: 'Pull complete', id: 'a' },
+    { status: 'Download complete', id: 'b' },
+    { status: 'Status: Downloaded newer image' },
+  ];
+  const shown = events.map((event) => progress.add(event)).filter((value) => value !== undefined);
+  expect(shown).toEqual([...shown].sort((a, b) => a - b));
+  expect(shown.at(-1)).toBe(100);
+});

@@ -1,0 +1,372 @@
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import type { Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { FakeController } from '../_fake-controller.ts';
+import { type Agent, createAgent } from '../app.ts';
+import { runCli } from '../cli/cli.ts';
+import { systemClock } from '../clock.ts';
+import { parseConfig } from '../config.ts';
+import { until } from '../engines/_contract.ts';
+import { MemoryEngine } from '../engines/memory/engine.ts';
+import { exchange } from '../http.ts';
+import { silentLog } from '../log.ts';
+import { memoryIdentity, newKey } from '../state/identity.ts';
+import { memoryStore } from '../state/store.ts';
+import { signingKey, signToken } from '../token.ts';
+import { listenOnLoopback, listenOnSocket } from './server.ts';
+import { writeAdminToken } from './token.ts';
+
+/** The local API and the command line that speaks to it, on an agent without an engine. */
+
+const folder = mkdtempSync(join(tmpdir(), 'skerry-api-'));
+const configFile = join(folder, 'config.yaml');
+const config = parseConfig(`{diskDirectory: ${folder}}`, configFile);
+const clock = systemClock();
+const uuid = randomUUID();
+let agent: Agent;
+let engine: MemoryEngine;
+let controller: FakeController;
+let stop: AbortController;
+let run: Promise<void>;
+let servers: Server[];
+let token: string;
+
+beforeEach(async () => {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(configFile, `diskDirectory: ${folder}\n`);
+  engine = new MemoryEngine({ anyImage: true });
+  controller = await new FakeController().listen();
+  stop = new AbortController();
+  agent = createAgent(config, {
+    clock,
+    random: Math.random,
+    log: silentLog(),
+    engine: () => engine,
+    store: memoryStore(),
+    identity: memoryIdentity(),
+    machine: {
+      bootId: 'b',
+      architecture: 'amd64',
+      limits: { mayRaise: true, hard: {} },
+      measure: async () => ({ memoryUsage: 1024 * 1024 }),
+      addresses: () => undefined,
+    },
+  });
+  run = agent.run(stop.signal);
+  const ports = {
+    clock,
+    log: silentLog(),
+    context: {
+      agent,
+      engine,
+      logEntries: [{ timestamp: '2026-01-01T00:00:00.000Z', level: 'INFO' as const, message: 'Hello' }],
+      changeSettings: (set: Record<string, unknown>) => ({
+        errorMap: Object.fromEntries(
+          Object.keys(set)
+            .filter((key) => key !== 'logLevel')
+            .map((key) => [key, 'no such setting']),
+        ),
+        restartNeeded: [],
+      }),
+      reload: () => {},
+      stop: () => {},
+      phase: () => 'listening' as const,
+    },
+  };
+  writeAdminToken(config.tokenFile, agent.identity, clock);
+  token = readFileSync(config.tokenFile, 'utf8').trim();
+  servers = [await listenOnSocket(config.socket, config.runDirectory, ports), await listenOnLoopback(0, ports)];
+  return async () => {
+    for (const server of servers) {
+      server.close();
+      server.closeAllConnections();
+    }
+    stop.abort();
+    await run;
+    await controller.close();
+  };
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Asked {
+  status: number;
+  body: Record<string, unknown> & {
+    success?: boolean;
+    data?: Record<string, unknown>;
+    error?: { code: string; message: string };
+  };
+}
+
+async function ask(method: string, path: string, body?: unknown, bearer: string | undefined = token): Promise<Asked> {
+  const answer = await exchange(
+    {
+      target: { socketPath: config.socket },
+      method,
+      path,
+      headers: bearer ? { authorization: `Bearer ${bearer}` } : {},
+      body: body === undefined ? undefined : JSON.stringify(body),
+      deadline: 10_000,
+    },
+    1024 * 1024,
+  );
+  return {
+    status: answer.status,
+    body: answer.headers['content-type']?.includes('json') ? JSON.parse(answer.body) : { text: answer.body },
+  };
+}
+
+async function cli(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  let out = '';
+  let err = '';
+  const code = await runCli([...args, '--config', configFile], {
+    out: (text) => {
+      out += text;
+    },
+    err: (text) => {
+      err += text;
+    },
+    env: {},
+    signal: new AbortController().signal,
+  });
+  return { code, out, err };
+}
+
+async function running(): Promise<void> {
+  controller.microservices = [
+    {
+      uuid,
+      name: 'web',
+      application: 'shop',
+      imageId: 'example/app:1',
+      registryId: 1,
+      revision: 'r1',
+      env: [
+        { key: 'PLAIN', value: 'seen' },
+        { key: 'PASSWORD', value: 'hidden', secret: true },
+      ],
+    },
+  ];
+  expect((await ask('POST', '/v1/system/provision', { provisioningKey: controller.joinString })).status).toBe(200);
+  await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+}
+
+describe('who gets in', () => {
+  test('socket and token are for their owner alone', () => {
+    expect(statSync(config.socket).mode & 0o777).toBe(0o600);
+    expect(statSync(config.tokenFile).mode & 0o777).toBe(0o600);
+  });
+
+  const claims = {
+    sub: 'system:agentadmin:bootstrap',
+    iss: 'https://skerry-agent.default.svc.bridge.local',
+    aud: ['skerry-agent://api/v1'],
+    tokenUse: 'agentapi',
+  };
+  const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const now = Math.floor(Date.now() / 1000);
+  const strangers: Record<string, () => string> = {
+    'without a token': () => '',
+    'with an unsigned token': () => `${encode({ alg: 'none' })}.${encode({ ...claims, exp: now + 60 })}.`,
+    'with a token of another key': () => signToken(signingKey(newKey()), claims, now, 60),
+    'with a token for something else': () =>
+      signToken(signingKey(agent.identity.localKey), { ...claims, tokenUse: 'controller' }, now, 60),
+    'with a token of nobody in particular': () =>
+      signToken(signingKey(agent.identity.localKey), { ...claims, sub: 'someone' }, now, 60),
+    'with an expired token': () => signToken(signingKey(agent.identity.localKey), claims, now - 120, 60),
+  };
+  for (const [name, make] of Object.entries(strangers))
+    test(`nobody ${name}`, async () => {
+      const { status, body } = await ask('GET', '/v1/system/status', undefined, make());
+      expect([status, body.success, body.error?.code]).toEqual([401, false, 'UNAUTHORIZED']);
+    });
+
+  test('over TCP there are probes and metrics, and nothing else', async () => {
+    const { port } = (servers[1] as Server).address() as { port: number };
+    const get = (path: string) =>
+      fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${token}` } });
+    for (const path of ['/health/live', '/v1/health/live', '/metrics', '/v1/metrics'])
+      expect((await get(path)).status).toBe(200);
+    expect((await get('/v1/system/status')).status).toBe(403);
+    expect(await (await get('/metrics')).text()).toContain('edge_agent_provisioned 0');
+  });
+});
+
+describe('answers', () => {
+  const answers: Record<string, [string, string, number, string?]> = {
+    'a route that is not there': ['GET', '/v1/nonsense', 404, 'NOT_FOUND'],
+    'a method that is not there': ['PUT', '/v1/system/status', 405, 'METHOD_NOT_ALLOWED'],
+    'a route for later': ['GET', '/v1/images', 501, 'NOT_IMPLEMENTED'],
+    'a route of the control plane': ['GET', '/v1/system/controlplane', 501, 'NOT_IMPLEMENTED'],
+    'an unknown microservice': ['GET', '/v1/ms/nobody', 404, 'NOT_FOUND'],
+    'an unknown microservice, by the other path': ['POST', '/v1/microservices/nobody/stop', 404, 'NOT_FOUND'],
+    'a path of a workload': ['GET', '/v1/microservices/config', 501, 'NOT_IMPLEMENTED'],
+    'a wrong source': ['GET', '/v1/ms?source=moon', 400, 'INVALID_ARGUMENT'],
+    'a wrong number of lines': ['GET', '/v1/system/logs?tailLines=0', 400, 'INVALID_ARGUMENT'],
+    'a missing key': ['POST', '/v1/system/provision', 400, 'INVALID_ARGUMENT'],
+    'leaving when nobody is there': ['DELETE', '/v1/system/provision', 409, 'CONFLICT'],
+    'a wrong scope': ['DELETE', '/v1/system/provision?scope=half', 400, 'INVALID_ARGUMENT'],
+    readiness: ['GET', '/health/ready', 200],
+    version: ['GET', '/v1/system/version', 200],
+    'an empty list': ['GET', '/v1/ms', 200],
+    'the settings': ['GET', '/v1/system/config', 200],
+  };
+  for (const [name, [method, path, status, code]] of Object.entries(answers))
+    test(name, async () => {
+      await until('the first look', () => agent.microservices() !== undefined);
+      const answer = await ask(method, path);
+      expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
+    });
+
+  test('a request id is echoed', async () => {
+    const answer = await exchange(
+      {
+        target: { socketPath: config.socket },
+        method: 'GET',
+        path: '/health/live',
+        headers: { 'x-request-id': 'abc' },
+        deadline: 5000,
+      },
+      1000,
+    );
+    expect(answer.headers['x-request-id']).toBe('abc');
+  });
+
+  test('the status has every name that is promised', async () => {
+    const { body } = await ask('GET', '/v1/system/status');
+    for (const name of [
+      'daemonStatus',
+      'controllerConnection',
+      'engine',
+      'runningMicroservices',
+      'cpuUsagePercent',
+      'memoryUsageMiB',
+      'diskUsageGiB',
+      'uptimeSeconds',
+      'availableRuntimes',
+      'runtimeClasses',
+      'availableCdiDevices',
+    ])
+      expect(body).toHaveProperty(name);
+    expect(body.controllerConnection).toBe('NOT_PROVISIONED');
+  });
+
+  test('settings: some taken, some not', async () => {
+    expect((await ask('PATCH', '/v1/system/config', { set: {} })).status).toBe(400);
+    expect((await ask('PATCH', '/v1/system/config', { set: { nonsense: 1 } })).body.error?.code).toBe(
+      'INVALID_ARGUMENT',
+    );
+    const { body } = await ask('PATCH', '/v1/system/config', { set: { logLevel: 'DEBUG', nonsense: 1 } });
+    expect(body).toMatchObject({ success: true, data: { errorMap: { nonsense: 'no such setting' } } });
+  });
+});
+
+describe('a microservice', () => {
+  test('is found by uuid, name, application.name and container', async () => {
+    await running();
+    const containerId = controller.microservice(uuid)?.containerId ?? '';
+    for (const selector of [uuid, 'web', 'shop.web', 'SHOP.WEB', containerId.slice(0, 60)])
+      expect((await ask('GET', `/v1/ms/${selector}?summary=true`)).body.uuid, selector).toBe(uuid);
+  });
+
+  test('is inspected without its secrets', async () => {
+    await running();
+    const { body } = await ask('GET', `/v1/ms/${uuid}`);
+    expect(body).toMatchObject({
+      state: 'RUNNING',
+      image: 'example/app:1',
+      env: { PLAIN: 'seen', PASSWORD: '***' },
+      revision: 'r1',
+    });
+    expect(JSON.stringify(body)).not.toContain('hidden');
+  });
+
+  test('is stopped, stays stopped, and is started', async () => {
+    await running();
+    expect((await ask('POST', `/v1/ms/${uuid}/stop`)).body.data).toMatchObject({
+      state: 'STOPPED',
+      microserviceUuid: uuid,
+    });
+    await until('the report', () => controller.microservice(uuid)?.reason === 'StoppedLocally');
+    expect(engine.running().size).toBe(0);
+    expect((await ask('POST', `/v1/ms/${uuid}/start`)).body.data).toMatchObject({ state: 'RUNNING' });
+  });
+
+  test('is restarted: the same container, another run', async () => {
+    await running();
+    const [before] = await engine.containers();
+    expect((await ask('POST', `/v1/ms/${uuid}/restart`)).body.data).toMatchObject({ state: 'RUNNING' });
+    const [after] = await engine.containers();
+    expect(after?.id).toBe(before?.id);
+    expect(after?.startedAt).toBeGreaterThan(before?.startedAt ?? 0);
+    expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
+  });
+
+  test('is removed, and made again when the controller still wants it', async () => {
+    await running();
+    const [before] = await engine.containers();
+    const { body } = await ask('DELETE', `/v1/ms/${uuid}`);
+    expect(body.data?.warning).toMatch(/made again/);
+    await until('a new container', async () => {
+      const [now] = await engine.containers();
+      return now?.state === 'running' && now.id !== before?.id;
+    });
+  });
+});
+
+describe('the command line', () => {
+  test('says how it is', async () => {
+    await running();
+    const { code, out } = await cli('status');
+    expect(code).toBe(0);
+    expect(out).toMatch(/Node: +fake /);
+    expect(out).toMatch(/Controller: +OK /);
+    expect(JSON.parse((await cli('status', '-o', 'json')).out)).toMatchObject({ daemonStatus: 'RUNNING' });
+    expect((await cli('status', '--output=yaml')).out).toContain('daemonStatus: RUNNING');
+  });
+
+  test('lists microservices', async () => {
+    expect((await cli('ms', 'ls')).out).toBe('No microservices on this node\n');
+    await running();
+    expect((await cli('ms', 'ls')).out).toMatch(/shop +web +RUNNING/);
+    expect((await cli('ms', 'inspect', 'web')).out).toContain('state: RUNNING');
+  });
+
+  const failures: Record<string, { args: string[]; code: number; says: RegExp }> = {
+    'a command that is not there': { args: ['dance'], code: 2, says: /no command "dance"\n.*--help/ },
+    'half a command': { args: ['ms', 'dance'], code: 2, says: /There is: ms ls/ },
+    'a flag that is not there': { args: ['status', '--loud'], code: 2, says: /no flag --loud/ },
+    'a missing word': { args: ['ms', 'stop'], code: 2, says: /the microservice is missing/ },
+    'an unknown microservice': { args: ['ms', 'stop', 'nobody'], code: 4, says: /no microservice "nobody"/ },
+    'leaving when nobody is there': { args: ['deprovision'], code: 5, says: /not provisioned/ },
+    'a bad join string': { args: ['provision', 'hello'], code: 2, says: /join string/ },
+    'a format that is not there': { args: ['status', '-o', 'xml'], code: 2, says: /human, json, yaml/ },
+    'a setting that is not there': { args: ['config', 'nonsense=1'], code: 2, says: /no setting could be changed/ },
+  };
+  for (const [name, { args, code, says }] of Object.entries(failures))
+    test(`says what is wrong: ${name}`, async () => {
+      await until('the first look', () => agent.microservices() !== undefined);
+      const result = await cli(...args);
+      expect(result).toMatchObject({ code, out: '' });
+      expect(result.err).toMatch(says);
+    });
+
+  test('says what to do when no agent runs', async () => {
+    for (const server of servers) server.close();
+    servers[0]?.closeAllConnections();
+    await until('the socket to be gone', async () => {
+      const { code, err } = await cli('status');
+      return code === 10 && /Start it with: skerry-agent start --config/.test(err);
+    });
+  });
+
+  test('helps', async () => {
+    expect((await cli('--help')).out).toContain('ms logs <microservice>');
+    expect((await cli('ms', 'logs', '--help')).out).toContain('--follow');
+    expect((await cli('help', 'provision')).out).toContain('Example: skerry-agent provision skerry://');
+    expect((await cli('version')).out).toMatch(/^skerry-agent \d/);
+  });
+});

@@ -1,0 +1,185 @@
+import { describe, expect, test } from 'vitest';
+import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
+import type { Container, Entry, Remembered } from './model.ts';
+import { remember, type Sight } from './remember.ts';
+
+const NOW = 10_000_000;
+const entry = makeEntry();
+const target = `${entry.digest}/0`;
+
+function look(
+  row: Remembered | undefined,
+  containers: Container[],
+  change: Partial<Sight> = {},
+): Remembered | undefined {
+  const desired: Entry[] | undefined = 'desired' in change ? (change.desired as Entry[] | undefined) : [entry];
+  const memory = new Map(row ? [[row.uuid, row]] : []);
+  return remember(memory, {
+    current: { containers, networkId: 'n1' },
+    now: NOW,
+    wall: NOW,
+    random: () => 0.5,
+    first: false,
+    rebooted: false,
+    ...change,
+    desired,
+  }).get(UUID);
+}
+
+const ended = (change: Partial<Container> = {}) =>
+  makeContainer(entry, { state: 'exited', startedAt: NOW - 60_000, finishedAt: NOW - 1000, exitCode: 2, ...change });
+
+describe('how an end is seen', () => {
+  const cases: Record<string, { row?: Partial<Remembered>; sight?: Partial<Sight>; cause: string; count?: number }> = {
+    'while watching: a crash, which waits ten seconds': { cause: 'Crash', count: 1 },
+    'of a container that we stop': { row: { live: { stopping: ended().id } }, cause: 'Stopped' },
+    'when the agent starts': { sight: { first: true }, cause: 'Unwatched' },
+    'when the agent starts after a reboot': { sight: { first: true, rebooted: true }, cause: 'Reboot' },
+    'while the engine was away': { sight: { outage: { from: NOW - 20_000, to: NOW - 500 } }, cause: 'Engine' },
+    'a moment before the engine went away': { sight: { outage: { from: NOW - 500, to: NOW } }, cause: 'Engine' },
+    'long after the engine came back': {
+      sight: { outage: { from: NOW - 60_000, to: NOW - 30_000 } },
+      cause: 'Crash',
+      count: 1,
+    },
+    'again, before ten steady minutes': {
+      row: { crash: { target, count: 3, at: 0, notBefore: 0 } },
+      cause: 'Crash',
+      count: 4,
+    },
+  };
+  for (const [name, { row, sight, cause, count }] of Object.entries(cases))
+    test(name, () => {
+      const next = look(makeRow(entry, row), [ended()], sight);
+      expect(next?.exit?.cause).toBe(cause);
+      expect(next?.crash?.count).toBe(count);
+      if (count) {
+        expect(next?.crash?.notBefore).toBe(NOW + Math.min(10_000 * 2 ** (count - 1), 300_000));
+        expect(next).toMatchObject({ lastError: 'exitCode=2 oomKilled=false', lastErrorAt: NOW });
+      } else expect(next?.lastError).toBeUndefined();
+    });
+
+  test('after ten steady minutes the count begins anew', () => {
+    const row = makeRow(entry, { crash: { target, count: 7, at: 0, notBefore: 0 } });
+    expect(look(row, [ended({ startedAt: NOW - 700_000 })])?.crash?.count).toBe(1);
+  });
+
+  test('the same end is counted once', () => {
+    const once = look(makeRow(entry), [ended()]);
+    expect(look(once, [ended()])).toBe(once);
+  });
+
+  test('what looked like a crash, just before the engine went away, is taken back', () => {
+    const once = look(makeRow(entry), [ended()]);
+    const next = look(once, [ended()], { outage: { from: NOW + 1000, to: NOW + 9000 }, now: NOW + 9000 });
+    expect(next).toMatchObject({ exit: { cause: 'Engine' }, crash: undefined, lastError: undefined, error: undefined });
+  });
+
+  test('what an engine refused while it went away is taken back', () => {
+    const failure = {
+      step: 'start' as const,
+      target,
+      count: 1,
+      at: NOW,
+      notBefore: NOW + 10_000,
+      reason: 'x',
+      message: 'x',
+    };
+    const next = look(makeRow(entry, { failure }), [ended()], { outage: { from: NOW + 100, to: NOW + 500 } });
+    expect(next?.failure).toBeUndefined();
+  });
+});
+
+describe('while it runs', () => {
+  const running = makeContainer(entry, { startedAt: NOW - 40_000 });
+
+  test('the current error clears after thirty seconds, the last one stays', () => {
+    const row = makeRow(entry, { error: { message: 'x', at: 0 }, lastError: 'x', lastErrorAt: 1 });
+    expect(look(row, [running])).toMatchObject({ error: undefined, lastError: 'x' });
+    expect(look(row, [makeContainer(entry, { startedAt: NOW - 20_000 })])?.error).toBeDefined();
+  });
+
+  test('the back-off begins anew after ten minutes', () => {
+    const row = makeRow(entry, { crash: { target, count: 4, at: 0, notBefore: 0 } });
+    expect(look(row, [running])?.crash?.count).toBe(4);
+    expect(look(row, [makeContainer(entry, { startedAt: NOW - 600_000 })])?.crash).toBeUndefined();
+  });
+
+  test('as it should: that is the last good view, and the failure is over', () => {
+    const failure = { step: 'start' as const, target, count: 1, at: 0, notBefore: 0, reason: 'x', message: 'x' };
+    expect(look(makeRow(entry, { failure }), [running])).toMatchObject({ failure: undefined, lastGood: entry.view });
+  });
+
+  test('an older container does not end the failure of its successor', () => {
+    const next = makeEntry({ imageId: 'example/app:2' });
+    const failure = {
+      step: 'image' as const,
+      target: `${next.digest}/0`,
+      count: 1,
+      at: 0,
+      notBefore: 0,
+      reason: 'x',
+      message: 'x',
+    };
+    expect(
+      look(makeRow(entry, { failure, error: { message: 'x', at: 0 } }), [running], { desired: [next] }),
+    ).toMatchObject({
+      failure,
+      error: { message: 'x' },
+    });
+  });
+});
+
+describe('what ends by a change of what is wanted', () => {
+  const changed = makeEntry({ imageId: 'example/app:2' });
+  const failure = { step: 'image' as const, target, count: 5, at: 0, notBefore: NOW + 1e6, reason: 'x', message: 'x' };
+  const crash = { target, count: 5, at: 0, notBefore: NOW + 1e6 };
+
+  test('a new revision is tried at once', () =>
+    expect(look(makeRow(entry, { failure, crash }), [ended()], { desired: [changed] })).toMatchObject({
+      failure: undefined,
+    }));
+  test('a rebuild is tried at once', () =>
+    expect(
+      look(makeRow(entry, { failure }), [], { desired: [makeEntry({ rebuildOrder: 1 })] })?.failure,
+    ).toBeUndefined());
+  test('the same again changes nothing', () => expect(look(makeRow(entry, { failure }), [])?.failure).toBe(failure));
+  test('a local stop ends with a new revision', () => {
+    const row = makeRow(entry, { localHold: { revision: 'r-1', rebuildOrder: 0 } });
+    expect(look(row, [])?.localHold).toBeDefined();
+    expect(look(row, [], { desired: [changed] })?.localHold).toBeUndefined();
+    expect(look(row, [], { desired: [makeEntry({ rebuildOrder: 1 })] })?.localHold).toBeUndefined();
+    expect(look(row, [], { desired: [makeHold()] })?.localHold).toBeDefined();
+  });
+});
+
+describe('adoption', () => {
+  test('a container of the right digest tells its image, when the database was lost', () => {
+    const row = look(undefined, [makeContainer(entry, { rebuildOrder: 2, generation: 6 })]);
+    expect(row).toMatchObject({
+      application: 'app',
+      generation: 6,
+      image: { reference: 'example/app:1', id: imageOf('example/app:1'), rebuildOrder: 2 },
+      lastGood: entry.view,
+    });
+  });
+
+  test('one of another digest tells nothing', () =>
+    expect(look(undefined, [makeContainer(entry, { digest: 'other' })])?.image).toBeUndefined());
+
+  test('with nothing known of what is wanted, names come from the labels', () =>
+    expect(look(undefined, [makeContainer(entry)], { desired: undefined })).toMatchObject({
+      name: 'm11',
+      application: 'app',
+    }));
+});
+
+describe('what is gone', () => {
+  test('is kept until the controller has heard of it', () =>
+    expect(look(makeRow(entry), [], { desired: [] })).toMatchObject({ gone: true, image: undefined }));
+  test('and never was, is forgotten', () =>
+    expect(look(makeRow(entry, { generation: 0 }), [], { desired: [] })).toBeUndefined());
+  test('and returns, is there again', () => expect(look(makeRow(entry, { gone: true }), [])?.gone).toBeUndefined());
+  test('is not gone while nothing is known', () =>
+    expect(look(makeRow(entry), [], { desired: undefined })?.gone).toBeUndefined());
+});

@@ -1,0 +1,178 @@
+import { expect, test } from 'vitest';
+import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
+import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
+import type { Container, Entry, Failure, Remembered, Step } from './model.ts';
+import { runKey } from './model.ts';
+import { type StatusInput, statusOf } from './status.ts';
+
+const v1 = makeEntry();
+const v2 = makeEntry({ imageId: 'example/app:2' });
+const NOW = 1_000_000;
+const up = makeContainer(v1);
+const down = makeContainer(v1, { state: 'exited' });
+const since = (milliseconds: number) => ({ running: { key: runKey(up), since: NOW - milliseconds } });
+const failure: Failure = {
+  step: 'image',
+  target: '',
+  count: 1,
+  at: 0,
+  notBefore: 0,
+  reason: 'ImageNotFound',
+  message: 'no such image',
+};
+const crash = (count: number): Partial<Remembered> => ({
+  exit: { key: 'x', cause: 'Crash' },
+  crash: { target: '', count, at: 0, notBefore: 0 },
+});
+const image: Step = {
+  kind: 'image',
+  uuid: UUID,
+  target: '',
+  reference: '',
+  registryId: 1,
+  platform: '',
+  rebuildOrder: 0,
+  policy: 'fresh',
+};
+const doing = (kind: 'start' | 'stop', reason: string) =>
+  ({ kind, uuid: UUID, target: '', containerId: up.id, reason }) as Step;
+
+interface Case extends Partial<Omit<StatusInput, 'row'>> {
+  entry?: Entry;
+  row?: Partial<Remembered>;
+  containers?: Container[];
+  want: Partial<MicroserviceStatus>;
+}
+
+const cases: Record<string, Case> = {
+  'just heard of': { containers: [], want: { status: 'QUEUED', errorMessage: '' } },
+  'its image is being pulled': {
+    containers: [],
+    step: image,
+    percentage: 40,
+    want: { status: 'PULLING', percentage: 40 },
+  },
+  'its container is being started': {
+    containers: [makeContainer(v1, { state: 'created' })],
+    step: doing('start', 'New'),
+    want: { status: 'STARTING' },
+  },
+  'running as it should': {
+    containers: [up],
+    want: {
+      status: 'RUNNING',
+      revision: 'r-1',
+      imageId: imageOf('example/app:1'),
+      containerId: up.id,
+      startTime: 1000,
+      rebuildOrder: 0,
+    },
+  },
+  'running, with a revision that asks for the same container': {
+    entry: makeEntry({ revision: 'r-later', schedule: 3 }),
+    containers: [up],
+    want: { revision: 'r-later' },
+  },
+  'an old container that runs on because the new image cannot be had': {
+    entry: v2,
+    containers: [up],
+    row: { failure, lastGood: { ...v1.view, revision: 'r-served' } },
+    want: { status: 'RUNNING', reason: 'ImageNotFound', errorMessage: 'no such image', revision: 'r-served' },
+  },
+  'an old container while the new image is pulled': {
+    entry: v2,
+    containers: [up],
+    step: image,
+    percentage: 10,
+    want: { status: 'RUNNING', percentage: 10, revision: 'r-1' },
+  },
+  'an old container that makes way': {
+    entry: v2,
+    containers: [up],
+    step: doing('stop', 'Replacing'),
+    want: { status: 'UPDATING' },
+  },
+  'nothing there, and the image cannot be had': {
+    containers: [],
+    row: { failure },
+    want: { status: 'FAILED', reason: 'ImageNotFound', errorMessage: 'no such image' },
+  },
+  'the same while it is tried again': { containers: [], row: { failure }, step: image, want: { status: 'FAILED' } },
+  'crashed, waiting': {
+    containers: [down],
+    row: crash(1),
+    wait: { uuid: UUID, why: 'CrashBackoff', until: 0 },
+    want: { status: 'RESTARTING', reason: 'Crashed' },
+  },
+  'crashed often, waiting': {
+    containers: [down],
+    row: crash(5),
+    wait: { uuid: UUID, why: 'CrashBackoff', until: 0 },
+    want: { status: 'STUCK_IN_RESTART', reason: 'Crashed' },
+  },
+  'crashed often, and running for a moment': {
+    containers: [up],
+    row: { ...crash(5), live: since(5_000) },
+    want: { status: 'STUCK_IN_RESTART' },
+  },
+  'crashed often, and running for a while': {
+    containers: [up],
+    row: { ...crash(5), live: since(31_000) },
+    want: { status: 'RUNNING' },
+  },
+  'stopped on the machine': {
+    containers: [down],
+    row: { localHold: { revision: 'r-1', rebuildOrder: 0 } },
+    want: { status: 'STOPPED', reason: 'StoppedLocally' },
+  },
+  'restarted on the machine': {
+    containers: [up],
+    row: { live: { restart: { key: runKey(up) } } },
+    want: { status: 'RESTARTING' },
+  },
+  'held, running': {
+    entry: makeHold(),
+    containers: [up],
+    want: { status: 'RUNNING', reason: 'RegistryNotFound', errorMessage: 'registry 7 is gone' },
+  },
+  'held, never run': { entry: makeHold(), containers: [], want: { status: 'QUEUED', reason: 'RegistryNotFound' } },
+  'refused by the machine': {
+    entry: makeHold(UUID, 'PolicyRefused'),
+    containers: [],
+    want: { status: 'FAILED', reason: 'PolicyRefused' },
+  },
+  'waiting for its turn': {
+    containers: [down],
+    wait: { uuid: UUID, why: 'Order', until: 0 },
+    want: { status: 'QUEUED', reason: 'WaitingForOrder' },
+  },
+  'no longer wanted, running': { entry: undefined, containers: [up], want: { status: 'STOPPING' } },
+  'no longer wanted, stopped': { entry: undefined, containers: [down], want: { status: 'DELETING' } },
+  'no longer wanted, gone': {
+    entry: undefined,
+    containers: [],
+    row: { gone: true },
+    want: { status: 'STOPPED' },
+  },
+  'nothing known of what is wanted': {
+    entry: undefined,
+    desiredKnown: false,
+    containers: [up],
+    want: { status: 'RUNNING' },
+  },
+};
+
+for (const [name, { want, row, containers = [], ...input }] of Object.entries(cases))
+  test(name, () => {
+    const status = statusOf({
+      uuid: UUID,
+      entry: v1,
+      desiredKnown: true,
+      current: { containers, networkId: 'n1' },
+      now: NOW,
+      ...input,
+      row: makeRow(v1, row),
+      containers,
+    });
+    expect(status).toMatchObject(want);
+  });
