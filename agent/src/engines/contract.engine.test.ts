@@ -1,4 +1,6 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -68,6 +70,33 @@ async function make(options: Omit<SpecOptions, 'facts'> = {}) {
   };
 }
 
+/** The registry behind a door that asks for a name and a password. */
+async function guard(username: string, password: string) {
+  const expected = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+  const server = createServer((incoming, outgoing) => {
+    if (incoming.headers.authorization !== expected) {
+      outgoing.writeHead(401, { 'www-authenticate': 'Basic realm="guard"', 'content-type': 'application/json' });
+      return outgoing.end('{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}');
+    }
+    const { host: _host, authorization: _authorization, ...headers } = incoming.headers;
+    const inner = request(`${inject('registryUrl')}${incoming.url}`, { method: incoming.method, headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.pipe(outgoing);
+    });
+    inner.on('error', () => outgoing.destroy());
+    incoming.pipe(inner);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    host: `127.0.0.1:${port}`,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
 async function logsOf(id: string): Promise<LogLine[]> {
   const lines: LogLine[] = [];
   for await (const line of engine.logs(id, { tail: 100 })) lines.push(line);
@@ -109,6 +138,19 @@ describe('images', () => {
   test('a registry that does not answer', async () => {
     const pull = engine.pull({ reference: `127.0.0.1:${await freePort()}/a/b:1`, platform: '' });
     await expect(pull).rejects.toMatchObject({ code: 'ImagePullFailed' });
+  });
+
+  test('a registry that wants credentials', async () => {
+    await using guarded = await guard('shore', 'secret');
+    const reference = `${guarded.host}/contract/sample:1`;
+    await expect(engine.pull({ reference, platform: '' })).rejects.toMatchObject({ code: 'ImageUnauthorized' });
+    const wrong = { username: 'shore', password: 'wrong', host: guarded.host };
+    await expect(engine.pull({ reference, platform: '', credentials: wrong })).rejects.toMatchObject({
+      code: 'ImageUnauthorized',
+    });
+    const right = { username: 'shore', password: 'secret', host: guarded.host };
+    expect(await engine.pull({ reference, platform: '', credentials: right })).toMatch(/^sha256:/);
+    await engine.removeImage(reference);
   });
 
   test('removing an image that is not there is no error', async () => {

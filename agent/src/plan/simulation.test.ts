@@ -4,6 +4,7 @@ import { containerSpec } from '../engines/container-spec.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { EngineError } from '../engines/port.ts';
 import { execute } from '../supervise/executors.ts';
+import { createPullSlots } from '../supervise/pull-slots.ts';
 import { imageOf, makeEntry, makeHold, UUID } from './_util.ts';
 import type { Entry, Memory, Remembered, Step } from './model.ts';
 import { begin, conclude } from './outcome.ts';
@@ -111,6 +112,7 @@ class Machine {
         pullOf: ({ reference }) => ({ reference }),
         pulled: () => {},
         onProgress: () => {},
+        slots: createPullSlots(),
         stopGraceSeconds: 10,
       },
       new AbortController().signal,

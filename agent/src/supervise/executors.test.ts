@@ -4,6 +4,7 @@ import { imageIdOf, MemoryEngine } from '../engines/memory/engine.ts';
 import { EngineError } from '../engines/port.ts';
 import type { ImagePolicy, Step } from '../plan/model.ts';
 import { execute, pullTarget } from './executors.ts';
+import { createPullSlots } from './pull-slots.ts';
 
 const digest = `sha256:${'a'.repeat(64)}`;
 
@@ -72,6 +73,7 @@ describe('an image', () => {
         step,
         {
           engine,
+          slots: createPullSlots(),
           stopGraceSeconds: 1,
           specOf: () => Promise.reject(new Error('not asked for')),
           pullOf: () => ({ reference }),

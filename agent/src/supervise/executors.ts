@@ -2,6 +2,7 @@ import type { RegistryView } from '../../../src/wire/agent.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../engines/port.ts';
 import type { Step } from '../plan/model.ts';
 import type { Outcome } from '../plan/outcome.ts';
+import type { PullSlots } from './pull-slots.ts';
 
 /** What the steps are carried out with. */
 export interface ExecutorPorts {
@@ -13,6 +14,8 @@ export interface ExecutorPorts {
   /** an image was pulled by this agent, so this agent may remove it one day */
   pulled(reference: string, imageId: string): void;
   onProgress(uuid: string, percentage: number): void;
+  /** a turn to pull; looking up what is there needs none */
+  slots: PullSlots;
   stopGraceSeconds: number;
 }
 
@@ -101,7 +104,7 @@ function reasonOf(kind: Step['kind'], code: EngineErrorCode): string {
 
 async function prepareImage(
   step: Extract<Step, { kind: 'image' }>,
-  { engine, pullOf, pulled, onProgress }: ExecutorPorts,
+  { engine, pullOf, pulled, onProgress, slots }: ExecutorPorts,
   signal: AbortSignal,
 ): Promise<string> {
   const { reference, credentials } = pullOf(step);
@@ -114,6 +117,7 @@ async function prepareImage(
       `image ${reference} is not on this machine, and its registry is the local cache`,
     );
   try {
+    using _turn = await slots.take(reference, signal);
     const onPercentage = (percentage: number) => onProgress(step.uuid, percentage);
     const id = await engine.pull({ reference, platform: step.platform, credentials, onProgress: onPercentage }, signal);
     if (id !== present) pulled(reference, id);

@@ -19,6 +19,7 @@ import { remember } from '../plan/remember.ts';
 import { statusOf } from '../plan/status.ts';
 import { rowText, type Store } from '../state/store.ts';
 import { execute, type PullTarget } from './executors.ts';
+import { createPullSlots } from './pull-slots.ts';
 
 const SECOND = 1000;
 
@@ -43,8 +44,8 @@ export type EngineState =
   | { state: 'connecting' | 'lost'; error?: string; since: number }
   | { state: 'connected'; facts: EngineFacts; since: number };
 
-/** So many pulls, and so many other steps, at the same time. */
-const LIMITS = { image: 2, other: 4 } as const;
+/** So many steps besides pulls at the same time; pulls wait for their turn by registry. */
+const STEPS_AT_ONCE = 4;
 const LOOK_EVERY = 30 * SECOND;
 
 interface Running {
@@ -68,6 +69,7 @@ export class Supervisor {
   #network: EngineNetwork | undefined;
   #plan: Plan = { steps: [], waits: [] };
   #running = new Map<string, Running>();
+  readonly #slots = createPullSlots();
   #engine: EngineState;
   #saved = new Map<string, Remembered>();
   #first = true;
@@ -366,13 +368,12 @@ export class Supervisor {
       // A pull for what is no longer wanted makes room for what is.
       if (running.step.kind === 'image' && !samePull(running.step, planned.get(lane))) running.abort.abort();
     }
-    const counts = { image: 0, other: 0 };
-    for (const { step } of this.#running.values()) counts[step.kind === 'image' ? 'image' : 'other']++;
+    let busy = [...this.#running.values()].filter(({ step }) => step.kind !== 'image').length;
     for (const [lane, step] of planned) {
-      const kind = step.kind === 'image' ? 'image' : 'other';
-      if (this.#running.has(lane) || counts[kind] >= LIMITS[kind]) continue;
+      const isPull = step.kind === 'image';
+      if (this.#running.has(lane) || (!isPull && busy >= STEPS_AT_ONCE)) continue;
       if (step.kind === 'network' && this.#ports.clock.now() < this.#networkRetry.notBefore) continue;
-      counts[kind]++;
+      if (!isPull) busy++;
       void this.#carryOut(lane, step, signal);
     }
   }
@@ -390,6 +391,7 @@ export class Supervisor {
       step,
       {
         engine,
+        slots: this.#slots,
         stopGraceSeconds: this.#grace,
         specOf: async (create) => this.#specOf(create),
         pullOf: ({ reference, registryId }) => this.#ports.pullTarget(reference, registryId),

@@ -1,0 +1,78 @@
+/**
+ * Who may pull now. Few at a time, so that a slow link is not shared by everything; and fewer still from one registry, so
+ * that one that does not answer holds up nobody else.
+ */
+export interface PullSlots {
+  /** Waits for a turn; dispose to give it up. Rejects with the signal's reason. */
+  take(reference: string, signal: AbortSignal): Promise<Disposable>;
+}
+
+export const PULLS = { perRegistry: 2, overall: 6 } as const;
+
+interface Waiting {
+  registry: string;
+  grant(): void;
+}
+
+export function createPullSlots(limits: { perRegistry: number; overall: number } = PULLS): PullSlots {
+  const pulling = new Map<string, number>();
+  const waiting = new Set<Waiting>();
+  let overall = 0;
+
+  const isFree = (registry: string) => overall < limits.overall && (pulling.get(registry) ?? 0) < limits.perRegistry;
+
+  function occupy(registry: string): Disposable {
+    overall++;
+    pulling.set(registry, (pulling.get(registry) ?? 0) + 1);
+    let held = true;
+    return {
+      [Symbol.dispose]() {
+        if (!held) return;
+        held = false;
+        overall--;
+        const left = (pulling.get(registry) ?? 1) - 1;
+        if (left > 0) pulling.set(registry, left);
+        else pulling.delete(registry);
+        next();
+      },
+    };
+  }
+
+  /** First come, first served, but nobody waits behind a registry that is busy. */
+  function next(): void {
+    for (const one of waiting) if (isFree(one.registry)) one.grant();
+  }
+
+  return {
+    take(reference, signal) {
+      const registry = registryOf(reference);
+      if (signal.aborted) return Promise.reject(signal.reason);
+      if (isFree(registry)) return Promise.resolve(occupy(registry));
+      return new Promise((resolve, reject) => {
+        const leave = () => {
+          waiting.delete(one);
+          signal.removeEventListener('abort', abort);
+        };
+        const abort = () => {
+          leave();
+          reject(signal.reason);
+        };
+        const one: Waiting = {
+          registry,
+          grant() {
+            leave();
+            resolve(occupy(registry));
+          },
+        };
+        waiting.add(one);
+        signal.addEventListener('abort', abort);
+      });
+    },
+  };
+}
+
+/** Host of an image reference; the public hub where it names none. */
+function registryOf(reference: string): string {
+  const [first = '', rest] = reference.split(/\/(.*)/s);
+  return rest !== undefined && /[.:]|^localhost$/.test(first) ? first : 'docker.io';
+}
