@@ -313,6 +313,19 @@ describe('what a container is given', () => {
     expect((await get('shop.nobody')).status).toBe(502);
   });
 
+  test('an extra host that names a microservice leads to it', async () => {
+    const external = await freePort();
+    const portMappings = [{ internal: 8080, external, protocol: 'tcp' as const }];
+    const extraHosts = ['db.local:shop.asker', 'printer:192.0.2.7'];
+    await using container = await make({ view: { application: 'shop', name: 'asker', portMappings, extraHosts } });
+    await engine.start(container.id);
+    const get = (path: string) => fetch(`http://127.0.0.1:${external}${path}`);
+    await until('an answer', async () =>
+      (await (await get('/get?url=http://db.local:8080/')).text()).includes('Hello'),
+    );
+    expect(await (await get('/file?path=/etc/hosts')).text()).toMatch(/192\.0\.2\.7\s+printer/);
+  });
+
   test('env, and labels that an image cannot forge', async () => {
     await engine.pull({ reference: labelled, platform: '' });
     await using container = await make({

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import type { ContainerSpec } from '../port.ts';
 
 const SECOND_IN_NS = 1e9;
@@ -51,7 +52,9 @@ export function createBody(spec: ContainerSpec, networkName: string): Record<str
           [size && `size=${size}`, mode && `mode=${mode}`].filter(Boolean).join(','),
         ]),
       ),
-      ExtraHosts: filled(spec.extraHosts.map(({ name, address }) => `${name}:${address}`)),
+      ExtraHosts: filled(
+        spec.extraHosts.filter(({ address }) => isIP(address)).map(({ name, address }) => `${name}:${address}`),
+      ),
       Privileged: spec.privileged,
       ReadonlyRootfs: spec.readOnlyRoot,
       PidMode: spec.pidMode,
@@ -81,7 +84,7 @@ export function createBody(spec: ContainerSpec, networkName: string): Record<str
         Config: { 'max-size': `${Math.round(spec.logMaxBytes / 1024 / 1024)}m`, 'max-file': '2' },
       },
     },
-    NetworkingConfig: spec.hostNetwork ? undefined : { EndpointsConfig: { [networkName]: { Aliases: spec.aliases } } },
+    NetworkingConfig: spec.hostNetwork ? undefined : { EndpointsConfig: { [networkName]: endpoint(spec) } },
   };
 }
 
@@ -96,4 +99,13 @@ function portBindings(ports: ContainerSpec['ports']): Record<string, { HostIp: s
 
 function filled<T>(items: T[]): T[] | undefined {
   return items.length > 0 ? items : undefined;
+}
+
+/**
+ * How the container is known on the network, and under which further names it knows others there. An extra host that
+ * names a microservice follows it to whatever address it has: the engine resolves the name when it is asked.
+ */
+function endpoint({ aliases, extraHosts }: ContainerSpec) {
+  const links = extraHosts.filter(({ address }) => !isIP(address)).map(({ name, address }) => `${address}:${name}`);
+  return { Aliases: aliases, Links: filled(links) };
 }
