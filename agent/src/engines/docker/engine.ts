@@ -157,7 +157,8 @@ export class DockerEngine implements Engine {
     if (credentials) {
       const { username, password, host } = credentials;
       const auth = JSON.stringify({ username, password, serveraddress: host });
-      headers['x-registry-auth'] = Buffer.from(auth).toString('base64url');
+      // URL-safe and padded; what the engine cannot decode it takes for no credentials.
+      headers['x-registry-auth'] = Buffer.from(auth).toString('base64').replaceAll('+', '-').replaceAll('/', '_');
     }
     const query = { fromImage: withTag(reference), ...(platform && { platform }) };
     const incoming = await this.#open('POST', '/images/create', { query, headers, signal, deadline: 120 * SECOND });
