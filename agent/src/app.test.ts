@@ -352,6 +352,20 @@ describe('reports', () => {
   });
 });
 
+test('a database that takes nothing more: supervision goes on from memory, and the report says so', async () => {
+  const full = store.value;
+  const agent = await running();
+  full.saveRows = () => {
+    throw new Error('database or disk is full');
+  };
+  const [container] = await engine.containers();
+  engine.exit(container?.id ?? '', 1);
+  await until('the warning', () => controller.said.warningMessage?.includes('database or disk is full'));
+  expect(controller.said.daemonStatus).toBe('WARNING');
+  agent.supervisor.startLocally(uuid);
+  await until('RUNNING', () => engine.running().size === 1);
+});
+
 describe('entries that may not run', () => {
   test('a hold keeps what runs and says so', async () => {
     await running();

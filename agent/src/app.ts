@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { BOUNDS } from '../../src/api/bounds.ts';
 import {
   type AgentConfig,
   agentConfigSchema,
@@ -278,13 +279,13 @@ export function createAgent(config: Config, ports: AgentPorts) {
       daemonLastStart: startedAt,
       ...(measurements && { daemonOperatingDuration: clock.wall() - startedAt }),
       // Before the first look nothing is known of them, and nothing is said.
-      microserviceStatus: microservices(),
+      microserviceStatus: withinReport(microservices()),
       repositoryCount: registryViews.size,
       ipAddress: address?.address,
       version: AGENT_VERSION,
       isReadyToUpgrade: false,
       isReadyToRollback: false,
-      availableRuntimes: facts?.runtimes.slice(0, 64),
+      availableRuntimes: facts?.runtimes.filter((name) => name.length <= 64).slice(0, 64),
       config: effective(),
       refusedSettings: refused,
       orders: counts.length > 0 ? Object.fromEntries(counts.map(([name, { count }]) => [name, count])) : undefined,
@@ -481,6 +482,14 @@ export function createAgent(config: Config, ports: AgentPorts) {
       throw new AgentError('INVALID_ARGUMENT', errorText(error), { cause: error });
     }
   }
+}
+
+/** As many as one report may hold; what is gone gives way to what is there. */
+function withinReport(list: MicroserviceStatus[] | undefined): MicroserviceStatus[] | undefined {
+  if (!list || list.length <= BOUNDS.report) return list;
+  return [...list]
+    .sort((a, b) => Number(a.status === 'STOPPED') - Number(b.status === 'STOPPED'))
+    .slice(0, BOUNDS.report);
 }
 
 /** A join string, or a bare key for the controller that the settings name. */
