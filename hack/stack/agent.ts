@@ -51,8 +51,15 @@ export async function startAgent({ dir, engine, port }: AgentOptions): Promise<D
 }
 
 /** The uuid of the local node, once the controller has given it one. */
-export function nodeUuid(kube: Kube, signal?: AbortSignal): Promise<string> {
-  return waitFor(async () => (await getNode(kube))?.spec?.uuid, { what: `the node ${NODE} to get its uuid`, signal });
+export function nodeUuid(
+  kube: Kube,
+  { controller, signal }: { controller?: Daemon; signal?: AbortSignal } = {},
+): Promise<string> {
+  const uuid = async () => {
+    controller?.assertRunning();
+    return (await getNode(kube))?.spec?.uuid;
+  };
+  return waitFor(uuid, { what: `the node ${NODE} to get its uuid`, signal });
 }
 
 /** REST as an admin uses it. */

@@ -47,7 +47,8 @@ export async function startController({ dir, kube, kubeconfig, ports, signal }: 
   });
   const ready = async () => {
     controller.assertRunning();
-    return (await fetch(`http://127.0.0.1:${ports.metrics}/readyz`)).ok;
+    const urls = [`http://127.0.0.1:${ports.metrics}/readyz`, `http://127.0.0.1:${ports.rest}/api/v3/status`];
+    return (await Promise.all(urls.map((url) => fetch(url)))).every(({ ok }) => ok);
   };
   try {
     await waitFor(ready, { what: 'the controller to be ready', timeoutMs: 60_000, intervalMs: 50, signal });

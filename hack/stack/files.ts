@@ -45,19 +45,26 @@ export function partFolders(dir: string): string[] {
   return [dir, ...['control-plane', 'engine', 'registry'].map((part) => join(dir, part))];
 }
 
-/**
- * The ports of the last run while they are free: images are named by the registry's, so that it should not change.
- */
-export async function chooseStackPorts(dir: string): Promise<StackPorts> {
-  const last = readJson<Partial<StackPorts>>(join(dir, 'ports.json')) ?? {};
+/** The registry's port of the last run while it is free: images are named by it, so that it should not change. */
+export function chooseRegistryPort(dir: string): Promise<number> {
+  return freePort(lastPorts(dir).registry);
+}
+
+/** The other ports: those of the last run, else the usual ones, else others. To be called just before they are used. */
+export async function chooseStackPorts(dir: string, registry: number): Promise<StackPorts> {
+  const last = lastPorts(dir);
   const ports = {
     metrics: await freePort(last.metrics ?? PORTS.metrics),
     internal: await freePort(last.internal ?? PORTS.internal),
     agent: await freePort(last.agent ?? PORTS.agent),
-    registry: await freePort(last.registry),
+    registry,
   };
   writeAtomically(join(dir, 'ports.json'), JSON.stringify(ports));
   return ports;
+}
+
+function lastPorts(dir: string): Partial<StackPorts> {
+  return readJson(join(dir, 'ports.json')) ?? {};
 }
 
 /** Replaces a file at once, readable by its owner alone. */

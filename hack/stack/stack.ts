@@ -11,6 +11,7 @@ import type { Log } from '../progress.ts';
 import { endContainers, NODE, nodeUuid, provisionAgent, startAgent, waitForAgent } from './agent.ts';
 import { adminAccount, keepAdminToken, startController } from './controller.ts';
 import {
+  chooseRegistryPort,
   chooseStackPorts,
   partFolders,
   readJson,
@@ -72,9 +73,9 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   const stateFile = join(dir, 'state.json');
   // Later on it may be a container of ours that has it.
   if (sample && !existsSync(stateFile)) await assertFree(samplePort(), 'Stop it, or go without the sample: SAMPLE=0.');
-  const ports = { rest: port, ...(await chooseStackPorts(dir)) };
 
-  const foundations = await startFoundations(started, { dir, registryPort: ports.registry, sample, log, signal });
+  const registryPort = await chooseRegistryPort(dir);
+  const foundations = await startFoundations(started, { dir, registryPort, sample, log, signal });
   const { kubeconfig, kubectl, engine, registry, image } = foundations;
   const kube = await kubeFromFile(kubeconfig);
   started.defer(() => kube.close());
@@ -83,6 +84,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   log('Definitions, roles and policies are installed');
 
   const rest = `http://127.0.0.1:${port}`;
+  const ports = { rest: port, ...(await chooseStackPorts(dir, registryPort)) };
   const controller = await startController({ dir, kube, kubeconfig, ports, signal });
   started.defer(() => controller.stop());
   const tokenFile = join(dir, 'token');
@@ -90,7 +92,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   log(`The controller is ready at ${rest}`);
 
   for (const object of readObjects(join(ROOT, 'manifests/local-node.yaml'))) await kube.apply(object);
-  const uuid = await nodeUuid(kube, signal);
+  const uuid = await nodeUuid(kube, { controller, signal });
   const agentStart = Date.now();
   const agent = await startAgent({ dir, engine, port: ports.agent });
   if (!engine.private) started.defer(() => endContainers(engine.url, uuid, 'stop').catch(() => {}));
