@@ -40,6 +40,8 @@ export class FakeController {
   reports: StatusReport[] = [];
   requests: { method: string; path: string; have?: string }[] = [];
   deleted = false;
+  /** the next report is answered as by a replica that has heard nothing before */
+  forgetful = false;
   /** answers instead of the real ones */
   fault: ((method: string, path: string) => Answer | 'hang' | 'cut' | undefined) | undefined;
   #jtis = new Set<string>();
@@ -132,7 +134,9 @@ export class FakeController {
         const report = statusReportSchema.parse(JSON.parse(text));
         this.reports.push(report);
         this.said = { ...this.said, ...report };
-        return { status: 204 };
+        if (!this.forgetful) return { status: 204 };
+        this.forgetful = false;
+        return { status: 204, headers: { 'report-wanted': 'full' } };
       }
       case 'PATCH /agent/changes':
         return { status: 200, body: {} };

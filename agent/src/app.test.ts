@@ -304,6 +304,17 @@ describe('reports', () => {
     });
   });
 
+  test('are whole again when the controller does not know what was said before', async () => {
+    await running();
+    await until('quiet', () => controller.said.systemCpus === 2);
+    controller.reports.length = 0;
+    controller.forgetful = true;
+    const [container] = await engine.containers();
+    engine.exit(container?.id ?? '', 1);
+    await until('a whole report', () => controller.reports.some((report) => report.systemCpus === 2 && report.version));
+    expect(controller.reports[0]?.version).toBeUndefined();
+  });
+
   test('microservices are the whole list or nothing', async () => {
     const other = view({ uuid: randomUUID(), name: 'db' });
     await running([view(), other]);

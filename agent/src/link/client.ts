@@ -132,8 +132,10 @@ export class ControllerClient {
     }
   }
 
-  async report(status: StatusReport, signal?: AbortSignal): Promise<void> {
-    await this.#send('PUT', '/agent/status', { body: status, signal });
+  /** Answers whether the controller wants to hear everything, since it does not know what was said before. */
+  async report(status: StatusReport, signal?: AbortSignal): Promise<boolean> {
+    const { headers } = await this.#send('PUT', '/agent/status', { body: status, signal });
+    return headers[HEADERS.reportWanted] === 'full';
   }
 
   async provision(body: ProvisionRequest, signal?: AbortSignal): Promise<ProvisionReply> {

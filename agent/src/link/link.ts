@@ -226,8 +226,14 @@ export class Link {
         const report = await this.#ports.report(measurements);
         const news = delta(this.#heard, report, measurements);
         if (Object.keys(news).length > 0 || due) {
-          await this.#ports.client.report({ ...news, ...(measurements && { systemTime: clock.wall() }) }, signal);
+          const isWhole = Object.keys(this.#heard).length === 0;
+          const told = { ...news, ...(measurements && { systemTime: clock.wall() }) };
+          const wantsAll = await this.#ports.client.report(told, signal);
           this.#heard = { ...this.#heard, ...news };
+          if (wantsAll && !isWhole) {
+            this.#heard = {};
+            this.changed();
+          }
           this.#ports.reported(report);
           this.#ok();
         }
