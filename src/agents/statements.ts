@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { HEADERS } from '../api/names.ts';
 import { RESOURCES } from '../api/resources.ts';
 import { type Clock, type KubeClient, refOf } from '../kube/mod.ts';
 import { deprovisionRequestSchema, type StatusReport } from '../wire/index.ts';
@@ -26,7 +27,7 @@ const CALL_MS = 10_000;
 const NOWHERE = '0.0.0.0';
 
 /** Answer header that asks our agent for all members in its next report: what came before was heard by nobody here. */
-export const REPORT_WANTED = 'Report-Wanted';
+export const REPORT_WANTED = HEADERS.reportWanted;
 
 const coordinatesSchema = z.object({
   latitude: z.number().min(-90).max(90),

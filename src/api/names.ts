@@ -99,6 +99,8 @@ export const HEADERS = {
   agent: 'skerry-agent',
   instance: 'skerry-instance',
   boot: 'skerry-boot',
+  /** of an answer to a report: `full` when what was said before is not known there */
+  reportWanted: 'report-wanted',
 } as const;
 
 /** Registries that exist from the start and cannot be changed or deleted. */
