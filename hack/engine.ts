@@ -31,6 +31,8 @@ export interface EngineOptions {
    * host. Ports on the host and names between containers work without.
    */
   outbound?: boolean;
+  /** `host:port` of a registry without TLS on loopback. Docker takes every such one; a private podman is told. */
+  registry?: string;
   log?: Log;
 }
 
@@ -308,7 +310,7 @@ function makeBridge(bridge: string, hash: string): void {
   }
 }
 
-async function startPodman({ dir }: EngineOptions, log: Log): Promise<Engine> {
+async function startPodman({ dir, registry }: EngineOptions, log: Log): Promise<Engine> {
   const run = runFolder(dir);
   const url = `unix://${run}/podman.sock`;
   let daemon: Daemon | undefined;
@@ -316,7 +318,10 @@ async function startPodman({ dir }: EngineOptions, log: Log): Promise<Engine> {
 
   async function start(): Promise<void> {
     mkdirSync(run, { recursive: true, mode: 0o700 });
+    mkdirSync(dir, { recursive: true });
     rmSync(join(run, 'podman.sock'), { force: true });
+    const registries = join(dir, 'registries.conf');
+    writeFileSync(registries, registry ? `[[registry]]\nlocation = "${registry}"\ninsecure = true\n` : '');
     const running = await startDaemon({
       name: 'podman',
       dir,
@@ -326,7 +331,11 @@ async function startPodman({ dir }: EngineOptions, log: Log): Promise<Engine> {
         ...(runtime ? ['--runtime', runtime] : []),
         ...['system', 'service', '--time=0', url],
       ],
-      env: { ...process.env, PATH: searchPath(process.env).join(delimiter) },
+      env: {
+        ...process.env,
+        PATH: searchPath(process.env).join(delimiter),
+        ...(registry && { CONTAINERS_REGISTRIES_CONF: registries }),
+      },
       deathSignal: 'SIGTERM',
     });
     daemon = running;

@@ -46,7 +46,9 @@ export async function startFoundations(
   });
   const work = {
     kubectl: tools.then(({ kubectl }) => kubectl),
-    engine: findEngine({ dir: join(dir, 'engine'), outbound: true, log }).then((engine) => started.use(engine)),
+    engine: findEngine({ dir: join(dir, 'engine'), outbound: true, registry: `127.0.0.1:${registryPort}`, log }).then(
+      (engine) => started.use(engine),
+    ),
     kubeconfig: tools.then(() => startCluster(started, dir, log)),
     registry: tools.then(async () => {
       const registry = await startRegistry({ dir: join(dir, 'registry'), port: registryPort, log });

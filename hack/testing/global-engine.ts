@@ -15,8 +15,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   started.defer(() => rm(dir, { recursive: true, force: true }));
   const data = join(dir, 'engine');
   started.defer(() => removeEngineData(data));
-  const engine = started.use(await findEngine({ dir: data, log }));
   const registry = started.use(await startRegistry({ dir: join(dir, 'registry'), log }));
+  const engine = started.use(await findEngine({ dir: data, registry: registry.host, log }));
   project.provide('engineUrl', engine.url);
   project.provide('registryUrl', registry.url);
   const owned = started.move();
