@@ -69,12 +69,12 @@ async function measure(options: Options, order: readonly string[]): Promise<numb
       if (!result) break;
       log(`${benchmark.name} took ${formatDuration(result.seconds * 1000)}${describeEnd(result)}`);
       results.push(result);
-      // At once: an end halfway loses only what is not measured yet.
-      writeReport(options.out, merge(readReport(options.out), [result], order));
+      // At once: an end halfway loses only what is not measured yet. A profile costs time that is no figure.
+      if (!options.profile) writeReport(options.out, merge(readReport(options.out), [result], order));
     }
   }
   process.stdout.write(table(results));
-  process.stderr.write(`Wrote ${relative(process.cwd(), options.out)}\n`);
+  if (!options.profile) process.stderr.write(`Wrote ${relative(process.cwd(), options.out)}\n`);
   if (stop.signal.aborted) return 130;
   return results.some(({ failed }) => failed) ? 1 : 0;
 }

@@ -22,7 +22,7 @@ figures of those that do not run stay in the file as they were.
   --list         show the benchmarks
   --short        fewer requests, shorter waits: a look, not a measurement
   --long         more of everything, 1,000 nodes where it matters
-  --profile      also say where the controller spends its time in polls and heartbeats
+  --profile      say where the controller spends its time, and keep no figures: they are worse meanwhile
   --out FILE     file with the figures (.skerry/bench.json)
   --write-docs   write docs/performance.md from that file, and measure nothing
   --help         this text
