@@ -34,9 +34,14 @@ async function main(): Promise<number> {
     return 0;
   } catch (error) {
     if (stop.signal.aborted) return 130;
-    explain(error as Error);
+    explain(reasonOf(error));
     return 1;
   }
+}
+
+/** Why it ended, rather than what else went wrong while things were stopped. */
+function reasonOf(error: unknown): Error {
+  return error instanceof SuppressedError ? reasonOf(error.suppressed) : (error as Error);
 }
 
 function explain(error: Error): void {

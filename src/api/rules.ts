@@ -29,6 +29,8 @@ export type Rule =
     }
   /** text `field` differs from `value` */
   | { rule: 'not'; field: string; value: string | number; message: string }
+  /** the list `field`, when not empty, begins with one of `words` */
+  | { rule: 'beginsWith'; field: string; words: readonly string[]; message: string }
   /** once present, a field keeps its value */
   | { rule: 'immutableOnceSet'; field: string; message: string }
   /** present from the start or never, and then unchanged */
@@ -72,6 +74,10 @@ export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
       return !(object[rule.field] === rule.value && hasAny(object[rule.other], rule.keys));
     case 'not':
       return object[rule.field] !== rule.value;
+    case 'beginsWith': {
+      const list = object[rule.field];
+      return !Array.isArray(list) || list.length === 0 || rule.words.includes(list[0]);
+    }
     case 'immutableOnceSet':
       return !old || !present(old, rule.field) || old[rule.field] === object[rule.field];
     case 'immutable':
@@ -106,6 +112,8 @@ export function toCel(rule: Rule): string {
       return `!(${has(rule.field)} && ${at(rule.field)} == '${rule.value}' && ${has(rule.other)} && (${anyKey(rule)}))`;
     case 'not':
       return `!(${has(rule.field)} && ${at(rule.field)} == ${typeof rule.value === 'number' ? rule.value : `'${rule.value}'`})`;
+    case 'beginsWith':
+      return `!${has(rule.field)} || size(${at(rule.field)}) == 0 || ${at(rule.field)}[0] in [${rule.words.map((word) => `'${word}'`).join(', ')}]`;
     case 'immutableOnceSet':
       return `!${has(rule.field, 'oldSelf')} || (${has(rule.field)} && ${at(rule.field)} == ${at(rule.field, 'oldSelf')})`;
     case 'immutable':

@@ -52,6 +52,7 @@ export async function readContext(
     nodesReporting,
     liveness: (node) => live(node).liveness,
     live: (node, uuid) => statuses(node).get(uuid),
+    now: ports.clock(),
     registryId: memo((ref: number | string) => resolveRegistry(ports.registries.list(), ref)?.spec.id),
   };
 }

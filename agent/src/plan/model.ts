@@ -44,6 +44,8 @@ export interface Container {
   /** engine's id of the image it was made from */
   imageId: string;
   state: 'created' | 'running' | 'exited' | 'dead';
+  /** it is there, and somebody on the machine has frozen it */
+  paused?: boolean;
   startedAt: number;
   finishedAt: number;
   exitCode: number;

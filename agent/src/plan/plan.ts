@@ -330,6 +330,8 @@ function waitForOrder(row: Remembered, { desired, memory, now }: Context): Wait 
   for (const entry of desired ?? []) {
     const other = memory.get(entry.uuid);
     if (!other || entry.kind !== 'run' || other.localHold || orderOf(other) >= orderOf(row)) continue;
+    // What has failed is tried again later, and whoever comes after it must not wait for that.
+    if (other.failure) continue;
     if (other.live.downSince !== undefined) until = Math.max(until, other.live.downSince + TIMES.orderWait);
   }
   return until > now ? { uuid: row.uuid, why: 'Order', until } : undefined;

@@ -40,6 +40,8 @@ const VERDICTS: readonly ((facts: Facts) => Verdict | undefined | false)[] = [
   ({ entry, desiredKnown, running }) => !entry && desiredKnown && { state: running ? 'STOPPING' : 'DELETING' },
   // held on the machine
   ({ row, running }) => row.localHold && { state: running ? 'STOPPING' : 'STOPPED', reason: 'StoppedLocally' },
+  // frozen by somebody on the machine: it is there, and does nothing
+  ({ running }) => running?.paused && { state: 'FAILED', reason: 'Paused' },
   // running, perhaps about to be replaced
   ({ running, step }) => running && step?.kind === 'stop' && step.reason === 'Replacing' && { state: 'UPDATING' },
   ({ running, row }) => running && row.live.restart?.key === runKey(running) && { state: 'RESTARTING' },
@@ -58,6 +60,8 @@ const VERDICTS: readonly ((facts: Facts) => Verdict | undefined | false)[] = [
     entry?.kind === 'hold' && entry.reason === POLICY_REFUSED && { state: 'FAILED', reason: POLICY_REFUSED },
   ({ wait }) => wait?.why === 'Order' && { state: 'QUEUED', reason: 'WaitingForOrder' },
 ];
+
+const PAUSED = 'the container is paused on its machine';
 
 /** The reason of an entry that the machine's own policy turned down. */
 export const POLICY_REFUSED = 'PolicyRefused';
@@ -81,7 +85,10 @@ export function statusOf(input: StatusInput): MicroserviceStatus {
     status: state,
     reason,
     percentage: input.step?.kind === 'image' ? input.percentage : undefined,
-    errorMessage: (row.failure?.message ?? row.error?.message ?? holdMessage).slice(0, 1024),
+    errorMessage: (row.failure?.message ?? row.error?.message ?? (running?.paused ? PAUSED : holdMessage)).slice(
+      0,
+      1024,
+    ),
     lastError: row.lastError?.slice(0, 1024),
     lastErrorAt: row.lastErrorAt,
     restartCount: row.restartCount || undefined,

@@ -174,16 +174,26 @@ export const tmpfsSchema = object({
     .describe('Octal mode.'),
 });
 
-export const healthCheckSchema = object({
-  test: atomicList(text({ max: BOUNDS.argument }), BOUNDS.arguments)
-    .optional()
-    .describe('Probe as the OCI health check has it: ["CMD", ...], ["CMD-SHELL", "..."] or ["NONE"].'),
-  interval: integer(0, INT32).optional().describe('Seconds between probes.'),
-  timeout: integer(0, INT32).optional().describe('Seconds until a probe counts as failed.'),
-  startPeriod: integer(0, INT32).optional().describe('Seconds after the start in which failures do not count.'),
-  startInterval: integer(0, INT32).optional().describe('Seconds between probes in the start period.'),
-  retries: integer(0, INT32).optional().describe('Failures in a row until unhealthy.'),
-});
+export const healthCheckSchema = withRules(
+  object({
+    test: atomicList(text({ max: BOUNDS.argument }), BOUNDS.arguments)
+      .optional()
+      .describe('Probe as the OCI health check has it: ["CMD", ...], ["CMD-SHELL", "..."] or ["NONE"].'),
+    interval: integer(0, INT32).optional().describe('Seconds between probes.'),
+    timeout: integer(0, INT32).optional().describe('Seconds until a probe counts as failed.'),
+    startPeriod: integer(0, INT32).optional().describe('Seconds after the start in which failures do not count.'),
+    startInterval: integer(0, INT32).optional().describe('Seconds between probes in the start period.'),
+    retries: integer(0, INT32).optional().describe('Failures in a row until unhealthy.'),
+  }),
+  [
+    {
+      rule: 'beginsWith',
+      field: 'test',
+      words: ['CMD', 'CMD-SHELL', 'NONE'],
+      message: 'the test of a health check begins with CMD, CMD-SHELL or NONE',
+    },
+  ],
+);
 
 const ulimitSchema = withRules(
   object({

@@ -18,6 +18,8 @@ export interface ReadContext {
   /** nodes that still report a microservice of this application (by v3 name) */
   nodesReporting: (application: string) => readonly EdgeNode[];
   registryId: (ref: number | string) => number | undefined;
+  /** Unix ms, for how long something runs */
+  now?: number;
 }
 
 /** The v3 read of an application, its microservices in full; removed ones that are still reported have `delete: true`. */
@@ -54,6 +56,7 @@ function entryRead(application: Application, entry: MicroserviceEntry, context: 
     ...(node && {
       node,
       liveness: context.liveness(node),
+      now: context.now,
       observed: node.status?.microservices?.find((item) => item.uuid === uuid),
       live: context.live(node, uuid),
     }),

@@ -2,6 +2,7 @@ import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } f
 import type { MicroserviceState, MicroserviceStatus } from '../../wire/index.ts';
 import type { Liveness } from '../inputs.ts';
 import { entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
+import { rebuildCount } from '../orders.ts';
 import { flatFromEntry } from './flat.ts';
 
 /** What is known of one microservice at the moment of a read. */
@@ -16,6 +17,8 @@ export interface MicroserviceFacts {
   /** item of the node's latest report, when this replica has it */
   live?: MicroserviceStatus;
   registryId?: (ref: number | string) => number | undefined;
+  /** Unix ms */
+  now?: number;
 }
 
 /** What is known of a removed microservice that its node still reports. */
@@ -97,13 +100,17 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
     volumeMappings: volumeReads(entry),
     busConfig: busRead(flat.busConfig as BusConfig | undefined),
     busAccess: (flat.busConfig as BusConfig | undefined)?.busAccess ?? false,
-    rebuild: false,
+    rebuild: isRebuildDue(facts),
     delete: false,
     deleteWithCleanup: false,
-    status: statusRead(microserviceState(facts), observed, live),
+    status: statusRead(microserviceState(facts), observed, live, facts.now),
     execStatus: { status: 'INACTIVE', execSessionId: '' },
   };
 }
+
+/** Until the node has carried out as many rebuilds as were ordered. */
+const isRebuildDue = ({ application, entry, observed, live }: MicroserviceFacts) =>
+  rebuildCount(application, entry.name) > Math.max(observed?.rebuildOrder ?? 0, live?.rebuildOrder ?? 0);
 
 /** The read of a removed microservice that its node still reports: `delete: true`. */
 export function removedRead({ application, node, liveness, observed, live }: RemovedFacts): Record<string, unknown> {
@@ -157,13 +164,15 @@ function statusRead(
   state: MicroserviceState,
   observed: ObservedMicroservice | undefined,
   live: MicroserviceStatus | undefined,
+  now?: number,
 ): Record<string, unknown> {
   const runs = state === 'RUNNING';
   const podId = live?.podId;
+  const startTime = (runs && (observed?.startTime ?? live?.startTime)) || 0;
   return {
     status: state,
-    operatingDuration: (runs && live?.operatingDuration) || 0,
-    startTime: (runs && (observed?.startTime ?? live?.startTime)) || 0,
+    operatingDuration: runs ? (live?.operatingDuration ?? (now && startTime ? Math.max(0, now - startTime) : 0)) : 0,
+    startTime,
     cpuUsage: (runs && live?.cpuUsage) || 0,
     memoryUsage: (runs && live?.memoryUsage) || 0,
     percentage: live?.percentage ?? 0,

@@ -41,7 +41,8 @@ function progress({ registry, users, hasPassword }: RegistryStatusInputs): Progr
       reason: 'PasswordNotFound',
       message: `there is no Secret ${passwordSecretRef.name} with the key ${passwordSecretRef.key}`,
     };
-  return { is: 'done', reason: 'Usable', message: 'the registry can be used' };
+  const usedBy = users.length > 0 ? `; used by ${named(users)}` : '';
+  return { is: 'done', reason: 'Usable', message: `the registry can be used${usedBy}` };
 }
 
 function named(users: readonly string[]): string {
