@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { BRIDGE_ZONE, CONTAINER_LABELS, RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
 import type { MicroserviceStatus, MicroserviceView, RegistryView, VolumeMapping } from '../../../src/wire/agent.ts';
@@ -209,6 +210,9 @@ export function notHonoured(
   const variables = view.env.map(({ key }) => key).filter((key) => key.startsWith(RESERVED_ENV_PREFIX));
   if (variables.length > 0) say('env', `the prefix ${RESERVED_ENV_PREFIX} is reserved: ${variables.join(', ')}`);
   if (view.hostNetworkMode && view.portMappings.length > 0) say('portMappings', 'has no meaning on the host network');
+  const names = view.extraHosts.map(hostOf).filter(({ address }) => isIP(address) === 0 && address !== 'host-gateway');
+  if (view.hostNetworkMode && names.length > 0)
+    say('extraHosts', `names have no address on the host network: ${names.map(({ name }) => name).join(', ')}`);
   for (const [name, { hard }] of Object.entries(view.ulimits)) {
     const given = granted(hard, limits.hard[name], limits.mayRaise);
     if (given !== hard) say(`ulimits.${name}`, `${hard} asked, ${given} given: this machine grants no more`);

@@ -387,6 +387,15 @@ const cases: Record<string, Case> = {
     rows: [makeRow(low, { live: { downSince: 0 } }), makeRow(high, { live: { downSince: 0 } })],
     want: ['start 1111 FoundStopped 2222', 'wait Order 60000'],
   },
+  'it does not wait for what has failed': {
+    desired: [low, high],
+    containers: [exited(high)],
+    rows: [
+      makeRow(low, { live: { downSince: 0 }, failure: failure(low, 'image', 100) }),
+      makeRow(high, { live: { downSince: 0 } }),
+    ],
+    want: ['wait Failure 100', 'start 1111 FoundStopped 3333'],
+  },
   'it waits no longer than a minute': {
     desired: [low, high],
     containers: [exited(low), exited(high)],

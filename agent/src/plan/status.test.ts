@@ -57,6 +57,15 @@ const cases: Record<string, Case> = {
     step: doing('start', 'New'),
     want: { status: 'STARTING' },
   },
+  'frozen by somebody on the machine': {
+    containers: [makeContainer(v1, { paused: true })],
+    want: {
+      status: 'FAILED',
+      reason: 'Paused',
+      errorMessage: 'the container is paused on its machine',
+      containerId: up.id,
+    },
+  },
   'running as it should': {
     containers: [up],
     want: {

@@ -53,7 +53,7 @@ export function createBody(spec: ContainerSpec, networkName: string): Record<str
         ]),
       ),
       ExtraHosts: filled(
-        spec.extraHosts.filter(({ address }) => isIP(address)).map(({ name, address }) => `${name}:${address}`),
+        spec.extraHosts.filter(({ address }) => !isName(address)).map(({ name, address }) => `${name}:${address}`),
       ),
       Privileged: spec.privileged,
       ReadonlyRootfs: spec.readOnlyRoot,
@@ -101,11 +101,16 @@ function filled<T>(items: T[]): T[] | undefined {
   return items.length > 0 ? items : undefined;
 }
 
+/** `host-gateway` is the engine's word for the machine itself. */
+function isName(address: string): boolean {
+  return isIP(address) === 0 && address !== 'host-gateway';
+}
+
 /**
  * How the container is known on the network, and under which further names it knows others there. An extra host that
  * names a microservice follows it to whatever address it has: the engine resolves the name when it is asked.
  */
 function endpoint({ aliases, extraHosts }: ContainerSpec) {
-  const links = extraHosts.filter(({ address }) => !isIP(address)).map(({ name, address }) => `${address}:${name}`);
+  const links = extraHosts.filter(({ address }) => isName(address)).map(({ name, address }) => `${address}:${name}`);
   return { Aliases: aliases, Links: filled(links) };
 }
