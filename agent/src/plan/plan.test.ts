@@ -394,7 +394,7 @@ const cases: Record<string, Case> = {
       makeRow(low, { live: { downSince: 0 }, failure: failure(low, 'image', 100) }),
       makeRow(high, { live: { downSince: 0 } }),
     ],
-    want: ['wait Failure 100', 'start 1111 FoundStopped 3333'],
+    want: ['wait RetryBackoff 100', 'start 1111 FoundStopped 3333'],
   },
   'it waits no longer than a minute': {
     desired: [low, high],

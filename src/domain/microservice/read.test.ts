@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { ANNOTATIONS } from '../../api/names.ts';
 import type { MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceStatus } from '../../wire/index.ts';
 import { makeApplication, makeEntry, makeNode, makeObserved, NODE_UUID, NOW } from '../_util.ts';
@@ -104,6 +105,24 @@ describe('microserviceRead', () => {
     const zero = { cpuUsage: 0, memoryUsage: 0, operatingDuration: 0, startTime: 0 };
     expect(microserviceRead(factsOf({ live: { ...live, status: 'FAILED' } })).status).toMatchObject(zero);
     expect(microserviceRead(factsOf({ live, liveness: 'silent' })).status).toMatchObject(zero);
+  });
+
+  it('says for how long it runs, by our own clock', () => {
+    const read = microserviceRead({ ...factsOf({ live: {}, observed: { startTime: 1000 } }), now: 61_000 });
+    expect(read.status).toMatchObject({ operatingDuration: 60_000 });
+  });
+
+  it.each([
+    [0, 0, false],
+    [1, 0, true],
+    [2, 1, true],
+    [2, 2, false],
+  ])('of %i ordered rebuilds %i were carried out: due %s', (ordered, done, due) => {
+    const facts = factsOf({ observed: { rebuildOrder: done } });
+    const { metadata } = facts.application;
+    const annotations = { [ANNOTATIONS.rebuild]: JSON.stringify({ [facts.entry.name]: ordered }) };
+    const application = { ...facts.application, metadata: { ...metadata, annotations } };
+    expect(microserviceRead({ ...facts, application }).rebuild).toBe(due);
   });
 
   it('takes the start by our own clock', () => {

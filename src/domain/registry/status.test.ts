@@ -31,6 +31,11 @@ const passwordSecretRef = { name: 'pull', key: 'password' };
 const deleting = { deletionTimestamp: NOW };
 
 describe('registryStatus', () => {
+  it('names those who use it, as the refusal to delete it promises', () => {
+    const { conditions } = registryStatus(makeInputs({ users: ['b/x', 'a/y'] }));
+    expect(conditions?.[0]?.message).toBe('the registry can be used; used by a/y; b/x');
+  });
+
   test.each<[sentence: string, given: Overrides, ready: string, reconciling: string, stalled: string, reason: string]>([
     ['can be used once it has an id', {}, 'True', 'False', 'False', 'Usable'],
     ['waits for its id', { spec: { id: undefined } }, 'False', 'True', 'False', 'IdNotAssigned'],
