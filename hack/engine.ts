@@ -118,23 +118,14 @@ export function mountsUnder(mounts: string, folder: string): string[] {
 }
 
 /**
- * The limits to give containers, in the order `nofile`, `nproc`, where this process may not raise its own to what
- * engines use otherwise (a machine that is a container itself); none where no limit stands in the way.
+ * The `nofile` limit to give containers where this process may not raise its own to what engines use otherwise
+ * (a machine that is a container itself); undefined where no limit stands in the way.
  */
-export function lowLimits(limits: string): string[] {
-  const names = [
-    { name: 'nofile', title: 'Max open files', usual: 1_048_576 },
-    { name: 'nproc', title: 'Max processes', usual: 4_194_304 },
-  ];
-  return names.flatMap(({ name, title, usual }) => {
-    const [, soft, hard] = new RegExp(`^${title}\\s+(\\d+|unlimited)\\s+(\\d+|unlimited)`, 'm').exec(limits) ?? [];
-    if (!hard || hard === 'unlimited' || Number(hard) >= usual) return [];
-    return [`${name}=${soft === 'unlimited' ? hard : soft}:${hard}`];
-  });
-}
-
-function ownLimits(): string[] {
-  return lowLimits(readFileSync('/proc/self/limits', 'utf8'));
+export function lowNofileLimit(limits: string): { soft: number; hard: number } | undefined {
+  const USUAL = 1_048_576;
+  const [, soft, hard] = /^Max open files\s+(\d+|unlimited)\s+(\d+|unlimited)/m.exec(limits) ?? [];
+  if (!hard || hard === 'unlimited' || Number(hard) >= USUAL) return undefined;
+  return { soft: Math.min(Number(soft), Number(hard)), hard: Number(hard) };
 }
 
 async function findRunning(kinds: EngineKind[], env: NodeJS.ProcessEnv): Promise<Engine | undefined> {
@@ -202,6 +193,7 @@ async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): 
   const run = runFolder(dir);
   const url = `unix://${run}/docker.sock`;
   const bridge = `${BRIDGE_PREFIX}${hash}`;
+  const limit = lowNofileLimit(readFileSync('/proc/self/limits', 'utf8'));
   let daemon: Daemon | undefined;
 
   async function launch(filter: boolean): Promise<void> {
@@ -216,7 +208,7 @@ async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): 
         ...['--pidfile', join(run, 'docker.pid'), '--config-file', emptyConfig(dir)],
         ...['--containerd-namespace', `skerry-${hash}`, '--containerd-plugins-namespace', `skerry-plugins-${hash}`],
         ...['--bridge', bridge, `--iptables=${filter}`, `--ip-forward=${filter}`, '--ip-masq=true'],
-        ...ownLimits().flatMap((limit) => (limit.startsWith('nofile=') ? ['--default-ulimit', limit] : [])),
+        ...(limit ? ['--default-ulimit', `nofile=${limit.soft}:${limit.hard}`] : []),
       ],
       env: { ...process.env, PATH: searchPath(process.env).join(delimiter) },
       deathSignal: 'SIGTERM',
@@ -328,9 +320,6 @@ async function startPodman({ dir, registry }: EngineOptions, log: Log): Promise<
     mkdirSync(run, { recursive: true, mode: 0o700 });
     mkdirSync(dir, { recursive: true });
     rmSync(join(run, 'podman.sock'), { force: true });
-    const limits = ownLimits();
-    const settings = join(dir, 'containers.conf');
-    writeFileSync(settings, `[containers]\ndefault_ulimits = ${JSON.stringify(limits)}\n`);
     const registries = join(dir, 'registries.conf');
     writeFileSync(registries, registry ? `[[registry]]\nlocation = "${registry}"\ninsecure = true\n` : '');
     const running = await startDaemon({
@@ -346,7 +335,6 @@ async function startPodman({ dir, registry }: EngineOptions, log: Log): Promise<
         ...process.env,
         PATH: searchPath(process.env).join(delimiter),
         ...(registry && { CONTAINERS_REGISTRIES_CONF: registries }),
-        ...(limits.length > 0 && { CONTAINERS_CONF: settings }),
       },
       deathSignal: 'SIGTERM',
     });
