@@ -264,7 +264,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
     const troubles = supervisor.troubles;
     const address = machine.addresses(config.networkInterface);
     const facts = supervisor.engine.state === 'connected' ? supervisor.engine.facts : undefined;
-    const counts = Object.entries(orders).filter(([, { count }]) => count !== undefined);
+    // Only what was really done is echoed: the controller believes it.
+    const counts = Object.entries(orders).filter(([name, { count }]) => name === 'prune' && count !== undefined);
     const refused = refusedSettings();
     const { memoryLimit = Infinity, cpuLimit = Infinity } = effective();
     const violations = measurements && {

@@ -286,6 +286,15 @@ describe('orders', () => {
     });
     const developer = replica.client.as(await cluster.token('developer'));
     expect((await developer.post(`/node/${uuid}/reboot`)).status).toBe(403);
+    // Our own agent would not carry it out, so nobody is made to believe so.
+    const ours = { ...status, agent: '0.1.0' };
+    await cluster.kube.patch(
+      RESOURCES.edgeNodes,
+      ref,
+      { type: 'merge', body: { status: ours } },
+      { subresource: 'status' },
+    );
+    expect((await admin.post(`/node/${uuid}/reboot`)).status).toBe(501);
   });
 
   test('what this version does not do yet says so', async () => {

@@ -10,7 +10,7 @@ import { giveOrder } from '../../domain/orders.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { edit, refuseDeleting, withChanges } from '../edit.ts';
-import { invalid } from '../errors.ts';
+import { HttpError, invalid } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
 import { nodeByUuid } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
@@ -166,10 +166,17 @@ export const nodeRoutes = [
       access: { resource: 'edgenodes/command', verb: 'create', ...byUuid },
       params: shapes.uuidParam,
       reply: { status: 204 },
-      errors: [404, 409],
+      errors: [404, 409, 501],
       async handler({ ports, params, signal }) {
         await editNode(ports, params.uuid, signal, (node) => {
           refuseDeleting(what(node), node);
+          // An order that nobody carries out would be a silent failure.
+          if (order === 'reboot' && node.status?.agent)
+            throw new HttpError(
+              501,
+              'NOT_IMPLEMENTED',
+              `the agent ${node.status.agent} of this node cannot restart its machine yet`,
+            );
           return withChanges(node, { annotations: giveOrder(node, order) });
         });
         return undefined;
