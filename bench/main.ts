@@ -5,9 +5,9 @@ import { formatDuration, type Log, startClock } from '../hack/progress.ts';
 import { type Benchmark, type Context, Skip } from './benchmark.ts';
 import { BENCHMARKS } from './benchmarks/index.ts';
 import { renderDocs } from './docs.ts';
+import { hotSpots, INSPECTABLE, profile } from './inspector.ts';
 import { type Conditions, readConditions } from './machine.ts';
 import { HELP, type Options, parseOptions } from './options.ts';
-import { hotSpots, INSPECTABLE, profile } from './profile.ts';
 import { figuresOf, merge, type Result, readReport, table, writeReport } from './report.ts';
 import { createWorld, type World } from './world.ts';
 
@@ -37,7 +37,7 @@ async function measure(options: Options, order: readonly string[]): Promise<numb
   const log = startClock((text) => process.stderr.write(text));
   // As it is deployed; what is started inherits it.
   process.env.NODE_ENV = 'production';
-  if (options.profile) process.env.NODE_OPTIONS = INSPECTABLE;
+  process.env.NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ''} ${INSPECTABLE}`.trim();
 
   const conditions = await readConditions();
   if (conditions.load > conditions.cores / 4)
@@ -118,8 +118,7 @@ async function profiled<T>(
   work: () => Promise<T>,
   { world, folder, log }: { world: World; folder: string; log: Log },
 ): Promise<T> {
-  const target = { pid: world.pids().controller, log: world.controllerLog };
-  const { value, profile: taken } = await profile(target, work);
+  const { value, profile: taken } = await profile(world.controller(), work);
   const file = join(folder, `bench-${name}.cpuprofile`);
   mkdirSync(folder, { recursive: true });
   writeFileSync(file, JSON.stringify(taken));

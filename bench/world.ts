@@ -16,6 +16,7 @@ import { API_VERSION, DEFAULT_NAMESPACE } from '../src/api/names.ts';
 import { type Edge, startEdge } from './edge.ts';
 import { createFleet, type Fleet } from './fleet.ts';
 import { createHttp, createRest, type Http, type Rest } from './http.ts';
+import type { Inspected } from './inspector.ts';
 import { samplesOf, sumOf } from './prometheus.ts';
 
 /** Everything that is measured: a control plane of its own, a controller, and agents, real and not. */
@@ -35,13 +36,16 @@ export interface World extends AsyncDisposable {
   settled(count: number): Promise<void>;
   /** Begins to count what is written through the API server, by anybody; leases, reviews and tokens left out. */
   watchWrites(): Promise<() => Promise<Writes>>;
-  /** Ends the controller as a crash would, and starts it again; returns when it is ready. */
-  restartController(): Promise<{ beganAt: number; readyMs: number }>;
+  /** Ends the controller as a crash would, does what is to be done meanwhile, and starts it again until it is ready. */
+  restartController(meanwhile?: () => Promise<void>): Promise<{ beganAt: number; readyMs: number }>;
+  /** Waits until nothing is written any more. */
+  quiet(timeoutMs?: number): Promise<void>;
   /** A gauge or counter of the controller, summed over its labels. */
   metric(name: string): Promise<number>;
   /** Bearer token of the admin, for REST. */
   token(): string;
-  readonly controllerLog: string;
+  /** As an inspector wants it. */
+  controller(): Inspected;
   /** Whether what etcd writes goes to a disk. */
   readonly onDisk: boolean;
 }
@@ -137,6 +141,15 @@ export async function createWorld(log: Log): Promise<World> {
     };
   }
 
+  async function quiet(timeoutMs = 60_000): Promise<void> {
+    const nothing = async () => {
+      const written = await watchWrites();
+      await sleep(1_500);
+      return (await written()).total <= 1;
+    };
+    await waitFor(nothing, { what: 'the controller to have nothing left to write', timeoutMs, intervalMs: 1 });
+  }
+
   async function settled(count: number): Promise<void> {
     if (fleet.agents.length < count) {
       log(`Provisioning nodes, until there are ${count}`);
@@ -151,12 +164,7 @@ export async function createWorld(log: Log): Promise<World> {
       timeoutMs: 120_000,
       intervalMs: 500,
     });
-    const quiet = async () => {
-      const written = await watchWrites();
-      await sleep(1_500);
-      return (await written()).total <= 1;
-    };
-    await waitFor(quiet, { what: 'the controller to have nothing left to write', timeoutMs: 60_000, intervalMs: 1 });
+    await quiet();
   }
 
   const world: World = {
@@ -172,9 +180,11 @@ export async function createWorld(log: Log): Promise<World> {
     pids,
     settled,
     watchWrites,
-    async restartController() {
+    quiet,
+    async restartController(meanwhile) {
       controller.signal('SIGKILL');
       await controller.exited;
+      await meanwhile?.();
       const beganAt = performance.now();
       controller = await launch();
       return { beganAt, readyMs: performance.now() - beganAt };
@@ -185,9 +195,7 @@ export async function createWorld(log: Log): Promise<World> {
     },
     token,
     onDisk: (await statfs(dir)).type !== TMPFS,
-    get controllerLog() {
-      return controller.logFile;
-    },
+    controller: () => ({ pid: controller.pid, log: controller.logFile }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
   const owned = started.move();

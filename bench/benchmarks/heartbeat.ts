@@ -22,7 +22,8 @@ export const heartbeat: Benchmark = {
     written: {
       what: 'written to disk by etcd for a heartbeat, beyond what it writes at rest',
       unit: 'bytes',
-      budget: { atMost: 1 },
+      // Less than a page for hundreds of them is the noise of what goes on anyway.
+      budget: { atMost: 10 },
       baseline: '316 KiB',
     },
     writes: { what: 'objects written for 1,000 heartbeats', unit: '', budget: { atMost: 1 } },

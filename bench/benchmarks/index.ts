@@ -10,6 +10,7 @@ import { poll } from './poll.ts';
 import { provisioning } from './provisioning.ts';
 import { reconnect } from './reconnect.ts';
 import { replay } from './replay.ts';
+import { scale } from './scale.ts';
 import { secondStart } from './second-start.ts';
 
 /**
@@ -29,4 +30,5 @@ export const BENCHMARKS: readonly Benchmark[] = [
   idle,
   memory,
   reconnect,
+  scale,
 ];

@@ -1,4 +1,5 @@
 import type { Benchmark } from '../benchmark.ts';
+import { liveHeap } from '../inspector.ts';
 import { memoryOf } from '../processes.ts';
 
 /** What the processes hold after all that was measured before. */
@@ -7,6 +8,7 @@ export const memory: Benchmark = {
   about: 'memory of controller, API server and etcd after the other benchmarks',
   rows: {
     controller: { what: 'controller: resident memory', unit: 'MiB', budget: { atMost: 1024 } },
+    heap: { what: 'controller: JavaScript objects after a full collection', unit: 'MiB' },
     apiServer: { what: 'API server: resident memory', unit: 'MiB', budget: { atMost: 2560 } },
     etcd: { what: 'etcd: resident memory', unit: 'MiB', budget: { atMost: 1024 } },
   },
@@ -15,8 +17,14 @@ export const memory: Benchmark = {
     await world.settled(200);
     const pids = world.pids();
     const rss = (pid: number) => memoryOf(pid).rss / 2 ** 20;
+    const controller = rss(pids.controller);
     return {
-      figures: { controller: rss(pids.controller), apiServer: rss(pids['API server']), etcd: rss(pids.etcd) },
+      figures: {
+        controller,
+        heap: (await liveHeap(world.controller())) / 2 ** 20,
+        apiServer: rss(pids['API server']),
+        etcd: rss(pids.etcd),
+      },
       notes: [
         `with ${world.fleet.agents.length} nodes and ${world.fleet.applications.length} applications of 5; the budgets are those for 10,000 of each`,
       ],

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { waitFor } from '../hack/wait.ts';
 
 /** A profile as the inspector protocol has it. */
@@ -23,31 +22,33 @@ export interface HotSpot {
   total: number;
 }
 
-/** What --profile adds to NODE_OPTIONS of processes: two of them would want the same port for their inspectors. */
+/** For NODE_OPTIONS of processes that may be inspected: two of them would want the same port for their inspectors. */
 export const INSPECTABLE = '--inspect-port=0';
 
-/** Profiles another process of Node while `work` runs; `log` is the file that it says things to. */
-export async function profile<T>(
-  { pid, log }: { pid: number; log: string },
-  work: () => Promise<T>,
-): Promise<{ value: T; profile: Profile }> {
-  const url = await openInspector(pid, log);
-  const socket = new WebSocket(url);
-  await new Promise((resolve, reject) => {
-    socket.addEventListener('open', resolve, { once: true });
-    socket.addEventListener('error', () => reject(new Error(`no inspector at ${url}`)), { once: true });
-  });
-  const call = caller(socket);
-  try {
-    await call('Profiler.enable');
-    await call('Profiler.setSamplingInterval', { interval: 200 });
-    await call('Profiler.start');
-    const value = await work();
-    const { profile } = (await call('Profiler.stop')) as { profile: Profile };
-    return { value, profile };
-  } finally {
-    socket.close();
-  }
+/** A process of Node that can be inspected; `log` is the file that it says things to. */
+export interface Inspected {
+  pid: number;
+  log: string;
+}
+
+/** Profiles another process of Node while `work` runs. */
+export async function profile<T>(target: Inspected, work: () => Promise<T>): Promise<{ value: T; profile: Profile }> {
+  using inspector = await connect(target);
+  await inspector.call('Profiler.enable');
+  await inspector.call('Profiler.setSamplingInterval', { interval: 200 });
+  await inspector.call('Profiler.start');
+  const value = await work();
+  const { profile } = (await inspector.call('Profiler.stop')) as { profile: Profile };
+  return { value, profile };
+}
+
+/** Bytes of JavaScript objects that another process of Node really holds: a full collection goes before. */
+export async function liveHeap(target: Inspected): Promise<number> {
+  using inspector = await connect(target);
+  await inspector.call('HeapProfiler.enable');
+  await inspector.call('HeapProfiler.collectGarbage');
+  const { usedSize } = (await inspector.call('Runtime.getHeapUsage')) as { usedSize: number };
+  return usedSize;
 }
 
 /** The functions that took most, by themselves; what the process did while it waited is left out. */
@@ -88,18 +89,36 @@ function placeOf(url: string, root: string): string {
   return path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path;
 }
 
-async function openInspector(pid: number, log: string): Promise<string> {
+interface Inspector extends Disposable {
+  call(method: string, params?: object): Promise<unknown>;
+}
+
+/** Node opens its inspector on a signal; once open it stays so. */
+async function connect({ pid, log }: Inspected): Promise<Inspector> {
+  const listening = () => [...readFileSync(log, 'utf8').matchAll(/Debugger listening on (ws:\S+)/g)].at(-1)?.[1];
+  const earlier = listening();
+  const opened = earlier && (await openSocket(earlier));
+  if (opened) return inspectorOn(opened);
   process.kill(pid, 'SIGUSR1');
-  await sleep(100);
-  return waitFor(() => [...readFileSync(log, 'utf8').matchAll(/Debugger listening on (ws:\S+)/g)].at(-1)?.[1], {
+  const url = await waitFor(() => (listening() === earlier ? undefined : listening()), {
     what: 'the inspector to listen',
     timeoutMs: 5_000,
   });
+  const socket = await openSocket(url);
+  if (!socket) throw new Error(`no inspector answers at ${url}`);
+  return inspectorOn(socket);
 }
 
-type Call = (method: string, params?: object) => Promise<unknown>;
+/** Undefined when nobody answers: what the log tells of may be a process that is no more. */
+function openSocket(url: string): Promise<WebSocket | undefined> {
+  const socket = new WebSocket(url);
+  return new Promise((resolve) => {
+    socket.addEventListener('open', () => resolve(socket), { once: true });
+    socket.addEventListener('error', () => resolve(undefined), { once: true });
+  });
+}
 
-function caller(socket: WebSocket): Call {
+function inspectorOn(socket: WebSocket): Inspector {
   let last = 0;
   const open = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>();
   socket.addEventListener('message', ({ data }) => {
@@ -108,10 +127,17 @@ function caller(socket: WebSocket): Call {
     else open.get(id)?.resolve(result);
     open.delete(id);
   });
-  return (method, params = {}) =>
-    new Promise((resolve, reject) => {
-      const id = ++last;
-      open.set(id, { resolve, reject });
-      socket.send(JSON.stringify({ id, method, params }));
-    });
+  socket.addEventListener('close', () => {
+    for (const { reject } of open.values()) reject(new Error('the inspected process has gone'));
+  });
+  return {
+    call(method, params = {}) {
+      return new Promise((resolve, reject) => {
+        const id = ++last;
+        open.set(id, { resolve, reject });
+        socket.send(JSON.stringify({ id, method, params }));
+      });
+    },
+    [Symbol.dispose]: () => socket.close(),
+  };
 }

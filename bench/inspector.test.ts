@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { hotSpots, type Profile } from './profile.ts';
+import { hotSpots, type Profile } from './inspector.ts';
 
 const frame = (functionName: string, file = '', line = 0) => ({
   functionName,

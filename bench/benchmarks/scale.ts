@@ -1,0 +1,106 @@
+import { randomUUID } from 'node:crypto';
+import { formatDuration } from '../../hack/progress.ts';
+import { API_VERSION } from '../../src/api/names.ts';
+import { type Benchmark, by, Skip } from '../benchmark.ts';
+import { liveHeap } from '../inspector.ts';
+import { assertAllAnswered, closedLoop } from '../load.ts';
+import { memoryOf } from '../processes.ts';
+import { pathOf, type World } from '../world.ts';
+
+/** A controller that starts into a full cluster: until it is ready, and what everybody holds then. */
+export const scale: Benchmark = {
+  name: 'scale',
+  about: 'start with 10,000 nodes and 10,000 applications of 6 (only with --long)',
+  rows: {
+    ready: {
+      what: 'start with 10,000 nodes and 10,000 applications of 6, to ready',
+      unit: 's',
+      budget: { atMost: 30 },
+    },
+    controller: { what: 'controller then: resident memory', unit: 'MiB', budget: { atMost: 1024 } },
+    heap: { what: 'controller then: JavaScript objects after a full collection', unit: 'MiB' },
+    apiServer: { what: 'API server then: resident memory', unit: 'MiB', budget: { atMost: 2560 } },
+    etcd: { what: 'etcd then: resident memory', unit: 'MiB', budget: { atMost: 1024 } },
+    nodes: { what: 'list 10,000 nodes', unit: 'ms' },
+    applications: { what: 'list 10,000 applications of 6', unit: 'ms' },
+  },
+  async run(context) {
+    if (context.length === 'usual') throw new Skip('it takes a quarter of an hour; --long has it');
+    const world = await context.world();
+    const count = by(context, { short: 1_000, usual: 0, long: 10_000 });
+    context.log(`Creating ${count} nodes and applications without a controller`);
+    await world.restartController(() => fill(world, count));
+    const began = performance.now();
+    context.log('Waiting until the controller has written what there is to say of them');
+    await world.quiet(30 * 60_000);
+    const settled = formatDuration(performance.now() - began);
+    context.log(`It took ${settled}; starting the controller once more`);
+    const { readyMs } = await world.restartController();
+    await world.quiet(30 * 60_000);
+    const nodes = await list(world, '/node-list');
+    const applications = await list(world, '/application');
+    const pids = world.pids();
+    const rss = (pid: number) => memoryOf(pid).rss / 2 ** 20;
+    const controller = rss(pids.controller);
+    return {
+      figures: {
+        ready: readyMs / 1_000,
+        controller,
+        heap: (await liveHeap(world.controller())) / 2 ** 20,
+        apiServer: rss(pids['API server']),
+        etcd: rss(pids.etcd),
+        nodes,
+        applications,
+      },
+      notes: [
+        `${count} of each beside the ${world.fleet.agents.length} nodes of the fleet, made without a controller; no agent speaks for them`,
+        `the controller needed ${settled} to write the status of all of them the first time; the second start found it written`,
+      ],
+    };
+  },
+};
+
+async function fill({ kube }: World, count: number): Promise<void> {
+  const load = await closedLoop(2 * count, 16, async (i) => {
+    const n = Math.floor(i / 2);
+    if (i % 2 === 0) await kube.request('POST', pathOf('edgenodes'), node(n));
+    else await kube.request('POST', pathOf('applications'), application(n));
+  });
+  assertAllAnswered(load);
+}
+
+const node = (n: number) => ({
+  apiVersion: API_VERSION,
+  kind: 'EdgeNode',
+  metadata: { name: `far-${n}` },
+  spec: { uuid: randomUUID(), archId: 1, description: 'A machine far away' },
+});
+
+const application = (n: number) => ({
+  apiVersion: API_VERSION,
+  kind: 'Application',
+  metadata: { name: `far-${n}` },
+  spec: {
+    microservices: Array.from({ length: 6 }, (_, i) => ({
+      name: `part-${i}`,
+      agent: { name: `far-${n}` },
+      images: { amd64: `registry.example/plant/part-${i}:1.0`, arm64: `registry.example/plant/part-${i}:1.0` },
+      container: {
+        ports: [{ internal: 8080, external: 20_000 + i }],
+        env: [
+          { key: 'VALUE', value: 'first' },
+          { key: 'MODE', value: 'fast' },
+        ],
+      },
+      config: { rate: 5, part: i },
+    })),
+  },
+});
+
+async function list({ http, token }: World, path: string): Promise<number> {
+  const headers = { authorization: `Bearer ${token()}` };
+  const began = performance.now();
+  const { status, text } = await http.send({ method: 'GET', path: `/api/v3${path}`, headers });
+  if (status !== 200) throw new Error(`GET ${path}: ${status} ${text}`);
+  return performance.now() - began;
+}
