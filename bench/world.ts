@@ -38,7 +38,7 @@ export interface World extends AsyncDisposable {
   watchWrites(): Promise<() => Promise<Writes>>;
   /** Ends the controller as a crash would, does what is to be done meanwhile, and starts it again until it is ready. */
   restartController(meanwhile?: () => Promise<void>): Promise<{ beganAt: number; readyMs: number }>;
-  /** Waits until nothing is written any more. */
+  /** Waits until the controller leads, has nothing to do, and nothing is written any more. */
   quiet(timeoutMs?: number): Promise<void>;
   /** A gauge or counter of the controller, summed over its labels. */
   metric(name: string): Promise<number>;
@@ -141,8 +141,13 @@ export async function createWorld(log: Log): Promise<World> {
     };
   }
 
+  async function metric(name: string): Promise<number> {
+    return sumOf(await (await fetch(`http://127.0.0.1:${ports.metrics}/metrics`)).text(), name);
+  }
+
   async function quiet(timeoutMs = 60_000): Promise<void> {
     const nothing = async () => {
+      if ((await metric('skerry_leader')) < 1 || (await metric('skerry_queue_depth')) > 0) return false;
       const written = await watchWrites();
       await sleep(1_500);
       return (await written()).total <= 1;
@@ -189,10 +194,7 @@ export async function createWorld(log: Log): Promise<World> {
       controller = await launch();
       return { beganAt, readyMs: performance.now() - beganAt };
     },
-    async metric(name) {
-      const page = await (await fetch(`http://127.0.0.1:${ports.metrics}/metrics`)).text();
-      return sumOf(page, name);
-    },
+    metric,
     token,
     onDisk: (await statfs(dir)).type !== TMPFS,
     controller: () => ({ pid: controller.pid, log: controller.logFile }),
