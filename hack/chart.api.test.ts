@@ -1,0 +1,103 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { type ControlPlane, startControlPlane } from './control-plane.ts';
+import { findHelm } from './helm.ts';
+import { type Kube, type KubeObject, kubeFromFile } from './kube.ts';
+import { ROOT } from './paths.ts';
+import { startClock } from './progress.ts';
+
+/** The chart with a real helm, on a cluster of its own: it lints, renders, installs and goes away again. */
+const run = promisify(execFile);
+const CHART = join(ROOT, 'charts/skerry');
+let helm: string;
+let cluster: ControlPlane;
+let kube: Kube;
+let dir: string;
+
+beforeAll(async () => {
+  helm = await findHelm(startClock((text) => process.stderr.write(text)));
+  dir = await mkdtemp(join(tmpdir(), 'skerry-chart-'));
+  cluster = await startControlPlane({ dir, namespace: 'edge' });
+  kube = await kubeFromFile(cluster.kubeconfig);
+}, 900_000);
+afterAll(async () => {
+  kube?.close();
+  await cluster?.stop();
+  await rm(dir, { recursive: true, force: true });
+});
+
+const helmWith = async (...args: string[]) => {
+  const env = {
+    ...process.env,
+    KUBECONFIG: cluster.kubeconfig,
+    HELM_CACHE_HOME: dir,
+    HELM_CONFIG_HOME: dir,
+    HELM_DATA_HOME: dir,
+  };
+  const { stdout } = await run(helm, args, { env });
+  return stdout;
+};
+const render = async (...args: string[]): Promise<KubeObject[]> => {
+  const text = await helmWith('template', 'skerry', CHART, '--namespace', 'edge', ...args);
+  return parseAllDocuments(text).map((document) => document.toJS() as KubeObject);
+};
+
+test('it lints', async () => {
+  expect(await helmWith('lint', '--strict', CHART)).toContain('0 chart(s) failed');
+});
+
+describe('it renders', () => {
+  test('everything into the namespace of the release', async () => {
+    const objects = await render();
+    const kinds = new Set(objects.map(({ kind }) => kind));
+    for (const kind of [
+      'Deployment',
+      'Service',
+      'ServiceAccount',
+      'Role',
+      'RoleBinding',
+      'ClusterRole',
+      'ValidatingAdmissionPolicy',
+    ])
+      expect(kinds).toContain(kind);
+    const namespaces = new Set(objects.map(({ metadata }) => metadata.namespace).filter(Boolean));
+    expect([...namespaces]).toEqual(['edge']);
+    expect(JSON.stringify(objects)).not.toContain('namespace-of-the-release');
+  });
+
+  test('no roles and policies when they are not wanted', async () => {
+    const names = (await render('--set', 'roles.create=false', '--set', 'admissionPolicies.create=false')).map(
+      ({ metadata }) => metadata.name,
+    );
+    expect(names).not.toContain('skerry-viewer');
+    expect(names).toContain('skerry-controller');
+  });
+
+  test('TLS when a certificate is named', async () => {
+    const deployment = (await render('--set', 'tls.secretName=cert')).find(({ kind }) => kind === 'Deployment');
+    expect(JSON.stringify(deployment)).toContain('TLS_PATH_CERT');
+  });
+
+  test('nothing of values that it does not know', async () => {
+    await expect(render('--set', 'replica=3')).rejects.toThrow(/replica/);
+  });
+});
+
+test('it installs on a real API server, and goes away again', async () => {
+  await helmWith('install', 'skerry', CHART, '--namespace', 'edge');
+  const crds = await kube.request<{ items: KubeObject[] }>(
+    'GET',
+    '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+  );
+  expect(crds.items.map(({ metadata }) => metadata.name)).toEqual(
+    expect.arrayContaining(['applications.skerry.dev', 'edgenodes.skerry.dev', 'registries.skerry.dev']),
+  );
+  expect(await kube.get('/apis/apps/v1/namespaces/edge/deployments/skerry-controller')).toBeDefined();
+  await helmWith('uninstall', 'skerry', '--namespace', 'edge');
+  expect(await kube.get('/apis/apps/v1/namespaces/edge/deployments/skerry-controller')).toBeUndefined();
+}, 120_000);
