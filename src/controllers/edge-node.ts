@@ -41,6 +41,7 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
   const resource = RESOURCES.edgeNodes;
   const pace = createPace(SILENCED_PER_SECOND, clock);
   let suspected = false;
+  let judgedAt = 0;
 
   async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
     const { namespace, name } = parseKey(key);
@@ -114,6 +115,9 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
 
   /** More than 30 % of the live nodes silent at once is first our own fault: said once, written slowly. */
   function isMassSilence(now: number): boolean {
+    // Everybody who falls silent asks, and everybody is looked at: once a second is enough.
+    if (now - judgedAt < 1_000) return suspected;
+    judgedAt = now;
     const facts = stores.nodes.list().flatMap((node) => {
       const observation = observations.get(nodeUuid(node));
       return observation?.contactAt
