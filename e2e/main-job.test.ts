@@ -173,11 +173,7 @@ describe('REST', () => {
   test('takes the YAML form of existing v3 files', async () => {
     const port = await freePort();
     const image = await world.image('yaml', { GREETING: 'yaml' });
-    const form = new FormData();
-    form.append(
-      'application',
-      new Blob([
-        `apiVersion: iofog.org/v3
+    const file = `apiVersion: iofog.org/v3
 kind: Application
 metadata: {name: uploaded}
 spec:
@@ -187,11 +183,8 @@ spec:
       images: {x86: "${image}", arm64: "${image}", registry: remote}
       container: {ports: [{internal: 8080, external: ${port}}], env: [{key: MODE, value: fast}]}
       config: {rate: 5}
-`,
-      ]),
-      'application.yaml',
-    );
-    expect(await rest('POST', '/application/yaml', form)).toMatchObject({ status: 201, body: { name: 'uploaded' } });
+`;
+    expect(await rest('POST', '/application/yaml', file)).toMatchObject({ status: 201, body: { name: 'uploaded' } });
     await untilReady(world, 'uploaded');
     expect(await get(`http://127.0.0.1:${port}/`)).toBe('yaml\n');
     await world.remove('applications', 'uploaded');
