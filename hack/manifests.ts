@@ -108,7 +108,7 @@ function policies(namespace: string): Policy[] {
       operations: ['DELETE'],
       resources,
       expression: `!(has(oldObject.metadata.labels) && '${LABELS.inUse}' in oldObject.metadata.labels && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${controller} || ${collector}`,
-      message: 'it is in use; remove its users first (its status names them)',
+      message: 'it is in use; first remove what names it (a DELETE over REST lists its users)',
     },
     {
       name: 'system',
