@@ -50,6 +50,13 @@ test('hides neither misses nor failures nor what was skipped', () => {
   expect(text).toContain('up: skipped, no engine');
 });
 
+test('reckons a fleet from what one poll and one heartbeat cost', () => {
+  const figure = (id: string, value: number): Result['figures'][0] => ({ id, what: id, unit: 'CPU-ms', value });
+  const costs = [figure('poll.cpu', 0.4), figure('heartbeat.cpu', 0.5)];
+  expect(renderDocs({ results: [result('poll', { figures: costs })] })).toContain('0.70 cores');
+  expect(renderDocs({ results: [result('poll', { figures: costs.slice(1) })] })).not.toContain('cores.');
+});
+
 test('without figures there is nothing to write', () => {
   expect(() => renderDocs({ results: [] })).toThrow('make bench');
 });

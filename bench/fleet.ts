@@ -1,3 +1,4 @@
+import { cpus } from 'node:os';
 import type { Http, Rest } from './http.ts';
 import { closedLoop } from './load.ts';
 import { provisionTestAgent, type TestAgent } from './test-agent.ts';
@@ -15,10 +16,16 @@ export interface Fleet extends AsyncDisposable {
 
 export interface Growth {
   nodes: number;
-  /** seconds */
-  created: number;
-  keyed: number;
-  provisioned: number;
+  created: Step;
+  keyed: Step;
+  provisioned: Step;
+}
+
+/** Something done for all of them. */
+export interface Step {
+  seconds: number;
+  /** cores of the machine that were busy meanwhile, on the average, whoever was */
+  busy: number;
 }
 
 export interface FleetOptions {
@@ -98,9 +105,15 @@ export function applicationBody(name: string, nodeUuid: string, value: string): 
   };
 }
 
-/** Does something for all of them, some at a time; returns the seconds it took. */
-async function all<T>(items: readonly T[], work: (item: T, i: number) => Promise<void>): Promise<number> {
+/** Does something for all of them, some at a time. */
+async function all<T>(items: readonly T[], work: (item: T, i: number) => Promise<void>): Promise<Step> {
+  const busyBefore = busyMs();
   const load = await closedLoop(items.length, CONCURRENCY, (i) => work(items[i] as T, i));
   for (const [text, count] of load.failures) throw new Error(`${count} x ${text}`);
-  return load.seconds;
+  return { seconds: load.seconds, busy: (busyMs() - busyBefore) / 1_000 / load.seconds };
+}
+
+/** What the cores of this machine have been busy in all, ms. */
+function busyMs(): number {
+  return cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys + times.irq, 0);
 }

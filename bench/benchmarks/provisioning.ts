@@ -1,3 +1,4 @@
+import { cpus } from 'node:os';
 import type { Benchmark } from '../benchmark.ts';
 import { watchUsage } from '../processes.ts';
 import { describeWrites } from '../world.ts';
@@ -25,14 +26,15 @@ export const provisioning: Benchmark = {
     const writes = await written();
     return {
       figures: {
-        rate: nodes / provisioned,
-        whole: nodes / (created + keyed + provisioned),
+        rate: nodes / provisioned.seconds,
+        whole: nodes / (created.seconds + keyed.seconds + provisioned.seconds),
         cpu: cpuMs.total / nodes,
         cpuController: (cpuMs.controller ?? 0) / nodes,
         writes: writes.total / nodes,
       },
       notes: [
         `${nodes} nodes, 16 at a time: first all are created, then all keys issued, then all provisioned; their agents poll from then on`,
+        `of ${cpus().length} cores ${provisioned.busy.toFixed(1)} were busy while they were provisioned`,
         `written for each: ${describeWrites(writes, nodes)}`,
       ],
     };
