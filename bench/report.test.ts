@@ -41,6 +41,13 @@ test('a later run replaces what it measured and leaves the rest', () => {
   ]);
 });
 
+test('a benchmark that is skipped leaves what it measured before', () => {
+  const measured = result('poll', { figures: figuresOf(benchmark, { figures: { cpu: 0.3 } }) });
+  const skipped = result('poll', { skipped: 'not here' });
+  expect(merge({ results: [measured] }, [skipped], ['poll']).results).toEqual([measured]);
+  expect(merge({ results: [] }, [skipped], ['poll']).results).toEqual([skipped]);
+});
+
 test.each([
   [0.0382, 'ms', '0.038 ms'],
   [0.5, 'CPU-ms', '0.5 CPU-ms'],

@@ -49,9 +49,12 @@ export function readReport(file: string): Report {
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { results: [] };
 }
 
-/** Replaces the results of benchmarks that ran; the others stay. */
+/** Replaces the results of benchmarks that ran; those of others stay, and of those that were skipped. */
 export function merge({ results }: Report, ran: readonly Result[], order: readonly string[]): Report {
-  const latest = new Map([...results, ...ran].map((result) => [result.benchmark, result]));
+  const latest = new Map(results.map((result) => [result.benchmark, result]));
+  for (const result of ran) {
+    if (!result.skipped || !latest.get(result.benchmark)?.figures.length) latest.set(result.benchmark, result);
+  }
   return { results: order.flatMap((name) => latest.get(name) ?? []) };
 }
 
