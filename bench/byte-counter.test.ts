@@ -23,8 +23,18 @@ test('what passes is counted in both directions and arrives as it was', async ()
   server.close();
 });
 
-test('segments of several connections are summed', () => {
-  const text =
-    '0 0 127.0.0.1:1 127.0.0.1:2\n\t cubic segs_out:12 segs_in:7\n0 0 ...\n\t cubic segs_out:30 data_segs_out:3\n';
-  expect(segmentsSent(text)).toBe(42);
+test('segments are told by connection', () => {
+  const text = [
+    '0      0          127.0.0.1:48280    127.0.0.1:46615 ',
+    '\t ts sack bbr rto:208 bytes_sent:2826 segs_out:97 segs_in:96 data_segs_out:4 app_limited',
+    '0      12         127.0.0.1:48296    127.0.0.1:46615 ',
+    '\t ts sack bbr rto:204 segs_out:30 data_segs_out:3',
+    '',
+  ].join('\n');
+  expect(segmentsSent(text)).toEqual(
+    new Map([
+      ['127.0.0.1:48280', 97],
+      ['127.0.0.1:48296', 30],
+    ]),
+  );
 });

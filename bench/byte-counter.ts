@@ -14,7 +14,7 @@ export interface Traffic {
   seconds: number;
   up: number;
   down: number;
-  /** TCP segments that went up; undefined where the kernel's counts cannot be read or a connection came or went */
+  /** TCP segments that went up, acknowledgements and probes included; undefined where the kernel does not tell */
   segmentsUp?: number;
 }
 
@@ -23,10 +23,8 @@ export async function countBytes(target: string): Promise<ByteCounter> {
   const sockets = new Set<Socket>();
   let up = 0;
   let down = 0;
-  let connections = 0;
 
   const server = createServer({ noDelay: true }, (near) => {
-    connections++;
     const far = connect({ host: hostname, port: Number(port), noDelay: true });
     for (const [from, to] of [
       [near, far],
@@ -36,7 +34,6 @@ export async function countBytes(target: string): Promise<ByteCounter> {
       from.on('error', () => to.destroy());
       from.on('close', () => {
         sockets.delete(from);
-        connections++;
         to.destroy();
       });
     }
@@ -55,15 +52,21 @@ export async function countBytes(target: string): Promise<ByteCounter> {
   return {
     url: `http://127.0.0.1:${own}`,
     watch() {
-      const before = { up, down, connections, at: performance.now(), segments: segmentsTo(own) };
+      const before = { up, down, at: performance.now(), segments: segmentsTo(own) };
+      const latest = new Map(before.segments);
+      // A connection that ends takes its count with it: what it last was is known to a few seconds.
+      const look = () => {
+        for (const [connection, segments] of segmentsTo(own) ?? []) latest.set(connection, segments);
+      };
+      const timer = setInterval(look, LOOK_MS);
       return () => {
-        const segments = segmentsTo(own);
-        const steady = connections === before.connections && segments !== undefined && before.segments !== undefined;
+        clearInterval(timer);
+        look();
         return {
           seconds: (performance.now() - before.at) / 1000,
           up: up - before.up,
           down: down - before.down,
-          ...(steady && { segmentsUp: (segments ?? 0) - (before.segments ?? 0) }),
+          ...(before.segments && { segmentsUp: sum(latest) - sum(before.segments) }),
         };
       };
     },
@@ -74,15 +77,19 @@ export async function countBytes(target: string): Promise<ByteCounter> {
   };
 }
 
-/** Segments, acknowledgements included, that the other ends of all connections to a port of this machine have sent. */
-function segmentsTo(port: number): number | undefined {
-  const { status, stdout } = spawnSync('ss', ['-tinH', 'state', 'established', `dport = :${port}`], {
-    encoding: 'utf8',
-  });
+const LOOK_MS = 5_000;
+
+/** Segments that the other ends of the connections to a port of this machine have sent. */
+function segmentsTo(port: number): ReadonlyMap<string, number> | undefined {
+  const filter = ['state', 'established', `dport = :${port}`];
+  const { status, stdout } = spawnSync('ss', ['-tinH', ...filter], { encoding: 'utf8' });
   return status === 0 ? segmentsSent(stdout) : undefined;
 }
 
-/** The sum of `segs_out` in the text of `ss -ti`. */
-export function segmentsSent(text: string): number {
-  return [...text.matchAll(/\bsegs_out:(\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0);
+/** `segs_out` by the address of the sender, from the text of `ss -ti`: two lines for each connection. */
+export function segmentsSent(text: string): ReadonlyMap<string, number> {
+  const connections = text.matchAll(/^\d+ +\d+ +(\S+) .*\n\s.*\bsegs_out:(\d+)/gm);
+  return new Map([...connections].map(([, sender = '', count]) => [sender, Number(count)]));
 }
+
+const sum = (counts: ReadonlyMap<string, number>) => [...counts.values()].reduce((total, count) => total + count, 0);
