@@ -17,12 +17,15 @@ import {
 } from '../port.ts';
 import { createBody } from './create-body.ts';
 import { readLogFrames } from './log-frames.ts';
+import { pullCall } from './pull-call.ts';
 import { PullProgress } from './pull-progress.ts';
 
 const SECOND = 1000;
 /** The newest version of the API that this adapter was written for, and the oldest it can use. */
 const NEWEST_API = [1, 47] as const;
 const OLDEST_API = [1, 40] as const;
+/** Of podman's own API, which every podman since 4.0 speaks. */
+const LIBPOD_VERSION = '/v4.0.0';
 const BODY_LIMIT = 16 * 1024 * 1024;
 
 export interface DockerEngineOptions {
@@ -39,6 +42,7 @@ export class DockerEngine implements Engine {
   readonly #target: Target;
   readonly #connections: Agent;
   #version = '';
+  #kind: EngineFacts['kind'] = 'docker';
   #network: EngineNetwork | undefined;
   /** inspected containers; the key tells whether the list shows the same state as when they were inspected */
   #inspected = new Map<string, { key: string; container: Container }>();
@@ -63,9 +67,9 @@ export class DockerEngine implements Engine {
       );
     this.#version = `/v${api.join('.')}`;
     const info = await this.#call<InfoAnswer>('GET', '/info', { signal });
-    const podman = version.Components?.some(({ Name }) => /podman/i.test(Name)) ?? false;
+    this.#kind = version.Components?.some(({ Name }) => /podman/i.test(Name)) ? 'podman' : 'docker';
     return {
-      kind: podman ? 'podman' : 'docker',
+      kind: this.#kind,
       version: version.Version,
       apiVersion: api.join('.'),
       runtimes: Object.keys(info.Runtimes ?? {}).sort(),
@@ -152,16 +156,10 @@ export class DockerEngine implements Engine {
     return answer?.Id;
   }
 
-  async pull({ reference, platform, credentials, onProgress }: PullRequest, signal?: AbortSignal): Promise<string> {
-    const headers: Record<string, string> = {};
-    if (credentials) {
-      const { username, password, host } = credentials;
-      const auth = JSON.stringify({ username, password, serveraddress: host });
-      // URL-safe and padded; what the engine cannot decode it takes for no credentials.
-      headers['x-registry-auth'] = Buffer.from(auth).toString('base64').replaceAll('+', '-').replaceAll('/', '_');
-    }
-    const query = { fromImage: withTag(reference), ...(platform && { platform }) };
-    const incoming = await this.#open('POST', '/images/create', { query, headers, signal, deadline: 120 * SECOND });
+  async pull(request: PullRequest, signal?: AbortSignal): Promise<string> {
+    const { reference, onProgress } = request;
+    const { path, query, headers } = pullCall(request, this.#kind);
+    const incoming = await this.#open('POST', path, { query, headers, signal, deadline: 120 * SECOND });
     if (incoming.statusCode !== 200) throw pullError(reference, messageOf(await read(incoming)));
     const progress = new PullProgress();
     const watchdog = new Watchdog(300 * SECOND, () => incoming.destroy());
@@ -173,6 +171,7 @@ export class DockerEngine implements Engine {
         const percentage = progress.add(event);
         if (percentage !== undefined) onProgress?.(percentage);
       }
+      if (progress.finish()) onProgress?.(100);
     } catch (error) {
       if (error instanceof EngineError || signal?.aborted) throw error;
       throw new EngineError('ImagePullFailed', `pull ${reference}: the engine ended the connection`, { cause: error });
@@ -314,7 +313,8 @@ export class DockerEngine implements Engine {
 
   #path(path: string, query: Record<string, string> = {}): string {
     const parameters = new URLSearchParams(query).toString();
-    return `${this.#version}${path}${parameters && `?${parameters}`}`;
+    const version = path.startsWith('/libpod/') ? LIBPOD_VERSION : this.#version;
+    return `${version}${path}${parameters && `?${parameters}`}`;
   }
 }
 
@@ -498,12 +498,6 @@ export function engineTarget(url: string): Target {
   const origin = new URL(url.replace(/^tcp:/, 'http:'));
   if (!origin.port && origin.protocol === 'http:') origin.port = '2375';
   return { origin };
-}
-
-/** Without a tag the engine would pull every tag of the repository. */
-function withTag(reference: string): string {
-  const last = reference.slice(reference.lastIndexOf('/') + 1);
-  return last.includes(':') || last.includes('@') ? reference : `${reference}:latest`;
 }
 
 function unavailable(error: unknown, url: string): unknown {

@@ -29,4 +29,11 @@ export class PullProgress {
     this.#shown = percentage;
     return percentage;
   }
+
+  /** The pull is over; answers whether that is news, as with an engine that tells no sizes. */
+  finish(): boolean {
+    const news = this.#shown < 100;
+    this.#shown = 100;
+    return news;
+  }
 }
