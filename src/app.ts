@@ -67,7 +67,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
       namespace,
       revisionKey,
       stores,
-      provisioningKeys: createProvisioningKeys({ client, namespace }),
+      provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
       leadership: {
         get isLeading() {
           return leading.isLeading;

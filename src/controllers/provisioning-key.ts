@@ -1,27 +1,38 @@
-import { LABELS } from '../api/names.ts';
-import { RESOURCES } from '../api/resources.ts';
-import { type Controller, createController, done, parseKey, refOf, requeueAfter, watching } from '../kube/mod.ts';
+import { RESOURCES, type Secret } from '../api/resources.ts';
+import {
+  type Controller,
+  createController,
+  done,
+  keyOf,
+  parseKey,
+  refOf,
+  requeueAfter,
+  watching,
+} from '../kube/mod.ts';
 import { decodeData } from '../stores/keyed-text.ts';
+import { isReplacedBy, provisioningKeyOf } from '../stores/references.ts';
 import type { Leader } from './leader.ts';
 
 /** A used key answers the same agent again until it expires; a little later it can go. */
 const GRACE_MS = 60_000;
 
-/** Provisioning keys: removes those that expired, used or not. */
+/** Provisioning keys: removes those that expired, used or not, and those that a later one replaced. */
 export function createProvisioningKeyController({ client, stores, clock, log, metrics }: Leader): Controller {
-  const isKey = (secret: { metadata: { labels?: Record<string, string> } }) =>
-    secret.metadata.labels?.[LABELS.provisioningKey] !== undefined;
+  const isKey = (secret: Secret) => provisioningKeyOf(secret).length > 0;
+  const ofTheSameNode = (secret: Secret) =>
+    provisioningKeyOf(secret).flatMap((uuid) => stores.secrets.byIndex('provisioningKeyOf', uuid));
+  const isReplaced = (secret: Secret) => ofTheSameNode(secret).some((other) => isReplacedBy(secret, other));
 
   return createController({
     name: 'provisioning-key',
-    watches: [watching(stores.secrets, (change) => (isKey(change.object) ? [change.key] : []))],
+    watches: [watching(stores.secrets, (change) => ofTheSameNode(change.object).map(keyOf))],
     async reconcile(key, { signal }) {
       const { namespace, name } = parseKey(key);
       const secret = stores.secrets.get(namespace, name);
       if (!secret || !isKey(secret)) return done();
       const expiresAt = Number(decodeData(secret.data).expiresAt);
       const goesAt = (Number.isFinite(expiresAt) ? expiresAt : 0) + GRACE_MS;
-      if (clock() < goesAt) return requeueAfter(goesAt - clock());
+      if (clock() < goesAt && !isReplaced(secret)) return requeueAfter(goesAt - clock());
       const { uid, resourceVersion } = secret.metadata;
       await client.delete(RESOURCES.secrets, refOf(secret), { signal, preconditions: { uid, resourceVersion } });
       return done();

@@ -1,7 +1,14 @@
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import { applicationUuid, nodeUuid, v3Name } from '../domain/index.ts';
-import { entryUuidsOf, nodeRefsOf, reportedApplicationsOf, sourcesOf, textNameOf } from './references.ts';
+import {
+  entryUuidsOf,
+  nodeRefsOf,
+  provisioningKeyOf,
+  reportedApplicationsOf,
+  sourcesOf,
+  textNameOf,
+} from './references.ts';
 
 /** Under what the objects of each view are found. */
 export const INDEXES = {
@@ -25,6 +32,10 @@ export const INDEXES = {
     id: (registry: Registry) => (registry.spec.id === undefined ? [] : [String(registry.spec.id)]),
     name: (registry: Registry) => [v3Name(registry)],
   },
-  secrets: { name: (secret: Secret) => [textNameOf(secret)] },
+  secrets: {
+    name: (secret: Secret) => [textNameOf(secret)],
+    /** uuid of the node that a provisioning key is for */
+    provisioningKeyOf,
+  },
   configMaps: { name: (configMap: ConfigMap) => [textNameOf(configMap)] },
 } as const;

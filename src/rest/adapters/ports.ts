@@ -47,7 +47,7 @@ export function createPorts(options: PortsOptions): Ports {
     shared: createShared({ client, namespace, ...stores }),
     world: createWorld(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),
-    provisioningKeys: createProvisioningKeys({ client, namespace }),
+    provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
     ids: options.ids,
     observations: options.observations,
     readiness: createReadiness(client, stores),

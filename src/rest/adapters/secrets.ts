@@ -5,9 +5,10 @@ import type { EdgeNode } from '../../api/v3/index.ts';
 import { nodeUuid } from '../../domain/names.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { compareResourceVersions, ownerReference } from '../../kube/object.ts';
+import { ownerReference } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
 import { isOwnedBy, isShareable } from '../../stores/keyed-text.ts';
+import { isReplacedBy } from '../../stores/references.ts';
 import { HttpError } from '../errors.ts';
 import type { ProvisioningKeys, RegistryPasswords, Shared } from '../ports.ts';
 import { createRefresh } from './refresh.ts';
@@ -78,8 +79,12 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
 export const provisioningKeyName = (key: string) =>
   `provisioning-key-${createHash('sha256').update(key).digest('hex')}`;
 
+export interface ProvisioningKeysOptions extends SecretsOptions {
+  secrets: Store<Secret>;
+}
+
 /** Keys in Secrets that their node owns, labelled with the node's uuid; `data`: nodeUuid and expiresAt (Unix ms). */
-export function createProvisioningKeys({ client, namespace }: SecretsOptions): ProvisioningKeys {
+export function createProvisioningKeys({ client, namespace, secrets }: ProvisioningKeysOptions): ProvisioningKeys {
   return {
     async issue(node: EdgeNode, { key, expiresAt }, signal) {
       const uuid = nodeUuid(node);
@@ -99,20 +104,15 @@ export function createProvisioningKeys({ client, namespace }: SecretsOptions): P
         },
         { fieldManager, signal },
       );
-      const labelSelector = `${LABELS.provisioningKey}=${uuid}`;
-      const { items } = await client.list(RESOURCES.secrets, { namespace, labelSelector, signal });
-      for (const other of items) {
-        const { name, uid, resourceVersion } = other.metadata;
-        // Of two keys issued at once the later one lives. A key that was used answers the same agent again until it expires.
-        const older = (compareResourceVersions(resourceVersion, issued.metadata.resourceVersion) ?? 0) < 0;
-        const isUsed = other.data?.publicKey !== undefined;
-        if (older && !isUsed)
-          await client.delete(
-            RESOURCES.secrets,
-            { namespace, name },
-            { ...(uid && { preconditions: { uid } }), signal },
-          );
-      }
+      // The one issued here too, when a later one was faster. What this view does not show yet, because another replica
+      // issued it just now, the reconciler removes.
+      const keys = [...secrets.byIndex('provisioningKeyOf', uuid), issued];
+      const replaced = keys.filter((key) => keys.some((other) => isReplacedBy(key, other)));
+      await Promise.all(
+        replaced.map(({ metadata: { name, uid } }) =>
+          client.delete(RESOURCES.secrets, { namespace, name }, { ...(uid && { preconditions: { uid } }), signal }),
+        ),
+      );
     },
   };
 }
