@@ -11,7 +11,10 @@ export interface HttpRequest {
   path: string;
   headers?: Record<string, string>;
   body?: string;
-  /** milliseconds until the answer must have begun, or, for `exchange`, ended */
+  /**
+   * milliseconds until the answer must have begun, or, for `exchange`, ended; a long body may take longer as long as it
+   * keeps coming (see SLOWEST)
+   */
   deadline: number;
   signal?: AbortSignal;
   /** keeps connections open between requests */
@@ -33,6 +36,12 @@ export class TransportError extends Error {
     this.code = code;
   }
 }
+
+/**
+ * Bytes per millisecond (16 kbit/s) of the slowest link that is worth waiting for. Deadlines grow by what it needs for a
+ * body: a fixed one would keep a large document from ever arriving over a thin line.
+ */
+const SLOWEST = 2;
 
 /** Code of the error of a kept connection that turned out to be closed; the same request may be sent once more. */
 export const STALE = 'STALE';
@@ -69,9 +78,12 @@ export function open(request: HttpRequest): Promise<IncomingMessage> {
             ...(target.ca && { ca: target.ca }),
             ...(target.insecure && { rejectUnauthorized: false }),
           });
-    const timer = setTimeout(() => {
-      outgoing.destroy(new TransportError('TIMEOUT', `no answer within ${Math.round(deadline / 1000)} s`));
-    }, deadline);
+    const timer = setTimeout(
+      () => {
+        outgoing.destroy(new TransportError('TIMEOUT', `no answer within ${Math.round(deadline / 1000)} s`));
+      },
+      deadline + (body === undefined ? 0 : Buffer.byteLength(body) / SLOWEST),
+    );
     const abort = () => outgoing.destroy(signal?.reason instanceof Error ? signal.reason : new Error('aborted'));
     signal?.addEventListener('abort', abort, { once: true });
     const settle = () => {
@@ -104,7 +116,10 @@ export async function exchange(request: HttpRequest, limit: number): Promise<Htt
   return { status: incoming.statusCode ?? 0, headers: incoming.headers, body: body.toString('utf8') };
 }
 
-/** Reads a stream to its end. A length that is told is checked before anything is kept. */
+/**
+ * Reads a stream to its end. A length that is told is checked before anything is kept. `deadline`: milliseconds that may
+ * pass without a byte, and, beyond what the slowest link needs, in all.
+ */
 export function readAll(incoming: IncomingMessage, limit: number, deadline: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const fail = (code: string, message: string) => {
@@ -114,10 +129,18 @@ export function readAll(incoming: IncomingMessage, limit: number, deadline: numb
     };
     if (Number(incoming.headers['content-length'] ?? 0) > limit)
       return fail('TOO_LARGE', `the answer is larger than ${limit} bytes`);
-    const timer = setTimeout(() => fail('TIMEOUT', 'the answer did not end in time'), deadline);
     const pieces: Buffer[] = [];
     let size = 0;
+    const began = performance.now();
+    let lastPiece = began;
+    const look = () => {
+      const left = Math.min(lastPiece, began + size / SLOWEST) + deadline - performance.now();
+      if (left > 0) timer = setTimeout(look, left);
+      else fail('TIMEOUT', 'the answer did not end in time');
+    };
+    let timer = setTimeout(look, deadline);
     incoming.on('data', (piece: Buffer) => {
+      lastPiece = performance.now();
       size += piece.length;
       if (size > limit) return fail('TOO_LARGE', `the answer is larger than ${limit} bytes`);
       pieces.push(piece);

@@ -8,8 +8,12 @@ export type ReadBody = (req: IncomingMessage, maxBytes: number) => Promise<unkno
 export interface BodyLimits {
   pendingBytes: number;
   pendingBodies: number;
+  /** beyond what the slowest link needs for it */
   bodyMs: number;
 }
+
+/** Bytes per millisecond (16 kbit/s): a report of many microservices may come over a thin line. */
+const SLOWEST = 2;
 
 export function createReadBody({ pendingBytes, pendingBodies, bodyMs }: BodyLimits, clock: Clock): ReadBody {
   let bodies = 0;
@@ -28,7 +32,7 @@ export function createReadBody({ pendingBytes, pendingBodies, bodyMs }: BodyLimi
     bytes += reserved;
     try {
       return parse(
-        await collect(req, bodyMs, clock, (received) => {
+        await collect(req, bodyMs + Math.round(declared / SLOWEST), clock, (received) => {
           if (received > maxBytes) throw tooLarge(maxBytes);
           if (received <= reserved) return;
           if (bytes + received - reserved > pendingBytes) throw busy();

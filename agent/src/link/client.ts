@@ -167,7 +167,9 @@ export class ControllerClient {
       answer = await this.#transport(this.#request(method, path, options), options.limit ?? MIB).catch(
         (error: unknown) => {
           if (!(error instanceof TransportError && error.code === STALE)) throw error;
-          return this.#transport(this.#request(method, path, options), options.limit ?? MIB);
+          // On a connection of its own: the other kept ones may be as old.
+          const again = { ...this.#request(method, path, options), connections: undefined };
+          return this.#transport(again, options.limit ?? MIB);
         },
       );
     } catch (error) {

@@ -17,6 +17,8 @@ const SECOND = 1000;
 /** Seconds that a poll is held when the network lets it. */
 const LONGEST_WAIT = 60;
 const SHORTEST_WAIT = 5;
+/** After so long without two cuts in a row, longer holds are tried again. */
+const TRUSTED_AFTER = 3600 * SECOND;
 
 export interface LinkPorts {
   client: ControllerClient;
@@ -71,7 +73,9 @@ export class Link {
   #connection: Connection = 'NOT_CONNECTED';
   #error = '';
   #wait = LONGEST_WAIT;
+  /** holds that were cut since the last one that was not */
   #cuts = 0;
+  #shortenedAt = 0;
   #holds = false;
   /** since when a poll is under way that may be held */
   #heldSince: number | undefined;
@@ -79,6 +83,8 @@ export class Link {
   #passed: Digests = {};
   #heard: StatusReport = {};
   #news = new AbortController();
+  /** ends a poll whose connection is known to be dead */
+  #dead = new AbortController();
   #online = new AbortController();
   #lastPing = 0;
   #lastContact = 0;
@@ -107,7 +113,8 @@ export class Link {
     let failures = 0;
     let futile = 0;
     while (!signal.aborted) {
-      const began = clock.now();
+      const dead = new AbortController();
+      this.#dead = dead;
       try {
         if (this.#lastPing === 0 || clock.now() - this.#lastPing > 3600 * SECOND) await this.#ping(signal);
         // The first poll is not held: its answer tells that the connection is good.
@@ -118,13 +125,13 @@ export class Link {
         const reply = await this.#ports.client.changes(
           formatHave({ ...this.#passed, ...this.#ports.have() }),
           wait,
-          signal,
+          AbortSignal.any([signal, dead.signal]),
         );
         this.#heldSince = undefined;
         const held = clock.now() - began;
         this.#ok();
         failures = 0;
-        this.#cuts = 0;
+        if (wait !== undefined && held >= (wait * SECOND) / 2) this.#noteHold();
         if ((await this.#act(reply, signal)) || probe) {
           futile = 0;
           continue;
@@ -140,9 +147,11 @@ export class Link {
         const delay = futile > 3 ? this.#ports.changeFrequency() * SECOND : SECOND * futile;
         await pause(clock, jitter(delay, random), signal);
       } catch (error) {
+        const held = this.#heldSince === undefined ? 0 : clock.now() - this.#heldSince;
         this.#heldSince = undefined;
         if (signal.aborted) return;
-        this.#noteCut(error, clock.now() - began);
+        if (dead.signal.aborted) continue;
+        this.#noteCut(error, held);
         const delay = error instanceof StoreError ? this.#delayAfterStore(error) : this.#delayAfter(error, ++failures);
         await pause(clock, delay, signal);
       }
@@ -159,8 +168,18 @@ export class Link {
     const cut = error instanceof ControllerError && error.connection === 'NOT_CONNECTED' && error.status === 0;
     if (!cut || held < SHORTEST_WAIT * SECOND || ++this.#cuts < 2) return;
     this.#cuts = 0;
+    this.#shortenedAt = this.#ports.clock.now();
     this.#wait = Math.max(SHORTEST_WAIT, Math.round(this.#wait / 2));
     this.#ports.log.info('Shortening the held poll, since the network cuts it', { seconds: this.#wait });
+  }
+
+  /** What cut holds may have gone: one bad day must not cost short polls for ever. */
+  #noteHold(): void {
+    this.#cuts = 0;
+    const now = this.#ports.clock.now();
+    if (this.#wait === LONGEST_WAIT || now - this.#shortenedAt < TRUSTED_AFTER) return;
+    this.#shortenedAt = now;
+    this.#wait = Math.min(LONGEST_WAIT, this.#wait * 2);
   }
 
   /** Fetches and stores what is flagged. Answers whether anything was. */
@@ -247,7 +266,10 @@ export class Link {
         if (signal.aborted) return;
         // A report that was refused as such is not sent again unchanged for ever: the next one is a whole one.
         this.#heard = {};
-        await pause(clock, this.#delayAfter(error, ++failures), signal);
+        const delay = this.#delayAfter(error, ++failures);
+        // The poll hangs on the same link, and would find out only when its hold should have ended.
+        if (error instanceof ControllerError && error.code === 'TIMEOUT') this.#dead.abort();
+        await pause(clock, delay, signal);
       }
     }
   }

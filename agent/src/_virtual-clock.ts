@@ -1,0 +1,50 @@
+import type { Clock } from './clock.ts';
+
+/** Time that moves only when it is told to. What sleeps is woken in order, each at its own moment. */
+export class VirtualClock implements Clock {
+  #now: number;
+  readonly #sleepers = new Set<{ at: number; wake: () => void }>();
+
+  constructor(start = Date.parse('2026-01-01T00:00:00Z')) {
+    this.#now = start;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  wall(): number {
+    return this.#now;
+  }
+
+  sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      const sleeper = { at: this.#now + Math.max(0, milliseconds), wake: () => end(resolve) };
+      const abort = () => end(() => reject(signal?.reason));
+      const end = (outcome: () => void) => {
+        this.#sleepers.delete(sleeper);
+        signal?.removeEventListener('abort', abort);
+        outcome();
+      };
+      this.#sleepers.add(sleeper);
+      signal?.addEventListener('abort', abort);
+    });
+  }
+
+  /** Lets time pass. `settle` resolves when everything that was woken has done what it does without waiting. */
+  async advance(milliseconds: number, settle: () => Promise<void> = turn): Promise<void> {
+    const until = this.#now + milliseconds;
+    for (;;) {
+      await settle();
+      const [next] = [...this.#sleepers].sort((a, b) => a.at - b.at);
+      if (!next || next.at > until) break;
+      this.#now = Math.max(this.#now, next.at);
+      next.wake();
+    }
+    this.#now = until;
+  }
+}
+
+/** One turn of the event loop: all promises that can settle have settled. */
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));

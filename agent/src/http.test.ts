@@ -1,0 +1,65 @@
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { exchange } from './http.ts';
+
+/** Requests over thin and broken lines, on real sockets. */
+
+const MIB = 1024 * 1024;
+const PIECE = 'x'.repeat(2048);
+
+async function request(write: (response: ServerResponse) => Promise<void>, deadline = 300, body?: string) {
+  const server = createServer((incoming, outgoing) => {
+    incoming.resume();
+    void write(outgoing);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const origin = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  try {
+    return await exchange({ target: { origin }, method: 'POST', path: '/', deadline, body }, MIB);
+  } finally {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+}
+
+async function pieces(response: ServerResponse, piece: string, count: number): Promise<void> {
+  for (let sent = 0; sent < count && !response.destroyed; sent++) {
+    response.write(piece);
+    await sleep(50);
+  }
+}
+
+test('a long answer over a thin line arrives, although it takes longer than the deadline', async () => {
+  const answer = await request(async (response) => {
+    await pieces(response, PIECE, 20);
+    response.end();
+  });
+  expect(answer.body).toHaveLength(20 * PIECE.length);
+});
+
+const broken: Record<string, { write: (response: ServerResponse) => Promise<void>; code: string }> = {
+  'that never begins': { write: async () => {}, code: 'TIMEOUT' },
+  'that stops in the middle': { write: (response) => pieces(response, PIECE, 3), code: 'TIMEOUT' },
+  'that drips': { write: (response) => pieces(response, '.', 1000), code: 'TIMEOUT' },
+  'that is cut in the middle': {
+    write: async (response) => {
+      response.writeHead(200, { 'content-length': '100000' });
+      await pieces(response, PIECE, 2);
+      response.destroy();
+    },
+    code: 'ECONNRESET',
+  },
+  'that says it is too long': {
+    write: async (response) => void response.writeHead(200, { 'content-length': String(2 * MIB) }).write(PIECE),
+    code: 'TOO_LARGE',
+  },
+  'that becomes too long': { write: (response) => pieces(response, 'x'.repeat(300 * 1024), 10), code: 'TOO_LARGE' },
+};
+for (const [name, { write, code }] of Object.entries(broken))
+  test(`an answer ${name} is an error within the deadline and little more`, async () => {
+    const began = performance.now();
+    await expect(request(write)).rejects.toMatchObject({ name: 'TransportError', code });
+    expect(performance.now() - began).toBeLessThan(6_000);
+  });

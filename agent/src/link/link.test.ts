@@ -1,0 +1,190 @@
+import { expect, test } from 'vitest';
+import { VirtualClock } from '../_virtual-clock.ts';
+import { type HttpRequest, type HttpResponse, TransportError } from '../http.ts';
+import { silentLog } from '../log.ts';
+import { newKey } from '../state/identity.ts';
+import { signingKey } from '../token.ts';
+import { ControllerClient } from './client.ts';
+import { Link } from './link.ts';
+
+/** The link in virtual time, against a network that misbehaves. */
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOLD = /wait=(\d+)/;
+
+/** How the network answers a request; undefined: as a controller does that has no news. */
+type Network = (request: HttpRequest) => Promise<HttpResponse> | undefined;
+
+function start(network: Network = () => undefined) {
+  const clock = new VirtualClock();
+  const stop = new AbortController();
+  const polls: { at: number; wait: number }[] = [];
+  const statuses: number[] = [];
+  let wall = 0;
+  const answer = (body: unknown, status = 200): HttpResponse => ({ status, headers: {}, body: JSON.stringify(body) });
+
+  async function controller(request: HttpRequest): Promise<HttpResponse> {
+    if (request.path.endsWith('/status') && request.method === 'GET')
+      return answer({ status: 'online', timestamp: clock.now() + wall, uptimeSec: 1 });
+    if (request.method === 'PUT') {
+      statuses.push(clock.now());
+      return answer('', 204);
+    }
+    const wait = Number(HOLD.exec(request.path)?.[1] ?? 0);
+    if (wait > 0) await clock.sleep(wait * SECOND, request.signal);
+    return answer({ lastUpdated: '', due: '' });
+  }
+
+  /** As the real one: an answer has to come within the deadline. */
+  async function transport(request: HttpRequest): Promise<HttpResponse> {
+    const wait = Number(HOLD.exec(request.path)?.[1] ?? 0);
+    if (request.path.includes('/changes')) polls.push({ at: clock.now(), wait });
+    const late = clock.sleep(request.deadline, request.signal).then(() => {
+      throw new TransportError('TIMEOUT', 'no answer');
+    });
+    late.catch(() => {});
+    return Promise.race([network(request) ?? controller(request), late]);
+  }
+
+  const log = silentLog();
+  const link = new Link({
+    client: new ControllerClient({
+      controllerUrl: 'http://controller.example:51121',
+      instance: 'i',
+      boot: 'b',
+      clock,
+      transport,
+      node: { uuid: '00000000-0000-4000-8000-000000000001', key: signingKey(newKey()) },
+    }),
+    clock,
+    random: () => 0.5,
+    log,
+    have: () => ({}),
+    store: () => {},
+    order: () => {},
+    deleting: () => {},
+    deleted: () => {},
+    report: async () => ({ daemonStatus: 'RUNNING', warningMessage: String(clock.now()) }),
+    reported: () => {},
+    statusFrequency: () => 10,
+    changeFrequency: () => 20,
+  });
+  const done = link.run(stop.signal);
+  return {
+    clock,
+    link,
+    polls,
+    statuses,
+    moveControllerClock: (ms: number) => {
+      wall = ms;
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await done;
+    },
+  };
+}
+
+/** What sits between, and ends every connection on which nothing was said for so long. */
+const cutsIdleAfter =
+  (clock: () => VirtualClock, milliseconds: () => number): Network =>
+  (request) => {
+    const wait = Number(HOLD.exec(request.path)?.[1] ?? 0) * SECOND;
+    if (wait <= milliseconds()) return undefined;
+    return clock()
+      .sleep(milliseconds(), request.signal)
+      .then(() => {
+        throw new TransportError('ECONNRESET', 'cut');
+      });
+  };
+
+test('a network that cuts quiet connections makes the holds shorter, two cuts at a time, until they last', async () => {
+  let patience = 20 * SECOND;
+  await using world = start(
+    cutsIdleAfter(
+      () => world.clock,
+      () => patience,
+    ),
+  );
+  await world.clock.advance(10 * MINUTE);
+  const waits = world.polls.map(({ wait }) => wait).filter((wait) => wait > 0);
+  expect([...new Set(waits)]).toEqual([60, 30, 15]);
+  expect(waits.filter((wait) => wait === 60)).toHaveLength(2);
+  expect(waits.filter((wait) => wait === 30)).toHaveLength(2);
+  expect(world.link.connection.state).toBe('OK');
+
+  // Another network: after an hour a longer hold is tried again.
+  patience = 10 * MINUTE;
+  await world.clock.advance(130 * MINUTE);
+  expect(world.polls.at(-1)?.wait).toBe(60);
+});
+
+test('one cut now and then does not shorten the holds', async () => {
+  let count = 0;
+  await using world = start((request) => {
+    if (!HOLD.test(request.path) || ++count % 3 !== 0) return undefined;
+    return world.clock.sleep(30 * SECOND, request.signal).then(() => {
+      throw new TransportError('ECONNRESET', 'cut');
+    });
+  });
+  await world.clock.advance(60 * MINUTE);
+  expect(count).toBeGreaterThan(30);
+  expect(new Set(world.polls.map(({ wait }) => wait).filter((wait) => wait > 0))).toEqual(new Set([60]));
+});
+
+test('a link that swallows everything is noticed within two minutes, and left within two after it is back', async () => {
+  let open = true;
+  await using world = start((request) =>
+    open ? undefined : (world.clock.sleep(24 * 60 * MINUTE, request.signal) as never),
+  );
+  await world.clock.advance(5 * MINUTE);
+  expect(world.link.connection.state).toBe('OK');
+  open = false;
+  await world.clock.advance(2 * MINUTE);
+  expect(world.link.connection).toMatchObject({ state: 'NOT_CONNECTED', error: expect.stringContaining('TIMEOUT') });
+  await world.clock.advance(60 * MINUTE);
+  open = true;
+  const back = world.clock.now();
+  await world.clock.advance(2 * MINUTE);
+  expect(world.link.connection.state).toBe('OK');
+  expect(world.statuses.some((at) => at >= back)).toBe(true);
+});
+
+test('a report that gets no answer ends the poll that hangs on the same link', async () => {
+  let open = true;
+  await using world = start((request) =>
+    open ? undefined : (world.clock.sleep(24 * 60 * MINUTE, request.signal) as never),
+  );
+  await world.clock.advance(5 * MINUTE);
+  open = false;
+  await world.clock.advance(5 * SECOND);
+  world.link.changed();
+  const before = world.polls.length;
+  await world.clock.advance(40 * SECOND);
+  expect(world.link.connection.state).toBe('NOT_CONNECTED');
+  open = true;
+  await world.clock.advance(60 * SECOND);
+  expect(world.link.connection.state).toBe('OK');
+  expect(world.polls.length).toBeGreaterThan(before);
+});
+
+test('an hour without a link costs the controller and this machine a hundred attempts, not thousands', async () => {
+  let open = true;
+  let attempts = 0;
+  await using world = start(() => {
+    attempts++;
+    return open ? undefined : Promise.reject(new TransportError('ENOTFOUND', 'getaddrinfo ENOTFOUND'));
+  });
+  await world.clock.advance(MINUTE);
+  open = false;
+  await world.clock.advance(2 * MINUTE);
+  attempts = 0;
+  await world.clock.advance(60 * MINUTE);
+  expect(world.link.connection).toMatchObject({ state: 'NOT_CONNECTED', error: expect.stringContaining('ENOTFOUND') });
+  expect(attempts).toBeGreaterThan(30);
+  expect(attempts).toBeLessThan(130);
+  open = true;
+  await world.clock.advance(2 * MINUTE);
+  expect(world.link.connection.state).toBe('OK');
+});
