@@ -10,7 +10,7 @@ import type { Secret } from './api/resources.ts';
 import type { Config } from './config.ts';
 import { createIds } from './controllers/ids.ts';
 import { runControllers } from './controllers/index.ts';
-import { liveness, nodeUuid } from './domain/index.ts';
+import { fleetFigures, liveness, nodeUuid } from './domain/index.ts';
 import {
   createClient,
   createEventRecorder,
@@ -44,7 +44,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   const stop = new AbortController();
   building.defer(() => stop.abort());
   const kubeLog = log as unknown as Log;
-  const metrics = createMetrics();
+  const metrics = createMetrics({ version: packageJson.version });
   const { namespace } = config;
 
   const client = building.use(
@@ -123,6 +123,17 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   );
 
   let listeningSince = Date.now();
+  metrics.fleetFrom(() =>
+    leading.isLeading
+      ? fleetFigures({
+          nodes: stores.nodes.list(),
+          applications: stores.applications.list(),
+          observation: (uuid) => agents.observations.get(uuid),
+          now: Date.now(),
+          listeningSince,
+        })
+      : undefined,
+  );
 
   async function lead(signal: AbortSignal): Promise<void> {
     const fenced = client.fenced(() => leading.isLeading);

@@ -18,6 +18,7 @@ import { type Connection, ControllerClient, ControllerError, type Transport } fr
 import { Link, type OrderSection, StoreError } from './link/link.ts';
 import { errorText, LOG_LEVELS, type Log, type LogLevel } from './log.ts';
 import { architectureId, type Machine } from './machine.ts';
+import { createAgentMetrics } from './metrics/metrics.ts';
 import { AGENT_VERSION } from './names.ts';
 import type { Step } from './plan/model.ts';
 import { OPEN_POLICY, type Policy, refusal } from './policy.ts';
@@ -85,6 +86,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
   const boot = randomUUID();
   let identity: Identity = loadIdentity(ports);
   const engine = ports.engine(identity.instance);
+  const metrics = createAgentMetrics();
   const follow = ports.follow ?? ((path) => path);
   const policyContext = { policy, protectedPaths: ports.protectedPaths ?? [], follow };
 
@@ -100,6 +102,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     clock,
     random,
     log,
+    metrics,
     bootId: machine.bootId,
     specContext: () => ({
       instance: identity.instance,
@@ -140,6 +143,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     try {
       store.saveDocuments(changed);
     } catch (error) {
+      metrics.add('storeErrors');
       throw new StoreError('the database does not take it', { cause: error });
     }
     documents = new Map([...documents, ...changed]);
@@ -267,10 +271,11 @@ export function createAgent(config: Config, ports: AgentPorts) {
     // Only what was really done is echoed: the controller believes it.
     const counts = Object.entries(orders).filter(([name, { count }]) => name === 'prune' && count !== undefined);
     const refused = refusedSettings();
-    const { memoryLimit = Infinity, cpuLimit = Infinity } = effective();
+    const { memoryLimit = Infinity, cpuLimit = Infinity, diskLimit = Infinity } = effective();
     const violations = measurements && {
       memoryViolation: (figures.memoryUsage ?? 0) > memoryLimit * 1024 * 1024,
       cpuViolation: (figures.cpuUsage ?? 0) > cpuLimit,
+      diskViolation: (figures.diskUsage ?? 0) > diskLimit,
     };
     return {
       ...figures,
@@ -303,6 +308,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
       boot,
       clock,
       transport: ports.transport,
+      onAnswer: (path, code) => metrics.add('requests', { kind: requestKind(path), code }),
       node: node && identity.nodeKey && { uuid: node.uuid, key: signingKey(identity.nodeKey) },
     });
   }
@@ -371,6 +377,12 @@ export function createAgent(config: Config, ports: AgentPorts) {
     measureUsage,
     report,
     startedAt,
+    metrics,
+    machine,
+    /** milliseconds that the controller's clock is ahead of ours, as far as that is known */
+    get clockOffset(): number {
+      return link?.client.offset ?? 0;
+    },
     get identity(): Identity {
       return identity;
     },
@@ -483,6 +495,17 @@ export function createAgent(config: Config, ports: AgentPorts) {
       throw new AgentError('INVALID_ARGUMENT', errorText(error), { cause: error });
     }
   }
+}
+
+const REQUEST_KINDS: readonly [RegExp, string][] = [
+  [/^\/agent\/changes/, 'poll'],
+  [/^\/agent\/status/, 'report'],
+  [/^\/agent\/(config|registries|microservices)/, 'document'],
+];
+
+/** What a request to the controller is for, as the metrics tell it. */
+function requestKind(path: string): string {
+  return REQUEST_KINDS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
 }
 
 /** As many as one report may hold; what is gone gives way to what is there. */

@@ -15,7 +15,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { lstat, readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 /** The only module that touches files; the database (state/sqlite-store.ts) opens its own. */
@@ -129,6 +129,31 @@ export function fileSystemSize(path: string): { total: number; available: number
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Bytes that a directory holds on its own file system: blocks in use, hard links counted once. What goes away meanwhile
+ * does not count.
+ */
+export async function directorySize(path: string): Promise<number> {
+  const seen = new Set<number>();
+  let bytes = 0;
+  async function walk(folder: string, device: number): Promise<void> {
+    for (const name of await readdir(folder).catch(() => [])) {
+      const each = join(folder, name);
+      const stats = await lstat(each).catch(() => undefined);
+      if (!stats || stats.dev !== device) continue;
+      if (stats.nlink > 1 && !stats.isDirectory()) {
+        if (seen.has(stats.ino)) continue;
+        seen.add(stats.ino);
+      }
+      bytes += stats.blocks * 512;
+      if (stats.isDirectory()) await walk(each, device);
+    }
+  }
+  const root = await lstat(path).catch(() => undefined);
+  if (root) await walk(path, root.dev);
+  return bytes;
 }
 
 /** A file's size in bytes; 0 when there is none. */

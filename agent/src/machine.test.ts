@@ -1,5 +1,9 @@
+import { linkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { architectureId, architectureOf, processLimits } from './machine.ts';
+import { directorySize } from './disk.ts';
+import { architectureId, architectureOf, processLimits, sparing } from './machine.ts';
 import { cgroupPaths } from './supervise/usage.ts';
 
 test('our own limits, and whether we may exceed them', () => {
@@ -34,3 +38,37 @@ const groups: Record<string, [string, [string, string][]]> = {
 };
 for (const [name, [text, want]] of Object.entries(groups))
   test(`${name} is read`, () => expect([...cgroupPaths(text)]).toEqual(want));
+
+test('a directory holds what its files hold, each once', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-size-'));
+  try {
+    const empty = await directorySize(folder);
+    mkdirSync(join(folder, 'a/b'), { recursive: true });
+    writeFileSync(join(folder, 'a/b/file'), Buffer.alloc(1_000_000, 1));
+    linkSync(join(folder, 'a/b/file'), join(folder, 'again'));
+    const size = (await directorySize(folder)) - empty;
+    expect(size).toBeGreaterThanOrEqual(1_000_000);
+    expect(size).toBeLessThan(1_100_000);
+    expect(await directorySize(join(folder, 'nothing'))).toBe(0);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('what takes long to measure is measured seldom, and the last value is told meanwhile', async () => {
+  let now = 0;
+  let measured = 0;
+  const usage = sparing(
+    async () => {
+      now += 5_000;
+      return ++measured;
+    },
+    () => now,
+  );
+  expect(await usage()).toBe(1);
+  now += 400_000;
+  expect(await usage()).toBe(1);
+  now += 200_000;
+  await usage();
+  expect(await usage()).toBe(2);
+});

@@ -1,7 +1,8 @@
 import { arch, cpus, freemem, networkInterfaces, release, totalmem } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ARCHITECTURES, type Architecture } from '../../src/api/names.ts';
 import type { StatusReport } from '../../src/wire/agent.ts';
-import { fileSystemSize, readKernelFile, readText } from './disk.ts';
+import { directorySize, fileSystemSize, readKernelFile, readText } from './disk.ts';
 import type { ProcessLimits } from './engines/container-spec.ts';
 
 /** What the agent knows of the machine it runs on; replaced in tests and simulations. */
@@ -20,6 +21,7 @@ export function localMachine(diskDirectory: string): Machine {
   const facts = osFacts();
   let cpuBefore: CpuTimes | undefined;
   let ownBefore = { at: performance.now(), micros: 0 };
+  const ownDisk = sparing(() => directorySize(diskDirectory));
   return {
     bootId: (readText('/proc/sys/kernel/random/boot_id') ?? 'unknown').trim(),
     architecture: architectureOf(arch()),
@@ -44,10 +46,42 @@ export function localMachine(diskDirectory: string): Machine {
         systemTotalCpu: busy,
         systemTotalDisk: disk?.total,
         systemAvailableDisk: disk?.available,
+        diskUsage: inGibibytes(await ownDisk()),
       };
     },
   };
 }
+
+const GIB = 1024 ** 3;
+const FRESH = 60_000;
+const FIRST_WAIT = 1000;
+
+/**
+ * A measurement that may take long, made so seldom that it costs at most a hundredth of the time. In between the last one
+ * is told; nobody waits longer than a second for the first.
+ */
+export function sparing(
+  measure: () => Promise<number>,
+  now: () => number = () => performance.now(),
+): () => Promise<number | undefined> {
+  let value: number | undefined;
+  let running: Promise<void> | undefined;
+  let notBefore = 0;
+  async function run(): Promise<void> {
+    const began = now();
+    value = await measure().catch(() => value);
+    notBefore = now() + Math.max(FRESH, 100 * (now() - began));
+    running = undefined;
+  }
+  return async () => {
+    if (!running && now() >= notBefore) running = run();
+    if (value === undefined) await Promise.race([running, sleep(FIRST_WAIT, undefined, { ref: false })]);
+    return value;
+  };
+}
+
+const inGibibytes = (bytes: number | undefined) =>
+  bytes === undefined ? undefined : Math.round((bytes / GIB) * 1e6) / 1e6;
 
 function osFacts(): StatusReport {
   const pretty = /^PRETTY_NAME="?([^"\n]*)/m.exec(readText('/etc/os-release') ?? '')?.[1];

@@ -30,6 +30,9 @@ export interface HeldPollsOptions {
   log: Log;
   perNode: number;
   onCount?: (count: number) => void;
+  onEnd?: (how: Ended) => void;
+  /** A node is told of a change that was seen so many milliseconds ago. */
+  onTold?: (ms: number) => void;
 }
 
 interface Poll {
@@ -42,10 +45,11 @@ interface Poll {
 const SLICE_MS = 8;
 const PAUSE_MS = 20;
 
-export function createHeldPolls({ digests, clock, log, perNode, onCount }: HeldPollsOptions): HeldPolls {
+export function createHeldPolls({ digests, clock, log, perNode, onCount, onEnd, onTold }: HeldPollsOptions): HeldPolls {
   const polls = new Map<string, Set<Poll>>();
-  const urgent = new Set<string>();
-  const later = new Set<string>();
+  /** nodes to look at, by when the change was seen */
+  const urgent = new Map<string, number>();
+  const later = new Map<string, number>();
   let scheduled: { soon: boolean; cancel: () => void } | undefined;
   let draining = false;
   let count = 0;
@@ -55,7 +59,7 @@ export function createHeldPolls({ digests, clock, log, perNode, onCount }: HeldP
     onCount?.(count);
   }
 
-  function look(uuid: string) {
+  function look(uuid: string, since: number) {
     const waiting = polls.get(uuid);
     if (!waiting) return;
     let due: Digests | undefined;
@@ -66,15 +70,19 @@ export function createHeldPolls({ digests, clock, log, perNode, onCount }: HeldP
       log.error({ err: error, node: uuid }, 'Desired state failed');
       return;
     }
-    for (const poll of [...waiting]) if (!due || differ(due, poll.held)) poll.end('due');
+    for (const poll of [...waiting]) {
+      if (due && !differ(due, poll.held)) continue;
+      poll.end('due');
+      onTold?.(clock.now() - since);
+    }
   }
 
   /** True when the queue is empty. */
-  function workOff(queue: Set<string>, until: number): boolean {
-    for (const uuid of queue) {
+  function workOff(queue: Map<string, number>, until: number): boolean {
+    for (const [uuid, since] of queue) {
       if (clock.now() >= until) return false;
       queue.delete(uuid);
-      look(uuid);
+      look(uuid, since);
     }
     return true;
   }
@@ -108,6 +116,7 @@ export function createHeldPolls({ digests, clock, log, perNode, onCount }: HeldP
             if (waiting.size === 0 && polls.get(uuid) === waiting) polls.delete(uuid);
             cancel();
             changeCount(-1);
+            onEnd?.(how);
             resolve(how);
           },
         };
@@ -122,8 +131,10 @@ export function createHeldPolls({ digests, clock, log, perNode, onCount }: HeldP
       });
     },
     wake(nodes) {
-      if (nodes === 'all') for (const uuid of polls.keys()) later.add(uuid);
-      else for (const uuid of nodes) if (polls.has(uuid)) urgent.add(uuid);
+      const now = clock.now();
+      const note = (queue: Map<string, number>, uuid: string) => queue.has(uuid) || queue.set(uuid, now);
+      if (nodes === 'all') for (const uuid of polls.keys()) note(later, uuid);
+      else for (const uuid of nodes) if (polls.has(uuid)) note(urgent, uuid);
       if (urgent.size > 0) schedule(true);
       else if (later.size > 0) schedule(false);
     },

@@ -86,6 +86,10 @@ export interface LiveValues {
 export interface AgentMetrics {
   agent?(what: AgentMetric, detail?: string): void;
   heldPolls?(count: number): void;
+  /** due, timeout, drained, superseded or gone */
+  heldPollEnded?(outcome: string): void;
+  /** seconds from a change being seen to a held poll telling it */
+  told?(seconds: number): void;
 }
 export type AgentMetric =
   | 'poll'

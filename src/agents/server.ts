@@ -87,6 +87,8 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     log,
     perNode: limits.heldPollsPerNode,
     onCount: (count) => metrics.heldPolls?.(count),
+    onEnd: (how) => metrics.heldPollEnded?.(how),
+    onTold: (ms) => metrics.told?.(ms / 1000),
   });
   const told = createTold(clock);
   const readBody = createReadBody(limits, clock);

@@ -12,6 +12,7 @@ import {
 } from '../domain/index.ts';
 import {
   both,
+  type Change,
   type Controller,
   createController,
   done,
@@ -26,6 +27,7 @@ import { textNameOf } from '../stores/references.ts';
 import { applicationsOn } from '../stores/world.ts';
 import { asksForSomething } from './change.ts';
 import type { Leader } from './leader.ts';
+import { createReadyLag } from './ready-lag.ts';
 import { stamp } from './stamp.ts';
 import { recordTransitions } from './transition.ts';
 
@@ -36,6 +38,7 @@ const HELD_MS = 5_000;
 export function createApplicationController(leader: Leader): Controller {
   const { client, stores, world, ids, clock, log, metrics } = leader;
   const resource = RESOURCES.applications;
+  const lag = createReadyLag(clock, (seconds) => metrics.ready?.(seconds));
 
   /** Applications that may see a node differently now. */
   const ofNode = (node: EdgeNode) => applicationsOn(stores, node).map(keyOf);
@@ -46,6 +49,12 @@ export function createApplicationController(leader: Leader): Controller {
       .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf));
   const usersOf = (kind: 'secret' | 'configMap') => (object: Secret | ConfigMap) =>
     stores.applications.byIndex('source', `${kind}:${textNameOf(object)}`).map(keyOf);
+
+  /** A change of the spec begins to age when it is seen. */
+  function noteAge({ type, key, object, previous, initial }: Change<Application>): void {
+    if (type === 'delete') lag.gone(key);
+    else if (!initial && object.metadata.generation !== previous?.metadata.generation) lag.changed(key, object);
+  }
 
   async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
     const { namespace, name } = parseKey(key);
@@ -73,6 +82,7 @@ export function createApplicationController(leader: Leader): Controller {
       fieldManager: FIELD_MANAGERS.controller,
     });
     if (written) recordTransitions(leader.events, application, application.status, status);
+    lag.judged(key, application, isReady(status));
     return hold ? requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock()))) : done();
   }
 
@@ -95,9 +105,10 @@ export function createApplicationController(leader: Leader): Controller {
   return createController({
     name: 'application',
     watches: [
-      watching(stores.applications, (change) =>
-        asksForSomething(change) ? [change.key, ...both(neighbours)(change)] : [],
-      ),
+      watching(stores.applications, (change) => {
+        noteAge(change);
+        return asksForSomething(change) ? [change.key, ...both(neighbours)(change)] : [];
+      }),
       watching(stores.nodes, both(ofNode)),
       watching(stores.registries, (change) => (asksForSomething(change) ? stores.applications.list().map(keyOf) : [])),
       watching(stores.secrets, both(usersOf('secret'))),
@@ -120,3 +131,6 @@ function nodesOf({ stores, world }: Leader, application: Application): Set<EdgeN
   for (const node of stores.nodes.byIndex('reports', v3Name(application))) nodes.set(nodeUuid(node), node);
   return new Set(nodes.values());
 }
+
+const isReady = ({ conditions = [] }: { conditions?: readonly { type: string; status: string }[] }) =>
+  conditions.some(({ type, status }) => type === 'Ready' && status === 'True');

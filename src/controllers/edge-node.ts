@@ -175,7 +175,13 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     if (!isNews(now, before, stored?.status, clock())) return;
     for (const key of keyOfUuid(uuid)) controller.enqueue(key);
   });
-  return Object.assign(controller, { [Symbol.dispose]: () => news[Symbol.dispose]() });
+  return Object.assign(controller, {
+    [Symbol.dispose]: () => {
+      news[Symbol.dispose]();
+      // Whoever leads next judges anew.
+      metrics.massSilence?.(false);
+    },
+  });
 }
 
 const taken = (reason: 'NameTaken' | 'UuidTaken', what: string, winner: EdgeNode): Verdict => ({

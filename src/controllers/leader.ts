@@ -31,7 +31,11 @@ export interface Leader {
   /** what events about the controller itself are recorded on */
   self: KubeObject;
   log: Log;
-  metrics: Metrics & { nodes?(counts: ReadonlyMap<string, number>): void; massSilence?(is: boolean): void };
+  metrics: Metrics & {
+    massSilence?(is: boolean): void;
+    /** seconds from a change of an application to Ready */
+    ready?(seconds: number): void;
+  };
   /** Unix ms */
   clock: () => number;
 }

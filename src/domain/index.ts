@@ -12,6 +12,7 @@ export * from './edge-node/revision.ts';
 export * from './edge-node/settings.ts';
 export * from './edge-node/status.ts';
 export * from './errors.ts';
+export * from './fleet.ts';
 export * from './inputs.ts';
 export * from './microservice/flat.ts';
 export * from './microservice/normal-form.ts';

@@ -1,89 +1,134 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { CONTROLLER_METRICS as TABLE } from './table.ts';
 
-/** Seconds; from a cache hit to a hanging dependency. */
-const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30];
+type Table = typeof TABLE;
+type LabelsOf<K extends keyof Table> = keyof Table[K]['labels'] & string;
+type MetricOf<K extends keyof Table> = {
+  counter: Counter<LabelsOf<K>>;
+  gauge: Gauge<LabelsOf<K>>;
+  histogram: Histogram<LabelsOf<K>>;
+}[Table[K]['type']];
+
+/** What only the leader knows of the fleet; asked for when the metrics are read, so that it costs nothing at rest. */
+export interface FleetFigures {
+  nodes: ReadonlyMap<string, number>;
+  /** seconds since the last contact of each live node */
+  contactAges: readonly number[];
+  applications: readonly { ready: string; reason: string; count: number }[];
+  microservices: ReadonlyMap<string, number>;
+  microserviceRestarts: number;
+}
+
+/** Which counter a thing that happened on the agent channel belongs to; its second word is the detail. */
+const ON_THE_CHANNEL: Readonly<Record<string, (detail: string) => [keyof Table, Record<string, string>]>> = {
+  poll: () => ['agentRequests', { kind: 'poll' }],
+  status: () => ['agentRequests', { kind: 'status' }],
+  read: () => ['agentRequests', { kind: 'read' }],
+  provision: (outcome) => (outcome ? ['provisionings', { outcome }] : ['agentRequests', { kind: 'provision' }]),
+  refused: (code) => ['agentRefusals', { code }],
+  'desired-state': (source) => ['desiredStates', { source }],
+  'news-batch': (outcome) => ['leaderBatches', { outcome }],
+  'report-repaired': (field) => ['reportRepairs', { field }],
+};
+
+/** Outcomes of a reconcile after which the key comes back by itself. */
+const RETRIED: ReadonlySet<string> = new Set(['conflict', 'error', 'bug', 'fenced']);
 
 /**
- * The metrics of a controller process under the prefix `skerry_`. Each part of the program declares the hooks it calls
- * as an interface of its own; this object satisfies all of them. Labels are low in cardinality: never a name of an
- * object.
+ * The metrics of a controller process. Each part of the program declares the hooks it calls as an interface of its own;
+ * this object satisfies all of them.
  */
-export function createMetrics(registry: Registry = new Registry()) {
-  collectDefaultMetrics({ register: registry, prefix: 'skerry_' });
-  const registers = [registry];
-  const counter = <L extends string>(name: string, help: string, labelNames: L[]) =>
-    new Counter({ name: `skerry_${name}`, help, labelNames, registers });
-  const gauge = <L extends string>(name: string, help: string, labelNames: L[]) =>
-    new Gauge({ name: `skerry_${name}`, help, labelNames, registers });
-  const histogram = <L extends string>(name: string, help: string, labelNames: L[]) =>
-    new Histogram({ name: `skerry_${name}`, help, labelNames, registers, buckets: SECONDS });
+export function createMetrics({ version = '' }: { version?: string } = {}) {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  let fleet: () => FleetFigures | undefined = () => undefined;
+  const metrics = Object.fromEntries(
+    Object.entries(TABLE).map(([key, spec]) => [
+      key,
+      makeMetric(spec, registry, key === 'nodes' ? readFleet : undefined),
+    ]),
+  ) as { [K in keyof Table]: MetricOf<K> };
+  metrics.info.set({ version }, 1);
 
-  const apiRequests = histogram('apiserver_request_seconds', 'Requests to the API server, retries counted singly.', [
-    'verb',
-    'resource',
-    'code',
-  ]);
-  const watchEvents = counter('watch_events_total', 'Changes received from watches.', ['resource', 'type']);
-  const watchEnds = counter('watch_ends_total', 'Watches that ended, and what followed.', [
-    'resource',
-    'reason',
-    'next',
-  ]);
-  const relists = histogram('relist_seconds', 'Complete lists taken.', ['resource', 'mode']);
-  const queueDepth = gauge('queue_depth', 'Keys that wait for a reconcile.', ['controller']);
-  const queueWait = histogram('queue_wait_seconds', 'Time that keys waited past their due time.', ['controller']);
-  const reconciles = histogram('reconcile_seconds', 'Reconciles by outcome.', ['controller', 'outcome']);
-  const overdue = gauge('reconcile_overdue', 'Reconciles past their deadline that still hold their key.', [
-    'controller',
-  ]);
-  const leading = gauge('leader', '1 while this replica leads.', ['lease']);
-  const eventsDropped = counter('events_dropped_total', 'Kubernetes events that were not recorded.', ['reason']);
-  const nodes = gauge('nodes', 'Nodes by state of their agent.', ['state']);
-  const massSilence = gauge(
-    'mass_silence',
-    '1 while so many nodes are silent at once that our own side is suspected.',
-    [],
-  );
-  const httpRequests = histogram('http_request_seconds', 'Requests to REST and agent routes.', [
-    'route',
-    'method',
-    'code',
-  ]);
-  const access = counter(
-    'access_reviews_total',
-    'Questions of who somebody is (token) and what they may do (access).',
-    ['review', 'outcome', 'cached'],
-  );
-  const agentCounts = counter('agent_channel_total', 'What happened on the agent channel.', ['what', 'detail']);
-  const heldPolls = gauge('agent_held_polls', 'Polls that wait for a change.', []);
+  /** All of the fleet at one look, when its first metric is read. A replica that does not lead says nothing of it. */
+  function readFleet(): void {
+    const { nodes, contactAge, applications, microservices, microserviceRestarts } = metrics;
+    for (const metric of [nodes, contactAge, applications, microservices, microserviceRestarts]) metric.reset();
+    const figures = fleet();
+    // A gauge without labels is 0 after a reset; one that nobody can know is better absent.
+    if (!figures) {
+      microserviceRestarts.remove();
+      return;
+    }
+    for (const [state, count] of figures.nodes) nodes.set({ state }, count);
+    for (const { ready, reason, count } of figures.applications) applications.set({ ready, reason }, count);
+    for (const [state, count] of figures.microservices) microservices.set({ state }, count);
+    microserviceRestarts.set(figures.microserviceRestarts);
+    const ages = Float64Array.from(figures.contactAges).sort();
+    for (const quantile of ages.length > 0 ? [0.5, 0.9, 0.99, 1] : [])
+      contactAge.set({ quantile: String(quantile) }, ages[Math.ceil(quantile * ages.length) - 1] ?? 0);
+  }
 
   return {
     registry,
-    apiRequest: (labels: { verb: string; resource: string; code: string }, seconds: number) =>
-      apiRequests.observe(labels, seconds),
-    watchEvent: (labels: { resource: string; type: string }) => watchEvents.inc(labels),
-    watchEnded: (labels: { resource: string; reason: string; next: string }) => watchEnds.inc(labels),
-    relisted: (labels: { resource: string; mode: string }, _items: number, seconds: number) =>
-      relists.observe(labels, seconds),
-    queueDepth: (labels: { controller: string }, depth: number) => queueDepth.set(labels, depth),
-    queueWait: (labels: { controller: string }, seconds: number) => queueWait.observe(labels, seconds),
-    reconciled: (labels: { controller: string; outcome: string }, seconds: number) =>
-      reconciles.observe(labels, seconds),
-    overdue: (labels: { controller: string }, count: number) => overdue.set(labels, count),
-    leading: (labels: { lease: string }, is: boolean) => leading.set(labels, is ? 1 : 0),
-    eventDropped: (labels: { reason: string }) => eventsDropped.inc(labels),
-    nodes: (counts: ReadonlyMap<string, number>) => {
-      nodes.reset();
-      for (const [state, count] of counts) nodes.set({ state }, count);
+    /** Where the figures of the fleet come from; undefined while this replica does not lead. */
+    fleetFrom: (read: typeof fleet) => {
+      fleet = read;
     },
-    massSilence: (is: boolean) => massSilence.set(is ? 1 : 0),
+    apiRequest: (labels: { verb: string; resource: string; code: string }, seconds: number) =>
+      metrics.apiRequests.observe(labels, seconds),
+    watchEvent: (labels: { resource: string; type: string }) => metrics.watchEvents.inc(labels),
+    watchEnded: (labels: { resource: string; reason: string; next: string }) => metrics.watchRestarts.inc(labels),
+    relisted: (labels: { resource: string; mode: string }, _items: number, seconds: number) =>
+      metrics.relists.observe(labels, seconds),
+    queueDepth: ({ controller: name }: { controller: string }, depth: number) =>
+      metrics.queueDepth.set({ name }, depth),
+    queueWait: ({ controller: name }: { controller: string }, seconds: number) =>
+      metrics.queueWait.observe({ name }, seconds),
+    reconciled: (labels: { controller: string; outcome: string }, seconds: number) => {
+      metrics.reconciles.observe(labels, seconds);
+      if (RETRIED.has(labels.outcome)) metrics.queueRetries.inc({ name: labels.controller });
+    },
+    overdue: (labels: { controller: string }, count: number) => metrics.overdue.set(labels, count),
+    leading: (labels: { lease: string }, is: boolean) => metrics.leader.set(labels, is ? 1 : 0),
+    eventDropped: (labels: { reason: string }) => metrics.eventsDropped.inc(labels),
+    massSilence: (is: boolean) => metrics.massSilence.set(is ? 1 : 0),
+    ready: (seconds: number) => metrics.readyLag.observe(seconds),
     httpRequest: (labels: { route: string; method: string; code: string }, seconds: number) =>
-      httpRequests.observe(labels, seconds),
+      metrics.httpRequests.observe(labels, seconds),
     access: ({ review, outcome, cached }: { review: string; outcome: string; cached: boolean }) =>
-      access.inc({ review, outcome, cached: String(cached) }),
-    agent: (what: string, detail = '') => agentCounts.inc({ what, detail }),
-    heldPolls: (count: number) => heldPolls.set(count),
+      metrics.accessReviews.inc({ review, outcome, cached: String(cached) }),
+    agent: (what: string, detail = '') => {
+      const [key, labels] = ON_THE_CHANNEL[what]?.(detail) ?? ['agentRequests', { kind: what }];
+      (metrics[key] as Counter<string>).inc(labels);
+    },
+    heldPolls: (count: number) => metrics.heldPolls.set(count),
+    heldPollEnded: (outcome: string) => metrics.heldPollsEnded.inc({ outcome }),
+    told: (seconds: number) => metrics.toldLag.observe(seconds),
   };
 }
 
 export type SkerryMetrics = ReturnType<typeof createMetrics>;
+
+function makeMetric(
+  spec: (typeof TABLE)[keyof Table] & { buckets?: readonly number[] },
+  registry: Registry,
+  collect?: () => void,
+): Counter | Gauge | Histogram {
+  const { name, help } = spec;
+  const common = {
+    name,
+    help,
+    labelNames: Object.keys(spec.labels),
+    registers: [registry],
+    ...(collect && { collect }),
+  };
+  switch (spec.type) {
+    case 'counter':
+      return new Counter(common);
+    case 'gauge':
+      return new Gauge(common);
+    case 'histogram':
+      return new Histogram({ ...common, buckets: [...(spec.buckets ?? [])] });
+  }
+}

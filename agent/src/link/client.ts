@@ -71,6 +71,8 @@ export interface ClientOptions {
   boot: string;
   clock: Clock;
   transport?: Transport;
+  /** each request that ended, by its path and the status or the transport's error code */
+  onAnswer?: (path: string, code: string) => void;
   /** absent while the agent is not provisioned */
   node?: { uuid: string; key: KeyObject };
 }
@@ -173,8 +175,11 @@ export class ControllerClient {
         },
       );
     } catch (error) {
+      if (!options.signal?.aborted)
+        this.#options.onAnswer?.(path, error instanceof TransportError ? error.code : 'FAILED');
       throw transportTrouble(error, this.controllerUrl);
     }
+    this.#options.onAnswer?.(path, String(answer.status));
     if (answer.status >= 200 && answer.status < 300) return answer;
     throw refused(answer, `${method} ${path.split('?')[0]}`);
   }

@@ -13,6 +13,7 @@ import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { exchange } from '../http.ts';
 import { silentLog } from '../log.ts';
+import { AGENT_METRICS } from '../metrics/table.ts';
 import { memoryIdentity, newKey } from '../state/identity.ts';
 import { memoryStore } from '../state/store.ts';
 import { signingKey, signToken } from '../token.ts';
@@ -191,7 +192,10 @@ describe('who gets in', () => {
     for (const path of ['/health/live', '/v1/health/live', '/metrics', '/v1/metrics'])
       expect((await get(path)).status).toBe(200);
     expect((await get('/v1/system/status')).status).toBe(403);
-    expect(await (await get('/metrics')).text()).toContain('edge_agent_provisioned 0');
+    const page = await (await get('/metrics')).text();
+    for (const { name, type } of Object.values(AGENT_METRICS)) expect(page).toContain(`# TYPE ${name} ${type}\n`);
+    expect(page).toContain('edge_agent_provisioned 0\n');
+    expect(page).toMatch(/edge_agent_controller_connection\{state="NOT_PROVISIONED"\} 1\n/);
   });
 });
 

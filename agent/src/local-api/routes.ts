@@ -2,9 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import { type Agent, AgentError } from '../app.ts';
 import type { Engine, LogLine } from '../engines/port.ts';
 import type { LogEntry } from '../log.ts';
+import { metricsPage } from '../metrics/metrics.ts';
 import { AGENT_VERSION } from '../names.ts';
 import { ApiError } from './errors.ts';
-import { activeConfig, daemonInfo, daemonStatus, findMicroservice, inspection, listItem, metrics } from './shapes.ts';
+import { activeConfig, daemonInfo, daemonStatus, findMicroservice, inspection, listItem } from './shapes.ts';
 
 /** What the routes work with. */
 export interface ApiContext {
@@ -67,7 +68,11 @@ const PROBES: Route[] = ['', '/v1'].flatMap((prefix): Route[] => [
     method: 'GET',
     path: `${prefix}/metrics`,
     access: 'open',
-    handler: (_request, { agent }) => ({ kind: 'text', text: metrics(agent), type: 'text/plain; version=0.0.4' }),
+    handler: async (_request, { agent }) => ({
+      kind: 'text',
+      text: await metricsPage(agent),
+      type: 'text/plain; version=0.0.4',
+    }),
   },
 ]);
 

@@ -4,7 +4,6 @@ import { stringMap } from '../plan/digest.ts';
 import { ApiError } from './errors.ts';
 
 const MIB = 1024 * 1024;
-const GIB = 1024 * MIB;
 const MASK = '***';
 
 /** `GET /v1/system/status` (gaps-03 section 5.1). */
@@ -14,7 +13,6 @@ export async function daemonStatus(agent: Agent): Promise<Record<string, unknown
   const { state, error, lastContact } = agent.connection;
   const items = agent.microservices() ?? [];
   const facts = engine.state === 'connected' ? engine.facts : undefined;
-  const usedDisk = (report.systemTotalDisk ?? 0) - (report.systemAvailableDisk ?? 0);
   return {
     daemonStatus: report.daemonStatus,
     controllerConnection: state,
@@ -22,7 +20,7 @@ export async function daemonStatus(agent: Agent): Promise<Record<string, unknown
     runningMicroservices: items.filter(({ status }) => status === 'RUNNING').length,
     cpuUsagePercent: report.cpuUsage ?? 0,
     memoryUsageMiB: round((report.memoryUsage ?? 0) / MIB),
-    diskUsageGiB: round(usedDisk / GIB),
+    diskUsageGiB: round(report.diskUsage ?? 0),
     uptimeSeconds: Math.round((report.daemonOperatingDuration ?? 0) / 1000),
     availableRuntimes: facts?.runtimes ?? [],
     runtimeClasses: [],
@@ -188,36 +186,6 @@ export function findMicroservice(agent: Agent, selector: string): MicroserviceSt
     if (found[0]) return found[0];
   }
   throw new ApiError('NOT_FOUND', `no microservice "${selector}" on this node`);
-}
-
-/** `GET /metrics`. */
-export function metrics(agent: Agent): string {
-  const items = agent.microservices() ?? [];
-  const uptime = (Date.now() - agent.startedAt) / 1000;
-  const running = items.filter(({ status }) => status === 'RUNNING').length;
-  const lines = [
-    gauge('uptime_seconds', 'Seconds since the agent started', uptime.toFixed(0)),
-    gauge('provisioned', 'Whether the agent belongs to a controller', agent.identity.node ? 1 : 0),
-    gauge('controller_connected', 'Whether the controller answers', agent.connection.state === 'OK' ? 1 : 0),
-    gauge(
-      'engine_connected',
-      'Whether the container engine answers',
-      agent.supervisor.engine.state === 'connected' ? 1 : 0,
-    ),
-    gauge('running_microservices', 'Microservices in RUNNING', running),
-    gauge('resident_memory_bytes', 'Memory of the agent itself', process.memoryUsage.rss()),
-    '# HELP edge_agent_microservice_restarts Restarts after crashes, since the last rebuild',
-    '# TYPE edge_agent_microservice_restarts gauge',
-    ...items.map(
-      ({ application, name, restartCount }) =>
-        `edge_agent_microservice_restarts{application="${application}",microservice="${name}"} ${restartCount ?? 0}`,
-    ),
-  ];
-  return `${lines.join('\n')}\n`;
-}
-
-function gauge(name: string, help: string, value: string | number): string {
-  return `# HELP edge_agent_${name} ${help}\n# TYPE edge_agent_${name} gauge\nedge_agent_${name} ${value}`;
 }
 
 function round(value: number): number {

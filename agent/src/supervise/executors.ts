@@ -16,6 +16,8 @@ export interface ExecutorPorts {
   onProgress(uuid: string, percentage: number): void;
   /** a turn to pull; looking up what is there needs none */
   slots: PullSlots;
+  /** A pull begins. What is answered is called when it ended: `ok`, `given-up`, or the reason of its failure. */
+  pulling?(): (outcome: string) => void;
   stopGraceSeconds: number;
 }
 
@@ -104,7 +106,7 @@ function reasonOf(kind: Step['kind'], code: EngineErrorCode): string {
 
 async function prepareImage(
   step: Extract<Step, { kind: 'image' }>,
-  { engine, pullOf, pulled, onProgress, slots }: ExecutorPorts,
+  { engine, pullOf, pulled, onProgress, slots, pulling }: ExecutorPorts,
   signal: AbortSignal,
 ): Promise<string> {
   const { reference, credentials } = pullOf(step);
@@ -119,7 +121,14 @@ async function prepareImage(
   try {
     using _turn = await slots.take(reference, signal);
     const onPercentage = (percentage: number) => onProgress(step.uuid, percentage);
-    const id = await engine.pull({ reference, platform: step.platform, credentials, onProgress: onPercentage }, signal);
+    const ended = pulling?.();
+    const id = await engine
+      .pull({ reference, platform: step.platform, credentials, onProgress: onPercentage }, signal)
+      .catch((error: unknown) => {
+        ended?.(signal.aborted ? 'given-up' : error instanceof EngineError ? error.code : 'Failed');
+        throw error;
+      });
+    ended?.('ok');
     if (id !== present) pulled(reference, id);
     return id;
   } catch (error) {

@@ -3,6 +3,7 @@ import { type Clock, jitter, pause, type Random } from '../clock.ts';
 import { containerSpec, notHonoured, type SpecContext } from '../engines/container-spec.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../engines/port.ts';
 import { errorText, type Log } from '../log.ts';
+import type { AgentMetrics } from '../metrics/metrics.ts';
 import {
   type Container,
   type Entry,
@@ -29,6 +30,7 @@ export interface SupervisorPorts {
   clock: Clock;
   random: Random;
   log: Log;
+  metrics: Pick<AgentMetrics, 'add' | 'observe'>;
   /** names the machine's present boot */
   bootId: string;
   /** this machine and this agent, as containers need them */
@@ -111,6 +113,11 @@ export class Supervisor {
 
   get containers(): readonly Container[] {
     return this.#containers;
+  }
+
+  /** Steps under way, and those that wait for their turn. */
+  get pending(): number {
+    return new Set([...this.#running.keys(), ...this.#plan.steps.map(laneOf)]).size;
   }
 
   /** What keeps the agent from doing its work, for people. */
@@ -309,6 +316,7 @@ export class Supervisor {
     const { clock, log, engine } = this.#ports;
     const text = errorText(error);
     const before = this.#engine;
+    if (before.state === 'connected') this.#ports.metrics.add('engineLosses');
     if (before.state !== 'lost' || before.error !== text)
       log.warn('Lost the container engine', { url: engine.url, error: text });
     this.#engine = { state: 'lost', error: text, since: before.state === 'lost' ? before.since : clock.now() };
@@ -317,7 +325,8 @@ export class Supervisor {
 
   /** Looks at the engine, and does what is to be done. */
   async #look(signal: AbortSignal): Promise<void> {
-    const { engine, clock, random, store, bootId } = this.#ports;
+    const { engine, clock, random, store, bootId, metrics } = this.#ports;
+    const began = clock.now();
     let concluded: number;
     do {
       concluded = this.#concluded;
@@ -342,6 +351,7 @@ export class Supervisor {
       if (store.value('bootId') !== bootId) this.#guarded(() => store.saveValue('bootId', bootId));
     }
     this.#plan = plan(this.#desired, current, clock.now(), this.#memory);
+    metrics.observe('looks', (clock.now() - began) / SECOND);
     this.#dispatch(this.#plan.steps, signal);
     this.#tell();
   }
@@ -379,7 +389,7 @@ export class Supervisor {
   }
 
   async #carryOut(lane: string, step: Step, signal: AbortSignal): Promise<void> {
-    const { engine, store, clock, random, log } = this.#ports;
+    const { engine, store, clock, random, log, metrics } = this.#ports;
     const abort = new AbortController();
     const running: Running = { step, abort };
     this.#running.set(lane, running);
@@ -392,6 +402,13 @@ export class Supervisor {
       {
         engine,
         slots: this.#slots,
+        pulling: () => {
+          const began = clock.now();
+          return (ended) => {
+            metrics.add('pulls', { outcome: ended });
+            if (ended === 'ok') metrics.observe('pullSeconds', (clock.now() - began) / SECOND);
+          };
+        },
         stopGraceSeconds: this.#grace,
         specOf: async (create) => this.#specOf(create),
         pullOf: ({ reference, registryId }) => this.#ports.pullTarget(reference, registryId),
@@ -405,6 +422,7 @@ export class Supervisor {
     );
     this.#running.delete(lane);
     this.#concluded++;
+    this.#count(step, outcome);
     this.#note(step, outcome, own.with({ durationMs: clock.now() - started }));
     if (typeof outcome !== 'string' && step.kind !== 'network') {
       this.#update(step.uuid, (row) => conclude(row, step, outcome, clock.now(), random));
@@ -412,6 +430,13 @@ export class Supervisor {
     }
     if (step.kind === 'network') this.#noteNetwork(outcome);
     this.wake();
+  }
+
+  #count(step: Step, outcome: Outcome | 'unavailable' | 'aborted'): void {
+    const { metrics } = this.#ports;
+    const ended = typeof outcome === 'string' ? 'given-up' : outcome.ok ? 'ok' : 'failed';
+    metrics.add('steps', { step: step.kind, outcome: ended });
+    if (step.kind === 'start' && ended === 'ok') metrics.add('starts', { reason: step.reason });
   }
 
   #note(step: Step, outcome: Outcome | 'unavailable' | 'aborted', log: Log): void {
@@ -489,6 +514,7 @@ export class Supervisor {
       save();
       this.#storeError = '';
     } catch (error) {
+      this.#ports.metrics.add('storeErrors');
       const text = errorText(error);
       if (text !== this.#storeError) this.#ports.log.error('Cannot save what is remembered', { error: text });
       this.#storeError = text;

@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import type { Application, EdgeNode } from '../api/v3/index.ts';
+import { fleetFigures } from './fleet.ts';
+import type { Observation } from './inputs.ts';
+
+const NOW = 10_000_000;
+const node = (uuid: string) => ({ metadata: { name: uuid }, spec: { uuid } }) as EdgeNode;
+const heard = (secondsAgo: number, microserviceStatus: { id: string; status: string; restartCount?: number }[] = []) =>
+  ({
+    contactAt: NOW - secondsAgo * 1000,
+    holdSeconds: 0,
+    report: { daemonStatus: 'RUNNING', microserviceStatus },
+    instances: {},
+    handedOut: {},
+  }) as unknown as Observation;
+const application = (status?: string, reason?: string) =>
+  ({
+    metadata: { name: 'a' },
+    spec: {},
+    status: status && { conditions: [{ type: 'Ready', status, reason }] },
+  }) as unknown as Application;
+
+test('nodes by state, ages of the live ones, what runs, applications by readiness', () => {
+  const observations: Record<string, Observation> = {
+    a: heard(2, [
+      { id: '1', status: 'RUNNING', restartCount: 4 },
+      { id: '2', status: 'PULLING' },
+    ]),
+    silent: heard(9_000, [{ id: '3', status: 'RUNNING', restartCount: 9 }]),
+  };
+  const figures = fleetFigures({
+    nodes: [node('a'), node('silent'), node('new')],
+    applications: [application('True', 'AllRunning'), application('True', 'AllRunning'), application()],
+    observation: (uuid) => observations[uuid],
+    now: NOW,
+    listeningSince: 0,
+  });
+  expect(Object.fromEntries(figures.nodes)).toEqual({ RUNNING: 1, UNKNOWN: 1, NOT_PROVISIONED: 1 });
+  expect(figures.contactAges).toEqual([2]);
+  expect(Object.fromEntries(figures.microservices)).toEqual({ RUNNING: 1, PULLING: 1 });
+  expect(figures.microserviceRestarts).toBe(4);
+  expect(figures.applications).toEqual([
+    { ready: 'True', reason: 'AllRunning', count: 2 },
+    { ready: 'Unknown', reason: '', count: 1 },
+  ]);
+});
+
+test('a thousand nodes of six microservices are counted in a few milliseconds', () => {
+  const nodes = Array.from({ length: 1_000 }, (_, index) => node(`n${index}`));
+  const one = heard(
+    5,
+    Array.from({ length: 6 }, (_, index) => ({ id: String(index), status: 'RUNNING' })),
+  );
+  const inputs = { nodes, applications: [], observation: () => one, now: NOW, listeningSince: 0 };
+  const began = performance.now();
+  for (let round = 0; round < 20; round++) fleetFigures(inputs);
+  // About half a millisecond; the bound is for a busy machine.
+  expect((performance.now() - began) / 20).toBeLessThan(50);
+});

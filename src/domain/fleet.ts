@@ -1,0 +1,52 @@
+import type { Application, EdgeNode } from '../api/v3/index.ts';
+import { daemonState, liveness } from './edge-node/liveness.ts';
+import type { Observation } from './inputs.ts';
+import { nodeUuid } from './names.ts';
+
+export interface FleetInputs {
+  nodes: Iterable<EdgeNode>;
+  applications: Iterable<Application>;
+  observation: (uuid: string) => Observation | undefined;
+  /** Unix ms */
+  now: number;
+  /** Unix ms, when the leader began to listen */
+  listeningSince: number;
+}
+
+/** The fleet in a few figures, for metrics. One pass over what is in memory: a millisecond for a thousand nodes. */
+export function fleetFigures({ nodes, applications, observation, now, listeningSince }: FleetInputs) {
+  const states = new Map<string, number>();
+  const microservices = new Map<string, number>();
+  const contactAges: number[] = [];
+  let microserviceRestarts = 0;
+  for (const node of nodes) {
+    const heard = observation(nodeUuid(node));
+    const alive = liveness(node, heard, now, listeningSince);
+    count(states, daemonState(node, heard, alive));
+    // What a silent node said last is no longer known to be so.
+    if (alive !== 'live' || !heard) continue;
+    const contact = Math.max(heard.contactAt ?? 0, heard.reportedAt ?? 0);
+    if (contact > 0) contactAges.push(Math.max(0, now - contact) / 1000);
+    for (const { status, restartCount } of heard.report?.microserviceStatus ?? []) {
+      count(microservices, status ?? 'UNKNOWN');
+      microserviceRestarts += restartCount ?? 0;
+    }
+  }
+  const ready = new Map<string, number>();
+  for (const { status } of applications) {
+    const condition = status?.conditions?.find(({ type }) => type === 'Ready');
+    count(ready, `${condition?.status ?? 'Unknown'} ${condition?.reason ?? ''}`);
+  }
+  return {
+    nodes: states,
+    contactAges,
+    microservices,
+    microserviceRestarts,
+    applications: [...ready].map(([key, count]) => {
+      const [ready = '', reason = ''] = key.split(' ');
+      return { ready, reason, count };
+    }),
+  };
+}
+
+const count = (into: Map<string, number>, key: string) => void into.set(key, (into.get(key) ?? 0) + 1);

@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'vitest';
+import { AGENT_METRICS } from '../../agent/src/metrics/table.ts';
+import { createMetrics, type FleetFigures } from './metrics.ts';
+import { CONTROLLER_METRICS, type MetricSpec } from './table.ts';
+
+/** What Prometheus asks of names, and what we promise of the page. */
+const TABLES: Record<string, readonly MetricSpec[]> = {
+  controller: Object.values(CONTROLLER_METRICS),
+  agent: Object.values(AGENT_METRICS),
+};
+
+for (const [program, specs] of Object.entries(TABLES))
+  describe(`metrics of the ${program}`, () => {
+    test('have names of their own', () => {
+      expect(new Set(specs.map(({ name }) => name)).size).toBe(specs.length);
+    });
+    for (const { name, type, labels, unit, help, buckets } of specs)
+      test(`${name} follows the conventions`, () => {
+        expect(name).toMatch(program === 'agent' ? /^edge_agent_[a-z_]+$/ : /^(skerry|workqueue)_[a-z_]+$/);
+        expect(name.endsWith('_total'), 'counters alone end in _total').toBe(type === 'counter');
+        if (unit.startsWith('seconds')) expect(name).toMatch(/_seconds(_total)?$/);
+        if (unit === 'bytes') expect(name).toMatch(/_bytes$/);
+        expect(name).not.toMatch(/milli|_ms|minutes|percent|_mib|_gib/);
+        expect(help).toMatch(/^[A-Z0-9].*\.$/);
+        expect(buckets !== undefined, 'histograms alone have buckets').toBe(type === 'histogram');
+        expect([...(buckets ?? [])].sort((a, b) => a - b)).toEqual(buckets ?? []);
+        for (const label of Object.keys(labels)) expect(label).toMatch(/^[a-z]+$/);
+        // Names of objects would make as many series as there are objects; on one machine they are few.
+        if (program === 'controller')
+          for (const label of Object.keys(labels)) expect(['node', 'uuid', 'application', 'pod']).not.toContain(label);
+      });
+  });
+
+const figures: FleetFigures = {
+  nodes: new Map([
+    ['RUNNING', 998],
+    ['UNKNOWN', 2],
+  ]),
+  contactAges: Array.from({ length: 100 }, (_, index) => index + 1),
+  applications: [{ ready: 'True', reason: 'AllRunning', count: 7 }],
+  microservices: new Map([['RUNNING', 5000]]),
+  microserviceRestarts: 3,
+};
+
+test('a leader tells of the fleet, when it is asked', async () => {
+  const metrics = createMetrics({ version: '1.2.3' });
+  let asked = 0;
+  metrics.fleetFrom(() => {
+    asked++;
+    return figures;
+  });
+  expect(asked).toBe(0);
+  const page = await metrics.registry.metrics();
+  expect(asked).toBe(1);
+  for (const line of [
+    'skerry_nodes{state="RUNNING"} 998',
+    'skerry_nodes{state="UNKNOWN"} 2',
+    'skerry_node_contact_age_seconds{quantile="0.5"} 50',
+    'skerry_node_contact_age_seconds{quantile="0.99"} 99',
+    'skerry_node_contact_age_seconds{quantile="1"} 100',
+    'skerry_applications{ready="True",reason="AllRunning"} 7',
+    'skerry_microservices{state="RUNNING"} 5000',
+    'skerry_microservice_restarts 3',
+    'skerry_build_info{version="1.2.3"} 1',
+  ])
+    expect(page).toContain(`${line}\n`);
+});
+
+test('a replica that no longer leads says nothing of the fleet', async () => {
+  const metrics = createMetrics();
+  let now: FleetFigures | undefined = figures;
+  metrics.fleetFrom(() => now);
+  await metrics.registry.metrics();
+  now = undefined;
+  const page = await metrics.registry.metrics();
+  expect(page).not.toMatch(
+    /^skerry_(nodes|node_contact_age_seconds|applications|microservices|microservice_restarts)[ {]/m,
+  );
+});
+
+test('what is served is what the table says', async () => {
+  const page = await createMetrics().registry.metrics();
+  for (const { name, type } of Object.values(CONTROLLER_METRICS)) expect(page).toContain(`# TYPE ${name} ${type}\n`);
+  const own = [...page.matchAll(/^# TYPE (\S+)/gm)]
+    .map(([, name = '']) => name)
+    .filter((name) => !/^(process|nodejs)_/.test(name));
+  expect(own.sort()).toEqual(
+    Object.values(CONTROLLER_METRICS)
+      .map(({ name }) => name)
+      .sort(),
+  );
+});
+
+test('each thing of the agent channel is counted where it belongs', async () => {
+  const metrics = createMetrics();
+  metrics.agent('poll');
+  metrics.agent('provision');
+  metrics.agent('provision', 'new');
+  metrics.agent('refused', 'AGENT_JWT_EXPIRED');
+  metrics.agent('desired-state', 'computed');
+  metrics.reconciled({ controller: 'application', outcome: 'conflict' }, 0.1);
+  metrics.reconciled({ controller: 'application', outcome: 'done' }, 0.1);
+  const page = await metrics.registry.metrics();
+  for (const line of [
+    'skerry_agent_requests_total{kind="poll"} 1',
+    'skerry_agent_requests_total{kind="provision"} 1',
+    'skerry_provisionings_total{outcome="new"} 1',
+    'skerry_agent_refusals_total{code="AGENT_JWT_EXPIRED"} 1',
+    'skerry_desired_states_total{source="computed"} 1',
+    'workqueue_retries_total{name="application"} 1',
+  ])
+    expect(page).toContain(`${line}\n`);
+});

@@ -1,0 +1,258 @@
+/**
+ * Every metric of the controller, as data: registration (metrics.ts) and docs/metrics.md are made from it, and dashboard
+ * and alerts may name no other. Names follow Prometheus: base units, `_total` for counters; those that have a customary
+ * name elsewhere (`workqueue_*`, `process_*`, `nodejs_*`) keep it. Labels are low in cardinality: never a name of an
+ * object.
+ */
+export interface MetricSpec {
+  name: string;
+  type: 'counter' | 'gauge' | 'histogram';
+  /** label -> what it says */
+  labels: Readonly<Record<string, string>>;
+  unit: string;
+  help: string;
+  /** bounds of a histogram, in its unit */
+  buckets?: readonly number[];
+}
+
+/** From a cache hit to a hanging dependency. */
+const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30] as const;
+/** What an edge machine needs to carry out a change: from a restart to a large image over a thin line. */
+const LONG_SECONDS = [0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600] as const;
+
+const CONTROLLER = { controller: 'the reconciler: `application`, `edge-node`, ...' } as const;
+/** Customary label of the workqueue metrics. */
+const QUEUE = { name: 'the reconciler that the queue belongs to' } as const;
+
+export const CONTROLLER_METRICS = {
+  // the fleet, read from memory when somebody asks, on the leader alone
+  nodes: {
+    name: 'skerry_nodes',
+    type: 'gauge',
+    labels: { state: "state of the node's agent, as REST and `kubectl` show it" },
+    unit: 'nodes',
+    help: 'Nodes by state of their agent. Leader only.',
+  },
+  contactAge: {
+    name: 'skerry_node_contact_age_seconds',
+    type: 'gauge',
+    labels: { quantile: '0.5, 0.9, 0.99 or 1 (the oldest)' },
+    unit: 'seconds',
+    help: 'Time since the last contact of the live nodes; up to a minute is the rhythm of held polls. Leader only.',
+  },
+  applications: {
+    name: 'skerry_applications',
+    type: 'gauge',
+    labels: { ready: 'True, False or Unknown', reason: 'reason of the condition Ready (docs/conditions.md)' },
+    unit: 'applications',
+    help: 'Applications by their condition Ready. Leader only.',
+  },
+  microservices: {
+    name: 'skerry_microservices',
+    type: 'gauge',
+    labels: { state: 'state that the node reports' },
+    unit: 'microservices',
+    help: 'Microservices as the live nodes report them. Leader only.',
+  },
+  microserviceRestarts: {
+    name: 'skerry_microservice_restarts',
+    type: 'gauge',
+    labels: {},
+    unit: 'restarts',
+    help: 'Restarts after crashes that the live nodes report, summed; falls when a microservice is rebuilt. Leader only.',
+  },
+  massSilence: {
+    name: 'skerry_mass_silence',
+    type: 'gauge',
+    labels: {},
+    unit: '0 or 1',
+    help: '1 while so many nodes are silent at once that our own side is suspected. Leader only.',
+  },
+  readyLag: {
+    name: 'skerry_application_ready_lag_seconds',
+    type: 'histogram',
+    labels: {},
+    unit: 'seconds',
+    help: 'From a change of an application to its condition Ready being True for it. Leader only.',
+    buckets: LONG_SECONDS,
+  },
+
+  // the agent channel
+  heldPolls: {
+    name: 'skerry_agent_held_polls',
+    type: 'gauge',
+    labels: {},
+    unit: 'polls',
+    help: 'Polls of agents that wait for a change at this replica.',
+  },
+  heldPollsEnded: {
+    name: 'skerry_agent_held_polls_ended_total',
+    type: 'counter',
+    labels: { outcome: 'due (a change), timeout, drained, superseded, or gone (the agent went away)' },
+    unit: 'polls',
+    help: 'Held polls that ended, and how.',
+  },
+  toldLag: {
+    name: 'skerry_agent_told_lag_seconds',
+    type: 'histogram',
+    labels: {},
+    unit: 'seconds',
+    help: 'From a change being seen by this replica to the answer of a held poll that tells the node of it.',
+    buckets: SECONDS,
+  },
+  agentRequests: {
+    name: 'skerry_agent_requests_total',
+    type: 'counter',
+    labels: { kind: 'poll, status (a report), read, or provision' },
+    unit: 'requests',
+    help: 'Authenticated requests of agents.',
+  },
+  agentRefusals: {
+    name: 'skerry_agent_refusals_total',
+    type: 'counter',
+    labels: { code: 'code of the answer' },
+    unit: 'requests',
+    help: 'Requests of agents that were refused.',
+  },
+  provisionings: {
+    name: 'skerry_provisionings_total',
+    type: 'counter',
+    labels: { outcome: 'new, or again (the same key and agent asked once more)' },
+    unit: 'provisionings',
+    help: 'Agents that took the identity of a node.',
+  },
+  reportRepairs: {
+    name: 'skerry_agent_report_repairs_total',
+    type: 'counter',
+    labels: { field: 'field of the report' },
+    unit: 'fields',
+    help: 'Fields of reports that made no sense and were left out.',
+  },
+  desiredStates: {
+    name: 'skerry_desired_states_total',
+    type: 'counter',
+    labels: { source: 'computed or remembered' },
+    unit: 'reads',
+    help: 'Desired states of nodes that were needed, by whether they had to be computed.',
+  },
+  leaderBatches: {
+    name: 'skerry_leader_batches_total',
+    type: 'counter',
+    labels: { outcome: 'sent or failed' },
+    unit: 'batches',
+    help: 'Batches of what this replica heard, on their way to the leader.',
+  },
+
+  // REST
+  httpRequests: {
+    name: 'skerry_http_request_duration_seconds',
+    type: 'histogram',
+    labels: { route: 'path of the route, parameters unfilled', method: 'HTTP method', code: 'HTTP status' },
+    unit: 'seconds',
+    help: 'Requests to REST.',
+    buckets: SECONDS,
+  },
+  accessReviews: {
+    name: 'skerry_access_reviews_total',
+    type: 'counter',
+    labels: {
+      review: 'token (who somebody is) or access (what they may do)',
+      outcome: 'allowed, denied or failed',
+      cached: 'whether the answer was remembered',
+    },
+    unit: 'reviews',
+    help: 'Questions to the API server of who somebody is and what they may do.',
+  },
+
+  // reconcilers
+  reconciles: {
+    name: 'skerry_reconcile_duration_seconds',
+    type: 'histogram',
+    labels: { ...CONTROLLER, outcome: 'done, requeue, stall, conflict, error, bug, fenced or stopped' },
+    unit: 'seconds',
+    help: 'Reconciles by outcome.',
+    buckets: SECONDS,
+  },
+  overdue: {
+    name: 'skerry_reconcile_overdue',
+    type: 'gauge',
+    labels: CONTROLLER,
+    unit: 'reconciles',
+    help: 'Reconciles past their deadline that still hold their key. Anything but 0 is a bug or a dead dependency.',
+  },
+  queueDepth: {
+    name: 'workqueue_depth',
+    type: 'gauge',
+    labels: QUEUE,
+    unit: 'keys',
+    help: 'Keys that wait for a reconcile or are in one.',
+  },
+  queueWait: {
+    name: 'workqueue_queue_duration_seconds',
+    type: 'histogram',
+    labels: QUEUE,
+    unit: 'seconds',
+    help: 'Time that keys waited past their due time.',
+    buckets: SECONDS,
+  },
+  queueRetries: {
+    name: 'workqueue_retries_total',
+    type: 'counter',
+    labels: QUEUE,
+    unit: 'retries',
+    help: 'Reconciles that failed and will be repeated; conflicts are normal life.',
+  },
+
+  // the API server
+  apiRequests: {
+    name: 'skerry_apiserver_request_duration_seconds',
+    type: 'histogram',
+    labels: { verb: 'get, list, watch, ...', resource: 'plural and group', code: 'HTTP status, or a transport error' },
+    unit: 'seconds',
+    help: 'Requests to the API server, retries counted singly; of a watch, until it was answered.',
+    buckets: SECONDS,
+  },
+  watchEvents: {
+    name: 'skerry_watch_events_total',
+    type: 'counter',
+    labels: { resource: 'plural and group', type: 'added, modified, deleted or bookmark' },
+    unit: 'events',
+    help: 'Changes received from watches.',
+  },
+  watchRestarts: {
+    name: 'skerry_watch_restarts_total',
+    type: 'counter',
+    labels: { resource: 'plural and group', reason: 'why it ended', next: 'resume, or relist' },
+    unit: 'watches',
+    help: 'Watches that ended and were begun again. One every five to ten minutes is normal.',
+  },
+  relists: {
+    name: 'skerry_relist_duration_seconds',
+    type: 'histogram',
+    labels: { resource: 'plural and group', mode: 'stream or pages' },
+    unit: 'seconds',
+    help: 'Complete lists taken.',
+    buckets: SECONDS,
+  },
+  eventsDropped: {
+    name: 'skerry_events_dropped_total',
+    type: 'counter',
+    labels: { reason: 'rate, full or failed' },
+    unit: 'events',
+    help: 'Kubernetes events that were not recorded.',
+  },
+  leader: {
+    name: 'skerry_leader',
+    type: 'gauge',
+    labels: { lease: 'name of the Lease' },
+    unit: '0 or 1',
+    help: '1 while this replica leads.',
+  },
+  info: {
+    name: 'skerry_build_info',
+    type: 'gauge',
+    labels: { version: 'version of the controller' },
+    unit: '1',
+    help: 'Always 1; the label says what runs.',
+  },
+} as const satisfies Readonly<Record<string, MetricSpec>>;
