@@ -21,6 +21,7 @@ import {
 } from './kube/mod.ts';
 import { createPorts } from './rest/adapters/ports.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
+import { addressOf } from './rest/rates.ts';
 import { createRestServer } from './rest/server.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
 import { allSynced, createStores, followStores } from './stores/stores.ts';
@@ -78,6 +79,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
       },
       credentials,
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
+      addressOf: (request) => addressOf(request, config.server.trustProxy),
       caCert: () => caCert(config),
       identity: config.identity,
       log: kubeLog,
@@ -98,6 +100,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   const rest = building.use(
     createRestServer({
       ports,
+      trustProxy: config.server.trustProxy,
       log: kubeLog,
       ...(config.server.tls && {
         tls: {

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isDeeperThan, JSON_DEPTH } from '../api/json.ts';
 import type { Clock } from '../kube/mod.ts';
 import { AgentFailure } from './failure.ts';
 
@@ -82,8 +83,11 @@ function collect(req: IncomingMessage, ms: number, clock: Clock, admit: (receive
 
 function parse(body: Buffer): unknown {
   if (body.length === 0) return undefined;
+  const text = body.toString('utf8');
+  if (isDeeperThan(text))
+    throw new AgentFailure('VALIDATION_ERROR', `the body is nested deeper than ${JSON_DEPTH} levels`);
   try {
-    return JSON.parse(body.toString('utf8'));
+    return JSON.parse(text);
   } catch {
     throw new AgentFailure('VALIDATION_ERROR', 'the body is not JSON');
   }

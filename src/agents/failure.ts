@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http';
+import { printable } from '../api/printable.ts';
 
 /**
  * Why a request of an agent was not carried out, with the codes of gaps-02 section 2.5. An agent looks at `retryable`
@@ -27,7 +28,7 @@ const CODES = {
   UNSUPPORTED_ENCODING: 415,
   SYSTEM_NODE_REQUIRED: 403,
   REQUEST_TIMEOUT: 408,
-  TOO_MANY_REQUESTS: 503,
+  TOO_MANY_REQUESTS: 429,
   CONTROLLER_NOT_READY: 503,
   CONTROLLER_DB_BUSY: 503,
   CONTROLLER_DB_UNAVAILABLE: 503,
@@ -45,11 +46,11 @@ export class AgentFailure extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.status = CODES[code];
-    this.retryAfterSeconds = options.retryAfterSeconds ?? (this.status === 503 ? 5 : undefined);
+    this.retryAfterSeconds = options.retryAfterSeconds ?? (this.status === 503 || this.status === 429 ? 5 : undefined);
   }
 
   get retryable(): boolean {
-    return this.status === 503 || this.status === 408;
+    return this.status === 503 || this.status === 429 || this.status === 408;
   }
 
   body(): string {
@@ -57,7 +58,7 @@ export class AgentFailure extends Error {
       name: NAMES[this.status] ?? 'Error',
       error: STATUS_CODES[this.status],
       code: this.code,
-      message: this.message,
+      message: printable(this.message),
       retryable: this.retryable,
     });
   }
@@ -72,6 +73,7 @@ const NAMES: Record<number, string> = {
   408: 'RequestTimeoutError',
   413: 'PayloadTooLargeError',
   415: 'UnsupportedMediaTypeError',
+  429: 'RateLimitExceededError',
   503: 'ServiceUnavailableError',
 };
 

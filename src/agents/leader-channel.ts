@@ -71,30 +71,32 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
     if (!leads) throw new NotLeader();
   }
 
-  const handlers: Record<string, (body: unknown) => Reply> = {
-    [INTERNAL_PATHS.news](body) {
-      const { news, sentAt } = newsSchema.parse(body);
-      const skew = clock.wall() - sentAt;
-      for (const item of news as unknown as NodeNews[]) observations.hear(inOurTime(item, skew));
-      return json({ term });
-    },
-    [INTERNAL_PATHS.live](body) {
-      const found: Record<string, Observation> = {};
-      for (const uuid of liveSchema.parse(body).uuids) {
-        const observation = observations.get(uuid);
-        if (observation) found[uuid] = observation;
-      }
-      return json({ observations: found });
-    },
-    [INTERNAL_PATHS.tokens](body) {
-      const { replica, term: known, cursor, marks } = tokensSchema.parse(body);
-      tokens.add(replica, marks);
-      return json({ term, ...tokens.since(known === term ? cursor : 0, replica) });
-    },
-  };
+  const handlers = new Map<string, (body: unknown) => Reply>(
+    Object.entries({
+      [INTERNAL_PATHS.news](body: unknown) {
+        const { news, sentAt } = newsSchema.parse(body);
+        const skew = clock.wall() - sentAt;
+        for (const item of news as unknown as NodeNews[]) observations.hear(inOurTime(item, skew));
+        return json({ term });
+      },
+      [INTERNAL_PATHS.live](body: unknown) {
+        const found: Record<string, Observation> = {};
+        for (const uuid of liveSchema.parse(body).uuids) {
+          const observation = observations.get(uuid);
+          if (observation) found[uuid] = observation;
+        }
+        return json({ observations: found });
+      },
+      [INTERNAL_PATHS.tokens](body: unknown) {
+        const { replica, term: known, cursor, marks } = tokensSchema.parse(body);
+        tokens.add(replica, marks);
+        return json({ term, ...tokens.since(known === term ? cursor : 0, replica) });
+      },
+    }),
+  );
 
   async function answer(req: IncomingMessage): Promise<Reply> {
-    const handler = req.method === 'POST' ? handlers[req.url ?? ''] : undefined;
+    const handler = req.method === 'POST' ? handlers.get(req.url ?? '') : undefined;
     if (!handler) throw new AgentFailure('ROUTE_NOT_FOUND', 'no such route');
     await verified(req.headers.authorization);
     lead();
@@ -108,8 +110,11 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
       send(res, await answer(req), false);
     } catch (error) {
       if (error instanceof NotLeader) return send(res, { status: 409, body: '{"code":"NOT_LEADER"}' }, false);
-      if (error instanceof z.ZodError) log.error({ err: error, path: req.url }, 'Internal message not understood');
-      const failure = failureOf(error);
+      const isUnreadable = error instanceof z.ZodError;
+      if (isUnreadable) log.error({ err: error, path: req.url }, 'Internal message not understood');
+      const failure = isUnreadable
+        ? new AgentFailure('VALIDATION_ERROR', 'the message is not understood')
+        : failureOf(error);
       send(res, failureReply(failure), failure.status !== 401);
     }
   }

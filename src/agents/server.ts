@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { desiredState, nodeUuid } from '../domain/index.ts';
 import { type Clock, isTransient, type KubeClient, type Log, systemClock } from '../kube/mod.ts';
+import { createRequestRates } from '../kube/request-rates.ts';
 import { createAuthenticate } from './authenticate.ts';
 import { createReadBody } from './body.ts';
 import { type Call, createCall, type Hear, targetOf } from './call.ts';
@@ -23,7 +24,6 @@ import { createProvision } from './provision.ts';
 import { createReads } from './reads.ts';
 import type { UsedTokens } from './replay.ts';
 import { failureOf, failureReply, json, type Reply, send } from './reply.ts';
-import { createRequestRates } from './request-rates.ts';
 import { createStatements } from './statements.ts';
 import { createTold } from './told.ts';
 import { createVersion } from './version.ts';

@@ -194,7 +194,7 @@ test('a node that asks without end is told to wait, and others are not', async (
   replica.stores.secrets.set(keyOf(other, otherKey));
   const statuses = [];
   for (let i = 0; i < 12; i++) statuses.push((await replica.as(node, key, 'GET', '/config')).status);
-  expect(statuses).toEqual([...Array(10).fill(200), 503, 503]);
+  expect(statuses).toEqual([...Array(10).fill(200), 429, 429]);
   expect((await replica.as(other, otherKey, 'GET', '/config')).status).toBe(200);
   await clock.advance(1_000);
   expect((await replica.as(node, key, 'GET', '/config')).status).toBe(200);

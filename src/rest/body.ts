@@ -1,7 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import busboy from 'busboy';
+import { isDeeperThan } from '../api/json.ts';
 import { HttpError, invalid } from './errors.ts';
 import type { Body } from './route.ts';
+import { requireTexts } from './text.ts';
 
 export interface BodyLimits {
   bodyBytes: number;
@@ -126,29 +128,21 @@ function decode(bytes: Buffer): string {
 
 /** Parses JSON no deeper than `depth`; a member called `__proto__` is data like any other and is dropped. */
 export function parseJson(text: string, depth: number): unknown {
-  if (deeperThan(text, depth)) throw invalid(`the body is nested deeper than ${depth} levels`);
+  if (isDeeperThan(text, depth)) throw invalid(`the body is nested deeper than ${depth} levels`);
+  let value: unknown;
   try {
-    return text.includes('"__proto__"') || text.includes('\\u005f')
-      ? JSON.parse(text, (key, value) => (key === '__proto__' ? undefined : value))
-      : JSON.parse(text);
+    value =
+      text.includes('"__proto__"') || ESCAPED_PROTO.test(text)
+        ? JSON.parse(text, (key, member) => (key === '__proto__' ? undefined : member))
+        : JSON.parse(text);
   } catch {
     throw invalid('the body is not valid JSON', 'MALFORMED_JSON');
   }
+  if (ESCAPED_ODDITY.test(text)) requireTexts(value, 'the body');
+  return value;
 }
 
-/** Counts brackets outside of strings, so that no parser has to go where the text leads. */
-function deeperThan(text: string, limit: number): boolean {
-  let depth = 0;
-  let inString = false;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (inString) {
-      if (code === 0x5c) i++;
-      else if (code === 0x22) inString = false;
-    } else if (code === 0x22) inString = true;
-    else if (code === 0x5b || code === 0x7b) {
-      if (++depth > limit) return true;
-    } else if (code === 0x5d || code === 0x7d) depth--;
-  }
-  return false;
-}
+/** Any letter of `__proto__` may be written as an escape. */
+const ESCAPED_PROTO = /\\u00(5f|70|72|6f|74)/i;
+/** Only as an escape can JSON in UTF-8 hold these. */
+const ESCAPED_ODDITY = /\\u(0000|d[89a-f])/i;

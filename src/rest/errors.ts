@@ -1,3 +1,4 @@
+import { printable } from '../api/printable.ts';
 import { DomainError } from '../domain/errors.ts';
 import { ApiError, isTransient } from '../kube/api-error.ts';
 
@@ -57,6 +58,11 @@ export const duplicate = (message: string, code = 'DUPLICATE_NAME') =>
 export const forbidden = (message: string, code = 'FORBIDDEN') => new HttpError(403, code, message);
 export const unauthenticated = (message: string) =>
   new HttpError(401, 'UNAUTHENTICATED', message, { headers: { 'www-authenticate': 'Bearer realm="v3"' } });
+/** Asked too often; `retryAfter` in seconds. */
+export const tooOften = (message: string, retryAfter: number) =>
+  new HttpError(429, 'TOO_MANY_REQUESTS', message, {
+    headers: { 'retry-after': String(Math.max(1, Math.ceil(retryAfter))) },
+  });
 export const unavailable = (message: string, cause?: unknown, retryAfter = RETRY_AFTER) =>
   new HttpError(503, 'SERVICE_UNAVAILABLE', message, {
     cause,
@@ -85,7 +91,7 @@ export function errorReply(error: unknown): ErrorReply {
   return {
     status,
     headers,
-    body: { name, message, code, ...(status === 403 && { error: 'Forbidden' }), ...members },
+    body: { name, message: printable(message), code, ...(status === 403 && { error: 'Forbidden' }), ...members },
     ...((status === 500 || cause !== undefined) && status >= 500 && { cause: cause ?? error }),
   };
 }

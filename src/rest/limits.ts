@@ -1,3 +1,5 @@
+import { JSON_DEPTH } from '../api/json.ts';
+
 /** Every hook is optional and must not throw. `route` is the pattern, never the path. */
 export interface RestMetrics {
   request?(labels: { method: string; route: string; status: number }, seconds: number): void;
@@ -9,6 +11,8 @@ export interface Limits {
   jsonDepth: number;
   /** until a request is answered */
   requestMs: number;
+  /** without any of an answer being taken */
+  takeMs: number;
   /** until its headers, and the whole of it, have arrived */
   headersMs: number;
   receiveMs: number;
@@ -20,8 +24,9 @@ export interface Limits {
 
 export const LIMITS: Limits = {
   bodyBytes: 1024 * 1024,
-  jsonDepth: 64,
+  jsonDepth: JSON_DEPTH,
   requestMs: 30_000,
+  takeMs: 30_000,
   headersMs: 10_000,
   receiveMs: 60_000,
   headerBytes: 32 * 1024,

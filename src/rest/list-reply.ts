@@ -60,7 +60,8 @@ export async function writeList(
       separator = ',';
     }
     if (text.length < CHUNK && performance.now() - since < SLICE_MS) continue;
-    if (signal.aborted || response.destroyed) return;
+    // Whoever reads so slowly gets half a list, and must see that it is one.
+    if (signal.aborted || response.destroyed) return void response.destroy();
     const isFull = !response.write(text);
     text = '';
     if (isFull) await drained(response, signal);

@@ -10,6 +10,7 @@ import { errorReply, HttpError, invalid, notFound, unavailable } from './errors.
 import type { Limits, RestMetrics } from './limits.ts';
 import { ListReply, writeList } from './list-reply.ts';
 import type { Ports } from './ports.ts';
+import type { Rates } from './rates.ts';
 import { type AnyRoute, bySpecificity, spellings } from './route.ts';
 
 /** Everything that the routes share. */
@@ -21,6 +22,9 @@ export interface Mounting {
   validateReplies: boolean;
   /** See createTurns. */
   turn: () => Promise<void>;
+  rates: Rates;
+  /** The address that a request counts for. */
+  addressOf: (request: IncomingMessage) => string;
 }
 
 export const REQUEST_ID = 'request-id';
@@ -83,7 +87,7 @@ export function answerErrors(log: Log): ErrorRequestHandler {
 }
 
 function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
-  const { ports, log, metrics, limits, validateReplies, turn } = mounting;
+  const { ports, log, metrics, limits, validateReplies, turn, rates, addressOf } = mounting;
   const handle = route.handler as (call: object) => unknown;
   return async (request, response) => {
     const start = performance.now();
@@ -106,8 +110,12 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
     try {
       const params = request.params as Record<string, string>;
       const { authorization } = request.headers;
-      const caller = await admit(ports, route.access, { authorization, params, signal });
+      const address = addressOf(request);
+      if (route.guessable) rates.credentials(address);
+      const guesses = { unknown: () => rates.unknownToken(address), wrong: () => rates.wrongToken(address) };
+      const caller = await admit(ports, route.access, { authorization, params, signal, guesses });
       user = caller.identity?.name ?? '';
+      if (route.body?.kind === 'file') rates.upload(user);
       if (route.access !== 'public' && !isSynced(ports)) throw unavailable('the controller is still reading its state');
       const call = {
         params: check(route.params, params, 'the path'),

@@ -17,6 +17,7 @@ const DESCRIPTION: Readonly<Record<number, string>> = {
   409: 'It exists, is in use, or changed at the same time',
   413: 'The body is too large',
   415: 'The body is of another type',
+  429: 'Asked too often; try again after Retry-After',
   500: 'A fault of the controller',
   501: 'Not available in this version',
   503: 'Not now; try again after Retry-After',
@@ -86,6 +87,7 @@ function statusesOf(route: AnyRoute): number[] {
   return [
     ...new Set([
       ...(isOpen ? [] : [401, 403]),
+      ...(isOpen && !route.guessable ? [] : [429]),
       ...(paramNames(route.path).length > 0 || route.query || route.body ? [400] : []),
       ...(route.body ? [413, 415] : []),
       ...(route.errors ?? []),
@@ -103,6 +105,7 @@ const RESPONSE: Readonly<Record<number, string>> = {
   409: 'Conflict',
   413: 'TooLarge',
   415: 'UnsupportedType',
+  429: 'TooOften',
   500: 'Fault',
   501: 'NotAvailable',
   503: 'Unavailable',

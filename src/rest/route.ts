@@ -55,6 +55,8 @@ export interface Route<
   params?: P;
   query?: Q;
   body?: Body<B>;
+  /** What may be guessed at here is asked for so often per address and no oftener. */
+  guessable?: boolean;
   reply: Reply<R>;
   /** Statuses of refusals that this route can answer besides those that every route can. */
   errors?: readonly number[];

@@ -9,6 +9,7 @@ import { LIMITS, type Limits, type RestMetrics } from './limits.ts';
 import { createTurns } from './list-reply.ts';
 import { answerErrors, type Mounting, mountRoutes, preamble, unknownPath } from './mount.ts';
 import type { Ports } from './ports.ts';
+import { addressOf, createRates } from './rates.ts';
 import type { AnyRoute } from './route.ts';
 import { routes as allRoutes } from './routes/index.ts';
 
@@ -21,6 +22,8 @@ export interface RestServerOptions {
   /** PEM; plain HTTP when absent. */
   tls?: { key: string; cert: string };
   limits?: Partial<Limits>;
+  /** Whether the last address of X-Forwarded-For is the client's. */
+  trustProxy?: boolean;
   /** The whole facade unless told. */
   routes?: readonly AnyRoute[];
 }
@@ -52,7 +55,16 @@ export function createRestServer(options: RestServerOptions): RestServer {
     },
   };
   const validateReplies = options.validateReplies ?? process.env.NODE_ENV !== 'production';
-  const mounting: Mounting = { ports, log, metrics, limits, validateReplies, turn: createTurns() };
+  const mounting: Mounting = {
+    ports,
+    log,
+    metrics,
+    limits,
+    validateReplies,
+    turn: createTurns(),
+    rates: createRates(),
+    addressOf: (request) => addressOf(request, options.trustProxy ?? false),
+  };
 
   const app = express();
   app.disable('x-powered-by');
@@ -76,6 +88,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
   };
   function listener(request: IncomingMessage, response: ServerResponse): void {
     preamble(request, response, ports.clock());
+    giveUpUntaken(response, limits.takeMs);
     if (draining) response.setHeader('connection', 'close');
     try {
       if (!first.some((handler) => handler(request, response))) app(request, response);
@@ -122,6 +135,11 @@ export function createRestServer(options: RestServerOptions): RestServer {
     drain,
     [Symbol.asyncDispose]: () => drain(0),
   };
+}
+
+/** An answer of which nothing is taken for a while is given up with its connection: until then it is kept in memory. */
+function giveUpUntaken(response: ServerResponse, ms: number): void {
+  response.once('prefinish', () => response.setTimeout(ms));
 }
 
 /** Requests that are no HTTP, too large in their headers, or too slow, in the shape of every other error. */

@@ -21,8 +21,39 @@ describe('a file', () => {
         .map((c, i) => `${c}: &${c} [${Array(9).fill(`*${'abcdefgh'[i]}`)}]`)
         .join('\n')}`,
     ],
-  ])('that is %s is refused', (_, text) => {
-    expect(() => parseYaml(text)).toThrow(expect.objectContaining({ status: 400, code: 'MALFORMED_YAML' }));
+    ['a list within itself', 'a: &a [*a, *a, *a, *a, *a, *a, *a, *a]'],
+    ['of more values than anything needs', `a: [${'x,'.repeat(100_000)}]`],
+    ['of more keys than anything needs', `{${Array.from({ length: 50_000 }, (_, i) => `k${i}: 1`)}}`],
+    [
+      'of endless merges',
+      `a: &a {${Array.from({ length: 5_000 }, (_, i) => `k${i}: 1`)}}\nb: {<<: [${'*a,'.repeat(9_000)}]}`,
+    ],
+    ['text that aliases multiply', `a: &a ${'x'.repeat(100_000)}\nb: [${'*a,'.repeat(200)}]`],
+    ['half of a surrogate pair', 'a: "\\ud800"'],
+    ['text with NUL', 'a: "x\\0y"'],
+    ['of many documents', '---\n'.repeat(50_000)],
+  ])('that is %s is refused, with the reason, soon', (_, text) => {
+    const began = performance.now();
+    expect(() => parseYaml(text)).toThrow(
+      expect.objectContaining({
+        status: 400,
+        code: 'MALFORMED_YAML',
+        message: expect.stringMatching(/^the file .{5,}/),
+      }),
+    );
+    // It takes a few ms; one that is followed where it leads takes minutes, or for ever.
+    expect(performance.now() - began).toBeLessThan(5_000);
+  });
+
+  test('of aliases that multiply says so', () => {
+    const text = `a: &a [x,x,x,x,x,x,x,x,x]\n${Array.from('bcdefghi', (c, i) => `${c}: &${c} [${Array(9).fill(`*${'abcdefgh'[i]}`)}]`).join('\n')}`;
+    expect(() => parseYaml(text)).toThrow(/once its aliases are followed/);
+  });
+
+  test('may use one anchor for each of many entries', () => {
+    const entries = Array.from({ length: 128 }, (_, i) => `  - {<<: *base, name: n${i}}`).join('\n');
+    const value = parseYaml(`base: &base {agent: {name: gw}}\nentries:\n${entries}`) as { entries: unknown[] };
+    expect(value.entries[127]).toEqual({ agent: { name: 'gw' }, name: 'n127' });
   });
 
   test('is refused with the place and without its text', () => {

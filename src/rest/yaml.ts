@@ -1,38 +1,113 @@
-import { parseAllDocuments } from 'yaml';
+import { type Document, isMap, isScalar, Lexer, LineCounter, parseAllDocuments, visit } from 'yaml';
 import { invalid } from './errors.ts';
-
-/** Deepest nesting of a file; nothing that we read needs half of it. */
-const DEPTH = 64;
+import { requireText } from './text.ts';
 
 /**
- * Parses an uploaded file: one document, no deeper than allowed. Errors name the line and never show the text, which may
- * hold secrets.
+ * What a file may cost. The largest application that can be stored needs less than half of each; without them, a file of
+ * one megabyte keeps the process busy for minutes.
+ */
+const LIMITS = {
+  /** words and signs, counted before anything is built of them */
+  tokens: 65_536,
+  aliases: 256,
+  depth: 64,
+  /** values once aliases are followed */
+  values: 65_536,
+  /** characters of text, once aliases are followed */
+  text: 2 * 1024 * 1024,
+} as const;
+
+const malformed = (message: string) => invalid(message, 'MALFORMED_YAML');
+
+/**
+ * Parses an uploaded file: one document, no deeper and no larger than allowed. Errors name the line and never show the
+ * text, which may hold secrets.
  */
 export function parseYaml(text: string): unknown {
+  countTokens(text);
+  const lines = new LineCounter();
   let value: unknown;
   try {
-    const documents = parseAllDocuments(text, { merge: true, prettyErrors: true, logLevel: 'silent' });
-    if (!Array.isArray(documents) || documents.length === 0) throw invalid('the file is empty', 'MALFORMED_YAML');
-    if (documents.length > 1) throw invalid('the file holds several documents, send one at a time', 'MALFORMED_YAML');
+    const documents = parseAllDocuments(text, {
+      merge: true,
+      // Compares all with all; see requireUniqueKeys.
+      uniqueKeys: false,
+      prettyErrors: true,
+      logLevel: 'silent',
+      lineCounter: lines,
+    });
     const [document] = documents;
-    const error = document?.errors[0];
-    if (error) {
-      const at = error.linePos?.[0];
-      throw invalid(
-        `the file is not valid YAML${at ? ` at line ${at.line}, column ${at.col}` : ''} (${error.code})`,
-        'MALFORMED_YAML',
-      );
-    }
-    value = document?.toJS({ maxAliasCount: 100 });
+    if (!Array.isArray(documents) || !document) throw malformed('the file is empty');
+    if (documents.length > 1) throw malformed('the file holds several documents, send one at a time');
+    const error = document.errors[0];
+    if (error) throw notValid(error.code, error.linePos?.[0]);
+    requireUniqueKeys(document, lines);
+    // Followed aliases are the same objects, so this costs nothing; what they add up to is counted below.
+    value = document.toJS({ maxAliasCount: -1 });
   } catch (error) {
     if (error instanceof Error && 'status' in error) throw error;
-    throw invalid('the file is not valid YAML', 'MALFORMED_YAML');
+    throw malformed('the file is not valid YAML');
   }
-  if (isDeeper(value, DEPTH)) throw invalid(`the file is nested deeper than ${DEPTH} levels`, 'MALFORMED_YAML');
+  requireMeasure(value);
   return value;
 }
 
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1));
+function notValid(code: string, at?: { line: number; col: number }) {
+  return malformed(`the file is not valid YAML${at ? ` at line ${at.line}, column ${at.col}` : ''} (${code})`);
 }
+
+/** Splitting a text into tokens is quick whatever it holds, and what follows takes time by their number. */
+function countTokens(text: string): void {
+  let tokens = 0;
+  let aliases = 0;
+  let before = '';
+  for (const token of new Lexer().lex(text)) {
+    if (++tokens > LIMITS.tokens)
+      throw malformed('the file holds more than any application needs; split it into several applications');
+    if (token.startsWith('*') && before !== SCALAR && ++aliases > LIMITS.aliases)
+      throw malformed(`the file uses more than ${LIMITS.aliases} aliases`);
+    before = token;
+  }
+}
+
+/** The token that says that the next one is text. */
+const SCALAR = '\u001f';
+
+function requireUniqueKeys(document: Document.Parsed, lines: LineCounter): void {
+  visit(document, {
+    Node(_, node) {
+      if (!isMap(node)) return;
+      const keys = new Set<unknown>();
+      for (const { key } of node.items) {
+        if (!isScalar(key) || key.value === '<<') continue;
+        if (keys.has(key.value)) throw notValid('DUPLICATE_KEY', lines.linePos(key.range?.[0] ?? 0));
+        keys.add(key.value);
+      }
+    },
+  });
+}
+
+/** Walks what aliases make of a file, which may be endless, no further than allowed. */
+function requireMeasure(document: unknown): void {
+  let values = 0;
+  let characters = 0;
+  const count = (text: string) => {
+    characters += text.length;
+    if (characters > LIMITS.text) throw malformed(`the file holds more than ${LIMITS.text} characters ${FOLLOWED}`);
+    requireText(text, 'the file', 'MALFORMED_YAML');
+  };
+  const walk = (value: unknown, depth: number): void => {
+    if (++values > LIMITS.values) throw malformed(`the file holds more than ${LIMITS.values} values ${FOLLOWED}`);
+    if (typeof value === 'string') count(value);
+    if (typeof value !== 'object' || value === null) return;
+    if (depth === LIMITS.depth)
+      throw malformed(`the file is nested deeper than ${LIMITS.depth} levels, or within itself by an alias`);
+    for (const [key, member] of Object.entries(value)) {
+      if (!Array.isArray(value)) count(key);
+      walk(member, depth + 1);
+    }
+  };
+  walk(document, 0);
+}
+
+const FOLLOWED = 'once its aliases are followed';

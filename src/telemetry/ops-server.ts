@@ -8,20 +8,22 @@ export interface OpsServer extends AsyncDisposable {
 }
 
 export function createOpsServer(options: { registry: Registry; ready: () => Promise<string | undefined> }): OpsServer {
-  const pages: Record<string, () => Promise<{ status: number; type: string; text: string }>> = {
-    '/metrics': async () => ({
-      status: 200,
-      type: options.registry.contentType,
-      text: await options.registry.metrics(),
+  const pages = new Map(
+    Object.entries<() => Promise<{ status: number; type: string; text: string }>>({
+      '/metrics': async () => ({
+        status: 200,
+        type: options.registry.contentType,
+        text: await options.registry.metrics(),
+      }),
+      '/healthz': async () => ({ status: 200, type: 'text/plain', text: 'ok\n' }),
+      '/readyz': async () => {
+        const problem = await options.ready();
+        return { status: problem ? 503 : 200, type: 'text/plain', text: `${problem ?? 'ok'}\n` };
+      },
     }),
-    '/healthz': async () => ({ status: 200, type: 'text/plain', text: 'ok\n' }),
-    '/readyz': async () => {
-      const problem = await options.ready();
-      return { status: problem ? 503 : 200, type: 'text/plain', text: `${problem ?? 'ok'}\n` };
-    },
-  };
+  );
   const server = createServer((request, response) => {
-    const page = pages[(request.url ?? '').split('?')[0] ?? ''];
+    const page = pages.get((request.url ?? '').split('?')[0] ?? '');
     const answer =
       page && request.method === 'GET'
         ? page()
@@ -31,6 +33,9 @@ export function createOpsServer(options: { registry: Registry; ready: () => Prom
       .then(({ status, type, text }) => response.writeHead(status, { 'content-type': type }).end(text));
   });
   server.requestTimeout = 10_000;
+  server.headersTimeout = 10_000;
+  // Probes and scrapers are few.
+  server.maxConnections = 256;
   return {
     listen: ({ port, host }) =>
       new Promise((resolve, reject) => {

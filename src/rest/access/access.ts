@@ -16,12 +16,20 @@ export interface Attributes {
   name?: string;
 }
 
+/** Who counts the tokens that somebody tries. */
+export interface Guesses {
+  /** Before somebody else is asked about a token; throws when that was done too often. */
+  unknown(): void;
+  /** It stood for nobody. */
+  wrong(): void;
+}
+
 export interface Authenticator {
   /**
    * Whom a bearer token stands for, or undefined when it stands for nobody. Throws when that cannot be found out:
-   * an unknown answer is never a refusal.
+   * an unknown answer is never a refusal. `guesses` watches over tokens that nothing is remembered of.
    */
-  authenticate(token: string, signal: AbortSignal): Promise<Identity | undefined>;
+  authenticate(token: string, signal: AbortSignal, guesses?: Guesses): Promise<Identity | undefined>;
 }
 
 export interface Authorizer {

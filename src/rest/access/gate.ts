@@ -1,17 +1,23 @@
 import { forbidden, unauthenticated } from '../errors.ts';
 import type { Ports } from '../ports.ts';
 import type { Access, Caller } from '../route.ts';
+import type { Guesses } from './access.ts';
 
 /** Lets a request in, or throws 401, 403 or (when nobody can tell) 503. */
 export async function admit(
   ports: Ports,
   access: Access,
-  request: { authorization: string | undefined; params: Readonly<Record<string, string>>; signal: AbortSignal },
+  request: {
+    authorization: string | undefined;
+    params: Readonly<Record<string, string>>;
+    signal: AbortSignal;
+    guesses?: Guesses;
+  },
 ): Promise<Caller> {
-  const { signal, params } = request;
+  const { signal, params, guesses } = request;
   if (access === 'public') return { may: async () => false };
 
-  const identity = await ports.authenticator.authenticate(bearerToken(request.authorization), signal);
+  const identity = await ports.authenticator.authenticate(bearerToken(request.authorization), signal, guesses);
   if (!identity) throw unauthenticated('the token is not valid');
   const caller: Caller = {
     identity,

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { GROUP, TOKEN_AUDIENCE } from '../../api/names.ts';
-import { unavailable } from '../errors.ts';
+import { HttpError, unavailable } from '../errors.ts';
 import type { Attributes, Authenticator, Authorizer, Identity } from './access.ts';
 import { type Answers, createAnswers } from './answers.ts';
 
@@ -79,10 +79,19 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
   }
 
   return {
-    async authenticate(token, signal) {
+    async authenticate(token, signal, guesses) {
       if (token.length > MAX_TOKEN || !TOKEN_SHAPE.test(token)) return undefined;
       const key = createHash('sha256').update(token).digest('base64');
-      const { identity } = await counted('token', metrics, () => answers.ask(key, () => judge(token), signal), {
+      const ask = async () => {
+        const answer = await judge(token);
+        if (!answer.identity) guesses?.wrong();
+        return answer;
+      };
+      const load = () => {
+        guesses?.unknown();
+        return ask();
+      };
+      const { identity } = await counted('token', metrics, () => answers.ask(key, load, signal), {
         signal,
         allows: (answer) => answer.identity !== undefined,
       });
@@ -169,6 +178,7 @@ async function counted<V>(
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     metrics.access?.({ review, outcome: 'failed', cached: false });
+    if (error instanceof HttpError) throw error;
     throw unavailable('access cannot be checked now, try again', error);
   }
 }

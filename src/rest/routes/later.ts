@@ -192,6 +192,13 @@ function rules(kind: string): string {
     DELETE ${path}/{ruleName}       ${resource} delete`;
 }
 
+/** Routes of users that nothing can be guessed at (gaps-05 A12). */
+const UNGUESSABLE: ReadonlySet<string> = new Set([
+  'POST /user/logout',
+  'GET /user/profile',
+  'GET /user/interaction/{uid}',
+]);
+
 export const laterRoutes: AnyRoute[] = Object.entries(TABLE).flatMap(([tag, lines]) =>
   lines
     .trim()
@@ -216,6 +223,7 @@ function later(tag: string, method: Method, path: string, [resource = '', verb]:
     tag,
     summary: 'Not available in this version',
     access,
+    ...(path.startsWith('/user/') && !UNGUESSABLE.has(`${method} ${path}`) && { guessable: true }),
     reply: { status: 204 },
     errors: [501],
     handler() {

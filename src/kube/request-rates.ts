@@ -1,4 +1,4 @@
-import type { Clock } from '../kube/mod.ts';
+import type { Clock } from './clock.ts';
 
 /** Keeps one caller from using up what all need: a leaky bucket per key. */
 export interface RequestRates {
@@ -6,6 +6,8 @@ export interface RequestRates {
   admit(key: string): boolean;
   /** Whether the next would be refused; counts nothing. */
   exhausted(key: string): boolean;
+  /** Seconds until the next would be admitted. */
+  retryAfter(key: string): number;
 }
 
 export interface RequestRatesOptions {
@@ -31,6 +33,10 @@ export function createRequestRates({ clock, perSecond, burst, capacity = 20_000 
   }
 
   return {
+    retryAfter(key) {
+      const bucket = buckets.get(key);
+      return bucket ? Math.max(0, (levelAt(bucket, clock.now()) + 1 - burst) / perSecond) : 0;
+    },
     exhausted(key) {
       const bucket = buckets.get(key);
       return bucket !== undefined && levelAt(bucket, clock.now()) + 1 > burst;

@@ -1,0 +1,101 @@
+import type { IncomingMessage } from 'node:http';
+import { afterEach, describe, expect, test } from 'vitest';
+import { makeClock } from '../agents/_util.ts';
+import { createTestClient } from './_client.ts';
+import { createMemoryPorts } from './_memory.ts';
+import { createTokenReviewAuthenticator } from './access/reviews.ts';
+import { addressOf, createRates } from './rates.ts';
+import { routes } from './routes/index.ts';
+import { createRestServer } from './server.ts';
+
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop();
+});
+
+async function start(options: { trustProxy?: boolean } = {}) {
+  const asked: string[] = [];
+  const authenticator = createTokenReviewAuthenticator({
+    reviewer: {
+      async post(_, body) {
+        const { token } = (body as { spec: { token: string } }).spec;
+        asked.push(token);
+        const isAdmin = token === 'admin';
+        const status = isAdmin ? { authenticated: true, audiences: ['skerry'], user: { username: 'admin' } } : {};
+        return { status } as never;
+      },
+    },
+  });
+  const server = createRestServer({ ports: createMemoryPorts({ authenticator }), ...options });
+  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+  stops.push(async () => server[Symbol.asyncDispose]());
+  return { client: createTestClient(`http://127.0.0.1:${port}`, routes), asked };
+}
+
+test('who tries tokens is told to wait, nobody is asked about more of them, and known callers go on', async () => {
+  const { client, asked } = await start();
+  const statuses: number[] = [];
+  for (let i = 0; i < 70; i++) statuses.push((await client.get('/application', { token: `guess-${i}` })).status);
+  expect(new Set(statuses.slice(0, 60))).toEqual(new Set([401]));
+  expect(statuses.at(-1)).toBe(429);
+  expect(asked.length).toBeLessThan(65);
+  const { headers, body } = await client.get('/application', { token: 'guess-again' });
+  expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+  expect(body).toMatchObject({ name: 'RateLimitExceededError', code: 'TOO_MANY_REQUESTS' });
+});
+
+test('a caller whose token is remembered does not share the fate of others at his address', async () => {
+  const { client } = await start();
+  expect((await client.get('/application', { token: 'admin' })).status).toBe(200);
+  for (let i = 0; i < 70; i++) await client.get('/application', { token: `guess-${i}` });
+  expect((await client.get('/application', { token: 'guess' })).status).toBe(429);
+  expect((await client.get('/application', { token: 'admin' })).status).toBe(200);
+});
+
+test.each(['/user/login', '/user/refresh', '/user/change-password', '/user/interaction/x/login'])(
+  'passwords cannot be guessed at %s without end',
+  async (path) => {
+    const { client } = await start({ trustProxy: true });
+    const from = (address: string) => ({ headers: { 'x-forwarded-for': `6.6.6.6, ${address}` }, json: {} });
+    const statuses: number[] = [];
+    for (let i = 0; i < 65; i++) statuses.push((await client.post(path, from('192.0.2.1'))).status);
+    expect(statuses.slice(0, 60)).toEqual(Array(60).fill(501));
+    expect(statuses.at(-1)).toBe(429);
+    // Another client behind the same proxy.
+    expect((await client.post(path, from('192.0.2.2'))).status).toBe(501);
+  },
+);
+
+test('files are read so often per caller, and the wait is said', async () => {
+  const clock = makeClock();
+  const rates = createRates(clock);
+  const upload = () => {
+    try {
+      rates.upload('admin');
+      return 'taken';
+    } catch (error) {
+      return error as { status: number; headers: Record<string, string> };
+    }
+  };
+  for (let i = 0; i < 120; i++) expect(upload()).toBe('taken');
+  expect(upload()).toMatchObject({ status: 429, headers: { 'retry-after': '1' } });
+  expect(() => rates.upload('other')).not.toThrow();
+  await clock.advance(1_000);
+  expect(upload()).toBe('taken');
+});
+
+describe('the address that a request counts for', () => {
+  test.each([
+    ['the socket', '192.0.2.7', undefined, true, '192.0.2.7'],
+    ['the socket, whatever a header says when no proxy is trusted', '192.0.2.7', '203.0.113.9', false, '192.0.2.7'],
+    ['what the nearest proxy saw', '10.0.0.1', '6.6.6.6, 203.0.113.9', true, '203.0.113.9'],
+    ['IPv4 in IPv6', '::ffff:192.0.2.7', undefined, false, '192.0.2.7'],
+    ['the network of IPv6', '2001:db8:1:2:3:4:5:6', undefined, false, '2001:db8:1:2::/64'],
+    ['the network of short IPv6', '2001:db8::1', undefined, false, '2001:db8:0:0::/64'],
+    ['the loopback of IPv6', '::1', undefined, false, '0:0:0:0::/64'],
+    ['no more of nonsense than an address has', '10.0.0.1', 'x'.repeat(9_999), true, 'x'.repeat(64)],
+  ])('%s', (_, remoteAddress, forwarded, trusted, expected) => {
+    const request = { socket: { remoteAddress }, headers: { ...(forwarded && { 'x-forwarded-for': forwarded }) } };
+    expect(addressOf(request as unknown as IncomingMessage, trusted)).toBe(expected);
+  });
+});

@@ -1,0 +1,20 @@
+import { invalid } from './errors.ts';
+
+/**
+ * Refuses text that cannot be kept as it is: half of a surrogate pair, which the API server replaces without a word, and
+ * NUL, which ends a text everywhere on the machine that it is meant for.
+ */
+export function requireText(text: string, where: string, code?: string): void {
+  if (!text.isWellFormed()) throw invalid(`${where} holds half of a surrogate pair, which is no character`, code);
+  if (text.includes('\0')) throw invalid(`${where} holds the character NUL (U+0000), which no field may`, code);
+}
+
+/** The same for all texts in a JSON value, keys included. */
+export function requireTexts(value: unknown, where: string): void {
+  if (typeof value === 'string') requireText(value, where);
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, member] of Object.entries(value)) {
+    requireText(key, where);
+    requireTexts(member, where);
+  }
+}
