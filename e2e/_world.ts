@@ -31,13 +31,20 @@ export interface World extends AsyncDisposable {
   image(tag: string, env?: Record<string, string>): Promise<string>;
   startController(options?: { env?: Record<string, string> }): Promise<ControllerProcess>;
   /** An EdgeNode and an agent that has taken its identity. */
-  startAgent(node: string, controller: ControllerProcess): Promise<AgentProcess>;
+  startAgent(node: string, controller: ControllerProcess, options?: AgentOptions): Promise<AgentProcess>;
   apply(object: { kind: string; metadata: { name: string } } & Record<string, unknown>): Promise<void>;
   application(name: string): Promise<Application | undefined>;
   node(name: string): Promise<EdgeNode | undefined>;
   remove(plural: string, name: string): Promise<void>;
   rest(controller: ControllerProcess): Rest;
   containers(): Promise<Container[]>;
+}
+
+export interface AgentOptions {
+  /** put before the command, as by `ip netns exec <name>` */
+  within?: readonly string[];
+  /** under which the agent reaches the controller */
+  url?: string;
 }
 
 export interface ControllerProcess {
@@ -139,17 +146,22 @@ export async function createWorld(): Promise<World> {
     };
   }
 
-  async function startAgent(name: string, controller: ControllerProcess): Promise<AgentProcess> {
+  async function startAgent(
+    name: string,
+    controller: ControllerProcess,
+    { within = [], url = controller.url }: AgentOptions = {},
+  ): Promise<AgentProcess> {
     const home = join(dir, `agent-${++count}`);
     mkdirSync(home);
     const config = join(home, 'config.yaml');
     writeFileSync(config, stringify(agentConfig(home, engineUrl, await freePort())));
     let daemon: Daemon | undefined;
     const start = async () => {
+      const [command = '', ...args] = [...within, process.execPath, join(ROOT, 'agent/src/main.ts')];
       daemon = await startDaemon({
-        name: `agent-${count}-${randomUUID().slice(0, 4)}`,
-        command: process.execPath,
-        args: [join(ROOT, 'agent/src/main.ts'), 'start', '--config', config],
+        name: `agent-${name}-${randomUUID().slice(0, 4)}`,
+        command,
+        args: [...args, 'start', '--config', config],
         dir,
       });
       await until('the agent to answer', async () => ((await cli('status')).code === 0 ? true : undefined), {
@@ -168,7 +180,7 @@ export async function createWorld(): Promise<World> {
     const uuid = await until('the node to have an identity', async () => (await world.node(name))?.spec.uuid);
     const { status, body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
     expect(status).toBe(201);
-    const provisioned = await cli('provision', formatJoinString({ controllerUrl: controller.url, key: body.key }));
+    const provisioned = await cli('provision', formatJoinString({ controllerUrl: url, key: body.key }));
     expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });
     return {
       dir: home,

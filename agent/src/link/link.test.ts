@@ -133,7 +133,7 @@ test('one cut now and then does not shorten the holds', async () => {
   expect(new Set(world.polls.map(({ wait }) => wait).filter((wait) => wait > 0))).toEqual(new Set([60]));
 });
 
-test('a link that swallows everything is noticed within two minutes, and left within two after it is back', async () => {
+test('a link that swallows everything is noticed within two minutes, and left within one after it is back', async () => {
   let open = true;
   await using world = start((request) =>
     open ? undefined : (world.clock.sleep(24 * 60 * MINUTE, request.signal) as never),
@@ -146,7 +146,7 @@ test('a link that swallows everything is noticed within two minutes, and left wi
   await world.clock.advance(60 * MINUTE);
   open = true;
   const back = world.clock.now();
-  await world.clock.advance(2 * MINUTE);
+  await world.clock.advance(MINUTE);
   expect(world.link.connection.state).toBe('OK');
   expect(world.statuses.some((at) => at >= back)).toBe(true);
 });
@@ -169,7 +169,7 @@ test('a report that gets no answer ends the poll that hangs on the same link', a
   expect(world.polls.length).toBeGreaterThan(before);
 });
 
-test('an hour without a link costs the controller and this machine a hundred attempts, not thousands', async () => {
+test('an hour without a link costs two attempts a minute, not more', async () => {
   let open = true;
   let attempts = 0;
   await using world = start(() => {
@@ -182,8 +182,8 @@ test('an hour without a link costs the controller and this machine a hundred att
   attempts = 0;
   await world.clock.advance(60 * MINUTE);
   expect(world.link.connection).toMatchObject({ state: 'NOT_CONNECTED', error: expect.stringContaining('ENOTFOUND') });
-  expect(attempts).toBeGreaterThan(30);
-  expect(attempts).toBeLessThan(130);
+  expect(attempts).toBeGreaterThan(60);
+  expect(attempts).toBeLessThan(150);
   open = true;
   await world.clock.advance(2 * MINUTE);
   expect(world.link.connection.state).toBe('OK');

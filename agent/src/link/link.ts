@@ -312,7 +312,7 @@ export class Link {
     // Its clock may have moved, or it may be another one now.
     this.#lastPing = 0;
     if (trouble?.retryAfter !== undefined) return trouble.retryAfter * (1 + random() / 2) + 100;
-    const [first, longest] = state === 'UNAUTHORIZED' ? [20 * SECOND, 300 * SECOND] : [SECOND, 60 * SECOND];
+    const [first, longest] = state === 'UNAUTHORIZED' ? [20 * SECOND, 300 * SECOND] : [SECOND, 30 * SECOND];
     return Math.min(first * 2 ** Math.min(failures - 1, 10), longest) * (0.5 + random());
   }
 }

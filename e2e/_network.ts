@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { processStartTime } from '../hack/process.ts';
+
+const run = promisify(execFile);
+const NAMES = '/etc/netns';
+const PREFIX = 'skerry-';
+
+/**
+ * A machine's network of its own: a namespace that is joined to this one by a virtual cable, with name resolution of its
+ * own. Packets can be lost in it, so that TCP itself has to repair it.
+ */
+export interface EdgeNetwork extends AsyncDisposable {
+  /** Put before a command, runs it inside. */
+  readonly command: readonly string[];
+  /** Two addresses of this machine, as seen from inside. */
+  readonly outside: readonly [string, string];
+  /** Of the packets in either direction this share is lost, 0 to 1. */
+  lose(share: number): Promise<void>;
+  /** What names resolve to inside; others do not resolve, as without any server of names. */
+  name(hosts: Record<string, string>): void;
+  /** Bytes over the cable so far, with all headers, seen from inside. */
+  bytes(): { sent: number; received: number };
+}
+
+/** Needs root, `ip` and `iptables` (Debian: iproute2, iptables). */
+export async function createNetwork(): Promise<EdgeNetwork> {
+  if (process.getuid?.() !== 0) throw new Error('network namespaces need root: run these tests as root');
+  await removeLeftovers();
+  const id = randomInt(36 ** 6).toString(36);
+  // The interface name says whose it is: a later run removes what a killed one left.
+  const name = `${PREFIX}${process.pid}-${id}`;
+  const cable = `sk${id}`;
+  // 198.18.0.0/15 is for benchmarks of networks (RFC 2544): nobody else uses it.
+  const block = randomInt(2 ** 14) * 8;
+  const address = (host: number) => `198.${18 + (block >> 16)}.${(block >> 8) & 255}.${(block & 255) + host}`;
+  const folder = join(NAMES, name);
+  const [first, second, inner] = [address(1), address(2), address(3)] as const;
+  const ip = (...args: string[]) => run('ip', args);
+  const inside = (...args: string[]) => run('ip', ['netns', 'exec', name, ...args]);
+
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'hosts'), '127.0.0.1 localhost\n');
+  // Nobody answers there, and says so at once.
+  writeFileSync(join(folder, 'resolv.conf'), 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n');
+  await ip('netns', 'add', name);
+  await ip('link', 'add', cable, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name);
+  for (const each of [first, second]) await ip('address', 'add', `${each}/29`, 'dev', cable);
+  await ip('link', 'set', cable, 'up');
+  await inside('ip', 'link', 'set', 'lo', 'up');
+  await inside('ip', 'address', 'add', `${inner}/29`, 'dev', 'eth0');
+  await inside('ip', 'link', 'set', 'eth0', 'up');
+
+  const count = (what: string) => Number(readFileSync(`/sys/class/net/${cable}/statistics/${what}_bytes`, 'utf8'));
+  return {
+    command: ['ip', 'netns', 'exec', name],
+    outside: [first, second],
+    async lose(share) {
+      for (const [chain, way] of [
+        ['INPUT', '-i'],
+        ['OUTPUT', '-o'],
+      ] as const) {
+        await inside('iptables', '-F', chain);
+        if (share === 0) continue;
+        const random = ['-m', 'statistic', '--mode', 'random', '--probability', String(share)];
+        await inside('iptables', '-A', chain, '!', way, 'lo', ...random, '-j', 'DROP');
+      }
+    },
+    name(hosts) {
+      const lines = Object.entries(hosts).map(([host, to]) => `${to} ${host}\n`);
+      // In place: what is mounted inside is this very file.
+      writeFileSync(join(folder, 'hosts'), `127.0.0.1 localhost\n${lines.join('')}`);
+    },
+    bytes: () => ({ sent: count('rx'), received: count('tx') }),
+    async [Symbol.asyncDispose]() {
+      await remove(name);
+    },
+  };
+}
+
+async function remove(name: string): Promise<void> {
+  // The cable goes with the namespace.
+  await run('ip', ['netns', 'delete', name]).catch(() => {});
+  rmSync(join(NAMES, name), { recursive: true, force: true });
+}
+
+/** Namespaces of runs that were killed. */
+async function removeLeftovers(): Promise<void> {
+  let names: string[] = [];
+  try {
+    names = readdirSync(NAMES);
+  } catch {
+    // There never was one.
+  }
+  for (const name of names) {
+    const [, pid] = /^skerry-(\d+)-/.exec(name) ?? [];
+    if (pid && processStartTime(Number(pid)) === undefined) await remove(name);
+  }
+}
