@@ -59,8 +59,21 @@ const SOCKETS: Record<EngineKind, string> = { docker: '/var/run/docker.sock', po
 /** The programs of a private engine. */
 const PROGRAMS: Record<EngineKind, string> = { docker: 'dockerd', podman: 'podman' };
 
-/** The Debian package that brings them. */
-const PACKAGES: Record<EngineKind, string> = { docker: 'docker.io', podman: 'podman' };
+/** The Debian packages that bring them; what podman needs for names on a network is no part of its own. */
+const PACKAGES: Record<EngineKind, readonly string[]> = {
+  docker: ['docker.io'],
+  podman: ['podman', 'netavark', 'aardvark-dns'],
+};
+
+/** What a private engine of a kind needs on this machine, and lacks. */
+function missingParts(kind: EngineKind): string[] {
+  const parts = [findProgram(PROGRAMS[kind], process.env) ? '' : PROGRAMS[kind]];
+  const folders = ['/usr/libexec/podman', '/usr/lib/podman', '/usr/local/libexec/podman', '/usr/local/lib/podman'];
+  if (kind === 'podman')
+    for (const helper of ['netavark', 'aardvark-dns'])
+      parts.push(folders.some((folder) => existsSync(join(folder, helper))) ? '' : helper);
+  return parts.filter(Boolean);
+}
 
 /**
  * A container engine: one that runs; else a private one, when one is installed; else, on a Debian-like system as root,
@@ -81,11 +94,8 @@ export async function findEngine(options: EngineOptions): Promise<Engine> {
     }
   }
 
-  let kind = kinds.find((each) => findProgram(PROGRAMS[each], env));
-  if (!kind) {
-    kind = kinds[0] as EngineKind;
-    await installPackage(kind, log);
-  }
+  const kind = kinds.find((each) => findProgram(PROGRAMS[each], env)) ?? (kinds[0] as EngineKind);
+  if (missingParts(kind).length > 0) await installPackages(kind, log);
   if (process.getuid?.() !== 0) {
     throw new Error(
       `${PROGRAMS[kind]} is installed but does not run, and only root can start a private one. Start it (systemctl start ${kind}) or run this as root.`,
@@ -145,25 +155,26 @@ async function findRunning(kinds: EngineKind[], env: NodeJS.ProcessEnv): Promise
   return undefined;
 }
 
-async function installPackage(kind: EngineKind, log: Log): Promise<void> {
-  const name = PACKAGES[kind];
+async function installPackages(kind: EngineKind, log: Log): Promise<void> {
+  const packages = PACKAGES[kind].join(' ');
+  const missing = () => missingParts(kind).join(', ');
   const isDebian = existsSync('/etc/debian_version') && findProgram('apt-get', process.env);
   if (!isDebian || process.getuid?.() !== 0) {
-    const how = isDebian ? `as root: apt-get install ${name}` : 'https://docs.docker.com/engine/install/';
-    throw new Error(`No container engine runs here and none is installed. Install docker or podman (${how}).`);
+    const how = isDebian ? `as root: apt-get install ${packages}` : 'https://docs.docker.com/engine/install/';
+    throw new Error(`No container engine runs here, and to start one ${missing()} is missing. Install it (${how}).`);
   }
   await using _one = await lock(join(cacheFolder(), 'install.lock'), {
     onWait: () => log('Another process is installing a package; waiting for it'),
   });
-  if (findProgram(PROGRAMS[kind], process.env)) return;
-  log(`No container engine is installed; installing the package ${name} (its service is not started)`);
+  if (missingParts(kind).length === 0) return;
+  log(`For a private ${kind} ${missing()} is missing; installing ${packages} (no service is started)`);
   // An installation script asks this file before it starts a service; 101 means "do not".
   const policy = '/usr/sbin/policy-rc.d';
   const ours = !existsSync(policy);
   if (ours) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
   try {
     await aptGet(['update']);
-    await aptGet(['install', '-y', '--no-install-recommends', name, 'iptables', 'iproute2']);
+    await aptGet(['install', '-y', '--no-install-recommends', ...PACKAGES[kind], 'iptables', 'iproute2']);
   } finally {
     if (ours) rmSync(policy, { force: true });
   }
@@ -322,6 +333,8 @@ async function startPodman({ dir, registry }: EngineOptions, log: Log): Promise<
     rmSync(join(run, 'podman.sock'), { force: true });
     const registries = join(dir, 'registries.conf');
     writeFileSync(registries, registry ? `[[registry]]\nlocation = "${registry}"\ninsecure = true\n` : '');
+    const config = join(dir, 'containers.conf');
+    writeFileSync(config, podmanConfig(dir, run));
     const running = await startDaemon({
       name: 'podman',
       dir,
@@ -334,6 +347,7 @@ async function startPodman({ dir, registry }: EngineOptions, log: Log): Promise<
       env: {
         ...process.env,
         PATH: searchPath(process.env).join(delimiter),
+        CONTAINERS_CONF: config,
         ...(registry && { CONTAINERS_REGISTRIES_CONF: registries }),
       },
       deathSignal: 'SIGTERM',
@@ -370,6 +384,25 @@ async function startPodman({ dir, registry }: EngineOptions, log: Log): Promise<
     await daemon?.exited;
   };
   return { kind: 'podman', url, private: true, logFile, kill, start, stop, [Symbol.asyncDispose]: stop };
+}
+
+/**
+ * Everything that podman otherwise shares with every other one of the machine: networks, locks, events. Subnets come
+ * from the folder's name, as a private docker's do.
+ */
+function podmanConfig(dir: string, run: string): string {
+  const second = 100 + (Number.parseInt(shortHash(dir).slice(0, 2), 16) % 100);
+  return `[engine]
+tmp_dir = "${join(run, 'tmp')}"
+lock_type = "file"
+events_logger = "file"
+
+[network]
+network_backend = "netavark"
+network_config_dir = "${join(dir, 'networks')}"
+default_subnet = "10.${second}.0.0/24"
+default_subnet_pools = [{ "base" = "10.${second}.0.0/16", "size" = 24 }]
+`;
 }
 
 /** Daemons live in sbin, which is not on every PATH. */

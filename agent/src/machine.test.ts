@@ -14,6 +14,7 @@ test('our own limits, and whether we may exceed them', () => {
     hard: { nofile: 20000, nproc: -1 },
   });
   expect(processLimits(limits, 'CapEff:\t000001fffeffffff\n').mayRaise).toBe(false);
+  expect(processLimits(limits, '', '32768\n').hard).toEqual({ nofile: 20000, nproc: 32768 });
   expect(processLimits('', '')).toEqual({ mayRaise: false, hard: {} });
 });
 

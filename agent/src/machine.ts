@@ -25,7 +25,7 @@ export function localMachine(diskDirectory: string): Machine {
   return {
     bootId: (readText('/proc/sys/kernel/random/boot_id') ?? 'unknown').trim(),
     architecture: architectureOf(arch()),
-    limits: processLimits(readText('/proc/self/limits') ?? '', readText('/proc/self/status') ?? ''),
+    limits: ownLimits(),
     addresses,
     async measure() {
       const disk = fileSystemSize(diskDirectory);
@@ -161,14 +161,26 @@ const LIMIT_NAMES: Readonly<Record<string, string>> = {
 
 const CAP_SYS_RESOURCE = 24n;
 
-/** Our own hard limits, and whether the kernel lets us exceed them; -1 is unlimited. Pure. */
-export function processLimits(limits: string, status: string): ProcessLimits {
+/** What this process may grant; see `processLimits`. */
+export function ownLimits(): ProcessLimits {
+  const text = (path: string) => readText(`/proc/${path}`) ?? '';
+  return processLimits(text('self/limits'), text('self/status'), text('sys/kernel/pid_max'));
+}
+
+/**
+ * Our own hard limits, and whether the kernel lets us exceed them; -1 is unlimited. No limit of processes is above what
+ * the kernel has numbers for: more would mean nothing, and podman lowers its own limit to that. Pure.
+ */
+export function processLimits(limits: string, status: string, pidMax = ''): ProcessLimits {
   const hard: Record<string, number> = {};
   for (const line of limits.split('\n')) {
     const [, name, , value] = /^(.+?)\s{2,}(\S+)\s+(\S+)/.exec(line) ?? [];
     const known = name && LIMIT_NAMES[name];
     if (known && value) hard[known] = value === 'unlimited' ? -1 : Number(value);
   }
+  const { nproc } = hard;
+  if (nproc !== undefined && Number(pidMax) > 0)
+    hard.nproc = nproc < 0 ? Number(pidMax) : Math.min(nproc, Number(pidMax));
   const effective = /^CapEff:\s+([0-9a-f]+)/m.exec(status)?.[1];
   const mayRaise = effective !== undefined && ((BigInt(`0x${effective}`) >> CAP_SYS_RESOURCE) & 1n) === 1n;
   return { mayRaise, hard };

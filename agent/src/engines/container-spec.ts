@@ -164,9 +164,9 @@ function mountOf(
 /** Asked limits, lowered to what this machine can grant; see `notHonoured`, which tells of it. */
 function ulimitsOf(view: MicroserviceView, { limits, facts }: SpecContext): ContainerSpec['ulimits'] {
   const asked = new Map(Object.entries(view.ulimits));
-  // podman adds defaults of its own to every container and cannot start one when they exceed its limits.
-  if (facts.kind === 'podman' && !limits.mayRaise)
-    for (const name of ['nofile', 'nproc']) {
+  // An engine that sets defaults of its own cannot start a container when they exceed what it may grant itself.
+  if (!limits.mayRaise)
+    for (const name of facts.defaultLimits) {
       const hard = limits.hard[name];
       if (hard !== undefined && !asked.has(name)) asked.set(name, { soft: hard, hard });
     }
@@ -201,7 +201,7 @@ export function notHonoured(
   if (view.models && view.models.items.length > 0) say('models', later);
   if (view.knowledge && view.knowledge.items.length > 0) say('knowledge', later);
   if (view.cdiDevices.length > 0 && !facts.cdi)
-    say('cdiDevices', `${facts.kind} ${facts.version} knows no CDI devices`);
+    say('cdiDevices', `${facts.kind} ${facts.version} knows no CDI devices over its API`);
   if (view.healthCheck.startInterval && !facts.startInterval)
     say('healthCheck.startInterval', `${facts.kind} ${facts.version} has no such setting`);
   const reserved = Object.keys(stringMap(view.annotations)).filter(isReservedLabel);
@@ -211,8 +211,11 @@ export function notHonoured(
   if (variables.length > 0) say('env', `the prefix ${RESERVED_ENV_PREFIX} is reserved: ${variables.join(', ')}`);
   if (view.hostNetworkMode && view.portMappings.length > 0) say('portMappings', 'has no meaning on the host network');
   const names = view.extraHosts.map(hostOf).filter(({ address }) => isIP(address) === 0 && address !== 'host-gateway');
-  if (view.hostNetworkMode && names.length > 0)
-    say('extraHosts', `names have no address on the host network: ${names.map(({ name }) => name).join(', ')}`);
+  const unknown = names.map(({ name }) => name).join(', ');
+  if (names.length > 0 && view.hostNetworkMode)
+    say('extraHosts', `names have no address on the host network: ${unknown}`);
+  else if (names.length > 0 && !facts.links)
+    say('extraHosts', `${facts.kind} knows other containers by their own names only: ${unknown}`);
   for (const [name, { hard }] of Object.entries(view.ulimits)) {
     const given = granted(hard, limits.hard[name], limits.mayRaise);
     if (given !== hard) say(`ulimits.${name}`, `${hard} asked, ${given} given: this machine grants no more`);

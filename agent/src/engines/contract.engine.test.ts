@@ -9,7 +9,7 @@ import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
-import { processLimits } from '../machine.ts';
+import { ownLimits } from '../machine.ts';
 import { UsageReader } from '../supervise/usage.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from './_contract.ts';
 import { DockerEngine } from './docker/engine.ts';
@@ -19,7 +19,7 @@ import { type Engine, EngineError, type EngineFacts, type LogLine } from './port
 
 const url = inject('engineUrl');
 const registry = new URL(inject('registryUrl')).host;
-const own = processLimits(readFileSync('/proc/self/limits', 'utf8'), readFileSync('/proc/self/status', 'utf8'));
+const own = ownLimits();
 const folder = mkdtempSync(join(tmpdir(), 'skerry-contract-'));
 
 let engine: Engine;

@@ -30,6 +30,11 @@ export interface Engine {
   rename(id: string, name: string, signal?: AbortSignal): Promise<void>;
   /** Removes a stopped container; anonymous volumes go with it. One that is not there is no error. */
   remove(id: string, signal?: AbortSignal): Promise<void>;
+  /**
+   * Sees to it that a health check has ended since a time: carries it out unless the engine has by itself. Only called
+   * for containers that say how often (`checkEvery`).
+   */
+  checkHealth(id: string, since: number, signal?: AbortSignal): Promise<void>;
   logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncIterable<LogLine>;
   /**
    * Tells that something happened to a container of ours; the first event, `connected`, tells that from now on nothing
@@ -50,6 +55,10 @@ export interface EngineFacts {
   /** health checks with an interval of their own while starting */
   startInterval: boolean;
   cdi: boolean;
+  /** whether a container can be given names of its own for other containers */
+  links: boolean;
+  /** names of limits that the engine sets on every container, whether this machine grants them or not */
+  defaultLimits: readonly string[];
 }
 
 export interface EngineNetwork {

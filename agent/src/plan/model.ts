@@ -52,6 +52,8 @@ export interface Container {
   oomKilled: boolean;
   error: string;
   health?: 'starting' | 'healthy' | 'unhealthy';
+  /** ms between health checks, where the agent has to see to it that they take place */
+  checkEvery?: number;
   hostNetwork: boolean;
   /** id of our network as the container knows it; empty when it is not attached */
   networkId: string;

@@ -20,6 +20,7 @@ import { remember } from '../plan/remember.ts';
 import { statusOf } from '../plan/status.ts';
 import { rowText, type Store } from '../state/store.ts';
 import { execute, type PullTarget } from './executors.ts';
+import { HealthChecks } from './health-checks.ts';
 import { createPullSlots } from './pull-slots.ts';
 
 const SECOND = 1000;
@@ -72,6 +73,7 @@ export class Supervisor {
   #plan: Plan = { steps: [], waits: [] };
   #running = new Map<string, Running>();
   readonly #slots = createPullSlots();
+  readonly #health: HealthChecks;
   #engine: EngineState;
   #saved = new Map<string, Remembered>();
   #first = true;
@@ -87,6 +89,7 @@ export class Supervisor {
 
   constructor(ports: SupervisorPorts) {
     this.#ports = ports;
+    this.#health = new HealthChecks({ ...ports, changed: () => this.wake() });
     this.#memory = ports.store.rows();
     this.#saved = new Map(this.#memory);
     this.#rebooted = ports.store.value('bootId') !== undefined && ports.store.value('bootId') !== ports.bootId;
@@ -266,6 +269,7 @@ export class Supervisor {
         if (!signal.aborted) this.#lost(error);
       } finally {
         session.abort();
+        this.#health.stop();
         signal.removeEventListener('abort', stop);
         for (const { abort } of this.#running.values()) abort.abort();
       }
@@ -333,6 +337,7 @@ export class Supervisor {
       this.#network = await engine.network(signal);
       this.#containers = await engine.containers(signal);
     } while (concluded !== this.#concluded && !signal.aborted);
+    this.#health.follow(this.#containers);
     const current = { containers: this.#containers, networkId: this.#network?.id };
     this.#memory = remember(this.#memory, {
       desired: this.#desired,

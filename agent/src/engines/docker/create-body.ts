@@ -1,10 +1,11 @@
 import { isIP } from 'node:net';
 import type { ContainerSpec } from '../port.ts';
+import type { Dialect } from './dialect.ts';
 
 const SECOND_IN_NS = 1e9;
 
 /** The body of the Docker API's create call. Pure. */
-export function createBody(spec: ContainerSpec, networkName: string): Record<string, unknown> {
+export function createBody(spec: ContainerSpec, networkName: string, dialect: Dialect): Record<string, unknown> {
   const hasKind = /^(NONE|CMD|CMD-SHELL)$/;
   const health = spec.healthCheck;
   const seconds = (value: number | undefined) => (value ? Math.round(value * SECOND_IN_NS) : undefined);
@@ -78,13 +79,9 @@ export function createBody(spec: ContainerSpec, networkName: string): Record<str
       MemoryReservation: spec.memoryReservation,
       MemorySwap: spec.memorySwap,
       ShmSize: spec.shmSize,
-      // Two files, since a single one would be emptied whenever it is full.
-      LogConfig: {
-        Type: 'json-file',
-        Config: { 'max-size': `${Math.round(spec.logMaxBytes / 1024 / 1024)}m`, 'max-file': '2' },
-      },
+      LogConfig: dialect.log(Math.round(spec.logMaxBytes / 1024 / 1024)),
     },
-    NetworkingConfig: spec.hostNetwork ? undefined : { EndpointsConfig: { [networkName]: endpoint(spec) } },
+    NetworkingConfig: spec.hostNetwork ? undefined : { EndpointsConfig: { [networkName]: endpoint(spec, dialect) } },
   };
 }
 
@@ -110,7 +107,8 @@ function isName(address: string): boolean {
  * How the container is known on the network, and under which further names it knows others there. An extra host that
  * names a microservice follows it to whatever address it has: the engine resolves the name when it is asked.
  */
-function endpoint({ aliases, extraHosts }: ContainerSpec) {
+function endpoint({ aliases, extraHosts }: ContainerSpec, dialect: Dialect) {
+  if (!dialect.links) return { Aliases: aliases };
   const links = extraHosts.filter(({ address }) => isName(address)).map(({ name, address }) => `${address}:${name}`);
   return { Aliases: aliases, Links: filled(links) };
 }

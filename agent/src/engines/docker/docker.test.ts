@@ -2,8 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { makeView } from '../../plan/_util.ts';
 import { makeSpec } from '../_contract.ts';
 import { notHonoured } from '../container-spec.ts';
-import type { EngineFacts } from '../port.ts';
-import { createBody } from './create-body.ts';
+import type { ContainerSpec, EngineFacts } from '../port.ts';
+import { createBody as bodyOf } from './create-body.ts';
+import { dialectOf } from './dialect.ts';
 import { readLogFrames } from './log-frames.ts';
 import { PullProgress } from './pull-progress.ts';
 
@@ -17,7 +18,10 @@ const facts: EngineFacts = {
   architecture: 'x86_64',
   startInterval: false,
   cdi: false,
+  links: true,
+  defaultLimits: [],
 };
+const createBody = (spec: ContainerSpec, network: string) => bodyOf(spec, network, dialectOf());
 const uuid = '11111111-1111-4111-8111-111111111111';
 
 describe('the body of a create call', () => {

@@ -16,6 +16,7 @@ import {
   type PullRequest,
 } from '../port.ts';
 import { createBody } from './create-body.ts';
+import { type Dialect, dialectOf } from './dialect.ts';
 import { readLogFrames } from './log-frames.ts';
 import { pullCall } from './pull-call.ts';
 import { PullProgress } from './pull-progress.ts';
@@ -42,7 +43,7 @@ export class DockerEngine implements Engine {
   readonly #target: Target;
   readonly #connections: Agent;
   #version = '';
-  #kind: EngineFacts['kind'] = 'docker';
+  #dialect: Dialect = dialectOf();
   #network: EngineNetwork | undefined;
   /** inspected containers; the key tells whether the list shows the same state as when they were inspected */
   #inspected = new Map<string, { key: string; container: Container }>();
@@ -67,9 +68,9 @@ export class DockerEngine implements Engine {
       );
     this.#version = `/v${api.join('.')}`;
     const info = await this.#call<InfoAnswer>('GET', '/info', { signal });
-    this.#kind = version.Components?.some(({ Name }) => /podman/i.test(Name)) ? 'podman' : 'docker';
+    this.#dialect = dialectOf(version.Components);
     return {
-      kind: this.#kind,
+      kind: this.#dialect.kind,
       version: version.Version,
       apiVersion: api.join('.'),
       runtimes: Object.keys(info.Runtimes ?? {}).sort(),
@@ -78,6 +79,8 @@ export class DockerEngine implements Engine {
       architecture: info.Architecture ?? '',
       startInterval: compare(api, [1, 44]) >= 0,
       cdi: (info.CDISpecDirs ?? []).length > 0,
+      links: this.#dialect.links,
+      defaultLimits: this.#dialect.defaultLimits,
     };
   }
 
@@ -104,7 +107,7 @@ export class DockerEngine implements Engine {
     if (known?.key === key) return known.container;
     try {
       const answer = await this.#call<InspectAnswer>('GET', `/containers/${item.Id}/json`, { signal });
-      const container = toContainer(answer, this.#network?.name);
+      const container = toContainer(answer, this.#network, this.#dialect);
       this.#inspected.set(item.Id, { key, container });
       return container;
     } catch (error) {
@@ -112,7 +115,7 @@ export class DockerEngine implements Engine {
       if (error instanceof EngineError && error.code === 'NotFound') return undefined;
       if (error instanceof EngineError && error.code === 'Unavailable') throw error;
       // One that cannot be inspected must not keep the others from being looked after.
-      return fromListItem(item, this.#network?.name);
+      return fromListItem(item, this.#network);
     }
   }
 
@@ -158,7 +161,7 @@ export class DockerEngine implements Engine {
 
   async pull(request: PullRequest, signal?: AbortSignal): Promise<string> {
     const { reference, onProgress } = request;
-    const { path, query, headers } = pullCall(request, this.#kind);
+    const { path, query, headers } = pullCall(request, this.#dialect.kind);
     const incoming = await this.#open('POST', path, { query, headers, signal, deadline: 120 * SECOND });
     if (incoming.statusCode !== 200) throw pullError(reference, messageOf(await read(incoming)));
     const progress = new PullProgress();
@@ -190,7 +193,7 @@ export class DockerEngine implements Engine {
 
   async create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }> {
     const network = spec.hostNetwork ? undefined : (this.#network ?? (await this.ensureNetwork(signal)));
-    const body = createBody(spec, network?.name ?? '');
+    const body = createBody(spec, network?.name ?? '', this.#dialect);
     const query = { name: spec.name, ...(spec.platform && { platform: spec.platform }) };
     const { Id } = await this.#call<{ Id: string }>('POST', '/containers/create', { query, body, signal });
     const { Image } = await this.#call<InspectAnswer>('GET', `/containers/${Id}/json`, { signal });
@@ -224,6 +227,19 @@ export class DockerEngine implements Engine {
     }
   }
 
+  async checkHealth(id: string, since: number, signal?: AbortSignal): Promise<void> {
+    const { State, Config } = await this.#call<InspectAnswer>('GET', `/containers/${id}/json`, { signal });
+    const last = State.Health?.Log?.at(-1)?.End;
+    if (!State.Running || (last && time(last) > since)) return;
+    const deadline = (Config.Healthcheck?.Timeout ?? 30e9) / 1e6 + 30 * SECOND;
+    try {
+      // The Docker API has no such call; this one is podman's own, in the form of its oldest version that is supported.
+      await this.#call('GET', `/libpod/containers/${id}/healthcheck`, { signal, deadline, tolerate: [409] });
+    } finally {
+      this.#inspected.delete(id);
+    }
+  }
+
   async *logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncGenerator<LogLine> {
     const query = {
       stdout: '1',
@@ -240,7 +256,10 @@ export class DockerEngine implements Engine {
   }
 
   async *events(signal: AbortSignal): AsyncGenerator<EngineEvent> {
-    const filters = { type: ['container'], label: [this.#ownLabel()], event: EVENTS };
+    const { eventNames } = this.#dialect;
+    const event = EVENTS.map((name) => eventNames[name] ?? name);
+    const ours = new Map(Object.entries(eventNames).map(([name, theirs]) => [theirs, name]));
+    const filters = { type: ['container'], label: [this.#ownLabel()], event };
     const query = { filters: JSON.stringify(filters) };
     const incoming = await this.#open('GET', '/events', { query, signal, deadline: 30 * SECOND });
     if (incoming.statusCode !== 200) throw errorOf('GET', '/events', incoming.statusCode ?? 0, await read(incoming));
@@ -250,7 +269,8 @@ export class DockerEngine implements Engine {
         const { Actor, id, Action, status } = parse(line) as Record<string, string> & { Actor?: { ID?: string } };
         const containerId = Actor?.ID ?? id ?? '';
         this.#inspected.delete(containerId);
-        yield { containerId, action: Action ?? status ?? '' };
+        const action = Action ?? status ?? '';
+        yield { containerId, action: ours.get(action) ?? action };
       }
     } finally {
       // What happened while nobody listened is not known from here.
@@ -384,7 +404,8 @@ interface InspectAnswer {
   Id: string;
   Name: string;
   Image: string;
-  Config: { Labels?: Record<string, string> };
+  /** times in nanoseconds */
+  Config: { Labels?: Record<string, string>; Healthcheck?: { Test?: string[]; Interval?: number; Timeout?: number } };
   HostConfig: { NetworkMode?: string };
   State: {
     Status: string;
@@ -396,7 +417,7 @@ interface InspectAnswer {
     Error: string;
     StartedAt: string;
     FinishedAt: string;
-    Health?: { Status?: string };
+    Health?: { Status?: string; Log?: { End?: string }[] | null };
   };
   NetworkSettings?: {
     Networks?: Record<string, Endpoint | undefined>;
@@ -418,8 +439,8 @@ function fromLabels(labels: Record<string, string> = {}) {
 }
 
 /** A container as the list alone shows it. */
-function fromListItem(item: ListItem, networkName: string | undefined): Container {
-  const endpoint = networkName === undefined ? undefined : item.NetworkSettings?.Networks?.[networkName];
+function fromListItem(item: ListItem, network: EngineNetwork | undefined): Container {
+  const endpoint = network && item.NetworkSettings?.Networks?.[network.name];
   const running = item.State === 'running' || item.State === 'paused';
   return {
     id: item.Id,
@@ -434,16 +455,20 @@ function fromListItem(item: ListItem, networkName: string | undefined): Containe
     oomKilled: false,
     error: '',
     hostNetwork: item.HostConfig?.NetworkMode === 'host',
-    networkId: endpoint?.NetworkID ?? '',
+    networkId: networkIdOf(endpoint, network),
     ip: endpoint?.IPAddress || undefined,
     ports: [],
     pid: 0,
   };
 }
 
-function toContainer(answer: InspectAnswer, networkName: string | undefined): Container {
+function toContainer(
+  answer: InspectAnswer,
+  network: EngineNetwork | undefined,
+  { checksHealth }: Pick<Dialect, 'checksHealth'>,
+): Container {
   const { State } = answer;
-  const endpoint = networkName === undefined ? undefined : answer.NetworkSettings?.Networks?.[networkName];
+  const endpoint = network && answer.NetworkSettings?.Networks?.[network.name];
   return {
     id: answer.Id,
     name: answer.Name.replace(/^\//, ''),
@@ -457,8 +482,9 @@ function toContainer(answer: InspectAnswer, networkName: string | undefined): Co
     oomKilled: State.OOMKilled,
     error: State.Error ?? '',
     health: healthOf(State.Health?.Status),
+    ...(!checksHealth && checkEvery(answer.Config.Healthcheck)),
     hostNetwork: answer.HostConfig.NetworkMode === 'host',
-    networkId: endpoint?.NetworkID ?? '',
+    networkId: networkIdOf(endpoint, network),
     ip: endpoint?.IPAddress || undefined,
     ports: portsOf(answer.NetworkSettings?.Ports),
     pid: State.Pid ?? 0,
@@ -473,6 +499,19 @@ function stateOf({ Status, Running, Dead }: InspectAnswer['State']): Container['
 
 function healthOf(status: string | undefined): Container['health'] {
   return status === 'starting' || status === 'healthy' || status === 'unhealthy' ? status : undefined;
+}
+
+/** Podman names the network where the API wants its id; a network that is removed takes its containers with it there. */
+function networkIdOf(endpoint: Endpoint | undefined, network: EngineNetwork | undefined): string {
+  if (!endpoint?.NetworkID) return '';
+  return endpoint.NetworkID === network?.name ? network.id : endpoint.NetworkID;
+}
+
+const DEFAULT_CHECK_INTERVAL = 30 * SECOND;
+
+function checkEvery(check: InspectAnswer['Config']['Healthcheck']): Pick<Container, 'checkEvery'> | undefined {
+  if (!check?.Test?.length || check.Test[0] === 'NONE') return undefined;
+  return { checkEvery: check.Interval ? check.Interval / 1e6 : DEFAULT_CHECK_INTERVAL };
 }
 
 /** The engine lists a port once for each address family. */
@@ -516,6 +555,7 @@ const TEXTS: readonly [RegExp, EngineErrorCode][] = [
   [/name .* is already in use/i, 'NameTaken'],
   [/port is already allocated|address already in use/i, 'PortTaken'],
   [/no space left on device/i, 'DiskFull'],
+  [/container state improper/i, 'Conflict'],
 ];
 
 function codeOf(status: number, message: string): EngineErrorCode {

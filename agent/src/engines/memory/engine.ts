@@ -63,6 +63,8 @@ export class MemoryEngine implements Engine {
       architecture: 'amd64',
       startInterval: false,
       cdi: false,
+      links: true,
+      defaultLimits: [],
     };
   }
 
@@ -188,6 +190,8 @@ export class MemoryEngine implements Engine {
       this.#tell(id, 'destroy');
     });
   }
+
+  async checkHealth(): Promise<void> {}
 
   async *logs(): AsyncIterable<LogLine> {}
 

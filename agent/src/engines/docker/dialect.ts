@@ -1,0 +1,45 @@
+import type { EngineFacts } from '../port.ts';
+
+/**
+ * Where engines that speak the Docker API differ in what they mean by it. Everything else of the adapter holds for all
+ * of them; docs/engines.md has the outcome, field by field.
+ */
+export interface Dialect {
+  kind: EngineFacts['kind'];
+  /** the engine's word for an event, where it is another than the API's; filters take the engine's words */
+  eventNames: Readonly<Record<string, string>>;
+  /** Log driver and its options for a log of a number of MiB. */
+  log(mib: number): { Type: string; Config: Record<string, string> };
+  /** whether a container can be given names of its own for others on the network */
+  links: boolean;
+  /** whether the engine carries health checks out in any case; if not, the agent sees to it that they are */
+  checksHealth: boolean;
+  /** limits that the engine sets on every container, whether this machine grants them or not */
+  defaultLimits: readonly string[];
+}
+
+const DIALECTS: Readonly<Record<EngineFacts['kind'], Dialect>> = {
+  docker: {
+    kind: 'docker',
+    eventNames: {},
+    // Two files, since a single one would be emptied whenever it is full.
+    log: (mib) => ({ Type: 'json-file', Config: { 'max-size': `${mib}m`, 'max-file': '2' } }),
+    links: true,
+    checksHealth: true,
+    defaultLimits: [],
+  },
+  podman: {
+    kind: 'podman',
+    eventNames: { die: 'died', destroy: 'remove' },
+    log: (mib) => ({ Type: 'k8s-file', Config: { 'max-size': `${mib}m` } }),
+    links: false,
+    // Its timers are systemd's.
+    checksHealth: false,
+    defaultLimits: ['nofile', 'nproc'],
+  },
+};
+
+/** The dialect of an engine, from the components that it names in its version. */
+export function dialectOf(components: readonly { Name: string }[] = []): Dialect {
+  return DIALECTS[components.some(({ Name }) => /podman/i.test(Name)) ? 'podman' : 'docker'];
+}

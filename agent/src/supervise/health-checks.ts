@@ -1,0 +1,66 @@
+import { type Clock, pause } from '../clock.ts';
+import type { Engine } from '../engines/port.ts';
+import { errorText, type Log } from '../log.ts';
+import { type Container, runKey } from '../plan/model.ts';
+
+export interface HealthCheckPorts {
+  engine: Pick<Engine, 'checkHealth'>;
+  clock: Clock;
+  log: Log;
+  /** the health of a container may be another one now */
+  changed(): void;
+}
+
+/**
+ * Sees to it that health checks take place where an engine leaves that to others (podman without systemd). One loop for
+ * each run of a container: the first check an interval after the start, and never two at a time. The engine is asked
+ * whether a check has been carried out lately, so that one which does it by itself is not disturbed.
+ */
+export class HealthChecks {
+  readonly #ports: HealthCheckPorts;
+  #loops = new Map<string, AbortController>();
+
+  constructor(ports: HealthCheckPorts) {
+    this.#ports = ports;
+  }
+
+  /** Takes note of what runs now; loops of what does not run any more end. */
+  follow(containers: readonly Container[]): void {
+    const due = new Map(
+      containers
+        .filter(({ state, paused, checkEvery }) => state === 'running' && !paused && checkEvery)
+        .map((container) => [runKey(container), container]),
+    );
+    for (const [key, loop] of this.#loops)
+      if (!due.has(key)) {
+        loop.abort();
+        this.#loops.delete(key);
+      }
+    for (const [key, { id, checkEvery = 0 }] of due) {
+      if (this.#loops.has(key)) continue;
+      const loop = new AbortController();
+      this.#loops.set(key, loop);
+      void this.#check(id, checkEvery, loop.signal);
+    }
+  }
+
+  /** Ends all loops. */
+  stop(): void {
+    this.follow([]);
+  }
+
+  async #check(id: string, every: number, signal: AbortSignal): Promise<void> {
+    const { engine, clock, log, changed } = this.#ports;
+    for (;;) {
+      await pause(clock, every, signal);
+      if (signal.aborted) return;
+      try {
+        await engine.checkHealth(id, clock.wall() - 0.75 * every, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        log.debug('A health check could not be carried out', { containerId: id.slice(0, 12), error: errorText(error) });
+      }
+      changed();
+    }
+  }
+}
