@@ -6,6 +6,7 @@ import {
   agentConfigSchema,
   type MicroserviceStatus,
   type MicroserviceView,
+  type PortMapping,
   type StatusReport,
 } from '../../src/wire/agent.ts';
 import { type JoinString, parseJoinString } from '../../src/wire/node-token.ts';
@@ -48,6 +49,8 @@ export interface AgentPorts {
   follow?: (path: string) => string;
   /** makes the directories that a container binds */
   prepareMounts?: (spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>) => void;
+  /** whether some program of this machine has a port */
+  portTaken?: (port: PortMapping) => Promise<boolean>;
   /** applies a log level that the controller or the machine chose */
   setLogLevel?: (level: LogLevel) => void;
   /** PEM of a further authority for the controller's certificate */
@@ -114,6 +117,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     pullTarget: (reference, registryId) => pullTarget(reference, registryViews.get(registryId)),
     registry: (id) => registryViews.get(id),
     prepareMounts: (spec, step) => ports.prepareMounts?.(spec, step),
+    portTaken: ports.portTaken,
   });
   const usageReader = new UsageReader(() => clock.now());
   let usage = new Map<string, Usage>();

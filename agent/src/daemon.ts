@@ -14,6 +14,7 @@ import { bufferedSink, createLog, errorText, type LogLevel } from './log.ts';
 import { localMachine } from './machine.ts';
 import type { Step } from './plan/model.ts';
 import { OPEN_POLICY, type Policy, policySchema } from './policy.ts';
+import { isPortTaken } from './port-probe.ts';
 import { identityFile } from './state/identity.ts';
 import { openSqliteStore } from './state/sqlite-store.ts';
 
@@ -60,6 +61,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     protectedPaths: protectedPaths(config, engineUrl),
     follow: followLinks,
     prepareMounts: (spec, step) => prepareMounts(spec, step, join(config.diskDirectory, 'volumes')),
+    // Of a machine that the engine is not on nothing can be said.
+    portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
     setLogLevel: (level: LogLevel) => {
       sink.level = level;
     },

@@ -210,17 +210,29 @@ export type Step =
       containerId: string;
       /** an older container that runs on when this one cannot start */
       protects: boolean;
+      /** that it will publish */
+      ports?: readonly PortMapping[];
       reason: keyof typeof START_REASONS;
     }
-  | { kind: 'stop'; uuid: string; target: string; containerId: string; reason: keyof typeof STOP_REASONS }
+  | {
+      kind: 'stop';
+      uuid: string;
+      target: string;
+      containerId: string;
+      /** that its successor needs: it is not stopped while somebody else on the machine has one of them */
+      ports?: readonly PortMapping[];
+      reason: keyof typeof STOP_REASONS;
+    }
   | { kind: 'rename'; uuid: string; target: string; containerId: string; name: string }
   | { kind: 'remove'; uuid: string; target: string; containerId: string; reason: keyof typeof REMOVE_REASONS };
 
 /** Why nothing is done for a microservice right now. */
 export interface Wait {
   uuid: string;
-  why: 'CrashBackoff' | 'RetryBackoff' | 'Order';
+  why: 'CrashBackoff' | 'RetryBackoff' | 'Order' | 'Port';
   until: number;
+  /** for people, where there is more to say */
+  message?: string;
 }
 
 export interface Plan {

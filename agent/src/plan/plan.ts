@@ -1,4 +1,5 @@
 import { BUILT_IN_REGISTRIES, CONTAINER_NAME_PREFIX } from '../../../src/api/names.ts';
+import type { PortMapping } from '../../../src/wire/agent.ts';
 import { TIMES } from './backoff.ts';
 import { containerDigest } from './digest.ts';
 import {
@@ -18,6 +19,7 @@ import {
   type Step,
   type Wait,
 } from './model.ts';
+import { arrangePorts } from './ports.ts';
 
 /**
  * Decides what to do next: for each microservice the one step that its containers, its entry and its memory call for,
@@ -28,6 +30,7 @@ import {
  * - a step never makes a second container of a microservice run: the old one is stopped before the new one starts;
  * - an old container is not stopped before the new one's image is there and the new one is made;
  * - when the new one cannot be pulled, made or started, the old one runs (again);
+ * - an old container is not stopped for a port that somebody else keeps;
  * - nothing is removed for being absent from `desired` unless `desired` is known.
  */
 export function plan(desired: readonly Entry[] | undefined, current: Current, now: number, memory: Memory): Plan {
@@ -57,8 +60,8 @@ interface Context {
   byUuid: ReadonlyMap<string, Container[]>;
 }
 
-/** Keeps what may be done now: a step that failed waits for its time. */
-function collect(decisions: readonly Decision[], { memory, now }: Context): Plan {
+/** Keeps what may be done now: a step that failed waits for its time, and a port is handed over by whoever has it. */
+function collect(decisions: readonly Decision[], { memory, now, current }: Context): Plan {
   const steps = new Map<string, Step>();
   const waits: Wait[] = [];
   for (const decision of decisions) {
@@ -72,7 +75,8 @@ function collect(decisions: readonly Decision[], { memory, now }: Context): Plan
       waits.push({ uuid: (decision as { uuid: string }).uuid, why: 'RetryBackoff', until: failure.notBefore });
     else steps.set(laneOf(decision), decision);
   }
-  return { steps: [...steps.values()], waits };
+  const arranged = arrangePorts([...steps.values()], current.containers, now);
+  return { steps: arranged.steps, waits: [...waits, ...arranged.waits] };
 }
 
 /** Steps whose failure has no other consequence than trying them again later. */
@@ -124,7 +128,7 @@ function planRun(entry: RunEntry, row: Remembered, containers: readonly Containe
   if (leftover && !isRunning(leftover)) return [remove(leftover, target, 'Leftover')];
 
   if (fresh && hasRun(fresh)) {
-    if (old) return [isRunning(old) ? stop(old, target, 'Replacing') : remove(old, target, 'Replaced')];
+    if (old) return [isRunning(old) ? giveWay(old, target, entry) : remove(old, target, 'Replaced')];
     return [startAgain(fresh, row, target, context)];
   }
   if (fresh) {
@@ -134,10 +138,9 @@ function planRun(entry: RunEntry, row: Remembered, containers: readonly Containe
     }
     const order = waitForOrder(row, context);
     if (order) return [order, old && keepAlive(old, row, target, context)];
-    if (old && isRunning(old)) return [stop(old, target, 'Replacing')];
-    return [
-      start(fresh, target, old ? 'Replacement' : startedLocally(row) ? 'StartedLocally' : 'New', old !== undefined),
-    ];
+    if (old && isRunning(old)) return [giveWay(old, target, entry)];
+    const reason = old ? 'Replacement' : startedLocally(row) ? 'StartedLocally' : 'New';
+    return [{ ...start(fresh, target, reason, old !== undefined), ports: portsOf(entry) }];
   }
 
   const alive = old && keepAlive(old, row, target, context);
@@ -394,6 +397,16 @@ function stop(
   reason: Extract<Step, { kind: 'stop' }>['reason'],
 ): Extract<Step, { kind: 'stop' }> {
   return { kind: 'stop', uuid, target, containerId: id, reason };
+}
+
+/** Stops a container for its successor. */
+function giveWay(old: Container, target: string, entry: RunEntry): Step {
+  return { ...stop(old, target, 'Replacing'), ports: portsOf(entry) };
+}
+
+/** What a container of the entry will publish on the machine. */
+function portsOf({ view }: RunEntry): readonly PortMapping[] | undefined {
+  return view.hostNetworkMode || view.portMappings.length === 0 ? undefined : view.portMappings;
 }
 
 function remove(

@@ -33,6 +33,8 @@ class Machine {
   /** images whose containers cannot be started or made */
   noStart = new Set<string>();
   noCreate = new Set<string>();
+  /** ports that other programs of the machine have */
+  foreignPorts = new Set<number>();
   random = () => 0.5;
   seen: string[] = [];
 
@@ -111,6 +113,7 @@ class Machine {
           }),
         pullOf: ({ reference }) => ({ reference }),
         pulled: () => {},
+        portTaken: async ({ external }) => this.foreignPorts.has(external),
         onProgress: () => {},
         slots: createPullSlots(),
         stopGraceSeconds: 10,
@@ -247,6 +250,85 @@ describe('the agent dies in the middle of a replacement and starts again', () =>
       expect(await machine.count()).toBe(1);
       expect(machine.memory.get(UUID)?.restartCount).toBe(0);
     });
+});
+
+describe('external ports', () => {
+  const uuids = [UUID, '22222222-2222-4222-8222-222222222222', '33333333-3333-4333-8333-333333333333'];
+  const [first = '', second = '', third = ''] = uuids;
+  const at = (uuid: string, external: number, change: Partial<MicroserviceView> = {}) =>
+    makeEntry({ uuid, imageId: good, portMappings: [{ internal: 80, external, protocol: 'tcp' }], ...change });
+
+  async function holding(...ports: number[]): Promise<Machine> {
+    const machine = new Machine();
+    machine.provide(good, better);
+    machine.desired = ports.map((port, i) => at(uuids[i] as string, port));
+    await machine.settle(0);
+    machine.seen.length = 0;
+    machine.engine.history.length = 0;
+    return machine;
+  }
+  const portsOf = (machine: Machine) =>
+    uuids.map((uuid) => machine.engine.running().get(uuid)?.[0]?.ports[0]?.external).filter(Boolean);
+
+  const edits: Record<string, { from: number[]; to: () => Entry[] }> = {
+    'two that swap theirs': { from: [1, 2], to: () => [at(first, 2), at(second, 1)] },
+    'three that pass theirs round': { from: [1, 2, 3], to: () => [at(first, 2), at(second, 3), at(third, 1)] },
+    'two that move up by one': { from: [1, 2], to: () => [at(first, 2), at(second, 3)] },
+    'a new one that takes the port of one that moves': { from: [1], to: () => [at(first, 2), at(second, 1)] },
+    'a new one that takes the port of one that goes': { from: [1], to: () => [at(second, 1)] },
+  };
+  for (const [name, { from, to }] of Object.entries(edits)) {
+    const wanted = to().map((entry) => entry.kind === 'run' && entry.view.portMappings[0]?.external);
+    test(`${name}: each is stopped once and started once`, async () => {
+      const machine = await holding(...from);
+      machine.desired = to();
+      await machine.settle(0);
+      expect(portsOf(machine)).toEqual(wanted);
+      const count = (what: string) => machine.seen.filter((step) => step.startsWith(what)).length;
+      expect([count('stop'), count('start')]).toEqual([from.length, wanted.length]);
+    });
+
+    for (const moment of ['create', 'stop', 'start', 'remove'].flatMap((o) => [`before ${o}`, `after ${o}`]))
+      for (const turn of [1, 2])
+        test(`${name}: the agent dies ${moment} no. ${turn} and goes on from there`, async () => {
+          const machine = await holding(...from);
+          machine.desired = to();
+          let seen = 0;
+          machine.dies = (at) => at === moment && ++seen === turn;
+          await machine.settle(0);
+          expect(portsOf(machine)).toEqual(wanted);
+          expect(machine.seen.filter((step) => step.startsWith('start Returned'))).toEqual([]);
+        });
+  }
+
+  test('nobody stops for a port whose holder cannot leave yet; both go when it can', async () => {
+    const machine = await holding(1, 2);
+    machine.desired = [at(first, 2), at(second, 1, { imageId: 'example/app:missing' })];
+    await machine.settle(60_000);
+    expect(portsOf(machine)).toEqual([1, 2]);
+    expect(machine.engine.history.filter((h) => h.startsWith('stop'))).toEqual([]);
+    machine.provide('example/app:missing');
+    await machine.settle(600_000);
+    expect(portsOf(machine)).toEqual([2, 1]);
+  });
+
+  test('a port that another program has: what runs stays, the reason is kept, and it moves when the port is free', async () => {
+    const machine = await holding(1);
+    machine.foreignPorts.add(9);
+    machine.desired = [at(first, 9)];
+    await machine.settle(120_000);
+    expect(portsOf(machine)).toEqual([1]);
+    expect(machine.engine.history.filter((h) => h.startsWith('stop'))).toEqual([]);
+    expect(machine.memory.get(UUID)?.failure).toMatchObject({
+      step: 'stop',
+      reason: 'PortTaken',
+      message: 'port 9/tcp of this machine is taken by another program',
+    });
+    machine.foreignPorts.clear();
+    await machine.settle(600_000);
+    expect(portsOf(machine)).toEqual([9]);
+    expect(machine.memory.get(UUID)?.failure).toBeUndefined();
+  });
 });
 
 test('a crash loop is slowed down to five minutes and never given up', async () => {

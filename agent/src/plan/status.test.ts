@@ -155,6 +155,16 @@ const cases: Record<string, Case> = {
     wait: { uuid: UUID, why: 'Order', until: 0 },
     want: { status: 'QUEUED', reason: 'WaitingForOrder' },
   },
+  'waiting for a port of a neighbour': {
+    containers: [down],
+    wait: { uuid: UUID, why: 'Port', until: 0, message: 'port 80/tcp is held by shop.db of this node' },
+    want: { status: 'QUEUED', reason: 'PortTaken', errorMessage: 'port 80/tcp is held by shop.db of this node' },
+  },
+  'running on, since its successor needs a port of a neighbour': {
+    containers: [up],
+    wait: { uuid: UUID, why: 'Port', until: 0, message: 'port 80/tcp is held by shop.db of this node' },
+    want: { status: 'RUNNING', reason: 'PortTaken', errorMessage: 'port 80/tcp is held by shop.db of this node' },
+  },
   'no longer wanted, running': { entry: undefined, containers: [up], want: { status: 'STOPPING' } },
   'no longer wanted, stopped': { entry: undefined, containers: [down], want: { status: 'DELETING' } },
   'no longer wanted, gone': {

@@ -47,7 +47,8 @@ const VERDICTS: readonly ((facts: Facts) => Verdict | undefined | false)[] = [
   ({ running, row }) => running && row.live.restart?.key === runKey(running) && { state: 'RESTARTING' },
   ({ running, crashes, settled }) =>
     running && crashes >= STUCK_AFTER && !settled && { state: 'STUCK_IN_RESTART', reason: 'Crashed' },
-  ({ running, row, entry }) => running && { state: 'RUNNING', reason: row.failure?.reason ?? holdReason(entry) },
+  ({ running, row, entry, wait }) =>
+    running && { state: 'RUNNING', reason: row.failure?.reason ?? holdReason(entry) ?? portReason(wait) },
   // on its way
   ({ row, step }) => step?.kind === 'image' && !row.failure && { state: 'PULLING' },
   ({ row, step }) => step?.kind === 'create' && !row.failure && { state: 'CREATING' },
@@ -59,6 +60,7 @@ const VERDICTS: readonly ((facts: Facts) => Verdict | undefined | false)[] = [
   ({ entry }) =>
     entry?.kind === 'hold' && entry.reason === POLICY_REFUSED && { state: 'FAILED', reason: POLICY_REFUSED },
   ({ wait }) => wait?.why === 'Order' && { state: 'QUEUED', reason: 'WaitingForOrder' },
+  ({ wait }) => wait?.why === 'Port' && { state: 'QUEUED', reason: portReason(wait) },
 ];
 
 const PAUSED = 'the container is paused on its machine';
@@ -85,10 +87,12 @@ export function statusOf(input: StatusInput): MicroserviceStatus {
     status: state,
     reason,
     percentage: input.step?.kind === 'image' ? input.percentage : undefined,
-    errorMessage: (row.failure?.message ?? row.error?.message ?? (running?.paused ? PAUSED : holdMessage)).slice(
-      0,
-      1024,
-    ),
+    errorMessage: (
+      row.failure?.message ??
+      row.error?.message ??
+      (running?.paused ? PAUSED : wait?.message) ??
+      holdMessage
+    ).slice(0, 1024),
     lastError: row.lastError?.slice(0, 1024),
     lastErrorAt: row.lastErrorAt,
     restartCount: row.restartCount || undefined,
@@ -107,6 +111,11 @@ function firstOf(facts: Facts): Verdict | undefined {
 
 function holdReason(entry: Entry | undefined): string | undefined {
   return entry?.kind === 'hold' ? entry.reason || undefined : undefined;
+}
+
+/** The port that it needs is held by another microservice of this node. */
+function portReason(wait: Wait | undefined): string | undefined {
+  return wait?.why === 'Port' ? 'PortTaken' : undefined;
 }
 
 function containerPart(container: Container, input: StatusInput, running: boolean): Partial<MicroserviceStatus> {

@@ -1,7 +1,8 @@
-import type { RegistryView } from '../../../src/wire/agent.ts';
+import type { PortMapping, RegistryView } from '../../../src/wire/agent.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../engines/port.ts';
 import type { Step } from '../plan/model.ts';
 import type { Outcome } from '../plan/outcome.ts';
+import { portName } from '../plan/ports.ts';
 import type { PullSlots } from './pull-slots.ts';
 
 /** What the steps are carried out with. */
@@ -19,6 +20,8 @@ export interface ExecutorPorts {
   /** A pull begins. What is answered is called when it ended: `ok`, `given-up`, or the reason of its failure. */
   pulling?(): (outcome: string) => void;
   stopGraceSeconds: number;
+  /** whether some program of this machine has a port; absent where that cannot be known */
+  portTaken?: (port: PortMapping) => Promise<boolean>;
 }
 
 export interface PullTarget {
@@ -43,8 +46,12 @@ const EXECUTORS: Executors = {
   image: prepareImage,
   create: async (step, ports, signal) => (await ports.engine.create(await ports.specOf(step), signal)).imageId,
   start: (step, { engine }, signal) => nothing(engine.start(step.containerId, signal)),
-  stop: (step, { engine, stopGraceSeconds }, signal) =>
-    nothing(engine.stop(step.containerId, stopGraceSeconds, signal)),
+  stop: async (step, { engine, stopGraceSeconds, portTaken }, signal) => {
+    for (const port of step.ports ?? [])
+      if (await portTaken?.(port))
+        throw new EngineError('PortTaken', `port ${portName(port)} of this machine is taken by another program`);
+    return nothing(engine.stop(step.containerId, stopGraceSeconds, signal));
+  },
   rename: (step, { engine }, signal) => nothing(engine.rename(step.containerId, step.name, signal)),
   remove: (step, { engine }, signal) => nothing(engine.remove(step.containerId, signal)),
 };

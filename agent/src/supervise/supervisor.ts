@@ -1,4 +1,4 @@
-import type { MicroserviceStatus, RegistryView } from '../../../src/wire/agent.ts';
+import type { MicroserviceStatus, PortMapping, RegistryView } from '../../../src/wire/agent.ts';
 import { type Clock, jitter, pause, type Random } from '../clock.ts';
 import { containerSpec, notHonoured, type SpecContext } from '../engines/container-spec.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../engines/port.ts';
@@ -38,6 +38,8 @@ export interface SupervisorPorts {
   specContext(): Omit<SpecContext, 'facts'>;
   pullTarget(reference: string, registryId: number): PullTarget;
   registry(id: number): RegistryView | undefined;
+  /** whether some program of this machine has a port; absent where that cannot be known */
+  portTaken?: (port: PortMapping) => Promise<boolean>;
   /** makes the directories that a container binds; throws EngineError for what may not be bound */
   prepareMounts(spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>): void;
 }
@@ -414,6 +416,7 @@ export class Supervisor {
             if (ended === 'ok') metrics.observe('pullSeconds', (clock.now() - began) / SECOND);
           };
         },
+        portTaken: this.#ports.portTaken,
         stopGraceSeconds: this.#grace,
         specOf: async (create) => this.#specOf(create),
         pullOf: ({ reference, registryId }) => this.#ports.pullTarget(reference, registryId),

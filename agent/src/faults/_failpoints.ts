@@ -1,0 +1,73 @@
+import { appendFileSync } from 'node:fs';
+import { DatabaseSync, StatementSync } from 'node:sqlite';
+import { DockerEngine } from '../engines/docker/engine.ts';
+
+/**
+ * Makes the agent's own program die where a test wants it to: `node --import _failpoints.ts main.ts start`. Everything
+ * that the agent changes outside of its memory passes here: calls that change the engine, and commits of its database.
+ * Each such operation has two moments, before and after. A parent that has armed moment n sees the process end there as
+ * by kill -9.
+ *
+ *     parent -> { arm: n, of: 'engine' | 'all' }    count from here; 0 only counts
+ *     SKERRY_MOMENTS                                file that gets each moment's name, a line each
+ */
+interface Order {
+  arm: number;
+  of: 'engine' | 'all';
+}
+
+let order: Order | undefined;
+let seen = 0;
+
+function moment(name: string, kind: 'engine' | 'store'): void {
+  if (!order || (order.of === 'engine' && kind !== 'engine')) return;
+  seen++;
+  if (process.env.SKERRY_MOMENTS) appendFileSync(process.env.SKERRY_MOMENTS, `${name}\n`);
+  if (seen !== order.arm) return;
+  process.kill(process.pid, 'SIGKILL');
+  // Nothing of this thread may run on while the signal is on its way.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+}
+
+process.on('message', (message: Order) => {
+  order = message;
+  seen = 0;
+  process.send?.('armed');
+});
+process.channel?.unref();
+
+const CALLS = ['ensureNetwork', 'removeNetwork', 'pull', 'create', 'start', 'stop', 'rename', 'remove'] as const;
+const engine = DockerEngine.prototype as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+for (const name of CALLS) {
+  const call = engine[name];
+  if (!call) throw new Error(`the engine has no ${name}`);
+  engine[name] = async function (...args) {
+    moment(`before ${name}`, 'engine');
+    // A call that fails has an end as well, and what it did may be there all the same.
+    try {
+      return await call.apply(this, args);
+    } finally {
+      moment(`after ${name}`, 'engine');
+    }
+  };
+}
+
+let inTransaction = false;
+const { exec } = DatabaseSync.prototype;
+DatabaseSync.prototype.exec = function (sql) {
+  if (sql.startsWith('BEGIN IMMEDIATE')) inTransaction = true;
+  if (sql !== 'COMMIT') return exec.call(this, sql);
+  moment('before commit', 'store');
+  exec.call(this, sql);
+  inTransaction = false;
+  moment('after commit', 'store');
+};
+const statements = StatementSync.prototype as { run(...values: unknown[]): unknown };
+const { run } = statements;
+statements.run = function (...values) {
+  if (inTransaction) return run.apply(this, values);
+  moment('before write', 'store');
+  const result = run.apply(this, values);
+  moment('after write', 'store');
+  return result;
+};

@@ -1,0 +1,269 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { pullInsecure } from '../../../hack/engine-api.ts';
+import { pushImage } from '../../../hack/image.ts';
+import { freePort } from '../../../hack/ports.ts';
+import { sampleImage } from '../../../hack/sample.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import { FakeController, type View } from '../_fake-controller.ts';
+import { until } from '../engines/_contract.ts';
+import { Home, Stranger, Witness } from './_home.ts';
+
+/**
+ * The agent's process is killed at every operation that it carries out, and started again. In the normal run it dies
+ * after each operation of the engine: done, and not noted. With SKERRY_LONG also before each of them, and before and
+ * after each commit of its database.
+ */
+
+const engineUrl = inject('engineUrl');
+const registry = new URL(inject('registryUrl')).host;
+const image = (tag: string) => `${registry}/killed/sample:${tag}`;
+const FAILPOINTS = join(import.meta.dirname, '_failpoints.ts');
+const LONG = Boolean(process.env.SKERRY_LONG);
+
+let stranger: Stranger;
+beforeAll(async () => {
+  for (const tag of ['1', '2'])
+    await pushImage(inject('registryUrl'), 'killed/sample', tag, await sampleImage({ env: { GREETING: tag } }));
+  await pullInsecure(engineUrl, image('1'));
+  stranger = await Stranger.start(engineUrl, { name: `skerry-${randomUUID()}`, image: image('1') });
+});
+afterAll(() => stranger?.remove());
+
+/** One machine with its controller, and two microservices that a story is about. */
+class Scene {
+  readonly home = new Home({ engineUrl });
+  readonly witness = new Witness(engineUrl);
+  readonly web = randomUUID();
+  readonly api = randomUUID();
+  readonly ports: number[];
+  readonly controller: FakeController;
+  #serial = 0;
+
+  private constructor(controller: FakeController, ports: number[]) {
+    this.controller = controller;
+    this.ports = ports;
+  }
+
+  static async open(): Promise<Scene> {
+    const controller = await new FakeController().listen();
+    const scene = new Scene(controller, [await freePort(), await freePort()]);
+    await scene.home.up({ imports: [FAILPOINTS] });
+    expect(await scene.home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
+    return scene;
+  }
+
+  async close(): Promise<void> {
+    this.witness.close();
+    await this.home.remove();
+    await this.controller.close();
+  }
+
+  /** A microservice at one of the ports; each is another revision. */
+  view(uuid: string, port: number, change: Partial<View> = {}): View {
+    return {
+      uuid,
+      name: uuid === this.web ? 'web' : 'api',
+      application: 'shop',
+      imageId: image('1'),
+      registryId: 1,
+      revision: `r-${++this.#serial}`,
+      portMappings: [{ internal: 8080, external: this.ports[port] ?? 0, protocol: 'tcp' }],
+      ...change,
+    };
+  }
+
+  want(views: View[]): void {
+    this.controller.change((c) => {
+      c.microservices = views;
+    });
+  }
+
+  /** From now on the process dies at the n-th moment; 0 is never. False: it is dead already. */
+  async arm(at: number): Promise<boolean> {
+    const { process: child } = this.home;
+    if (!child?.connected) return false;
+    const heard = new Promise<boolean>((resolve) => {
+      child.once('message', () => resolve(true));
+      child.once('exit', () => resolve(false));
+    });
+    child.send({ arm: at, of: LONG ? 'all' : 'engine' }, () => {});
+    return heard;
+  }
+
+  /** Waits until exactly this is there, under its names, and has been told. */
+  async settled(end: End[]): Promise<void> {
+    const expected = end.map(({ uuid, state = 'running' }) => `skerry-${uuid} ${state}`).sort();
+    await until(
+      `${expected} and no more`,
+      async () => {
+        const all = (await this.home.containers()).map(({ name, state }) => `${name} ${state}`).sort();
+        return JSON.stringify(all) === JSON.stringify(expected);
+      },
+      90_000,
+    );
+    for (const uuid of [this.web, this.api]) {
+      const wanted = end.find((each) => each.uuid === uuid);
+      await until(
+        'the report of it',
+        () => {
+          const told = this.controller.microservice(uuid);
+          if (!wanted) return told === undefined || told.status === 'STOPPED';
+          return Object.entries(wanted.told).every(([key, value]) => told?.[key as 'reason'] === value);
+        },
+        90_000,
+      );
+      if (wanted?.answer)
+        await until(
+          `${wanted.answer.text} at ${wanted.answer.port}`,
+          async () =>
+            (await (await fetch(`http://127.0.0.1:${wanted.answer?.port}/`)).text()).trim() === wanted.answer?.text,
+        );
+    }
+  }
+
+  up(view: View, text: string, told: End['told'] = { status: 'RUNNING', revision: view.revision }): End {
+    return { uuid: view.uuid, told, answer: { port: view.portMappings?.[0]?.external ?? 0, text } };
+  }
+}
+
+/** What is there of one microservice when all is over. */
+interface End {
+  uuid: string;
+  state?: string;
+  told: { status: string; revision?: string; reason?: string; rebuildOrder?: number };
+  answer?: { port: number; text: string };
+}
+
+interface Round {
+  /** what is wanted and settled before */
+  from: View[];
+  /** what is ordered while the agent dies; an order that died with the agent is given again */
+  order: () => unknown;
+  end: End[];
+}
+
+interface Story {
+  /** makes the next round */
+  round: (scene: Scene, count: number) => Round;
+  /** starts of containers that the way from one end to the other needs, whatever happens on it */
+  starts: number;
+  /** deaths at least: moments after operations of the engine on the way there */
+  deaths: number;
+  /** the normal run tries only these moments; another story goes through all of the same kind */
+  everyNth?: number;
+}
+
+const STORIES: Record<string, Story> = {
+  'a start': {
+    round: (scene) => {
+      const to = scene.view(scene.web, 0);
+      return { from: [], order: () => scene.want([to]), end: [scene.up(to, '1')] };
+    },
+    starts: 1,
+    deaths: 2,
+  },
+  'an edit': {
+    round: (scene) => {
+      const to = scene.view(scene.web, 0, { imageId: image('2') });
+      return { from: [scene.view(scene.web, 0)], order: () => scene.want([to]), end: [scene.up(to, '2')] };
+    },
+    starts: 1,
+    deaths: 6,
+  },
+  'an edit that cannot start, so that the old one returns': {
+    round: (scene) => {
+      const from = scene.view(scene.web, 0);
+      const to = scene.view(scene.web, 0, { imageId: image('2'), entrypoint: ['/no/such/program'] });
+      const told = { status: 'RUNNING', reason: 'StartFailed', revision: from.revision };
+      return { from: [from], order: () => scene.want([to]), end: [scene.up(from, '1', told)] };
+    },
+    starts: 1,
+    deaths: 6,
+  },
+  'a move to another port': {
+    round: (scene) => {
+      const to = scene.view(scene.web, 1);
+      return { from: [scene.view(scene.web, 0)], order: () => scene.want([to]), end: [scene.up(to, '1')] };
+    },
+    starts: 1,
+    deaths: 2,
+    everyNth: 2,
+  },
+  'a swap of ports': {
+    round: (scene) => {
+      const to = [scene.view(scene.web, 1), scene.view(scene.api, 0, { env: [{ key: 'GREETING', value: 'api' }] })];
+      const from = [scene.view(scene.web, 0), scene.view(scene.api, 1, { env: [{ key: 'GREETING', value: 'api' }] })];
+      const end = to.map((view, i) => scene.up(view, i === 0 ? '1' : 'api'));
+      return { from, order: () => scene.want(to), end };
+    },
+    starts: 2,
+    deaths: 3,
+    everyNth: 3,
+  },
+  'a rebuild': {
+    round: (scene, count) => {
+      const from = scene.view(scene.web, 0, { rebuildOrder: count });
+      const to = { ...from, rebuildOrder: count + 1 };
+      const told = { status: 'RUNNING', revision: from.revision, rebuildOrder: count + 1 };
+      return { from: [from], order: () => scene.want([to]), end: [scene.up(to, '1', told)] };
+    },
+    starts: 1,
+    deaths: 3,
+    everyNth: 2,
+  },
+  'a stop': {
+    round: (scene) => ({ from: [scene.view(scene.web, 0)], order: () => scene.want([]), end: [] }),
+    starts: 0,
+    deaths: 2,
+  },
+  'a stop on the machine': {
+    round: (scene) => ({
+      from: [scene.view(scene.web, 0)],
+      order: () => scene.home.cli('ms', 'stop', 'web'),
+      end: [{ uuid: scene.web, state: 'exited', told: { status: 'STOPPED', reason: 'StoppedLocally' } }],
+    }),
+    starts: 0,
+    deaths: 1,
+  },
+};
+
+describe.concurrent('killed at any moment of', () => {
+  for (const [name, story] of Object.entries(STORIES))
+    test(name, { timeout: LONG ? 3600_000 : 600_000 }, async ({ expect }) => {
+      const scene = await Scene.open();
+      try {
+        const { home, controller, witness } = scene;
+        let deaths = 0;
+        for (let at = LONG ? 1 : 2; ; at += LONG ? 1 : 2 * (story.everyNth ?? 1)) {
+          const { from, order, end } = story.round(scene, at);
+          scene.want(from);
+          await scene.settled(from.map((view) => scene.up(view, view.env?.[0]?.value ?? '1')));
+          (await witness.read()).forget();
+          expect(await scene.arm(at)).toBe(true);
+          const died = home.gone().then(() => true);
+          await order();
+          // The last operations may be seen from here before the process has died of them.
+          const wasKilled = await Promise.race([died, scene.settled(end).then(async () => !(await scene.arm(0)))]);
+          if (wasKilled) {
+            deaths++;
+            expect(home.process?.signalCode).toBe('SIGKILL');
+            controller.said = {};
+            home.start({ imports: [FAILPOINTS] });
+            await scene.settled(end);
+          }
+          await witness.read();
+          const starts = [scene.web, scene.api].reduce((sum, uuid) => sum + (witness.starts.get(uuid) ?? 0), 0);
+          expect(starts, `starts, having died at moment ${at}`).toBe(story.starts);
+          expect(witness.doubles).toEqual([]);
+          for (const uuid of [scene.web, scene.api]) expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
+          expect(await stranger.untouched()).toBe(true);
+          if (!wasKilled) break;
+        }
+        expect(deaths).toBeGreaterThanOrEqual(story.deaths);
+      } finally {
+        await scene.close();
+      }
+    });
+});
