@@ -38,6 +38,7 @@ export interface World extends AsyncDisposable {
   remove(plural: string, name: string): Promise<void>;
   rest(controller: ControllerProcess): Rest;
   containers(): Promise<Container[]>;
+  inspect(container: string): Promise<{ State: { StartedAt: string }; RestartCount: number }>;
 }
 
 export interface AgentOptions {
@@ -220,6 +221,7 @@ export async function createWorld(): Promise<World> {
           typeof body === 'string' ? { form: { part: partOf(route), text: body } } : { json: body },
         );
     },
+    inspect: (container) => callEngine(engineUrl, 'GET', `/containers/${container}/json`),
     async containers() {
       const list = (await callEngine(engineUrl, 'GET', '/containers/json?all=true')) as never as {
         Id: string;

@@ -15,7 +15,7 @@ export type Toxic =
   | { type: 'reset_peer'; attributes: { timeout: number } };
 
 /** One listener in front of one server, that can misbehave. */
-export interface Proxy {
+export interface FaultyProxy {
   /** `host:port` on which it listens */
   readonly address: string;
   /** Up: towards the server, down: towards the client; both unless said otherwise. */
@@ -27,8 +27,8 @@ export interface Proxy {
 }
 
 export interface Toxiproxy extends AsyncDisposable {
-  /** `host`: an address of this machine to listen on; `upstream`: host:port. */
-  proxy(name: string, upstream: string, host?: string): Promise<Proxy>;
+  /** `upstream`: host:port; `host` and `port`: where to listen, loopback and a free port unless said otherwise. */
+  proxy(name: string, upstream: string, host?: string, port?: number): Promise<FaultyProxy>;
 }
 
 export interface ToxiproxyOptions {
@@ -72,10 +72,10 @@ export async function startToxiproxy({ dir, log }: ToxiproxyOptions): Promise<To
   }
 
   return {
-    async proxy(name, upstream, host = '127.0.0.1') {
+    async proxy(name, upstream, host = '127.0.0.1', port = 0) {
       const { listen } = await call<{ listen: string }>('POST', '/proxies', {
         name,
-        listen: `${host}:0`,
+        listen: `${host}:${port}`,
         upstream,
         enabled: true,
       });

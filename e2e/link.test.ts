@@ -1,0 +1,228 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, type ExpectStatic, test } from 'vitest';
+import { freePort } from '../hack/ports.ts';
+import { type FaultyProxy, startToxiproxy, type Toxiproxy } from '../hack/toxiproxy.ts';
+import { API_VERSION } from '../src/api/names.ts';
+import { createNetwork, type EdgeNetwork } from './_network.ts';
+import {
+  type AgentProcess,
+  type ControllerProcess,
+  createWorld,
+  get,
+  readyOf,
+  until,
+  untilReady,
+  type World,
+} from './_world.ts';
+
+/**
+ * Bad links between real agents and a real controller. Each story has a machine of its own: an agent process in a network
+ * namespace, which reaches the controller through a proxy that delays, throttles, cuts and swallows. Whatever the link
+ * does, no container restarts, and what was asked for meanwhile arrives once it can.
+ *
+ * SKERRY_NIGHTLY=1 also waits for the status to say Unknown, and keeps the lossy line up for ten minutes.
+ */
+const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
+const NAME = 'controller.test';
+const SECOND = 1000;
+const KIB = 1024;
+/** Of a link that works now and then: long, but not for ever. */
+const SLOW = { timeoutMs: 240 * SECOND };
+
+let world: World;
+let controller: ControllerProcess;
+let toxiproxy: Toxiproxy;
+let image: string;
+const started = new AsyncDisposableStack();
+
+beforeAll(async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'skerry-link-'));
+  started.defer(() => rmSync(dir, { recursive: true, force: true }));
+  world = started.use(await createWorld());
+  toxiproxy = started.use(await startToxiproxy({ dir, log: (text) => process.stderr.write(`${text}\n`) }));
+  controller = await world.startController();
+  image = await world.image('link');
+}, 300_000);
+afterAll(() => started.disposeAsync(), 60_000);
+
+/** A machine with two microservices: one that nobody touches, and one that is edited. */
+interface Machine {
+  network: EdgeNetwork;
+  proxy: FaultyProxy;
+  agent: AgentProcess;
+  /** Asks for another greeting, and for so many bytes of environment. */
+  edit(greeting: string, bytes?: number): Promise<void>;
+  greeting(): Promise<string | undefined>;
+  untilGreets(greeting: string): Promise<void>;
+  /** Waits for Ready, of the newest generation; the untouched container is the one of the beginning. */
+  untilSteady(expect: ExpectStatic): Promise<void>;
+  /** How the agent says that it stands with the controller. */
+  connection(): Promise<string>;
+  untilConnectionIs(pattern: RegExp): Promise<void>;
+}
+
+async function startMachine(node: string): Promise<Machine> {
+  const network = started.use(await createNetwork());
+  const proxy = await toxiproxy.proxy(node, new URL(controller.url).host, network.outside[0]);
+  network.name({ [NAME]: network.outside[0] });
+  const url = `http://${NAME}:${proxy.address.split(':')[1]}`;
+  const agent = await world.startAgent(node, controller, { within: network.command, url });
+  const [kept, edited] = [await freePort(), await freePort()];
+  const entry = (name: string, external: number, env: { key: string; value: string }[] = []) => ({
+    name,
+    agent: { name: node },
+    images: { amd64: image, arm64: image },
+    container: { ports: [{ internal: 8080, external }], env },
+  });
+  const edit = (greeting: string, bytes = 0) => {
+    const padding = Array.from({ length: Math.ceil(bytes / (16 * KIB)) }, (_, i) => ({
+      key: `PADDING_${i}`,
+      value: 'x'.repeat(16 * KIB),
+    }));
+    return world.apply({
+      apiVersion: API_VERSION,
+      kind: 'Application',
+      metadata: { name: node },
+      spec: {
+        microservices: [
+          entry('kept', kept),
+          entry('edited', edited, [{ key: 'GREETING', value: greeting }, ...padding]),
+        ],
+      },
+    });
+  };
+  await edit('before');
+  await untilReady(world, node, 120 * SECOND);
+  const first = await runOf(node, 'kept');
+  const greeting = async () => (await get(`http://127.0.0.1:${edited}/`))?.trim();
+  const connection = async () => (await agent.cli('status')).stdout;
+  return {
+    network,
+    proxy,
+    agent,
+    edit,
+    greeting,
+    connection,
+    async untilGreets(text) {
+      await until(`${node} to run what greets with "${text}"`, async () => (await greeting()) === text, SLOW);
+    },
+    async untilSteady(expect) {
+      await untilReady(world, node, SLOW.timeoutMs);
+      expect(await runOf(node, 'kept')).toEqual(first);
+      expect(await get(`http://127.0.0.1:${kept}/`)).toBeDefined();
+    },
+    async untilConnectionIs(pattern) {
+      await until(`the agent of ${node} to say ${pattern}`, async () => pattern.test(await connection()), SLOW);
+    },
+  };
+}
+
+/** Which run of a container this is: by the engine, and by the status. */
+async function runOf(node: string, name: string) {
+  const uuid = (await world.application(node))?.status?.microservices?.find((one) => one.name === name)?.uuid ?? '-';
+  const id = (await world.containers()).find((one) => one.state === 'running' && one.name.includes(uuid))?.id;
+  if (!id) return undefined;
+  const engine = await world.inspect(id);
+  const item = (await world.node(node))?.status?.microservices?.find((one) => one.uuid === uuid);
+  return {
+    id,
+    startedAt: engine.State.StartedAt,
+    restarts: engine.RestartCount,
+    told: { startTime: item?.startTime, restartCount: item?.restartCount },
+  };
+}
+
+async function untilUnknown(node: string): Promise<void> {
+  await until(
+    `${node} to be Unknown`,
+    async () => readyOf(await world.application(node))?.status === 'Unknown' && readyOf(await world.node(node)),
+    SLOW,
+  );
+}
+
+const note = (text: string) => process.stderr.write(`[link] ${text}\n`);
+const secondsSince = (from: number) => ((performance.now() - from) / 1000).toFixed(1);
+
+describe.concurrent('a link', () => {
+  test('that loses 7 % of all packets, with 500 to 2,000 ms round trip', async ({ expect }) => {
+    const machine = await startMachine('link-lossy');
+    await machine.network.lose(0.07);
+    await machine.proxy.add({ type: 'latency', attributes: { latency: 625, jitter: 375 } });
+    const until = performance.now() + (NIGHTLY ? 600 * SECOND : 0);
+    for (let round = 1; round <= 2 || performance.now() < until; round++) {
+      const began = performance.now();
+      await machine.edit(`lossy ${round}`);
+      await machine.untilGreets(`lossy ${round}`);
+      await machine.untilSteady(expect);
+      note(`7 % loss, 0.5-2 s round trip: edit ${round} runs and is told after ${secondsSince(began)} s`);
+    }
+  }, 900_000);
+
+  test('of 64 kbit/s, also for a document that it needs more than half a minute for', async ({ expect }) => {
+    const machine = await startMachine('link-thin');
+    await machine.proxy.add({ type: 'bandwidth', attributes: { rate: 8 } });
+    for (const [text, bytes] of [
+      ['small', 0],
+      ['large', 288 * KIB],
+    ] as const) {
+      const before = machine.network.bytes();
+      const began = performance.now();
+      await machine.edit(text, bytes);
+      await machine.untilGreets(text);
+      await machine.untilSteady(expect);
+      const { sent, received } = machine.network.bytes();
+      note(
+        `64 kbit/s: a ${text} edit runs and is told after ${secondsSince(began)} s, ` +
+          `${sent - before.sent} bytes up and ${received - before.received} down`,
+      );
+    }
+  }, 400_000);
+
+  test('that is cut in the middle of every longer answer', async ({ expect }) => {
+    const machine = await startMachine('link-cut');
+    await machine.proxy.add({ type: 'limit_data', attributes: { bytes: 4 * KIB } }, ['downstream']);
+    await machine.proxy.add({ type: 'slicer', attributes: { average_size: 500, delay: 1000 } }, ['downstream']);
+    await machine.edit('whole', 64 * KIB);
+    // It is told of the change, and never gets all of it.
+    await machine.untilConnectionIs(/NOT_CONNECTED/);
+    expect(await machine.greeting()).toBe('before');
+    await machine.proxy.heal();
+    await machine.untilGreets('whole');
+    await machine.untilSteady(expect);
+  }, 400_000);
+
+  test('that swallows everything and closes nothing', async ({ expect }) => {
+    const machine = await startMachine('link-mute');
+    await machine.network.lose(1);
+    const began = performance.now();
+    await machine.edit('heard');
+    if (NIGHTLY) await untilUnknown('link-mute');
+    await machine.untilConnectionIs(/NOT_CONNECTED/);
+    note(`half-open: noticed by the agent after ${secondsSince(began)} s at most`);
+    expect(await machine.greeting()).toBe('before');
+    await machine.network.lose(0);
+    const back = performance.now();
+    await machine.untilGreets('heard');
+    await machine.untilSteady(expect);
+    note(`half-open: carried out and told ${secondsSince(back)} s after it was over`);
+  }, 400_000);
+
+  test('without name resolution, after which the controller has another address', async ({ expect }) => {
+    const machine = await startMachine('link-nameless');
+    machine.network.name({});
+    // The address of old is gone as well: kept connections end.
+    await machine.proxy.enable(false);
+    await machine.edit('found');
+    await machine.untilConnectionIs(/EAI_AGAIN|ENOTFOUND/);
+    if (NIGHTLY) await untilUnknown('link-nameless');
+    expect(await machine.greeting()).toBe('before');
+    const port = machine.proxy.address.split(':')[1];
+    const elsewhere = machine.network.outside[1];
+    await toxiproxy.proxy('link-nameless-2', new URL(controller.url).host, elsewhere, Number(port));
+    machine.network.name({ [NAME]: elsewhere });
+    await machine.untilGreets('found');
+    await machine.untilSteady(expect);
+  }, 400_000);
+});
