@@ -18,6 +18,8 @@ export interface EdgeNetwork extends AsyncDisposable {
   readonly command: readonly string[];
   /** Two addresses of this machine, as seen from inside. */
   readonly outside: readonly [string, string];
+  /** The address inside, as seen from this machine. */
+  readonly inside: string;
   /** Of the packets in either direction this share is lost, 0 to 1. */
   lose(share: number): Promise<void>;
   /** What names resolve to inside; others do not resolve, as without any server of names. */
@@ -58,6 +60,7 @@ export async function createNetwork(): Promise<EdgeNetwork> {
   return {
     command: ['ip', 'netns', 'exec', name],
     outside: [first, second],
+    inside: inner,
     async lose(share) {
       for (const [chain, way] of [
         ['INPUT', '-i'],

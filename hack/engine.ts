@@ -31,6 +31,8 @@ export interface EngineOptions {
    * host. Ports on the host and names between containers work without.
    */
   outbound?: boolean;
+  /** Further arguments of a private engine's program. */
+  args?: readonly string[];
   /** `host:port` of a registry without TLS on loopback. Docker takes every such one; a private podman is told. */
   registry?: string;
   log?: Log;
@@ -199,7 +201,7 @@ async function aptGet(args: string[]): Promise<void> {
   if (code !== 0) throw new Error(`apt-get ${args.join(' ')} failed:\n${output.trim()}`);
 }
 
-async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): Promise<Engine> {
+async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, log: Log): Promise<Engine> {
   const hash = shortHash(dir);
   const run = runFolder(dir);
   const url = `unix://${run}/docker.sock`;
@@ -220,6 +222,7 @@ async function startDocker({ dir, outbound = false }: EngineOptions, log: Log): 
         ...['--containerd-namespace', `skerry-${hash}`, '--containerd-plugins-namespace', `skerry-plugins-${hash}`],
         ...['--bridge', bridge, `--iptables=${filter}`, `--ip-forward=${filter}`, '--ip-masq=true'],
         ...(limit ? ['--default-ulimit', `nofile=${limit.soft}:${limit.hard}`] : []),
+        ...args,
       ],
       env: { ...process.env, PATH: searchPath(process.env).join(delimiter) },
       deathSignal: 'SIGTERM',
@@ -321,7 +324,7 @@ function makeBridge(bridge: string, hash: string): void {
   }
 }
 
-async function startPodman({ dir, registry }: EngineOptions, log: Log): Promise<Engine> {
+async function startPodman({ dir, registry, args = [] }: EngineOptions, log: Log): Promise<Engine> {
   const run = runFolder(dir);
   const url = `unix://${run}/podman.sock`;
   let daemon: Daemon | undefined;
@@ -342,6 +345,7 @@ async function startPodman({ dir, registry }: EngineOptions, log: Log): Promise<
       args: [
         ...['--root', join(dir, 'data'), '--runroot', join(run, 'state'), '--cgroup-manager', 'cgroupfs'],
         ...(runtime ? ['--runtime', runtime] : []),
+        ...args,
         ...['system', 'service', '--time=0', url],
       ],
       env: {

@@ -1,4 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { get as getPlain } from 'node:http';
+import { get as getSecure } from 'node:https';
 import { join } from 'node:path';
 import { findTools } from './binaries.ts';
 import { freePort } from './ports.ts';
@@ -6,43 +8,74 @@ import { startDaemon, stopLeftovers } from './process.ts';
 import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
 
+/** Who may log in, each with the hash of the password that the registry wants (bcrypt, which Node does not bring along). */
+export const REGISTRY_USERS = {
+  limpet: { password: 'holds-fast', hash: '$2b$04$5JRBmXBgjPAqzrbwyUK7SON/Tl1WVJRzEuzXj53u3ua92Rx1bpZom' },
+  /** the same user after the password was changed */
+  'limpet-later': { password: 'lets-go', hash: '$2b$04$ilVD1pY.T1ZmEjBEd9rgyubK20ZNvLMAYLhmn.4lqqjKNSHzOBWLy' },
+} as const;
+
 export interface RegistryOptions {
   /** Keeps images, configuration and log. */
   dir: string;
   /** A free one when absent. */
   port?: number;
+  /** Another registry's `images`: what is pushed there is here. */
+  images?: string;
+  /** In a network namespace, at an address that is not loopback. */
+  network?: { command: readonly string[]; address: string };
+  /** Files in PEM. Absent: plain HTTP. */
+  tls?: { cert: string; key: string };
+  /** Asks for a name and a password; see `login` and REGISTRY_USERS. */
+  auth?: 'basic';
+  /** Asks for tokens of a service at `realm` that signs with a key of the JWKS file. */
+  tokens?: { realm: string; service: string; issuer: string; jwks: string };
   log?: Log;
 }
 
-/** An image registry on loopback; engines trust 127.0.0.0/8 without TLS. */
+/** An image registry; on loopback without TLS, which engines trust there, unless the options say otherwise. */
 export interface Registry extends AsyncDisposable {
   /** `http://127.0.0.1:<port>` */
   readonly url: string;
   /** `127.0.0.1:<port>`, the first part of image references. */
   readonly host: string;
+  /** Folder with all it stores. */
+  readonly images: string;
+  /** From now on this password counts, and no other. */
+  login(user: keyof typeof REGISTRY_USERS): void;
   stop(): Promise<void>;
 }
 
 /** Starts the distribution registry with its storage in `dir`. */
-export async function startRegistry({ dir, port, log = () => {} }: RegistryOptions): Promise<Registry> {
+export async function startRegistry(options: RegistryOptions): Promise<Registry> {
+  const { dir, network, tls, auth, tokens, log = () => {} } = options;
   const { registry } = await findTools(['registry'], { log });
   await stopLeftovers(dir);
-  const host = `127.0.0.1:${port ?? (await freePort())}`;
+  const port = options.port ?? (network ? 5000 : await freePort());
+  const host = `${network?.address ?? '127.0.0.1'}:${port}`;
+  const images = options.images ?? join(dir, 'images');
+  const users = join(dir, 'users');
+  const login = (user: keyof typeof REGISTRY_USERS) =>
+    writeFileSync(users, `${user.replace('-later', '')}:${REGISTRY_USERS[user].hash}\n`);
   const config = {
     version: 0.1,
     log: { level: 'warn', accesslog: { disabled: true } },
-    storage: { filesystem: { rootdirectory: join(dir, 'images') }, delete: { enabled: true } },
-    http: { addr: host },
+    storage: { filesystem: { rootdirectory: images }, delete: { enabled: true } },
+    http: { addr: host, ...(tls && { tls: { certificate: tls.cert, key: tls.key } }) },
+    ...(auth && { auth: { htpasswd: { realm: 'shore', path: users } } }),
+    ...(tokens && { auth: { token: { ...tokens, autoredirect: false } } }),
   };
   const file = join(dir, 'config.yaml');
   mkdirSync(dir, { recursive: true });
   writeFileSync(file, JSON.stringify(config, undefined, 2));
-  const daemon = await startDaemon({ name: 'registry', dir, command: registry, args: ['serve', file] });
+  login('limpet');
+  const [command = '', ...args] = [...(network?.command ?? []), registry, 'serve', file];
+  const daemon = await startDaemon({ name: 'registry', dir, command, args });
 
-  const url = `http://${host}`;
+  const url = `${tls ? 'https' : 'http'}://${host}`;
   const ready = async () => {
     daemon.assertRunning();
-    return (await fetch(`${url}/v2/`)).ok;
+    return [200, 401].includes(await statusOf(`${url}/v2/`));
   };
   const stop = () => daemon.stop();
   try {
@@ -51,5 +84,16 @@ export async function startRegistry({ dir, port, log = () => {} }: RegistryOptio
     await stop();
     throw error;
   }
-  return { url, host, stop, [Symbol.asyncDispose]: stop };
+  return { url, host, images, login, stop, [Symbol.asyncDispose]: stop };
+}
+
+/** Status of an answer, whoever signed the certificate. */
+function statusOf(url: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const get = url.startsWith('https:') ? getSecure : getPlain;
+    get(url, { rejectUnauthorized: false, agent: false }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode ?? 0);
+    }).on('error', reject);
+  });
 }

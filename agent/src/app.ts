@@ -23,9 +23,9 @@ import { createAgentMetrics } from './metrics/metrics.ts';
 import { AGENT_VERSION } from './names.ts';
 import type { Step } from './plan/model.ts';
 import { OPEN_POLICY, type Policy, refusal } from './policy.ts';
+import { pullTarget } from './registries/target.ts';
 import { type Identity, type IdentityStore, type Node, newIdentity, newKey, publicPart } from './state/identity.ts';
 import type { DocumentName, Store, StoredDocument } from './state/store.ts';
-import { pullTarget } from './supervise/executors.ts';
 import { Supervisor } from './supervise/supervisor.ts';
 import { type Usage, UsageReader } from './supervise/usage.ts';
 import { signingKey } from './token.ts';
@@ -132,9 +132,11 @@ export function createAgent(config: Config, ports: AgentPorts) {
   function applyDocuments(): void {
     known = views(documents);
     wanted = wantedSettings(documents);
+    const changed = changedKeys(registryViews, registries(documents));
     registryViews = registries(documents);
     ports.setLogLevel?.((effective().logLevel?.toUpperCase() ?? config.logLevel) as LogLevel);
     supervisor.setDesired(desiredEntries(documents, (view) => refusal(view, policyContext)));
+    supervisor.registriesChanged(changed);
   }
 
   function saveDocuments(changed: ReadonlyMap<DocumentName, StoredDocument>): void {
@@ -510,6 +512,12 @@ const REQUEST_KINDS: readonly [RegExp, string][] = [
 /** What a request to the controller is for, as the metrics tell it. */
 function requestKind(path: string): string {
   return REQUEST_KINDS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
+}
+
+/** The keys whose values differ, or that only one of the maps has. */
+function changedKeys<K, V>(before: ReadonlyMap<K, V>, after: ReadonlyMap<K, V>): Set<K> {
+  const keys = new Set([...before.keys(), ...after.keys()]);
+  return new Set([...keys].filter((key) => JSON.stringify(before.get(key)) !== JSON.stringify(after.get(key))));
 }
 
 /** As many as one report may hold; what is gone gives way to what is there. */

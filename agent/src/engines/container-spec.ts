@@ -5,6 +5,7 @@ import type { MicroserviceStatus, MicroserviceView, RegistryView, VolumeMapping 
 import { LABEL_REBUILD_ORDER } from '../names.ts';
 import { stringMap } from '../plan/digest.ts';
 import type { Step } from '../plan/model.ts';
+import { registryNotHonoured } from '../registries/target.ts';
 import { type ContainerSpec, EngineError, type EngineFacts } from './port.ts';
 
 /** What a container's settings depend on beside the view: this machine and this agent. */
@@ -196,8 +197,8 @@ export function notHonoured(
     const paths = view.volumeMappings.filter((mapping) => mapping.type === type).map((m) => m.containerDestination);
     if (paths.length > 0) say(`volumeMappings.${type}`, `${later}; left out: ${paths.join(', ')}`);
   }
-  if (registry?.ca) say('registry.ca', `${facts.kind} trusts the authorities of its own configuration only`);
-  if (registry?.insecure) say('registry.insecure', `${facts.kind} allows this in its own configuration only`);
+  const unused = registryNotHonoured(view, registry);
+  if (unused) say('registry', unused);
   if (view.models && view.models.items.length > 0) say('models', later);
   if (view.knowledge && view.knowledge.items.length > 0) say('knowledge', later);
   if (view.cdiDevices.length > 0 && !facts.cdi)

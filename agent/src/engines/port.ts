@@ -21,7 +21,15 @@ export interface Engine {
   image(reference: string, signal?: AbortSignal): Promise<string | undefined>;
   /** Pulls, and answers the image's id. */
   pull(request: PullRequest, signal?: AbortSignal): Promise<string>;
+  /** Takes an image's name away, or the image by its id. One that is not there is no error. */
   removeImage(id: string, signal?: AbortSignal): Promise<void>;
+  /**
+   * Gives a local image a further reference. Under one with a digest, `image` and `create` find it from then on, even
+   * where the engine itself knows it by another name.
+   */
+  tag(id: string, reference: string, signal?: AbortSignal): Promise<void>;
+  /** The names of all local images, those by digest among them. */
+  imageNames(signal?: AbortSignal): Promise<string[]>;
   create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }>;
   start(id: string, signal?: AbortSignal): Promise<void>;
   /** SIGTERM, after the grace SIGKILL. A container that does not run is no error. */

@@ -102,6 +102,7 @@ class Machine {
       step,
       {
         engine: this.engine,
+        instance: 'i',
         specOf: async (create) =>
           containerSpec(create, {
             instance: 'i',

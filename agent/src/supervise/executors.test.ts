@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { type RegistryView, registryViewSchema } from '../../../src/wire/agent.ts';
 import { imageIdOf, MemoryEngine } from '../engines/memory/engine.ts';
 import { EngineError } from '../engines/port.ts';
 import type { ImagePolicy, Step } from '../plan/model.ts';
-import { execute, pullTarget } from './executors.ts';
+import { execute } from './executors.ts';
 import { createPullSlots } from './pull-slots.ts';
 
 const digest = `sha256:${'a'.repeat(64)}`;
@@ -73,6 +72,7 @@ describe('an image', () => {
         step,
         {
           engine,
+          instance: 'test',
           slots: createPullSlots(),
           stopGraceSeconds: 1,
           specOf: () => Promise.reject(new Error('not asked for')),
@@ -85,28 +85,4 @@ describe('an image', () => {
       expect(outcome).toMatchObject(want.reason ? { ok: false, reason: want.reason } : { ok: true, imageId: want.id });
       expect(pulled.length > 0).toBe(want.pulled);
     });
-});
-
-describe('where an image is pulled from', () => {
-  const registry = (change: Partial<RegistryView>) =>
-    registryViewSchema.parse({ id: 5, url: 'https://registry.example.com:5000', ...change });
-  const targets: Record<string, [string, RegistryView | undefined, string]> = {
-    'a reference with a host, as it is': ['other.example.com/a:1', registry({}), 'other.example.com/a:1'],
-    'a reference without one, at its registry': ['team/a:1', registry({}), 'registry.example.com:5000/team/a:1'],
-    'a registry without a scheme': ['a:1', registry({ url: 'registry.example.com' }), 'registry.example.com/a:1'],
-    'the public hub, as it is': ['nginx:1', registry({ url: 'registry.hub.docker.com' }), 'nginx:1'],
-    'no registry known, as it is': ['nginx:1', undefined, 'nginx:1'],
-    'localhost is a host': ['localhost/a:1', registry({}), 'localhost/a:1'],
-  };
-  for (const [name, [reference, from, want]] of Object.entries(targets))
-    test(name, () => expect(pullTarget(reference, from).reference).toBe(want));
-
-  test('credentials go with the registry that has some', () => {
-    expect(pullTarget('a:1', registry({ username: 'u', password: 'p' })).credentials).toEqual({
-      username: 'u',
-      password: 'p',
-      host: 'registry.example.com:5000',
-    });
-    expect(pullTarget('a:1', registry({})).credentials).toBeUndefined();
-  });
 });

@@ -1,8 +1,11 @@
-import type { PortMapping, RegistryView } from '../../../src/wire/agent.ts';
+import type { PortMapping } from '../../../src/wire/agent.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../engines/port.ts';
 import type { Step } from '../plan/model.ts';
 import type { Outcome } from '../plan/outcome.ts';
 import { portName } from '../plan/ports.ts';
+import { pullImage } from '../registries/pull.ts';
+import { isPinned } from '../registries/reference.ts';
+import type { PullTarget } from '../registries/target.ts';
 import type { PullSlots } from './pull-slots.ts';
 
 /** What the steps are carried out with. */
@@ -10,7 +13,9 @@ export interface ExecutorPorts {
   engine: Engine;
   /** the container that a create step asks for; makes the directories it binds */
   specOf(step: Extract<Step, { kind: 'create' }>): Promise<ContainerSpec>;
-  /** what is to be pulled, and with which credentials */
+  /** the agent's instance id */
+  instance: string;
+  /** what is to be pulled, and how */
   pullOf(step: Extract<Step, { kind: 'image' }>): PullTarget;
   /** an image was pulled by this agent, so this agent may remove it one day */
   pulled(reference: string, imageId: string): void;
@@ -22,11 +27,6 @@ export interface ExecutorPorts {
   stopGraceSeconds: number;
   /** whether some program of this machine has a port; absent where that cannot be known */
   portTaken?: (port: PortMapping) => Promise<boolean>;
-}
-
-export interface PullTarget {
-  reference: string;
-  credentials?: { username: string; password: string; host: string };
 }
 
 type Executors = {
@@ -113,13 +113,13 @@ function reasonOf(kind: Step['kind'], code: EngineErrorCode): string {
 
 async function prepareImage(
   step: Extract<Step, { kind: 'image' }>,
-  { engine, pullOf, pulled, onProgress, slots, pulling }: ExecutorPorts,
+  { engine, instance, pullOf, pulled, onProgress, slots, pulling }: ExecutorPorts,
   signal: AbortSignal,
 ): Promise<string> {
-  const { reference, credentials } = pullOf(step);
+  const target = pullOf(step);
+  const { reference } = target;
   const present = await engine.image(reference, signal);
-  const pinned = /@sha256:[0-9a-f]{64}$/.test(reference);
-  if (present && (step.policy === 'never' || step.policy === 'ifMissing' || pinned)) return present;
+  if (present && (step.policy === 'never' || step.policy === 'ifMissing' || isPinned(reference))) return present;
   if (step.policy === 'never')
     throw new EngineError(
       'ImageMissing',
@@ -129,12 +129,11 @@ async function prepareImage(
     using _turn = await slots.take(reference, signal);
     const onPercentage = (percentage: number) => onProgress(step.uuid, percentage);
     const ended = pulling?.();
-    const id = await engine
-      .pull({ reference, platform: step.platform, credentials, onProgress: onPercentage }, signal)
-      .catch((error: unknown) => {
-        ended?.(signal.aborted ? 'given-up' : error instanceof EngineError ? error.code : 'Failed');
-        throw error;
-      });
+    const options = { target, platform: step.platform, instance, onProgress: onPercentage };
+    const id = await pullImage(engine, options, signal).catch((error: unknown) => {
+      ended?.(signal.aborted ? 'given-up' : error instanceof EngineError ? error.code : 'Failed');
+      throw error;
+    });
     ended?.('ok');
     if (id !== present) pulled(reference, id);
     return id;
@@ -142,35 +141,5 @@ async function prepareImage(
     const unreachable = error instanceof EngineError && error.code === 'ImagePullFailed';
     if (present && step.policy === 'preferFresh' && unreachable) return present;
     throw error;
-  }
-}
-
-/**
- * The reference as the engine is asked for it. A reference that names no host is looked for at the host of its registry,
- * unless that is the public hub or the local cache.
- */
-export function pullTarget(reference: string, registry: RegistryView | undefined): PullTarget {
-  const host = registry && hostOfRegistry(registry.url);
-  const credentials =
-    registry && host && registry.username !== ''
-      ? { username: registry.username, password: registry.password, host }
-      : undefined;
-  if (namesHost(reference) || !host || PUBLIC_HUB.test(host)) return { reference, credentials };
-  return { reference: `${host}/${reference}`, credentials };
-}
-
-const PUBLIC_HUB = /(^|\.)docker\.(io|com)$/;
-
-function namesHost(reference: string): boolean {
-  const [first = '', rest] = reference.split(/\/(.*)/s);
-  return rest !== undefined && (first.includes('.') || first.includes(':') || first === 'localhost');
-}
-
-function hostOfRegistry(url: string): string | undefined {
-  const text = url.includes('://') ? url : `https://${url}`;
-  try {
-    return new URL(text).host || undefined;
-  } catch {
-    return undefined;
   }
 }

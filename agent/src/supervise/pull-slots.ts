@@ -1,3 +1,5 @@
+import { parseReference } from '../registries/reference.ts';
+
 /**
  * Who may pull now. Few at a time, so that a slow link is not shared by everything; and fewer still from one registry, so
  * that one that does not answer holds up nobody else.
@@ -45,7 +47,7 @@ export function createPullSlots(limits: { perRegistry: number; overall: number }
 
   return {
     take(reference, signal) {
-      const registry = registryOf(reference);
+      const registry = parseReference(reference).host;
       if (signal.aborted) return Promise.reject(signal.reason);
       if (isFree(registry)) return Promise.resolve(occupy(registry));
       return new Promise((resolve, reject) => {
@@ -69,10 +71,4 @@ export function createPullSlots(limits: { perRegistry: number; overall: number }
       });
     },
   };
-}
-
-/** Host of an image reference; the public hub where it names none. */
-function registryOf(reference: string): string {
-  const [first = '', rest] = reference.split(/\/(.*)/s);
-  return rest !== undefined && /[.:]|^localhost$/.test(first) ? first : 'docker.io';
 }

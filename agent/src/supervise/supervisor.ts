@@ -18,8 +18,10 @@ import { begin, conclude, type Outcome } from '../plan/outcome.ts';
 import { plan } from '../plan/plan.ts';
 import { remember } from '../plan/remember.ts';
 import { statusOf } from '../plan/status.ts';
+import { isRelayName } from '../registries/pull.ts';
+import type { PullTarget } from '../registries/target.ts';
 import { rowText, type Store } from '../state/store.ts';
-import { execute, type PullTarget } from './executors.ts';
+import { execute } from './executors.ts';
 import { HealthChecks } from './health-checks.ts';
 import { createPullSlots } from './pull-slots.ts';
 
@@ -179,6 +181,17 @@ export class Supervisor {
     });
   }
 
+  /** What these registries say of themselves has changed: what waits for them or asks them now tries again at once. */
+  registriesChanged(ids: ReadonlySet<number>): void {
+    for (const { step, abort } of this.#running.values())
+      if (step.kind === 'image' && ids.has(step.registryId)) abort.abort();
+    for (const entry of this.#desired ?? []) {
+      const failure = this.#memory.get(entry.uuid)?.failure;
+      if (entry.kind !== 'run' || !ids.has(entry.view.registryId) || failure?.step !== 'image') continue;
+      this.#change(entry.uuid, (row) => ({ ...row, failure: { ...failure, count: 0, notBefore: 0 } }));
+    }
+  }
+
   /** The controller has heard that these are stopped: they need not be told again. */
   acknowledgeGone(uuids: readonly string[]): void {
     const gone = new Set(uuids.filter((uuid) => this.#memory.get(uuid)?.gone));
@@ -285,6 +298,7 @@ export class Supervisor {
     const { engine, clock, log } = this.#ports;
     const facts = await engine.connect(signal);
     const network = await engine.network(signal);
+    await this.#tidyNames(signal);
     const lost = new AbortController();
     let reason: unknown;
     const events = this.#listen(signal).catch((error: unknown) => {
@@ -307,6 +321,18 @@ export class Supervisor {
     if (lost.signal.aborted && !signal.aborted) {
       await events;
       throw reason;
+    }
+  }
+
+  /** A pull through a relay that was cut short leaves a name that leads nowhere, and keeps its image from being pruned. */
+  async #tidyNames(signal: AbortSignal): Promise<void> {
+    const { engine, log } = this.#ports;
+    const { instance } = this.#ports.specContext();
+    try {
+      for (const name of await engine.imageNames(signal))
+        if (isRelayName(name, instance)) await engine.removeImage(name, signal);
+    } catch (error) {
+      log.warn('Cannot tidy up the names of images', { error: errorText(error) });
     }
   }
 
@@ -408,6 +434,7 @@ export class Supervisor {
       step,
       {
         engine,
+        instance: this.#ports.specContext().instance,
         slots: this.#slots,
         pulling: () => {
           const began = clock.now();

@@ -3,6 +3,7 @@ import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
 import { exchange, lines, open, readAll, type Target, TransportError } from '../../http.ts';
 import { LABEL_REBUILD_ORDER, NETWORK_NAME } from '../../names.ts';
 import type { Container } from '../../plan/model.ts';
+import { isPinned, parseReference, standIn } from '../../registries/reference.ts';
 import {
   type ContainerSpec,
   type Engine,
@@ -154,9 +155,29 @@ export class DockerEngine implements Engine {
   }
 
   async image(reference: string, signal?: AbortSignal): Promise<string | undefined> {
-    const path = `/images/${encodeURI(reference)}/json`;
-    const answer = await this.#call<{ Id: string } | undefined>('GET', path, { signal, tolerate: [404] });
-    return answer?.Id;
+    return (await this.#findImage(reference, signal))?.id;
+  }
+
+  /** An image, and the name under which the engine knows it: a stand-in where a reference by digest was given to it. */
+  async #findImage(reference: string, signal?: AbortSignal): Promise<{ id: string; name: string } | undefined> {
+    for (const name of [reference, standIn(reference)]) {
+      if (name === undefined) continue;
+      const path = `/images/${encodeURI(name)}/json`;
+      const answer = await this.#call<{ Id: string } | undefined>('GET', path, { signal, tolerate: [404] });
+      if (answer) return { id: answer.Id, name };
+    }
+    return undefined;
+  }
+
+  async tag(id: string, reference: string, signal?: AbortSignal): Promise<void> {
+    const { host, repository, tag } = parseReference(standIn(reference) ?? reference);
+    const query = { repo: `${host}/${repository}`, tag: tag || 'latest' };
+    await this.#call('POST', `/images/${encodeURI(id)}/tag`, { query, signal });
+  }
+
+  async imageNames(signal?: AbortSignal): Promise<string[]> {
+    const images = await this.#call<ImageItem[]>('GET', '/images/json', { signal });
+    return images.flatMap(({ RepoTags, RepoDigests }) => [...(RepoTags ?? []), ...(RepoDigests ?? [])]);
   }
 
   async pull(request: PullRequest, signal?: AbortSignal): Promise<string> {
@@ -193,7 +214,8 @@ export class DockerEngine implements Engine {
 
   async create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }> {
     const network = spec.hostNetwork ? undefined : (this.#network ?? (await this.ensureNetwork(signal)));
-    const body = createBody(spec, network?.name ?? '', this.#dialect);
+    const image = isPinned(spec.image) ? (await this.#findImage(spec.image, signal))?.name : undefined;
+    const body = createBody({ ...spec, image: image ?? spec.image }, network?.name ?? '', this.#dialect);
     const query = { name: spec.name, ...(spec.platform && { platform: spec.platform }) };
     const { Id } = await this.#call<{ Id: string }>('POST', '/containers/create', { query, body, signal });
     const { Image } = await this.#call<InspectAnswer>('GET', `/containers/${Id}/json`, { signal });
@@ -374,6 +396,11 @@ interface InfoAnswer {
   SecurityOptions?: string[];
   Architecture?: string;
   CDISpecDirs?: string[] | null;
+}
+
+interface ImageItem {
+  RepoTags?: string[] | null;
+  RepoDigests?: string[] | null;
 }
 
 interface NetworkItem {

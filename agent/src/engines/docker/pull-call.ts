@@ -1,3 +1,4 @@
+import { formatReference, isLoopback, parseReference } from '../../registries/reference.ts';
 import type { EngineFacts, PullRequest } from '../port.ts';
 
 /** How an engine is asked to pull. */
@@ -16,22 +17,26 @@ export function pullCall({ reference, platform, credentials }: PullRequest, kind
     // URL-safe and padded; what the engine cannot decode it takes for no credentials.
     headers['x-registry-auth'] = Buffer.from(auth).toString('base64').replaceAll('+', '-').replaceAll('/', '_');
   }
-  return { headers, ...PATHS[kind](withTag(reference), platform) };
+  const parsed = parseReference(reference);
+  return { headers, ...PATHS[kind](formatReference(parsed), platform, parsed.host) };
 }
 
-const PATHS: Record<EngineFacts['kind'], (reference: string, platform: string) => Omit<PullCall, 'headers'>> = {
+type Path = (reference: string, platform: string, host: string) => Omit<PullCall, 'headers'>;
+
+/** References are written out in full: docker would pull every tag without one, and podman has no default host. */
+const PATHS: Record<EngineFacts['kind'], Path> = {
   docker: (reference, platform) => ({
     path: '/images/create',
     query: { fromImage: reference, ...(platform && { platform }) },
   }),
   // Docker trusts loopback by itself; podman has to be told, which only its own API can.
-  podman: (reference, platform) => {
+  podman: (reference, platform, host) => {
     const [os, arch, variant] = platform.split('/');
     return {
       path: '/libpod/images/pull',
       query: {
         reference,
-        ...(isLoopback(reference) && { tlsVerify: 'false' }),
+        ...(isLoopback(host) && { tlsVerify: 'false' }),
         ...(os && { os }),
         ...(arch && { arch }),
         ...(variant && { variant }),
@@ -39,13 +44,3 @@ const PATHS: Record<EngineFacts['kind'], (reference: string, platform: string) =
     };
   },
 };
-
-function isLoopback(reference: string): boolean {
-  return /^(127(\.\d{1,3}){3}|\[::1\]|localhost)(:\d+)?\//.test(reference);
-}
-
-/** Without a tag the engine would pull every tag of the repository. */
-function withTag(reference: string): string {
-  const last = reference.slice(reference.lastIndexOf('/') + 1);
-  return last.includes(':') || last.includes('@') ? reference : `${reference}:latest`;
-}

@@ -103,7 +103,15 @@ export class MemoryEngine implements Engine {
   }
 
   async removeImage(id: string): Promise<void> {
-    for (const [reference, image] of this.images) if (image === id) this.images.delete(reference);
+    for (const [reference, image] of this.images) if (image === id || reference === id) this.images.delete(reference);
+  }
+
+  async tag(id: string, reference: string): Promise<void> {
+    this.images.set(reference, id);
+  }
+
+  async imageNames(): Promise<string[]> {
+    return [...this.images.keys()];
   }
 
   async create(spec: ContainerSpec): Promise<{ id: string; imageId: string }> {

@@ -1,0 +1,184 @@
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createNetwork, type EdgeNetwork } from '../../../e2e/_network.ts';
+import { type Certificate, makeCertificate } from '../../../hack/certificate.ts';
+import { type EngineKind, findEngine, type Engine as PrivateEngine, removeEngineData } from '../../../hack/engine.ts';
+import { pushImage } from '../../../hack/image.ts';
+import { type Registry, type RegistryOptions, startRegistry } from '../../../hack/registry.ts';
+import { sampleImage } from '../../../hack/sample.ts';
+import { FakeController } from '../_fake-controller.ts';
+import { type Agent, type AgentPorts, createAgent } from '../app.ts';
+import { systemClock } from '../clock.ts';
+import { parseConfig } from '../config.ts';
+import { cleanUp } from '../engines/_contract.ts';
+import { DockerEngine } from '../engines/docker/engine.ts';
+import { bufferedSink, createLog } from '../log.ts';
+import { localMachine } from '../machine.ts';
+import { memoryIdentity } from '../state/identity.ts';
+import { memoryStore } from '../state/store.ts';
+
+/** Registries at an address that no engine takes for its own machine, with images in them. */
+export interface Harbour extends AsyncDisposable {
+  readonly network: EdgeNetwork;
+  /** for all addresses below */
+  readonly certificate: Certificate;
+  /** digests of the images `sample:1` and `sample:2` */
+  readonly digests: readonly [string, string];
+  /** A registry in the other network, with those images. */
+  registry(port: number, options?: Partial<RegistryOptions>): Promise<Registry>;
+}
+
+export async function createHarbour(): Promise<Harbour> {
+  const dir = mkdtempSync(join(tmpdir(), 'skerry-harbour-'));
+  const stack = new AsyncDisposableStack();
+  stack.defer(() => rmSync(dir, { recursive: true, force: true }));
+  const network = stack.use(await createNetwork());
+  const certificate = makeCertificate(join(dir, 'tls'), [network.inside, ...network.outside]);
+  const digests: string[] = [];
+  await using pier = await startRegistry({ dir: join(dir, 'pier') });
+  for (const tag of ['1', '2']) {
+    // Large enough to be broken off in the middle, and of layers that no other test has pulled before.
+    const files = [{ path: '/ballast', content: `${dir}${tag}`.repeat(10) }];
+    const image = await sampleImage({ files, env: { GREETING: `version ${tag}` } });
+    digests.push((await pushImage(pier.url, 'team/sample', tag, image)).digest);
+  }
+  const { images } = pier;
+  return {
+    network,
+    certificate,
+    digests: digests as [string, string],
+    async registry(port, options = {}) {
+      const address = { command: network.command, address: network.inside };
+      return stack.use(
+        await startRegistry({ dir: join(dir, `registry-${port}`), port, images, network: address, ...options }),
+      );
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+/** A private engine of one kind, and what looks at it. */
+export async function startEngine(kind: EngineKind): Promise<PrivateEngine & { folder: string }> {
+  const folder = mkdtempSync(join(tmpdir(), `skerry-${kind}-`));
+  const dir = join(folder, 'engine');
+  // Docker would try a broken download again for most of a minute before it says so.
+  const args = kind === 'docker' ? ['--max-download-attempts', '1'] : [];
+  const engine = await findEngine({ dir, kind, alwaysPrivate: true, args });
+  return {
+    ...engine,
+    folder,
+    async [Symbol.asyncDispose]() {
+      await engine.stop();
+      removeEngineData(dir);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** An agent with the real parts of its engine side, and a controller of wire messages. */
+export interface Station extends AsyncDisposable {
+  readonly agent: Agent;
+  readonly controller: FakeController;
+  readonly engine: DockerEngine;
+  /** everything that it has logged */
+  readonly logged: () => string;
+}
+
+export async function createStation(engineUrl: string, ports: Partial<AgentPorts> = {}): Promise<Station> {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-station-'));
+  mkdirSync(join(folder, 'volumes'));
+  let logged = '';
+  const sink = bufferedSink('DEBUG', 1, (line) => {
+    logged += line;
+  });
+  const clock = systemClock();
+  const controller = await new FakeController().listen();
+  const stop = new AbortController();
+  let engine: DockerEngine | undefined;
+  const agent = createAgent(parseConfig(`{diskDirectory: ${folder}}`, join(folder, 'config.yaml')), {
+    clock,
+    // All pauses that are spread by chance become a fiftieth of what they are.
+    random: () => -4.4,
+    log: createLog(sink),
+    engine: (instance) => {
+      engine = new DockerEngine({ url: engineUrl, instance });
+      return engine;
+    },
+    store: memoryStore(),
+    identity: memoryIdentity(),
+    machine: localMachine(folder),
+    ...ports,
+  });
+  const run = agent.run(stop.signal);
+  await agent.provision(controller.joinString);
+  return {
+    agent,
+    controller,
+    engine: engine as DockerEngine,
+    logged: () => logged,
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await run;
+      await cleanUp(engine as DockerEngine);
+      await controller.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A view of the sample server. */
+export function sampleView(imageId: string, registryId: number, change: object = {}) {
+  return { uuid: randomUUID(), name: 'web', application: 'shop', imageId, registryId, revision: imageId, ...change };
+}
+
+/** What stands between an engine and a registry, and may do harm. */
+export interface Breakwater extends AsyncDisposable {
+  readonly host: string;
+  readonly requests: { path: string; authorization: boolean; at: number }[];
+  /** what becomes of requests to the registry; undefined: nothing */
+  fault: ((path: string, incoming: IncomingMessage, outgoing: ServerResponse) => Harm | undefined) | undefined;
+}
+
+/** Answers itself, or changes the pieces of the registry's answer; a piece that becomes undefined ends the connection. */
+export type Harm = 'answered' | ((piece: Buffer, index: number) => Promise<Buffer | undefined> | Buffer | undefined);
+
+/** A proxy without TLS in front of a registry, at an address of this machine. */
+export async function createBreakwater(address: string, registry: Registry): Promise<Breakwater> {
+  const server = createServer((incoming, outgoing) => {
+    const path = incoming.url ?? '';
+    water.requests.push({ path, authorization: incoming.headers.authorization !== undefined, at: performance.now() });
+    const harm = water.fault?.(path, incoming, outgoing);
+    if (harm === 'answered') return;
+    const { host: _host, ...headers } = incoming.headers;
+    const inner = request(`${registry.url}${path}`, { method: incoming.method, headers, agent: false }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+      if (!harm) return answer.pipe(outgoing);
+      void (async () => {
+        let index = 0;
+        for await (const piece of answer as AsyncIterable<Buffer>) {
+          const changed = await harm(piece, index++);
+          if (!changed || outgoing.destroyed) return outgoing.destroy();
+          outgoing.write(changed);
+        }
+        return outgoing.end();
+      })();
+    });
+    inner.on('error', () => outgoing.destroy());
+    incoming.pipe(inner);
+  });
+  await new Promise<void>((resolve) => server.listen(0, address, resolve));
+  const { port } = server.address() as { port: number };
+  const water: Breakwater = {
+    host: `${address}:${port}`,
+    requests: [],
+    fault: undefined,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return water;
+}

@@ -1,0 +1,75 @@
+import { type Engine, EngineError, type PullRequest } from '../engines/port.ts';
+import { RegistryClient } from './client.ts';
+import { parseReference } from './reference.ts';
+import { openRelay, type Relay } from './relay.ts';
+import type { PullTarget } from './target.ts';
+
+/** How long tidying up may take; a pull that was called off is tidied up all the same. */
+const TIDY = 30_000;
+
+export interface PullOptions extends Pick<PullRequest, 'platform' | 'onProgress'> {
+  target: PullTarget;
+  /** the agent's instance id */
+  instance: string;
+}
+
+/**
+ * Has the engine pull an image, and answers its id. Where the engine cannot be told to trust the registry it pulls from
+ * a relay of ours; the image then gets the reference that was asked for, and the relay's goes again.
+ */
+export async function pullImage(engine: Engine, options: PullOptions, signal: AbortSignal): Promise<string> {
+  const { target, platform, onProgress } = options;
+  const { reference, credentials } = target;
+  if (!target.relay) return engine.pull({ reference, platform, credentials, onProgress }, signal);
+  const rising = onlyRising(onProgress);
+  using client = new RegistryClient(target.relay);
+  await using relay = await openRelay({
+    client,
+    image: parseReference(reference),
+    mark: relayMark(options.instance),
+    onProgress: rising,
+  });
+  try {
+    const id = await engine.pull({ reference: relay.reference, platform, onProgress: rising }, signal);
+    await engine.tag(id, reference, signal);
+    return id;
+  } catch (error) {
+    throw signal.aborted ? error : explain(error, reference, relay, engine);
+  } finally {
+    // What it leaves when the engine is gone goes when the agent connects to it again.
+    await engine.removeImage(relay.reference, AbortSignal.timeout(TIDY)).catch(() => {});
+  }
+}
+
+/** Begins the first part of the path of every image that one agent ever had pulled through a relay. */
+export function relayMark(instance: string): string {
+  return `skerry-${instance.slice(0, 12)}-`;
+}
+
+/** Whether a name of an image is one of a relay of this agent. Nobody else uses such names. */
+export function isRelayName(name: string, instance: string): boolean {
+  return /^127\.0\.0\.1:\d+\//.test(name) && name.split('/')[1]?.startsWith(relayMark(instance)) === true;
+}
+
+/** What went wrong between agent and registry says more than what the engine makes of it. */
+function explain(error: unknown, reference: string, relay: Relay, { url }: Engine): unknown {
+  if (!(error instanceof EngineError) || error.code === 'Unavailable' || error.code === 'DiskFull') return error;
+  const { failure } = relay;
+  if (failure) return new EngineError(failure.code, `pull ${reference}: ${failure.message}`, { cause: failure });
+  if (relay.requests === 0)
+    return new EngineError(
+      'ImagePullFailed',
+      `pull ${reference}: ca and insecure of a registry need an engine that reaches the agent on the loopback interface, and the one at ${url} does not: ${relay.translate(error.message)}`,
+      { cause: error },
+    );
+  return new EngineError(error.code, relay.translate(error.message), { cause: error });
+}
+
+function onlyRising(tell: ((percentage: number) => void) | undefined): (percentage: number) => void {
+  let shown = 0;
+  return (percentage) => {
+    if (percentage <= shown) return;
+    shown = percentage;
+    tell?.(percentage);
+  };
+}

@@ -1,0 +1,165 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { makeCertificate } from '../../../hack/certificate.ts';
+import { REGISTRY_USERS, type Registry } from '../../../hack/registry.ts';
+import { registryViewSchema } from '../../../src/wire/agent.ts';
+import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from '../engines/_contract.ts';
+import { DockerEngine } from '../engines/docker/engine.ts';
+import type { EngineFacts } from '../engines/port.ts';
+import { processLimits } from '../machine.ts';
+import { createBreakwater, createHarbour, type Harbour, startEngine } from './_world.ts';
+import { isRelayName, pullImage } from './pull.ts';
+import { pullTarget } from './target.ts';
+
+/** Registries as they are in the world: with authorities and passwords of their own, at an address that is not loopback. */
+
+const own = processLimits(readFileSync('/proc/self/limits', 'utf8'), readFileSync('/proc/self/status', 'utf8'));
+const { password } = REGISTRY_USERS.limpet;
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+
+let harbour: Harbour;
+let locked: Registry;
+let plain: Registry;
+
+beforeAll(async () => {
+  harbour = await createHarbour();
+  locked = await harbour.registry(5000, { tls: harbour.certificate, auth: 'basic' });
+  plain = await harbour.registry(5001);
+});
+afterAll(() => harbour[Symbol.asyncDispose]());
+
+describe.each(['docker', 'podman'] as const)('%s', (kind) => {
+  let real: Awaited<ReturnType<typeof startEngine>>;
+  let engine: DockerEngine;
+  let facts: EngineFacts;
+
+  beforeAll(async () => {
+    real = await startEngine(kind);
+    engine = new DockerEngine({ url: real.url, instance: INSTANCE });
+    facts = await engine.connect();
+  });
+  afterAll(async () => {
+    await cleanUp(engine);
+    await real[Symbol.asyncDispose]();
+  });
+
+  interface Options {
+    reference?: string;
+    registry?: object;
+    signal?: AbortSignal;
+    onProgress?: (percentage: number) => void;
+  }
+
+  const account = () => ({ ca: base64(harbour.certificate.ca), username: 'limpet', password });
+
+  /** Pulls as a microservice of that registry would. */
+  function pull({ reference = 'team/sample:1', registry = {}, signal, onProgress }: Options) {
+    const view = registryViewSchema.parse({ id: 7, url: locked.url, ...registry });
+    const target = pullTarget(reference, view);
+    const options = { target, platform: '', instance: INSTANCE, onProgress };
+    return pullImage(engine, options, signal ?? new AbortController().signal);
+  }
+
+  /** Why a pull fails; nothing secret is in it. */
+  async function refusal(options: Options): Promise<{ code: string; message: string }> {
+    const error = await pull(options).then(
+      () => expect.fail('it was pulled'),
+      (thrown) => thrown,
+    );
+    for (const secret of [password, base64(`limpet:${password}`), 'skerry-', '127.0.0.1'])
+      expect(error.message).not.toContain(secret);
+    expect((await engine.imageNames()).filter((name) => isRelayName(name, INSTANCE))).toEqual([]);
+    return { code: error.code, message: error.message };
+  }
+
+  test('an authority of its own and a password: the image is there under the name that was asked for, and no other', async () => {
+    const percentages: number[] = [];
+    const id = await pull({ registry: account(), onProgress: (percentage) => percentages.push(percentage) });
+    expect(await engine.image(`${locked.host}/team/sample:1`)).toBe(id);
+    expect((await engine.imageNames()).filter((name) => !name.includes('@'))).toEqual([`${locked.host}/team/sample:1`]);
+    expect(percentages.at(-1)).toBe(100);
+    expect(percentages).toEqual([...percentages].sort((a, b) => a - b));
+    expect(percentages.length).toBeGreaterThan(1);
+    // By its id, as housekeeping does: a further name would hold it.
+    await engine.removeImage(id);
+    expect(await engine.imageNames()).toEqual([]);
+  });
+
+  test('by digest: the reference survives, and a container is made from it', async () => {
+    const reference = `team/sample@${harbour.digests[1]}`;
+    const id = await pull({ reference, registry: account() });
+    const full = `${locked.host}/${reference}`;
+    expect(await engine.image(full)).toBe(id);
+    const spec = makeSpec({ facts, limits: own, view: { imageId: full, revision: 'r1' } } as SpecOptions);
+    const container = await engine.create(spec);
+    expect(container.imageId).toBe(id);
+    await engine.start(container.id);
+    expect((await findContainer(engine, container.id)).state).toBe('running');
+    await engine.stop(container.id, 0);
+    await engine.remove(container.id);
+    await engine.removeImage(id);
+    expect(await engine.image(full)).toBeUndefined();
+  });
+
+  test('plain HTTP, where that is allowed, with the scheme named or found out', async () => {
+    for (const url of [plain.url, plain.host]) {
+      const id = await pull({ registry: { url, insecure: true } });
+      expect(await engine.image(`${plain.host}/team/sample:1`)).toBe(id);
+      await engine.removeImage(id);
+    }
+  });
+
+  test('a certificate that nobody vouches for, where that is allowed', async () => {
+    const id = await pull({ registry: { ...account(), ca: '', insecure: true } });
+    expect(await engine.image(`${locked.host}/team/sample:1`)).toBe(id);
+    await engine.removeImage(id);
+  });
+
+  describe('is refused, and told why:', () => {
+    test('without the authority (so the engine alone would fail)', async () => {
+      const { code, message } = await refusal({ registry: { username: 'limpet', password } });
+      expect(code).toBe('ImagePullFailed');
+      expect(message).toMatch(/certificate signed by unknown authority/);
+    });
+    test('with another authority', async () => {
+      const { ca } = makeCertificate(`${real.folder}/other`, ['other.example.com']);
+      const { code, message } = await refusal({ registry: { ...account(), ca: base64(ca) } });
+      expect(code).toBe('ImagePullFailed');
+      expect(message).toMatch(/its certificate is not trusted/);
+    });
+    test('an authority that is none', async () => {
+      expect((await refusal({ registry: { ...account(), ca: 'c2Fs' } })).message).toMatch(/ca of the registry .* PEM/);
+    });
+    test('with a wrong password', async () => {
+      const { code, message } = await refusal({ registry: { ...account(), password: 'wrong' } });
+      expect(code).toBe('ImageUnauthorized');
+      expect(message).toContain(`the registry ${locked.host} refuses the user "limpet" or the password`);
+    });
+    test('without a password', async () => {
+      const { code, message } = await refusal({ registry: { ca: account().ca } });
+      expect(code).toBe('ImageUnauthorized');
+      expect(message).toContain('wants credentials');
+    });
+    test('plain HTTP that is not allowed (so the engine alone would fail)', async () => {
+      const { code, message } = await refusal({ registry: { url: plain.host } });
+      expect(code).toBe('ImagePullFailed');
+      expect(message).toMatch(/HTTP response to HTTPS client/);
+    });
+    test('an image that the registry does not have', async () => {
+      const { code, message } = await refusal({ reference: 'team/nothing:1', registry: account() });
+      expect(code).toBe('ImageNotFound');
+      expect(message).toContain(`${locked.host}/team/nothing:1`);
+    });
+  });
+
+  test('a pull that is called off ends at once, and leaves nothing behind', async () => {
+    await using water = await createBreakwater(harbour.network.outside[0], plain);
+    water.fault = (path) => (path.includes('/blobs/') ? async () => new Promise(() => {}) : undefined);
+    const stop = new AbortController();
+    const pulled = pull({ registry: { url: water.host, insecure: true }, signal: stop.signal });
+    await until('the blobs to be asked for', () => water.requests.some(({ path }) => path.includes('/blobs/')));
+    stop.abort(new Error('no longer wanted'));
+    await expect(pulled).rejects.toThrow();
+    expect((await engine.imageNames()).filter((name) => isRelayName(name, INSTANCE))).toEqual([]);
+  });
+});

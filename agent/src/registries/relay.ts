@@ -1,0 +1,245 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { pipeline } from 'node:stream/promises';
+import { EngineError } from '../engines/port.ts';
+import { readAll, TransportError } from '../http.ts';
+import type { RegistryClient } from './client.ts';
+import type { ImageReference } from './reference.ts';
+
+const SECOND = 1000;
+/** A registry that sends nothing for so long is given up; the engine may ask again. */
+const QUIET = 60 * SECOND;
+const MANIFEST_LIMIT = 4 * 1024 * 1024;
+
+export interface RelayOptions {
+  client: RegistryClient;
+  /** what is pulled: nothing else is handed out */
+  image: ImageReference;
+  /** begins the paths of all relays of one agent, so that what a crash left in the engine is known as its own */
+  mark: string;
+  onProgress?: (percentage: number) => void;
+}
+
+/** A registry on the loopback interface that has one image, for the time of one pull. */
+export interface Relay extends AsyncDisposable {
+  /** the image, as the engine is to pull it */
+  readonly reference: string;
+  /** how many requests came */
+  readonly requests: number;
+  /** why the last request failed, unless one has succeeded since */
+  readonly failure: EngineError | undefined;
+  /** a text of the engine, with the names that the user knows */
+  translate(text: string): string;
+}
+
+/**
+ * Opens a relay: engines take the loopback interface for trustworthy, so that a registry which they cannot be told to
+ * trust is fetched from by the agent, and from the agent by the engine. The engine checks all digests as ever.
+ *
+ * The path holds 128 random bits: without them another process of this machine is told nothing, and our credentials do
+ * nothing for it. Nothing is written, and only the one repository is read.
+ */
+export async function openRelay({ client, image, mark, onProgress }: RelayOptions): Promise<Relay> {
+  const secret = `${mark}${randomBytes(16).toString('hex')}`;
+  const root = `/v2/${secret}/${image.repository}/`;
+  const over = new AbortController();
+  const progress = new BlobProgress(onProgress);
+  let requests = 0;
+  let failure: EngineError | undefined;
+
+  const server = createServer((incoming, outgoing) => void answer(incoming, outgoing));
+  server.on('clientError', (_error, socket) => socket.destroy());
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  const host = `127.0.0.1:${port}`;
+
+  async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const { method = '', url = '' } = incoming;
+    requests++;
+    if (method !== 'GET' && method !== 'HEAD') return refuse(outgoing, 405, 'UNSUPPORTED');
+    // What every registry says to everybody: that it is one.
+    if (url === '/v2/') return reply(outgoing, 200, { 'content-type': 'application/json' }, '{}');
+    const what = begins(url, root) ? url.slice(root.length) : '';
+    if (!/^(manifests|blobs)\/[\w][\w.:+-]{0,255}$/.test(what)) return refuse(outgoing, 404, 'NAME_UNKNOWN');
+    try {
+      await fetch(what, incoming, outgoing);
+      failure = undefined;
+    } catch (error) {
+      const own = error instanceof EngineError;
+      // The engine that turns away from an answer has its reasons, and they are not the registry's.
+      if (over.signal.aborted || (!own && outgoing.destroyed)) return;
+      failure = own ? error : broken(image.host, error as Error);
+      if (outgoing.headersSent) outgoing.destroy();
+      // What the engine is told; what the user is told is `failure`.
+      else if (failure.code === 'ImageUnauthorized') refuse(outgoing, 403, 'DENIED');
+      else refuse(outgoing, 502, 'UNAVAILABLE');
+    }
+  }
+
+  async function fetch(what: string, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    outgoing.once('close', () => gone.abort());
+    const { accept, range } = incoming.headers;
+    const found = await client.open({
+      method: incoming.method ?? 'GET',
+      path: `/v2/${image.repository}/${what}`,
+      repository: image.repository,
+      headers: { ...(accept && { accept }), ...(range && { range }) },
+      signal: AbortSignal.any([over.signal, gone.signal]),
+    });
+    const status = found.statusCode ?? 0;
+    if (status !== 200 && status !== 206) {
+      const text = await readAll(found, 64 * 1024, 10 * SECOND).catch(() => Buffer.alloc(0));
+      if (status === 404) {
+        failure = undefined;
+        return refuse(outgoing, 404, what.startsWith('manifests/') ? 'MANIFEST_UNKNOWN' : 'BLOB_UNKNOWN');
+      }
+      throw statusError(image.host, status, text.toString('utf8'));
+    }
+    const headers = Object.fromEntries(
+      PASSED_ON.map((name) => [name, found.headers[name]]).filter(([, value]) => value),
+    );
+    if (incoming.method === 'HEAD') {
+      found.destroy();
+      return reply(outgoing, status, headers);
+    }
+    if (what.startsWith('manifests/')) {
+      const manifest = await readAll(found, MANIFEST_LIMIT, QUIET);
+      progress.expect(manifest);
+      return reply(outgoing, status, { ...headers, 'content-length': manifest.length }, manifest);
+    }
+    outgoing.writeHead(status, headers);
+    const blob = pieces(found, (length) => progress.add(what, length));
+    const watched = async function* () {
+      try {
+        yield* blob;
+      } catch (error) {
+        throw gone.signal.aborted ? error : broken(image.host, error as Error);
+      }
+    };
+    await pipeline(watched, outgoing);
+  }
+
+  return {
+    reference: `${host}/${secret}/${image.repository}${image.digest ? `@${image.digest}` : `:${image.tag || 'latest'}`}`,
+    get requests() {
+      return requests;
+    },
+    get failure() {
+      return failure;
+    },
+    translate: (text) =>
+      text
+        .replaceAll(`${host}/v2/${secret}/`, `${image.host}/v2/`)
+        .replaceAll(`${host}/${secret}/`, `${image.host}/`)
+        .replaceAll(`${secret}/`, '')
+        .replaceAll(host, image.host),
+    async [Symbol.asyncDispose]() {
+      over.abort();
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+/** The headers of an answer that an engine has a use for. */
+const PASSED_ON = [
+  'content-type',
+  'content-length',
+  'content-range',
+  'accept-ranges',
+  'docker-content-digest',
+] as const;
+
+function statusError(host: string, status: number, body: string): EngineError {
+  const said = /"message"\s*:\s*"([^"\\]{1,200})"/.exec(body)?.[1];
+  const text = `registry ${host}: status ${status}${said ? ` (${said})` : ''}`;
+  return new EngineError(status === 401 || status === 403 ? 'ImageUnauthorized' : 'ImagePullFailed', text);
+}
+
+/** The pieces of a stream; what the other side takes its time for does not count against the one that sends. */
+async function* pieces(incoming: IncomingMessage, onPiece: (length: number) => void): AsyncGenerator<Buffer> {
+  const source = incoming[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  try {
+    for (;;) {
+      const timer = setTimeout(
+        () => incoming.destroy(new TransportError('TIMEOUT', `it sent nothing for ${QUIET / SECOND} s`)),
+        QUIET,
+      );
+      const { value, done } = await source.next().finally(() => clearTimeout(timer));
+      if (done) break;
+      onPiece(value.length);
+      yield value;
+    }
+  } finally {
+    incoming.destroy();
+  }
+}
+
+function broken(host: string, error: Error): EngineError {
+  const why = error instanceof TransportError ? error.message : 'the connection broke before the answer ended';
+  return new EngineError('ImagePullFailed', `registry ${host}: ${why}`, { cause: error });
+}
+
+function reply(outgoing: ServerResponse, status: number, headers: OutgoingHttpHeaders, body?: Buffer | string): void {
+  outgoing.writeHead(status, { 'docker-distribution-api-version': 'registry/2.0', ...headers });
+  outgoing.end(body);
+}
+
+function refuse(outgoing: ServerResponse, status: number, code: string): void {
+  reply(
+    outgoing,
+    status,
+    { 'content-type': 'application/json' },
+    JSON.stringify({ errors: [{ code, message: code }] }),
+  );
+}
+
+/** Whether a path begins with another one, in a time that does not tell how far they agree. */
+function begins(path: string, root: string): boolean {
+  const hash = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(hash(path.slice(0, root.length)), hash(root));
+}
+
+/** How much of an image is fetched. What the engine has already is never asked for, and `finish` is its word. */
+class BlobProgress {
+  readonly #onProgress: ((percentage: number) => void) | undefined;
+  readonly #sizes = new Map<string, number>();
+  #fetched = 0;
+  #shown = 0;
+
+  constructor(onProgress: ((percentage: number) => void) | undefined) {
+    this.#onProgress = onProgress;
+  }
+
+  /** The manifest of the image itself, once it comes by: it tells all sizes. */
+  expect(manifest: Buffer): void {
+    try {
+      const { config, layers } = JSON.parse(manifest.toString('utf8')) as Record<string, unknown>;
+      for (const { digest, size } of [config, ...((layers as unknown[]) ?? [])].filter(Boolean) as Blob[])
+        if (typeof digest === 'string' && Number.isFinite(size)) this.#sizes.set(`blobs/${digest}`, size);
+    } catch {
+      // The engine will say what is wrong with it.
+    }
+  }
+
+  add(blob: string, length: number): void {
+    if (!this.#sizes.has(blob)) return;
+    this.#fetched += length;
+    let total = 0;
+    for (const size of this.#sizes.values()) total += size;
+    const percentage = Math.min(99, Math.floor((this.#fetched / total) * 100));
+    if (percentage <= this.#shown) return;
+    this.#shown = percentage;
+    this.#onProgress?.(percentage);
+  }
+}
+
+interface Blob {
+  digest: string;
+  size: number;
+}
