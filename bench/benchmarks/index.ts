@@ -6,6 +6,7 @@ import { heartbeat } from './heartbeat.ts';
 import { idle } from './idle.ts';
 import { listing } from './listing.ts';
 import { memory } from './memory.ts';
+import { nodes } from './nodes.ts';
 import { poll } from './poll.ts';
 import { provisioning } from './provisioning.ts';
 import { reconnect } from './reconnect.ts';
@@ -19,6 +20,7 @@ import { secondStart } from './second-start.ts';
  */
 export const BENCHMARKS: readonly Benchmark[] = [
   secondStart,
+  nodes,
   provisioning,
   creation,
   replay,

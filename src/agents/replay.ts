@@ -35,6 +35,13 @@ export function createUsedTokens({ capacity = 4_000_000, newsCapacity = 100_000 
   let news: TokenMark[] = [];
   let size = 0;
   let sweptUntil = 0;
+  // A token is looked at and then used up: what that takes of a poll's time is mostly the digest.
+  let latest: { token: object; digest: number } | undefined;
+
+  function digestFor(token: { sub: string; jti: string }): number {
+    if (latest?.token !== token) latest = { token, digest: digestOf(token.sub, token.jti) };
+    return latest.digest;
+  }
 
   function sweep(now: number) {
     const current = Math.floor(now / 1000 / SLOT_SECONDS);
@@ -60,12 +67,12 @@ export function createUsedTokens({ capacity = 4_000_000, newsCapacity = 100_000 
   }
 
   return {
-    has: ({ sub, jti, exp }) => slots.get(slotOf(exp))?.has(digestOf(sub, jti)) ?? false,
-    use({ sub, jti, exp }, now) {
+    has: (token) => slots.get(slotOf(token.exp))?.has(digestFor(token)) ?? false,
+    use(token, now) {
       sweep(now);
       if (size >= capacity) return false;
-      const digest = digestOf(sub, jti);
-      const slot = slotOf(exp);
+      const digest = digestFor(token);
+      const slot = slotOf(token.exp);
       if (!mark(digest, slot)) return false;
       // Nobody asks while there is one replica only.
       if (news.length >= newsCapacity) news = news.slice(newsCapacity / 2);

@@ -1,0 +1,373 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { waitFor } from '../../hack/wait.ts';
+import { API_VERSION } from '../../src/api/names.ts';
+import { type Benchmark, by, type Context, type Row } from '../benchmark.ts';
+import { closedLoop } from '../load.ts';
+import { percentile } from '../percentile.ts';
+import { memoryOf, watchUsage } from '../processes.ts';
+import type { LoadSummary } from '../simulation/calls.ts';
+import type { LinkQuality } from '../simulation/link.ts';
+import { type Simulation, startSimulation } from '../simulation/simulation.ts';
+import { createWorld, describeWrites, pathOf, type World } from '../world.ts';
+
+const LINK: LinkQuality = { roundTripMs: 120, loss: 0.02, cuts: 0.002 };
+const MICROSERVICES = 6;
+const RATES = [100, 500, 1_500] as const;
+const SIZES = [100, 1_000] as const;
+/** with what each may hold for 10,000 nodes, MiB */
+const PROCESSES = [
+  ['controller', 1_024],
+  ['API server', 2_560],
+  ['etcd', 1_024],
+] as const;
+
+/**
+ * Fleets of two sizes, so that what grows shows. Each node is the real agent with six microservices; only engine, disk
+ * and network are made up, and hundreds of agents share a process.
+ */
+export const nodes: Benchmark = {
+  name: 'nodes',
+  about: '1,000 nodes of 6 microservices, and 100 of them before: the real agent on a bad network',
+  rows: {
+    ...Object.fromEntries(SIZES.flatMap((size) => Object.entries(rowsOf(size)))),
+    ...Object.fromEntries(
+      PROCESSES.flatMap(([process, budget]) => [
+        [`idle.${process}`, { what: `${process} without nodes: resident memory`, unit: 'MiB' }],
+        [
+          `loaded.${process}`,
+          { what: `${process} with 1,000 nodes, the most: resident memory`, unit: 'MiB', budget: { atMost: budget } },
+        ],
+        [`after.${process}`, { what: `${process} when all of it is deleted: resident memory`, unit: 'MiB' }],
+      ]),
+    ),
+  },
+  async run(context) {
+    await using world = await createWorld(context.log);
+    using simulation = startSimulation();
+    await simulation.call('link', { quality: LINK });
+    const registry = await makeRegistry(world);
+    await world.quiet();
+
+    const figures: Record<string, number> = {};
+    const notes = [
+      `network: ${LINK.roundTripMs} ms round trip, ${LINK.loss * 100} % of segments lost, ${LINK.cuts * 100} % of requests cut; polls and reports of the load go without it`,
+      'CPU is that of controller, API server and etcd; what they use at rest is taken off, except where rest is measured',
+      'the budgets of memory are those for 10,000 nodes',
+    ];
+    const memory = watchMemory(world);
+    Object.assign(figures, memory.named('idle'));
+    for (const size of by<readonly number[]>(context, { short: [100], usual: SIZES, long: SIZES })) {
+      const measured = await measure({ context, world, simulation, registry, size });
+      for (const [key, value] of Object.entries(measured.figures)) figures[`${key}@${size}`] = value;
+      notes.push(...measured.notes);
+    }
+    Object.assign(figures, memory.stop('loaded'));
+    context.log('Deleting all of it');
+    await clear(world);
+    await world.quiet(300_000);
+    Object.assign(figures, memory.named('after'));
+    return { figures, notes };
+  },
+};
+
+function rowsOf(size: number): Record<string, Row> {
+  const n = `${size.toLocaleString('en-US')} nodes`;
+  const rows: Record<string, Row> = {
+    provisioning: { what: `${n}: provisioned over that network`, unit: 'nodes/s' },
+    running: { what: `${n}: first application applied to all ${MICROSERVICES} x ${size} Ready`, unit: 's' },
+    cost: { what: `${n}: an application applied, until its node runs it and says so`, unit: 'CPU-ms' },
+    starts: {
+      what: `${n}: containers started for each that was wanted`,
+      unit: '',
+      budget: { exactly: 1 },
+    },
+    restController: { what: `${n} at rest: controller, CPU of one core`, unit: '%' },
+    restRest: { what: `${n} at rest: API server and etcd, CPU of one core`, unit: '%' },
+    writes: { what: `${n} at rest: objects written for a node in 5 minutes`, unit: '', budget: { atMost: 1 } },
+    poll: { what: `${n}: a poll at 500/s`, unit: 'CPU-ms', budget: { atMost: 0.4 } },
+    ...Object.fromEntries(
+      RATES.map((rate) => [
+        `p99.${rate}`,
+        { what: `${n}: polls at ${rate.toLocaleString('en-US')}/s, p99`, unit: 'ms', budget: { atMost: 50 } } as Row,
+      ]),
+    ),
+    heartbeat: { what: `${n}: a heartbeat at 200/s`, unit: 'CPU-ms', budget: { atMost: 0.6 } },
+    reconcile: { what: `${n}: an edit of an application, until its status is written`, unit: 'CPU-ms' },
+    listNodes: { what: `${n}: list of them, p50`, unit: 'ms', budget: { atMost: size / 10 } },
+    listApplications: {
+      what: `${n}: list of ${size} applications of ${MICROSERVICES}, p50`,
+      unit: 'ms',
+      budget: { atMost: (size * 3) / 10 },
+    },
+    p99Beside: { what: `${n}: polls at 300/s beside lists without a pause, p99`, unit: 'ms', budget: { atMost: 50 } },
+    allP50: { what: `${n}: a registry edited that all use, until a node has stored it, p50`, unit: 'ms' },
+    allLast: { what: `${n}: the same, until the last has stored it`, unit: 'ms' },
+    allCost: { what: `${n}: the same, for each node`, unit: 'CPU-ms' },
+    reconnected: {
+      what: `${n}: start of the controller to all agents connected`,
+      unit: 's',
+      budget: { atMost: 6 },
+    },
+  };
+  return Object.fromEntries(Object.entries(rows).map(([key, row]) => [`${key}@${size}`, row]));
+}
+
+interface Size {
+  context: Context;
+  world: World;
+  simulation: Simulation;
+  /** id of the registry that all nodes use */
+  registry: number;
+  /** nodes */
+  size: number;
+}
+
+async function measure({ context, world, simulation, registry, size }: Size) {
+  const { log } = context;
+  const figures: Record<string, number> = {};
+  const notes: string[] = [];
+  const load = async (what: 'polls' | 'reports', rate: number, seconds: number) => {
+    const summary = await simulation.call(what, { rate, seconds });
+    for (const [text, count] of summary.failures) throw new Error(`${count} x ${what}: ${text}`);
+    return summary;
+  };
+
+  log(`${size} nodes: provisioning`);
+  const before = (await simulation.call('state', {})).nodes;
+  const keys = await issueKeys(world, before, size);
+  const provisioned = await simulation.call('provision', { url: world.url, keys, concurrency: 64 });
+  for (const [text, count] of provisioned.failures) throw new Error(`${count} x provisioning: ${text}`);
+  figures.provisioning = keys.length / provisioned.seconds;
+
+  log(`${size} nodes: applications`);
+  const wrote = await world.watchWrites();
+  const used = watchUsage(world.pids());
+  const began = performance.now();
+  await closedLoop(size - before, 16, async (i) => {
+    await world.kube.request('POST', pathOf('applications'), application(before + i, registry));
+  });
+  await allReady(world, size);
+  figures.running = (performance.now() - began) / 1_000;
+  await world.quiet(300_000);
+  figures.cost = used().cpuMs.total / (size - before);
+  notes.push(`${size} nodes: written for an application: ${describeWrites(await wrote(), size - before)}`);
+  const { starts, running, connected } = await simulation.call('state', {});
+  if (running !== size * MICROSERVICES || connected !== size)
+    throw new Error(`${running} containers run on ${connected} connected nodes`);
+  figures.starts = starts / running;
+
+  const restSeconds = by(context, { short: 10, usual: size < 1_000 ? 60 : 305, long: 305 });
+  log(`${size} nodes: at rest for ${restSeconds} s`);
+  const wroteAtRest = await world.watchWrites();
+  const usedAtRest = watchUsage(world.pids());
+  await sleep(restSeconds * 1_000);
+  const rest = usedAtRest();
+  const restWrites = await wroteAtRest();
+  const atRest = rest.cpuMs.total / rest.seconds;
+  figures.restController = (rest.cpuMs.controller ?? 0) / rest.seconds / 10;
+  figures.restRest = (rest.cpuMs.total - (rest.cpuMs.controller ?? 0)) / rest.seconds / 10;
+  if (restSeconds >= 300) figures.writes = (restWrites.total / size) * (300 / rest.seconds);
+  notes.push(`${size} nodes: written in ${restSeconds} s at rest: ${describeWrites(restWrites, 1)}`);
+
+  /** CPU-ms beyond those at rest, for each of `count` */
+  const costOf = async (count: number, work: () => Promise<unknown>) => {
+    const usage = watchUsage(world.pids());
+    await work();
+    const { cpuMs, seconds } = usage();
+    return (cpuMs.total - atRest * seconds) / count;
+  };
+
+  log(`${size} nodes: polls and heartbeats`);
+  const seconds = by(context, { short: 2, usual: 10, long: 30 });
+  await load('polls', 500, 3);
+  for (const rate of RATES) {
+    if (rate / size > 16) continue;
+    let summary: LoadSummary | undefined;
+    const cost = await costOf(rate * seconds, async () => {
+      summary = await load('polls', rate, seconds);
+    });
+    figures[`p99.${rate}`] = percentile(summary?.latencies ?? [], 0.99);
+    if (rate === 500) figures.poll = cost;
+  }
+  figures.heartbeat = await costOf(200 * seconds, () => load('reports', 200, seconds));
+
+  log(`${size} nodes: edits`);
+  const edits = by(context, { short: 10, usual: 100, long: 300 });
+  figures.reconcile = await costOf(edits, async () => {
+    await closedLoop(edits, 4, async (i) => {
+      const patch = [
+        { op: 'replace', path: '/spec/microservices/0/container/env/0/value', value: `edit-${Date.now()}` },
+      ];
+      await world.kube.request('PATCH', pathOf('applications', nameOf(i % size)), patch, 'application/json-patch+json');
+    });
+    await allReady(world, size);
+    await world.quiet(120_000);
+  });
+
+  log(`${size} nodes: lists`);
+  figures.listNodes = await listed(context, world, '/node-list');
+  figures.listApplications = await listed(context, world, '/application');
+  const stop = new AbortController();
+  const lists = listUntil(world, stop.signal);
+  const beside = await load('polls', Math.min(300, size * 10), seconds);
+  stop.abort();
+  await lists;
+  figures.p99Beside = percentile(beside.latencies, 0.99);
+
+  log(`${size} nodes: a change that concerns all`);
+  const text = `edit-${Date.now()}@plant.example`;
+  let answeredAt = 0;
+  let stored: number[] = [];
+  figures.allCost = await costOf(size, async () => {
+    await world.rest.call('PATCH', `/registries/${registry}`, { email: text });
+    answeredAt = performance.timeOrigin + performance.now();
+    stored = await waitFor(
+      async () => {
+        const times = (await simulation.call('stored', { document: 'registries', text })).filter(
+          (at): at is number => typeof at === 'number',
+        );
+        return times.length === size ? times : undefined;
+      },
+      { what: 'all nodes to have the change', timeoutMs: 120_000, intervalMs: 50 },
+    );
+    await world.quiet(120_000);
+  });
+  const times = stored.map((at) => Math.max(0, at - answeredAt));
+  figures.allP50 = percentile(times, 0.5);
+  figures.allLast = percentile(times, 1);
+
+  log(`${size} nodes: the controller is killed and starts again`);
+  const { beganAt } = await world.restartController();
+  await waitFor(async () => (await world.metric('skerry_agent_held_polls')) >= size, {
+    what: 'all agents to hold a poll',
+    timeoutMs: 180_000,
+    intervalMs: 50,
+  });
+  figures.reconnected = (performance.now() - beganAt) / 1_000;
+  await world.quiet(300_000);
+  const after = await simulation.call('state', {});
+  // What the edits of one entry started anew is all that was started.
+  if (after.running !== running || after.starts !== starts + edits)
+    throw new Error(`${after.starts - starts} containers were started for ${edits} edits, ${after.running} run`);
+  return { figures, notes };
+}
+
+async function issueKeys({ rest }: World, from: number, to: number): Promise<string[]> {
+  const keys: string[] = [];
+  const load = await closedLoop(to - from, 16, async (i) => {
+    const { uuid } = await rest.call<{ uuid: string }>('POST', '/node', { name: nameOf(from + i), archId: 1 });
+    keys[i] = (await rest.call<{ key: string }>('GET', `/node/${uuid}/provisioning-key`)).key;
+  });
+  for (const [text, count] of load.failures) throw new Error(`${count} x ${text}`);
+  return keys;
+}
+
+/** Answers its id. */
+async function makeRegistry({ rest }: World): Promise<number> {
+  const body = { url: 'registry.plant.example', isPublic: false, username: 'plant', password: 'of the plant' };
+  return (await rest.call<{ id: number }>('POST', '/registries', body)).id;
+}
+
+async function allReady({ kube }: World, count: number): Promise<void> {
+  interface Application {
+    metadata: { generation?: number };
+    status?: { conditions?: { type: string; status: string; observedGeneration?: number }[] };
+  }
+  const ready = ({ metadata, status }: Application) =>
+    status?.conditions?.some(
+      ({ type, status, observedGeneration }) =>
+        type === 'Ready' && status === 'True' && observedGeneration === metadata.generation,
+    );
+  await waitFor(
+    async () => {
+      const { items } = await kube.request<{ items: Application[] }>('GET', pathOf('applications'));
+      return items.length === count && items.every(ready);
+    },
+    { what: `${count} applications to be ready`, timeoutMs: 900_000, intervalMs: 250 },
+  );
+}
+
+async function list({ http, token }: World, path: string): Promise<number> {
+  const began = performance.now();
+  const headers = { authorization: `Bearer ${token()}` };
+  const { status, text } = await http.send({ method: 'GET', path: `/api/v3${path}`, headers });
+  if (status !== 200) throw new Error(`GET ${path}: ${status} ${text}`);
+  return performance.now() - began;
+}
+
+async function listed(context: Context, world: World, path: string): Promise<number> {
+  await list(world, path);
+  const times: number[] = [];
+  for (let i = 0; i < by(context, { short: 3, usual: 20, long: 20 }); i++) times.push(await list(world, path));
+  return percentile(times, 0.5);
+}
+
+async function listUntil(world: World, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) for (const path of ['/node-list', '/application']) await list(world, path);
+}
+
+async function clear({ kube, rest }: World): Promise<void> {
+  const { items: applications } = await kube.request<List>('GET', pathOf('applications'));
+  await closedLoop(applications.length, 16, async (i) => {
+    await kube.request('DELETE', pathOf('applications', applications[i]?.metadata.name));
+  });
+  const { items } = await kube.request<List>('GET', pathOf('edgenodes'));
+  await closedLoop(items.length, 16, async (i) => {
+    await rest.call('DELETE', `/node/${items[i]?.spec.uuid}`);
+  });
+  const gone = async () => (await kube.request<List>('GET', pathOf('edgenodes'))).items.length === 0;
+  await waitFor(gone, { what: 'all nodes to be gone', timeoutMs: 600_000, intervalMs: 500 });
+}
+
+interface List {
+  items: { metadata: { name: string }; spec: { uuid: string } }[];
+}
+
+const nameOf = (i: number) => `plant-${i}`;
+
+/** Six microservices on one node, from a registry that all nodes use. */
+function application(i: number, registry: number) {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Application',
+    metadata: { name: nameOf(i) },
+    spec: {
+      microservices: Array.from({ length: MICROSERVICES }, (_, part) => ({
+        name: `part-${part}`,
+        agent: { name: nameOf(i) },
+        images: { amd64: `plant/part-${part}:1.0`, registry },
+        container: {
+          ports: [{ internal: 8080, external: 20_000 + part }],
+          env: [
+            { key: 'VALUE', value: 'first' },
+            { key: 'MODE', value: 'fast' },
+          ],
+        },
+        config: { rate: 5, part },
+      })),
+    },
+  };
+}
+
+/** Looks at the processes once a second; their pids may change when the controller restarts. */
+function watchMemory(world: World) {
+  const most: Record<string, number> = {};
+  const now = (prefix: string) =>
+    Object.fromEntries(
+      Object.entries(world.pids()).map(([name, pid]) => [`${prefix}.${name}`, memoryOf(pid).rss / 2 ** 20]),
+    );
+  const timer = setInterval(() => {
+    try {
+      for (const [key, value] of Object.entries(now('loaded'))) most[key] = Math.max(most[key] ?? 0, value);
+    } catch {
+      // One of them is just being restarted.
+    }
+  }, 1_000);
+  return {
+    named: now,
+    stop(_: 'loaded') {
+      clearInterval(timer);
+      return most;
+    },
+  };
+}

@@ -1,0 +1,96 @@
+import { systemClock } from '../../agent/src/clock.ts';
+import { createHttp, type Http } from '../http.ts';
+import { closedLoop, type Load, openLoop } from '../load.ts';
+import type { Calls, LoadSummary } from './calls.ts';
+import { type LinkQuality, through } from './link.ts';
+import { createSimulatedNode, type SimulatedNode } from './node.ts';
+
+/**
+ * The process of many agents. It does what it is told over its channel and ends with it; a process of its own, so that
+ * what it uses is not taken for the controller's.
+ */
+const clock = systemClock();
+const stop = new AbortController();
+const nodes: SimulatedNode[] = [];
+let link: LinkQuality = { roundTripMs: 0, loss: 0, cuts: 0 };
+let direct: { url: string; http: Http } | undefined;
+
+const calls: Calls = {
+  async link({ quality }) {
+    link = quality;
+  },
+
+  async provision({ url, keys, concurrency }) {
+    direct ??= { url, http: createHttp(url, 64) };
+    const transport = through(() => link);
+    const added = keys.map(() => createSimulatedNode({ clock, transport, controllerUrl: url }));
+    const load = await closedLoop(keys.length, concurrency, async (i) => {
+      const { agent } = added[i] as SimulatedNode;
+      void agent.run(stop.signal);
+      await agent.provision(keys[i] as string);
+    });
+    nodes.push(...added);
+    return summary(load);
+  },
+
+  async state() {
+    const requests: Record<string, number> = {};
+    for (const node of nodes) for (const [path, count] of node.requests) requests[path] = (requests[path] ?? 0) + count;
+    return {
+      nodes: nodes.length,
+      connected: nodes.filter(({ agent }) => agent.connection.state === 'OK').length,
+      running: nodes.reduce((sum, { engine }) => sum + engine.running().size, 0),
+      starts: nodes.reduce((sum, { engine }) => sum + engine.history.filter((it) => it.startsWith('start ')).length, 0),
+      requests,
+    };
+  },
+
+  async polls({ rate, seconds }) {
+    return load(rate, seconds, (node) => ({
+      method: 'GET',
+      path: `/api/v3/agent/changes?have=${encodeURIComponent(node.have())}`,
+      headers: node.headers(),
+    }));
+  },
+
+  async reports({ rate, seconds }) {
+    return load(rate, seconds, (node) => ({
+      method: 'PUT',
+      path: '/api/v3/agent/status',
+      headers: { ...node.headers(), 'content-type': 'application/json' },
+      body: node.report(),
+    }));
+  },
+
+  async stored({ document, text }) {
+    return nodes.map((node) => {
+      const { body = '', at = 0 } = node.stored(document) ?? {};
+      return body.includes(text) ? at : undefined;
+    });
+  },
+};
+
+/** Requests of all nodes in turn, at a fixed rate, signed beforehand a second's worth at a time. */
+async function load(rate: number, seconds: number, request: (node: SimulatedNode) => Parameters<Http['send']>[0]) {
+  const { http } = direct ?? {};
+  if (!http) throw new Error('there are no nodes');
+  const result = await openLoop(rate, seconds, async (i) => {
+    const { status, text } = await http.send(request(nodes[i % nodes.length] as SimulatedNode));
+    if (status >= 300) throw new Error(`${status} ${text.slice(0, 200)}`);
+  });
+  return summary(result);
+}
+
+const summary = ({ latencies, failures, seconds }: Load): LoadSummary => ({
+  latencies,
+  failures: [...failures],
+  seconds,
+});
+
+process.on('message', ({ id, name, args }: { id: number; name: keyof Calls; args: never }) => {
+  calls[name](args).then(
+    (value) => process.send?.({ id, value }),
+    (error) => process.send?.({ id, error: (error as Error).message }),
+  );
+});
+process.on('disconnect', () => process.exit());

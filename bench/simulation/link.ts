@@ -1,0 +1,40 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { exchange, TransportError } from '../../agent/src/http.ts';
+import type { Transport } from '../../agent/src/link/client.ts';
+
+/** A network between an agent and its controller. */
+export interface LinkQuality {
+  /** of a segment there and back, on the average; it varies by half */
+  roundTripMs: number;
+  /** share of segments that are lost; each costs the time until TCP sends it again */
+  loss: number;
+  /** share of requests whose connection breaks, half of them after the controller has acted */
+  cuts: number;
+}
+
+/** First retransmission of Linux: 200 ms beyond the round trip, and twice as long each time. */
+const RETRANSMISSION_MS = 200;
+
+/** How long one way through such a network takes, ms. */
+export function delayOf({ roundTripMs, loss }: LinkQuality, random: () => number): number {
+  let delay = (roundTripMs / 2) * (0.5 + random());
+  for (let wait = RETRANSMISSION_MS + roundTripMs; random() < loss && wait < 30_000; wait *= 2) delay += wait;
+  return delay;
+}
+
+/** Sends as the agent does, through such a network. */
+export function through(quality: () => LinkQuality, random: () => number = Math.random): Transport {
+  return async (request, limit) => {
+    const link = quality();
+    const cut = random() < link.cuts;
+    const after = random() < 0.5;
+    await sleep(delayOf(link, random), undefined, { signal: request.signal });
+    if (cut && !after) throw broken();
+    const answer = await exchange(request, limit);
+    await sleep(delayOf(link, random), undefined, { signal: request.signal });
+    if (cut) throw broken();
+    return answer;
+  };
+}
+
+const broken = () => new TransportError('ECONNRESET', 'the connection broke');

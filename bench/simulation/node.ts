@@ -1,0 +1,116 @@
+import { type KeyObject, randomUUID } from 'node:crypto';
+import { type Agent, createAgent } from '../../agent/src/app.ts';
+import type { Clock } from '../../agent/src/clock.ts';
+import { parseConfig } from '../../agent/src/config.ts';
+import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
+import type { Transport } from '../../agent/src/link/client.ts';
+import { silentLog } from '../../agent/src/log.ts';
+import type { Machine } from '../../agent/src/machine.ts';
+import { memoryIdentity } from '../../agent/src/state/identity.ts';
+import { memoryStore } from '../../agent/src/state/store.ts';
+import { signingKey, signToken } from '../../agent/src/token.ts';
+import { NODE_TOKEN_ISSUER } from '../../src/api/names.ts';
+import { NODE_TOKEN } from '../../src/wire/node-token.ts';
+
+/** A node with the real agent; only its engine, its disk and its network are not real. */
+export interface SimulatedNode {
+  readonly agent: Agent;
+  readonly engine: MemoryEngine;
+  /** Headers of a request that this node makes, with a token signed now. */
+  headers(): Record<string, string>;
+  /** What the agent said last that it has, as its polls carry it. */
+  have(): string;
+  /** The largest report it has sent. */
+  report(): string;
+  /** The document as it is stored, and when that was: ms since 1970, with fractions. */
+  stored(name: 'registries' | 'microservices'): { body: string; at: number } | undefined;
+  /** Requests begun, by path. */
+  readonly requests: Map<string, number>;
+}
+
+export interface SimulatedNodeOptions {
+  clock: Clock;
+  transport: Transport;
+  controllerUrl: string;
+}
+
+export function createSimulatedNode({ clock, transport, controllerUrl }: SimulatedNodeOptions): SimulatedNode {
+  const identity = memoryIdentity();
+  const store = memoryStore();
+  const engine = new MemoryEngine({ anyImage: true });
+  const requests = new Map<string, number>();
+  const stored = new Map<string, { body: string; at: number }>();
+  let have = '';
+  let headers: Record<string, string> = {};
+  let report = '';
+  let signing: KeyObject | undefined;
+
+  const agent = createAgent(parseConfig(`{controllerUrl: "${controllerUrl}"}`, '/simulated/config.yaml'), {
+    clock,
+    random: Math.random,
+    log: silentLog(),
+    engine: () => engine,
+    store: {
+      ...store,
+      saveDocuments(changed) {
+        store.saveDocuments(changed);
+        for (const [name, { body }] of changed)
+          stored.set(name, { body, at: performance.timeOrigin + performance.now() });
+      },
+    },
+    identity,
+    machine: machine(),
+    transport(request, limit) {
+      const url = new URL(request.path, 'http://agent');
+      requests.set(url.pathname, (requests.get(url.pathname) ?? 0) + 1);
+      headers = request.headers ?? {};
+      have = url.searchParams.get('have') ?? have;
+      if (url.pathname.endsWith('/status') && (request.body?.length ?? 0) > report.length) report = request.body ?? '';
+      return transport(request, limit);
+    },
+  });
+
+  return {
+    agent,
+    engine,
+    requests,
+    have: () => have,
+    report: () => report,
+    stored: (name) => stored.get(name),
+    headers() {
+      const { node, nodeKey } = identity.load() ?? {};
+      if (!node || !nodeKey) throw new Error('this node is not provisioned');
+      const claims = { sub: node.uuid, iss: NODE_TOKEN_ISSUER, aud: ['controller'], tokenUse: NODE_TOKEN.use };
+      signing ??= signingKey(nodeKey);
+      const token = signToken(signing, claims, Math.floor(Date.now() / 1000), NODE_TOKEN.lifetime);
+      return { ...headers, authorization: `Bearer ${token}` };
+    },
+  };
+}
+
+/** A machine whose figures move as those of a real one do. */
+function machine(): Machine {
+  let turn = 0;
+  return {
+    bootId: randomUUID(),
+    architecture: 'amd64',
+    limits: { mayRaise: true, hard: {} },
+    addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
+    async measure() {
+      turn++;
+      return {
+        systemOs: 'linux',
+        systemOsVersion: 'Debian GNU/Linux 12',
+        systemKernelVersion: '6.1.0',
+        memoryUsage: 60_000_000 + (turn % 7) * 4096,
+        cpuUsage: 0.3 + (turn % 5) / 10,
+        systemCpus: 4,
+        systemTotalMemory: 4_000_000_000,
+        systemAvailableMemory: 3_000_000_000 - (turn % 7) * 4096,
+        systemTotalCpu: 4 + (turn % 3),
+        systemTotalDisk: 120_000_000_000,
+        systemAvailableDisk: 60_000_000_000 - turn * 4096,
+      };
+    },
+  };
+}
