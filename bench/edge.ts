@@ -1,5 +1,5 @@
-import { join } from 'node:path';
-import { build } from 'esbuild';
+import { dirname, join } from 'node:path';
+import { bundle } from '../hack/build.ts';
 import { type Engine, findEngine } from '../hack/engine.ts';
 import { pullInsecure } from '../hack/engine-api.ts';
 import { pushImage } from '../hack/image.ts';
@@ -35,12 +35,10 @@ export interface Edge extends AsyncDisposable {
 }
 
 /**
- * The forms of one program: its sources, as `make up` runs them; one bundled file, as machines get it; and that with
- * the flags of Node that trade speed for memory.
+ * The forms of one program: its sources, as `make up` runs them; one bundled file, as machines get it, which names Node
+ * and its flags in its first line; and that file without these flags.
  */
-export type AgentForm = 'sources' | 'bundle' | 'small';
-
-const SMALL = ['--max-semi-space-size=1', '--optimize-for-size'];
+export type AgentForm = 'sources' | 'bundle' | 'plain';
 
 export interface EdgeOptions {
   dir: string;
@@ -75,35 +73,20 @@ export async function startEdge({ dir, kube, rest, log }: EdgeOptions): Promise<
     traffic,
     agentPid: () => agent.pid,
     async restartAs(form) {
-      const program = form === 'sources' ? join(ROOT, 'agent/src/main.ts') : await bundleAgent(dir);
+      const program = form === 'sources' ? join(ROOT, 'agent/src/main.ts') : (await bundle('skerry-agent', dir)).path;
+      const [command = '', ...args] = form === 'bundle' ? [program] : [process.execPath, program];
       await agent.stop(10_000);
       const start = Date.now();
       agent = await startDaemon({
         name: 'agent',
         dir,
-        command: process.execPath,
-        args: [...(form === 'small' ? SMALL : []), program, 'start', '--config', join(dir, 'agent/config.yaml')],
+        command,
+        args: [...args, 'start', '--config', join(dir, 'agent/config.yaml')],
+        env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
         deathSignal: 'SIGTERM',
       });
       await waitForAgent({ dir, rest, uuid, agent }, start);
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-async function bundleAgent(dir: string): Promise<string> {
-  const outfile = join(dir, 'skerry-agent.mjs');
-  await build({
-    entryPoints: [join(ROOT, 'agent/src/main.ts')],
-    outfile,
-    bundle: true,
-    minify: true,
-    platform: 'node',
-    target: 'node24',
-    format: 'esm',
-    // Some dependencies are CommonJS inside.
-    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
-    logLevel: 'error',
-  });
-  return outfile;
 }

@@ -4,10 +4,6 @@ export const MISSES: Readonly<Record<string, string>> = {
     'A node costs two writes until it is answered and more that follow (finalizer, status, events), and all of them want the same cores; the notes tell how busy these were and what was written.',
   'poll.cpu':
     'What a bare server needs for the same, one signature and one socket, stands in a row of its own; the difference is ours.',
-  'idle.privateDirty': "With Node's own settings; with two flags that save memory it is what the row for them shows.",
-  'idle.rss': "With Node's own settings; with two flags that save memory it is what the row for them shows.",
-  'idle.uplink':
-    'HTTP is within the budget; the rest is TCP keep-alive: Node has a connection that is kept open probed once a second unless told otherwise, and the agent keeps two.',
   'reconnect.reconnected':
     "The agents' own back-off decides: who found nobody two or three times before the controller listened asks again only seconds later.",
 };

@@ -40,8 +40,8 @@ export interface World extends AsyncDisposable {
   restartController(meanwhile?: () => Promise<void>): Promise<{ beganAt: number; readyMs: number }>;
   /** Waits until the controller leads, has nothing to do, and nothing is written any more. */
   quiet(timeoutMs?: number): Promise<void>;
-  /** A gauge or counter of the controller, summed over its labels. */
-  metric(name: string): Promise<number>;
+  /** A gauge or counter of the controller, summed over the labels that pass. */
+  metric(name: string, passes?: (labels: Readonly<Record<string, string>>) => boolean): Promise<number>;
   /** Bearer token of the admin, for REST. */
   token(): string;
   /** As an inspector wants it. */
@@ -141,8 +141,8 @@ export async function createWorld(log: Log): Promise<World> {
     };
   }
 
-  async function metric(name: string): Promise<number> {
-    return sumOf(await (await fetch(`http://127.0.0.1:${ports.metrics}/metrics`)).text(), name);
+  async function metric(...[name, passes]: Parameters<World['metric']>): Promise<number> {
+    return sumOf(await (await fetch(`http://127.0.0.1:${ports.metrics}/metrics`)).text(), name, passes);
   }
 
   async function quiet(timeoutMs = 60_000): Promise<void> {

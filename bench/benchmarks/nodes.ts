@@ -268,7 +268,14 @@ async function makeRegistry({ rest }: World): Promise<number> {
   return (await rest.call<{ id: number }>('POST', '/registries', body)).id;
 }
 
-async function allReady({ kube }: World, count: number): Promise<void> {
+async function allReady({ kube, metric }: World, count: number): Promise<void> {
+  // The controller's own count is cheap to ask for, but says nothing of an edit that it has not seen yet.
+  const counted = () => metric('skerry_applications', ({ ready }) => ready === 'True');
+  await waitFor(async () => (await counted()) === count, {
+    what: `the controller to count ${count} applications that are ready`,
+    timeoutMs: 900_000,
+    intervalMs: 100,
+  });
   interface Application {
     metadata: { generation?: number };
     status?: { conditions?: { type: string; status: string; observedGeneration?: number }[] };
@@ -283,7 +290,7 @@ async function allReady({ kube }: World, count: number): Promise<void> {
       const { items } = await kube.request<{ items: Application[] }>('GET', pathOf('applications'));
       return items.length === count && items.every(ready);
     },
-    { what: `${count} applications to be ready`, timeoutMs: 900_000, intervalMs: 250 },
+    { what: `${count} applications to be ready`, timeoutMs: 900_000, intervalMs: 1_000 },
   );
 }
 
