@@ -3,12 +3,14 @@ import { HEADERS } from '../api/names.ts';
 import { desiredState } from '../domain/index.ts';
 import {
   changed,
+  fill,
   keyOf,
   makeApplication,
   makeKey,
   makeNode,
   makeRegistry,
   makeSecret,
+  startReplica,
   startWithNode,
 } from './_util.ts';
 
@@ -299,6 +301,31 @@ test('a foreign agent gets every flag, and acknowledges what this replica told',
   expect((await replica.as(node, key, 'GET', '/changes', foreign)).body).toMatchObject({ microserviceList: false });
 });
 
+test('an acknowledgement that reaches another replica, or the same after a restart, counts while nothing changed', async () => {
+  const { replica, node, key, application, clock } = await startWithNode();
+  await using _ = replica;
+  await using other = await startReplica({ clock });
+  fill(other.stores, {
+    nodes: [...replica.stores.nodes.list()],
+    applications: [...replica.stores.applications.list()],
+    secrets: [...replica.stores.secrets.list()],
+  });
+  await clock.advance(1_000);
+  const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', foreign)).body;
+  const body = { lastUpdated };
+  const isDue = async () => (await other.as(node, key, 'GET', '/changes', foreign)).body.microserviceList;
+  expect(await isDue()).toBe(true);
+  await other.as(node, key, 'PATCH', '/changes', { ...foreign, body });
+  expect(await isDue()).toBe(false);
+  other.stores.applications.set(
+    changed(application, ({ spec }) => {
+      Object.assign(spec.microservices?.[0] ?? {}, { images: { amd64: 'registry.example/web:2' } });
+    }),
+  );
+  await other.as(node, key, 'PATCH', '/changes', { ...foreign, body });
+  expect(await isDue()).toBe(true);
+});
+
 test('a foreign agent may acknowledge one of the last four answers; others change nothing', async () => {
   const { replica, node, key, application } = await startWithNode();
   await using _ = replica;
@@ -351,7 +378,12 @@ test('a foreign agent keeps the admitted view of an entry that may no longer run
   const viewed = await replica.as(node, key, 'GET', '/microservices', foreign);
   expect(viewed.body.microservices).toMatchObject([{ imageId: 'registry.example/web:1' }]);
   expect(replica.agents.observations.get(node.spec.uuid ?? '')?.handedOut).toEqual({
-    [viewed.body.microservices[0].uuid]: { revision: expect.any(String), rebuildOrder: 0, at: clock.wall() },
+    [viewed.body.microservices[0].uuid]: {
+      revision: expect.any(String),
+      imageId: 'registry.example/web:1',
+      rebuildOrder: 0,
+      at: clock.wall(),
+    },
   });
   replica.stores.applications.set(
     changed(application, ({ spec }) => {

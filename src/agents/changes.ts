@@ -32,6 +32,9 @@ export function createChanges({ desired, directory, held, told, hear, clock, max
     return due;
   }
 
+  /** As it is now: the one that the token was checked with may be a hold old. */
+  const nodeOf = (call: Call) => directory.node(call.uuid) ?? call.node;
+
   /** What an agent says that it has stored; for those that do not say so, what they acknowledged here. */
   function heldBy(call: Call): Digests {
     const have = call.query.get('have');
@@ -40,8 +43,7 @@ export function createChanges({ desired, directory, held, told, hear, clock, max
   }
 
   function answer(call: Call, due: Digests, has: Digests): Reply {
-    // As it is now: the one that the token was checked with may be a hold old.
-    const node = directory.node(call.uuid) ?? call.node;
+    const node = nodeOf(call);
     const flags = flagsOf(due, has);
     if (isForeign(call)) return json({ ...flags, lastUpdated: told.tell(call.uuid, due, ordersIn(due, node)) });
     const lastUpdated = new Date(clock.wall()).toISOString();
@@ -76,7 +78,8 @@ export function createChanges({ desired, directory, held, told, hear, clock, max
     acknowledge(call: Call, body: unknown): Reply {
       const parsed = changesAckSchema.safeParse(body);
       if (!parsed.success) throw new AgentFailure('VALIDATION_ERROR', 'lastUpdated: a string is required');
-      const orders = told.acknowledge(call.uuid, parsed.data.lastUpdated);
+      const due = dueOf(call);
+      const orders = told.acknowledge(call.uuid, parsed.data.lastUpdated, { due, orders: ordersIn(due, nodeOf(call)) });
       hear(call, orders && Object.keys(orders).length > 0 ? { report: { orders } } : {});
       return json({});
     },

@@ -70,7 +70,9 @@ test('an agent that took the identity anew is not taken for the former one', () 
 });
 
 test('a revision that is handed out again keeps the time at which it first was', () => {
-  const given = (revision: string, at: number) => ({ handedOut: { m: { revision, at, rebuildOrder: 0 } } });
+  const given = (revision: string, at: number) => ({
+    handedOut: { m: { revision, imageId: 'i', at, rebuildOrder: 0 } },
+  });
   expect(hearing(news(1, given('a', 1)), news(2, given('a', 2)))?.handedOut.m?.at).toBe(1);
   expect(hearing(news(1, given('a', 1)), news(2, given('b', 2)))?.handedOut.m).toMatchObject({ revision: 'b', at: 2 });
   expect(hearing(news(1, given('a', 1)), news(2, { handedOut: {} }))?.handedOut).toEqual({});

@@ -1,4 +1,5 @@
-import type { Observation } from '../domain/inputs.ts';
+import { latestTold } from '../domain/edge-node/report.ts';
+import type { Observation, Told } from '../domain/inputs.ts';
 import type { StatusReport } from '../wire/index.ts';
 import type { NodeNews, Observations } from './ports.ts';
 import { createSpeakers } from './speakers.ts';
@@ -75,14 +76,10 @@ export function holdAfter(
 
 type HandedOut = Observation['handedOut'];
 
-/** The newer list holds; a revision that was handed out before keeps the time at which it first was. */
+/** The newer list holds; what was handed out before keeps the time at which it first was. */
 export function mergeHandedOut(before: HandedOut | undefined, after: HandedOut | undefined): HandedOut | undefined {
   if (!before || !after) return after ?? before;
-  const merged: Record<string, HandedOut[string]> = {};
-  for (const [uuid, given] of Object.entries(after)) {
-    const known = before[uuid];
-    const same = known && known.revision === given.revision && known.rebuildOrder === given.rebuildOrder;
-    merged[uuid] = same && known.at < given.at ? known : given;
-  }
+  const merged: Record<string, Told> = {};
+  for (const [uuid, given] of Object.entries(after)) merged[uuid] = latestTold(before[uuid], given) ?? given;
   return merged;
 }

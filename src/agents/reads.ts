@@ -1,5 +1,5 @@
 import { foreignView } from '../domain/edge-node/desired.ts';
-import type { DesiredState, Observation } from '../domain/inputs.ts';
+import type { DesiredState, Observation, Told } from '../domain/inputs.ts';
 import type { Clock } from '../kube/mod.ts';
 import {
   type Digests,
@@ -96,9 +96,11 @@ export function tagged(call: Call, etag: string, body: () => unknown): Reply {
 }
 
 function handedOut(entries: Entries, at: number): Observation['handedOut'] {
-  const given: Record<string, { revision: string; at: number; rebuildOrder: number }> = {};
+  const given: Record<string, Told> = {};
   for (const entry of entries) {
-    if (!('hold' in entry)) given[entry.uuid] = { revision: entry.revision, at, rebuildOrder: entry.rebuildOrder };
+    if ('hold' in entry) continue;
+    const { uuid, revision, imageId, rebuildOrder } = entry;
+    given[uuid] = { revision, imageId, rebuildOrder, at };
   }
   return given;
 }

@@ -78,7 +78,7 @@ describe('what is heard costs a reconcile only when it can change the status', (
     ],
     [
       'what a foreign agent was told',
-      observation({ handedOut: { m1: { revision: 'r2', at: NOW, rebuildOrder: 0 } } }),
+      observation({ handedOut: { m1: { revision: 'r2', imageId: 'i', at: NOW, rebuildOrder: 0 } } }),
       observation(),
       stored(),
       true,

@@ -123,5 +123,13 @@ export interface Observation {
   /** installation and boot that speak for this node; several at once mean a cloned identity */
   instances: Readonly<Record<string, { boot?: string; seenAt: number }>>;
   /** for agents that do not echo revisions: what was last handed out, per microservice */
-  handedOut: Readonly<Record<string, { revision: string; at: number; rebuildOrder: number }>>;
+  handedOut: Readonly<Record<string, Told>>;
+}
+
+/** What an agent was told to run of one microservice, and when it was first told, Unix ms. */
+export interface Told {
+  revision: string;
+  imageId: string;
+  rebuildOrder: number;
+  at: number;
 }

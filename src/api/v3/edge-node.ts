@@ -133,6 +133,14 @@ export const observedMicroserviceSchema = object({
   lastErrorAt: unixMs.optional().describe('When that was, Unix ms.'),
   restartCount: counter.optional().describe('Restarts since the last ordered rebuild.'),
   rebuildOrder: counter.optional().describe('Rebuilds carried out.'),
+  told: object({
+    revision: text({ max: 64 }).describe('Revision.'),
+    imageId: text({ max: BOUNDS.images }).describe('Image reference.'),
+    rebuildOrder: counter.describe('Rebuilds ordered.'),
+    at: unixMs.describe('When it was first told, Unix ms.'),
+  })
+    .optional()
+    .describe('What an agent that does not say what it carried out was told to run.'),
   notHonoured: atomicList(
     object({ field: text({ max: 64 }).describe('Field.'), reason: note.describe('Why.') }),
     BOUNDS.notHonoured,

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { MicroserviceEntry } from '../../api/v3/index.ts';
+import type { MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import {
   canonicalJson,
   type Digests,
@@ -433,18 +433,28 @@ describe('foreignView', () => {
     expect(foreignView(desired, new Map(), undefined)).toEqual(desired.microservices);
   });
 
-  it('keeps the last admitted view of what is held', () => {
-    expect(foreignView(held, new Map([[uuid, admitted]]), undefined)).toEqual([admitted]);
+  const known = (facts: Partial<ObservedMicroservice>) =>
+    makeNode({ status: { microservices: [makeObserved({ uuid, ...facts })] } }).status;
+
+  it('keeps the last admitted view of what is held, and rebuilds nothing', () => {
+    const ordered = { ...admitted, rebuild: true, rebuildOrder: 2 };
+    expect(foreignView(held, new Map([[uuid, ordered]]), known({ rebuildOrder: 1 }))).toEqual([
+      { ...admitted, rebuild: false, rebuildOrder: 1 },
+    ]);
   });
 
-  it('without one, is the entry with the image that was reported', () => {
-    const status = makeNode({ status: { microservices: [makeObserved({ uuid, imageId: 'sha256:1' })] } }).status;
-    expect(foreignView(held, new Map(), status)).toMatchObject([{ uuid, imageId: 'sha256:1', name: 'reader' }]);
+  it('without one, is the entry with the image and the revision that the node has', () => {
+    const told = { revision: 'r0', imageId: 'old:0', rebuildOrder: 0, at: 1 };
+    expect(foreignView(held, new Map(), known({ imageId: 'sha256:1', revision: 'r1', told }))).toMatchObject([
+      { uuid, imageId: 'sha256:1', revision: 'r1', name: 'reader' },
+    ]);
+    expect(foreignView(held, new Map(), known({ told, imageId: undefined }))).toMatchObject([
+      { uuid, imageId: 'old:0' },
+    ]);
   });
 
-  it('is never absent for what the node reports, or it would stop it', () => {
-    const status = makeNode({ status: { microservices: [makeObserved({ uuid })] } }).status;
-    expect(foreignView(held, new Map(), status)).toMatchObject([{ uuid, imageId: 'new:1' }]);
+  it('is never what was not admitted', () => {
+    expect(foreignView(held, new Map(), known({ imageId: undefined }))).toEqual([]);
   });
 
   it('leaves out what was never admitted nor reported', () => {

@@ -79,7 +79,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
 
 /**
  * The microservices as foreign agents see them, who know no hold: the last admitted view; without one, the entry with
- * the image that the node last reported; what was never admitted nor reported is absent.
+ * the image that the node last reported or was last told; what was never admitted is absent.
  */
 export function foreignView(
   desired: Pick<DesiredState, 'microservices' | 'held'>,
@@ -88,11 +88,14 @@ export function foreignView(
 ): MicroserviceView[] {
   return desired.microservices.flatMap((item) => {
     if (!('hold' in item)) return [item];
+    const known = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
+    // What is held starts nothing new: no rebuild either.
+    const { revision = '', rebuildOrder = 0, told } = known ?? {};
     const admitted = lastAdmitted.get(item.uuid);
-    if (admitted) return [admitted];
-    const reported = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
+    if (admitted) return [{ ...admitted, rebuildOrder, rebuild: false }];
+    const imageId = known?.imageId ?? told?.imageId;
     const draft = desired.held.get(item.uuid);
-    return reported && draft ? [{ ...draft, imageId: reported.imageId ?? draft.imageId }] : [];
+    return imageId && draft ? [{ ...draft, imageId, revision, rebuildOrder, rebuild: false }] : [];
   });
 }
 

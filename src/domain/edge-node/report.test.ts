@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from 'vitest';
 import { BOUNDS } from '../../api/bounds.ts';
-import type { ObservedMicroservice } from '../../api/v3/index.ts';
+import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
 import type { Liveness, Observation } from '../inputs.ts';
 import { MINUTE, makeDesired, makeItem, makeNode, makeObservation, makeObserved, SECOND, T0 } from './_util.ts';
@@ -49,12 +49,13 @@ interface Given {
   report?: Partial<StatusReport>;
   desired?: ReturnType<typeof makeDesired>;
   liveness?: Liveness;
+  node?: Partial<EdgeNode['status']>;
 }
 
 /** What a node that runs `plant/reader` is observed to run. */
-const observe = ({ stored, reported, observation, report, desired, liveness }: Given) =>
+const observe = ({ stored, reported, observation, report, desired, liveness, node }: Given) =>
   observedMicroservices({
-    node: makeNode({ status: { microservices: stored } }),
+    node: makeNode({ status: { ...node, microservices: stored } }),
     observation: makeObservation({ report: { microserviceStatus: reported, ...report }, ...observation }),
     desired: desired ?? makeDesired({}),
     liveness: liveness ?? 'live',
@@ -249,7 +250,10 @@ describe('observedMicroservices', () => {
   });
 
   describe('revision and rebuilds of our own agent', () => {
-    const agent = { agent: '0.1.0', handedOut: { 'ms-1': { revision: 'r2', at: T0 - 5 * MINUTE, rebuildOrder: 3 } } };
+    const agent = {
+      agent: '0.1.0',
+      handedOut: { 'ms-1': { revision: 'r2', imageId: 'app:2', at: T0 - 5 * MINUTE, rebuildOrder: 3 } },
+    };
 
     it('are what it echoes, whatever was handed out', () => {
       const reported = [makeItem({ revision: 'r1', rebuildOrder: 2 })];
@@ -268,7 +272,7 @@ describe('observedMicroservices', () => {
 
   describe('revision of an agent that does not echo', () => {
     const TOLD = T0 - MINUTE;
-    const handedOut = { 'ms-1': { revision: 'r2', at: TOLD, rebuildOrder: 1 } };
+    const handedOut = { 'ms-1': { revision: 'r2', imageId: 'app:2', at: TOLD, rebuildOrder: 1 } };
     const old = makeObserved({ revision: 'r1', startTime: TOLD - MINUTE });
     const before = makeItem({ startTime: TOLD - MINUTE });
     const after = makeItem({ startTime: TOLD + SECOND, containerId: 'c-2' });
@@ -311,6 +315,28 @@ describe('observedMicroservices', () => {
       expect(observe({ stored, observation: { report, reportedAt, handedOut } })?.[0]?.revision).toBe(want);
     });
 
+    it('counts when the container started after another leader handed it out, and before this one listened', () => {
+      const told = { revision: 'r2', imageId: 'app:2', rebuildOrder: 0, at: TOLD };
+      const report = { microserviceStatus: [after] };
+      const again = { 'ms-1': { ...told, at: T0 - SECOND } };
+      for (const given of [{}, again])
+        expect(observe({ stored: [{ ...old, told }], observation: { report, handedOut: given } })?.[0]).toMatchObject({
+          revision: 'r2',
+          imageId: 'app:2',
+          told,
+        });
+    });
+
+    it('is not taken for carried out when the old container was only started again', () => {
+      const node = { containerEngine: 'docker' };
+      const again = makeItem({ startTime: TOLD + SECOND, containerId: 'c-1' });
+      const stored = [{ ...old, containerId: 'c-1', imageId: 'app:1' }];
+      const observation = { report: { microserviceStatus: [again] }, handedOut };
+      expect(observe({ stored, observation, node })?.[0]).toMatchObject({ revision: 'r1', imageId: 'app:1' });
+      // Other engines may name each container of a microservice alike.
+      expect(observe({ stored, observation, node: {} })?.[0]).toMatchObject({ revision: 'r2', imageId: 'app:2' });
+    });
+
     it('stays when nothing was handed out by this leader', () => {
       const report = { microserviceStatus: [before] };
       expect(observe({ stored: [old], observation: { report } })?.[0]?.revision).toBe('r1');
@@ -328,7 +354,7 @@ describe('observedMicroservices', () => {
 
   describe('rebuilds of an agent that does not echo', () => {
     const TOLD = T0 - MINUTE;
-    const handedOut = { 'ms-1': { revision: 'r1', at: TOLD, rebuildOrder: 2 } };
+    const handedOut = { 'ms-1': { revision: 'r1', imageId: 'app:1', at: TOLD, rebuildOrder: 2 } };
     const stored = [makeObserved({ revision: 'r1', rebuildOrder: 1, startTime: TOLD - MINUTE })];
     test.each([
       ['are done when a container started after the order', TOLD + SECOND, 2],

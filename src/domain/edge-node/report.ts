@@ -2,7 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
 import { cut } from '../conditions.ts';
-import type { DesiredState, Liveness, Observation } from '../inputs.ts';
+import type { DesiredState, Liveness, Observation, Told } from '../inputs.ts';
 
 /**
  * The report after a delta: absent members keep their value; microserviceStatus, when present, is the whole list, in
@@ -77,7 +77,7 @@ function reportedItems({ node, observation, desired }: ObserveInputs): ObservedM
   const items = new Map(
     reported
       .filter(({ id }) => id !== '')
-      .map((item) => [item.id, observed(item, previous.get(item.id), observation, desired)] as const),
+      .map((item) => [item.id, observed(item, previous.get(item.id), observation, node, desired)] as const),
   );
   for (const item of previous.values()) {
     if (items.has(item.uuid)) continue;
@@ -91,19 +91,20 @@ function observed(
   item: MicroserviceStatus,
   previous: ObservedMicroservice | undefined,
   observation: Observation,
+  node: EdgeNode,
   desired: Pick<DesiredState, 'entries'> | undefined,
 ): ObservedMicroservice {
   const names = desired?.entries.get(item.id) ?? previous ?? item;
   const lastError = shortText(item.lastError);
   const sameError = lastError === previous?.lastError;
   const startTime = steadyTime(item, previous, observation);
-  const { revision, rebuildOrder } = carriedOut(item, previous, observation);
+  const { revision, imageId, rebuildOrder, told } = carriedOut(item, previous, observation, node);
   return withoutEmpty({
     uuid: item.id,
     application: names.application,
     name: names.name,
     revision,
-    imageId: item.imageId,
+    imageId,
     containerId: item.containerId,
     state: item.status,
     reason: item.reason,
@@ -118,32 +119,62 @@ function observed(
     lastErrorAt: steady(item.lastErrorAt, sameError ? previous?.lastErrorAt : undefined, observation),
     restartCount: count(item.restartCount),
     rebuildOrder,
+    told,
     notHonoured: item.notHonoured?.length ? item.notHonoured : undefined,
   });
 }
 
+const UNIQUE_IDS: ReadonlySet<string | undefined> = new Set(['docker', 'podman']);
+
+type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'rebuildOrder' | 'told'>;
+
 /**
- * Revision and rebuilds that really run. Agents that do not echo them are judged by what they were told and when
+ * Revision, image and rebuilds that really run. Agents that do not echo them are judged by what they were told and when
  * (design section 6): a report that came later is about that, and where it means a new container, the container must
- * have started later too.
+ * have started later too. What they were told is kept, since a container may start while no controller listens.
  */
 function carriedOut(
   item: MicroserviceStatus,
   previous: ObservedMicroservice | undefined,
   observation: Observation,
-): { revision?: string; rebuildOrder?: number } {
-  const known = { revision: previous?.revision, rebuildOrder: previous?.rebuildOrder };
+  node: EdgeNode,
+): CarriedOut {
+  const known = {
+    revision: previous?.revision,
+    imageId: item.imageId ?? previous?.imageId,
+    rebuildOrder: previous?.rebuildOrder,
+  };
   const echoes = observation.agent !== undefined || item.revision !== undefined;
-  if (echoes) return { revision: item.revision, rebuildOrder: count(item.rebuildOrder ?? known.rebuildOrder) };
-  const told = observation.handedOut[item.id];
-  if (!told || !item.startTime || (observation.reportedAt ?? 0) <= told.at) return known;
-  const startedLater = item.startTime + exactOffset(observation) > told.at;
+  if (echoes)
+    return {
+      revision: item.revision,
+      imageId: item.imageId,
+      rebuildOrder: count(item.rebuildOrder ?? known.rebuildOrder),
+    };
+  const told = latestTold(previous?.told, observation.handedOut[item.id]);
+  if (!told || !item.startTime || (observation.reportedAt ?? 0) <= told.at) return { ...known, told };
+  // These engines give each container an id of its own: the same one was only started again.
+  const isSame =
+    item.containerId !== undefined &&
+    item.containerId === previous?.containerId &&
+    UNIQUE_IDS.has(node.status?.containerEngine);
+  const startedLater = !isSame && item.startTime + exactOffset(observation) > told.at;
   // of a container that ran before we looked there is nothing to compare with
   const wasRunning = known.revision === undefined && (previous === undefined || previous.startTime !== undefined);
+  const isTold = startedLater || wasRunning || known.revision === told.revision;
   return {
-    revision: startedLater || wasRunning ? told.revision : known.revision,
+    revision: isTold ? told.revision : known.revision,
+    imageId: isTold ? (item.imageId ?? told.imageId) : known.imageId,
     rebuildOrder: startedLater ? count(told.rebuildOrder) : known.rebuildOrder,
+    told,
   };
+}
+
+/** The newer one holds; what was told before keeps the time at which it first was. */
+export function latestTold(before: Told | undefined, after: Told | undefined): Told | undefined {
+  if (!before || !after) return after ?? before;
+  const same = before.revision === after.revision && before.rebuildOrder === after.rebuildOrder;
+  return same && before.at < after.at ? before : after;
 }
 
 /** A start time of the same run keeps its value: latency would otherwise move it with every report. */
@@ -182,7 +213,7 @@ function whenOmitted(
   item: ObservedMicroservice,
   desired: Pick<DesiredState, 'entries'> | undefined,
 ): ObservedMicroservice | undefined {
-  const { uuid, application, name, revision, lastError, lastErrorAt, restartCount, rebuildOrder } = item;
+  const { uuid, application, name, revision, lastError, lastErrorAt, restartCount, rebuildOrder, told } = item;
   const entry = desired?.entries.get(uuid);
   if (desired && !entry) return undefined;
   return withoutEmpty({
@@ -196,6 +227,7 @@ function whenOmitted(
     lastErrorAt,
     restartCount,
     rebuildOrder,
+    told,
   });
 }
 
