@@ -174,7 +174,7 @@ function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, k
           if (signal.aborted) return;
           agent.onAnswer?.(error as Error);
           // As the real agent does: link.ts.
-          const delay = Math.min(1000 * 2 ** failures++, 60_000) * (0.5 + Math.random());
+          const delay = Math.min(1000 * 1.5 ** failures++, 30_000) * (0.5 + Math.random());
           await sleep(delay, undefined, { signal }).catch(() => {});
         }
       }

@@ -313,6 +313,7 @@ export class Link {
     this.#lastPing = 0;
     if (trouble?.retryAfter !== undefined) return trouble.retryAfter * (1 + random() / 2) + 100;
     const [first, longest] = state === 'UNAUTHORIZED' ? [20 * SECOND, 300 * SECOND] : [SECOND, 30 * SECOND];
-    return Math.min(first * 2 ** Math.min(failures - 1, 10), longest) * (0.5 + random());
+    // Slower than doubling: who finds nobody twice while a controller restarts should not stay away long after it is back.
+    return Math.min(first * 1.5 ** Math.min(failures - 1, 10), longest) * (0.5 + random());
   }
 }
