@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeCertificate } from '../../../hack/certificate.ts';
 import { REGISTRY_USERS, type Registry } from '../../../hack/registry.ts';
@@ -6,14 +5,14 @@ import { registryViewSchema } from '../../../src/wire/agent.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import type { EngineFacts } from '../engines/port.ts';
-import { processLimits } from '../machine.ts';
+import { ownLimits } from '../machine.ts';
 import { createBreakwater, createHarbour, type Harbour, startEngine } from './_world.ts';
 import { isRelayName, pullImage } from './pull.ts';
 import { pullTarget } from './target.ts';
 
 /** Registries as they are in the world: with authorities and passwords of their own, at an address that is not loopback. */
 
-const own = processLimits(readFileSync('/proc/self/limits', 'utf8'), readFileSync('/proc/self/status', 'utf8'));
+const own = ownLimits();
 const { password } = REGISTRY_USERS.limpet;
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
