@@ -7,7 +7,7 @@ INSTALLED := node_modules/.package-lock.json
 export ONCE SAMPLE
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check bench clean
+.PHONY: help up test check nightly bench clean
 
 help: ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ test: $(INSTALLED) ## Run everything that CI runs.
 
 check: $(INSTALLED) ## Run the part of the tests that needs neither engine nor cluster.
 	@$(NODE) hack/check.ts
+
+nightly: $(INSTALLED) ## Run what is too long for every change: more seeds, longer faults, all benchmarks.
+	@$(NODE) hack/nightly.ts
 
 bench: $(INSTALLED) ## Run the benchmarks; writes a table and a JSON file.
 	@$(NODE) bench/main.ts

@@ -1,0 +1,65 @@
+import { spawn } from 'node:child_process';
+import { ROOT } from './paths.ts';
+import { formatDuration } from './progress.ts';
+import type { Project } from './vitest.ts';
+
+/** A run that is too long for every change: usually a test of `make test` with more of everything. */
+interface Run {
+  name: string;
+  about: string;
+  /** arguments of node */
+  command: readonly string[];
+  env?: Readonly<Record<string, string>>;
+}
+
+/** One line for each. All see SKERRY_NIGHTLY, which makes a test take its time. */
+const RUNS: readonly Run[] = [
+  {
+    name: 'link',
+    about: 'bad links for ten minutes each',
+    command: tests('e2e', 'e2e/link.test.ts'),
+  },
+  { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
+];
+
+/** `make nightly`, or `node hack/nightly.ts [name...]`: the long runs, one after the other. Goes on after a failure. */
+async function main(names: readonly string[]): Promise<number> {
+  const known = RUNS.map(({ name }) => name);
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    process.stderr.write(`There is no run "${unknown}"; there are:\n${list()}`);
+    return 2;
+  }
+  const outcomes: string[] = [];
+  let failed = 0;
+  for (const { name, command, env } of RUNS.filter(({ name }) => names.length === 0 || names.includes(name))) {
+    const began = performance.now();
+    process.stderr.write(`=== ${name}\n`);
+    const code = await run(command, env);
+    if (code !== 0) failed++;
+    outcomes.push(`${code === 0 ? 'passed' : 'FAILED'}  ${name}  ${formatDuration(performance.now() - began)}`);
+  }
+  process.stdout.write(`${outcomes.join('\n')}\n${outcomes.length - failed} passed, ${failed} failed\n`);
+  return failed > 0 ? 1 : 0;
+}
+
+const list = () => RUNS.map(({ name, about }) => `  ${name.padEnd(16)} ${about}\n`).join('');
+
+function run(command: readonly string[], env: Run['env'] = {}): Promise<number | null> {
+  const child = spawn(process.execPath, [...command], {
+    cwd: ROOT,
+    stdio: 'inherit',
+    env: { ...process.env, SKERRY_NIGHTLY: '1', ...env },
+  });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+}
+
+/** The arguments of node that run tests of one project. */
+function tests(project: Project, ...paths: string[]): string[] {
+  return ['node_modules/vitest/vitest.mjs', 'run', '--project', project, ...paths];
+}
+
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
