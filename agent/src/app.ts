@@ -51,8 +51,8 @@ export interface AgentPorts {
   prepareMounts?: (spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>) => void;
   /** whether some program of this machine has a port */
   portTaken?: (port: PortMapping) => Promise<boolean>;
-  /** applies a log level that the controller or the machine chose */
-  setLogLevel?: (level: LogLevel) => void;
+  /** applies what the controller or the machine chose for the log */
+  setLogging?: (level: LogLevel, settings: AgentConfig) => void;
   /** PEM of a further authority for the controller's certificate */
   controllerCa?: string;
   /** fetches the authority that a join string names */
@@ -134,9 +134,14 @@ export function createAgent(config: Config, ports: AgentPorts) {
     wanted = wantedSettings(documents);
     const changed = changedKeys(registryViews, registries(documents));
     registryViews = registries(documents);
-    ports.setLogLevel?.((effective().logLevel?.toUpperCase() ?? config.logLevel) as LogLevel);
+    applyLogging();
     supervisor.setDesired(desiredEntries(documents, (view) => refusal(view, policyContext)));
     supervisor.registriesChanged(changed);
+  }
+
+  function applyLogging(): void {
+    const settings = effective();
+    ports.setLogging?.((settings.logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings);
   }
 
   function saveDocuments(changed: ReadonlyMap<DocumentName, StoredDocument>): void {
@@ -383,6 +388,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
     measureUsage,
     report,
     startedAt,
+    /** The machine's own settings are others now. */
+    settingsChanged: () => applyLogging(),
     metrics,
     machine,
     /** milliseconds that the controller's clock is ahead of ours, as far as that is known */

@@ -28,7 +28,8 @@ export const settingsSchema = z.object({
   runDirectory: z.string().optional(),
   /** the policy file; default: the directory of this file */
   configDirectory: z.string().default('.'),
-  logDirectory: z.string().default('/var/log/skerry-agent'),
+  /** where log files go besides stderr; none unless set */
+  logDirectory: z.string().optional(),
   /** loopback port of the health routes and the metrics; 0 is off */
   localApiPort: number.pipe(z.number().int().min(0).max(65535)).default(PORTS.agent),
 
@@ -162,7 +163,7 @@ export function parseConfig(text: string | undefined, file: string): Config {
     diskDirectory,
     runDirectory,
     configDirectory,
-    logDirectory: absolute(data.logDirectory),
+    logDirectory: data.logDirectory && absolute(data.logDirectory),
     controllerCert: data.controllerCert && absolute(data.controllerCert),
     socket: join(runDirectory, 'api.sock'),
     tokenFile: join(runDirectory, 'token'),

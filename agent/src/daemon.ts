@@ -1,28 +1,25 @@
 import type { Server } from 'node:http';
 import { join } from 'node:path';
-import { parse as parseYaml } from 'yaml';
+import type { AgentConfig } from '../../src/wire/agent.ts';
 import { createAgent } from './app.ts';
 import { pause, systemClock } from './clock.ts';
 import { type Config, changeConfig, parseConfig, type SettingName, settingError, settingName } from './config.ts';
-import { exists, followLinks, giveDirectory, makeDirectory, readText, writeDurably } from './disk.ts';
+import { followLinks, giveDirectory, makeDirectory, readText, writeDurably } from './disk.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
+import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
 import type { ContainerSpec, Engine } from './engines/port.ts';
 import { fetchAuthority } from './link/trust.ts';
 import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
 import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
-import { bufferedSink, createLog, errorText, type LogLevel } from './log.ts';
+import { bufferedSink, createLog, errorText } from './log.ts';
+import { type LogFileLimits, logFileWriter } from './log-files.ts';
 import { localMachine } from './machine.ts';
 import type { Step } from './plan/model.ts';
-import { OPEN_POLICY, type Policy, policySchema } from './policy.ts';
+import { parsePolicy } from './policy.ts';
 import { isPortTaken } from './port-probe.ts';
 import { identityFile } from './state/identity.ts';
 import { openSqliteStore } from './state/sqlite-store.ts';
 
-/** Where engines listen, the first that is there is taken. */
-const ENGINE_SOCKETS = {
-  docker: ['/var/run/docker.sock', '/run/docker.sock'],
-  podman: ['/run/podman/podman.sock'],
-} as const;
 /** Sockets that no container may ever get. */
 const FOREIGN_SOCKETS = ['/run/containerd/containerd.sock', '/run/crio/crio.sock'];
 
@@ -30,7 +27,14 @@ const FOREIGN_SOCKETS = ['/run/containerd/containerd.sock', '/run/crio/crio.sock
 export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<void> {
   let config = parseConfig(readText(file), file);
   const clock = systemClock();
-  const sink = bufferedSink(config.logLevel, 1000, (line) => void process.stderr.write(line));
+  let logSettings: Pick<AgentConfig, 'logLimit' | 'logFileCount'> = config;
+  const toFile = config.logDirectory
+    ? logFileWriter(config.logDirectory, () => logLimits(logSettings), tellOfLogTrouble)
+    : () => {};
+  const sink = bufferedSink(config.logLevel, 1000, (line) => {
+    process.stderr.write(line);
+    toFile(line);
+  });
   const log = createLog(sink, () => clock.wall());
   const stopping = new AbortController();
   const signal = AbortSignal.any([stopSignal, stopping.signal]);
@@ -57,14 +61,15 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       log.error('The identity could not be read and was set aside; provision the agent again', { setAside: path }),
     ),
     machine: localMachine(config.diskDirectory),
-    policy: readPolicy(config.policyFile),
+    policy: parsePolicy(readText(config.policyFile), config.policyFile),
     protectedPaths: protectedPaths(config, engineUrl),
     follow: followLinks,
     prepareMounts: (spec, step) => prepareMounts(spec, step, join(config.diskDirectory, 'volumes')),
     // Of a machine that the engine is not on nothing can be said.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
-    setLogLevel: (level: LogLevel) => {
+    setLogging: (level, settings) => {
       sink.level = level;
+      logSettings = settings;
     },
     controllerCa: config.controllerCert && readText(config.controllerCert),
     fetchAuthority,
@@ -74,7 +79,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const reload = () => {
     config = parseConfig(readText(file), file);
     Object.assign(agent.config, config);
-    sink.level = (agent.effective().logLevel ?? config.logLevel) as LogLevel;
+    agent.settingsChanged();
     log.info('Read the settings again');
   };
   const ports = {
@@ -133,6 +138,21 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   }
 }
 
+const GIB = 1024 ** 3;
+
+function logLimits({
+  logLimit = 10,
+  logFileCount = 10,
+}: Pick<AgentConfig, 'logLimit' | 'logFileCount'>): LogFileLimits {
+  return { total: logLimit * GIB, files: Math.max(1, logFileCount) };
+}
+
+/** To stderr alone: the log itself is what does not work. */
+function tellOfLogTrouble(error: unknown): void {
+  const entry = { timestamp: new Date().toISOString(), level: 'WARN', message: 'Cannot write the log files' };
+  process.stderr.write(`${JSON.stringify({ ...entry, error: errorText(error) })}\n`);
+}
+
 /** Settings that only a restart takes up. */
 const NEEDS_RESTART: ReadonlySet<SettingName> = new Set([
   'diskDirectory',
@@ -168,13 +188,6 @@ function changeSettings(
   return { errorMap, restartNeeded: names.filter((name) => NEEDS_RESTART.has(name)) };
 }
 
-function findEngineUrl({ containerEngine, containerEngineUrl }: Config): string {
-  if (containerEngineUrl) return containerEngineUrl;
-  const kinds = containerEngine ? [containerEngine] : (['docker', 'podman'] as const);
-  const sockets = kinds.flatMap((kind) => [...ENGINE_SOCKETS[kind]]);
-  return `unix://${sockets.find(exists) ?? sockets[0]}`;
-}
-
 function protectedPaths(config: Config, engineUrl: string): string[] {
   const sockets = [
     ...(engineUrl.startsWith('unix://') ? [engineUrl.slice('unix://'.length)] : []),
@@ -184,16 +197,6 @@ function protectedPaths(config: Config, engineUrl: string): string[] {
   ];
   const own = [config.diskDirectory, config.runDirectory, config.file, config.policyFile];
   return [...new Set([...sockets, ...own].map(followLinks))];
-}
-
-/** A policy that cannot be read allows nothing, rather than everything: the agent does not start. */
-function readPolicy(file: string): Policy {
-  const text = readText(file);
-  if (text === undefined) return OPEN_POLICY;
-  const policy = policySchema.safeParse(parseYaml(text) ?? {});
-  if (policy.success) return policy.data;
-  const wrong = policy.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-  throw new Error(`${file}: ${wrong.join('; ')}`);
 }
 
 /**

@@ -1,4 +1,5 @@
 import {
+  appendFileSync,
   chmodSync,
   chownSync,
   closeSync,
@@ -8,6 +9,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -56,6 +58,34 @@ export function writeDurably(path: string, text: string, mode = 0o600): void {
   chmodSync(temporary, mode);
   renameSync(temporary, path);
   syncDirectory(dirname(path));
+}
+
+/** Writes a file that nothing depends on. */
+export function writeBytes(path: string, content: Uint8Array, mode: number): void {
+  writeFileSync(path, content, { mode });
+}
+
+/** Appends to a file, which is made when it is missing. */
+export function appendText(path: string, text: string, mode: number): void {
+  appendFileSync(path, text, { mode });
+}
+
+export function renamePath(from: string, to: string): void {
+  renameSync(from, to);
+}
+
+/** The last bytes of a file, from the beginning of a line on. */
+export function readTail(path: string, bytes: number): string {
+  const file = openSync(path, 'r');
+  try {
+    const size = statSync(path).size;
+    const buffer = Buffer.alloc(Math.min(bytes, size));
+    const read = readSync(file, buffer, 0, buffer.length, Math.max(0, size - bytes));
+    const text = buffer.toString('utf8', 0, read);
+    return size > bytes ? text.slice(text.indexOf('\n') + 1) : text;
+  } finally {
+    closeSync(file);
+  }
 }
 
 function syncDirectory(path: string): void {
@@ -121,11 +151,13 @@ export function followLinks(path: string): string {
   }
 }
 
-/** Size and free space of the file system that holds a path, in bytes. */
-export function fileSystemSize(path: string): { total: number; available: number } | undefined {
+/** Size and free space of the file system that holds a path, in bytes; how many files it can hold, 0 when any number. */
+export function fileSystemSize(
+  path: string,
+): { total: number; available: number; files: number; freeFiles: number } | undefined {
   try {
-    const { blocks, bavail, bsize } = statfsSync(path);
-    return { total: blocks * bsize, available: bavail * bsize };
+    const { blocks, bavail, bsize, files, ffree } = statfsSync(path);
+    return { total: blocks * bsize, available: bavail * bsize, files, freeFiles: ffree };
   } catch {
     return undefined;
   }
@@ -154,6 +186,12 @@ export async function directorySize(path: string): Promise<number> {
   const root = await lstat(path).catch(() => undefined);
   if (root) await walk(path, root.dev);
   return bytes;
+}
+
+/** The permissions of a file, or undefined when there is none. */
+export function fileMode(path: string): number | undefined {
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode;
+  return mode === undefined ? undefined : mode & 0o777;
 }
 
 /** A file's size in bytes; 0 when there is none. */

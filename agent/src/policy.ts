@@ -1,3 +1,4 @@
+import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import type { MicroserviceView } from '../../src/wire/agent.ts';
 
@@ -22,6 +23,15 @@ export type Policy = z.infer<typeof policySchema>;
 
 /** The policy of a machine that says nothing. */
 export const OPEN_POLICY: Policy = policySchema.parse({});
+
+/** Reads a policy file. One that cannot be read allows nothing, rather than everything: the agent does not start. */
+export function parsePolicy(text: string | undefined, file: string): Policy {
+  if (text === undefined) return OPEN_POLICY;
+  const policy = policySchema.safeParse(parseYaml(text) ?? {});
+  if (policy.success) return policy.data;
+  const wrong = policy.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+  throw new Error(`${file}: ${wrong.join('; ')}`);
+}
 
 export interface PolicyContext {
   policy: Policy;

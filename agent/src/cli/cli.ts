@@ -57,7 +57,8 @@ async function run(args: readonly string[], ports: CliPorts): Promise<number> {
     return 0;
   }
   checkFlags(command, flags);
-  const { socket, tokenFile } = await settings(configFile);
+  const { socket, tokenFile } = command.offline ? NOWHERE : await settings(configFile);
+  let code = 0;
   await command.run({
     client: new LocalClient({ socket, tokenFile, configFile, signal: ports.signal }),
     configFile,
@@ -66,9 +67,15 @@ async function run(args: readonly string[], ports: CliPorts): Promise<number> {
     format: formatOf(flags),
     out: ports.out,
     signal: ports.signal,
+    exitWith: (given) => {
+      code = given;
+    },
   });
-  return 0;
+  return code;
 }
+
+/** Commands that work without an agent find their own way to it. */
+const NOWHERE = { socket: '', tokenFile: '' };
 
 async function settings(configFile: string): Promise<{ socket: string; tokenFile: string }> {
   const { parseConfig, ConfigError } = await import('../config.ts');

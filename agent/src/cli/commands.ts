@@ -1,6 +1,8 @@
+import { writeBytes } from '../disk.ts';
+import { errorText } from '../log.ts';
 import type { LocalClient } from './client.ts';
 import { CliError } from './client.ts';
-import { bytes, duration, type Format, facts, structured, table } from './output.ts';
+import { bytes, diagnosisTable, duration, type Format, facts, structured, table } from './output.ts';
 
 /** What a command works with. */
 export interface CommandContext {
@@ -11,6 +13,8 @@ export interface CommandContext {
   format: Format;
   out(text: string): void;
   signal: AbortSignal;
+  /** for a command that did its work and has bad news */
+  exitWith(code: number): void;
 }
 
 export interface Command {
@@ -23,6 +27,8 @@ export interface Command {
   /** flags of its own, with their help; `=` marks one that takes a value */
   flags?: Readonly<Record<string, string>>;
   example?: string;
+  /** works without an agent, and with settings that cannot be read */
+  offline?: true;
   run(context: CommandContext): Promise<void>;
 }
 
@@ -30,6 +36,15 @@ export interface Command {
 function show(context: CommandContext, data: unknown, human: () => string): void {
   const { format, out } = context;
   out(format === 'human' ? human() : structured(data, format));
+}
+
+/** The archive is for its owner until that one gives it away. */
+function writeArchive(file: string, archive: Buffer): void {
+  try {
+    writeBytes(file, archive, 0o600);
+  } catch (error) {
+    throw new CliError('INVALID_ARGUMENT', `${file} cannot be written: ${errorText(error)}`, 'Name another file.');
+  }
 }
 
 function required(context: CommandContext, what: string): string {
@@ -78,7 +93,7 @@ async function orderMicroservice(context: CommandContext, verb: 'start' | 'stop'
   });
 }
 
-/** Every command but `start`, `help` and `version`, which work without a daemon. */
+/** Every command but `start`, `help` and `version`. */
 export const COMMANDS: readonly Command[] = [
   {
     name: 'status',
@@ -297,6 +312,42 @@ export const COMMANDS: readonly Command[] = [
         context,
         data,
         () => `Removed ${data.deleted.length} images\n${data.deleted.map((each) => `  ${each}\n`).join('')}`,
+      );
+    },
+  },
+  {
+    name: 'doctor',
+    summary: 'Look for what is wrong on this machine and on the way to the controller, and say what to do',
+    flags: { json: 'the same as --output json' },
+    example: 'skerry-agent doctor --json',
+    offline: true,
+    run: async (context) => {
+      const { examine, isHealthy } = await import('../doctor/doctor.ts');
+      const checks = await examine(context.configFile);
+      const healthy = isHealthy(checks);
+      const format = context.flags.has('json') ? 'json' : context.format;
+      show({ ...context, format }, { healthy, checks }, () => diagnosisTable(checks));
+      if (!healthy) context.exitWith(1);
+    },
+  },
+  {
+    name: 'support-bundle',
+    usage: '[file]',
+    summary: 'Collect state, settings, logs and the findings of the doctor in one archive, without secrets',
+    example: 'skerry-agent support-bundle /tmp/support.tar.gz',
+    offline: true,
+    run: async (context) => {
+      const { supportBundle } = await import('../bundle/bundle.ts');
+      const stamp = new Date().toISOString().replace(/[:T]/g, '-').slice(0, 19);
+      const file = context.words[0] ?? `skerry-support-${stamp}.tar.gz`;
+      const { archive, files } = await supportBundle(context.configFile, context.signal);
+      writeArchive(file, archive);
+      show(context, { file, bytes: archive.length, files }, () =>
+        [
+          `Wrote ${file} (${bytes(archive.length)}): ${files.join(', ')}.`,
+          'Secrets are masked, and what containers wrote is not in it. Look through it before you give it away.',
+          '',
+        ].join('\n'),
       );
     },
   },

@@ -27,6 +27,28 @@ export function facts(pairs: readonly (readonly [string, unknown])[]): string {
   return shown.map(([name, value]) => `${`${name}:`.padEnd(width)}  ${String(value)}\n`).join('');
 }
 
+interface Diagnosed {
+  check: string;
+  status: string;
+  detail: string;
+  todo?: string;
+}
+
+/** The findings of the doctor: what is wrong in capitals, what to do below it, and a last line that sums up. */
+export function diagnosisTable(checks: readonly Diagnosed[]): string {
+  const rows = checks.map(({ check, status, detail, todo }) => {
+    const word = status === 'failed' || status === 'warning' ? status.toUpperCase() : status;
+    return `${word.padEnd(9)}${check.padEnd(15)}${detail}\n${todo ? `${' '.repeat(24)}-> ${todo}\n` : ''}`;
+  });
+  const count = (wanted: string) => checks.filter(({ status }) => status === wanted).length;
+  const [failed, warnings] = [count('failed'), count('warning')];
+  const sum =
+    failed + warnings === 0
+      ? 'Nothing is wrong.'
+      : `${failed} failed, ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}.`;
+  return `${rows.join('')}\n${sum}\n`;
+}
+
 /** Seconds as people read them: `3m 20s`, `2d 4h`. */
 export function duration(seconds: number): string {
   const units: [number, string][] = [

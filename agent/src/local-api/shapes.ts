@@ -94,7 +94,7 @@ export function activeConfig(agent: Agent): Record<string, unknown> {
     devMode: config.devMode,
     diskDirectory: config.diskDirectory,
     logLimitGiB: settings.logLimit,
-    logDirectory: config.logDirectory,
+    logDirectory: config.logDirectory ?? '',
     logFileCount: settings.logFileCount,
     edgeGuardFrequency: settings.edgeGuardFrequency,
     gpsMode: settings.gpsMode,

@@ -39,6 +39,17 @@ export interface IdentityStore {
   save(identity: Identity): void;
 }
 
+/** The identity in a file, for looking at: nothing is set aside. */
+export function readIdentity(path: string): { identity?: Identity; damaged?: string } {
+  try {
+    const text = readText(path);
+    return text === undefined ? {} : { identity: identitySchema.parse(JSON.parse(text)) };
+  } catch (error) {
+    // What is in the file is secret, and errors of parsers quote it.
+    return { damaged: (error as NodeJS.ErrnoException).code ?? 'it is not an identity' };
+  }
+}
+
 /** The identity in a file of its own, readable by its owner alone. */
 export function identityFile(path: string, wall: () => number, onDamage: (path: string) => void): IdentityStore {
   return {

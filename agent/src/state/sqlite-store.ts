@@ -70,6 +70,41 @@ function open(path: string): Store {
   }
 }
 
+/** A database as it is found, for looking at. */
+export interface Examined {
+  state: 'ok' | 'absent' | 'damaged' | 'newer' | 'unreadable';
+  detail: string;
+  /** what the controller said last, as far as it can be read */
+  documents: Map<DocumentName, StoredDocument>;
+}
+
+/** Looks at a database without changing it, also while an agent works with it. */
+export function examineSqliteStore(path: string): Examined {
+  const documents = new Map<DocumentName, StoredDocument>();
+  if (!exists(path)) return { state: 'absent', detail: `${path} is made when the agent starts`, documents };
+  try {
+    using database = new DatabaseSync(path, { readOnly: true, timeout: 2000 });
+    const [check] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
+    if (check?.quick_check !== 'ok') return { state: 'damaged', detail: `${path}: ${check?.quick_check}`, documents };
+    const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+    if (version > MIGRATIONS.length)
+      return {
+        state: 'newer',
+        detail: `${path} has version ${version}, this agent knows ${MIGRATIONS.length}`,
+        documents,
+      };
+    for (const { name, digests, body } of database.prepare('SELECT name, digests, body FROM documents').all())
+      documents.set(name as DocumentName, { digests: JSON.parse(String(digests)), body: String(body) });
+    return { state: 'ok', detail: path, documents };
+  } catch (error) {
+    return {
+      state: isDamage(error) ? 'damaged' : 'unreadable',
+      detail: `${path}: ${(error as Error).message}`,
+      documents,
+    };
+  }
+}
+
 function migrate(database: DatabaseSync): void {
   const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
   if (version > MIGRATIONS.length) throw new Damaged(`written by a newer agent (${version})`);

@@ -1,0 +1,187 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import type { Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, expect, test } from 'vitest';
+import { FakeController } from '../_fake-controller.ts';
+import { createAgent } from '../app.ts';
+import { runCli } from '../cli/cli.ts';
+import { systemClock } from '../clock.ts';
+import { parseConfig } from '../config.ts';
+import { until } from '../engines/_contract.ts';
+import { MemoryEngine } from '../engines/memory/engine.ts';
+import { listenOnSocket } from '../local-api/server.ts';
+import { writeAdminToken } from '../local-api/token.ts';
+import { bufferedSink, createLog } from '../log.ts';
+import { localMachine } from '../machine.ts';
+import { identityFile } from '../state/identity.ts';
+import { openSqliteStore } from '../state/sqlite-store.ts';
+import { masker } from './secrets.ts';
+
+/** A support bundle, unpacked by tar itself, of an agent that has secrets wherever an agent can have them. */
+const CANARY = 'canary-7f3a';
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'skerry-bundle-'));
+  return () => rmSync(folder, { recursive: true, force: true });
+});
+
+async function cli(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  let out = '';
+  let err = '';
+  const code = await runCli([...args, '--config', join(folder, 'config.yaml')], {
+    out: (text) => {
+      out += text;
+    },
+    err: (text) => {
+      err += text;
+    },
+    env: {},
+    signal: new AbortController().signal,
+  });
+  return { code, out, err };
+}
+
+/** Everything in an archive: name -> text. */
+function unpacked(archive: string): Map<string, string> {
+  const target = join(folder, 'unpacked');
+  mkdirSync(target);
+  execFileSync('tar', ['-xzf', archive, '-C', target]);
+  const names = readdirSync(target, { recursive: true, encoding: 'utf8' });
+  return new Map(
+    names.flatMap((name) => {
+      const path = join(target, name);
+      return statSync(path).isFile() ? [[name.replace('skerry-support/', ''), readFileSync(path, 'utf8')]] : [];
+    }),
+  );
+}
+
+test('what an agent is and does, and none of its secrets', async () => {
+  writeFileSync(
+    join(folder, 'config.yaml'),
+    `diskDirectory: data\nlogDirectory: logs\nlocalApiPort: 0\ncontrollerUrl: http://user:${CANARY}-url@127.0.0.1:1\napiToken: ${CANARY}-unknown-setting\n`,
+  );
+  const config = parseConfig(readFileSync(join(folder, 'config.yaml'), 'utf8'), join(folder, 'config.yaml'));
+  mkdirSync(join(folder, 'logs'), { recursive: true });
+  writeFileSync(join(folder, 'logs/agent.log'), `{"message":"Login with ${CANARY}-registry failed"}\n`);
+  mkdirSync(config.diskDirectory);
+  await using controller = await new FakeController().listen();
+  controller.registries = [
+    { id: 5, url: 'https://registry.example.com', username: 'robot', password: `${CANARY}-registry`, type: 'oci' },
+  ];
+  controller.microservices = [
+    {
+      uuid: 'aaaaaaaa-0000-4000-8000-000000000001',
+      name: 'reader',
+      application: 'plant',
+      revision: 'r1',
+      imageId: 'image:1',
+      registryId: 1,
+      env: [
+        { key: 'PLAIN', value: `${CANARY}-plain` },
+        { key: 'FROM_SECRET', value: `${CANARY}-secret "quoted"`, secret: true },
+        { key: 'DB_PASSWORD', value: `${CANARY}-password` },
+      ],
+      cmd: ['--token', `${CANARY}-argument`],
+      config: JSON.stringify({ broker: { password: `${CANARY}-config` } }),
+    } as never,
+  ];
+  const clock = systemClock();
+  const sink = bufferedSink('DEBUG', 100, () => {});
+  const log = createLog(sink);
+  const engine = new MemoryEngine({ anyImage: true });
+  using store = openSqliteStore(join(config.diskDirectory, 'agent.db'), 0).store;
+  const agent = createAgent(config, {
+    clock,
+    random: Math.random,
+    log,
+    engine: () => engine,
+    store,
+    identity: identityFile(join(config.diskDirectory, 'identity.json'), Date.now, () => {}),
+    machine: localMachine(config.diskDirectory),
+  });
+  const stop = new AbortController();
+  const run = agent.run(stop.signal);
+  const context = {
+    agent,
+    engine,
+    logEntries: sink.entries,
+    changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
+    reload: () => {},
+    stop: () => {},
+    phase: () => 'listening' as const,
+  };
+  writeAdminToken(config.tokenFile, agent.identity, clock);
+  const server: Server = await listenOnSocket(config.socket, config.runDirectory, { clock, log, context });
+  try {
+    await agent.provision(controller.joinString);
+    await until('the microservice to run', () => agent.microservices()?.[0]?.status === 'RUNNING');
+    // An engine's error quotes what it was given.
+    log.warn('Step failed', {
+      error: `env FROM_SECRET=${CANARY}-secret "quoted" is refused; Authorization: Bearer ${CANARY}.bearer`,
+      join: `skerry://host:51121/${CANARY}-key?tls=1`,
+    });
+    const file = join(folder, 'support.tar.gz');
+    const made = await cli('support-bundle', file);
+    expect(made, made.err).toMatchObject({ code: 0 });
+    expect(made.out).toContain('Secrets are masked');
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+
+    const files = unpacked(file);
+    for (const [name, text] of files) expect(text, name).not.toContain(CANARY);
+    const identity = readFileSync(join(config.diskDirectory, 'identity.json'), 'utf8');
+    for (const secret of [...identity.matchAll(/"d": "([^"]+)"/g)].map(([, d = '']) => d))
+      for (const [name, text] of files) expect(text, name).not.toContain(secret);
+    const token = readFileSync(config.tokenFile, 'utf8').trim();
+    for (const [name, text] of files) expect(text, name).not.toContain(token);
+
+    // And it is of use.
+    expect(JSON.parse(files.get('status.json') ?? '')).toMatchObject({
+      controllerConnection: 'OK',
+      runningMicroservices: 1,
+    });
+    expect(JSON.parse(files.get('desired.json') ?? '')[0]).toMatchObject({
+      name: 'reader',
+      imageId: 'image:1',
+      env: ['PLAIN', 'FROM_SECRET', 'DB_PASSWORD'],
+    });
+    expect(JSON.parse(files.get('doctor.json') ?? '').map(({ check }: { check: string }) => check)).toContain('engine');
+    expect(files.get('metrics.txt')).toContain('edge_agent_provisioned 1\n');
+    expect(files.get('agent.log')).toContain('Step failed');
+    expect(files.get('logs/agent.log')).toContain('Login with *** failed');
+    expect(files.get('settings.yaml')).toContain('localApiPort: 0');
+  } finally {
+    stop.abort();
+    server.close();
+    server.closeAllConnections();
+    await run;
+  }
+});
+
+test('without an agent there is what the disk tells', async () => {
+  writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: data\nlocalApiPort: 0\n');
+  const file = join(folder, 'support.tar.gz');
+  expect(await cli('support-bundle', file, '-o', 'json')).toMatchObject({ code: 0 });
+  const files = unpacked(file);
+  expect(files.get('status.json')).toMatch(/not available: no agent answers/);
+  expect(JSON.parse(files.get('about.json') ?? '')).toHaveProperty('agent');
+});
+
+test('a file that cannot be written is an error with a next step', async () => {
+  writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: data\nlocalApiPort: 0\n');
+  const { code, err } = await cli('support-bundle', '/nowhere/at/all.tar.gz');
+  expect(code).toBe(2);
+  expect(err).toMatch(/all\.tar\.gz cannot be written: .*ENOENT[\s\S]*Name another file/);
+});
+
+const shapes: Record<string, [string, string]> = {
+  'a bearer token': ['Authorization: Bearer abcdefgh', 'Authorization: Bearer ***'],
+  'a JWT': ['x eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl y', 'x *** y'],
+  'a join string': ['skerry://host:51121/6f1c-key?tls=1', 'skerry://host:51121/***?tls=1'],
+  'a password in a URL': ['http://user:word@host/path', 'http://***@host/path'],
+  'a private key': ['a -----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- b', 'a *** b'],
+  'what is none': ['http://host/path?x=1 Bearer of news', 'http://host/path?x=1 Bearer of news'],
+};
+for (const [name, [text, want]] of Object.entries(shapes))
+  test(`${name} is recognised by its shape`, () => expect(masker(new Set())(text)).toBe(want));

@@ -1,0 +1,113 @@
+import { gzipSync } from 'node:zlib';
+import { stringify } from 'yaml';
+import { CliError, LocalClient } from '../cli/client.ts';
+import type { Config } from '../config.ts';
+import { views } from '../desired.ts';
+import { readTail, readText } from '../disk.ts';
+import { diagnose } from '../doctor/check.ts';
+import { createDoctorContext } from '../doctor/context.ts';
+import { CHECKS } from '../doctor/doctor.ts';
+import { DockerEngine } from '../engines/docker/engine.ts';
+import { findEngineUrl } from '../engines/find.ts';
+import { open, readAll } from '../http.ts';
+import { errorText } from '../log.ts';
+import { logFiles } from '../log-files.ts';
+import { AGENT_VERSION } from '../names.ts';
+import { knownSecrets, masker } from './secrets.ts';
+import { tar } from './tar.ts';
+
+const LOG_BYTES = 2 * 1024 * 1024;
+
+/** Sections of a bundle that need the running agent: file -> route. */
+const ROUTES: Readonly<Record<string, string>> = {
+  'status.json': '/v1/system/status',
+  'info.json': '/v1/system/info',
+  'settings-in-force.json': '/v1/system/config',
+  'microservices.json': '/v1/ms',
+};
+
+/**
+ * Everything that helps to understand what an agent does, as a tar.gz: its state, settings, log, what it is to run, what
+ * the doctor says. No secret is in it: values of env variables and configs of microservices, and what containers wrote,
+ * stay out, and what is left is searched for every secret that the agent holds. Works without a running agent.
+ */
+export async function supportBundle(
+  configFile: string,
+  signal: AbortSignal,
+): Promise<{ archive: Buffer; files: string[] }> {
+  const context = createDoctorContext(configFile);
+  const { config } = context;
+  const { documents, detail } = context.database();
+  const { identity } = context.identity();
+  const client = new LocalClient({ socket: config.socket, tokenFile: config.tokenFile, configFile, signal });
+  const files = new Map<string, string>();
+  const put = async (name: string, make: () => unknown) => {
+    try {
+      const content = await make();
+      files.set(name, typeof content === 'string' ? content : `${JSON.stringify(content, undefined, 2)}\n`);
+    } catch (error) {
+      files.set(name, `not available: ${error instanceof CliError ? error.message : errorText(error)}\n`);
+    }
+  };
+
+  await put('about.json', () => ({
+    agent: AGENT_VERSION,
+    node: process.version,
+    platform: `${process.platform} ${process.arch}`,
+    made: new Date().toISOString(),
+    database: detail,
+  }));
+  await put('doctor.json', () => diagnose(CHECKS, context));
+  await put('settings.yaml', () => stringify(config));
+  await put('policy.yaml', () => readText(config.policyFile) ?? '# none: everything is allowed\n');
+  await put('identity.json', () => ({ instance: identity?.instance, node: identity?.node }));
+  await put('desired.json', () => summary(documents));
+  await put('engine.json', () =>
+    new DockerEngine({ url: findEngineUrl(config), instance: 'bundle' }).connect(AbortSignal.timeout(10_000)),
+  );
+  for (const [name, route] of Object.entries(ROUTES))
+    await put(name, async () => withoutValues(await client.call('GET', route)));
+  await put('metrics.txt', () => metrics(config));
+  await put('agent.log', async () => {
+    const { entries } = await client.call<{ entries: { line: string }[] }>('GET', '/v1/system/logs?tail=1000');
+    return entries.map(({ line }) => `${line}\n`).join('');
+  });
+  for (const file of config.logDirectory ? logFiles(config.logDirectory).slice(-2) : [])
+    await put(`logs/${file.name}`, () => readTail(file.path, LOG_BYTES));
+
+  const mask = masker(knownSecrets({ identity, token: readable(config.tokenFile), documents }));
+  const masked = new Map([...files].map(([name, text]) => [`skerry-support/${name}`, mask(text)]));
+  return { archive: gzipSync(tar(masked, Math.floor(Date.now() / 1000))), files: [...files.keys()] };
+}
+
+/** What is to run, without values that people chose: those may be secret whatever they are called. */
+function summary(documents: Parameters<typeof views>[0]) {
+  return [...views(documents).values()].map(({ env, config, ...view }) => ({
+    ...view,
+    env: env.map(({ key }) => key),
+    config: `${Buffer.byteLength(config ?? '')} bytes`,
+    cmd: undefined,
+  }));
+}
+
+/** Values of env variables go wherever they stand. */
+function withoutValues(data: unknown): unknown {
+  return JSON.parse(
+    JSON.stringify(data, (name, value: unknown) =>
+      name === 'env' && value !== null && typeof value === 'object' ? Object.keys(value) : value,
+    ),
+  );
+}
+
+async function metrics({ socket }: Config): Promise<string> {
+  const answer = await open({ target: { socketPath: socket }, method: 'GET', path: '/metrics', deadline: 10_000 });
+  return (await readAll(answer, 4 * 1024 * 1024, 10_000)).toString('utf8');
+}
+
+function readable(file: string): string | undefined {
+  try {
+    return readText(file);
+  } catch {
+    return undefined;
+  }
+}

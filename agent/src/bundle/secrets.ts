@@ -1,0 +1,78 @@
+import type { Identity } from '../state/identity.ts';
+import type { StoredDocument } from '../state/store.ts';
+
+const MASK = '***';
+/** Shorter ones are words that stand everywhere; masking them would only hide what happened. */
+const SHORTEST = 6;
+const LONGEST = 64 * 1024;
+/** Names that say that their value is secret. */
+const TELLING = /pass|secret|token|credential|api[-_]?key|private/i;
+
+/** What looks like a secret wherever it stands. */
+const SHAPES: readonly [RegExp, string][] = [
+  [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/g, MASK],
+  [/\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/g, MASK],
+  [/(\b(?:Bearer|Basic)\s+)[\w.~+/=-]{6,}/gi, `$1${MASK}`],
+  [/(\bskerry:\/\/[^/\s"']+\/)[^\s"'?]+/g, `$1${MASK}`],
+  [/(\b[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@]+:[^/\s"'@]*@/gi, `$1${MASK}@`],
+];
+
+/** Every secret that the agent holds: keys, tokens, passwords of registries, secret values of env and config. */
+export function knownSecrets(sources: {
+  identity?: Identity;
+  token?: string;
+  documents: ReadonlyMap<string, Pick<StoredDocument, 'body'>>;
+}): Set<string> {
+  const secrets = new Set<string>();
+  const note = (value: unknown) => {
+    if (typeof value !== 'string' || value.length < SHORTEST || value.length > LONGEST) return;
+    secrets.add(value);
+    // As it stands inside of JSON.
+    secrets.add(JSON.stringify(value).slice(1, -1));
+  };
+  const { identity, token, documents } = sources;
+  note(token?.trim());
+  for (const key of [identity?.localKey, identity?.nodeKey]) note(key?.d);
+  note(identity?.joining?.keyDigest);
+  for (const { body } of documents.values()) {
+    try {
+      walk(JSON.parse(body), note);
+    } catch {
+      // What cannot be read is not in the bundle either.
+    }
+  }
+  return secrets;
+}
+
+/** Masks every known secret, the longest first, and everything that has the shape of one. */
+export function masker(secrets: ReadonlySet<string>): (text: string) => string {
+  const ordered = [...secrets].sort((a, b) => b.length - a.length);
+  return (text) => {
+    let masked = text;
+    for (const secret of ordered) masked = masked.replaceAll(secret, MASK);
+    for (const [shape, mask] of SHAPES) masked = masked.replace(shape, mask);
+    return masked;
+  };
+}
+
+/** Finds values that are secret: marked so, of an env variable or member with a telling name, or inside of a config. */
+function walk(value: unknown, note: (secret: unknown) => void): void {
+  if (Array.isArray(value)) for (const item of value) walk(item, note);
+  else if (value !== null && typeof value === 'object') {
+    const { key, value: content, secret } = value as { key?: unknown; value?: unknown; secret?: unknown };
+    if (typeof key === 'string' && (secret === true || TELLING.test(key))) note(content);
+    for (const [name, member] of Object.entries(value)) {
+      if (TELLING.test(name)) note(member);
+      if (name === 'config' && typeof member === 'string') walk(parsed(member), note);
+      else walk(member, note);
+    }
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,101 @@
+import { join } from 'node:path';
+import { type Config, ConfigError, parseConfig } from '../config.ts';
+import { readText } from '../disk.ts';
+import { exchange, TransportError } from '../http.ts';
+import { errorText } from '../log.ts';
+import { type Identity, readIdentity } from '../state/identity.ts';
+import { type Examined, examineSqliteStore } from '../state/sqlite-store.ts';
+import { type DaemonView, lookAtDaemon } from './daemon.ts';
+import { type ShownCertificate, showCertificate } from './tls.ts';
+
+/** What the checks look at; each part is read once, when the first check asks. */
+export interface DoctorContext {
+  configFile: string;
+  /** a problem of the file, in its own words; the defaults stand for its settings then */
+  settingsError?: string;
+  config: Config;
+  wall(): number;
+  identity(): { identity?: Identity; damaged?: string };
+  database(): Examined;
+  daemon(): Promise<DaemonView>;
+  /** where the controller is, as far as that is known */
+  controllerUrl(): URL | undefined;
+  certificate(): Promise<ShownCertificate>;
+  /** the controller's answer to who is there, certificate unseen: no credential goes with it */
+  controllerStatus(): Promise<ControllerStatus>;
+}
+
+export type ControllerStatus =
+  | { state: 'answers'; status: number; body: string; offset?: number }
+  | { state: 'silent'; code: string; message: string };
+
+const REACH = 10_000;
+
+export function createDoctorContext(configFile: string, wall: () => number = Date.now): DoctorContext {
+  let settingsError: string | undefined;
+  let config: Config;
+  try {
+    config = parseConfig(readText(configFile), configFile);
+  } catch (error) {
+    settingsError = error instanceof ConfigError ? error.message : `${configFile}: ${errorText(error)}`;
+    config = parseConfig(undefined, configFile);
+  }
+  const context: DoctorContext = {
+    configFile,
+    ...(settingsError !== undefined && { settingsError }),
+    config,
+    wall,
+    identity: once(() => readIdentity(join(config.diskDirectory, 'identity.json'))),
+    database: once(() => examineSqliteStore(join(config.diskDirectory, 'agent.db'))),
+    daemon: once(() => lookAtDaemon(config)),
+    controllerUrl: once(() => urlOf(context.identity().identity?.node?.controllerUrl ?? config.controllerUrl)),
+    certificate: once(() => showCertificate(context.controllerUrl() as URL, authorities(context))),
+    controllerStatus: once(() => ask(context)),
+  };
+  return context;
+}
+
+/** PEM of the authorities that the controller's certificate may come from besides the system's. */
+export function authorities({ config, identity }: DoctorContext): string | undefined {
+  const own = config.controllerCert && readText(config.controllerCert);
+  return [identity().identity?.node?.ca, own].filter(Boolean).join('\n') || undefined;
+}
+
+async function ask(context: DoctorContext): Promise<ControllerStatus> {
+  const origin = context.controllerUrl() as URL;
+  const before = context.wall();
+  try {
+    const { status, body } = await exchange(
+      { target: { origin, insecure: true }, method: 'GET', path: '/api/v3/status', deadline: REACH },
+      64 * 1024,
+    );
+    const after = context.wall();
+    const timestamp = timeIn(body);
+    const offset = timestamp === undefined ? undefined : timestamp - (before + after) / 2;
+    return { state: 'answers', status, body, ...(offset !== undefined && { offset }) };
+  } catch (error) {
+    const code = error instanceof TransportError ? error.code : 'FAILED';
+    return { state: 'silent', code, message: errorText(error) };
+  }
+}
+
+function timeIn(body: string): number | undefined {
+  try {
+    const { timestamp } = JSON.parse(body) as { timestamp?: unknown };
+    return typeof timestamp === 'number' ? timestamp : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function urlOf(text: string | undefined): URL | undefined {
+  return text !== undefined && URL.canParse(text) ? new URL(text) : undefined;
+}
+
+function once<T>(read: () => T): () => T {
+  let known: { value: T } | undefined;
+  return () => {
+    known ??= { value: read() };
+    return known.value;
+  };
+}

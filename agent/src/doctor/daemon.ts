@@ -1,0 +1,37 @@
+import { CliError, LocalClient } from '../cli/client.ts';
+import type { Config } from '../config.ts';
+
+/** The running agent, as it shows itself on its socket. */
+export type DaemonView =
+  | { state: 'running'; status: DaemonStatus }
+  | { state: 'absent' }
+  | { state: 'forbidden' | 'broken'; message: string };
+
+/** What the doctor reads of `GET /v1/system/status`. */
+export interface DaemonStatus {
+  controllerConnection: string;
+  connectionError?: string;
+  warnings: string[];
+  lastContact?: string;
+}
+
+const STATES: Readonly<Record<string, DaemonView['state']>> = {
+  DAEMON_UNAVAILABLE: 'absent',
+  FORBIDDEN: 'forbidden',
+};
+
+export async function lookAtDaemon(config: Pick<Config, 'socket' | 'tokenFile' | 'file'>): Promise<DaemonView> {
+  const client = new LocalClient({
+    socket: config.socket,
+    tokenFile: config.tokenFile,
+    configFile: config.file,
+    signal: AbortSignal.timeout(10_000),
+  });
+  try {
+    return { state: 'running', status: await client.call<DaemonStatus>('GET', '/v1/system/status') };
+  } catch (error) {
+    const { code, message } = error instanceof CliError ? error : new CliError('INTERNAL', String(error));
+    const state = STATES[code] ?? 'broken';
+    return state === 'absent' ? { state } : ({ state, message } as DaemonView);
+  }
+}

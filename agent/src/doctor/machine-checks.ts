@@ -1,0 +1,282 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { exists, fileMode, fileSystemSize, readKernelFile, readText, removePath, writeDurably } from '../disk.ts';
+import { DockerEngine } from '../engines/docker/engine.ts';
+import { findEngineUrl } from '../engines/find.ts';
+import { exchange } from '../http.ts';
+import { errorText } from '../log.ts';
+import { processLimits } from '../machine.ts';
+import { parsePolicy } from '../policy.ts';
+import { check } from './check.ts';
+import type { DoctorContext } from './context.ts';
+
+const MIB = 1024 * 1024;
+/** Below this nothing that matters can be stored. */
+const LEAST_SPACE = 64 * MIB;
+
+/** Checks of this machine alone: they need no network. */
+export const MACHINE_CHECKS = [
+  check({
+    name: 'settings',
+    about: 'the file of settings',
+    problems: {
+      unusable: { severity: 'failed', todo: 'Correct the file; the agent does not start with it.' },
+    },
+    run: ({ configFile, settingsError }: DoctorContext) =>
+      settingsError === undefined
+        ? { ok: exists(configFile) ? configFile : `${configFile} is absent: the defaults hold` }
+        : { problem: 'unusable', what: settingsError },
+  }),
+  check({
+    name: 'policy',
+    about: "the machine's own policy",
+    problems: {
+      unusable: {
+        severity: 'failed',
+        todo: 'Correct the file, or remove it to allow everything; the agent does not start with it.',
+      },
+    },
+    run: ({ config: { policyFile } }: DoctorContext) => {
+      try {
+        const text = readText(policyFile);
+        parsePolicy(text, policyFile);
+        return { ok: text === undefined ? 'none: everything is allowed' : policyFile };
+      } catch (error) {
+        return { problem: 'unusable', what: errorText(error) };
+      }
+    },
+  }),
+  check({
+    name: 'identity',
+    about: 'who this node is',
+    problems: {
+      none: {
+        severity: 'warning',
+        todo: 'Get a join string from the controller and run: skerry-agent provision <join string>',
+      },
+      damaged: {
+        severity: 'failed',
+        todo: 'Restore the file from a backup, or provision the agent again: at its next start it is set aside, and containers run on.',
+      },
+      open: { severity: 'warning', todo: 'Anybody who can read the file can be this node: chmod 600 it.' },
+    },
+    run: ({ config: { diskDirectory }, identity }: DoctorContext) => {
+      const file = join(diskDirectory, 'identity.json');
+      const { identity: known, damaged } = identity();
+      if (damaged !== undefined) return { problem: 'damaged', what: `${file} cannot be read: ${damaged}` };
+      if (!known?.node) return { problem: 'none', what: 'the agent is not provisioned' };
+      const mode = fileMode(file) ?? 0;
+      if ((mode & 0o077) !== 0) return { problem: 'open', what: `${file} has mode ${mode.toString(8)}` };
+      const { name, uuid, controllerUrl } = known.node;
+      return { ok: `node ${name ?? uuid} of ${controllerUrl}` };
+    },
+  }),
+  check({
+    name: 'database',
+    about: 'what the agent remembers',
+    problems: {
+      damaged: {
+        severity: 'warning',
+        todo: 'Restart the agent: it sets the file aside and begins anew from the controller and the containers. Check the disk.',
+      },
+      newer: {
+        severity: 'warning',
+        todo: 'A newer agent wrote it. Install that version again, or let this one begin anew.',
+      },
+      unreadable: {
+        severity: 'failed',
+        todo: 'Run this as the user that the agent runs as, usually root; else check the disk.',
+      },
+    },
+    run: ({ database }: DoctorContext) => {
+      const { state, detail } = database();
+      return state === 'ok' || state === 'absent' ? { ok: detail } : { problem: state, what: detail };
+    },
+  }),
+  check({
+    name: 'disk',
+    about: 'space in diskDirectory, and whether it can be written',
+    problems: {
+      readonly: {
+        severity: 'failed',
+        todo: 'Make it writable for the agent: its owner, its mode, or a file system that was mounted read-only after an error (dmesg).',
+      },
+      full: {
+        severity: 'failed',
+        todo: 'Make room: skerry-agent prune removes images that nothing uses; then look for large volumes and logs (du -x).',
+      },
+      inodes: { severity: 'failed', todo: 'The file system has no room for more files: remove some (df -i, find).' },
+      low: {
+        severity: 'warning',
+        todo: 'Make room, or lower availableDiskThreshold: below it the agent prunes its images by itself.',
+      },
+    },
+    run: ({ config: { diskDirectory, availableDiskThreshold } }: DoctorContext) => {
+      const where = exists(diskDirectory) ? diskDirectory : undefined;
+      if (!where) return { skipped: `${diskDirectory} is made when the agent starts` };
+      const size = fileSystemSize(where);
+      const failure = writeFailure(where);
+      const free = size ? `${Math.floor(size.available / MIB)} MiB of ${Math.floor(size.total / MIB)} MiB free` : '';
+      if (size && size.freeFiles === 0 && size.files > 0) return { problem: 'inodes', what: `${where}: no free inode` };
+      if (failure?.code === 'ENOSPC' || failure?.code === 'EDQUOT' || (size && size.available < LEAST_SPACE))
+        return { problem: 'full', what: `${where}: ${free}` };
+      if (failure) return { problem: 'readonly', what: `${where} cannot be written: ${failure.message}` };
+      const percent = size ? (size.available / size.total) * 100 : 100;
+      if (percent < availableDiskThreshold)
+        return { problem: 'low', what: `${where}: ${free}, less than ${availableDiskThreshold} %` };
+      return { ok: `${where}: ${free}` };
+    },
+  }),
+  check({
+    name: 'cgroup',
+    about: "the kernel's accounting of containers",
+    problems: {
+      absent: {
+        severity: 'warning',
+        todo: 'Mount cgroups (they are at /sys/fs/cgroup where systemd runs): without them limits do not hold and usage is not reported.',
+      },
+      incomplete: {
+        severity: 'warning',
+        todo: 'Enable the controllers, on many boards with cgroup_enable=memory cgroup_memory=1 on the kernel command line.',
+      },
+    },
+    run: async () => {
+      const unified = await readKernelFile('/sys/fs/cgroup/cgroup.controllers');
+      const listed = unified?.trim() ? unified : await readKernelFile('/proc/cgroups');
+      if (!listed) return { problem: 'absent', what: 'no cgroup controllers at /sys/fs/cgroup' };
+      const missing = ['cpu', 'memory'].filter((name) => !isEnabled(listed, name));
+      const version = listed === unified ? 'v2' : 'v1';
+      if (missing.length > 0)
+        return { problem: 'incomplete', what: `cgroup ${version} without ${missing.join(' and ')}` };
+      return { ok: `${version}, with cpu and memory` };
+    },
+  }),
+  check({
+    name: 'limits',
+    about: 'open files and processes that containers may be given',
+    problems: {
+      low: {
+        severity: 'warning',
+        todo: 'Raise the hard limits of the agent and the engine (LimitNOFILE= and LimitNPROC= of their units).',
+      },
+    },
+    run: () => {
+      const { hard, mayRaise } = processLimits(
+        readText('/proc/self/limits') ?? '',
+        readText('/proc/self/status') ?? '',
+      );
+      const low = Object.entries({ nofile: 4096, nproc: 1024 }).filter(([name, least]) => {
+        const value = hard[name];
+        return value !== undefined && value >= 0 && value < least;
+      });
+      const told = `open files ${shown(hard.nofile)}, processes ${shown(hard.nproc)}`;
+      return low.length > 0 && !mayRaise ? { problem: 'low', what: told } : { ok: told };
+    },
+  }),
+  check({
+    name: 'engine',
+    about: 'the container engine',
+    problems: {
+      absent: {
+        severity: 'failed',
+        todo: 'Start the container engine (systemctl start docker, or podman.socket), or name its socket in containerEngineUrl. Containers that run go on meanwhile.',
+      },
+      forbidden: { severity: 'failed', todo: 'Run the agent as root, or as a user that may open the engine socket.' },
+      unfit: { severity: 'failed', todo: 'Update the engine: docker 19.03 or podman 4.0 at least.' },
+      rootless: {
+        severity: 'warning',
+        todo: 'A rootless engine is not supported yet: ports below 1024, devices and limits may not work.',
+      },
+    },
+    run: async ({ config }: DoctorContext) => {
+      const url = findEngineUrl(config);
+      try {
+        const { kind, version, apiVersion, rootless } = await new DockerEngine({ url, instance: 'doctor' }).connect(
+          AbortSignal.timeout(10_000),
+        );
+        const told = `${kind} ${version} (API ${apiVersion}) at ${url}`;
+        return rootless ? { problem: 'rootless', what: told } : { ok: told };
+      } catch (error) {
+        const text = errorText(error);
+        const problem = /EACCES/.test(text) ? 'forbidden' : /speaks API/.test(text) ? 'unfit' : 'absent';
+        return { problem, what: text };
+      }
+    },
+  }),
+  check({
+    name: 'daemon',
+    about: 'the agent itself',
+    problems: {
+      absent: { severity: 'failed', todo: 'Start it: skerry-agent start, or systemctl start skerry-agent.' },
+      forbidden: { severity: 'failed', todo: 'Run this as the user that the agent runs as, usually root.' },
+      broken: { severity: 'failed', todo: 'Restart the agent; containers run on. skerry-agent logs may say why.' },
+      troubled: { severity: 'warning', todo: 'See the other checks; the agent tries again by itself.' },
+    },
+    run: async ({ config, daemon }: DoctorContext) => {
+      const view = await daemon();
+      if (view.state === 'absent') return { problem: 'absent', what: `no agent answers at ${config.socket}` };
+      if (view.state !== 'running') return { problem: view.state, what: view.message };
+      const { warnings } = view.status;
+      return warnings.length > 0
+        ? { problem: 'troubled', what: warnings.join('; ') }
+        : { ok: `answers at ${config.socket}` };
+    },
+  }),
+  check({
+    name: 'port',
+    about: 'the loopback port of health and metrics',
+    problems: {
+      taken: {
+        severity: 'warning',
+        todo: 'Stop what has the port, or choose another one with localApiPort: health probes and metrics are not served now.',
+      },
+      unserved: {
+        severity: 'warning',
+        todo: 'Restart the agent once the port is free; skerry-agent logs says why it could not bind.',
+      },
+    },
+    run: async ({ config: { localApiPort }, daemon }: DoctorContext) => {
+      if (localApiPort === 0) return { skipped: 'switched off (localApiPort is 0)' };
+      const answer = await whoAnswers(localApiPort);
+      const runs = (await daemon()).state !== 'absent';
+      const at = `127.0.0.1:${localApiPort}`;
+      if (answer === 'somebody') return { problem: 'taken', what: `another program answers at ${at}` };
+      if (answer === 'nobody')
+        return runs ? { problem: 'unserved', what: `nothing answers at ${at}` } : { ok: `${at} is free` };
+      return { ok: `served at ${at}` };
+    },
+  }),
+];
+
+function writeFailure(directory: string): NodeJS.ErrnoException | undefined {
+  const file = join(directory, `.doctor-${randomUUID()}`);
+  try {
+    writeDurably(file, 'x'.repeat(16 * 1024));
+    return undefined;
+  } catch (error) {
+    return error as NodeJS.ErrnoException;
+  } finally {
+    removePath(file);
+    removePath(`${file}.${process.pid}.tmp`);
+  }
+}
+
+/** v2 lists names; v1 a table whose last column is 1 where a controller is enabled. */
+const isEnabled = (listed: string, name: string) =>
+  listed.includes('#subsys_name')
+    ? new RegExp(`^${name}\\s.*\\s1$`, 'm').test(listed)
+    : listed.split(/\s+/).includes(name);
+
+const shown = (limit: number | undefined) =>
+  limit === undefined ? 'unknown' : limit < 0 ? 'unlimited' : String(limit);
+
+/** Who has the port: an agent, somebody else, nobody. */
+async function whoAnswers(port: number): Promise<'agent' | 'somebody' | 'nobody'> {
+  try {
+    const target = { origin: new URL(`http://127.0.0.1:${port}`) };
+    const { body } = await exchange({ target, method: 'GET', path: '/health/live', deadline: 5_000 }, 64 * 1024);
+    return body.includes('localApiPhase') ? 'agent' : 'somebody';
+  } catch (error) {
+    return (error as { code?: string }).code === 'ECONNREFUSED' ? 'nobody' : 'somebody';
+  }
+}

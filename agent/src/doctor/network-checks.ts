@@ -1,0 +1,248 @@
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import { systemClock } from '../clock.ts';
+import { registries } from '../desired.ts';
+import { ControllerClient, ControllerError } from '../link/client.ts';
+import { errorText } from '../log.ts';
+import { signingKey } from '../token.ts';
+import { check, type Found } from './check.ts';
+import { authorities, type DoctorContext } from './context.ts';
+
+const DAY = 86_400_000;
+/** Tokens are signed in the controller's time; certificates and schedules of people are not. */
+const CLOCK_WARNING = 60_000;
+/** No machine has the right time that thinks it is before this program was written. */
+const EARLIEST = Date.UTC(2026, 0, 1);
+const NOT_YET = 'the agent is not provisioned, and no controllerUrl is set';
+
+/** Checks of the way to the controller and to the registries. */
+export const NETWORK_CHECKS = [
+  check({
+    name: 'names',
+    about: 'name resolution of the controller and the registries',
+    problems: {
+      controller: {
+        severity: 'failed',
+        todo: 'Check /etc/resolv.conf and the network, or the name in the join string.',
+      },
+      registry: {
+        severity: 'warning',
+        todo: 'Check the name of the registry (REST or kubectl) and /etc/resolv.conf: images of it cannot be pulled.',
+      },
+    },
+    run: async (context: DoctorContext) => {
+      const url = context.controllerUrl();
+      const hosts = [...new Set(registryHosts(context))].slice(0, 20);
+      const failures = new Map<string, string>();
+      await Promise.all(
+        [...(url ? [hostOf(url)] : []), ...hosts].map(async (host) => {
+          const failure = await resolveFailure(host);
+          if (failure) failures.set(host, failure);
+        }),
+      );
+      const own = url && failures.get(hostOf(url));
+      if (url && own)
+        return { problem: 'controller', what: `the controller's name ${hostOf(url)} does not resolve: ${own}` };
+      const first = hosts.find((host) => failures.has(host));
+      if (first)
+        return { problem: 'registry', what: `the registry's name ${first} does not resolve: ${failures.get(first)}` };
+      const all = [...(url ? [hostOf(url)] : []), ...hosts];
+      return all.length > 0 ? { ok: all.join(', ') } : { skipped: 'no names are known yet' };
+    },
+  }),
+  check({
+    name: 'certificate',
+    about: "the controller's certificate",
+    problems: {
+      expired: { severity: 'failed', todo: 'Renew the certificate of the controller. Workloads run on meanwhile.' },
+      future: {
+        severity: 'failed',
+        todo: "Set this machine's clock (see the check clock), or wait: the certificate becomes valid later.",
+      },
+      unknown: {
+        severity: 'failed',
+        todo: 'Put the PEM of its authority into the file that controllerCert names, or provision with a join string that has ca=sha256:...',
+      },
+      name: {
+        severity: 'failed',
+        todo: 'Provision with a name that the certificate has, or issue one that has this name (subjectAltName).',
+      },
+      other: { severity: 'failed', todo: 'Check the certificate chain that the controller serves.' },
+      none: { severity: 'failed', todo: 'The controller does not speak TLS there: check port and scheme of its URL.' },
+      soon: { severity: 'warning', todo: 'Renew the certificate of the controller before it ends.' },
+      unverified: {
+        severity: 'warning',
+        todo: 'secureMode is off: anybody between here and the controller can be it. Switch it on.',
+      },
+    },
+    run: async (context: DoctorContext) => {
+      const url = context.controllerUrl();
+      if (!url) return { skipped: NOT_YET };
+      if (url.protocol !== 'https:') return { skipped: `${url.origin} is not TLS` };
+      return judgeCertificate(context, url);
+    },
+  }),
+  check({
+    name: 'controller',
+    about: 'whether the controller answers',
+    problems: {
+      silent: {
+        severity: 'failed',
+        todo: 'Check the way there: address, port, firewall, proxy. Workloads run on meanwhile, and the agent tries again by itself.',
+      },
+      busy: { severity: 'warning', todo: 'The controller answers, and is not ready yet; wait, then look at its log.' },
+      other: { severity: 'failed', todo: 'Something else answers at this address: check the URL in the join string.' },
+    },
+    run: async (context: DoctorContext) => {
+      const url = context.controllerUrl();
+      if (!url) return { skipped: NOT_YET };
+      const said = await context.controllerStatus();
+      if (said.state === 'silent') return { problem: 'silent', what: `${url.origin}: ${said.message}` };
+      if (said.status === 503) return { problem: 'busy', what: `${url.origin} answers 503` };
+      if (said.status !== 200 || said.offset === undefined)
+        return { problem: 'other', what: `${url.origin} answers ${said.status}, and not as a controller does` };
+      return { ok: url.origin };
+    },
+  }),
+  check({
+    name: 'clock',
+    about: "this machine's clock",
+    problems: {
+      wrong: {
+        severity: 'failed',
+        todo: 'Set the clock, and keep it right: timedatectl set-ntp true, or a battery for the clock of the board.',
+      },
+      off: {
+        severity: 'warning',
+        todo: 'Synchronise the clock (timedatectl, chrony): the agent speaks in the time of the controller, but logs and certificates do not.',
+      },
+    },
+    run: async (context: DoctorContext) => {
+      const now = context.wall();
+      if (now < EARLIEST) return { problem: 'wrong', what: `it says ${new Date(now).toISOString()}` };
+      const said = context.controllerUrl() ? await context.controllerStatus() : undefined;
+      if (said?.state !== 'answers' || said.offset === undefined)
+        return { ok: `${new Date(now).toISOString()}, with nobody to compare with` };
+      const seconds = Math.round(said.offset / 100) / 10;
+      const told = `${Math.abs(seconds)} s ${seconds >= 0 ? 'behind' : 'ahead of'} the controller`;
+      if (Math.abs(said.offset) > DAY) return { problem: 'wrong', what: told };
+      return Math.abs(said.offset) > CLOCK_WARNING ? { problem: 'off', what: told } : { ok: told };
+    },
+  }),
+  check({
+    name: 'authorisation',
+    about: 'whether the controller knows this node',
+    problems: {
+      refused: {
+        severity: 'failed',
+        todo: 'The node was deleted or provisioned elsewhere. Workloads run on. To join again: skerry-agent deprovision, then provision with a new join string.',
+      },
+      unknown: { severity: 'warning', todo: 'See the checks before this one.' },
+    },
+    run: async (context: DoctorContext) => {
+      if (!context.identity().identity?.node) return { skipped: 'the agent is not provisioned' };
+      const view = await context.daemon();
+      return view.state === 'running' ? heardByDaemon(view.status) : askAsNode(context);
+    },
+  }),
+];
+
+/** The running agent knows, and need not be disturbed by a second speaker with its identity. */
+function heardByDaemon(status: {
+  controllerConnection: string;
+  connectionError?: string;
+  lastContact?: string;
+}): Found<'refused' | 'unknown'> {
+  const { controllerConnection, connectionError = '', lastContact } = status;
+  if (controllerConnection === 'OK') return { ok: `last contact ${lastContact ?? 'just now'}` };
+  const what = `${controllerConnection}${connectionError && `: ${connectionError}`}`;
+  return { problem: controllerConnection === 'UNAUTHORIZED' ? 'refused' : 'unknown', what };
+}
+
+async function askAsNode(context: DoctorContext): Promise<Found<'refused' | 'unknown'>> {
+  const { identity } = context.identity();
+  if (!identity?.node || !identity.nodeKey) return { skipped: 'there is no key to ask with' };
+  const { node, nodeKey, instance } = identity;
+  const ca = authorities(context);
+  const client = new ControllerClient({
+    controllerUrl: node.controllerUrl,
+    ...(ca && { ca }),
+    insecure: !context.config.secureMode,
+    instance,
+    boot: 'doctor',
+    clock: systemClock(),
+    node: { uuid: node.uuid, key: signingKey(nodeKey) },
+  });
+  try {
+    await client.ping(AbortSignal.timeout(10_000));
+    await client.document('/agent/config', AbortSignal.timeout(10_000));
+    return { ok: `as ${node.name ?? node.uuid}` };
+  } catch (error) {
+    const refused = error instanceof ControllerError && error.connection === 'UNAUTHORIZED';
+    const code = error instanceof ControllerError && error.code ? ` (${error.code})` : '';
+    return { problem: refused ? 'refused' : 'unknown', what: `${errorText(error)}${code}` };
+  } finally {
+    client.close();
+  }
+}
+
+type CertificateProblem = 'expired' | 'future' | 'unknown' | 'name' | 'other' | 'none' | 'soon' | 'unverified';
+
+const BY_CODE: readonly [RegExp, CertificateProblem][] = [
+  [/CERT_HAS_EXPIRED/, 'expired'],
+  [/CERT_NOT_YET_VALID/, 'future'],
+  [/ALTNAME/, 'name'],
+  [/SELF_SIGNED|UNABLE_TO_(VERIFY|GET_ISSUER)/, 'unknown'],
+];
+
+async function judgeCertificate(context: DoctorContext, url: URL): Promise<Found<CertificateProblem>> {
+  const shown = await context.certificate();
+  if (shown.state === 'none') {
+    // Nobody there is another check's business.
+    const said = await context.controllerStatus();
+    return said.state === 'silent' &&
+      /ECONNREFUSED|TIMEOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN/.test(said.code)
+      ? { skipped: 'the controller does not answer' }
+      : { problem: 'none', what: `${url.origin}: ${shown.message}` };
+  }
+  const { subject, issuer, names, validFrom, validTo, error } = shown;
+  const period = `valid from ${iso(validFrom)} to ${iso(validTo)}; it is ${iso(context.wall())} here`;
+  if (!context.config.secureMode) return { problem: 'unverified', what: 'the certificate is not verified' };
+  if (error) {
+    const problem = BY_CODE.find(([pattern]) => pattern.test(error.code))?.[1] ?? 'other';
+    const tellings: Partial<Record<CertificateProblem, string>> = {
+      expired: period,
+      future: period,
+      name: `it is for ${names || subject}, not for ${hostOf(url)}`,
+      unknown: `it was issued by "${issuer}", which nothing here vouches for (${error.code})`,
+    };
+    return { problem, what: tellings[problem] ?? error.message };
+  }
+  // A tenth of its life, two weeks at most: short-lived certificates are renewed late on purpose.
+  const left = validTo - context.wall();
+  if (left < Math.min(14 * DAY, (validTo - validFrom) / 10))
+    return { problem: 'soon', what: `it ends ${iso(validTo)}, in ${Math.floor(left / DAY)} days` };
+  return { ok: `"${subject}" by "${issuer}", until ${iso(validTo)}` };
+}
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$/g, '');
+
+function registryHosts({ database }: DoctorContext): string[] {
+  const { documents } = database();
+  return [...registries(documents).values()].flatMap(({ url }) => {
+    const text = url.includes('://') ? url : `https://${url}`;
+    return url !== '' && URL.canParse(text) && new URL(text).hostname !== '' ? [hostOf(new URL(text))] : [];
+  });
+}
+
+async function resolveFailure(host: string): Promise<string | undefined> {
+  if (isIP(host)) return undefined;
+  try {
+    await lookup(host);
+    return undefined;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? errorText(error);
+  }
+}

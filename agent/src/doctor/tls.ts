@@ -1,0 +1,52 @@
+import { connect } from 'node:tls';
+
+/** The certificate that a server shows, and what is wrong with it. */
+export type ShownCertificate =
+  | {
+      state: 'shown';
+      /** why it is not trusted; absent when it is */
+      error?: { code: string; message: string };
+      subject: string;
+      issuer: string;
+      names: string;
+      /** Unix ms */
+      validFrom: number;
+      validTo: number;
+    }
+  | { state: 'none'; message: string };
+
+/** Looks at the certificate of a server without sending it anything. */
+export function showCertificate(origin: URL, ca: string | undefined, deadline = 10_000): Promise<ShownCertificate> {
+  const host = origin.hostname.replace(/^\[|\]$/g, '');
+  return new Promise((resolve) => {
+    const socket = connect({
+      host,
+      port: Number(origin.port || 443),
+      ...(/^[\d.]+$|:/.test(host) ? {} : { servername: host }),
+      ...(ca && { ca }),
+      rejectUnauthorized: false,
+    });
+    const end = (shown: ShownCertificate) => {
+      socket.destroy();
+      resolve(shown);
+    };
+    socket.setTimeout(deadline, () => end({ state: 'none', message: `no answer within ${deadline / 1000} s` }));
+    socket.once('error', (error) => end({ state: 'none', message: error.message }));
+    socket.once('secureConnect', () => {
+      const { subject, issuer, subjectaltname = '', valid_from, valid_to } = socket.getPeerCertificate();
+      const error = socket.authorizationError as unknown as Error & { code?: string };
+      end({
+        state: 'shown',
+        // A code alone, or an error that has one.
+        ...(!socket.authorized && {
+          error: { code: String(error?.code ?? error), message: String(error?.message ?? error) },
+        }),
+        subject: subject?.CN?.toString() ?? '',
+        issuer: issuer?.CN?.toString() ?? '',
+        names: subjectaltname,
+        validFrom: Date.parse(valid_from),
+        validTo: Date.parse(valid_to),
+      });
+    });
+  });
+}

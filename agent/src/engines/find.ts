@@ -1,0 +1,16 @@
+import type { Config } from '../config.ts';
+import { exists } from '../disk.ts';
+
+/** Where engines listen, the first that is there is taken. */
+export const ENGINE_SOCKETS = {
+  docker: ['/var/run/docker.sock', '/run/docker.sock'],
+  podman: ['/run/podman/podman.sock'],
+} as const;
+
+/** The engine that the settings name, else the first that is there. */
+export function findEngineUrl({ containerEngine, containerEngineUrl }: Config): string {
+  if (containerEngineUrl) return containerEngineUrl;
+  const kinds = containerEngine ? [containerEngine] : (['docker', 'podman'] as const);
+  const sockets = kinds.flatMap((kind) => [...ENGINE_SOCKETS[kind]]);
+  return `unix://${sockets.find(exists) ?? sockets[0]}`;
+}
