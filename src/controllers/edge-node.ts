@@ -32,6 +32,7 @@ import { stamp } from './stamp.ts';
 import { recordTransitions } from './transition.ts';
 
 const HELD_MS = 5_000;
+const FIRST_REPORT_MS = 1_000;
 /** Nodes a second that are written UNKNOWN while our own side is suspected (design: mass silence). */
 const SILENCED_PER_SECOND = 20;
 
@@ -61,6 +62,8 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     const identity = identityOf(node);
     const desired = leader.desired(node);
     const provisioned = leader.provisioned(uuid);
+    const reportMs = deleting ? 0 : firstReportWait(provisioned?.provisionedAt, observation, now);
+    if (reportMs > 0) return requeueAfter(reportMs);
     const status = nodeStatus({
       node,
       now,
@@ -182,6 +185,13 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
       metrics.massSilence?.(false);
     },
   });
+}
+
+/** ms to wait yet for the first report of an agent that took its identity a moment ago: one status tells both. */
+function firstReportWait(provisionedAt: number | undefined, observation: Observation | undefined, now: number): number {
+  if (provisionedAt === undefined || (observation?.reportedAt ?? 0) >= provisionedAt) return 0;
+  // By the clock of the replica that provisioned, which may be ahead.
+  return now < provisionedAt ? 0 : Math.max(0, provisionedAt + FIRST_REPORT_MS - now);
 }
 
 const taken = (reason: 'NameTaken' | 'UuidTaken', what: string, winner: EdgeNode): Verdict => ({
