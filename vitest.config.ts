@@ -32,7 +32,7 @@ export default defineConfig({
         test: {
           name: 'engine',
           include: ['{src,agent/src,hack}/**/*.engine.test.ts'],
-          globalSetup: ['hack/testing/global-engine.ts'],
+          globalSetup: ['hack/testing/global-engines.ts'],
           pool: 'forks',
           maxWorkers: 1,
         },

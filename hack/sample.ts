@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { goBuild } from './go.ts';
 import { buildImage, buildIndex, hostArchitecture, type Image, type ImageSpec } from './image.ts';
@@ -17,7 +17,9 @@ export async function sampleBinary(
   architecture: Architecture = hostArchitecture(),
   log: Log = () => {},
 ): Promise<string> {
-  const sources = ['go.mod', 'main.go'].map((file) => readFileSync(join(FOLDER, file)));
+  const sources = readdirSync(FOLDER)
+    .sort()
+    .map((file) => readFileSync(join(FOLDER, file)));
   const hash = createHash('sha256').update(Buffer.concat(sources)).digest('hex').slice(0, 12);
   const path = join(cacheFolder(), `sample-${hash}`, architecture);
   if (existsSync(path)) return path;

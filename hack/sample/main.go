@@ -1,11 +1,13 @@
 // Sample is the program in the image of `make up` and of the tests: a web server that shows what its container was
 // given, and misbehaves on request.
 //
-//	sample [serve] [flags]   the server; every flag can come from the environment: -exit-code as EXIT_CODE
+//	sample [serve] [flags]   the server, which also echoes datagrams; every flag can come from the environment: -exit-code as EXIT_CODE
 //	sample check URL         exits 0 when the URL answers 200: a health check for an image without a shell
 //	sample get URL           prints what the URL answers
 //	sample cat               copies its input to its output
 //	sample print WORDS...    prints its words, one per line
+//	sample flood MIB         prints that much text
+//	sample see [FOLDERS...]  prints as JSON what its process is given, and whether it can write in these folders
 package main
 
 import (
@@ -16,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -51,6 +54,18 @@ func main() {
 		}
 	case "print":
 		fmt.Println(strings.Join(args, "\n"))
+	case "flood":
+		mib := 0
+		if len(args) == 1 {
+			mib, _ = strconv.Atoi(args[0])
+		}
+		for line := 0; line < mib*1024; line++ {
+			fmt.Printf("%08d %s\n", line, strings.Repeat("x", 1014))
+		}
+	case "see":
+		if err := see(args); err != nil {
+			log.Fatal(err)
+		}
 	default:
 		log.Fatalf("sample: unknown command %q", command)
 	}
@@ -90,6 +105,7 @@ func serve(args []string) {
 	server := &http.Server{Addr: *address, Handler: logged(routes(*greeting, time.Now().Add(*readyAfter)))}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
+	go echo(*address)
 	log.Printf("sample listens on %s", *address)
 	for {
 		select {
@@ -105,6 +121,23 @@ func serve(args []string) {
 			log.Printf("sample ends on %s", what)
 			return
 		}
+	}
+}
+
+// echo sends every datagram back.
+func echo(address string) {
+	connection, err := net.ListenPacket("udp", address)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	buffer := make([]byte, 1500)
+	for {
+		length, from, err := connection.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		connection.WriteTo(buffer[:length], from)
 	}
 }
 
@@ -134,12 +167,7 @@ func routes(greeting string, ready time.Time) http.Handler {
 		fmt.Fprintln(w, "ok")
 	})
 	mux.HandleFunc("GET /env", func(w http.ResponseWriter, r *http.Request) {
-		env := map[string]string{}
-		for _, pair := range os.Environ() {
-			key, value, _ := strings.Cut(pair, "=")
-			env[key] = value
-		}
-		answer(w, env)
+		answer(w, environment())
 	})
 	mux.HandleFunc("GET /process", func(w http.ResponseWriter, r *http.Request) {
 		host, _ := os.Hostname()

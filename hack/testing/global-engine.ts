@@ -2,22 +2,36 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { findEngine, removeEngineData } from '../engine.ts';
+import { type EngineKind, findEngine, removeEngineData } from '../engine.ts';
 import { startClock } from '../progress.ts';
 import { startRegistry } from '../registry.ts';
 import type {} from './provided.ts';
 
-/** A container engine and an empty registry for all `*.engine.test.ts`. */
-export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+/** A container engine and an empty registry for the stories in e2e/. */
+export default function setup(project: TestProject): Promise<() => Promise<void>> {
+  return provideEngines(project, [undefined]);
+}
+
+/** Starts engines side by side, and a registry for all of them. Undefined is whichever kind there is. */
+export async function provideEngines(
+  project: TestProject,
+  kinds: readonly (EngineKind | undefined)[],
+): Promise<() => Promise<void>> {
   const dir = await mkdtemp(join(tmpdir(), 'skerry-engine-'));
   const log = startClock((text) => process.stderr.write(text));
   await using started = new AsyncDisposableStack();
   started.defer(() => rm(dir, { recursive: true, force: true }));
-  const data = join(dir, 'engine');
-  started.defer(() => removeEngineData(data));
   const registry = started.use(await startRegistry({ dir: join(dir, 'registry'), log }));
-  const engine = started.use(await findEngine({ dir: data, registry: registry.host, log }));
-  project.provide('engineUrl', engine.url);
+  const starting = kinds.map(async (kind) => {
+    const data = join(dir, kind ?? 'engine');
+    started.defer(() => removeEngineData(data));
+    return started.use(await findEngine({ dir: data, kind, registry: registry.host, log }));
+  });
+  // All are awaited even when one fails, so that none comes up after the others were stopped.
+  await Promise.allSettled(starting);
+  const engines = (await Promise.all(starting)).map(({ kind, url }) => ({ kind, url }));
+  project.provide('engines', engines);
+  project.provide('engineUrl', engines[0]?.url ?? '');
   project.provide('registryUrl', registry.url);
   const owned = started.move();
   return () => owned.disposeAsync();

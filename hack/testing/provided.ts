@@ -2,6 +2,8 @@
 export interface Provided {
   /** Path of a cluster admin's kubeconfig; the CRDs are installed. Projects api and e2e. */
   kubeconfig: string;
+  /** Container engines of different kinds: every test of a port runs on each. Project engine. */
+  engines: { kind: 'docker' | 'podman'; url: string }[];
   /** URL of a container engine that speaks the Docker API, `unix:///...` or `tcp://...`. Projects engine and e2e. */
   engineUrl: string;
   /** URL of an empty image registry on loopback, `http://127.0.0.1:<port>`. Projects engine and e2e. */

@@ -1,8 +1,5 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
@@ -17,13 +14,9 @@ import { type Engine, EngineError, type EngineFacts, type LogLine } from './port
 
 /** What the port promises, tried on a real engine. Every adapter has to pass. */
 
-const url = inject('engineUrl');
 const registry = new URL(inject('registryUrl')).host;
 const own = ownLimits();
-const folder = mkdtempSync(join(tmpdir(), 'skerry-contract-'));
 
-let engine: Engine;
-let facts: EngineFacts;
 const v1 = `${registry}/contract/sample:1`;
 const labelled = `${registry}/contract/labelled:1`;
 
@@ -37,38 +30,7 @@ beforeAll(async () => {
     '1',
     await sampleImage({ labels: { [CONTAINER_LABELS.revision]: 'forged', x: 'y' } }),
   );
-  engine = new DockerEngine({ url, instance: INSTANCE });
-  facts = await engine.connect();
-  await engine.ensureNetwork();
-  await engine.pull({ reference: v1, platform: '' });
 });
-
-afterAll(async () => {
-  await cleanUp(engine);
-  rmSync(folder, { recursive: true, force: true });
-});
-
-/** Makes a container, and removes it at the end of the test. */
-async function make(options: Omit<SpecOptions, 'facts'> = {}) {
-  const spec = makeSpec({
-    facts,
-    limits: own,
-    volumesDirectory: folder,
-    ...options,
-    view: { imageId: v1, ...options.view },
-  });
-  const { id, imageId } = await engine.create(spec);
-  return {
-    id,
-    imageId,
-    spec,
-    look: () => findContainer(engine, id),
-    [Symbol.asyncDispose]: async () => {
-      await engine.stop(id, 0);
-      await engine.remove(id);
-    },
-  };
-}
 
 /** The registry behind a door that asks for a name and a password. */
 async function guard(username: string, password: string) {
@@ -97,338 +59,288 @@ async function guard(username: string, password: string) {
   };
 }
 
-async function logsOf(id: string): Promise<LogLine[]> {
-  const lines: LogLine[] = [];
-  for await (const line of engine.logs(id, { tail: 100 })) lines.push(line);
-  return lines;
-}
-
-describe('connecting', () => {
-  test('tells what the engine is', () => {
-    expect(facts.kind).toMatch(/docker|podman/);
-    expect(facts.apiVersion).toMatch(/^1\.\d+$/);
-    expect(facts.runtimes).toContain('runc');
-  });
-
-  test('an engine that is not there is unavailable', async () => {
-    const nobody = new DockerEngine({ url: 'unix:///nowhere/docker.sock', instance: INSTANCE });
-    await expect(nobody.connect()).rejects.toMatchObject({ code: 'Unavailable' });
-  });
-});
-
-describe('images', () => {
-  test('a pull answers the id under which the image is then known, and tells its progress', async () => {
-    const percentages: number[] = [];
-    const reference = `${registry}/contract/sample:2`;
-    expect(await engine.image(reference)).toBeUndefined();
-    const id = await engine.pull({ reference, platform: '', onProgress: (percentage) => percentages.push(percentage) });
-    expect(id).toMatch(/^sha256:[0-9a-f]{64}$/);
-    expect(await engine.image(reference)).toBe(id);
-    expect(percentages.at(-1)).toBe(100);
-    expect(percentages).toEqual([...percentages].sort((a, b) => a - b));
-    await engine.removeImage(reference);
-    expect(await engine.image(reference)).toBeUndefined();
-  });
-
-  test('an image that the registry does not have', async () => {
-    const pull = engine.pull({ reference: `${registry}/contract/sample:none`, platform: '' });
-    await expect(pull).rejects.toMatchObject({ code: 'ImageNotFound' });
-  });
-
-  test('a registry that does not answer', async () => {
-    const pull = engine.pull({ reference: `127.0.0.1:${await freePort()}/a/b:1`, platform: '' });
-    await expect(pull).rejects.toMatchObject({ code: 'ImagePullFailed' });
-  });
-
-  test('a registry that wants credentials', async () => {
-    await using guarded = await guard('shore', 'secret');
-    const reference = `${guarded.host}/contract/sample:1`;
-    await expect(engine.pull({ reference, platform: '' })).rejects.toMatchObject({ code: 'ImageUnauthorized' });
-    const wrong = { username: 'shore', password: 'wrong', host: guarded.host };
-    await expect(engine.pull({ reference, platform: '', credentials: wrong })).rejects.toMatchObject({
-      code: 'ImageUnauthorized',
+for (const { kind, url } of inject('engines'))
+  describe(kind, () => {
+    let engine: Engine;
+    let facts: EngineFacts;
+    beforeAll(async () => {
+      engine = new DockerEngine({ url, instance: INSTANCE });
+      facts = await engine.connect();
+      await engine.ensureNetwork();
+      await engine.pull({ reference: v1, platform: '' });
     });
-    const right = { username: 'shore', password: 'secret', host: guarded.host };
-    expect(await engine.pull({ reference, platform: '', credentials: right })).toMatch(/^sha256:/);
-    await engine.removeImage(reference);
-  });
 
-  test('removing an image that is not there is no error', async () => {
-    await engine.removeImage('sha256:'.padEnd(71, '0'));
-  });
-});
-
-describe('the life of a container', () => {
-  test('made, started, stopped, removed: each shows', async () => {
-    const { id, spec, imageId } = await make();
-    expect(await findContainer(engine, id)).toMatchObject({
-      name: spec.name,
-      state: 'created',
-      startedAt: 0,
-      digest: spec.labels[CONTAINER_LABELS.digest],
-      revision: `r-${v1}`,
-      generation: 1,
-      imageId,
-      pid: 0,
+    afterAll(async () => {
+      await cleanUp(engine);
     });
-    expect(imageId).toBe(await engine.image(v1));
-    const before = Date.now();
-    await engine.start(id);
-    const running = await findContainer(engine, id);
-    expect(running).toMatchObject({ state: 'running', networkId: (await engine.network())?.id });
-    expect(running.startedAt).toBeGreaterThan(before - 2000);
-    expect(running.pid).toBeGreaterThan(1);
-    expect(running.ip).toMatch(/^\d+\.\d+\.\d+\.\d+$/);
-    await engine.stop(id, 10);
-    expect(await findContainer(engine, id)).toMatchObject({ state: 'exited', oomKilled: false });
-    await engine.remove(id);
-    expect((await engine.containers()).map((container) => container.id)).not.toContain(id);
-  });
 
-  test('what is there already is no error: start twice, stop twice, remove twice', async () => {
-    const { id } = await make();
-    await engine.start(id);
-    await engine.start(id);
-    await engine.stop(id, 0);
-    await engine.stop(id, 0);
-    await engine.remove(id);
-    await expect(engine.remove(id)).rejects.toMatchObject({ code: 'NotFound' });
-    await expect(engine.start(id)).rejects.toMatchObject({ code: 'NotFound' });
-  });
+    /** Makes a container, and removes it at the end of the test. */
+    async function make(options: Omit<SpecOptions, 'facts'> = {}) {
+      const spec = makeSpec({
+        facts,
+        limits: own,
+        ...options,
+        view: { imageId: v1, ...options.view },
+      });
+      const { id, imageId } = await engine.create(spec);
+      return {
+        id,
+        imageId,
+        spec,
+        look: () => findContainer(engine, id),
+        [Symbol.asyncDispose]: async () => {
+          await engine.stop(id, 0);
+          await engine.remove(id);
+        },
+      };
+    }
 
-  test('a running container is not removed', async () => {
-    await using container = await make();
-    await engine.start(container.id);
-    await expect(engine.remove(container.id)).rejects.toMatchObject({ code: 'Conflict' });
-  });
+    async function logsOf(id: string): Promise<LogLine[]> {
+      const lines: LogLine[] = [];
+      for await (const line of engine.logs(id, { tail: 100 })) lines.push(line);
+      return lines;
+    }
 
-  test('how its process ended', async () => {
-    await using container = await make({
-      view: {
-        env: [
-          { key: 'EXIT_AFTER', value: '10ms' },
-          { key: 'EXIT_CODE', value: '7' },
-        ],
-      },
+    describe('connecting', () => {
+      test('tells what the engine is', () => {
+        expect(facts.kind).toMatch(/docker|podman/);
+        expect(facts.apiVersion).toMatch(/^1\.\d+$/);
+        expect(facts.runtimes).toEqual(facts.kind === 'podman' ? [] : expect.arrayContaining(['runc']));
+      });
+
+      test('an engine that is not there is unavailable', async () => {
+        const nobody = new DockerEngine({ url: 'unix:///nowhere/docker.sock', instance: INSTANCE });
+        await expect(nobody.connect()).rejects.toMatchObject({ code: 'Unavailable' });
+      });
     });
-    await engine.start(container.id);
-    const ended = await until('the end', async () => {
-      const seen = await container.look();
-      return seen.state === 'exited' && seen;
+
+    describe('images', () => {
+      test('a pull answers the id under which the image is then known, and tells its progress', async () => {
+        const percentages: number[] = [];
+        const reference = `${registry}/contract/sample:2`;
+        expect(await engine.image(reference)).toBeUndefined();
+        const id = await engine.pull({
+          reference,
+          platform: '',
+          onProgress: (percentage) => percentages.push(percentage),
+        });
+        expect(id).toMatch(/^sha256:[0-9a-f]{64}$/);
+        expect(await engine.image(reference)).toBe(id);
+        expect(percentages.at(-1)).toBe(100);
+        expect(percentages).toEqual([...percentages].sort((a, b) => a - b));
+        await engine.removeImage(reference);
+        expect(await engine.image(reference)).toBeUndefined();
+      });
+
+      test('an image that the registry does not have', async () => {
+        const pull = engine.pull({ reference: `${registry}/contract/sample:none`, platform: '' });
+        await expect(pull).rejects.toMatchObject({ code: 'ImageNotFound' });
+      });
+
+      test('a registry that does not answer', async () => {
+        const pull = engine.pull({ reference: `127.0.0.1:${await freePort()}/a/b:1`, platform: '' });
+        await expect(pull).rejects.toMatchObject({ code: 'ImagePullFailed' });
+      });
+
+      test('a registry that wants credentials', async () => {
+        await using guarded = await guard('shore', 'secret');
+        const reference = `${guarded.host}/contract/sample:1`;
+        await expect(engine.pull({ reference, platform: '' })).rejects.toMatchObject({ code: 'ImageUnauthorized' });
+        const wrong = { username: 'shore', password: 'wrong', host: guarded.host };
+        await expect(engine.pull({ reference, platform: '', credentials: wrong })).rejects.toMatchObject({
+          code: 'ImageUnauthorized',
+        });
+        const right = { username: 'shore', password: 'secret', host: guarded.host };
+        expect(await engine.pull({ reference, platform: '', credentials: right })).toMatch(/^sha256:/);
+        await engine.removeImage(reference);
+      });
+
+      test('removing an image that is not there is no error', async () => {
+        await engine.removeImage('sha256:'.padEnd(71, '0'));
+      });
     });
-    expect(ended.exitCode).toBe(7);
-    expect(ended.finishedAt).toBeGreaterThanOrEqual(ended.startedAt);
-  });
 
-  test('a second run has another start time', async () => {
-    await using container = await make();
-    await engine.start(container.id);
-    const first = (await container.look()).startedAt;
-    await engine.stop(container.id, 0);
-    await engine.start(container.id);
-    expect((await container.look()).startedAt).toBeGreaterThan(first);
-  });
+    describe('the life of a container', () => {
+      test('made, started, stopped, removed: each shows', async () => {
+        const { id, spec, imageId } = await make();
+        expect(await findContainer(engine, id)).toMatchObject({
+          name: spec.name,
+          state: 'created',
+          startedAt: 0,
+          digest: spec.labels[CONTAINER_LABELS.digest],
+          revision: `r-${v1}`,
+          generation: 1,
+          imageId,
+          pid: 0,
+        });
+        expect(imageId).toBe(await engine.image(v1));
+        const before = Date.now();
+        await engine.start(id);
+        const running = await findContainer(engine, id);
+        expect(running).toMatchObject({ state: 'running', networkId: (await engine.network())?.id });
+        expect(running.startedAt).toBeGreaterThan(before - 2000);
+        expect(running.pid).toBeGreaterThan(1);
+        expect(running.ip).toMatch(/^\d+\.\d+\.\d+\.\d+$/);
+        await engine.stop(id, 10);
+        expect(await findContainer(engine, id)).toMatchObject({ state: 'exited', oomKilled: false });
+        await engine.remove(id);
+        expect((await engine.containers()).map((container) => container.id)).not.toContain(id);
+      });
 
-  test('rename', async () => {
-    await using container = await make();
-    await engine.rename(container.id, `${container.spec.name}-old`);
-    expect((await container.look()).name).toBe(`${container.spec.name}-old`);
-  });
+      test('what is there already is no error: start twice, stop twice, remove twice', async () => {
+        const { id } = await make();
+        await engine.start(id);
+        await engine.start(id);
+        await engine.stop(id, 0);
+        await engine.stop(id, 0);
+        await engine.remove(id);
+        await expect(engine.remove(id)).rejects.toMatchObject({ code: 'NotFound' });
+        await expect(engine.start(id)).rejects.toMatchObject({ code: 'NotFound' });
+      });
 
-  test('two containers of one name', async () => {
-    await using container = await make();
-    await expect(make({ name: container.spec.name })).rejects.toMatchObject({ code: 'NameTaken' });
-  });
+      test('a running container is not removed', async () => {
+        await using container = await make();
+        await engine.start(container.id);
+        await expect(engine.remove(container.id)).rejects.toMatchObject({ code: 'Conflict' });
+      });
 
-  test('an image that is not there', async () => {
-    await expect(make({ view: { imageId: 'nowhere/nothing:1' } })).rejects.toMatchObject({ code: 'ImageMissing' });
-  });
+      test('how its process ended', async () => {
+        await using container = await make({
+          view: {
+            env: [
+              { key: 'EXIT_AFTER', value: '10ms' },
+              { key: 'EXIT_CODE', value: '7' },
+            ],
+          },
+        });
+        await engine.start(container.id);
+        const ended = await until('the end', async () => {
+          const seen = await container.look();
+          return seen.state === 'exited' && seen;
+        });
+        expect(ended.exitCode).toBe(7);
+        expect(ended.finishedAt).toBeGreaterThanOrEqual(ended.startedAt);
+      });
 
-  test('a program that is not in the image: the start fails, and the container has never run', async () => {
-    await using container = await make({ view: { entrypoint: ['/no/such/program'] } });
-    await expect(engine.start(container.id)).rejects.toBeInstanceOf(EngineError);
-    expect(await container.look()).toMatchObject({ startedAt: 0 });
-    expect((await container.look()).state).not.toBe('running');
-  });
+      test('a second run has another start time', async () => {
+        await using container = await make();
+        await engine.start(container.id);
+        const first = (await container.look()).startedAt;
+        await engine.stop(container.id, 0);
+        await engine.start(container.id);
+        expect((await container.look()).startedAt).toBeGreaterThan(first);
+      });
 
-  test('a port that is taken: the start fails, and succeeds once it is free', async () => {
-    const external = await freePort();
-    const portMappings = [{ internal: 8080, external, protocol: 'tcp' as const }];
-    await using first = await make({ view: { portMappings } });
-    await using second = await make({ view: { portMappings } });
-    await engine.start(first.id);
-    await expect(engine.start(second.id)).rejects.toMatchObject({ code: 'PortTaken' });
-    await engine.stop(first.id, 0);
-    await engine.start(second.id);
-    expect((await second.look()).ports).toEqual(portMappings);
-  });
+      test('rename', async () => {
+        await using container = await make();
+        await engine.rename(container.id, `${container.spec.name}-old`);
+        expect((await container.look()).name).toBe(`${container.spec.name}-old`);
+      });
 
-  test('containers of another agent are not seen', async () => {
-    const other = new DockerEngine({ url, instance: 'f'.repeat(32) });
-    await other.connect();
-    await using container = await make();
-    expect(await other.containers()).toEqual([]);
-    expect((await engine.containers()).map(({ id }) => id)).toContain(container.id);
-    const network = await other.ensureNetwork();
-    expect(network.id).not.toBe((await engine.network())?.id);
-    await other.removeNetwork();
-  });
-});
+      test('two containers of one name', async () => {
+        await using container = await make();
+        await expect(make({ name: container.spec.name })).rejects.toMatchObject({ code: 'NameTaken' });
+      });
 
-describe('events', () => {
-  test('tell of each change, after `connected`', async () => {
-    const stop = new AbortController();
-    const seen: string[] = [];
-    const listening = (async () => {
-      for await (const { action } of engine.events(stop.signal)) seen.push(action);
-    })().catch(() => {});
-    await until('the stream', () => seen.includes('connected'));
-    const container = await make();
-    await engine.start(container.id);
-    await until('start', () => seen.includes('start'));
-    await container[Symbol.asyncDispose]();
-    await until('die and destroy', () => seen.includes('die') && seen.includes('destroy'));
-    stop.abort();
-    await listening;
-  });
-});
+      test('an image that is not there', async () => {
+        await expect(make({ view: { imageId: 'nowhere/nothing:1' } })).rejects.toMatchObject({ code: 'ImageMissing' });
+      });
 
-describe('what a container is given', () => {
-  test('a published port answers', async () => {
-    const external = await freePort();
-    await using container = await make({ view: { portMappings: [{ internal: 8080, external, protocol: 'tcp' }] } });
-    await engine.start(container.id);
-    await until('an answer', async () => (await fetch(`http://127.0.0.1:${external}/healthz`)).ok);
-  });
+      test('a program that is not in the image: the start fails, and the container has never run', async () => {
+        await using container = await make({ view: { entrypoint: ['/no/such/program'] } });
+        await expect(engine.start(container.id)).rejects.toBeInstanceOf(EngineError);
+        expect(await container.look()).toMatchObject({ startedAt: 0 });
+        expect((await container.look()).state).not.toBe('running');
+      });
 
-  // Asked by the container itself, since whether packets pass between two is up to the machine's packet filter.
-  test('it is found by its names', async () => {
-    const external = await freePort();
-    const portMappings = [{ internal: 8080, external, protocol: 'tcp' as const }];
-    await using container = await make({ view: { application: 'shop', name: 'web', portMappings } });
-    await engine.start(container.id);
-    const get = (host: string) => fetch(`http://127.0.0.1:${external}/get?url=http://${host}:8080/`);
-    for (const host of ['shop.web', 'shop.web.svc.bridge.local'])
-      await until(`an answer from ${host}`, async () => (await (await get(host)).text()).includes('Hello'));
-    expect((await get('shop.nobody')).status).toBe(502);
-  });
+      test('a port that is taken: the start fails, and succeeds once it is free', async () => {
+        const external = await freePort();
+        const portMappings = [{ internal: 8080, external, protocol: 'tcp' as const }];
+        await using first = await make({ view: { portMappings } });
+        await using second = await make({ view: { portMappings } });
+        await engine.start(first.id);
+        await expect(engine.start(second.id)).rejects.toMatchObject({ code: 'PortTaken' });
+        await engine.stop(first.id, 0);
+        await engine.start(second.id);
+        expect((await second.look()).ports).toEqual(portMappings);
+      });
 
-  test('an extra host that names a microservice leads to it', async () => {
-    const external = await freePort();
-    const portMappings = [{ internal: 8080, external, protocol: 'tcp' as const }];
-    const extraHosts = ['db.local:shop.asker', 'printer:192.0.2.7'];
-    await using container = await make({ view: { application: 'shop', name: 'asker', portMappings, extraHosts } });
-    await engine.start(container.id);
-    const get = (path: string) => fetch(`http://127.0.0.1:${external}${path}`);
-    await until('an answer', async () =>
-      (await (await get('/get?url=http://db.local:8080/')).text()).includes('Hello'),
-    );
-    expect(await (await get('/file?path=/etc/hosts')).text()).toMatch(/192\.0\.2\.7\s+printer/);
-  });
-
-  test('env, and labels that an image cannot forge', async () => {
-    await engine.pull({ reference: labelled, platform: '' });
-    await using container = await make({
-      view: { imageId: labelled, revision: '', annotations: '{"team":"shore","skerry.dev/agent":"me"}' },
+      test('containers of another agent are not seen', async () => {
+        const other = new DockerEngine({ url, instance: 'f'.repeat(32) });
+        await other.connect();
+        await using container = await make();
+        expect(await other.containers()).toEqual([]);
+        expect((await engine.containers()).map(({ id }) => id)).toContain(container.id);
+        const network = await other.ensureNetwork();
+        expect(network.id).not.toBe((await engine.network())?.id);
+        await other.removeNetwork();
+      });
     });
-    expect((await container.look()).revision).toBe('');
-    expect(container.spec.labels).toMatchObject({ team: 'shore', [CONTAINER_LABELS.agent]: INSTANCE });
-    expect(container.spec.env).toContain('TZ=UTC');
-  });
 
-  test('volumes: what is written stays when the container goes', async () => {
-    const volumeMappings = [
-      { hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume', scope: 'private' },
-    ] as const;
-    const uuid = '99999999-9999-4999-8999-999999999999';
-    const { mkdirSync } = await import('node:fs');
-    mkdirSync(join(folder, 'data', uuid, 'data'), { recursive: true });
-    writeFileSync(join(folder, 'data', uuid, 'data', 'note'), 'kept');
-    await using container = await make({ view: { uuid, volumeMappings: [...volumeMappings] } });
-    await engine.start(container.id);
-    expect(readFileSync(join(folder, 'data', uuid, 'data', 'note'), 'utf8')).toBe('kept');
-  });
-
-  test('arguments and logs: both streams, each line with its time', async () => {
-    await using container = await make({ view: { commands: ['print', 'one', 'zwei äöü'] } });
-    await engine.start(container.id);
-    await until('the end', async () => (await container.look()).state === 'exited');
-    const lines = await logsOf(container.id);
-    expect(lines.map(({ line }) => line)).toEqual(['one', 'zwei äöü']);
-    expect(Date.parse(lines[0]?.ts ?? '')).toBeGreaterThan(Date.now() - 60_000);
-  });
-
-  test('logs can be followed', async () => {
-    await using container = await make({ view: { env: [{ key: 'EXIT_AFTER', value: '300ms' }] } });
-    await engine.start(container.id);
-    const lines: string[] = [];
-    for await (const { line } of engine.logs(container.id, { tail: 10, follow: true })) lines.push(line);
-    expect(lines.join('\n')).toContain('sample started');
-  });
-
-  test('a health check is carried out', async () => {
-    await using container = await make({
-      view: {
-        healthCheck: { test: ['CMD', '/sample', 'check', 'http://127.0.0.1:8080/healthz'], interval: 1, retries: 3 },
-      },
+    describe('events', () => {
+      test('tell of each change, after `connected`', async () => {
+        const stop = new AbortController();
+        const seen: string[] = [];
+        const listening = (async () => {
+          for await (const { action } of engine.events(stop.signal)) seen.push(action);
+        })().catch(() => {});
+        await until('the stream', () => seen.includes('connected'));
+        const container = await make();
+        await engine.start(container.id);
+        await until('start', () => seen.includes('start'));
+        await container[Symbol.asyncDispose]();
+        await until('die and destroy', () => seen.includes('die') && seen.includes('destroy'));
+        stop.abort();
+        await listening;
+      });
     });
-    await engine.start(container.id);
-    expect((await container.look()).health).toBe('starting');
-    await until('health', async () => (await container.look()).health === 'healthy');
-  });
 
-  test('limits, capabilities, sysctls, tmpfs, user and the rest are taken by the engine', async () => {
-    await using container = await make({
-      view: {
-        cpus: 0.5,
-        cpuSetCpus: '0',
-        memoryLimit: 64,
-        memoryReservation: 32,
-        shmSize: 16,
-        capAdd: ['NET_ADMIN'],
-        capDrop: ['MKNOD'],
-        sysctls: { 'net.ipv4.tcp_syncookies': '0' },
-        ulimits: { core: { soft: 0, hard: 0 } },
-        tmpfs: [{ containerPath: '/scratch', size: 8, mode: '1777' }],
-        devices: [{ hostPath: '/dev/null', containerPath: '/dev/nothing', permissions: 'r' }],
-        readOnlyRootFilesystem: true,
-        runAsUser: '1000',
-        runAsGroup: '1000',
-        workingDir: '/tmp',
-        extraHosts: ['db:192.0.2.1'],
-        ipcMode: 'private',
-        logSize: 3,
-      },
+    describe('what a container is given', () => {
+      test('env, and labels that an image cannot forge', async () => {
+        await engine.pull({ reference: labelled, platform: '' });
+        await using container = await make({
+          view: { imageId: labelled, revision: '', annotations: '{"team":"shore","skerry.dev/agent":"me"}' },
+        });
+        expect((await container.look()).revision).toBe('');
+        expect(container.spec.labels).toMatchObject({ team: 'shore', [CONTAINER_LABELS.agent]: INSTANCE });
+        expect(container.spec.env).toContain('TZ=UTC');
+      });
+
+      test('arguments and logs: both streams, each line with its time', async () => {
+        await using container = await make({ view: { commands: ['print', 'one', 'zwei äöü'] } });
+        await engine.start(container.id);
+        await until('the end', async () => (await container.look()).state === 'exited');
+        const lines = await logsOf(container.id);
+        expect(lines.map(({ line }) => line)).toEqual(['one', 'zwei äöü']);
+        expect(Date.parse(lines[0]?.ts ?? '')).toBeGreaterThan(Date.now() - 60_000);
+      });
+
+      test('logs can be followed', async () => {
+        await using container = await make({ view: { env: [{ key: 'EXIT_AFTER', value: '300ms' }] } });
+        await engine.start(container.id);
+        const lines: string[] = [];
+        for await (const { line } of engine.logs(container.id, { tail: 10, follow: true })) lines.push(line);
+        expect(lines.join('\n')).toContain('sample started');
+      });
+
+      test('a limit above what this machine grants is lowered, and the container starts', async () => {
+        await using container = await make({ view: { ulimits: { nofile: { soft: 1_048_576, hard: 1_048_576 } } } });
+        await engine.start(container.id);
+        expect(await container.look()).toMatchObject({ state: 'running' });
+      });
     });
-    await engine.start(container.id);
-    expect(await container.look()).toMatchObject({ state: 'running' });
-  });
 
-  test('the host network', async () => {
-    await using container = await make({
-      view: { hostNetworkMode: true, commands: ['-address', `127.0.0.1:${await freePort()}`] },
+    test('what it uses is read from the kernel', async () => {
+      let now = 0;
+      const reader = new UsageReader(() => now);
+      await using container = await make();
+      await engine.start(container.id);
+      const look = async () => (await reader.read([await container.look()])).get(container.id);
+      const first = await look();
+      if (first === undefined)
+        return expect(own.mayRaise, 'only a machine without cgroup files may show nothing').toBe(false);
+      now += 1000;
+      expect((await look())?.memory).toBeGreaterThan(100_000);
+      expect((await look())?.memory).toBeLessThan(100_000_000);
     });
-    await engine.start(container.id);
-    expect(await container.look()).toMatchObject({ state: 'running', hostNetwork: true, networkId: '' });
   });
-
-  test('a limit above what this machine grants is lowered, and the container starts', async () => {
-    await using container = await make({ view: { ulimits: { nofile: { soft: 1_048_576, hard: 1_048_576 } } } });
-    await engine.start(container.id);
-    expect(await container.look()).toMatchObject({ state: 'running' });
-  });
-});
-
-test('what it uses is read from the kernel', async () => {
-  let now = 0;
-  const reader = new UsageReader(() => now);
-  await using container = await make();
-  await engine.start(container.id);
-  const look = async () => (await reader.read([await container.look()])).get(container.id);
-  const first = await look();
-  if (first === undefined)
-    return expect(own.mayRaise, 'only a machine without cgroup files may show nothing').toBe(false);
-  now += 1000;
-  expect((await look())?.memory).toBeGreaterThan(100_000);
-  expect((await look())?.memory).toBeLessThan(100_000_000);
-});

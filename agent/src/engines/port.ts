@@ -56,6 +56,7 @@ export interface EngineFacts {
   kind: 'docker' | 'podman';
   version: string;
   apiVersion: string;
+  /** those that a container may ask for; none where it has no choice */
   runtimes: string[];
   rootless: boolean;
   selinux: boolean;
@@ -74,6 +75,8 @@ export interface EngineNetwork {
   name: string;
   /** the machine as its containers see it */
   gateway?: string;
+  /** what it lacks, for people */
+  trouble?: string;
 }
 
 export interface EngineEvent {

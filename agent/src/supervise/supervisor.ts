@@ -132,6 +132,7 @@ export class Supervisor {
     return [
       this.#engine.state === 'lost' ? `container engine: ${this.#engine.error}` : '',
       this.#networkRetry.message && `network: ${this.#networkRetry.message}`,
+      this.#network?.trouble ? `network: ${this.#network.trouble}` : '',
       this.#storeError && `database: ${this.#storeError}`,
     ].filter(Boolean);
   }
@@ -309,6 +310,12 @@ export class Supervisor {
     if (this.#engine.state === 'lost' && !this.#first)
       this.#outage = { from: clock.wall() - (clock.now() - this.#engine.since), to: clock.wall() };
     log.info('Connected to the container engine', { url: engine.url, engine: facts.kind, version: facts.version });
+    const { mayRaise, hard } = this.#ports.specContext().limits;
+    const lowered = mayRaise ? [] : facts.defaultLimits.filter((name) => hard[name] !== undefined);
+    if (lowered.length > 0)
+      log.info("Containers get this machine's limits instead of the engine's own, which it does not grant", {
+        limits: Object.fromEntries(lowered.map((name) => [name, hard[name]])),
+      });
     this.#engine = { state: 'connected', facts, since: clock.now() };
     this.#network = network;
     onConnected();

@@ -12,8 +12,12 @@ export interface Dialect {
   log(mib: number): { Type: string; Config: Record<string, string> };
   /** whether a container can be given names of its own for others on the network */
   links: boolean;
+  /** what the engine needs for names on a network, where that is no part of it */
+  namesNeed?: string;
   /** whether the engine carries health checks out in any case; if not, the agent sees to it that they are */
   checksHealth: boolean;
+  /** whether a container can be made for a runtime other than the engine's own */
+  choosesRuntime: boolean;
   /** limits that the engine sets on every container, whether this machine grants them or not */
   defaultLimits: readonly string[];
 }
@@ -26,6 +30,7 @@ const DIALECTS: Readonly<Record<EngineFacts['kind'], Dialect>> = {
     log: (mib) => ({ Type: 'json-file', Config: { 'max-size': `${mib}m`, 'max-file': '2' } }),
     links: true,
     checksHealth: true,
+    choosesRuntime: true,
     defaultLimits: [],
   },
   podman: {
@@ -33,8 +38,10 @@ const DIALECTS: Readonly<Record<EngineFacts['kind'], Dialect>> = {
     eventNames: { die: 'died', destroy: 'remove' },
     log: (mib) => ({ Type: 'k8s-file', Config: { 'max-size': `${mib}m` } }),
     links: false,
+    namesNeed: 'podman needs netavark and aardvark-dns, and a network that was made with them',
     // Its timers are systemd's.
     checksHealth: false,
+    choosesRuntime: false,
     defaultLimits: ['nofile', 'nproc'],
   },
 };

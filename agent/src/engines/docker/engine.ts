@@ -74,7 +74,7 @@ export class DockerEngine implements Engine {
       kind: this.#dialect.kind,
       version: version.Version,
       apiVersion: api.join('.'),
-      runtimes: Object.keys(info.Runtimes ?? {}).sort(),
+      runtimes: this.#dialect.choosesRuntime ? Object.keys(info.Runtimes ?? {}).sort() : [],
       rootless: (info.SecurityOptions ?? []).some((option) => option.includes('name=rootless')),
       selinux: (info.SecurityOptions ?? []).some((option) => option.includes('name=selinux')),
       architecture: info.Architecture ?? '',
@@ -124,9 +124,24 @@ export class DockerEngine implements Engine {
     const query = { filters: JSON.stringify({ label: [this.#ownLabel()] }) };
     const [own] = await this.#call<NetworkItem[]>('GET', '/networks', { query, signal });
     // What was inspected was read with the eyes of the network of that time.
-    if (own?.Id !== this.#network?.id) this.#inspected.clear();
-    this.#network = own && { id: own.Id, name: own.Name, gateway: own.IPAM?.Config?.[0]?.Gateway?.split('/')[0] };
+    if (own?.Id !== this.#network?.id) {
+      this.#inspected.clear();
+      this.#network = own && {
+        id: own.Id,
+        name: own.Name,
+        gateway: own.IPAM?.Config?.[0]?.Gateway?.split('/')[0],
+        trouble: await this.#troubleOf(own.Name, signal),
+      };
+    }
     return this.#network;
+  }
+
+  /** A network without names is one on which microservices do not find each other. */
+  async #troubleOf(name: string, signal?: AbortSignal): Promise<string | undefined> {
+    const { namesNeed } = this.#dialect;
+    if (!namesNeed) return undefined;
+    const answer = await this.#call<{ dns_enabled?: boolean }>('GET', `/libpod/networks/${name}/json`, { signal });
+    return answer.dns_enabled ? undefined : `microservices do not find each other by name: ${namesNeed}`;
   }
 
   async ensureNetwork(signal?: AbortSignal): Promise<EngineNetwork> {
@@ -253,7 +268,8 @@ export class DockerEngine implements Engine {
     const { State, Config } = await this.#call<InspectAnswer>('GET', `/containers/${id}/json`, { signal });
     const last = State.Health?.Log?.at(-1)?.End;
     if (!State.Running || (last && time(last) > since)) return;
-    const deadline = (Config.Healthcheck?.Timeout ?? 30e9) / 1e6 + 30 * SECOND;
+    // What is not over by then is given up, and the engine counts it as failed.
+    const deadline = (Config.Healthcheck?.Timeout || 30e9) / 1e6 + SECOND;
     try {
       // The Docker API has no such call; this one is podman's own, in the form of its oldest version that is supported.
       await this.#call('GET', `/libpod/containers/${id}/healthcheck`, { signal, deadline, tolerate: [409] });

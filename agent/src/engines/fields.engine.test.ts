@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, inject, test } from 'vitest';
+import { callEngine } from '../../../hack/engine-api.ts';
+import { buildImage, buildIndex, pushImage } from '../../../hack/image.ts';
+import { freePort } from '../../../hack/ports.ts';
+import { sampleImage } from '../../../hack/sample.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import { systemClock } from '../clock.ts';
+import { silentLog } from '../log.ts';
+import { ownLimits } from '../machine.ts';
+import { makeView } from '../plan/_util.ts';
+import { HealthChecks } from '../supervise/health-checks.ts';
+import { cleanUp, findContainer, makeSpec, until } from './_contract.ts';
+import { FIELDS, type Field, type Inspection, makeSources, type Running, type Scene, type Seen } from './_fields.ts';
+import { notHonoured } from './container-spec.ts';
+import { DockerEngine } from './docker/engine.ts';
+import type { EngineFacts } from './port.ts';
+
+/** Every row of the table of fields, on every engine. What came of it is written to SKERRY_FIELDS_OUT, if that is set. */
+
+const registry = new URL(inject('registryUrl')).host;
+const image = `${registry}/fields/sample:1`;
+const manifold = `${registry}/fields/manifold:1`;
+const limits = ownLimits();
+const results: { kind: string; version: string; fields: Record<string, string> }[] = [];
+
+beforeAll(async () => {
+  const sample = await sampleImage({ env: { OF_THE_IMAGE: 'fields' } });
+  await pushImage(inject('registryUrl'), 'fields/sample', '1', sample);
+  const files = [{ path: '/nothing', content: '' }];
+  const images = (['amd64', 'arm64'] as const).map((architecture) => buildImage({ files, architecture }));
+  await pushImage(inject('registryUrl'), 'fields/manifold', '1', buildIndex(images));
+});
+
+afterAll(() => {
+  const file = process.env.SKERRY_FIELDS_OUT;
+  if (file) writeFileSync(file, JSON.stringify(results));
+});
+
+for (const { kind, url } of inject('engines'))
+  describe(kind, () => {
+    const instance = randomUUID().replaceAll('-', '');
+    const engine = new DockerEngine({ url, instance });
+    const clock = systemClock();
+    const health = new HealthChecks({ engine, clock, log: silentLog(), changed: () => {} });
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-fields-'));
+    const outcome = { kind: kind as string, version: '', fields: {} as Record<string, string> };
+    let facts: EngineFacts;
+
+    beforeAll(async () => {
+      facts = await engine.connect();
+      outcome.version = facts.version;
+      results.push(outcome);
+      await engine.ensureNetwork();
+      await engine.pull({ reference: image, platform: '' });
+    });
+
+    afterAll(async () => {
+      health.stop();
+      await cleanUp(engine);
+      await engine.removeImage(image);
+      rmSync(folder, { recursive: true, force: true });
+    });
+
+    /** Makes and starts a container, which goes away again at the end of its block. */
+    async function start(change: Partial<MicroserviceView>) {
+      const spec = makeSpec({ facts, limits, instance, volumesDirectory: folder, view: { imageId: image, ...change } });
+      makeSources(spec.mounts);
+      const { id } = await engine.create(spec);
+      const end = async () => {
+        await engine.stop(id, 0);
+        await engine.remove(id);
+      };
+      try {
+        await engine.start(id);
+      } catch (error) {
+        await end();
+        throw error;
+      }
+      return { id, [Symbol.asyncDispose]: end };
+    }
+
+    /** What a process in a container sees. */
+    async function see(change: Partial<MicroserviceView>, folders: readonly string[] = []): Promise<Seen> {
+      await using container = await start({ commands: ['see', ...folders], ...change });
+      await until('the end', async () => (await findContainer(engine, container.id)).state === 'exited');
+      const lines: string[] = [];
+      for await (const { line } of engine.logs(container.id, { tail: 100 })) lines.push(line);
+      try {
+        // An engine may cut a long line in pieces.
+        return JSON.parse(lines.join('')) as Seen;
+      } catch {
+        throw new Error(`the container has not seen anything: ${lines.join(' ')}`);
+      }
+    }
+
+    function running(id: string, scene: Scene): Running {
+      const look = async () => {
+        health.follow(await engine.containers());
+        return findContainer(engine, id);
+      };
+      const inspection = () =>
+        callEngine<Inspection & { LogPath?: string }>(url, 'GET', `/v1.41/containers/${id}/json`);
+      return {
+        id,
+        look,
+        inspect: inspection,
+        logFile: async () => {
+          const { LogPath } = await inspection();
+          if (LogPath) return LogPath;
+          type Answer = { HostConfig: { LogConfig: { Path: string } } };
+          const answer = await callEngine<Answer>(url, 'GET', `/v4.0.0/libpod/containers/${id}/json`);
+          return answer.HostConfig.LogConfig.Path;
+        },
+        get: async (path) => (await fetch(`http://127.0.0.1:${scene.port}${path}`)).text(),
+        until: (what, check) => until(what, check, 60_000),
+        beside: (change, folders) => see(change, folders),
+      };
+    }
+
+    async function architectureOf(platform: string): Promise<string> {
+      const id = await engine.pull({ reference: manifold, platform });
+      const answer = await callEngine<{ Architecture: string }>(url, 'GET', `/v1.41/images/${id}/json`);
+      await engine.removeImage(id);
+      return answer.Architecture;
+    }
+
+    async function tryOut(row: Field): Promise<void> {
+      const scene: Scene = { image, folder: join(folder, randomUUID()), port: await freePort() };
+      mkdirSync(scene.folder);
+      const change = row.view(scene);
+      const told = notHonoured(makeView(change), { facts, limits });
+      outcome.fields[row.field] = told.map(({ field, reason }) => `${field}: ${reason}`).join('; ') || 'failed';
+      if (told.length > 0) {
+        // What is left out must not keep the rest from running.
+        await see(change);
+        return;
+      }
+      if (row.pulled) await row.pulled(architectureOf);
+      if (row.refused) await assert.rejects(start(change), row.refused);
+      if (row.inside) row.inside(await see(change, row.folders), scene);
+      if (row.outside) {
+        await using container = await start(change);
+        await row.outside(running(container.id, scene), scene);
+      }
+      outcome.fields[row.field] = 'honoured';
+    }
+
+    /** Where the machine of the run may not give all capabilities, no engine can either. */
+    async function tryOutHere(row: Field): Promise<void> {
+      try {
+        await tryOut(row);
+      } catch (error) {
+        if (limits.mayRaise || !/unable to apply caps: operation not permitted/.test(String(error))) throw error;
+        outcome.fields[row.field] = 'not on the machine of this run, which lacks capabilities itself';
+      }
+    }
+
+    for (const row of FIELDS) test.concurrent(row.field, () => tryOutHere(row), 120_000);
+  });
