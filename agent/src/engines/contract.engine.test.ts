@@ -1,6 +1,7 @@
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { callEngine } from '../../../hack/engine-api.ts';
 import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
@@ -229,6 +230,17 @@ for (const { kind, url } of inject('engines'))
         await engine.stop(container.id, 0);
         await engine.start(container.id);
         expect((await container.look()).startedAt).toBeGreaterThan(first);
+      });
+
+      test('paused by somebody: it shows, and it can be let go on', async () => {
+        await using container = await make();
+        await engine.start(container.id);
+        await callEngine(url, 'POST', `/v1.41/containers/${container.id}/pause`);
+        expect(await container.look()).toMatchObject({ state: 'running', paused: true });
+        await engine.resume(container.id);
+        await engine.resume(container.id);
+        expect((await container.look()).paused).toBeUndefined();
+        await expect(engine.resume('f'.repeat(64))).rejects.toMatchObject({ code: 'NotFound' });
       });
 
       test('rename', async () => {

@@ -34,6 +34,8 @@ export interface Engine {
   start(id: string, signal?: AbortSignal): Promise<void>;
   /** SIGTERM, after the grace SIGKILL. A container that does not run is no error. */
   stop(id: string, graceSeconds: number, signal?: AbortSignal): Promise<void>;
+  /** Lets a container go on that somebody paused. One that is not paused is no error. */
+  resume(id: string, signal?: AbortSignal): Promise<void>;
   kill(id: string, posixSignal: string, signal?: AbortSignal): Promise<void>;
   rename(id: string, name: string, signal?: AbortSignal): Promise<void>;
   /** Removes a stopped container; anonymous volumes go with it. One that is not there is no error. */

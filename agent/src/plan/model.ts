@@ -164,6 +164,10 @@ export const STOP_REASONS = {
   RestartingLocally: 'a restart was ordered on the machine',
   Duplicate: 'two containers of one microservice were running',
 } as const;
+/** Every reason to let a container go on that does nothing. */
+export const RESUME_REASONS = {
+  Paused: 'it was paused on the machine',
+} as const;
 /** Every reason to remove a container. */
 export const REMOVE_REASONS = {
   Replaced: 'a newer container took over',
@@ -223,6 +227,7 @@ export type Step =
       ports?: readonly PortMapping[];
       reason: keyof typeof STOP_REASONS;
     }
+  | { kind: 'resume'; uuid: string; target: string; containerId: string; reason: keyof typeof RESUME_REASONS }
   | { kind: 'rename'; uuid: string; target: string; containerId: string; name: string }
   | { kind: 'remove'; uuid: string; target: string; containerId: string; reason: keyof typeof REMOVE_REASONS };
 

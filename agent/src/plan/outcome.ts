@@ -29,6 +29,7 @@ export function conclude(row: Remembered, step: Step, outcome: Outcome, now: num
     case 'start':
       return concludeStart(row, next, step);
     case 'stop':
+    case 'resume':
     case 'rename':
     case 'remove':
       return next;

@@ -74,6 +74,24 @@ const cases: Record<string, Case> = {
     networkId: null,
     want: [`create skerry-${UUID} New`],
   },
+  'one that somebody paused goes on': {
+    desired: [v1],
+    containers: [makeContainer(v1, { paused: true })],
+    rows: [makeRow()],
+    want: ['resume 1111 Paused'],
+  },
+  'one that somebody paused goes on before it is stopped, so that it hears of its end': {
+    desired: [],
+    containers: [makeContainer(v1, { paused: true })],
+    rows: [makeRow()],
+    want: ['resume 1111 Paused'],
+  },
+  'one that somebody paused goes on before a local stop': {
+    desired: [v1],
+    containers: [makeContainer(v1, { paused: true })],
+    rows: [makeRow(v1, { localHold: { revision: 'r-1', rebuildOrder: 0 } })],
+    want: ['resume 1111 Paused'],
+  },
   'a container that was made is started': {
     desired: [v1],
     containers: [makeContainer(v1, { state: 'created' })],

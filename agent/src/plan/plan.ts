@@ -80,7 +80,7 @@ function collect(decisions: readonly Decision[], { memory, now, current }: Conte
 }
 
 /** Steps whose failure has no other consequence than trying them again later. */
-const REPEATED: ReadonlySet<Step['kind']> = new Set(['stop', 'rename', 'remove']);
+const REPEATED: ReadonlySet<Step['kind']> = new Set(['stop', 'resume', 'rename', 'remove']);
 
 function planEntry(entry: Entry, row: Remembered, context: Context): Decision[] {
   const containers = context.byUuid.get(entry.uuid) ?? [];
@@ -98,6 +98,8 @@ function planAnyway(
 ): Step | undefined | 'go on' {
   const dead = containers.find(({ state }) => state === 'dead');
   if (dead) return { kind: 'remove', uuid, target, containerId: dead.id, reason: 'Dead' };
+  const paused = containers.find((container) => container.paused);
+  if (paused) return resume(paused, target);
   const running = containers.filter(isRunning);
   if (row.localHold) return running[0] && stop(running[0], target, 'StoppedLocally');
   const restarted = running.find((container) => runKey(container) === row.live.restart?.key);
@@ -176,6 +178,8 @@ function planAbsent(row: Remembered, containers: readonly Container[], context: 
   const { uuid } = row;
   const wait = waitForRemovalOrder(row, context);
   if (wait) return wait;
+  const paused = containers.find((container) => container.paused);
+  if (paused) return resume(paused, 'absent');
   const running = containers.find(isRunning);
   if (running) return stop(running, 'absent', 'NoLongerWanted');
   return (
@@ -389,6 +393,11 @@ function start(
   protects = false,
 ): Extract<Step, { kind: 'start' }> {
   return { kind: 'start', uuid, target, containerId: id, protects, reason };
+}
+
+/** Somebody froze it: what is wanted has to run, and what is to end has to hear of it. */
+function resume(container: Container, target: string): Step {
+  return { kind: 'resume', uuid: container.uuid, target, containerId: container.id, reason: 'Paused' };
 }
 
 function stop(

@@ -110,7 +110,7 @@ function updateRow(
   const ended = running ? undefined : containers.find(({ startedAt }) => startedAt > 0);
   if (ended) next = rememberExit(next, ended, target, sight);
 
-  const up = running !== undefined && (running.health === undefined || running.health === 'healthy');
+  const up = running !== undefined && !running.paused && (running.health === undefined || running.health === 'healthy');
   const downSince = entry && !up ? (next.live.downSince ?? sight.now) : undefined;
   if (downSince !== next.live.downSince) setLive({ downSince });
   const unwantedSince = !entry && sight.desired ? (next.live.unwantedSince ?? sight.now) : undefined;

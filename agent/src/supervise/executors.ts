@@ -52,6 +52,7 @@ const EXECUTORS: Executors = {
         throw new EngineError('PortTaken', `port ${portName(port)} of this machine is taken by another program`);
     return nothing(engine.stop(step.containerId, stopGraceSeconds, signal));
   },
+  resume: (step, { engine }, signal) => nothing(engine.resume(step.containerId, signal)),
   rename: (step, { engine }, signal) => nothing(engine.rename(step.containerId, step.name, signal)),
   remove: (step, { engine }, signal) => nothing(engine.remove(step.containerId, signal)),
 };
@@ -85,7 +86,7 @@ export async function execute(
   }
 }
 
-const GONE_IS_FINE: ReadonlySet<Step['kind']> = new Set(['stop', 'remove', 'rename']);
+const GONE_IS_FINE: ReadonlySet<Step['kind']> = new Set(['stop', 'resume', 'remove', 'rename']);
 
 const STEP_REASONS = {
   network: 'NetworkFailed',
@@ -93,6 +94,7 @@ const STEP_REASONS = {
   create: 'CreateFailed',
   start: 'StartFailed',
   stop: 'StopFailed',
+  resume: 'ResumeFailed',
   rename: 'RenameFailed',
   remove: 'RemoveFailed',
 } as const satisfies Record<Step['kind'], string>;

@@ -575,6 +575,7 @@ const MESSAGES = {
   create: 'Making the container',
   start: 'Starting the container',
   stop: 'Stopping the container',
+  resume: 'Letting the container go on',
   rename: 'Renaming the container',
   remove: 'Removing the container',
 } as const satisfies Record<Step['kind'], string>;

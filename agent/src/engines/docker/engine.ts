@@ -246,6 +246,14 @@ export class DockerEngine implements Engine {
     await this.#act('POST', id, '/stop', { query: { t: String(graceSeconds) }, signal, deadline });
   }
 
+  async resume(id: string, signal?: AbortSignal): Promise<void> {
+    try {
+      await this.#act('POST', id, '/unpause', { signal });
+    } catch (error) {
+      if (!(error instanceof EngineError && error.code === 'Conflict')) throw error;
+    }
+  }
+
   async kill(id: string, posixSignal: string, signal?: AbortSignal): Promise<void> {
     await this.#act('POST', id, '/kill', { query: { signal: posixSignal }, signal });
   }
@@ -598,7 +606,7 @@ const TEXTS: readonly [RegExp, EngineErrorCode][] = [
   [/name .* is already in use/i, 'NameTaken'],
   [/port is already allocated|address already in use/i, 'PortTaken'],
   [/no space left on device/i, 'DiskFull'],
-  [/container state improper/i, 'Conflict'],
+  [/container state improper|is not paused/i, 'Conflict'],
 ];
 
 function codeOf(status: number, message: string): EngineErrorCode {

@@ -178,6 +178,15 @@ export class MemoryEngine implements Engine {
     });
   }
 
+  /** As somebody on the machine would. */
+  async pause(id: string): Promise<void> {
+    this.#set(id, { paused: true });
+  }
+
+  async resume(id: string): Promise<void> {
+    await this.#act('resume', id, () => this.#set(id, { paused: undefined }));
+  }
+
   async kill(id: string): Promise<void> {
     await this.#act('kill', id, () => this.exit(id, 137));
   }
