@@ -162,6 +162,15 @@ export function createAgent(config: Config, ports: AgentPorts) {
     link?.link.changed();
   }
 
+  /** What could not be saved is no trouble of the connection that it came over. */
+  function save(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      throw new StoreError('the database does not take it', { cause: error });
+    }
+  }
+
   /** The settings that are in force: the controller's where it has some and may, else the machine's. */
   function effective(): AgentConfig {
     const own = agentConfigSchema.partial().parse({
@@ -216,8 +225,9 @@ export function createAgent(config: Config, ports: AgentPorts) {
   /** An order is noted before it is carried out: one that ends the process is not carried out for ever. */
   function carryOut(section: OrderSection, digest: string, count: number | undefined): void {
     if (orders[section]?.digest === digest) return;
-    orders[section] = { digest, count };
-    store.saveValue('orders', JSON.stringify(orders));
+    const noted = { ...orders, [section]: { digest, count } };
+    save(() => store.saveValue('orders', JSON.stringify(noted)));
+    Object.assign(orders, noted);
     if (section === 'prune') void prune();
     else log.warn('This version of the agent does not carry out such orders', { order: section });
     link?.link.changed();
@@ -337,7 +347,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
       have,
       store: saveDocuments,
       order: carryOut,
-      deleting: () => store.saveValue('ending', 'deleteNode'),
+      deleting: () => save(() => store.saveValue('ending', 'deleteNode')),
       deleted: endRelation,
       report,
       reported: ({ microserviceStatus }) =>
@@ -367,6 +377,14 @@ export function createAgent(config: Config, ports: AgentPorts) {
     documents = store.documents();
     applyDocuments();
     log.info('No longer provisioned');
+  }
+
+  function finishEnding(): void {
+    try {
+      endRelation();
+    } catch (error) {
+      log.error('Cannot forget the controller that has deleted this node', { error: errorText(error) });
+    }
   }
 
   supervisor.onChange(() => {
@@ -409,7 +427,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     async run(signal: AbortSignal): Promise<void> {
       running = signal;
       // The controller had ended the relation, and we died before it was ended here.
-      if (store.value('ending') !== undefined) endRelation();
+      if (store.value('ending') !== undefined) finishEnding();
       log.info('Starting', { version: AGENT_VERSION, instance: identity.instance, node: identity.node?.uuid });
       startLink();
       await Promise.all([supervisor.run(signal), keepHouse(signal)]);
@@ -562,11 +580,22 @@ function provisionTrouble(error: unknown): AgentError {
   return new AgentError('INTERNAL', errorText(error), { cause: error });
 }
 
-/** The identity that is kept, or a new one that is kept from now on. */
-function loadIdentity({ identity, store }: AgentPorts): Identity {
-  const known = identity.load();
+/**
+ * The identity that is kept, or a new one that is kept from now on. A disk that does not take it is no reason not to look
+ * after what runs.
+ */
+function loadIdentity({ identity, store, log }: AgentPorts): Identity {
+  const attempt = <T>(act: () => T): T | undefined => {
+    try {
+      return act();
+    } catch (error) {
+      log.error('Cannot read or keep the identity', { error: errorText(error) });
+      return undefined;
+    }
+  };
+  const known = attempt(() => identity.load());
   const current = known ?? newIdentity(store.value('instance'));
-  if (!known) identity.save(current);
-  if (store.value('instance') !== current.instance) store.saveValue('instance', current.instance);
+  if (!known) attempt(() => identity.save(current));
+  if (store.value('instance') !== current.instance) attempt(() => store.saveValue('instance', current.instance));
   return current;
 }

@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { createAgent } from './app.ts';
@@ -40,11 +41,13 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const signal = AbortSignal.any([stopSignal, stopping.signal]);
 
   if (await answers(config.socket)) throw new Error(`another agent answers at ${config.socket}; stop it first`);
-  makeDirectory(config.diskDirectory, 0o700);
   using closing = new DisposableStack();
-  const { store, setAside } = openSqliteStore(join(config.diskDirectory, 'agent.db'), clock.wall());
+  const database = join(config.diskDirectory, 'agent.db');
+  const { store, setAside } = openSqliteStore(database, clock.wall(), [config.runDirectory, tmpdir()]);
   closing.use(store);
   if (setAside) log.warn('The database was damaged and is begun anew', { setAside });
+  const trouble = store.trouble();
+  if (trouble) log.error('Nothing can be saved; what runs is looked after', { error: trouble });
 
   const engineUrl = findEngineUrl(config);
   let engine: Engine | undefined;
@@ -95,9 +98,9 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       phase: () => 'listening' as const,
     },
   };
-  makeDirectory(config.runDirectory, 0o755);
-  writeToken();
-  const servers: Server[] = [await listenOnSocket(config.socket, config.runDirectory, ports)];
+  const servers: Server[] = [];
+  let socketIsOpen = false;
+  const served = await serveSocket();
   if (config.localApiPort > 0) {
     try {
       servers.push(await listenOnLoopback(config.localApiPort, ports));
@@ -113,7 +116,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     }
   };
   process.on('SIGHUP', onHangup);
-  const renewal = renewToken(writeToken);
+  const renewal = new AbortController();
+  void keepServing(served, renewal.signal);
   try {
     await agent.run(signal);
   } finally {
@@ -126,15 +130,23 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     log.info('Stopped; containers run on');
   }
 
-  function renewToken(write: () => void): AbortController {
-    const over = new AbortController();
-    void (async () => {
-      while (!over.signal.aborted) {
-        await pause(clock, ADMIN_TOKEN_SECONDS * 800, over.signal);
-        if (!over.signal.aborted) write();
-      }
-    })();
-    return over;
+  /** Opens the socket, or renews the token that opens it to people. A disk that takes neither does not stop the agent. */
+  async function serveSocket(): Promise<boolean> {
+    try {
+      makeDirectory(config.runDirectory, 0o755);
+      writeToken();
+      if (!socketIsOpen) servers.push(await listenOnSocket(config.socket, config.runDirectory, ports));
+      socketIsOpen = true;
+      return true;
+    } catch (error) {
+      log.warn('Cannot serve the local API', { socket: config.socket, error: errorText(error) });
+      return false;
+    }
+  }
+
+  async function keepServing(wentWell: boolean, until: AbortSignal): Promise<void> {
+    for (let well = wentWell; !until.aborted; well = until.aborted || (await serveSocket()))
+      await pause(clock, (well ? ADMIN_TOKEN_SECONDS * 0.8 : 30) * 1000, until);
   }
 }
 

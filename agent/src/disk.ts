@@ -3,6 +3,7 @@ import {
   chmodSync,
   chownSync,
   closeSync,
+  copyFileSync,
   existsSync,
   fsyncSync,
   mkdirSync,
@@ -50,13 +51,19 @@ export function writeDurably(path: string, text: string, mode = 0o600): void {
   const temporary = `${path}.${process.pid}.tmp`;
   const file = openSync(temporary, 'w', mode);
   try {
-    writeFileSync(file, text);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
+    try {
+      writeFileSync(file, text);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    chmodSync(temporary, mode);
+    renameSync(temporary, path);
+  } catch (error) {
+    // On a full disk every byte counts.
+    rmSync(temporary, { force: true });
+    throw error;
   }
-  chmodSync(temporary, mode);
-  renameSync(temporary, path);
   syncDirectory(dirname(path));
 }
 
@@ -108,6 +115,33 @@ export function makeDirectory(path: string, mode: number): boolean {
 export function giveDirectory(path: string, mode: number, owner?: { uid: number; gid: number }): void {
   chmodSync(path, mode);
   if (owner) chownSync(path, owner.uid, owner.gid);
+}
+
+/** Copies a file. One that is not there is no error. */
+export function copyFile(from: string, to: string): void {
+  if (existsSync(from)) copyFileSync(from, to);
+}
+
+/** Whether so many bytes can be written in a directory and come to rest on its disk. */
+export function canWrite(directory: string, bytes: number): boolean {
+  const path = join(directory, `.room-${process.pid}`);
+  try {
+    const file = openSync(path, 'w', 0o600);
+    try {
+      writeFileSync(file, Buffer.alloc(bytes));
+      fsyncSync(file);
+      return true;
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return false;
+  } finally {
+    // What could not be made need not be removed; what was made on a disk that has failed since cannot be.
+    try {
+      rmSync(path, { force: true });
+    } catch {}
+  }
 }
 
 /** Renames a file out of the way, with a suffix. A file that is not there is no error. */

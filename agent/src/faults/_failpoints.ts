@@ -1,5 +1,5 @@
 import { appendFileSync } from 'node:fs';
-import { DatabaseSync, StatementSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { DockerEngine } from '../engines/docker/engine.ts';
 
 /**
@@ -52,22 +52,10 @@ for (const name of CALLS) {
   };
 }
 
-let inTransaction = false;
 const { exec } = DatabaseSync.prototype;
 DatabaseSync.prototype.exec = function (sql) {
-  if (sql.startsWith('BEGIN IMMEDIATE')) inTransaction = true;
   if (sql !== 'COMMIT') return exec.call(this, sql);
   moment('before commit', 'store');
   exec.call(this, sql);
-  inTransaction = false;
   moment('after commit', 'store');
-};
-const statements = StatementSync.prototype as { run(...values: unknown[]): unknown };
-const { run } = statements;
-statements.run = function (...values) {
-  if (inTransaction) return run.apply(this, values);
-  moment('before write', 'store');
-  const result = run.apply(this, values);
-  moment('after write', 'store');
-  return result;
 };

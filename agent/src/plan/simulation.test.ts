@@ -3,6 +3,7 @@ import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { containerSpec } from '../engines/container-spec.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { EngineError } from '../engines/port.ts';
+import { generator } from '../faults/_random.ts';
 import { execute } from '../supervise/executors.ts';
 import { createPullSlots } from '../supervise/pull-slots.ts';
 import { imageOf, makeEntry, makeHold, UUID } from './_util.ts';
@@ -397,14 +398,3 @@ describe('anything may happen at any time', () => {
       }
     });
 });
-
-/** A small seeded generator (mulberry32), so that a failing seed fails again. */
-function generator(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}

@@ -60,8 +60,9 @@ export function identityFile(path: string, wall: () => number, onDamage: (path: 
         return identitySchema.parse(JSON.parse(text));
       } catch {
         // Never overwritten: it may hold the only copy of a key.
-        setAside(path, `.damaged-${wall()}`);
-        onDamage(`${path}.damaged-${wall()}`);
+        const suffix = `.damaged-${wall()}`;
+        setAside(path, suffix);
+        onDamage(path + suffix);
         return undefined;
       }
     },

@@ -25,6 +25,8 @@ export interface Store extends Disposable {
   saveValue(name: ValueName, value: string | undefined): void;
   /** Forgets everything that came from a controller; what is remembered of containers stays. */
   forgetController(): void;
+  /** Why nothing can be saved at the moment, as far as that is known without trying. */
+  trouble(): string | undefined;
 }
 
 /** The answers of the controller that are kept, each with the digests of the sections that it answers. */
@@ -41,7 +43,8 @@ export interface StoredDocument {
  * instance: a copy of the identity's instance id, should that file be lost. bootId: the machine's boot that the rows were
  * last saved in. orders: JSON counters of orders carried out. ending: the controller deletes this node.
  */
-export type ValueName = 'instance' | 'bootId' | 'orders' | 'ending';
+export const VALUES = ['instance', 'bootId', 'orders', 'ending'] as const;
+export type ValueName = (typeof VALUES)[number];
 
 /** A row as it is saved: what is known only while the process lives stays out. */
 export function rowText({ live, ...row }: Remembered): string {
@@ -80,8 +83,17 @@ export function memoryStore(): Store {
     value: (name) => values.get(name),
     saveValue: (name, value) => void (value === undefined ? values.delete(name) : values.set(name, value)),
     forgetController: () => documents.clear(),
+    trouble: () => undefined,
     [Symbol.dispose]: () => {},
   };
+}
+
+/** Adds everything of one store to another. */
+export function copyStore(from: Store, to: Store): void {
+  to.saveDocuments(from.documents());
+  to.saveRows([...from.rows().values()], []);
+  for (const [id, reference] of from.images()) to.saveImage(id, reference);
+  for (const name of VALUES) to.saveValue(name, from.value(name));
 }
 
 /** Rows by microservice; a row that cannot be read is left out. */

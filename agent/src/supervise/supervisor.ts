@@ -129,11 +129,12 @@ export class Supervisor {
 
   /** What keeps the agent from doing its work, for people. */
   get troubles(): string[] {
+    const disk = this.#ports.store.trouble() ?? this.#storeError;
     return [
       this.#engine.state === 'lost' ? `container engine: ${this.#engine.error}` : '',
       this.#networkRetry.message && `network: ${this.#networkRetry.message}`,
       this.#network?.trouble ? `network: ${this.#network.trouble}` : '',
-      this.#storeError && `database: ${this.#storeError}`,
+      disk && `database: ${disk}`,
     ].filter(Boolean);
   }
 

@@ -1,0 +1,243 @@
+import { randomUUID } from 'node:crypto';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Agent, createAgent } from '../app.ts';
+import { systemClock } from '../clock.ts';
+import { parseConfig } from '../config.ts';
+import { MemoryEngine } from '../engines/memory/engine.ts';
+import { silentLog } from '../log.ts';
+import { makeRow, makeView } from '../plan/_util.ts';
+import { type IdentityStore, memoryIdentity, newIdentity, newKey } from '../state/identity.ts';
+import { openSqliteStore } from '../state/sqlite-store.ts';
+import type { Store } from '../state/store.ts';
+import { generator } from './_random.ts';
+
+/**
+ * What becomes of the agent when its database is damaged in any way. The promise: it starts; what it then knows was
+ * saved together at one time, or is nothing at all; it is who it was; and what runs is not touched.
+ */
+
+const POINTS = Number(process.env.SKERRY_DAMAGE_POINTS ?? 1000);
+const CRASH_POINTS = Number(process.env.SKERRY_DAMAGE_POINTS ?? 100);
+/** In memory where that can be had: thousands of databases are written and synced. */
+const base = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'skerry-damage-'));
+const origin = join(base, 'origin');
+const work = join(base, 'work');
+const file = (folder: string) => join(folder, 'agent.db');
+
+const engine = new MemoryEngine({ anyImage: true });
+const identity = memoryIdentity({
+  ...newIdentity(),
+  nodeKey: newKey(),
+  node: { uuid: randomUUID(), namespace: 'skerry', controllerUrl: 'http://127.0.0.1:9' },
+});
+/** Everything that was ever saved together, as text; the last one is what was true when the machine went down. */
+const states: string[] = [];
+/** How many states the database file itself has seen; the write-ahead log has the others. */
+let checkpointed = 0;
+
+function dump(store: Store): string {
+  return JSON.stringify({
+    documents: [...store.documents()].sort(),
+    rows: [...store.rows()].sort(([a], [b]) => (a < b ? -1 : 1)),
+    images: [...store.images()].sort(),
+    values: (['instance', 'bootId', 'orders', 'ending'] as const).map((name) => store.value(name)),
+  });
+}
+const NOTHING = '{"documents":[],"rows":[],"images":[],"values":[null,null,null,null]}';
+
+async function run<T>(store: Store, known: IdentityStore, act: (agent: Agent) => Promise<T>): Promise<T> {
+  const agent = createAgent(parseConfig(`{diskDirectory: ${work}}`, join(work, 'config.yaml')), {
+    clock: systemClock(),
+    random: Math.random,
+    log: silentLog(),
+    engine: () => engine,
+    store,
+    identity: known,
+    machine: {
+      bootId: 'boot-1',
+      architecture: 'amd64',
+      limits: { mayRaise: true, hard: {} },
+      measure: async () => ({}),
+      addresses: () => undefined,
+    },
+    // Nobody is there to tell it what it has forgotten.
+    transport: () => new Promise(() => {}),
+  });
+  const stop = new AbortController();
+  const done = agent.run(stop.signal);
+  try {
+    return await act(agent);
+  } finally {
+    stop.abort();
+    await Promise.race([done, new Promise((resolve) => setTimeout(resolve, 5))]);
+  }
+}
+
+beforeAll(async () => {
+  mkdirSync(origin);
+  const views = Array.from({ length: 6 }, (_, i) =>
+    makeView({
+      uuid: randomUUID(),
+      name: `m${i}`,
+      env: Array.from({ length: 20 }, (_, j) => ({ key: `K${j}`, value: 'x'.repeat(40 + i + j) })),
+    }),
+  );
+  const opened = () => openSqliteStore(file(origin), 0).store;
+  let store = opened();
+  const body = JSON.stringify({ microservices: views });
+  store.saveDocuments(new Map([['microservices', { digests: { microserviceList: 'a1' }, body }]]));
+  await run(store, identity, async (agent) => {
+    const up = () => agent.microservices()?.filter(({ status }) => status === 'RUNNING').length === views.length;
+    expect(await agent.supervisor.until(up, 20_000)).toBe(true);
+  });
+  states.push(dump(store));
+  // What an agent saves over time, none of which changes what is to run.
+  const random = generator(7);
+  for (let i = 0; i < 40; i++) {
+    const view = views[i % views.length] ?? makeView();
+    const known = store.rows().get(view.uuid) ?? makeRow();
+    if (i % 4 === 0) store.saveImage(`sha256:${i}`, `example/app:${i}`);
+    else if (i % 7 === 0)
+      store.saveDocuments(new Map([['registries', { digests: {}, body: `{"registries":[],"n":${i}}` }]]));
+    else store.saveRows([{ ...known, restartCount: i, lastError: 'e'.repeat(Math.floor(random() * 900)) }], []);
+    states.push(dump(store));
+    if (i === 20) {
+      // Closing moves the log into the database; what comes now stays in the log, as when a process is killed.
+      store[Symbol.dispose]();
+      checkpointed = states.length - 1;
+      store = opened();
+    }
+  }
+  for (const part of ['', '-wal']) copyFileSync(file(origin) + part, join(base, `dead${part}`));
+  store[Symbol.dispose]();
+  copyFileSync(file(origin), join(base, 'after'));
+  engine.history.length = 0;
+}, 60_000);
+
+afterAll(() => rmSync(base, { recursive: true, force: true }));
+
+/** Puts a database where the agent looks for it, and lets the agent start on it. Answers which state it found. */
+async function boot(database: Buffer | undefined, log: Buffer | undefined): Promise<number> {
+  rmSync(work, { recursive: true, force: true });
+  mkdirSync(work);
+  if (database) writeFileSync(file(work), database);
+  if (log) writeFileSync(`${file(work)}-wal`, log);
+  const { store } = openSqliteStore(file(work), 0);
+  try {
+    const found = dump(store);
+    if (found !== NOTHING) expect(states).toContain(found);
+    const before = identity.load();
+    await run(store, identity, async (agent) => {
+      expect(await agent.supervisor.until(() => agent.microservices() !== undefined, 20_000)).toBe(true);
+      expect(agent.supervisor.pending).toBe(0);
+      expect(agent.microservices()?.map(({ status }) => status)).toEqual(Array(6).fill('RUNNING'));
+    });
+    expect(identity.load()).toEqual(before);
+    expect(engine.history).toEqual([]);
+    store.saveValue('orders', '{}');
+    store[Symbol.dispose]();
+    const again = openSqliteStore(file(work), 0);
+    expect(again.setAside).toBeUndefined();
+    expect(again.store.value('orders')).toBe('{}');
+    again.store[Symbol.dispose]();
+    return states.indexOf(found);
+  } finally {
+    store[Symbol.dispose]();
+  }
+}
+
+type Random = () => number;
+const below = (random: Random, n: number) => Math.floor(random() * n);
+
+/** What can become of the bytes of a file. */
+const DAMAGES: Record<string, (bytes: Buffer, random: Random) => Buffer | undefined> = {
+  'cut short': (bytes, random) => bytes.subarray(0, below(random, bytes.length)),
+  'single bits flipped': (bytes, random) => {
+    for (let n = 1 + below(random, 8); n > 0; n--) {
+      const at = below(random, bytes.length);
+      bytes[at] = (bytes[at] ?? 0) ^ (1 << below(random, 8));
+    }
+    return bytes;
+  },
+  'bits of the first hundred bytes flipped': (bytes, random) => {
+    const at = below(random, Math.min(100, bytes.length));
+    bytes[at] = (bytes[at] ?? 0) ^ (1 + below(random, 255));
+    return bytes;
+  },
+  'a sector of zeros': (bytes, random) => {
+    const at = 512 * below(random, bytes.length / 512);
+    return bytes.fill(0, at, at + 512);
+  },
+  'a sector of noise': (bytes, random) => {
+    const at = 512 * below(random, bytes.length / 512);
+    for (let i = at; i < at + 512; i++) bytes[i] = below(random, 256);
+    return bytes;
+  },
+  'a page where another belongs': (bytes, random) => {
+    const pages = Math.floor(bytes.length / 4096);
+    const [from, to] = [4096 * below(random, pages), 4096 * below(random, pages)];
+    bytes.copyWithin(to, from, from + 4096);
+    return bytes;
+  },
+  'something appended': (bytes, random) => Buffer.concat([bytes, Buffer.alloc(below(random, 9000), 0x5a)]),
+  'all noise': (bytes, random) => bytes.map(() => below(random, 256)) as Buffer,
+  empty: () => Buffer.alloc(0),
+  gone: () => undefined,
+};
+
+test(`damaged at ${POINTS} points: it starts, knows something that was true or nothing, and touches nothing`, async () => {
+  const tally = { last: 0, earlier: 0, nothing: 0 };
+  const kinds = Object.entries(DAMAGES);
+  for (let seed = 0; seed < POINTS; seed++) {
+    const random = generator(seed);
+    const [kind, damage] = kinds[seed % kinds.length] ?? ['', () => undefined];
+    const database = readFileSync(join(base, 'dead'));
+    const log = readFileSync(join(base, 'dead-wal'));
+    const which = below(random, 3);
+    try {
+      const state = await boot(
+        which === 1 ? database : damage(database, random),
+        which === 0 ? log : damage(log, random),
+      );
+      tally[state < 0 ? 'nothing' : state === states.length - 1 ? 'last' : 'earlier']++;
+    } catch (error) {
+      throw new Error(`seed ${seed}: ${kind} in ${['the database', 'the log', 'both'][which]}`, { cause: error });
+    }
+  }
+  console.log(`of ${POINTS} damaged databases: ${JSON.stringify(tally)}`);
+  expect(Object.values(tally).every((count) => count > 0)).toBe(true);
+}, 900_000);
+
+describe('the machine goes down', () => {
+  test('while the log is written: what was committed before is there', async () => {
+    const database = readFileSync(join(base, 'dead'));
+    const log = readFileSync(join(base, 'dead-wal'));
+    let last = checkpointed;
+    for (let i = 0; i <= CRASH_POINTS; i++) {
+      const length = Math.floor((log.length * i) / CRASH_POINTS);
+      // The disk has made room for the frame, and only a part of it has arrived.
+      const torn = i % 2 === 0 ? log.subarray(0, length) : Buffer.concat([log.subarray(0, length), Buffer.alloc(3000)]);
+      const state = await boot(database, torn);
+      expect(state).toBeGreaterThanOrEqual(last);
+      last = state;
+    }
+    expect(last).toBe(states.length - 1);
+  }, 300_000);
+
+  test('while the log is moved into the database: nothing is lost', async () => {
+    const before = readFileSync(join(base, 'dead'));
+    const after = readFileSync(join(base, 'after'));
+    const log = readFileSync(join(base, 'dead-wal'));
+    for (let seed = 0; seed < CRASH_POINTS; seed++) {
+      const random = generator(seed);
+      const mixed = Buffer.alloc(Math.max(before.length, after.length));
+      before.copy(mixed);
+      for (let at = 0; at < after.length; at += 512)
+        if (random() < 0.5) after.copy(mixed, at, at, Math.min(at + 512, after.length));
+      expect(await boot(mixed, log)).toBe(states.length - 1);
+    }
+  }, 300_000);
+});
