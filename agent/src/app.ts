@@ -87,7 +87,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
   const { clock, random, log, store, machine, policy = OPEN_POLICY } = ports;
   const startedAt = clock.wall();
   const boot = randomUUID();
-  let identity: Identity = loadIdentity(ports);
+  const { identity: loaded, isLost: identityLost } = loadIdentity(ports);
+  let identity = loaded;
   const engine = ports.engine(identity.instance);
   const metrics = createAgentMetrics();
   const follow = ports.follow ?? ((path) => path);
@@ -283,10 +284,19 @@ export function createAgent(config: Config, ports: AgentPorts) {
     return supervisor.statuses()?.map(withUsage);
   }
 
+  /** What keeps the agent from doing its work, for people. */
+  function allTroubles(): string[] {
+    const lost = identityLost && !identity.node;
+    return [
+      ...supervisor.troubles,
+      ...(lost ? ['identity: it could not be read; what runs is kept, provision the agent again'] : []),
+    ];
+  }
+
   async function report(measurements: boolean): Promise<StatusReport> {
     if (measurements) await measureUsage();
     const figures = measurements ? await machine.measure() : {};
-    const troubles = supervisor.troubles;
+    const troubles = allTroubles();
     const address = machine.addresses(config.networkInterface);
     const facts = supervisor.engine.state === 'connected' ? supervisor.engine.facts : undefined;
     // Only what was really done is echoed: the controller believes it.
@@ -416,6 +426,9 @@ export function createAgent(config: Config, ports: AgentPorts) {
     },
     get identity(): Identity {
       return identity;
+    },
+    get troubles(): string[] {
+      return allTroubles();
     },
     /** The view of a microservice, as the controller last sent it or as it last ran. */
     view: (uuid: string): MicroserviceView | undefined => known.get(uuid) ?? supervisor.row(uuid)?.lastGood,
@@ -584,7 +597,7 @@ function provisionTrouble(error: unknown): AgentError {
  * The identity that is kept, or a new one that is kept from now on. A disk that does not take it is no reason not to look
  * after what runs.
  */
-function loadIdentity({ identity, store, log }: AgentPorts): Identity {
+function loadIdentity({ identity, store, log }: AgentPorts): { identity: Identity; isLost: boolean } {
   const attempt = <T>(act: () => T): T | undefined => {
     try {
       return act();
@@ -594,8 +607,9 @@ function loadIdentity({ identity, store, log }: AgentPorts): Identity {
     }
   };
   const known = attempt(() => identity.load());
-  const current = known ?? newIdentity(store.value('instance'));
+  const instance = store.value('instance');
+  const current = known ?? newIdentity(instance);
   if (!known) attempt(() => identity.save(current));
-  if (store.value('instance') !== current.instance) attempt(() => store.saveValue('instance', current.instance));
-  return current;
+  if (instance !== current.instance) attempt(() => store.saveValue('instance', current.instance));
+  return { identity: current, isLost: !known && instance !== undefined };
 }

@@ -9,7 +9,7 @@ const MASK = '***';
 /** `GET /v1/system/status` (gaps-03 section 5.1). */
 export async function daemonStatus(agent: Agent): Promise<Record<string, unknown>> {
   const report = await agent.report(true);
-  const { engine, troubles } = agent.supervisor;
+  const { engine } = agent.supervisor;
   const { state, error, lastContact } = agent.connection;
   const items = agent.microservices() ?? [];
   const facts = engine.state === 'connected' ? engine.facts : undefined;
@@ -25,7 +25,7 @@ export async function daemonStatus(agent: Agent): Promise<Record<string, unknown
     availableRuntimes: facts?.runtimes ?? [],
     runtimeClasses: [],
     availableCdiDevices: [],
-    warnings: troubles,
+    warnings: agent.troubles,
     connectionError: error || undefined,
     lastContact: lastContact ? new Date(lastContact).toISOString() : undefined,
     node: agent.identity.node && {

@@ -1,0 +1,273 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { pushImage } from '../../../hack/image.ts';
+import { freePort } from '../../../hack/ports.ts';
+import { sampleImage } from '../../../hack/sample.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import { FakeController, type View } from '../_fake-controller.ts';
+import { until } from '../engines/_contract.ts';
+import type { Container } from '../plan/model.ts';
+import { Home } from './_home.ts';
+import { generator } from './_random.ts';
+
+/** The agent's process, a real engine, and a disk that fails: full, read-only, or with other bytes on it than were written. */
+
+const engineUrl = inject('engineUrl');
+const image = (tag: string) => `${new URL(inject('registryUrl')).host}/disk/sample:${tag}`;
+const MiB = 1024 * 1024;
+
+/** A small file system of its own, where the agent keeps its data. */
+class Disk {
+  readonly folder = mkdtempSync(join(tmpdir(), 'skerry-disk-'));
+  readonly mount = join(this.folder, 'mount');
+  readonly data = join(this.mount, 'data');
+
+  constructor(megabytes: number) {
+    mkdirSync(this.mount);
+    const file = join(this.folder, 'image');
+    writeFileSync(file, '');
+    truncateSync(file, megabytes * MiB);
+    execFileSync('mkfs.ext4', ['-q', '-F', '-m', '0', file]);
+    this.attach();
+  }
+
+  attach(): void {
+    execFileSync('mount', ['-o', 'loop', join(this.folder, 'image'), this.mount]);
+  }
+
+  /** As a machine finds it after a restart. */
+  repair(): void {
+    execFileSync('umount', [this.mount]);
+    // Its answer tells that something was repaired.
+    spawnSync('e2fsck', ['-y', '-f', join(this.folder, 'image')]);
+    this.attach();
+  }
+
+  make(mode: 'ro' | 'rw'): void {
+    execFileSync('mount', ['-o', `remount,${mode}`, this.mount]);
+  }
+
+  /** What a kernel does to a file system in which it finds errors: read-only at once, whoever has files open. */
+  fail(): void {
+    execFileSync('mount', ['-o', 'remount,abort', this.mount]);
+    // The first write after it is what turns it.
+    try {
+      writeFileSync(join(this.mount, 'probe'), 'x');
+    } catch {}
+  }
+
+  /** Leaves no room at all. */
+  fill(): void {
+    for (const size of [MiB, 4096, 1])
+      for (let n = 0; ; n++)
+        try {
+          writeFileSync(join(this.mount, `fill-${size}-${n}`), Buffer.alloc(size));
+        } catch {
+          break;
+        }
+  }
+
+  free(): void {
+    for (const name of readdirSync(this.mount)) if (name.startsWith('fill-')) rmSync(join(this.mount, name));
+  }
+
+  remove(): void {
+    spawnSync('umount', ['-l', this.mount]);
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+let controller: FakeController;
+let home: Home;
+let disk: Disk;
+const uuid = randomUUID();
+let external: number;
+let serial = 0;
+
+const view = (change: Partial<View> = {}): View => ({
+  uuid,
+  name: 'web',
+  application: 'shop',
+  imageId: image('1'),
+  registryId: 1,
+  revision: `r-${++serial}`,
+  portMappings: [{ internal: 8080, external, protocol: 'tcp' }],
+  ...change,
+});
+
+beforeAll(async () => {
+  for (const tag of ['1', '2'])
+    await pushImage(inject('registryUrl'), 'disk/sample', tag, await sampleImage({ env: { GREETING: tag } }));
+});
+
+beforeEach(async () => {
+  external = await freePort();
+  disk = new Disk(8);
+  controller = await new FakeController().listen();
+  home = new Home({ engineUrl, disk: disk.data });
+  await home.up();
+  expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
+  want(view());
+  await running();
+});
+afterEach(async () => {
+  await home.remove();
+  await controller.close();
+  disk.remove();
+});
+
+function want(...views: View[]): void {
+  controller.change((c) => {
+    c.microservices = views;
+  });
+}
+
+async function running(): Promise<Container> {
+  const [wanted] = controller.microservices;
+  await until(
+    'the report of RUNNING',
+    () => {
+      const told = controller.microservice(uuid);
+      return told?.status === 'RUNNING' && told.revision === (wanted as View).revision;
+    },
+    60_000,
+  );
+  return until('one container under its name', only);
+}
+
+async function only(): Promise<Container> {
+  const all = await home.containers();
+  expect(all).toMatchObject([{ state: 'running', name: `skerry-${uuid}` }]);
+  return all[0] as Container;
+}
+
+const warning = (pattern: RegExp) =>
+  until(
+    `a warning like ${pattern}`,
+    () => controller.said.daemonStatus === 'WARNING' && pattern.test(controller.said.warningMessage ?? ''),
+    90_000,
+  );
+const noWarning = () => until('no warning', () => controller.said.daemonStatus === 'RUNNING', 90_000);
+
+async function stopAll(): Promise<void> {
+  const engine = await home.engine();
+  for (const { id } of await engine.containers()) await engine.stop(id, 0);
+}
+
+async function removeAll(): Promise<void> {
+  const engine = await home.engine();
+  for (const { id } of await engine.containers()) {
+    await engine.stop(id, 0);
+    await engine.remove(id);
+  }
+}
+
+test('the disk fills up: what runs is looked after, what cannot be stored is not acknowledged, and all is caught up later', async () => {
+  disk.fill();
+  // That a container is made is remembered, and there is no room for it.
+  await removeAll();
+  const made = await until('a container in its place', only, 60_000);
+  await warning(/^database: /);
+  const had = controller.requests.at(-1)?.have;
+  want(view({ imageId: image('2') }));
+  await until('the attempt to store it', () => home.log.includes('Cannot keep what the controller said'), 60_000);
+  expect((await only()).id).toBe(made.id);
+  expect(controller.requests.at(-1)?.have).toBe(had);
+  disk.free();
+  expect((await running()).id).not.toBe(made.id);
+  await noWarning();
+});
+
+test('the agent starts on a full disk: it knows what is wanted, runs it, and says that nothing can be saved', async () => {
+  const before = await only();
+  await home.end('SIGKILL');
+  disk.fill();
+  await stopAll();
+  controller.said = {};
+  home.start();
+  await warning(/^database: .*takes no writes/);
+  expect((await running()).id).toBe(before.id);
+  // It may be that the very last thing was not on the disk; the agent's name and place are.
+  expect(readFileSync(join(disk.data, 'identity.json'), 'utf8')).toContain(home.instance);
+  disk.free();
+  want(view({ imageId: image('2') }));
+  expect((await running()).id).not.toBe(before.id);
+  await noWarning();
+});
+
+test('the disk turns read-only under the agent, and is still so when it starts again', async () => {
+  disk.fail();
+  await removeAll();
+  const made = await until('a container in its place', only, 60_000);
+  await warning(/^database: /);
+  await home.end('SIGKILL');
+  disk.repair();
+  disk.make('ro');
+  await stopAll();
+  controller.said = {};
+  home.start();
+  await warning(/^database: .*takes no writes/);
+  expect((await running()).id).toBe(made.id);
+  disk.make('rw');
+  want(view({ imageId: image('2') }));
+  expect((await running()).id).not.toBe(made.id);
+  await noWarning();
+});
+
+describe('other bytes on the disk than were written', () => {
+  test('in the database, at random: the process starts and touches nothing', async () => {
+    const before = await only();
+    await home.end('SIGKILL');
+    const kept = ['agent.db', 'agent.db-wal'].map((name) => [name, readFileSync(join(disk.data, name))] as const);
+    const identity = readFileSync(join(disk.data, 'identity.json'), 'utf8');
+    for (let seed = 1; seed <= Number(process.env.SKERRY_LONG ? 100 : 4); seed++) {
+      const random = generator(seed);
+      for (const [name, bytes] of kept) {
+        const damaged = Buffer.from(bytes);
+        for (let n = 0; n < 40; n++) damaged[Math.floor(random() * damaged.length)] = Math.floor(random() * 256);
+        writeFileSync(join(disk.data, name), damaged);
+      }
+      controller.said = {};
+      home.start();
+      await running();
+      expect(await only()).toEqual(before);
+      await home.end('SIGKILL');
+      expect(readFileSync(join(disk.data, 'identity.json'), 'utf8')).toBe(identity);
+    }
+  }, 900_000);
+
+  test('in the identity: it says so, keeps the file, removes nothing, and can be provisioned again', async () => {
+    const before = await only();
+    await home.end('SIGKILL');
+    const path = join(disk.data, 'identity.json');
+    const bytes = readFileSync(path);
+    bytes.fill(0, 40, 80);
+    writeFileSync(path, bytes);
+    await home.up();
+    expect(home.log).toContain('The identity could not be read and was set aside; provision the agent again');
+    const [aside] = readdirSync(disk.data).filter((name) => name.startsWith('identity.json.damaged-'));
+    expect(readFileSync(join(disk.data, aside ?? ''))).toEqual(bytes);
+    const status = JSON.parse((await home.cli('status', '-o', 'json')).out) as Record<string, unknown>;
+    expect(status).toMatchObject({ controllerConnection: 'NOT_PROVISIONED' });
+    expect(status.warnings).toEqual([expect.stringContaining('provision the agent again')]);
+    expect(await only()).toEqual(before);
+    // The controller takes a new key only with a new provisioning key.
+    controller.publicKey = undefined;
+    controller.said = {};
+    expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
+    await running();
+    expect(await only()).toEqual(before);
+  });
+});
