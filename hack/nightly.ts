@@ -19,6 +19,17 @@ const RUNS: readonly Run[] = [
     about: 'bad links for ten minutes each',
     command: tests('e2e', 'e2e/link.test.ts'),
   },
+  {
+    name: 'agent-faults',
+    about: 'the agent killed before and after every operation and commit of its database',
+    command: tests('engine', 'agent/src/faults'),
+  },
+  {
+    name: 'agent-damage',
+    about: '10,000 damaged databases',
+    command: tests('unit', 'agent/src/faults/damage.test.ts'),
+    env: { SKERRY_DAMAGE_POINTS: '10000' },
+  },
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];
 

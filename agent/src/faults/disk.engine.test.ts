@@ -1,14 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
@@ -232,7 +224,7 @@ describe('other bytes on the disk than were written', () => {
     await home.end('SIGKILL');
     const kept = ['agent.db', 'agent.db-wal'].map((name) => [name, readFileSync(join(disk.data, name))] as const);
     const identity = readFileSync(join(disk.data, 'identity.json'), 'utf8');
-    for (let seed = 1; seed <= Number(process.env.SKERRY_LONG ? 100 : 4); seed++) {
+    for (let seed = 1; seed <= Number(process.env.SKERRY_NIGHTLY ? 100 : 4); seed++) {
       const random = generator(seed);
       for (const [name, bytes] of kept) {
         const damaged = Buffer.from(bytes);

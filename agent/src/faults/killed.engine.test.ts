@@ -12,7 +12,7 @@ import { Home, Stranger, Witness } from './_home.ts';
 
 /**
  * The agent's process is killed at every operation that it carries out, and started again. In the normal run it dies
- * after each operation of the engine: done, and not noted. With SKERRY_LONG also before each of them, and before and
+ * after each operation of the engine: done, and not noted. With SKERRY_NIGHTLY also before each of them, and before and
  * after each commit of its database.
  */
 
@@ -20,7 +20,7 @@ const engineUrl = inject('engineUrl');
 const registry = new URL(inject('registryUrl')).host;
 const image = (tag: string) => `${registry}/killed/sample:${tag}`;
 const FAILPOINTS = join(import.meta.dirname, '_failpoints.ts');
-const LONG = Boolean(process.env.SKERRY_LONG);
+const LONG = Boolean(process.env.SKERRY_NIGHTLY);
 
 let stranger: Stranger;
 beforeAll(async () => {

@@ -165,9 +165,7 @@ function open(path: string): Store {
     if (isNew) chmodSync(path, 0o600);
     database.function('checksum', { deterministic: true, varargs: true }, checksum);
     // FULL: a transaction that has returned is on the disk, since the controller is told of it next.
-    database.exec(
-      'PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;',
-    );
+    database.exec('PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
     const [check] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
     if (check?.quick_check !== 'ok') throw new Damaged(check?.quick_check);
     migrate(database);
