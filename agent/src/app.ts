@@ -22,7 +22,7 @@ import { architectureId, type Machine } from './machine.ts';
 import { createAgentMetrics } from './metrics/metrics.ts';
 import { AGENT_VERSION } from './names.ts';
 import type { Step } from './plan/model.ts';
-import { OPEN_POLICY, type Policy, refusal } from './policy.ts';
+import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext, refusal } from './policy.ts';
 import { pullTarget } from './registries/target.ts';
 import { type Identity, type IdentityStore, type Node, newIdentity, newKey, publicPart } from './state/identity.ts';
 import type { DocumentName, Store, StoredDocument } from './state/store.ts';
@@ -45,8 +45,8 @@ export interface AgentPorts {
   policy?: Policy;
   /** never bound into a container */
   protectedPaths?: readonly string[];
-  /** follows the links of a path on this machine */
-  follow?: (path: string) => string;
+  /** the paths of this machine */
+  places?: Places;
   /** makes the directories that a container binds */
   prepareMounts?: (spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>) => void;
   /** whether some program of this machine has a port */
@@ -84,15 +84,19 @@ export type Agent = ReturnType<typeof createAgent>;
 
 /** An agent: supervisor and link around one store. Holds no state outside of itself. */
 export function createAgent(config: Config, ports: AgentPorts) {
-  const { clock, random, log, store, machine, policy = OPEN_POLICY } = ports;
+  const { clock, random, log, store, machine } = ports;
   const startedAt = clock.wall();
   const boot = randomUUID();
   const { identity: loaded, isLost: identityLost } = loadIdentity(ports);
   let identity = loaded;
   const engine = ports.engine(identity.instance);
   const metrics = createAgentMetrics();
-  const follow = ports.follow ?? ((path) => path);
-  const policyContext = { policy, protectedPaths: ports.protectedPaths ?? [], follow };
+  const policyContext: PolicyContext = {
+    policy: ports.policy ?? OPEN_POLICY,
+    protectedPaths: ports.protectedPaths ?? [],
+    places: ports.places ?? PLAIN_PLACES,
+    reference: ({ imageId, registryId }) => pullTarget(imageId, registryViews.get(registryId)).reference,
+  };
 
   let documents = store.documents();
   let known = views(documents);
@@ -117,6 +121,9 @@ export function createAgent(config: Config, ports: AgentPorts) {
     }),
     pullTarget: (reference, registryId) => pullTarget(reference, registryViews.get(registryId)),
     registry: (id) => registryViews.get(id),
+    refusal: (view) => refusal(view, policyContext),
+    view: (uuid) => known.get(uuid),
+    stopsRefused: () => policyContext.policy.stopRefused,
     prepareMounts: (spec, step) => ports.prepareMounts?.(spec, step),
     portTaken: ports.portTaken,
   });
@@ -423,6 +430,13 @@ export function createAgent(config: Config, ports: AgentPorts) {
     /** milliseconds that the controller's clock is ahead of ours, as far as that is known */
     get clockOffset(): number {
       return link?.client.offset ?? 0;
+    },
+    /** From now on this is what the machine allows. What runs runs on, unless the policy says otherwise. */
+    setPolicy(policy: Policy): void {
+      policyContext.policy = policy;
+      applyDocuments();
+      supervisor.policyChanged();
+      link?.link.changed();
     },
     get identity(): Identity {
       return identity;

@@ -5,7 +5,15 @@ import type { AgentConfig } from '../../src/wire/agent.ts';
 import { createAgent } from './app.ts';
 import { pause, systemClock } from './clock.ts';
 import { type Config, changeConfig, parseConfig, type SettingName, settingError, settingName } from './config.ts';
-import { followLinks, giveDirectory, makeDirectory, readText, writeDurably } from './disk.ts';
+import {
+  fileIdentity,
+  followLinks,
+  giveDirectory,
+  makeDirectory,
+  mountsBelow,
+  readText,
+  writeDurably,
+} from './disk.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
 import type { ContainerSpec, Engine } from './engines/port.ts';
@@ -22,7 +30,11 @@ import { identityFile } from './state/identity.ts';
 import { openSqliteStore } from './state/sqlite-store.ts';
 
 /** Sockets that no container may ever get. */
-const FOREIGN_SOCKETS = ['/run/containerd/containerd.sock', '/run/crio/crio.sock'];
+const FOREIGN_SOCKETS = [
+  '/run/containerd/containerd.sock',
+  '/run/docker/containerd/containerd.sock',
+  '/run/crio/crio.sock',
+];
 
 /** Runs the agent of this machine until the signal fires. The composition root: the only place that sees everything. */
 export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<void> {
@@ -66,7 +78,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     machine: localMachine(config.diskDirectory),
     policy: parsePolicy(readText(config.policyFile), config.policyFile),
     protectedPaths: protectedPaths(config, engineUrl),
-    follow: followLinks,
+    places: { follow: followLinks, identity: fileIdentity, mountsBelow },
     prepareMounts: (spec, step) => prepareMounts(spec, step, join(config.diskDirectory, 'volumes')),
     // Of a machine that the engine is not on nothing can be said.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
@@ -80,8 +92,11 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const writeToken = () => writeAdminToken(config.tokenFile, agent.identity, clock);
 
   const reload = () => {
-    config = parseConfig(readText(file), file);
+    const settings = parseConfig(readText(file), file);
+    const policy = parsePolicy(readText(settings.policyFile), settings.policyFile);
+    config = settings;
     Object.assign(agent.config, config);
+    agent.setPolicy(policy);
     agent.settingsChanged();
     log.info('Read the settings again');
   };
@@ -207,7 +222,7 @@ function protectedPaths(config: Config, engineUrl: string): string[] {
     ...ENGINE_SOCKETS.podman,
     ...FOREIGN_SOCKETS,
   ];
-  const own = [config.diskDirectory, config.runDirectory, config.file, config.policyFile];
+  const own = [config.diskDirectory, config.runDirectory, config.file, config.policyFile, import.meta.dirname];
   return [...new Set([...sockets, ...own].map(followLinks))];
 }
 
@@ -217,8 +232,11 @@ function protectedPaths(config: Config, engineUrl: string): string[] {
  * since the directory above is the agent's alone.
  */
 function prepareMounts(spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>, volumesDirectory: string): void {
-  for (const { source } of spec.mounts) {
-    const own = source.startsWith(`${volumesDirectory}/`);
+  for (const mount of spec.mounts) {
+    const own = mount.source.startsWith(`${volumesDirectory}/`);
+    // What was looked at is what is bound: a link that changes later leads nowhere else.
+    if (!own) mount.source = followLinks(mount.source);
+    const { source } = mount;
     const made = makeDirectory(source, 0o755);
     if (!own || !made) continue;
     const [, user, group] = /^(\d+)(?::(\d+))?$/.exec(spec.user ?? '') ?? [];

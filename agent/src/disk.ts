@@ -10,8 +10,8 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   readSync,
-  realpathSync,
   renameSync,
   rmSync,
   statfsSync,
@@ -170,19 +170,53 @@ export function exists(path: string): boolean {
 }
 
 /**
- * A path with all its links followed. Where the end of it does not exist, the part that does is followed: what will be
- * made there will lie there.
+ * A path with all its links followed, those too that lead to what does not exist: what will be made there will lie
+ * there. Throws for a circle of links.
  */
 export function followLinks(path: string): string {
-  let rest = '';
-  for (let head = path; ; head = dirname(head)) {
-    try {
-      return join(realpathSync(head), rest);
-    } catch (error) {
-      if (!isMissing(error) || dirname(head) === head) throw error;
-      rest = join(head.slice(dirname(head).length).replace(/^\//, ''), rest);
+  const ahead = path.split('/').filter(Boolean);
+  let here = '/';
+  for (let links = 0; ahead.length > 0; ) {
+    const name = ahead.shift() as string;
+    const next = name === '..' ? dirname(here) : name === '.' ? here : join(here, name);
+    const target = name === '..' || name === '.' ? undefined : readLink(next);
+    if (target === undefined) here = next;
+    else {
+      if (++links > 40) throw new Error(`${path} leads in circles`);
+      ahead.unshift(...target.split('/').filter(Boolean));
+      if (target.startsWith('/')) here = '/';
     }
   }
+  return here;
+}
+
+function readLink(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch (error) {
+    // EINVAL: it is there, and no link.
+    if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return undefined;
+    throw error;
+  }
+}
+
+/** Names a file or directory, the same by whatever path it is reached; undefined when there is none. */
+export function fileIdentity(path: string): string | undefined {
+  const found = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return found && `${found.dev}:${found.ino}`;
+}
+
+/** The mount points below a directory. */
+export function mountsBelow(directory: string): string[] {
+  const inside = directory === '/' ? '/' : `${directory}/`;
+  return (readText('/proc/self/mountinfo') ?? '')
+    .split('\n')
+    .map((line) =>
+      (line.split(' ')[4] ?? '').replaceAll(/\\([0-7]{3})/g, (_, code) =>
+        String.fromCharCode(Number.parseInt(code, 8)),
+      ),
+    )
+    .filter((point) => point.startsWith(inside));
 }
 
 /** Size and free space of the file system that holds a path, in bytes; how many files it can hold, 0 when any number. */

@@ -1,6 +1,8 @@
-import { parse as parseYaml } from 'yaml';
+import { parseDocument } from 'yaml';
 import { z } from 'zod';
+import { BUILT_IN_REGISTRIES } from '../../src/api/names.ts';
 import type { MicroserviceView } from '../../src/wire/agent.ts';
+import { canonicalHost, parseReference } from './registries/reference.ts';
 
 /**
  * What this machine lets a microservice do, from its own policy file. Who may write an Application is root on the machine
@@ -16,8 +18,10 @@ export const policySchema = z.strictObject({
   capAdd: z.array(z.string()).optional(),
   /** directories that binds may lie in; absent: any */
   bindPrefixes: z.array(z.string().startsWith('/')).optional(),
-  /** hosts that images may come from; absent: any. Images without a host come from docker.io */
+  /** hosts that images may come from; absent: any. Images without a host come from that of their registry */
   registries: z.array(z.string()).optional(),
+  /** stops what runs and would be refused; otherwise it runs on until it ends, and is not started again */
+  stopRefused: z.boolean().default(false),
 });
 export type Policy = z.infer<typeof policySchema>;
 
@@ -27,7 +31,9 @@ export const OPEN_POLICY: Policy = policySchema.parse({});
 /** Reads a policy file. One that cannot be read allows nothing, rather than everything: the agent does not start. */
 export function parsePolicy(text: string | undefined, file: string): Policy {
   if (text === undefined) return OPEN_POLICY;
-  const policy = policySchema.safeParse(parseYaml(text) ?? {});
+  const document = parseDocument(text);
+  if (document.errors.length > 0) throw new Error(`${file} is not YAML: ${document.errors[0]?.message}`);
+  const policy = policySchema.safeParse(document.toJS() ?? {});
   if (policy.success) return policy.data;
   const wrong = policy.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
   throw new Error(`${file}: ${wrong.join('; ')}`);
@@ -35,11 +41,25 @@ export function parsePolicy(text: string | undefined, file: string): Policy {
 
 export interface PolicyContext {
   policy: Policy;
-  /** engine sockets and the agent's own directories: never bound, nor a directory that they lie in */
+  /** engine sockets and the agent's own directories: never bound, nor what lies in them, nor what they lie in */
   protectedPaths: readonly string[];
-  /** where agent-managed volumes live: the one place among the agent's own that may be shared */
-  follow: (path: string) => string;
+  places: Places;
+  /** the reference that an image is pulled by: it names the host that counts */
+  reference?: (view: MicroserviceView) => string;
 }
+
+/** What the machine knows of its paths. */
+export interface Places {
+  /** a path with all links followed; throws when that cannot be told */
+  follow(path: string): string;
+  /** names the file or directory itself, the same by whatever path; undefined when there is none */
+  identity(path: string): string | undefined;
+  /** mount points below a directory */
+  mountsBelow(directory: string): string[];
+}
+
+/** Paths that are just texts. */
+export const PLAIN_PLACES: Places = { follow: (path) => path, identity: () => undefined, mountsBelow: () => [] };
 
 /** Why a microservice may not run here, in one sentence, or undefined. */
 export function refusal(view: MicroserviceView, context: PolicyContext): string | undefined {
@@ -56,8 +76,8 @@ type Rule = (view: MicroserviceView, context: PolicyContext) => string | undefin
 const RULES: readonly Rule[] = [
   (view, { policy }) => view.isPrivileged && !policy.privileged && 'the machine allows no privileged containers',
   (view, { policy }) => view.hostNetworkMode && !policy.hostNetwork && 'the machine does not share its network',
-  (view, { policy }) => isHost(view.pidMode) && !policy.hostPid && 'the machine does not share its process table',
-  (view, { policy }) => isHost(view.ipcMode) && !policy.hostIpc && 'the machine does not share its IPC',
+  (view, { policy }) => isShared(view.pidMode) && !policy.hostPid && 'the machine does not share its process table',
+  (view, { policy }) => isShared(view.ipcMode) && !policy.hostIpc && 'the machine does not share its IPC',
   (view, { policy }) =>
     view.devices.length + view.cdiDevices.length > 0 && !policy.devices && 'the machine shares no devices',
   (view, { policy }) => {
@@ -65,9 +85,11 @@ const RULES: readonly Rule[] = [
     const refused = view.capAdd.find((name) => allowed && !allowed.has(capability(name)));
     return refused && `the machine does not allow the capability ${refused}`;
   },
-  (view, { policy }) => {
-    const host = imageHost(view.imageId);
-    return policy.registries && !policy.registries.includes(host) && `the machine takes no images from ${host}`;
+  (view, { policy, reference }) => {
+    // What is never pulled was put there by somebody on the machine.
+    if (!policy.registries || view.registryId === BUILT_IN_REGISTRIES.local.id) return undefined;
+    const { host } = parseReference(reference?.(view) ?? view.imageId);
+    return !policy.registries.map(canonicalHost).includes(host) && `the machine takes no images from ${host}`;
   },
   (view, context) => {
     for (const { type, hostDestination } of view.volumeMappings) {
@@ -79,14 +101,53 @@ const RULES: readonly Rule[] = [
   },
 ];
 
-function bindRefusal(source: string, { policy, protectedPaths, follow }: PolicyContext): string | undefined {
+/** Through these a path leads into whatever a process sees. */
+const PROCESS_VIEW = /^\/proc\/(\d+|self|thread-self)(\/|$)/;
+
+function bindRefusal(source: string, { policy, protectedPaths, places }: PolicyContext): string | undefined {
   if (!source.startsWith('/')) return `the bind source ${source} is not an absolute path`;
-  const path = follow(source);
-  const own = protectedPaths.find((each) => isInside(path, each) || isInside(each, path));
+  if (PROCESS_VIEW.test(plainPath(source))) return `${source} may not be bound: it leads to what a process sees`;
+  let path: string;
+  try {
+    path = places.follow(source);
+  } catch (error) {
+    return `${source} may not be bound: where it leads cannot be told (${(error as Error).message})`;
+  }
+  if (PROCESS_VIEW.test(path)) return `${source} may not be bound: it leads to what a process sees`;
+  const within = new Set(identities(chain(path), places));
+  const shown = new Set(identities([path, ...places.mountsBelow(path)], places));
+  const own = protectedPaths.find(
+    (each) =>
+      isInside(path, each) ||
+      isInside(each, path) ||
+      identities([each], places).some((id) => within.has(id)) ||
+      identities(chain(each), places).some((id) => shown.has(id)),
+  );
   if (own) return `${source} may not be bound: ${own} belongs to the agent or its engine`;
-  if (policy.bindPrefixes && !policy.bindPrefixes.some((prefix) => isInside(path, follow(prefix))))
+  if (policy.bindPrefixes && !policy.bindPrefixes.some((prefix) => isInside(path, places.follow(prefix))))
     return `the machine does not allow binding ${source}`;
   return undefined;
+}
+
+/** Mounts can show one directory at several paths: what a path is counts besides what it is called. */
+function identities(paths: readonly string[], { identity }: Places): string[] {
+  return paths.map(identity).filter((id) => id !== undefined);
+}
+
+/** A path and all directories above it. */
+function chain(path: string): string[] {
+  const names = path.split('/').filter(Boolean);
+  return ['/', ...names.map((_, index) => `/${names.slice(0, index + 1).join('/')}`)];
+}
+
+/** A path without dots and double slashes. */
+function plainPath(path: string): string {
+  const names: string[] = [];
+  for (const name of path.split('/')) {
+    if (name === '..') names.pop();
+    else if (name !== '' && name !== '.') names.push(name);
+  }
+  return `/${names.join('/')}`;
 }
 
 /** Whether a path is a directory or lies in it. */
@@ -94,17 +155,11 @@ function isInside(path: string, directory: string): boolean {
   return path === directory || path.startsWith(directory.endsWith('/') ? directory : `${directory}/`);
 }
 
-function isHost(mode: string): boolean {
-  return mode === 'host';
+/** Whether a namespace is that of the machine or of another container, rather than one of its own. */
+function isShared(mode: string): boolean {
+  return !['', 'private', 'shareable', 'none'].includes(mode);
 }
 
 function capability(name: string): string {
   return name.toUpperCase().replace(/^CAP_/, '');
-}
-
-/** The registry host that an image reference names; the public hub when it names none. */
-export function imageHost(reference: string): string {
-  const [first = '', rest] = reference.split(/\/(.*)/s);
-  const named = rest !== undefined && (first.includes('.') || first.includes(':') || first === 'localhost');
-  return named ? first : 'docker.io';
 }

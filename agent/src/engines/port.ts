@@ -161,6 +161,7 @@ export const ENGINE_ERRORS = {
   DiskFull: 'the disk is full',
   Invalid: 'the engine does not accept the settings',
   Failed: 'the engine failed',
+  PolicyRefused: 'the machine does not allow it',
 } as const;
 export type EngineErrorCode = keyof typeof ENGINE_ERRORS;
 

@@ -25,6 +25,8 @@ export interface HoldEntry {
   uuid: string;
   reason: string;
   message: string;
+  /** what runs is stopped, and not started again */
+  stop?: boolean;
 }
 
 export type Entry = RunEntry | HoldEntry;
@@ -163,6 +165,7 @@ export const STOP_REASONS = {
   StoppedLocally: 'a stop was ordered on the machine',
   RestartingLocally: 'a restart was ordered on the machine',
   Duplicate: 'two containers of one microservice were running',
+  PolicyRefused: 'the machine no longer allows it',
 } as const;
 /** Every reason to let a container go on that does nothing. */
 export const RESUME_REASONS = {

@@ -154,7 +154,9 @@ function planRun(entry: RunEntry, row: Remembered, containers: readonly Containe
 /** Keeps what runs or ran last; makes a container only where someone removed the one that ran. */
 function planHold(entry: HoldEntry, row: Remembered, containers: readonly Container[], context: Context): Decision {
   const target = targetKey(entry);
-  if (containers.some(isRunning)) return undefined;
+  const running = containers.find(isRunning);
+  if (entry.stop) return running && stop(running, target, 'PolicyRefused');
+  if (running) return undefined;
   const kept =
     containers.find((container) => isLastGood(container, row) && hasRun(container)) ?? containers.find(hasRun);
   if (kept) return startAgain(kept, row, target, context);

@@ -15,6 +15,8 @@ export interface ExecutorPorts {
   specOf(step: Extract<Step, { kind: 'create' }>): Promise<ContainerSpec>;
   /** the agent's instance id */
   instance: string;
+  /** throws EngineError PolicyRefused where the machine does not allow what the step is about */
+  permit?: (step: Extract<Step, { kind: 'create' | 'start' }>) => void;
   /** what is to be pulled, and how */
   pullOf(step: Extract<Step, { kind: 'image' }>): PullTarget;
   /** an image was pulled by this agent, so this agent may remove it one day */
@@ -44,8 +46,15 @@ const EXECUTORS: Executors = {
     return undefined;
   },
   image: prepareImage,
-  create: async (step, ports, signal) => (await ports.engine.create(await ports.specOf(step), signal)).imageId,
-  start: (step, { engine }, signal) => nothing(engine.start(step.containerId, signal)),
+  create: async (step, ports, signal) => {
+    ports.permit?.(step);
+    return (await ports.engine.create(await ports.specOf(step), signal)).imageId;
+  },
+  // Asked again at each start: where a path leads may have changed since the container was made.
+  start: async (step, { engine, permit }, signal) => {
+    permit?.(step);
+    return nothing(engine.start(step.containerId, signal));
+  },
   stop: async (step, { engine, stopGraceSeconds, portTaken }, signal) => {
     for (const port of step.ports ?? [])
       if (await portTaken?.(port))
@@ -107,6 +116,7 @@ const TELLING: ReadonlySet<EngineErrorCode> = new Set([
   'NameTaken',
   'PortTaken',
   'DiskFull',
+  'PolicyRefused',
 ]);
 
 function reasonOf(kind: Step['kind'], code: EngineErrorCode): string {

@@ -1,9 +1,10 @@
-import type { MicroserviceStatus, PortMapping, RegistryView } from '../../../src/wire/agent.ts';
+import type { MicroserviceStatus, MicroserviceView, PortMapping, RegistryView } from '../../../src/wire/agent.ts';
 import { type Clock, jitter, pause, type Random } from '../clock.ts';
 import { containerSpec, notHonoured, type SpecContext } from '../engines/container-spec.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../engines/port.ts';
 import { errorText, type Log } from '../log.ts';
 import type { AgentMetrics } from '../metrics/metrics.ts';
+import { containerDigest } from '../plan/digest.ts';
 import {
   type Container,
   type Entry,
@@ -17,7 +18,7 @@ import {
 import { begin, conclude, type Outcome } from '../plan/outcome.ts';
 import { plan } from '../plan/plan.ts';
 import { remember } from '../plan/remember.ts';
-import { statusOf } from '../plan/status.ts';
+import { POLICY_REFUSED, statusOf } from '../plan/status.ts';
 import { isRelayName } from '../registries/pull.ts';
 import type { PullTarget } from '../registries/target.ts';
 import { rowText, type Store } from '../state/store.ts';
@@ -40,6 +41,12 @@ export interface SupervisorPorts {
   specContext(): Omit<SpecContext, 'facts'>;
   pullTarget(reference: string, registryId: number): PullTarget;
   registry(id: number): RegistryView | undefined;
+  /** why the machine does not allow a view, or undefined */
+  refusal?(view: MicroserviceView): string | undefined;
+  /** the view of a microservice that was sent last, held or not */
+  view?(uuid: string): MicroserviceView | undefined;
+  /** whether what runs against the machine's policy is stopped */
+  stopsRefused?(): boolean;
   /** whether some program of this machine has a port; absent where that cannot be known */
   portTaken?: (port: PortMapping) => Promise<boolean>;
   /** makes the directories that a container binds; throws EngineError for what may not be bound */
@@ -192,6 +199,13 @@ export class Supervisor {
       if (entry.kind !== 'run' || !ids.has(entry.view.registryId) || failure?.step !== 'image') continue;
       this.#change(entry.uuid, (row) => ({ ...row, failure: { ...failure, count: 0, notBefore: 0 } }));
     }
+  }
+
+  /** The machine's policy has changed: what it refused is tried again at once. */
+  policyChanged(): void {
+    for (const { uuid, failure } of this.#memory.values())
+      if (failure?.reason === POLICY_REFUSED)
+        this.#change(uuid, (row) => ({ ...row, failure: { ...failure, count: 0, notBefore: 0 } }));
   }
 
   /** The controller has heard that these are stopped: they need not be told again. */
@@ -391,10 +405,34 @@ export class Supervisor {
       this.#first = false;
       if (store.value('bootId') !== bootId) this.#guarded(() => store.saveValue('bootId', bootId));
     }
-    this.#plan = plan(this.#desired, current, clock.now(), this.#memory);
+    this.#plan = plan(this.#enforced(), current, clock.now(), this.#memory);
     metrics.observe('looks', (clock.now() - began) / SECOND);
     this.#dispatch(this.#plan.steps, signal);
     this.#tell();
+  }
+
+  /** What is wanted, as the machine's policy has it where it says that what runs is to be stopped. */
+  #enforced(): readonly Entry[] | undefined {
+    if (!this.#ports.stopsRefused?.()) return this.#desired;
+    return this.#desired?.map((entry) => {
+      if (entry.kind !== 'hold' || entry.reason !== POLICY_REFUSED) return entry;
+      const own = this.#containers.filter(({ uuid }) => uuid === entry.uuid);
+      return { ...entry, stop: own.every((container) => this.#refusalOf(container) !== undefined) };
+    });
+  }
+
+  /** Why the machine does not allow what a container is, as far as that is known. */
+  #refusalOf({ uuid, digest }: Container): string | undefined {
+    const sent = this.#ports.view?.(uuid);
+    const known = [sent, this.#memory.get(uuid)?.lastGood];
+    const view = known.find((each) => each !== undefined && containerDigest(each) === digest);
+    return view && this.#ports.refusal?.(view);
+  }
+
+  #permit(step: Extract<Step, { kind: 'create' | 'start' }>): void {
+    const container = step.kind === 'start' && this.#containers.find(({ id }) => id === step.containerId);
+    const refused = step.kind === 'create' ? this.#ports.refusal?.(step.view) : container && this.#refusalOf(container);
+    if (refused) throw new EngineError('PolicyRefused', refused);
   }
 
   /** Waits until something happens, something is due, or it is time to look anyway. */
@@ -444,6 +482,7 @@ export class Supervisor {
         engine,
         instance: this.#ports.specContext().instance,
         slots: this.#slots,
+        permit: (act) => this.#permit(act),
         pulling: () => {
           const began = clock.now();
           return (ended) => {
