@@ -27,6 +27,10 @@ import { formatJoinString } from '../src/wire/index.ts';
 export interface World extends AsyncDisposable {
   namespace: string;
   kube: Kube;
+  /** of an admin, for REST */
+  token: string;
+  /** A token of a ServiceAccount with a role of people, or without any. */
+  tokenOf(role: string): Promise<string>;
   /** an image of the sample server in the registry; each name is another image */
   image(tag: string, env?: Record<string, string>): Promise<string>;
   startController(options?: { env?: Record<string, string> }): Promise<ControllerProcess>;
@@ -46,17 +50,27 @@ export interface AgentOptions {
   within?: readonly string[];
   /** under which the agent reaches the controller */
   url?: string;
+  /** further lines of its configuration file */
+  settings?: Record<string, unknown>;
 }
 
 export interface ControllerProcess {
   url: string;
   metricsUrl: string;
+  internalUrl: string;
+  pid: number;
+  logFile: string;
   stop(): Promise<void>;
   kill(): Promise<void>;
 }
 
 export interface AgentProcess {
   dir: string;
+  /** of the process that runs now */
+  readonly pid: number;
+  readonly logFile: string;
+  /** loopback port of the local API */
+  port: number;
   stop(): Promise<void>;
   kill(): Promise<void>;
   start(): Promise<void>;
@@ -142,6 +156,9 @@ export async function createWorld(): Promise<World> {
     return {
       url,
       metricsUrl: `http://127.0.0.1:${metrics}`,
+      internalUrl: `http://127.0.0.1:${internal}`,
+      pid: daemon.pid,
+      logFile: daemon.logFile,
       stop: () => daemon.stop(20_000),
       kill: () => killed(daemon),
     };
@@ -150,12 +167,13 @@ export async function createWorld(): Promise<World> {
   async function startAgent(
     name: string,
     controller: ControllerProcess,
-    { within = [], url = controller.url }: AgentOptions = {},
+    { within = [], url = controller.url, settings = {} }: AgentOptions = {},
   ): Promise<AgentProcess> {
     const home = join(dir, `agent-${++count}`);
     mkdirSync(home);
     const config = join(home, 'config.yaml');
-    writeFileSync(config, stringify(agentConfig(home, engineUrl, await freePort())));
+    const port = await freePort();
+    writeFileSync(config, stringify({ ...agentConfig(home, engineUrl, port), ...settings }));
     let daemon: Daemon | undefined;
     const start = async () => {
       const [command = '', ...args] = [...within, process.execPath, join(ROOT, 'agent/src/main.ts')];
@@ -185,6 +203,13 @@ export async function createWorld(): Promise<World> {
     expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });
     return {
       dir: home,
+      port,
+      get pid() {
+        return daemon?.pid ?? 0;
+      },
+      get logFile() {
+        return daemon?.logFile ?? '';
+      },
       start,
       cli,
       stop: async () => daemon?.stop(20_000),
@@ -195,6 +220,21 @@ export async function createWorld(): Promise<World> {
   const world: World = {
     namespace,
     kube,
+    token: restToken,
+    async tokenOf(role) {
+      const name = `some-${role}`;
+      const subjects = [{ kind: 'ServiceAccount', name, namespace }];
+      const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: `skerry-${role}` };
+      await kube.apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } });
+      await kube.apply({
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'RoleBinding',
+        metadata: { name, namespace },
+        roleRef,
+        subjects,
+      });
+      return tokenFor(name, 'skerry');
+    },
     startController,
     startAgent,
     image: async (tag, env = {}) => {

@@ -110,11 +110,9 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
       send(res, await answer(req), false);
     } catch (error) {
       if (error instanceof NotLeader) return send(res, { status: 409, body: '{"code":"NOT_LEADER"}' }, false);
-      const isUnreadable = error instanceof z.ZodError;
-      if (isUnreadable) log.error({ err: error, path: req.url }, 'Internal message not understood');
-      const failure = isUnreadable
-        ? new AgentFailure('VALIDATION_ERROR', 'the message is not understood')
-        : failureOf(error);
+      const failure = error instanceof z.ZodError ? notUnderstood(error) : failureOf(error);
+      if (error instanceof z.ZodError)
+        log.warn({ path: req.url, reason: failure.message }, 'Internal message not understood');
       send(res, failureReply(failure), failure.status !== 401);
     }
   }
@@ -161,3 +159,9 @@ function inOurTime(news: NodeNews, skew: number): NodeNews {
 }
 
 class NotLeader extends Error {}
+
+const notUnderstood = ({ issues: [issue] }: z.ZodError) =>
+  new AgentFailure(
+    'VALIDATION_ERROR',
+    `${issue?.path.join('.') || 'the message'}: ${issue?.message ?? 'not understood'}`,
+  );

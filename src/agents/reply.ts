@@ -34,7 +34,32 @@ export function send(res: ServerResponse, reply: Reply, closing: boolean): void 
     headers['Content-Length'] = 0;
   }
   res.writeHead(reply.status, headers);
-  res.end(reply.body);
+  if (closing && !res.req.complete && reply.body !== undefined) linger(res, reply.body);
+  else res.end(reply.body);
+}
+
+const LINGER_MS = 2_000;
+const LINGER_BYTES = 64 * 2 ** 20;
+
+/**
+ * Answers, and goes on receiving what nobody reads for a moment before the connection is cut: a client that is cut off in
+ * the middle of sending sees a broken connection and not the answer.
+ */
+function linger(res: ServerResponse, body: string): void {
+  const { req } = res;
+  let received = 0;
+  const end = () => {
+    clearTimeout(timer);
+    res.end();
+  };
+  const timer = setTimeout(end, LINGER_MS);
+  req.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+    if (received > LINGER_BYTES) end();
+  });
+  req.once('end', end).once('close', end);
+  req.resume();
+  res.write(body);
 }
 
 export function failureReply(failure: AgentFailure): Reply {

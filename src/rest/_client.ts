@@ -81,9 +81,10 @@ function clientFor(origin: string, check: Checker, token?: string): TestClient {
   };
 }
 
-type Checker = (method: string, path: string, answer: Answer) => void;
+/** Throws unless the OpenAPI document promises such an answer. `path` is below `/api/v3`. */
+export type Checker = (method: string, path: string, answer: Answer) => void;
 
-function createChecker(routes: readonly AnyRoute[]): Checker {
+export function createChecker(routes: readonly AnyRoute[]): Checker {
   const document = JSON.parse(JSON.stringify(openApiDocument(routes)));
   const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
   ajv.addSchema({ ...document, $id: 'openapi' });

@@ -1,0 +1,82 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { BASE } from '../../src/rest/base.ts';
+import { type ControllerProcess, createWorld, type World } from '../_world.ts';
+import { FILE_BODIES, JSON_BODIES } from './_attacks.ts';
+import { memoryOf } from './_process.ts';
+import { createSender, forEach } from './_send.ts';
+
+/**
+ * Lengths are capped before memory is allocated: a controller process is sent hostile input in all forms, and takes no more
+ * memory for the last hundred megabytes than for the first.
+ */
+const MIB = 2 ** 20;
+/** MiB that are sent; a night has time for more */
+const AMOUNT = Number(process.env.SKERRY_HOSTILE_MIB ?? 256);
+const LONG = 3_600_000;
+/** MiB that the process may grow by once it is warm: what a collector that has time leaves lying about */
+const GROWTH = 128;
+/** MiB that it may ever take: fourteen times less than what eight uploads at once would be without limits */
+const PEAK = 640;
+
+let world: World;
+let controller: ControllerProcess;
+beforeAll(async () => {
+  world = await createWorld();
+  controller = await world.startController({ env: { LOG_LEVEL: 'info' } });
+});
+afterAll(() => world?.[Symbol.asyncDispose]());
+
+test(
+  `${AMOUNT} MiB of hostile input leave the memory of the controller flat`,
+  async () => {
+    using send = createSender({ origin: controller.url });
+    const json = { authorization: `Bearer ${world.token}`, 'content-type': 'application/json' };
+    const bearer = { authorization: json.authorization };
+    const padding = Buffer.alloc(12 * MIB, ' ');
+    const requests = [
+      ...JSON_BODIES.map(({ body, headers }) => ({ method: 'POST', path: '/application', body, headers })),
+      ...FILE_BODIES.map(({ body, headers }) => ({ method: 'POST', path: '/application/yaml', body, headers })),
+      ...JSON_BODIES.map(({ body, headers }) => ({ method: 'POST', path: '/agent/provision', body, headers })),
+      { method: 'POST', path: '/node', body: padding, headers: json },
+      { method: 'POST', path: '/application/yaml', body: padding, headers: { 'content-type': 'text/yaml' } },
+      { method: 'POST', path: '/agent/provision', body: padding.subarray(0, 8 * MIB), headers: json },
+      ...Array.from({ length: 200 }, (_, i) => ({
+        method: 'GET',
+        path: `/application/${`${i}`.repeat(200)}?${'q=1&'.repeat(2_000)}`,
+        body: undefined,
+        headers: { 'x-padding': 'p'.repeat(15_000), authorization: i % 2 ? `Bearer ${'t'.repeat(8_000)}${i}` : '' },
+      })),
+    ];
+    const sizeOf = ({ body, path }: (typeof requests)[number]) =>
+      body ? Buffer.byteLength(body) : path.length + 15_000;
+    const samples: number[] = [];
+    let sent = 0;
+    const faults: string[] = [];
+    const round = () =>
+      forEach(requests, 8, async (request) => {
+        const { method, path, body, headers } = request;
+        const heard = await send({ method, path: BASE + path, headers: { ...bearer, ...headers }, body }).catch(
+          (error: Error) => ({ status: 0, text: error.message }),
+        );
+        sent += sizeOf(request);
+        if (heard.status === 0 || (heard.status >= 500 && heard.status !== 501))
+          faults.push(`${method} ${path.slice(0, 40)}: ${heard.status} ${heard.text.slice(0, 200)}`);
+      });
+    await round();
+    await sleep(1_000);
+    const warm = memoryOf(controller.pid).now;
+    while (sent < AMOUNT * MIB) {
+      await round();
+      samples.push(memoryOf(controller.pid).now);
+    }
+    await sleep(2_000);
+    const { now, peak } = memoryOf(controller.pid);
+    const figures = `${(sent / MIB).toFixed(0)} MiB sent; RSS ${warm.toFixed(0)} MiB warm, ${now.toFixed(0)} after, peak ${peak.toFixed(0)} (${samples.map((one) => one.toFixed(0)).join(' ')})`;
+    process.stderr.write(`${figures}\n`);
+    expect(faults.slice(0, 10)).toEqual([]);
+    expect(now - warm, figures).toBeLessThan(GROWTH);
+    expect(peak, figures).toBeLessThan(PEAK);
+  },
+  LONG,
+);
