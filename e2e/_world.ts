@@ -26,6 +26,8 @@ import { formatJoinString } from '../src/wire/index.ts';
  */
 export interface World extends AsyncDisposable {
   namespace: string;
+  /** of the controller's ServiceAccount */
+  controllerKubeconfig: string;
   kube: Kube;
   /** of an admin, for REST */
   token: string;
@@ -33,7 +35,7 @@ export interface World extends AsyncDisposable {
   tokenOf(role: string): Promise<string>;
   /** an image of the sample server in the registry; each name is another image */
   image(tag: string, env?: Record<string, string>): Promise<string>;
-  startController(options?: { env?: Record<string, string> }): Promise<ControllerProcess>;
+  startController(options?: ControllerOptions): Promise<ControllerProcess>;
   /** An EdgeNode and an agent that has taken its identity. */
   startAgent(node: string, controller: ControllerProcess, options?: AgentOptions): Promise<AgentProcess>;
   apply(object: { kind: string; metadata: { name: string } } & Record<string, unknown>): Promise<void>;
@@ -43,6 +45,20 @@ export interface World extends AsyncDisposable {
   rest(controller: ControllerProcess): Rest;
   containers(): Promise<Container[]>;
   inspect(container: string): Promise<{ State: { StartedAt: string }; RestartCount: number }>;
+  /** Has an agent take the identity of a node. */
+  provision(
+    agent: Pick<AgentProcess, 'cli'>,
+    node: string,
+    controller: ControllerProcess,
+  ): ReturnType<AgentProcess['cli']>;
+  /** Namespace, roles and credentials once more, for a cluster that lost them. */
+  install(): Promise<void>;
+}
+
+export interface ControllerOptions {
+  env?: Record<string, string>;
+  /** told the process as soon as there is one, before it is ready */
+  onStart?: (daemon: Daemon) => void;
 }
 
 export interface AgentOptions {
@@ -94,8 +110,8 @@ export type Rest = (method: string, path: string, body?: unknown) => Promise<Ans
 /** `/application/yaml` takes the part `application`. */
 const partOf = (route: string) => (route.startsWith('/microservices') ? 'microservice' : 'application');
 
-export async function createWorld(): Promise<World> {
-  const kubeconfig = inject('kubeconfig');
+export async function createWorld(options: { kubeconfig?: string } = {}): Promise<World> {
+  const kubeconfig = options.kubeconfig ?? inject('kubeconfig');
   const engineUrl = inject('engineUrl');
   const registryUrl = inject('registryUrl');
   const namespace = `e2e-${randomUUID().slice(0, 8)}`;
@@ -104,16 +120,6 @@ export async function createWorld(): Promise<World> {
   const started = new AsyncDisposableStack();
   if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
   started.defer(() => kube.close());
-  for (const manifest of [...namespaceManifests(namespace), ...controllerRoles(namespace), ...peopleRoles(namespace)])
-    await kube.apply(manifest as never);
-  await kube.apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'tester', namespace } });
-  await kube.apply({
-    apiVersion: 'rbac.authorization.k8s.io/v1',
-    kind: 'RoleBinding',
-    metadata: { name: 'tester', namespace },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'skerry-admin' },
-    subjects: [{ kind: 'ServiceAccount', name: 'tester', namespace }],
-  });
   const tokenFor = async (account: string, audience?: string) => {
     const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
     const reply = await kube.request<{ status: { token: string } }>('POST', path, {
@@ -124,14 +130,30 @@ export async function createWorld(): Promise<World> {
     return reply.status.token;
   };
   const controllerKubeconfig = join(dir, 'controller.kubeconfig');
-  writeFileSync(controllerKubeconfig, withToken(readFileSync(kubeconfig, 'utf8'), await tokenFor('skerry-controller')));
-  const restToken = await tokenFor('tester', 'skerry');
+  let restToken = '';
+  async function install() {
+    for (const manifest of [...namespaceManifests(namespace), ...controllerRoles(namespace), ...peopleRoles(namespace)])
+      await kube.apply(manifest as never);
+    await kube.apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'tester', namespace } });
+    await kube.apply({
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'RoleBinding',
+      metadata: { name: 'tester', namespace },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'skerry-admin' },
+      subjects: [{ kind: 'ServiceAccount', name: 'tester', namespace }],
+    });
+    const token = await tokenFor('skerry-controller');
+    writeFileSync(controllerKubeconfig, withToken(readFileSync(kubeconfig, 'utf8'), token));
+    restToken = await tokenFor('tester', 'skerry');
+  }
+  await install();
   const path = (plural: string, name = '') =>
     `/apis/${API_VERSION}/namespaces/${namespace}/${plural}${name && `/${name}`}`;
   let count = 0;
 
-  async function startController(options: { env?: Record<string, string> } = {}): Promise<ControllerProcess> {
-    const [rest, metrics, internal] = [await freePort(), await freePort(), await freePort()];
+  async function startController(options: ControllerOptions = {}): Promise<ControllerProcess> {
+    const rest = Number(options.env?.SERVER_PORT ?? (await freePort()));
+    const [metrics, internal] = [await freePort(), await freePort()];
     const daemon = await startDaemon({
       name: `controller-${++count}`,
       command: process.execPath,
@@ -151,6 +173,7 @@ export async function createWorld(): Promise<World> {
       },
     });
     started.defer(() => daemon.stop(5_000));
+    options.onStart?.(daemon);
     const url = `http://127.0.0.1:${rest}`;
     await until('the controller to be ready', () => isReady(`${url}/api/v3/status`, daemon), { timeoutMs: 60_000 });
     return {
@@ -196,10 +219,7 @@ export async function createWorld(): Promise<World> {
       spec: { watchdogEnabled: false, statusFrequency: 5 },
     });
     await start();
-    const uuid = await until('the node to have an identity', async () => (await world.node(name))?.spec.uuid);
-    const { status, body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
-    expect(status).toBe(201);
-    const provisioned = await cli('provision', formatJoinString({ controllerUrl: url, key: body.key }));
+    const provisioned = await world.provision({ cli }, name, { ...controller, url });
     expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });
     return {
       dir: home,
@@ -218,6 +238,14 @@ export async function createWorld(): Promise<World> {
   }
 
   const world: World = {
+    install,
+    controllerKubeconfig,
+    async provision({ cli }, name, controller) {
+      const uuid = await until('the node to have an identity', async () => (await world.node(name))?.spec.uuid);
+      const { status, body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
+      expect(status).toBe(201);
+      return cli('provision', formatJoinString({ controllerUrl: controller.url, key: body.key }));
+    },
     namespace,
     kube,
     token: restToken,

@@ -50,6 +50,11 @@ export interface ControlPlane extends AsyncDisposable {
   pauseApiServer(): void;
   /** Ends the freeze. */
   resumeApiServer(): void;
+  /**
+   * Stops the API server and etcd in order, lets `change` do what it likes to etcd's folder (copy it, replace it, remove
+   * it), and starts both again.
+   */
+  whileDown(change: (etcdDir: string) => void | Promise<void>): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -107,19 +112,21 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
   const etcdUrl = `http://127.0.0.1:${ports.etcd}`;
   const peerUrl = `http://127.0.0.1:${ports.etcdPeer}`;
 
-  const etcd = await startDaemon({
-    name: 'etcd',
-    dir,
-    command: tools.etcd as string,
-    args: [
-      ...['--name', 'default', '--data-dir', join(dir, 'etcd')],
-      ...['--listen-client-urls', etcdUrl, '--advertise-client-urls', etcdUrl],
-      ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
-      ...['--initial-cluster', `default=${peerUrl}`],
-      ...['--unsafe-no-fsync', '--quota-backend-bytes', `${8 * 2 ** 30}`, '--log-level', 'warn'],
-    ],
-  });
+  const startEtcd = () =>
+    startDaemon({
+      name: 'etcd',
+      dir,
+      command: tools.etcd as string,
+      args: [
+        ...['--name', 'default', '--data-dir', join(dir, 'etcd')],
+        ...['--listen-client-urls', etcdUrl, '--advertise-client-urls', etcdUrl],
+        ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
+        ...['--initial-cluster', `default=${peerUrl}`],
+        ...['--unsafe-no-fsync', '--quota-backend-bytes', `${8 * 2 ** 30}`, '--log-level', 'warn'],
+      ],
+    });
 
+  let etcd = await startEtcd();
   let apiServer: Daemon | undefined;
   let manager: Daemon | undefined;
   let kube: Kube | undefined;
@@ -223,6 +230,13 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
       killApiServer: () => endApiServer('SIGKILL'),
       async restartApiServer() {
         await endApiServer('SIGTERM');
+        await startApiServer();
+      },
+      async whileDown(change) {
+        await endApiServer('SIGTERM');
+        await etcd.stop(5_000);
+        await change(join(dir, 'etcd'));
+        etcd = await startEtcd();
         await startApiServer();
       },
       pauseApiServer: () => apiServer?.signal('SIGSTOP'),

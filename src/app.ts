@@ -23,6 +23,7 @@ import { createPorts } from './rest/adapters/ports.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import { addressOf } from './rest/rates.ts';
 import { createRestServer } from './rest/server.ts';
+import { createStoreHistory } from './stores/history.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
 import { allSynced, createStores, followStores } from './stores/stores.ts';
 import { createWorld } from './stores/world.ts';
@@ -52,9 +53,22 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     createClient({ config: () => loadKubeConfig(config), userAgent: `skerry/${packageJson.version}`, metrics }),
   );
   const stores = createStores({ namespace, log: kubeLog });
-  followStores(stores, { client, log: kubeLog, metrics }, stop.signal);
+  const mirrors = followStores(stores, { client, log: kubeLog, metrics }, stop.signal);
   const world = createWorld(stores);
   const ids = createIds({ client, namespace });
+  let restored: ((lost: string, now: string) => void) | undefined;
+  const history = createStoreHistory({
+    client,
+    namespace,
+    stores,
+    log: kubeLog,
+    onRestored(lost, now) {
+      // What was seen and counted before is about another store.
+      for (const mirror of mirrors) mirror.restart();
+      ids.reset();
+      restored?.(lost, now);
+    },
+  });
   const revisionKey = await readRevisionKey({ client, namespace }, stop.signal);
   const credentials = await createServiceAccount({ client, audience: `${GROUP}/internal` }).catch((error: Error) => {
     log.warn({ reason: error.message }, 'Replicas cannot know each other; run one only');
@@ -78,6 +92,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
         },
       },
       credentials,
+      history,
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
       addressOf: (request) => addressOf(request, config.server.trustProxy),
       caCert: () => caCert(config),
@@ -148,6 +163,16 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
       log: kubeLog,
       metrics,
     });
+    const self = leaseOf(namespace);
+    restored = (lost, now) =>
+      events.record(self, {
+        type: 'Warning',
+        reason: 'StoreRestored',
+        note: `the store was restored from a backup, or is another one: it does not know what was told up to mark ${lost}, and goes on at ${now}. Nodes keep what it does not know; their condition StoreRestored says what, and how to accept the store`,
+        action: 'Restore',
+        about: 'StoreRestored',
+      });
+    const counting = history.lead(fenced, signal);
     await runControllers(
       {
         namespace,
@@ -161,13 +186,15 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
         listeningSince,
         ids,
         events,
-        self: leaseOf(namespace),
+        self,
         log: kubeLog,
         metrics,
         clock: Date.now,
       },
       signal,
     );
+    restored = undefined;
+    await counting;
   }
 
   const addresses: App['addresses'] = {};

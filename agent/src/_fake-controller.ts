@@ -2,6 +2,7 @@ import { createPublicKey, type JsonWebKey, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
+  type Keep,
   type MicroserviceHold,
   type MicroserviceStatus,
   type MicroserviceView,
@@ -31,6 +32,10 @@ export class FakeController {
   publicKey: PublicKey | undefined;
   microservices: (View | MicroserviceHold)[] = [];
   registries: unknown[] = [];
+  /** the list says nothing of what it does not name */
+  keep: Keep | undefined;
+  /** mark of the store, given with every answer unless something is kept */
+  store = '';
   config: Record<string, unknown> = {};
   /** sections without a document, by digest */
   flags: Digests = {};
@@ -88,7 +93,7 @@ export class FakeController {
     const views = this.microservices.map((item) => ('hold' in item ? item : { ...item, config: undefined }));
     return {
       config: digestOf(this.config),
-      microserviceList: digestOf(views),
+      microserviceList: digestOf(this.keep ? { views, keep: this.keep } : views),
       microserviceConfig: digestOf(this.microservices.map((item) => ('hold' in item ? '' : item.config))),
       registries: digestOf(this.registries),
       ...this.flags,
@@ -105,7 +110,8 @@ export class FakeController {
     if (fault === 'hang') return;
     if (fault === 'cut') return void incoming.socket.destroy();
     const answer = fault ?? (await this.#route(method, path, url, text, incoming, outgoing));
-    outgoing.writeHead(answer.status, { 'content-type': 'application/json', ...answer.headers });
+    const mark = this.keep || this.store === '' ? {} : { 'skerry-store': this.store };
+    outgoing.writeHead(answer.status, { 'content-type': 'application/json', ...mark, ...answer.headers });
     outgoing.end(answer.body === undefined ? undefined : JSON.stringify(answer.body));
   }
 
@@ -125,7 +131,10 @@ export class FakeController {
       case 'GET /agent/changes':
         return this.#changes(url, outgoing);
       case 'GET /agent/microservices':
-        return this.#document({ microservices: this.microservices }, ['microserviceList', 'microserviceConfig']);
+        return this.#document({ microservices: this.microservices, keep: this.keep }, [
+          'microserviceList',
+          'microserviceConfig',
+        ]);
       case 'GET /agent/registries':
         return this.#document({ registries: this.registries }, ['registries']);
       case 'GET /agent/config':

@@ -414,6 +414,64 @@ describe('entries that may not run', () => {
   });
 });
 
+describe('a store that forgot', () => {
+  const keep = { reason: 'StoreRestored', accept: '2.bbbbbbbb', store: '2.bbbbbbbb.0' };
+  const a = view({ uuid: randomUUID(), name: 'a' });
+  const b = view({ uuid: randomUUID(), name: 'b' });
+  const containerOf = async ({ uuid }: { uuid: string }) =>
+    (await engine.containers()).find((container) => container.uuid === uuid)?.id;
+
+  test('what its list does not name runs on, over a restart too; then it goes when the list is the truth', async () => {
+    controller.store = '1.aaaaaaaa.3';
+    await running([a, b]);
+    await until('the mark to be remembered', () => store.value.value('storeMark') === '1.aaaaaaaa.3');
+    const before = await containerOf(b);
+    controller.change((c) => {
+      c.keep = keep;
+      c.microservices = [a];
+    });
+    await until('a hold', () => controller.microservice(b.uuid)?.reason === 'StoreRestored');
+    expect(requests.at(-1)?.headers?.['skerry-store']).toBe('1.aaaaaaaa.3');
+    await restart();
+    await until('a poll', () => controller.requests.at(-1)?.path === '/agent/changes');
+    expect(await containerOf(b)).toBe(before);
+    expect(store.value.value('storeMark')).toBe('1.aaaaaaaa.3');
+    controller.change((c) => {
+      c.keep = undefined;
+      c.store = '2.bbbbbbbb.5';
+    });
+    await until('the container to be gone', async () => (await containerOf(b)) === undefined);
+    expect(await containerOf(a)).toBeDefined();
+    expect(store.value.value('storeMark')).toBe('2.bbbbbbbb.5');
+  });
+
+  test('with nothing to keep, it is as good as the one before', async () => {
+    controller.store = '1.aaaaaaaa.3';
+    await running([a]);
+    controller.change((c) => {
+      c.keep = keep;
+    });
+    await until('the mark to be remembered', () => store.value.value('storeMark') === keep.store);
+  });
+
+  test('that does not know the node: a new provisioning keeps what runs', async () => {
+    const agent = await running([a]);
+    const before = await containerOf(a);
+    const { publicKey } = controller;
+    controller.publicKey = undefined;
+    controller.fault = (_, path) => (path === '/agent/changes' ? failure(401, 'AGENT_NODE_NOT_FOUND') : undefined);
+    await until('the refusal', () => agent.connection.state === 'UNAUTHORIZED');
+    controller.fault = undefined;
+    controller.key = 'key-another-0123';
+    controller.keep = keep;
+    controller.microservices = [];
+    await agent.provision(controller.joinString);
+    expect(controller.publicKey).not.toEqual(publicKey);
+    await until('a hold', () => controller.microservice(a.uuid)?.reason === 'StoreRestored');
+    expect(await containerOf(a)).toBe(before);
+  });
+});
+
 describe('the end of the relation', () => {
   test('deleteNode: the controller is told, containers go, the identity too', async () => {
     const agent = await running();

@@ -13,7 +13,7 @@ import { type JoinString, parseJoinString } from '../../src/wire/node-token.ts';
 import type { Digests } from '../../src/wire/sections.ts';
 import { type Clock, jitter, pause, type Random } from './clock.ts';
 import type { Config } from './config.ts';
-import { desiredEntries, isReadable, registries, views, wantedSettings } from './desired.ts';
+import { desiredEntries, isReadable, keepOf, registries, unnamed, views, wantedSettings } from './desired.ts';
 import type { ContainerSpec, Engine } from './engines/port.ts';
 import { type Connection, ControllerClient, ControllerError, type Transport } from './link/client.ts';
 import { Link, type OrderSection, StoreError } from './link/link.ts';
@@ -143,7 +143,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     const changed = changedKeys(registryViews, registries(documents));
     registryViews = registries(documents);
     applyLogging();
-    supervisor.setDesired(desiredEntries(documents, (view) => refusal(view, policyContext)));
+    supervisor.setDesired(desiredEntries(documents, (view) => refusal(view, policyContext), here()));
     supervisor.registriesChanged(changed);
   }
 
@@ -151,6 +151,24 @@ export function createAgent(config: Config, ports: AgentPorts) {
     const settings = effective();
     ports.setLogging?.((settings.logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings);
   }
+
+  /** Microservices that are here, whoever wanted them. */
+  function here(): string[] {
+    return [...store.rows().values()].filter(({ gone }) => !gone).map(({ uuid }) => uuid);
+  }
+
+  const storeMark = {
+    get: () => store.value('storeMark'),
+    set(mark: string) {
+      if (mark === store.value('storeMark')) return;
+      try {
+        store.saveValue('storeMark', mark);
+      } catch (error) {
+        // An older mark only makes this agent more careful.
+        log.debug('The mark of the store could not be kept', { error: errorText(error) });
+      }
+    },
+  };
 
   function saveDocuments(changed: ReadonlyMap<DocumentName, StoredDocument>): void {
     for (const [name, { body }] of changed)
@@ -166,6 +184,13 @@ export function createAgent(config: Config, ports: AgentPorts) {
       throw new StoreError('the database does not take it', { cause: error });
     }
     documents = new Map([...documents, ...changed]);
+    const keep = keepOf(documents);
+    // With nothing to keep, this store is as good as the one before.
+    if (keep?.store && unnamed(documents, here()).length === 0) storeMark.set(keep.store);
+    if (keep)
+      log.warn('The controller forgot what it had told; what runs here is kept', {
+        microservices: unnamed(documents, here()).length,
+      });
     applyDocuments();
     link?.link.changed();
   }
@@ -347,6 +372,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
       clock,
       transport: ports.transport,
       onAnswer: (path, code) => metrics.add('requests', { kind: requestKind(path), code }),
+      storeMark,
       node: node && identity.nodeKey && { uuid: node.uuid, key: signingKey(identity.nodeKey) },
     });
   }
@@ -388,6 +414,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     for (const section of Object.keys(orders)) delete orders[section];
     store.saveValue('orders', undefined);
     store.saveValue('ending', undefined);
+    store.saveValue('storeMark', undefined);
     const { instance, localKey } = identity;
     identity = { instance, localKey };
     ports.identity.save(identity);
@@ -464,7 +491,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
     /** Exchanges a join string for an identity. The key pair is made and stored before anything is sent. */
     async provision(text: string, signal?: AbortSignal): Promise<Node> {
       const join = readJoinString(text, config.controllerUrl);
-      if (identity.node)
+      // A controller that proves not to know this identity may give another: everything runs on under the new one.
+      if (identity.node && link?.link.connection.state !== 'UNAUTHORIZED')
         throw new AgentError(
           'CONFLICT',
           `already provisioned as node ${identity.node.name ?? identity.node.uuid}; deprovision first`,
@@ -508,6 +536,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
   async function provisionWith({ controllerUrl, key, caDigest }: JoinString, signal?: AbortSignal): Promise<Node> {
     const keyDigest = createHash('sha256').update(key).digest('hex');
     // The same key again after an answer that was lost: the controller knows our public key and answers once more.
+    const before = identity;
     const again = identity.joining?.keyDigest === keyDigest && identity.joining.controllerUrl === controllerUrl;
     if (!again || !identity.nodeKey) {
       identity = { ...identity, nodeKey: newKey(), joining: { controllerUrl, keyDigest } };
@@ -529,6 +558,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
       );
       const node: Node = { uuid: reply.uuid, name: reply.name, namespace: reply.namespace, controllerUrl, ca };
       const { joining, ...rest } = identity;
+      link?.stop.abort();
+      link = undefined;
       // What an earlier controller wanted is not what this one wants.
       store.forgetController();
       documents = store.documents();
@@ -539,6 +570,11 @@ export function createAgent(config: Config, ports: AgentPorts) {
       startLink();
       return node;
     } catch (error) {
+      // Who we were counts on, should that controller come back to its senses.
+      if (before.node) {
+        identity = before;
+        ports.identity.save(identity);
+      }
       throw provisionTrouble(error);
     } finally {
       client.close();

@@ -1,6 +1,8 @@
 import {
   type AgentConfig,
   agentConfigSchema,
+  type Keep,
+  keepSchema,
   type MicroserviceView,
   microserviceHoldSchema,
   microserviceViewSchema,
@@ -21,12 +23,38 @@ type Documents = ReadonlyMap<DocumentName, StoredDocument>;
 export function desiredEntries(
   documents: Documents,
   refusal: (view: MicroserviceView) => string | undefined,
+  /** microservices that this agent runs */
+  known: Iterable<string> = [],
 ): Entry[] | undefined {
   const items = listOf(documents, 'microservices', 'microservices');
-  return items?.flatMap((item) => {
+  const entries = items?.flatMap((item) => {
     const entry = entryOf(item, refusal);
     return entry ? [entry] : [];
   });
+  const keep = keepOf(documents);
+  if (!entries || !keep) return entries;
+  const message = 'the controller does not know of this microservice any more; it runs on until somebody decides';
+  const kept = unnamed(documents, known).map((uuid): Entry => ({ kind: 'hold', uuid, reason: keep.reason, message }));
+  return [...entries, ...kept];
+}
+
+/** Whether the list says nothing of what it does not name. */
+export function keepOf(documents: Documents): Keep | undefined {
+  const value = parse(documents.get('microservices')?.body) as { keep?: unknown } | null | undefined;
+  return value?.keep === undefined ? undefined : (keepSchema.safeParse(value.keep).data ?? UNREADABLE_KEEP);
+}
+
+/** Not understood is not the same as absent. */
+const UNREADABLE_KEEP: Keep = { reason: 'StoreRestored', accept: '', store: '' };
+
+/** Those that the list does not name. */
+export function unnamed(documents: Documents, known: Iterable<string>): string[] {
+  const named = new Set(
+    (listOf(documents, 'microservices', 'microservices') ?? []).map(
+      (item) => (item as { uuid?: unknown } | null)?.uuid,
+    ),
+  );
+  return [...known].filter((uuid) => !named.has(uuid));
 }
 
 function entryOf(item: unknown, refusal: (view: MicroserviceView) => string | undefined): Entry | undefined {

@@ -26,6 +26,7 @@ export interface AgentsOptions extends AgentOptions {
   provisioningKeys: ProvisioningKeys;
   leadership: Leadership;
   credentials: InternalCredentials;
+  history?: AgentRoutesOptions['history'];
   /** name of this replica, unique */
   identity: string;
   log: Log;

@@ -35,7 +35,7 @@ export function createCall(req: IncomingMessage, res: ServerResponse, query: str
   };
 }
 
-function headerOf(req: IncomingMessage, name: string, max: number): string | undefined {
+export function headerOf(req: IncomingMessage, name: string, max: number): string | undefined {
   const value = req.headers[name];
   return typeof value === 'string' && value !== '' ? value.slice(0, max) : undefined;
 }

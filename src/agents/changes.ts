@@ -8,6 +8,7 @@ import { AgentFailure } from './failure.ts';
 import { differ, type HeldPolls } from './held-polls.ts';
 import type { NodeDirectory } from './node-directory.ts';
 import { json, type Reply } from './reply.ts';
+import { digestsFor, type Standing, type StandingOf } from './standing.ts';
 import type { OrderCounts, Told } from './told.ts';
 
 export interface ChangesOptions {
@@ -15,21 +16,26 @@ export interface ChangesOptions {
   directory: Pick<NodeDirectory, 'node'>;
   held: HeldPolls;
   told: Told;
+  standingOf: StandingOf;
   hear: Hear;
   clock: Pick<Clock, 'wall'>;
   maxHeld: number;
 }
 
 const MAX_WAIT = 240;
+/** Seconds that an agent waits which keeps what the store does not know: it is to hear soon that the store is accepted. */
+const KEEPING_WAIT = 10;
 /** Orders that are sections of their own. A foreign agent cannot echo them: its acknowledgement says that they were done. */
 const ORDERS = ['reboot', 'prune', 'version'] as const;
 
 /** `GET` and `PATCH /agent/changes`: which sections of the desired state differ from what the agent holds. */
-export function createChanges({ desired, directory, held, told, hear, clock, maxHeld }: ChangesOptions) {
-  function dueOf({ uuid }: Call): Digests {
+export function createChanges(options: ChangesOptions) {
+  const { desired, directory, held, told, standingOf, hear, clock, maxHeld } = options;
+
+  function dueOf({ uuid }: Call, standing: Standing): Digests {
     const due = desired.digests(uuid);
     if (!due) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
-    return due;
+    return digestsFor(due, standing);
   }
 
   /** As it is now: the one that the token was checked with may be a hold old. */
@@ -59,26 +65,37 @@ export function createChanges({ desired, directory, held, told, hear, clock, max
     });
   }
 
+  function polled(call: Call, standing: Standing): Reply | Promise<Reply> {
+    const { keep } = standing;
+    const due = dueOf(call, standing);
+    const has = heldBy(call);
+    const wait = waitOf(call.query.get('wait'));
+    const seconds = keep ? Math.min(wait, KEEPING_WAIT) : wait;
+    const said = isForeign(call) ? {} : { restored: keep?.accept ?? '' };
+    if (seconds === 0 || differ(due, has) || held.count >= maxHeld) {
+      hear(call, said);
+      return answer(call, due, has);
+    }
+    hear(call, { ...said, holdSeconds: seconds });
+    const signal = { onGone: (callback: () => void) => void call.res.once('close', callback) };
+    // Nothing is due, so what is held is what the node has due without a standing.
+    const armed = keep ? (desired.digests(call.uuid) ?? has) : has;
+    return held.arm({ uuid: call.uuid, held: armed, seconds, signal }).then(async (how) => {
+      // The store may have become another one meanwhile.
+      return how === 'gone' ? GONE : answer(call, dueOf(call, await standingOf(call)), has);
+    });
+  }
+
   return {
     poll(call: Call): Reply | Promise<Reply> {
       if (isForeign(call)) desired.keepAdmitted(call.uuid);
-      const due = dueOf(call);
-      const has = heldBy(call);
-      const seconds = waitOf(call.query.get('wait'));
-      if (seconds === 0 || differ(due, has) || held.count >= maxHeld) {
-        hear(call);
-        return answer(call, due, has);
-      }
-      hear(call, { holdSeconds: seconds });
-      const signal = { onGone: (callback: () => void) => void call.res.once('close', callback) };
-      return held.arm({ uuid: call.uuid, held: has, seconds, signal }).then((how) => {
-        return how === 'gone' ? GONE : answer(call, dueOf(call), has);
-      });
+      const standing = standingOf(call);
+      return standing instanceof Promise ? standing.then((known) => polled(call, known)) : polled(call, standing);
     },
     acknowledge(call: Call, body: unknown): Reply {
       const parsed = changesAckSchema.safeParse(body);
       if (!parsed.success) throw new AgentFailure('VALIDATION_ERROR', 'lastUpdated: a string is required');
-      const due = dueOf(call);
+      const due = dueOf(call, {});
       const orders = told.acknowledge(call.uuid, parsed.data.lastUpdated, { due, orders: ordersIn(due, nodeOf(call)) });
       hear(call, orders && Object.keys(orders).length > 0 ? { report: { orders } } : {});
       return json({});

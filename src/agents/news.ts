@@ -183,6 +183,7 @@ function mergeNews(older: NodeNews, newer: NodeNews, mergeReport: MergeReport): 
     older.report && newer.report ? mergeReport(older.report, newer.report) : (newer.report ?? older.report);
   const reportedAt = newer.reportedAt ?? older.reportedAt;
   const handedOut = mergeHandedOut(older.handedOut, newer.handedOut);
+  const restored = newer.restored ?? older.restored;
   // Settings that a later report has whole are in it already.
   const settings = { ...(newer.report?.config ? {} : older.settings), ...newer.settings };
   return {
@@ -192,13 +193,14 @@ function mergeNews(older: NodeNews, newer: NodeNews, mergeReport: MergeReport): 
     ...(report && { report }),
     ...(reportedAt !== undefined && { reportedAt }),
     ...(handedOut && { handedOut }),
+    ...(restored !== undefined && { restored }),
     ...(Object.keys(settings).length > 0 && { settings }),
   };
 }
 
 /** What a former leader knew, as news for the next. */
 function newsOf(uuid: string, observation: Observation): NodeNews {
-  const { report, reportedAt, contactAt = 0, holdSeconds, agent, instances, handedOut } = observation;
+  const { report, reportedAt, contactAt = 0, holdSeconds, agent, instances, handedOut, restored } = observation;
   const latest = Object.entries(instances).sort(([, a], [, b]) => b.seenAt - a.seenAt)[0];
   return {
     uuid,
@@ -207,6 +209,7 @@ function newsOf(uuid: string, observation: Observation): NodeNews {
     ...(agent !== undefined && { agent }),
     ...(latest && { instance: latest[0].split('#')[0], boot: latest[1].boot }),
     ...(reportedAt !== undefined && { report, reportedAt }),
+    ...(restored !== undefined && { restored }),
     handedOut,
   };
 }

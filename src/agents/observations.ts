@@ -17,6 +17,7 @@ export function createObservations(mergeReport: MergeReport): Observations & { c
     const before = news.anew ? undefined : known;
     const isLatest = news.contactAt >= (before?.contactAt ?? 0);
     const agent = isLatest ? news.agent : before?.agent;
+    const restored = (isLatest ? news.restored : undefined) ?? before?.restored;
     const reportedAt = latest(before?.reportedAt, news.reportedAt);
     return {
       report: reportAfter(before, news),
@@ -24,6 +25,7 @@ export function createObservations(mergeReport: MergeReport): Observations & { c
       contactAt: Math.max(news.contactAt, before?.contactAt ?? 0),
       holdSeconds: before ? holdAfter(before, news) : news.holdSeconds,
       ...(agent !== undefined && { agent }),
+      ...(restored && { restored }),
       instances: speakers.after(before?.instances ?? {}, news),
       handedOut: mergeHandedOut(before?.handedOut, news.handedOut) ?? {},
     };

@@ -41,6 +41,8 @@ export interface NodeNews {
   /** effective settings that the agent told apart from a report; each replaces its own and no other */
   settings?: AgentConfig;
   handedOut?: Observation['handedOut'];
+  /** term to accept while the agent keeps what the store does not know; empty when it knows all that the agent was told */
+  restored?: string;
   /** an agent took the identity of the node just now: what was known of it was about another one */
   anew?: true;
 }

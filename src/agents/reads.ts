@@ -14,6 +14,7 @@ import { isForeign } from './changes.ts';
 import type { DesiredCache } from './desired-cache.ts';
 import { AgentFailure } from './failure.ts';
 import { json, type Reply } from './reply.ts';
+import { digestsFor, type Standing, type StandingOf } from './standing.ts';
 
 type Entries = readonly (MicroserviceView | MicroserviceHold)[];
 
@@ -37,12 +38,13 @@ const READS: Readonly<Record<string, Read>> = {
 
 export interface ReadsOptions {
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
+  standingOf: StandingOf;
   hear: Hear;
   clock: Pick<Clock, 'wall'>;
 }
 
 /** The sections of the desired state, each answer with the digests that it shows as ETag. */
-export function createReads({ desired, hear, clock }: ReadsOptions) {
+export function createReads({ desired, standingOf, hear, clock }: ReadsOptions) {
   function stateOf({ uuid }: Call): DesiredState {
     const state = desired.state(uuid);
     if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
@@ -62,17 +64,24 @@ export function createReads({ desired, hear, clock }: ReadsOptions) {
     return foreignView(state, desired.admitted(call.uuid), call.node.status);
   }
 
+  function listed(call: Call, standing: Standing): Reply {
+    if (isForeign(call)) desired.keepAdmitted(call.uuid);
+    const state = stateOf(call);
+    const microservices = entriesFor(call, state);
+    hear(call, isForeign(call) ? { handedOut: handedOut(microservices, clock.wall()) } : {});
+    // What a foreign agent sees depends on its last report as well, so no digest stands for it.
+    if (isForeign(call)) return json({ microservices });
+    const { keep } = standing;
+    const etag = etagOf(digestsFor(state.digests, standing), MICROSERVICE_SECTIONS);
+    return tagged(call, etag, () => ({ microservices, ...(keep && { keep }) }));
+  }
+
   return {
     routes: Object.fromEntries(Object.entries(READS).map(([path, route]) => [path, read(route)])),
 
-    microservices(call: Call): Reply {
-      if (isForeign(call)) desired.keepAdmitted(call.uuid);
-      const state = stateOf(call);
-      const microservices = entriesFor(call, state);
-      hear(call, isForeign(call) ? { handedOut: handedOut(microservices, clock.wall()) } : {});
-      // What a foreign agent sees depends on its last report as well, so no digest stands for it.
-      if (isForeign(call)) return json({ microservices });
-      return tagged(call, etagOf(state.digests, MICROSERVICE_SECTIONS), () => ({ microservices }));
+    microservices(call: Call): Reply | Promise<Reply> {
+      const standing = standingOf(call);
+      return standing instanceof Promise ? standing.then((known) => listed(call, known)) : listed(call, standing);
     },
 
     microservice(call: Call, uuid: string): Reply {

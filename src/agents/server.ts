@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { HEADERS } from '../api/names.ts';
 import { desiredState, nodeUuid } from '../domain/index.ts';
 import { type Clock, isTransient, type KubeClient, type Log, systemClock } from '../kube/mod.ts';
 import { createRequestRates } from '../kube/request-rates.ts';
+import type { StoreHistory } from '../stores/history.ts';
 import { createAuthenticate } from './authenticate.ts';
 import { createReadBody } from './body.ts';
 import { type Call, createCall, type Hear, targetOf } from './call.ts';
-import { createChanges } from './changes.ts';
+import { createChanges, isForeign } from './changes.ts';
 import { createDesiredCache } from './desired-cache.ts';
 import { AgentFailure, notReady } from './failure.ts';
 import { createHeldPolls } from './held-polls.ts';
@@ -24,6 +26,7 @@ import { createProvision } from './provision.ts';
 import { createReads } from './reads.ts';
 import type { UsedTokens } from './replay.ts';
 import { failureOf, failureReply, json, type Reply, send } from './reply.ts';
+import { createStandingOf, type StandingOf } from './standing.ts';
 import { createStatements } from './statements.ts';
 import { createTold } from './told.ts';
 import { createVersion } from './version.ts';
@@ -34,6 +37,8 @@ export interface AgentRoutesOptions extends AgentOptions {
   provisioningKeys: ProvisioningKeys;
   news: News;
   used: UsedTokens;
+  /** without it agents are given no marks, and any list is the whole truth */
+  history?: StoreHistory;
   log: Log;
   clock?: Clock;
   metrics?: AgentMetrics;
@@ -112,8 +117,9 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     });
   };
 
-  const changes = createChanges({ desired, directory, held, told, hear, clock, maxHeld: limits.heldPolls });
-  const reads = createReads({ desired, hear, clock });
+  const standingOf: StandingOf = options.history ? createStandingOf(options.history, directory) : () => ({});
+  const changes = createChanges({ desired, directory, held, told, standingOf, hear, clock, maxHeld: limits.heldPolls });
+  const reads = createReads({ desired, standingOf, hear, clock });
   const statements = createStatements({
     client,
     stores,
@@ -196,8 +202,20 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     const who = authenticate(req.headers.authorization);
     const call = createCall(req, res, query, who instanceof Promise ? await who : who);
     metrics.agent?.(route.metric);
-    if (route.maxBody === undefined) return route.answer(call, undefined);
-    return route.answer(call, await readBody(req, route.maxBody));
+    const body = route.maxBody === undefined ? undefined : await readBody(req, route.maxBody);
+    return withMark(call, await route.answer(call, body));
+  }
+
+  /** Gives our agent the mark of this store, where it is known that this store told it what it runs. */
+  function withMark(call: Call, reply: Reply): Reply {
+    const standing = isForeign(call) ? {} : standingOf(call);
+    if (standing instanceof Promise) {
+      // Nobody waits for it here; who needs it asks again.
+      standing.catch(() => {});
+      return reply;
+    }
+    const { mark, keep } = standing;
+    return mark && !keep ? { ...reply, headers: { ...reply.headers, [HEADERS.store]: mark } } : reply;
   }
 
   async function provisioned(req: IncomingMessage, res: ServerResponse): Promise<Reply> {

@@ -15,6 +15,8 @@ export const CONDITIONS = {
   Admitted: 'Everything that should run may run as asked; False names what keeps it from running.',
   NotSupportedYet: 'Something is stored but does not act yet; counts neither for Ready nor for platformStatus.',
   DuplicateAgent: 'Two installations report with the identity of this node; neither is wiped.',
+  StoreRestored:
+    'The store does not know what the node was told; the node keeps what it runs until somebody says which is right.',
   SettingsRefused: 'The machine keeps settings of its own where the spec asks for others.',
 } as const;
 export type ConditionType = keyof typeof CONDITIONS;
@@ -22,7 +24,15 @@ export type ConditionType = keyof typeof CONDITIONS;
 /** Condition types per kind, in the order in which they are written. */
 export const CONDITIONS_OF = {
   Application: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'NotSupportedYet'],
-  EdgeNode: ['Ready', 'Reconciling', 'Stalled', 'DuplicateAgent', 'SettingsRefused', 'NotSupportedYet'],
+  EdgeNode: [
+    'Ready',
+    'Reconciling',
+    'Stalled',
+    'DuplicateAgent',
+    'StoreRestored',
+    'SettingsRefused',
+    'NotSupportedYet',
+  ],
   Registry: ['Ready', 'Reconciling', 'Stalled'],
 } as const satisfies Record<string, readonly ConditionType[]>;
 
@@ -83,6 +93,7 @@ export const STATUS_REASONS = {
   Deprovisioned: 'The agent gave up the identity of this node.',
   NodeUnreachable: 'The node is silent for longer than its limit.',
   DuplicateAgent: 'Two installations report with the identity of this node.',
+  StoreForgot: 'The store was restored from a backup, or is another one, since the node was told what to run.',
   MachineDecides: 'The setting belongs to the machine.',
   // Registry
   Usable: 'The registry can be used.',

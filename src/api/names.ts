@@ -48,6 +48,8 @@ export const ANNOTATIONS = {
   version: `${GROUP}/version`,
   /** on an EdgeNode or Application in deletion: do not wait for the machine */
   forceDelete: `${GROUP}/force-delete`,
+  /** on an EdgeNode: term of a restored store that may say what the node removes (domain/history.ts) */
+  acceptStore: `${GROUP}/accept-store`,
   /** on core objects: the v3 name that is not a legal object name */
   name: `${GROUP}/name`,
   /** on core objects: map of escaped keys to their v3 spelling */
@@ -99,6 +101,8 @@ export const HEADERS = {
   agent: 'skerry-agent',
   instance: 'skerry-instance',
   boot: 'skerry-boot',
+  /** mark of the store that the agent was told by last; of an answer: the mark to remember */
+  store: 'skerry-store',
   /** of an answer to a report: `full` when what was said before is not known there */
   reportWanted: 'report-wanted',
 } as const;

@@ -9,6 +9,8 @@ export interface Ids {
   next(kind: NumberedKind, signal?: AbortSignal): Promise<number>;
   /** Raises the counter above ids that exist, for objects restored from a backup or written by hand. */
   raise(kind: NumberedKind, atLeast: number, signal?: AbortSignal): Promise<void>;
+  /** The store was restored: the counter is asked again before anything is handed out. */
+  reset(): void;
 }
 
 const NAME = 'skerry-ids';
@@ -63,6 +65,10 @@ export function createIds({ client, namespace }: { client: KubeClient; namespace
         pending.set(kind, running);
         await running;
       }
+    },
+    reset() {
+      blocks.clear();
+      seen.clear();
     },
     async raise(kind, atLeast, signal) {
       if (atLeast <= (seen.get(kind) ?? FIRST - 1)) return;

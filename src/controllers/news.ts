@@ -45,6 +45,7 @@ export function isNews(
   if (stored.lastSeenTime === undefined || clock - Date.parse(stored.lastSeenTime) >= LAST_SEEN_MS) return true;
   if (now.agent !== before.agent || Object.keys(now.instances).length !== Object.keys(before.instances).length)
     return true;
+  if (now.restored !== before.restored) return true;
   // What a foreign agent was told counts with its next report, even if that report says nothing new.
   if (
     now.handedOut !== before.handedOut ||

@@ -7,7 +7,7 @@ interface WithConditions {
 }
 
 /** Conditions whose change people want to read about. */
-const TOLD: readonly ConditionType[] = ['Ready', 'DuplicateAgent'];
+const TOLD: readonly ConditionType[] = ['Ready', 'DuplicateAgent', 'StoreRestored'];
 
 /** Reasons of a Ready that is not True which are steps on the way, or what somebody asked for. */
 const ON_THE_WAY: ReadonlySet<string> = new Set<Reason>([

@@ -1,9 +1,9 @@
-import { isAlreadyExists, isConflict } from './api-error.ts';
+import { isAlreadyExists, isConflict, isNotFound } from './api-error.ts';
 import { jittered } from './backoff.ts';
 import type { KubeClient } from './client.ts';
 import { type Clock, sleep, systemClock } from './clock.ts';
 import { microTime } from './micro-time.ts';
-import type { KubeObject, Resource } from './object.ts';
+import { compareResourceVersions, type KubeObject, type Resource } from './object.ts';
 import { type Log, type Metrics, silentLog } from './ports.ts';
 import { startReflector } from './reflector.ts';
 import { createStore } from './store.ts';
@@ -143,13 +143,22 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
         await (lease ? client.replace(LEASES, desired, call) : client.create(LEASES, desired, call));
         return true;
       } catch (error) {
-        if (!isConflict(error) && !isAlreadyExists(error)) throw error;
+        const isGone = lease !== undefined && isNotFound(error);
+        if (!isConflict(error) && !isAlreadyExists(error) && !isGone) throw error;
         const fresh = await client.find(LEASES, { namespace, name }, call);
-        if (fresh) store.observe(fresh);
+        if (lease && wentBack(lease, fresh)) goBack(fresh);
+        else if (fresh) store.observe(fresh);
         // Our own write, whose answer was lost, looks like somebody else's.
         if (fresh?.spec?.holderIdentity !== identity || attempt > 1) return false;
       }
     }
+  }
+
+  /** etcd was restored from a backup: what we know of the lease, our own writes to it included, is of another history. */
+  function goBack(fresh: Lease | undefined) {
+    log.warn({}, 'The lease went back to an older state');
+    store.distrust();
+    store.swap(fresh ? [fresh] : [], fresh?.metadata.resourceVersion ?? '0');
   }
 
   function claimed(lease: Lease | undefined): Lease {
@@ -315,6 +324,10 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
     },
   };
 }
+
+/** Whether a look after a refused write shows an older state than the one that was to be written. */
+const wentBack = (known: Lease, fresh: Lease | undefined) =>
+  !fresh || (compareResourceVersions(fresh.metadata.resourceVersion, known.metadata.resourceVersion) ?? 0) < 0;
 
 function parseData(text: string | undefined): Record<string, string> {
   try {

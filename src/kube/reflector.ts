@@ -73,6 +73,8 @@ export interface ReflectorHealth {
 export interface Reflector<T extends KubeObject> extends AsyncDisposable {
   readonly store: Store<T>;
   readonly health: ReflectorHealth;
+  /** The server was restored from a backup: what was seen of it may not be compared with what it shows now. */
+  restart(): void;
 }
 
 /** What follows from the end of a watch or list: where to go on, and how long to wait before. */
@@ -110,6 +112,8 @@ export function reactTo(error: unknown): Reaction {
 
 /** After so many refusals in a row by the server itself, our version may be the reason: list again. */
 const SERVER_ERRORS_BEFORE_RELIST = 5;
+/** An API server that has just started refuses what its roles, which it has not read yet, allow. */
+const REFUSALS_AT_START = 5;
 const QUICK_MS = 1_000;
 const QUICK_ENDS_FREE = 2;
 
@@ -145,6 +149,9 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let failures = 0;
   let quickEnds = 0;
   let serverErrors = 0;
+  let refusals = 0;
+  /** ends the connection of now, so that a new list is taken */
+  let hangUp: (() => void) | undefined;
   let health: ReflectorHealth = { state: 'listing', since: clock.wall() };
 
   function enter(state: ReflectorHealth['state'], lastError?: string) {
@@ -203,7 +210,8 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   async function pause(reaction: Reaction, error: unknown, openedAt: number | undefined) {
     const lived = openedAt === undefined ? 0 : clock.now() - openedAt;
     if (lived >= timing.healthyMs) failures = 0;
-    if (reaction.pause === 'refused') return sleep(jittered(timing.refusedMs, 0.33, random), stop.signal, clock);
+    refusals = reaction.pause === 'refused' ? refusals + 1 : 0;
+    if (refusals > REFUSALS_AT_START) return sleep(jittered(timing.refusedMs, 0.33, random), stop.signal, clock);
     if (reaction.pause === 'none') {
       // An orderly end needs no pause, unless they come one after the other: that would be a spin.
       quickEnds = lived < QUICK_MS ? quickEnds + 1 : 0;
@@ -260,6 +268,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     const [shortest, longest] = timing.watchMs;
     const watchMs = shortest + random() * (longest - shortest);
     using guards = startGuards(clock, stop.signal, watchMs + timing.graceMs);
+    hangUp = () => guards.hangUp(new RestoredError('it is known from elsewhere'));
     if (listing) guards.expectEventsEvery(timing.listIdleMs);
     else if (bookmarks) guards.expectEventsEvery(timing.idleMs);
     const events = client.watch(store.resource, {
@@ -322,6 +331,11 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     get health() {
       return health;
     },
+    restart() {
+      store.distrust();
+      cursor = undefined;
+      hangUp?.();
+    },
     async [Symbol.asyncDispose]() {
       stop.abort(new DOMException('the reflector is stopped', 'AbortError'));
       await running;
@@ -338,7 +352,8 @@ function startGuards(clock: Clock, parent: AbortSignal, lifeMs: number) {
   const follow = () => controller.abort(parent.reason);
   if (parent.aborted) follow();
   else parent.addEventListener('abort', follow);
-  const hangUp = (why: string) => controller.abort(new TransportError('timeout', why));
+  const abort = (why: Error) => controller.abort(why);
+  const hangUp = (why: string) => abort(new TransportError('timeout', why));
   const cancelLife = clock.after(lifeMs, () => hangUp('the server did not end the watch in time'));
   let idleMs: number | undefined;
   let heard = clock.now();
@@ -353,6 +368,7 @@ function startGuards(clock: Clock, parent: AbortSignal, lifeMs: number) {
 
   return {
     signal: controller.signal,
+    hangUp: abort,
     touch() {
       heard = clock.now();
     },

@@ -70,6 +70,8 @@ export interface Store<T extends KubeObject> {
   subscribe(listener: (change: Change<T>) => void): Disposable;
   /** Grows with every change. Equal versions mean equal content: the key of any memo. */
   readonly version: number;
+  /** How many complete lists were taken: another number means that changes may have come otherwise than one by one. */
+  readonly lists: number;
   /** The store's version when this object last changed; 0 when it is absent. */
   versionOf(namespace: string | undefined, name: string): number;
   /** The store's version when anything under this index key last changed, or left it; 0 when nothing is there. */
@@ -88,6 +90,8 @@ export interface MutableStore<T extends KubeObject> extends Store<T> {
   remove(object: T): void;
   /** Everything up to this version has been seen. */
   progress(resourceVersion: string): void;
+  /** The next list is of a store that was restored: nothing known can be compared with it. */
+  distrust(): void;
   /** A complete list as of `resourceVersion`, swapped in at once. */
   swap(objects: Iterable<T>, resourceVersion: string): void;
 }
@@ -134,6 +138,8 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
   readonly #log: Log;
   #progress: string | undefined;
   #version = 0;
+  #lists = 0;
+  #distrusted = false;
   #list: readonly T[] | undefined;
   #synced = Promise.withResolvers<void>();
   #isSynced = false;
@@ -195,6 +201,10 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     return this.#version;
   }
 
+  get lists(): number {
+    return this.#lists;
+  }
+
   versionOf(namespace: string | undefined, name: string): number {
     return this.#entries.get(keyFor(namespace, name))?.version ?? 0;
   }
@@ -225,10 +235,16 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     this.#advance(resourceVersion);
   }
 
+  distrust(): void {
+    this.#distrusted = true;
+  }
+
   swap(objects: Iterable<T>, resourceVersion: string): void {
     const initial = !this.#isSynced;
+    this.#lists++;
     // History went backwards: etcd was restored from a backup. Nothing we know can be compared with what is there.
-    const restored = (compareResourceVersions(resourceVersion, this.#progress) ?? 0) < 0;
+    const restored = this.#distrusted || (compareResourceVersions(resourceVersion, this.#progress) ?? 0) < 0;
+    this.#distrusted = false;
     if (restored) {
       this.#gone.clear();
       this.#floors.clear();
@@ -245,7 +261,8 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     for (const [key, object] of listed) {
       const known = this.#entries.get(key)?.object;
       const unchanged = known && known.metadata.uid === object.metadata.uid && compareVersions(object, known) === 0;
-      const older = known && !restored && (compareVersions(object, known) ?? 1) < 0;
+      // Written by us after the list was taken. Any other older state is one that a restored etcd went back to.
+      const older = known && !restored && (compareVersions(object, known) ?? 1) < 0 && isAfter(known, resourceVersion);
       if (unchanged || older || this.#isHistory(object)) continue;
       changes.push(...this.#put(this.#own(object), initial));
     }
@@ -367,6 +384,9 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     }
   }
 }
+
+const isAfter = ({ metadata }: KubeObject, resourceVersion: string) =>
+  (compareResourceVersions(metadata.resourceVersion, resourceVersion) ?? 1) > 0;
 
 const compareVersions = (a: KubeObject, b: KubeObject) =>
   compareResourceVersions(a.metadata.resourceVersion, b.metadata.resourceVersion);

@@ -85,7 +85,8 @@ export function createTransport({ config, userAgent, connections }: TransportOpt
       .catch((error: unknown) => {
         // A plugin that fails or a file half written: nothing was sent, and the next attempt may find it mended.
         stale = true;
-        throw new TransportError('refused', 'no credentials for the API server', error);
+        const reason = error instanceof Error ? error.message : String(error);
+        throw new TransportError('refused', `no credentials for the API server: ${reason}`, error);
       })
       .finally(() => {
         resolving = undefined;

@@ -75,6 +75,8 @@ export interface ClientOptions {
   onAnswer?: (path: string, code: string) => void;
   /** absent while the agent is not provisioned */
   node?: { uuid: string; key: KeyObject };
+  /** mark of the store behind the controller, remembered for it: what it told last, and that it told another */
+  storeMark?: { get(): string | undefined; set(mark: string): void };
 }
 
 /** The agent routes of one controller. Every request has a token of its own, a deadline, and a limit on its answer. */
@@ -180,12 +182,17 @@ export class ControllerClient {
       throw transportTrouble(error, this.controllerUrl);
     }
     this.#options.onAnswer?.(path, String(answer.status));
-    if (answer.status >= 200 && answer.status < 300) return answer;
+    if (answer.status >= 200 && answer.status < 300) {
+      const mark = answer.headers[HEADERS.store];
+      if (typeof mark === 'string' && mark !== '') this.#options.storeMark?.set(mark.slice(0, 64));
+      return answer;
+    }
     throw refused(answer, `${method} ${path.split('?')[0]}`);
   }
 
   #request(method: string, path: string, options: SendOptions): HttpRequest {
-    const { ca, insecure, instance, boot } = this.#options;
+    const { ca, insecure, instance, boot, storeMark } = this.#options;
+    const mark = options.anonymous ? undefined : storeMark?.get();
     return {
       target: { origin: this.#origin, ca, insecure },
       method,
@@ -195,6 +202,7 @@ export class ControllerClient {
         [HEADERS.agent]: AGENT_VERSION,
         [HEADERS.instance]: instance,
         [HEADERS.boot]: boot,
+        ...(mark !== undefined && { [HEADERS.store]: mark }),
         ...(options.body !== undefined && { 'content-type': 'application/json' }),
         ...(!options.anonymous && { authorization: `Bearer ${this.#token()}` }),
       },

@@ -41,9 +41,10 @@ export interface StoredDocument {
 
 /**
  * instance: a copy of the identity's instance id, should that file be lost. bootId: the machine's boot that the rows were
- * last saved in. orders: JSON counters of orders carried out. ending: the controller deletes this node.
+ * last saved in. orders: JSON counters of orders carried out. ending: the controller deletes this node. storeMark: of the
+ * store behind the controller that told what runs here; it outlives a provisioning, since the containers do.
  */
-export const VALUES = ['instance', 'bootId', 'orders', 'ending'] as const;
+export const VALUES = ['instance', 'bootId', 'orders', 'ending', 'storeMark'] as const;
 export type ValueName = (typeof VALUES)[number];
 
 /** A row as it is saved: what is known only while the process lives stays out. */

@@ -1,4 +1,5 @@
 import { BOUNDS } from '../../api/bounds.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
 import { structuralOf } from '../../api/normal-form.ts';
 import { type EdgeNode, type EdgeNodeStatus, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
@@ -69,6 +70,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
     {
       ...kstatus(progress({ inputs, alive, status })),
       DuplicateAgent: duplicateAgent(inputs),
+      StoreRestored: storeRestored(inputs),
       SettingsRefused: settingsRefused(node, report, status),
       NotSupportedYet: notSupportedYet(node),
     },
@@ -192,6 +194,31 @@ function duplicateAgent({ node, observation, provisioned, now }: NodeStatusInput
     status: 'True',
     reason: 'DuplicateAgent',
     message: `${speaking.length} installations report as "${v3Name(node)}": ${speaking.join(', ')}; provision all but one anew`,
+  };
+}
+
+/** Microservices named in one message. */
+const KEPT_NAMED = 10;
+
+/** The node keeps what the store does not know, until somebody says which of the two is right. */
+function storeRestored({ node, observation, desired }: NodeStatusInputs): Finding | undefined {
+  const before = node.status?.conditions?.find(({ type }) => type === 'StoreRestored');
+  // A new leader has not heard yet whether it is still so.
+  if (observation?.contactAt === undefined) return before && { ...before, reason: 'StoreForgot' };
+  if (!observation.restored) return undefined;
+  const kept = (observation.report.microserviceStatus ?? [])
+    .filter(({ id, status }) => status !== 'STOPPED' && !desired?.entries.has(id))
+    .map(({ id, application, name }) => (application && name ? `${application}/${name}` : id))
+    .sort();
+  const more = kept.length > KEPT_NAMED ? ` and ${kept.length - KEPT_NAMED} more` : '';
+  const what = kept.length === 0 ? 'nothing that is unknown here' : `${kept.slice(0, KEPT_NAMED).join(', ')}${more}`;
+  return {
+    status: 'True',
+    reason: 'StoreForgot',
+    message:
+      `the store was restored from a backup, or is another one, since this node was told what to run; it still runs: ${what}. ` +
+      `Apply what is missing again, or have it removed: kubectl annotate edgenode ${node.metadata.name} --overwrite ` +
+      `${ANNOTATIONS.acceptStore}=${observation.restored}`,
   };
 }
 

@@ -1,0 +1,287 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { join } from 'node:path';
+import { freePort } from '../hack/ports.ts';
+import type { Daemon } from '../hack/process.ts';
+import { startFailpoints, type When } from './_failpoints.ts';
+import { type ControllerProcess, createWorld, until, type World } from './_world.ts';
+
+/**
+ * The life of a few objects, told to a real controller that is killed at one of its writes and started again. People try
+ * again what was not answered, as people do; kubectl does not notice.
+ */
+export interface Told {
+  /** `VERB resource` of each write of the controller */
+  writes: readonly string[];
+  killedAt?: string;
+  /** what is there in the end, without what differs from run to run */
+  state: unknown;
+  /** number -> the objects that had it */
+  ids: Map<string, Set<string>>;
+  /** what was answered and is not there, what is there by half, what is held for ever */
+  wrongs: string[];
+}
+
+const PATH = '/apis/skerry.dev/v3/namespaces';
+
+// biome-ignore lint/suspicious/noExplicitAny: objects of many kinds are looked at
+type Any = any;
+
+export async function tellStory(kill?: { n: number; when: When }, dir = '/tmp'): Promise<Told> {
+  await using world = await createWorld();
+  await using points = await startFailpoints(
+    world.controllerKubeconfig,
+    join(dir, `failpoints-${world.namespace}.kubeconfig`),
+  );
+  const story = createStory(world, points, join(dir, `failpoints-${world.namespace}.kubeconfig`));
+  if (kill) points.arm(kill.n, kill.when, story.strike);
+  await story.run();
+  return story.told();
+}
+
+function createStory(world: World, points: Awaited<ReturnType<typeof startFailpoints>>, kubeconfig: string) {
+  const wrongs: string[] = [];
+  const ids = new Map<string, Set<string>>();
+  let killedAt: string | undefined;
+  let daemon: Daemon | undefined;
+  let controller: ControllerProcess;
+  let port: string | undefined;
+
+  const strike = () => {
+    killedAt = `${points.writes.length}: ${points.writes.at(-1)}`;
+    daemon?.signal('SIGKILL');
+  };
+
+  /** A controller that is ready; when it is killed on its way there, the next. */
+  async function up(): Promise<void> {
+    if (daemon && !daemon.exit()) return;
+    port ??= String(await freePort());
+    for (let attempt = 1; ; attempt++) {
+      try {
+        controller = await world.startController({
+          env: { KUBECONFIG: kubeconfig, SERVER_PORT: port, LOG_LEVEL: 'info' },
+          onStart: (started) => {
+            daemon = started;
+          },
+        });
+        return;
+      } catch (error) {
+        if (attempt === 3 || !daemon?.exit()) throw error;
+      }
+    }
+  }
+
+  /**
+   * A write over REST, tried again until it is answered. `there` tells whether a try that was not answered went through;
+   * undefined means by half, which must not be.
+   */
+  async function rest(method: string, path: string, body: unknown, there: () => Promise<boolean>): Promise<Any> {
+    let unsure = false;
+    for (;;) {
+      await up();
+      const answer = await world
+        .rest(controller)(method, path, body)
+        .catch((error: Error) => {
+          if (/fetch failed|terminated|socket|ECONN/i.test(`${error.message} ${error.cause}`)) return undefined;
+          throw error;
+        });
+      if (!answer) {
+        unsure = true;
+        await daemon?.exited;
+        continue;
+      }
+      if (answer.status === 503) {
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        continue;
+      }
+      if (unsure && (answer.status === 409 || answer.status === 404) && (await there())) return undefined;
+      if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+      if (!(await there())) wrongs.push(`${method} ${path} was answered ${answer.status} and is not so`);
+      return answer.body;
+    }
+  }
+
+  const read = (plural: string, name: string) => world.kube.get<Any>(`${PATH}/${world.namespace}/${plural}/${name}`);
+  const list = async (path: string) => (await world.kube.get<Any>(path))?.items ?? [];
+  const ours = (plural: string) => list(`${PATH}/${world.namespace}/${plural}`);
+  const core = (plural: string) => list(`/api/v1/namespaces/${world.namespace}/${plural}`);
+  const isThere = (plural: string, name: string) => async () => (await read(plural, name)) !== undefined;
+  const isGone = (plural: string, name: string) => async () => {
+    const object = await read(plural, name);
+    return object === undefined || object.metadata.deletionTimestamp !== undefined;
+  };
+
+  /** Waits while the controller is brought up again whenever it was killed. */
+  async function settled(what: string, check: () => Promise<boolean>) {
+    const holds = async () => {
+      await up();
+      return (await check().catch(() => false)) || undefined;
+    };
+    await until(what, holds, { timeoutMs: 90_000 }).catch(() => wrongs.push(`never: ${what}`));
+  }
+
+  const note = async () => {
+    for (const plural of ['applications', 'registries'])
+      for (const { metadata, spec } of await ours(plural)) {
+        if (spec.id === undefined) continue;
+        const key = `${plural}/${spec.id}`;
+        ids.set(key, (ids.get(key) ?? new Set()).add(metadata.uid));
+      }
+  };
+
+  const entry = (name: string, node: string, port: number) => ({
+    name,
+    agent: { name: node },
+    images: { amd64: 'registry.example/app:1' },
+    container: { ports: [{ internal: 80, external: port }] },
+  });
+  const flat = (name: string, node: string) => ({
+    name,
+    agentName: node,
+    images: [{ fogTypeId: 1, containerImage: 'registry.example/app:1' }],
+    config: '{}',
+  });
+  const apply = (kind: string, name: string, spec: object) =>
+    world.apply({ apiVersion: 'skerry.dev/v3', kind, metadata: { name }, spec });
+
+  async function run() {
+    await up();
+    // kubectl: what the controller has to complete
+    await apply('Registry', 'by-kubectl', { url: 'one.example', isPublic: true, type: 'oci' });
+    await apply('EdgeNode', 'node-k', { archId: 1 });
+    await apply('Application', 'app-k', { microservices: [entry('a', 'node-k', 6001), entry('b', 'node-k', 6002)] });
+    await settled('what kubectl made has identities and statuses', async () => {
+      const [registry, node, application] = await Promise.all([
+        read('registries', 'by-kubectl'),
+        read('edgenodes', 'node-k'),
+        read('applications', 'app-k'),
+      ]);
+      return [
+        registry.spec.id && registry.status?.observedGeneration === registry.metadata.generation,
+        node.spec.uuid && node.metadata.finalizers?.length && node.status?.observedGeneration > 0,
+        application.spec.id && application.spec.uuid && application.metadata.finalizers?.length,
+        application.status?.observedGeneration === application.metadata.generation,
+      ].every(Boolean);
+    });
+    await note();
+    // REST
+    const url = `two-${world.namespace}.example`;
+    const registryOf = async () => (await ours('registries')).filter(({ spec }: Any) => spec.url === url);
+    await rest(
+      'POST',
+      '/registries',
+      { url, isPublic: false, username: 'u', email: 'e@x.example', password: 'p' },
+      async () => {
+        const [found] = await registryOf();
+        const name = found?.spec.passwordSecretRef?.name;
+        return name !== undefined && (await core('secrets')).some(({ metadata }: Any) => metadata.name === name);
+      },
+    );
+    await note();
+    await rest('POST', '/node', { name: 'node-r', archId: 1 }, isThere('edgenodes', 'node-r'));
+    await rest(
+      'POST',
+      '/application',
+      { name: 'app-r', microservices: [flat('web', 'node-r')] },
+      isThere('applications', 'app-r'),
+    );
+    await note();
+    await rest(
+      'PATCH',
+      '/application/app-r',
+      { description: 'changed' },
+      async () => (await read('applications', 'app-r'))?.spec.description === 'changed',
+    );
+    await provision();
+    // deletions, over both doors
+    await rest('DELETE', '/application/app-k', undefined, isGone('applications', 'app-k'));
+    await world.remove('edgenodes', 'node-k');
+    for (const { spec } of await registryOf())
+      await rest('DELETE', `/registries/${spec.id}`, undefined, async () =>
+        (await registryOf()).every((one: Any) => one.spec.id !== spec.id || one.metadata.deletionTimestamp),
+      );
+    await world.remove('registries', 'by-kubectl');
+    await rest('POST', '/application', { name: 'app-late', microservices: [] }, isThere('applications', 'app-late'));
+    await note();
+    await settled('what was deleted is gone, and the rest is settled', async () => {
+      const gone = await Promise.all(
+        [
+          ['applications', 'app-k'],
+          ['edgenodes', 'node-k'],
+          ['registries', 'by-kubectl'],
+        ].map(async ([plural = '', name = '']) => (await read(plural, name)) === undefined),
+      );
+      const rest = (await Promise.all(['applications', 'edgenodes', 'registries'].map(ours))).flat();
+      return (
+        gone.every(Boolean) &&
+        rest.every(
+          ({ metadata, status }: Any) =>
+            status?.observedGeneration === metadata.generation && !metadata.deletionTimestamp,
+        )
+      );
+    });
+    // Nothing strikes at the end of a story that had fewer writes than that.
+    points.disarm();
+    await settled('no Secret is left of what is gone', async () => {
+      const secrets = await core('secrets');
+      return secrets.every(({ metadata }: Any) => !/password/.test(metadata.name));
+    });
+  }
+
+  /** An agent's part: a key, and the identity for it. */
+  async function provision() {
+    const { uuid } = (await read('edgenodes', 'node-r')).spec;
+    const { x } = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' });
+    const keys = async () =>
+      (await core('secrets')).filter(({ metadata }: Any) => metadata.labels?.['skerry.dev/provisioning-key'] === uuid);
+    const nodeKey = async () =>
+      (await core('secrets')).some(({ metadata }: Any) => metadata.name === `node-key-${uuid}`);
+    let key: string | undefined;
+    // A key whose answer was lost is worth nothing: another is issued.
+    while (key === undefined)
+      key = (await rest('GET', `/node/${uuid}/provisioning-key`, undefined, async () => (await keys()).length > 0))
+        ?.key;
+    for (;;) {
+      await up();
+      const answer = await fetch(`${controller.url}/api/v3/agent/provision`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ key, type: 1, publicKey: { kty: 'OKP', crv: 'Ed25519', x } }),
+      }).catch(() => undefined);
+      if (answer?.ok) break;
+      if (answer && answer.status !== 503) throw new Error(`provision: ${answer.status} ${await answer.text()}`);
+      if (!answer) await daemon?.exited;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    if (!(await nodeKey())) wrongs.push('provisioning was answered, and the node has no key');
+    await settled('one provisioning key is left', async () => (await keys()).length === 1);
+  }
+
+  async function told(): Promise<Told> {
+    const kinds = await Promise.all(['applications', 'edgenodes', 'registries'].map(ours));
+    const secrets = (await core('secrets')).map(({ metadata, data }: Any) => [
+      metadata.name.replace(/[0-9a-f]{8}[0-9a-f-]{20,}|\d+/g, '#'),
+      metadata.ownerReferences?.map(({ name }: Any) => name.replace(/\d+/g, '#')),
+      Object.keys(data ?? {}).sort(),
+    ]);
+    return {
+      writes: points.writes,
+      ...(killedAt !== undefined && { killedAt }),
+      ids,
+      wrongs,
+      state: {
+        objects: kinds.flat().map(({ kind, metadata, spec, status }: Any) => ({
+          kind,
+          name: metadata.name.replace(/\d+/g, '#'),
+          finalizers: metadata.finalizers?.toSorted(),
+          labels: metadata.labels,
+          spec: { ...spec, id: spec.id && '#', uuid: spec.uuid && '#' },
+          admitted: status?.conditions?.find(({ type }: Any) => type === 'Admitted')?.reason,
+        })),
+        secrets: secrets.toSorted((a: Any, b: Any) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)),
+        configMaps: (await core('configmaps')).map(({ metadata }: Any) => metadata.name).sort(),
+      },
+    };
+  }
+
+  return { strike, run, told };
+}

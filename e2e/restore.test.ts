@@ -1,0 +1,255 @@
+import { cpSync, rmSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ControlPlane, installCrds, startControlPlane } from '../hack/control-plane.ts';
+import { freePort } from '../hack/ports.ts';
+import { hasGivenOut, parseHistory, parseMark } from '../src/domain/history.ts';
+import {
+  type AgentProcess,
+  type ControllerProcess,
+  createWorld,
+  get,
+  readyOf,
+  until,
+  untilReady,
+  type World,
+  webApplication,
+} from './_world.ts';
+
+/**
+ * etcd goes back to an older snapshot, or is empty, under a real agent with running containers. Nothing is removed at
+ * the edge because of it; the operator is told what the store forgot, and decides.
+ */
+const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
+const NODE = 'gw-restore';
+const APPLICATION = '5f1c2a9e-0b4d-4c6e-9f57-3a2b1c0d4e5f';
+let folder: string;
+let cluster: ControlPlane;
+let world: World;
+let controller: ControllerProcess;
+let agent: AgentProcess;
+const ports = { kept: 0, lost: 0 };
+const snapshot = () => join(folder, 'snapshot');
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'skerry-restore-'));
+  cluster = await startControlPlane({ dir: join(folder, 'cluster') });
+  await installCrds(cluster.kubeconfig);
+  world = await createWorld({ kubeconfig: cluster.kubeconfig });
+  controller = await world.startController();
+  agent = await world.startAgent(NODE, controller);
+  for (const name of ['kept', 'lost'] as const) ports[name] = await freePort();
+}, 240_000);
+afterAll(async () => {
+  await world?.[Symbol.asyncDispose]();
+  await cluster?.stop();
+  if (folder && !process.env.SKERRY_KEEP) await rm(folder, { recursive: true, force: true });
+}, 60_000);
+
+const app = async (name: 'kept' | 'lost', version: string, spec: object = {}) => {
+  const manifest = webApplication(name, NODE, await world.image(version, { GREETING: version }), ports[name]);
+  return { ...manifest, spec: { ...manifest.spec, ...spec } };
+};
+const greeting = (name: 'kept' | 'lost') => get(`http://127.0.0.1:${ports[name]}/`);
+const containerOf = async (name: string) =>
+  (await world.containers()).find(
+    ({ labels, state }) =>
+      labels['skerry.dev/application'] === name &&
+      state === 'running' &&
+      labels['skerry.dev/node-uid'] !== undefined &&
+      labels['skerry.dev/agent'] === agentId,
+  )?.id;
+let agentId = '';
+const historyNow = async () => {
+  const map = await world.kube.get<{ data: { terms: string } }>(
+    `/api/v1/namespaces/${world.namespace}/configmaps/skerry-history`,
+  );
+  return parseHistory(map?.data.terms);
+};
+const markOfAgent = () => {
+  using database = new DatabaseSync(join(agent.dir, 'data', 'agent.db'), { readOnly: true });
+  const row = database.prepare('SELECT value FROM "values" WHERE name = ?').get('storeMark') as
+    | { value: string }
+    | undefined;
+  return parseMark(row?.value);
+};
+const conditionOf = async (type: string) =>
+  (await world.node(NODE))?.status?.conditions?.find((condition) => condition.type === type);
+const restored = () =>
+  until(
+    'the node to say what happened',
+    async () => {
+      const condition = await conditionOf('StoreRestored');
+      return condition?.status === 'True' && condition;
+    },
+    { timeoutMs: 150_000 },
+  );
+/** As the condition says it. */
+const accept = async (message: string) => {
+  const [, annotation = '', term = ''] = /--overwrite (\S+)=(\S+)$/.exec(message) ?? [];
+  expect(annotation, message).toBe('skerry.dev/accept-store');
+  await world.kube.request(
+    'PATCH',
+    `/apis/skerry.dev/v3/namespaces/${world.namespace}/edgenodes/${NODE}`,
+    { metadata: { annotations: { [annotation]: term } } },
+    'application/merge-patch+json',
+  );
+};
+/** The agent has seen something that the snapshot has not. */
+const untilAgentIsAhead = async (than: Awaited<ReturnType<typeof historyNow>>) =>
+  until(
+    'the agent to remember a later mark',
+    async () => {
+      const mark = markOfAgent();
+      return mark && !hasGivenOut(than, mark);
+    },
+    { timeoutMs: 120_000 },
+  );
+
+const ids: Record<string, string | undefined> = {};
+
+test('what is running runs on when etcd goes back to a snapshot under a controller that lives on', async () => {
+  await world.apply(await app('kept', 'k1', { uuid: APPLICATION }));
+  await untilReady(world, 'kept');
+  agentId =
+    (await world.containers()).find(({ labels }) => labels['skerry.dev/application'] === 'kept')?.labels[
+      'skerry.dev/agent'
+    ] ?? '';
+  await until('the history to be counted', async () => ((await historyNow()).at(-1)?.beats ?? 0) > 0);
+  const before = await historyNow();
+  await cluster.whileDown((etcd) => cpSync(etcd, snapshot(), { recursive: true }));
+
+  await world.apply(await app('lost', 'l1'));
+  await untilReady(world, 'lost', 180_000);
+  await untilAgentIsAhead(before);
+  for (const name of ['kept', 'lost']) ids[name] = await containerOf(name);
+  expect(ids).toEqual({ kept: expect.any(String), lost: expect.any(String) });
+
+  await restore();
+  const { message } = await restored();
+  expect(message).toContain('lost/web');
+  expect(message).not.toContain('kept/web');
+  expect(await world.application('lost')).toBeUndefined();
+  for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
+  expect(await greeting('lost')).toBe('l1\n');
+  const events = await world.kube.get<{ items: { reason: string; regarding: { kind: string }; note: string }[] }>(
+    `/apis/events.k8s.io/v1/namespaces/${world.namespace}/events`,
+  );
+  const told = events?.items.filter(({ reason }) => reason === 'StoreRestored' || reason === 'StoreForgot');
+  expect(new Set(told?.map(({ regarding }) => regarding.kind))).toEqual(new Set(['Lease', 'EdgeNode']));
+}, 600_000);
+
+test.runIf(NIGHTLY)(
+  'edits of what the store knows are carried out meanwhile',
+  async () => {
+    await world.apply(await app('kept', 'k2', { uuid: APPLICATION }));
+    await until('the new version to run', async () => (await greeting('kept')) === 'k2\n', { timeoutMs: 180_000 });
+    expect(await containerOf('lost')).toBe(ids.lost);
+  },
+  300_000,
+);
+
+test.runIf(NIGHTLY)(
+  'an agent that starts again, and a controller that starts again, remember it',
+  async () => {
+    await agent.stop();
+    await controller.kill();
+    controller = await world.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+    await agent.start();
+    await until(
+      'the controller to lead and to hear of the node',
+      async () => {
+        const node = await world.node(NODE);
+        return readyOf(node)?.status === 'True' && (await conditionOf('StoreRestored'))?.status === 'True';
+      },
+      { timeoutMs: 120_000 },
+    );
+    expect(await containerOf('lost')).toBe(ids.lost);
+  },
+  300_000,
+);
+
+test('once the operator accepts the store, what it does not know goes', async () => {
+  const { message } = await restored();
+  await accept(message);
+  await until('the container to be gone', async () => (await containerOf('lost')) === undefined, {
+    timeoutMs: 120_000,
+  });
+  await until('the condition to be gone', async () => (await conditionOf('StoreRestored')) === undefined, {
+    timeoutMs: 120_000,
+  });
+  expect(await greeting('kept')).toBe(NIGHTLY ? 'k2\n' : 'k1\n');
+}, 300_000);
+
+test.runIf(NIGHTLY)(
+  'a restore while no controller runs is noticed by the next one, and what is applied again takes over',
+  async () => {
+    const before = await historyNow();
+    await world.apply(await app('lost', 'l2'));
+    await untilReady(world, 'lost', 180_000);
+    await untilAgentIsAhead(before);
+    ids.lost = await containerOf('lost');
+    await controller.kill();
+    await restore();
+    controller = await world.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+    const { message } = await restored();
+    expect(message).toContain('lost/web');
+    expect(await containerOf('lost')).toBe(ids.lost);
+
+    await world.apply(await app('lost', 'l2'));
+    await until('the port to be spoken for', async () => readyOf(await world.application('lost'))?.status === 'False');
+    expect(await containerOf('lost')).toBe(ids.lost);
+    await accept(message);
+    await untilReady(world, 'lost', 180_000);
+    expect(await greeting('lost')).toBe('l2\n');
+    await until('the condition to be gone', async () => (await conditionOf('StoreRestored')) === undefined, {
+      timeoutMs: 120_000,
+    });
+  },
+  600_000,
+);
+
+test('an empty etcd: nothing stops; the same manifests and a new provisioning take over what runs', async () => {
+  await world.apply(await app('lost', 'l2'));
+  await untilReady(world, 'lost', 180_000);
+  await world.apply(await app('kept', 'k3', { uuid: APPLICATION }));
+  await until('the version of now to run', async () => (await greeting('kept')) === 'k3\n', { timeoutMs: 180_000 });
+  await untilReady(world, 'kept', 120_000);
+  for (const name of ['kept', 'lost']) ids[name] = await containerOf(name);
+  await controller.kill();
+  await cluster.whileDown((etcd) => rmSync(etcd, { recursive: true, force: true }));
+  await installCrds(cluster.kubeconfig);
+  await world.install();
+  controller = await world.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+  await until(
+    'the agent to say that it is refused',
+    async () => (await agent.cli('status')).stdout.includes('UNAUTHORIZED'),
+    { timeoutMs: 120_000 },
+  );
+  for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
+
+  await world.apply({
+    apiVersion: 'skerry.dev/v3',
+    kind: 'EdgeNode',
+    metadata: { name: NODE },
+    spec: { statusFrequency: 5 },
+  });
+  await world.apply(await app('kept', 'k3', { uuid: APPLICATION }));
+  const provisioned = await world.provision(agent, NODE, controller);
+  expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });
+  await untilReady(world, 'kept', 180_000);
+  expect(await containerOf('kept')).toBe(ids.kept);
+  const { message } = await restored();
+  expect(message).toContain('lost/web');
+  expect(await containerOf('lost')).toBe(ids.lost);
+}, 600_000);
+
+async function restore(): Promise<void> {
+  await cluster.whileDown((etcd) => {
+    rmSync(etcd, { recursive: true, force: true });
+    cpSync(snapshot(), etcd, { recursive: true });
+  });
+}

@@ -1,0 +1,115 @@
+import { expect, test } from 'vitest';
+import { ANNOTATIONS, HEADERS } from '../api/names.ts';
+import { type History, hasGivenOut, parseHistory, parseMark, withTerm } from '../domain/history.ts';
+import type { StoreHistory } from '../stores/history.ts';
+import { changed, startWithNode } from './_util.ts';
+
+/** A history in a variable; `late`: what the API server itself knows, and this replica only after asking. */
+function makeHistory(text: string, late?: string): StoreHistory & { asked: string[] } {
+  let present: History = parseHistory(text);
+  const asked: string[] = [];
+  const verify = async () => {
+    asked.push('verify');
+    if (late !== undefined) present = parseHistory(late);
+  };
+  return {
+    asked,
+    get present() {
+      return present;
+    },
+    isDoubtful: false,
+    verify,
+    async dispute(mark) {
+      asked.push('dispute');
+      if (!hasGivenOut(present, mark)) present = withTerm(present, 'eeeeeeee', mark.n);
+    },
+    lead: async () => {},
+  };
+}
+
+const NOW = '1.aaaaaaaa.7\n2.bbbbbbbb.3';
+const store = (mark: string) => ({ headers: { [HEADERS.store]: mark } });
+
+test('our agent is given the mark of the store with every answer; a foreign one is not', async () => {
+  const { replica, node, key } = await startWithNode({ history: makeHistory(NOW) });
+  await using _ = replica;
+  for (const path of ['/changes', '/microservices', '/config']) {
+    expect((await replica.as(node, key, 'GET', path)).headers[HEADERS.store]).toBe('2.bbbbbbbb.3');
+    expect((await replica.as(node, key, 'GET', path, { foreign: true })).headers[HEADERS.store]).toBeUndefined();
+  }
+});
+
+test.each([
+  ['of this store', '2.bbbbbbbb.1'],
+  ['of a former term', '1.aaaaaaaa.7'],
+  ['that is none', 'anything'],
+])('a mark %s: the list is the whole truth', async (_, mark) => {
+  const history = makeHistory(NOW);
+  const { replica, node, key } = await startWithNode({ history });
+  await using _replica = replica;
+  expect((await replica.as(node, key, 'GET', '/microservices', store(mark))).body.keep).toBeUndefined();
+  expect(history.asked).toEqual([]);
+});
+
+test('a mark that the view does not know yet: the API server is asked before anything is told', async () => {
+  const history = makeHistory(NOW, `${NOW}\n3.cccccccc.1`);
+  const { replica, node, key } = await startWithNode({ history });
+  await using _ = replica;
+  const { body, headers } = await replica.as(node, key, 'GET', '/microservices', store('3.cccccccc.1'));
+  expect(body.keep).toBeUndefined();
+  expect(headers[HEADERS.store]).toBe('3.cccccccc.1');
+  expect(history.asked).toEqual(['verify']);
+});
+
+test('a mark that this store has not given out: the list says so, and no new mark is given', async () => {
+  const history = makeHistory(NOW);
+  const { replica, node, key } = await startWithNode({ history });
+  await using _ = replica;
+  const first = await replica.as(node, key, 'GET', '/changes');
+  const lost = store('2.bbbbbbbb.4');
+  const poll = await replica.as(node, key, 'GET', `/changes?have=${encodeURIComponent(first.body.due)}`, lost);
+  expect(poll.body).toMatchObject({ microserviceList: true });
+  const { body, headers } = await replica.as(node, key, 'GET', '/microservices', lost);
+  expect(body.keep).toEqual({ reason: 'StoreRestored', accept: '3.eeeeeeee', store: '3.eeeeeeee.0' });
+  expect(body.microservices).toHaveLength(1);
+  expect(headers[HEADERS.store]).toBeUndefined();
+  expect(history.asked).toEqual(['verify', 'dispute']);
+  expect(replica.agents.observations.get(node.spec.uuid ?? '')?.restored).toBe('3.eeeeeeee');
+  // What it holds now is what is due to it.
+  const held = `${body.keep && poll.body.due},${first.body.due}`;
+  const again = await replica.as(
+    node,
+    key,
+    'GET',
+    `/changes?have=${encodeURIComponent(String(headers.etag).slice(1, -1))}`,
+    lost,
+  );
+  expect(again.body.microserviceList, held).toBeUndefined();
+});
+
+test('once the operator has accepted the store, the list is the whole truth again', async () => {
+  const history = makeHistory(NOW);
+  const { replica, node, key } = await startWithNode({ history });
+  await using _ = replica;
+  const lost = store('2.bbbbbbbb.4');
+  const { body } = await replica.as(node, key, 'GET', '/microservices', lost);
+  replica.stores.nodes.set(
+    changed(node, ({ metadata }) => {
+      metadata.annotations = { [ANNOTATIONS.acceptStore]: body.keep.accept };
+    }),
+  );
+  const accepted = await replica.as(node, key, 'GET', '/microservices', lost);
+  expect(accepted.body.keep).toBeUndefined();
+  expect(accepted.headers[HEADERS.store]).toBe('3.eeeeeeee.0');
+  await replica.as(node, key, 'GET', '/changes', store('3.eeeeeeee.0'));
+  expect(replica.agents.observations.get(node.spec.uuid ?? '')?.restored).toBeUndefined();
+  expect(parseMark('3.eeeeeeee.0')).toBeDefined();
+});
+
+test('a store that cannot be asked tells nobody anything', async () => {
+  const history = { ...makeHistory(NOW), isDoubtful: true, verify: () => Promise.reject(new Error('no answer')) };
+  const { replica, node, key } = await startWithNode({ history });
+  await using _ = replica;
+  for (const path of ['/changes', '/microservices'])
+    expect((await replica.as(node, key, 'GET', path, store('1.aaaaaaaa.1'))).status).toBe(503);
+});

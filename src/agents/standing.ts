@@ -1,0 +1,54 @@
+import { hash } from 'node:crypto';
+import { ANNOTATIONS, HEADERS } from '../api/names.ts';
+import { formatMark, hasGivenOut, isAccepted, markOf, parseMark, termName } from '../domain/history.ts';
+import type { StoreHistory } from '../stores/history.ts';
+import type { Digests, Keep } from '../wire/index.ts';
+import { type Call, headerOf } from './call.ts';
+import type { NodeDirectory } from './node-directory.ts';
+
+/** How the store that answers stands to the one that told the agent what it runs. */
+export interface Standing {
+  /** The store does not know what the agent was told: what it says nothing of must stay. */
+  keep?: Keep;
+  /** what our agent is to remember of this store */
+  mark?: string;
+}
+
+/** Answers at once unless the API server must be asked; then rejects when that does not answer. */
+export type StandingOf = (call: Call) => Standing | Promise<Standing>;
+
+export function createStandingOf(
+  history: Pick<StoreHistory, 'present' | 'isDoubtful' | 'verify' | 'dispute'>,
+  directory: Pick<NodeDirectory, 'node'>,
+): StandingOf {
+  function judge(call: Call): Standing | undefined {
+    const present = markOf(history.present);
+    const known = present ? { mark: formatMark(present) } : {};
+    const mark = parseMark(headerOf(call.req, HEADERS.store, 64));
+    if (!mark || hasGivenOut(history.present, mark)) return known;
+    const node = directory.node(call.uuid) ?? call.node;
+    const accepted = node.metadata.annotations?.[ANNOTATIONS.acceptStore];
+    if (isAccepted(history.present, mark, accepted)) return known;
+    // Later than anything here: the view is late, or nobody has noticed the restore yet.
+    if (mark.n >= (present?.n ?? 0)) return undefined;
+    return { keep: { reason: 'StoreRestored', accept: termName(history.present) ?? '', store: known.mark ?? '' } };
+  }
+
+  async function ask(call: Call): Promise<Standing> {
+    await history.verify();
+    const standing = judge(call);
+    if (standing) return standing;
+    const mark = parseMark(headerOf(call.req, HEADERS.store, 64));
+    if (mark) await history.dispute(mark);
+    return judge(call) ?? {};
+  }
+
+  return (call) => (history.isDoubtful ? undefined : judge(call)) ?? ask(call);
+}
+
+/** What is due to an agent that keeps what the store does not know is another list than the same one without that. */
+export function digestsFor(digests: Digests, { keep }: Standing): Digests {
+  const { microserviceList } = digests;
+  if (!keep || !microserviceList) return digests;
+  return { ...digests, microserviceList: hash('sha256', `keep ${microserviceList}`).slice(0, 16) };
+}

@@ -1,0 +1,199 @@
+import { randomBytes } from 'node:crypto';
+import { FIELD_MANAGERS } from '../api/names.ts';
+import { type ConfigMap, RESOURCES } from '../api/resources.ts';
+import {
+  formatHistory,
+  formatMark,
+  type History,
+  hasGivenOut,
+  type Mark,
+  markOf,
+  parseHistory,
+  withBeat,
+  withTerm,
+} from '../domain/history.ts';
+import {
+  isAlreadyExists,
+  isConflict,
+  type KubeClient,
+  type KubeObject,
+  type Log,
+  type Store,
+  sleep,
+} from '../kube/mod.ts';
+import type { Stores } from './stores.ts';
+
+const NAME = 'skerry-history';
+const KEY = 'terms';
+const CALL_MS = 5_000;
+const ATTEMPTS = 5;
+/** Soon after a change, and never more often than that. */
+const BEAT_MS = 1_000;
+const RETRY_MS = 5_000;
+
+/** What this replica knows of the store's history (domain/history.ts); the ConfigMap `skerry-history` has it. */
+export interface StoreHistory {
+  readonly present: History;
+  /** whether the views may show another store than the one that `present` is about: `verify` first */
+  readonly isDoubtful: boolean;
+  /** Looks at the API server itself. Rejects when it cannot be reached. */
+  verify(): Promise<void>;
+  /** Verifies; when the store still does not know the mark, it begins a term after it. */
+  dispute(mark: Mark): Promise<void>;
+  /** Begins the term of a leader, and counts what changes until the signal aborts. */
+  lead(client: KubeClient, signal: AbortSignal): Promise<void>;
+}
+
+export interface StoreHistoryOptions {
+  client: KubeClient;
+  namespace: string;
+  stores: Stores;
+  log: Log;
+  /** The store forgot what it had said before. */
+  onRestored?: (lost: string, now: string) => void;
+}
+
+/**
+ * A restore is noticed by whoever comes first: a replica whose views were listed anew, which looks whether the history
+ * still has the mark that it knew; or an agent with a mark that the store does not know. Either way a term begins, so
+ * that what was lost stays recognisable when this store has counted as far as the other had.
+ */
+export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
+  const { client, namespace, stores, log, onRestored } = options;
+  const ref = { namespace, name: NAME };
+  let present: History = [];
+  let verified = -1;
+  let verifying: Promise<void> | undefined;
+
+  const lists = () => Object.values(stores).reduce((sum: number, store: Store<KubeObject>) => sum + store.lists, 0);
+  const find = () => client.find<ConfigMap>(RESOURCES.configMaps, ref, { timeoutMs: CALL_MS });
+
+  /** Changes the stored history; `change` answers undefined when there is nothing to change. */
+  async function move(writer: KubeClient, change: (stored: History) => History | undefined): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const known = await find();
+      const stored = parseHistory(known?.data?.[KEY]);
+      const next = change(stored);
+      try {
+        if (next) await write(writer, known, next);
+        present = next ?? stored;
+        return;
+      } catch (error) {
+        if (attempt >= ATTEMPTS || !(isConflict(error) || isAlreadyExists(error))) throw error;
+      }
+    }
+  }
+
+  function write(writer: KubeClient, known: ConfigMap | undefined, history: History) {
+    const data = { [KEY]: formatHistory(history) };
+    const options = { fieldManager: FIELD_MANAGERS.controller, timeoutMs: CALL_MS };
+    if (known) return writer.replace(RESOURCES.configMaps, { ...known, data }, options);
+    const object: ConfigMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...ref }, data };
+    return writer.create(RESOURCES.configMaps, object, options);
+  }
+
+  /** A new term when the store does not know what we do: it is another one now, or as it was once. */
+  function unlessLost(stored: History): History | undefined {
+    const known = markOf(present);
+    if (!known || hasGivenOut(stored, known)) return undefined;
+    const next = withTerm(stored, newId(), known.n);
+    tell(known, next);
+    return next;
+  }
+
+  function tell(lost: Mark, next: History) {
+    const marks = { lost: formatMark(lost), now: formatMark(markOf(next) as Mark) };
+    log.warn(marks, 'The store was restored from a backup, or is another one: nodes keep what it does not know');
+    onRestored?.(marks.lost, marks.now);
+  }
+
+  async function look(): Promise<void> {
+    const at = lists();
+    await move(client, unlessLost);
+    verified = at;
+  }
+
+  const verify = () => {
+    verifying ??= look().finally(() => {
+      verifying = undefined;
+    });
+    return verifying;
+  };
+
+  /** Counts a beat soon after each change of what machines are to run. */
+  function count(writer: KubeClient, signal: AbortSignal): Disposable {
+    let timer: NodeJS.Timeout | undefined;
+    const beat = () => {
+      move(writer, (stored) => unlessLost(stored) ?? withBeat(stored))
+        .then(() => {
+          timer = undefined;
+        })
+        .catch((error: Error) => {
+          if (signal.aborted) return;
+          log.debug({ reason: error.message }, 'The history of the store could not be written');
+          timer = setTimeout(beat, RETRY_MS);
+        });
+    };
+    const changes = stores.applications.subscribe((change) => {
+      const asks =
+        change.type === 'delete' || change.previous?.metadata.generation !== change.object.metadata.generation;
+      if (!asks || change.initial || signal.aborted) return;
+      timer ??= setTimeout(beat, BEAT_MS);
+    });
+    return {
+      [Symbol.dispose]() {
+        clearTimeout(timer);
+        changes[Symbol.dispose]();
+      },
+    };
+  }
+
+  // What others wrote. Where it is no continuation of what is known, the API server itself is asked.
+  stores.configMaps.subscribe(({ type, object }) => {
+    if (object.metadata.name !== NAME || object.metadata.namespace !== namespace) return;
+    const seen = type === 'delete' ? [] : parseHistory(object.data?.[KEY]);
+    const known = markOf(present);
+    if (!known || hasGivenOut(seen, known)) present = seen;
+    else verified = -1;
+  });
+
+  return {
+    get present() {
+      return present;
+    },
+    get isDoubtful() {
+      return verified !== lists();
+    },
+    verify,
+    async dispute(mark) {
+      await verify();
+      if (hasGivenOut(present, mark) || mark.n < (markOf(present)?.n ?? 0)) return;
+      await move(client, (stored) => {
+        const lost = unlessLost(stored) ?? stored;
+        if (hasGivenOut(lost, mark) || mark.n < (markOf(lost)?.n ?? 0)) return lost === stored ? undefined : lost;
+        const next = withTerm(lost, newId(), mark.n);
+        tell(mark, next);
+        return next;
+      });
+    },
+    async lead(writer, signal) {
+      const begin = () => move(writer, (stored) => withTerm(unlessLost(stored) ?? stored, newId()));
+      while (!signal.aborted) {
+        const begun = await begin().then(
+          () => true,
+          (error: Error) => log.debug({ reason: error.message }, 'The history of the store could not be written'),
+        );
+        if (begun) break;
+        await sleep(RETRY_MS, signal);
+      }
+      using _counting = count(writer, signal);
+      while (!signal.aborted) {
+        await sleep(RETRY_MS, signal);
+        // Where no agent asks, a restore is noticed all the same.
+        if (!signal.aborted && verified !== lists()) await verify().catch(() => {});
+      }
+    },
+  };
+}
+
+const newId = () => randomBytes(4).toString('hex');
