@@ -432,8 +432,10 @@ describe('a store that forgot', () => {
     });
     await until('a hold', () => controller.microservice(b.uuid)?.reason === 'StoreRestored');
     expect(requests.at(-1)?.headers?.['skerry-store']).toBe('1.aaaaaaaa.3');
+    const polls = () => controller.requests.filter(({ path }) => path === '/agent/changes').length;
+    const told = polls();
     await restart();
-    await until('a poll', () => controller.requests.at(-1)?.path === '/agent/changes');
+    await until('a poll', () => polls() > told);
     expect(await containerOf(b)).toBe(before);
     expect(store.value.value('storeMark')).toBe('1.aaaaaaaa.3');
     controller.change((c) => {
