@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { findHelm } from './helm.ts';
 import { type Kube, type KubeObject, kubeFromFile } from './kube.ts';
@@ -81,6 +82,41 @@ describe('it renders', () => {
   test('TLS when a certificate is named', async () => {
     const deployment = (await render('--set', 'tls.secretName=cert')).find(({ kind }) => kind === 'Deployment');
     expect(JSON.stringify(deployment)).toContain('TLS_PATH_CERT');
+  });
+
+  test('nothing for Prometheus and Grafana unless it is wanted', async () => {
+    const names = (await render()).map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+    for (const absent of ['PodMonitor/skerry', 'PrometheusRule/skerry', 'ConfigMap/skerry-dashboard'])
+      expect(names).not.toContain(absent);
+  });
+
+  test('scraping, alert rules and dashboard when they are wanted', async () => {
+    const wanted = ['podMonitor', 'prometheusRule', 'rulesConfigMap', 'dashboard'].flatMap((name) => [
+      '--set',
+      `monitoring.${name}=true`,
+    ]);
+    const objects = (await render(
+      ...wanted,
+      '--set',
+      'monitoring.runbooks=https://wiki.example.com/skerry/',
+      '--set',
+      'monitoring.labels.release=monitoring',
+    )) as (KubeObject & { spec: { groups: unknown }; data: Record<string, string> })[];
+    const find = (kind: string, name: string) =>
+      objects.find((each) => each.kind === kind && each.metadata.name === name);
+    const rules = parse(
+      readFileSync(join(CHART, 'monitoring/alerts.yaml'), 'utf8').replaceAll(
+        'docs/runbooks',
+        'https://wiki.example.com/skerry',
+      ),
+    );
+    expect(find('PrometheusRule', 'skerry')?.spec).toEqual(rules);
+    expect(parse(find('ConfigMap', 'skerry-alert-rules')?.data['skerry.rules.yaml'] ?? '')).toEqual(rules);
+    expect(JSON.stringify(rules)).toContain('https://wiki.example.com/skerry/SkerryNoLeader.md');
+    const dashboard = find('ConfigMap', 'skerry-dashboard');
+    expect(dashboard?.metadata.labels).toEqual({ grafana_dashboard: '1', release: 'monitoring' });
+    expect(JSON.parse(dashboard?.data['skerry.json'] ?? '').title).toBe('Skerry');
+    expect(JSON.stringify(find('PodMonitor', 'skerry')?.spec)).toContain('"port":"metrics"');
   });
 
   test('nothing of values that it does not know', async () => {

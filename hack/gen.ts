@@ -12,6 +12,8 @@ import { DEFAULT_NAMESPACE, GROUP } from '../src/api/names.ts';
 import { KINDS } from '../src/api/v3/index.ts';
 import { openApiDocument } from '../src/rest/openapi.ts';
 import { routes } from '../src/rest/routes/index.ts';
+import { dashboard } from './dashboard.ts';
+import { doctorPage } from './doctor-page.ts';
 import { admissionPolicies, controllerRoles, type Manifest, namespaceManifests, peopleRoles } from './manifests.ts';
 import { metricsPage } from './metrics-page.ts';
 
@@ -40,6 +42,8 @@ export function generated(): Map<string, string> {
   files.set('docs/openapi.json', `${JSON.stringify(openApiDocument(routes), undefined, 2)}\n`);
   files.set('docs/conditions.md', conditionsPage());
   files.set('docs/metrics.md', metricsPage());
+  files.set('docs/doctor.md', doctorPage());
+  files.set('charts/skerry/monitoring/dashboard.json', `${JSON.stringify(dashboard(), undefined, 2)}\n`);
   return files;
 }
 

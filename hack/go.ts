@@ -17,6 +17,8 @@ export interface GoBuildOptions {
   /** `-X` settings of the linker, by variable. */
   variables?: Record<string, string>;
   arch?: string;
+  /** Build tags. */
+  tags?: readonly string[];
   log: Log;
   /** Ends the build. */
   signal?: AbortSignal;
@@ -33,7 +35,7 @@ export function goVersion(): string | undefined {
  * it is; runs at low priority, since a Kubernetes build takes every core for minutes.
  */
 export async function goBuild(options: GoBuildOptions): Promise<void> {
-  const { name, module, output, variables = {}, arch, log } = options;
+  const { name, module, output, variables = {}, arch, tags = [], log } = options;
   const linker = ['-s', '-w', ...Object.entries(variables).map(([key, value]) => `-X ${key}=${value}`)];
   const partial = `${output}.${randomUUID()}.partial`;
   mkdirSync(dirname(output), { recursive: true });
@@ -42,7 +44,16 @@ export async function goBuild(options: GoBuildOptions): Promise<void> {
   log(`Building ${name}${arch ? ` for ${arch}` : ''}`);
   const child = spawn(
     'go',
-    ['build', '-v', '-trimpath', `-ldflags=${linker.join(' ')}`, '-o', partial, options.package],
+    [
+      'build',
+      '-v',
+      '-trimpath',
+      `-tags=${tags.join(',')}`,
+      `-ldflags=${linker.join(' ')}`,
+      '-o',
+      partial,
+      options.package,
+    ],
     {
       cwd: module,
       env: {

@@ -156,6 +156,11 @@ function pidFileOf(dir: string, name: string): string {
   return join(dir, 'run', `${name}.pid`);
 }
 
+/** Id of the process that a pid file in `dir` names, while it runs. */
+export function recordedProcess(dir: string, name: string): number | undefined {
+  return recordedRuns(dir, name) ? readRecord(pidFileOf(dir, name))?.pid : undefined;
+}
+
 /** Whether the process that a pid file in `dir` names still runs. */
 export function recordedRuns(dir: string, name: string): boolean {
   const record = readRecord(pidFileOf(dir, name));

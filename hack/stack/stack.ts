@@ -21,6 +21,7 @@ import {
   writeAtomically,
 } from './files.ts';
 import { startFoundations } from './foundations.ts';
+import { alreadyRuns } from './refusal.ts';
 import { applySample, samplePort, waitForSample } from './sample.ts';
 
 export interface StackOptions {
@@ -61,7 +62,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   await using started = new AsyncDisposableStack();
   const lock = tryLock(join(dir, 'lock'));
-  if (!lock) throw new StackRefused('The local stack runs already. `make clean` ends it and removes its data.');
+  if (!lock) throw new StackRefused(alreadyRuns(dir));
   started.use(lock);
   for (const folder of partFolders(dir)) {
     const leftovers = await stopLeftovers(folder);

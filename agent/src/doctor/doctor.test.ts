@@ -11,6 +11,7 @@ import { stringify } from 'yaml';
 import { FakeController } from '../_fake-controller.ts';
 import { identityFile, newIdentity, newKey, publicPart } from '../state/identity.ts';
 import { openSqliteStore } from '../state/sqlite-store.ts';
+import type { DocumentName } from '../state/store.ts';
 import type { Diagnosis } from './check.ts';
 import { diagnose } from './check.ts';
 import { createDoctorContext } from './context.ts';
@@ -212,10 +213,13 @@ const CASES: Record<string, Case> = {
     /registry\.invalid does not resolve/,
     () => {
       using store = openSqliteStore(database(), 0).store;
-      const body = JSON.stringify({
-        registries: [{ id: 3, url: 'https://registry.invalid/v2', username: '', password: '' }],
-      });
-      store.saveDocuments(new Map([['registries', { digests: {}, body }]]));
+      const registry = (id: number, url: string) => ({ id, url, username: '', password: '' });
+      const documents = {
+        registries: { registries: [registry(3, 'https://registry.invalid/v2'), registry(4, 'https://unused.invalid')] },
+        microservices: { microservices: [{ uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 3 }] },
+      };
+      for (const [name, body] of Object.entries(documents))
+        store.saveDocuments(new Map([[name as DocumentName, { digests: {}, body: JSON.stringify(body) }]]));
       return {};
     },
   ],

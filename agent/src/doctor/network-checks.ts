@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { systemClock } from '../clock.ts';
-import { registries } from '../desired.ts';
+import { registries, views } from '../desired.ts';
 import { ControllerClient, ControllerError } from '../link/client.ts';
 import { errorText } from '../log.ts';
 import { signingKey } from '../token.ts';
@@ -229,9 +229,12 @@ const iso = (ms: number) => new Date(ms).toISOString();
 
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$/g, '');
 
+/** Hosts of the registries that some microservice of this node uses. */
 function registryHosts({ database }: DoctorContext): string[] {
   const { documents } = database();
-  return [...registries(documents).values()].flatMap(({ url }) => {
+  const used = new Set([...views(documents).values()].map(({ registryId }) => registryId));
+  const wanted = [...registries(documents)].filter(([id]) => used.has(id));
+  return wanted.flatMap(([, { url }]) => {
     const text = url.includes('://') ? url : `https://${url}`;
     return url !== '' && URL.canParse(text) && new URL(text).hostname !== '' ? [hostOf(new URL(text))] : [];
   });

@@ -1,0 +1,269 @@
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { systemClock } from '../agent/src/clock.ts';
+import { ControllerClient } from '../agent/src/link/client.ts';
+import { newKey, publicPart } from '../agent/src/state/identity.ts';
+import { signingKey } from '../agent/src/token.ts';
+import { findTools } from '../hack/binaries.ts';
+import { tryLock } from '../hack/lock.ts';
+import { ROOT } from '../hack/paths.ts';
+import { freePort } from '../hack/ports.ts';
+import { startStack } from '../hack/stack/stack.ts';
+import { API_VERSION } from '../src/api/names.ts';
+import {
+  type AgentProcess,
+  type ControllerProcess,
+  createWorld,
+  until,
+  untilReady,
+  type World,
+  webApplication,
+} from './_world.ts';
+
+/**
+ * Every entry of docs/troubleshooting.md, reproduced: what the page shows is what a user sees. The first block of an
+ * entry is a command after `$` and what it answers; `<...>` stands for what differs from case to case.
+ */
+const PAGE = readFileSync(join(ROOT, 'docs/troubleshooting.md'), 'utf8');
+
+interface Entry {
+  title: string;
+  command: string;
+  shown: string[];
+}
+
+const ENTRIES: Entry[] = [...PAGE.matchAll(/^### (.+)\n\n((?: {4}.*\n)+)/gm)].map(([, title = '', block = '']) => {
+  const [command = '', ...shown] = block.split('\n').map((line) => line.slice(4));
+  return { title, command: command.replace(/^\$ /, ''), shown: shown.filter((line) => line.trim() !== '') };
+});
+
+/** A line of the page as a pattern: blanks are as many as a column needs. */
+const patternOf = (line: string) =>
+  new RegExp(
+    line
+      .trim()
+      .replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+      .replace(/<[^<>]*>/g, '.+')
+      .replace(/ +/g, '\\s+'),
+  );
+
+let world: World;
+let controller: ControllerProcess;
+let agent: AgentProcess;
+let other: AgentProcess;
+let kubectl: string;
+
+beforeAll(async () => {
+  ({ kubectl } = await findTools(['kubectl']));
+  world = await createWorld();
+  controller = await world.startController();
+  await speakOnce('gw-silent');
+  [agent, other] = [await world.startAgent('gw-1', controller), await world.startAgent('gw-2', controller)];
+}, 300_000);
+afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
+
+/** Runs a program of the page in the namespace of this world; answers all that it said. */
+function said(program: string, ...args: string[]): Promise<string> {
+  const env = { ...process.env, KUBECONFIG: inject('kubeconfig') };
+  return new Promise((resolve) => {
+    execFile(program, args, { env, timeout: 60_000 }, (_error, stdout, stderr) => resolve(stdout + stderr));
+  });
+}
+const kube = (...args: string[]) => said(kubectl, '--namespace', world.namespace, ...args);
+const cli = async (machine: AgentProcess, ...args: string[]) => {
+  const { stdout, stderr } = await machine.cli(...args);
+  return stdout + stderr;
+};
+
+/** An agent that took the identity of a node, spoke once, and was heard of no more. */
+async function speakOnce(name: string): Promise<void> {
+  await world.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name }, spec: { statusFrequency: 1 } });
+  const uuid = await until('the node to have an identity', async () => (await world.node(name))?.spec.uuid);
+  const { body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
+  const nodeKey = newKey();
+  const options = { controllerUrl: controller.url, instance: 'once', boot: 'once', clock: systemClock() };
+  const nobody = new ControllerClient(options);
+  const client = new ControllerClient({ ...options, node: { uuid: uuid as string, key: signingKey(nodeKey) } });
+  try {
+    await nobody.provision({ key: body.key, type: 1, publicKey: publicPart(nodeKey) });
+    await client.ping();
+    await client.report({ daemonStatus: 'RUNNING' });
+  } finally {
+    nobody.close();
+    client.close();
+  }
+}
+
+/** Applies an application of one microservice on a node, with what the story changes of it. */
+async function apply(name: string, change: (entry: Record<string, unknown>) => void, image?: string, node = 'gw-1') {
+  const object = webApplication(name, node, image ?? (await world.image(`t-${name}`)), await freePort());
+  change(object.spec.microservices[0] as never);
+  await world.apply(object);
+  return object;
+}
+
+/** What an application looks like once it says what it is to say. */
+const application = (name: string) => kube('get', 'application', name, '-o', 'wide');
+
+/** Title -> what a user sees; asked again and again until the page's lines show. */
+const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Promise<string> }> = {
+  'The image cannot be pulled': {
+    prepare: async () => apply('no-image', () => {}, (await world.image('there')).replace(':there', ':no-such-tag')),
+    look: () => application('no-image'),
+  },
+  'A microservice ends again and again': {
+    prepare: () =>
+      apply('crashes', (entry) => Object.assign(entry.container as object, { commands: ['--no-such-flag'] })),
+    look: () => application('crashes'),
+  },
+  'Two microservices want one port': {
+    prepare: async () => {
+      const port = await freePort();
+      for (const name of ['port-first', 'port-second']) {
+        await world.apply(webApplication(name, 'gw-1', await world.image('port'), port));
+        if (name === 'port-first') await untilReady(world, name);
+      }
+    },
+    look: () => application('port-second'),
+  },
+  'The registry is not there': {
+    prepare: () => apply('no-registry', (entry) => Object.assign(entry.images as object, { registry: 'plant' })),
+    look: () => application('no-registry'),
+  },
+  'The node is not there': {
+    prepare: () => apply('no-node', () => {}, undefined, 'gw-9'),
+    look: () => application('no-node'),
+  },
+  'The machine says no': {
+    prepare: async () => {
+      writeFileSync(join(other.dir, 'policy.yaml'), 'privileged: false\n');
+      await other.stop();
+      await other.start();
+      await apply(
+        'privileged',
+        (entry) => Object.assign(entry.container as object, { isPrivileged: true }),
+        undefined,
+        'gw-2',
+      );
+    },
+    look: () => application('privileged'),
+  },
+  'Somebody stopped it on the machine': {
+    prepare: async () => {
+      await apply('stopped', () => {});
+      await untilReady(world, 'stopped');
+      await agent.cli('ms', 'stop', 'stopped.web');
+    },
+    look: () => application('stopped'),
+  },
+  'kubectl refuses the file': {
+    look: async () => {
+      const object = webApplication('refused', 'gw-1', 'image:1', 80);
+      Object.assign(object.spec.microservices[0]?.container as object, { ports: [{ internal: 80, external: 99999 }] });
+      const file = join(agent.dir, 'plant-a.yaml');
+      writeFileSync(file, JSON.stringify(object));
+      return kube('apply', '-f', file);
+    },
+  },
+  'A node was never provisioned': {
+    prepare: () => world.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name: 'gw-new' }, spec: {} }),
+    look: () => kube('get', 'edgenode', 'gw-new', '-o', 'wide'),
+  },
+  'A node is silent': { look: () => kube('get', 'edgenode', 'gw-silent', '-o', 'wide') },
+  'REST says 401': {
+    look: () => said('curl', '-sS', `${controller.url}/api/v3/node-list`),
+  },
+  'The provisioning key is not known': {
+    prepare: () => other.cli('deprovision'),
+    look: () => cli(other, 'provision', `skerry://${new URL(controller.url).host}/used-or-replaced-key-0000`),
+  },
+  'The controller deleted this node while it was offline': {
+    prepare: async () => {
+      const uuid = (await world.node('gw-1'))?.spec.uuid;
+      await agent.stop();
+      await world.remove('edgenodes', 'gw-1');
+      await kube('patch', 'edgenode', 'gw-1', '--type=merge', '-p', '{"metadata":{"finalizers":null}}');
+      await until('the node to be gone', async () => (await world.node('gw-1')) === undefined);
+      expect(uuid).toBeDefined();
+      await agent.start();
+    },
+    look: () => cli(agent, 'doctor'),
+  },
+  'The controller does not answer': {
+    prepare: () => controller.stop(),
+    look: () => cli(agent, 'doctor'),
+  },
+  'Something else answers where the controller should': {
+    prepare: async () => {
+      const server = createServer((_request, response) => response.end('<h1>It works!</h1>'));
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      server.unref();
+      const { port } = server.address() as AddressInfo;
+      writeFileSync(
+        join(other.dir, 'config.yaml'),
+        `${readFileSync(join(other.dir, 'config.yaml'), 'utf8')}\ncontrollerUrl: http://127.0.0.1:${port}\n`,
+      );
+    },
+    look: () => cli(other, 'doctor'),
+  },
+  'The container engine is gone': {
+    prepare: async () => {
+      const file = join(other.dir, 'config.yaml');
+      const text = readFileSync(file, 'utf8').replace(
+        /containerEngineUrl: .*/,
+        'containerEngineUrl: unix:///run/gone.sock',
+      );
+      await other.stop();
+      writeFileSync(file, text);
+      await other.start();
+    },
+    look: () => cli(other, 'status'),
+  },
+  'No agent answers': {
+    prepare: () => other.stop(),
+    look: () => cli(other, 'status'),
+  },
+  'The agent does not start because of its settings': {
+    prepare: async () => writeFileSync(join(other.dir, 'config.yaml'), 'statusFrequency: soon\n'),
+    look: () => cli(other, 'start'),
+  },
+  'The local stack runs already': {
+    look: async () => {
+      const dir = join(other.dir, 'stack');
+      await using _first = tryLock(join(dir, 'lock'));
+      return startStack({ dir, log: () => {} }).then(
+        () => 'started',
+        (error: Error) => error.message,
+      );
+    },
+  },
+};
+
+describe('docs/troubleshooting.md', () => {
+  test('has the entries that are reproduced here, and no other', () => {
+    expect(ENTRIES.map(({ title }) => title)).toEqual(Object.keys(STORIES));
+  });
+
+  // In order: later stories take things away that earlier ones need.
+  for (const [title, { prepare, look }] of Object.entries(STORIES))
+    test(title, async () => {
+      await prepare?.();
+      const entry = ENTRIES.find((each) => each.title === title);
+      let last = '';
+      await until(
+        `"${title}" to look as the page says`,
+        async () => {
+          last = await look();
+          return entry?.shown.every((line) => patternOf(line).test(last));
+        },
+        { timeoutMs: Number(process.env.SKERRY_LOOK ?? 90_000), intervalMs: 500 },
+      ).catch((error: Error) => {
+        throw new Error(`${error.message}\nThe page shows:\n${entry?.shown.join('\n')}\nand there is:\n${last}`);
+      });
+      if (process.env.SKERRY_LOOK) console.log(`### ${title}\n${last}`);
+    }, 180_000);
+});

@@ -1,0 +1,209 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { parse, stringify } from 'yaml';
+import { ROWS } from './dashboard.ts';
+import { ROOT } from './paths.ts';
+import { startClock } from './progress.ts';
+import { findPromtool } from './promtool.ts';
+
+/** Alert rules and dashboard, judged by Prometheus itself: they parse, and they fire when they should and only then. */
+const RULES = join(ROOT, 'charts/skerry/monitoring/alerts.yaml');
+let promtool: string;
+let dir: string;
+
+beforeAll(async () => {
+  promtool = await findPromtool(startClock((text) => process.stderr.write(text)));
+  dir = await mkdtemp(join(tmpdir(), 'skerry-alerts-'));
+}, 900_000);
+afterAll(async () => {
+  if (dir) await rm(dir, { recursive: true, force: true });
+});
+
+const run = (...args: string[]) =>
+  new Promise<{ code: number; output: string }>((resolve) => {
+    execFile(promtool, args, { cwd: dir, timeout: 120_000, maxBuffer: 16 * 1024 * 1024 }, (error, stdout, stderr) =>
+      resolve({ code: error ? 1 : 0, output: stdout + stderr }),
+    );
+  });
+
+type Series = Readonly<Record<string, string>>;
+const UP = { 'skerry_build_info{version="1",instance="a"}': '1x120' };
+const BUCKETS = 'skerry_agent_told_lag_seconds_bucket';
+
+/**
+ * Alert -> series, a sample a minute: what makes it fire within the hour, and what looks like it and does not.
+ * `a+bxn` is a, a+b, ... n times, as promtool writes it.
+ */
+const CASES: Record<string, { fires: Series; silent: Series }> = {
+  SkerryControllerDown: { fires: {}, silent: UP },
+  SkerryNoLeader: {
+    fires: { ...UP, 'skerry_leader{lease="skerry-controller",instance="a"}': '0x120' },
+    silent: {
+      ...UP,
+      'skerry_build_info{version="1",instance="b"}': '1x120',
+      'skerry_leader{lease="skerry-controller",instance="a"}': '1x120',
+      'skerry_leader{lease="skerry-controller",instance="b"}': '0x120',
+    },
+  },
+  SkerryMassSilence: {
+    fires: { 'skerry_mass_silence{instance="a"}': '1x120' },
+    silent: { 'skerry_mass_silence{instance="a"}': '0x120' },
+  },
+  SkerryNodesSilent: {
+    fires: { 'skerry_nodes{state="RUNNING"}': '90x120', 'skerry_nodes{state="UNKNOWN"}': '10x120' },
+    silent: {
+      'skerry_nodes{state="RUNNING"}': '97x120',
+      'skerry_nodes{state="UNKNOWN"}': '3x120',
+      'skerry_nodes{state="NOT_PROVISIONED"}': '900x120',
+    },
+  },
+  SkerryApplicationsNotReady: {
+    fires: { 'skerry_applications{ready="False",reason="CrashLooping"}': '2x120' },
+    silent: { 'skerry_applications{ready="True",reason="AllRunning"}': '2x120' },
+  },
+  SkerryMicroservicesRestarting: {
+    fires: { 'skerry_microservice_restarts{instance="a"}': '0+2x120' },
+    silent: { 'skerry_microservice_restarts{instance="a"}': '500x120' },
+  },
+  SkerryChangesToldLate: {
+    fires: {
+      [`${BUCKETS}{le="1"}`]: '0+1x120',
+      [`${BUCKETS}{le="5"}`]: '0+10x120',
+      [`${BUCKETS}{le="+Inf"}`]: '0+10x120',
+    },
+    silent: {
+      [`${BUCKETS}{le="1"}`]: '0+10x120',
+      [`${BUCKETS}{le="5"}`]: '0+10x120',
+      [`${BUCKETS}{le="+Inf"}`]: '0+10x120',
+    },
+  },
+  SkerryAgentsRefused: {
+    fires: { 'skerry_agent_refusals_total{code="AGENT_NODE_NOT_FOUND"}': '0+60x120' },
+    silent: {
+      'skerry_agent_refusals_total{code="AGENT_NODE_NOT_FOUND"}': '0+1x120',
+      'skerry_agent_refusals_total{code="NOT_READY"}': '0+600x120',
+    },
+  },
+  SkerryReconcileErrors: {
+    fires: { 'skerry_reconcile_duration_seconds_count{controller="application",outcome="error"}': '0+60x120' },
+    silent: { 'skerry_reconcile_duration_seconds_count{controller="application",outcome="conflict"}': '0+600x120' },
+  },
+  SkerryReconcileOverdue: {
+    fires: { 'skerry_reconcile_overdue{controller="application"}': '1x120' },
+    silent: { 'skerry_reconcile_overdue{controller="application"}': '0x120' },
+  },
+  SkerryQueueBacklog: {
+    fires: { 'workqueue_depth{name="application"}': '500x120' },
+    silent: { 'workqueue_depth{name="application"}': '5000x5 0x115' },
+  },
+  SkerryApiServerErrors: {
+    fires: {
+      'skerry_apiserver_request_duration_seconds_count{code="200"}': '0+10x120',
+      'skerry_apiserver_request_duration_seconds_count{code="ECONNREFUSED"}': '0+10x120',
+    },
+    silent: {
+      'skerry_apiserver_request_duration_seconds_count{code="200"}': '0+100x120',
+      'skerry_apiserver_request_duration_seconds_count{code="409"}': '0+100x120',
+      'skerry_apiserver_request_duration_seconds_count{code="500"}': '0+1x120',
+    },
+  },
+  SkerryRelisting: {
+    fires: { 'skerry_watch_restarts_total{resource="edgenodes",reason="expired",next="relist"}': '0+1x120' },
+    silent: { 'skerry_watch_restarts_total{resource="edgenodes",reason="closed",next="resume"}': '0+1x120' },
+  },
+  SkerryRestErrors: {
+    fires: {
+      'skerry_http_request_duration_seconds_count{code="200"}': '0+10x120',
+      'skerry_http_request_duration_seconds_count{code="503"}': '0+10x120',
+    },
+    silent: {
+      'skerry_http_request_duration_seconds_count{code="200"}': '0+10x120',
+      'skerry_http_request_duration_seconds_count{code="404"}': '0+90x120',
+    },
+  },
+  SkerryControllerSaturated: {
+    fires: { ...UP, 'nodejs_eventloop_lag_p99_seconds{instance="a"}': '0.8x120' },
+    silent: { ...UP, 'nodejs_eventloop_lag_p99_seconds{instance="of somebody else"}': '0.8x120' },
+  },
+  SkerryAgentOffline: {
+    fires: {
+      'edge_agent_controller_connected{instance="m"}': '0x120',
+      'edge_agent_provisioned{instance="m"}': '1x120',
+    },
+    silent: {
+      'edge_agent_controller_connected{instance="m"}': '0x120',
+      'edge_agent_provisioned{instance="m"}': '0x120',
+    },
+  },
+  SkerryAgentEngineLost: {
+    fires: { 'edge_agent_engine_connected{instance="m"}': '0x120' },
+    silent: { 'edge_agent_engine_connected{instance="m"}': '1x120' },
+  },
+  SkerryAgentDiskFull: {
+    fires: {
+      'edge_agent_disk_available_bytes{instance="m"}': '5x120',
+      'edge_agent_disk_size_bytes{instance="m"}': '100x120',
+    },
+    silent: {
+      'edge_agent_disk_available_bytes{instance="m"}': '50x120',
+      'edge_agent_disk_size_bytes{instance="m"}': '100x120',
+    },
+  },
+  SkerryAgentStoreErrors: {
+    fires: { 'edge_agent_store_errors_total{instance="m"}': '0x50 1x70' },
+    silent: { 'edge_agent_store_errors_total{instance="m"}': '7x120' },
+  },
+  SkerryAgentClockOff: {
+    fires: { 'edge_agent_clock_offset_seconds{instance="m"}': '-90x120' },
+    silent: { 'edge_agent_clock_offset_seconds{instance="m"}': '20x120' },
+  },
+  SkerryAgentPullsFailing: {
+    fires: { 'edge_agent_pulls_total{instance="m",outcome="ImageNotFound"}': '0+1x120' },
+    silent: { 'edge_agent_pulls_total{instance="m",outcome="ok"}': '0+1x120' },
+  },
+};
+
+test('the rules are rules of Prometheus', async () => {
+  const { code, output } = await run('check', 'rules', '--lint-fatal', RULES);
+  expect(code, output).toBe(0);
+});
+
+test('every query of the dashboard is one', async () => {
+  const queries = ROWS.flatMap(({ panels }) => panels.flatMap((panel) => Object.values(panel.queries)));
+  const rules = queries.map((query, index) => ({
+    record: `panel:query:${index}`,
+    expr: query.replaceAll('$__rate_interval', '5m'),
+  }));
+  await writeFile(join(dir, 'dashboard.yaml'), stringify({ groups: [{ name: 'dashboard', rules }] }));
+  const { code, output } = await run('check', 'rules', '--lint=none', 'dashboard.yaml');
+  expect(code, output).toBe(0);
+  expect(output).toContain(`${queries.length} rules found`);
+});
+
+test('there is a case for every alert', async () => {
+  const { groups } = parse(await readFile(RULES, 'utf8')) as { groups: { rules: { alert: string }[] }[] };
+  expect(Object.keys(CASES).sort()).toEqual(groups.flatMap(({ rules }) => rules.map(({ alert }) => alert)).sort());
+});
+
+test('each alert fires when it should, and only then', async () => {
+  const tests = Object.entries(CASES).flatMap(([alert, { fires, silent }]) =>
+    [['fires', fires, 1] as const, ['stays silent', silent, 0] as const].map(([how, series, want]) => ({
+      name: `${alert} ${how}`,
+      interval: '1m',
+      input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+      promql_expr_test: [
+        {
+          expr: `(count(ALERTS{alertname="${alert}",alertstate="firing"}) > bool 0) or vector(0)`,
+          eval_time: '55m',
+          exp_samples: [{ labels: '{}', value: want }],
+        },
+      ],
+    })),
+  );
+  await writeFile(join(dir, 'tests.yaml'), stringify({ rule_files: [RULES], evaluation_interval: '1m', tests }));
+  const { code, output } = await run('test', 'rules', 'tests.yaml');
+  expect(code, output).toBe(0);
+}, 180_000);

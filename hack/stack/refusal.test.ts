@@ -1,0 +1,40 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, expect, test } from 'vitest';
+import { tryLock } from '../lock.ts';
+import { writePidFile } from '../process.ts';
+import { STACK_PROCESS } from './files.ts';
+import { startStack } from './stack.ts';
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'skerry-stack-'));
+  return () => rmSync(dir, { recursive: true, force: true });
+});
+
+const refusal = async () => {
+  await using _first = tryLock(join(dir, 'lock'));
+  return startStack({ dir, log: () => {} }).then(
+    () => 'started',
+    (error: Error) => error.message,
+  );
+};
+
+test('a second start says what runs and how to stop it, data kept', async () => {
+  mkdirSync(join(dir, 'run'));
+  writePidFile(dir, STACK_PROCESS, process.pid);
+  writeFileSync(join(dir, 'stack.json'), JSON.stringify({ rest: 'http://127.0.0.1:51121' }));
+  expect(await refusal()).toBe(
+    [
+      `The local stack runs already, as process ${process.pid}.`,
+      '  REST      http://127.0.0.1:51121',
+      '  kubectl   export KUBECONFIG=.skerry/kubeconfig',
+      `To stop it, press Ctrl-C where it runs, or: kill ${process.pid}. Its data stays; make clean removes that as well.`,
+    ].join('\n'),
+  );
+});
+
+test('also while the first one is still starting', async () => {
+  expect(await refusal()).toMatch(/^The local stack runs already, and is still starting\.\nTo stop it, press Ctrl-C/);
+});

@@ -1,0 +1,14 @@
+import { join } from 'node:path';
+import { recordedProcess } from '../process.ts';
+import { readJson, STACK_PROCESS, type StackFile } from './files.ts';
+
+/** What somebody needs who starts the stack a second time: what runs, and how to go on, data kept. */
+export function alreadyRuns(dir: string): string {
+  const urls = readJson<StackFile>(join(dir, 'stack.json'));
+  const pid = recordedProcess(dir, STACK_PROCESS);
+  return [
+    `The local stack runs already${pid ? `, as process ${pid}` : ''}${urls ? '' : ', and is still starting'}.`,
+    ...(urls ? [`  REST      ${urls.rest}`, '  kubectl   export KUBECONFIG=.skerry/kubeconfig'] : []),
+    `To stop it, press Ctrl-C where it runs${pid ? `, or: kill ${pid}` : ''}. Its data stays; make clean removes that as well.`,
+  ].join('\n');
+}
