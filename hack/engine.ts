@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import {
   accessSync,
   constants,
@@ -10,9 +10,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { installPackages } from './apt.ts';
 import { callEngine, probeEngine } from './engine-api.ts';
-import { lock } from './lock.ts';
-import { cacheFolder, RUN_FOLDERS, runFolder, shortHash } from './paths.ts';
+import { RUN_FOLDERS, runFolder, shortHash } from './paths.ts';
 import { type Daemon, recordedRuns, startDaemon, stopLeftovers, tail, writePidFile } from './process.ts';
 import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
@@ -97,7 +97,13 @@ export async function findEngine(options: EngineOptions): Promise<Engine> {
   }
 
   const kind = kinds.find((each) => findProgram(PROGRAMS[each], env)) ?? (kinds[0] as EngineKind);
-  if (missingParts(kind).length > 0) await installPackages(kind, log);
+  await installPackages({
+    packages: [...PACKAGES[kind], 'iptables', 'iproute2'],
+    missing: () => missingParts(kind).join(', '),
+    why: `No container engine runs here, and a private ${kind} cannot be started`,
+    elsewhere: 'https://docs.docker.com/engine/install/',
+    log,
+  });
   if (process.getuid?.() !== 0) {
     throw new Error(
       `${PROGRAMS[kind]} is installed but does not run, and only root can start a private one. Start it (systemctl start ${kind}) or run this as root.`,
@@ -155,50 +161,6 @@ async function findRunning(kinds: EngineKind[], env: NodeJS.ProcessEnv): Promise
     if (given) throw new Error(`DOCKER_HOST is ${given}, and no ${kinds.join(' or ')} answers there`);
   }
   return undefined;
-}
-
-async function installPackages(kind: EngineKind, log: Log): Promise<void> {
-  const packages = PACKAGES[kind].join(' ');
-  const missing = () => missingParts(kind).join(', ');
-  const isDebian = existsSync('/etc/debian_version') && findProgram('apt-get', process.env);
-  if (!isDebian || process.getuid?.() !== 0) {
-    const how = isDebian ? `as root: apt-get install ${packages}` : 'https://docs.docker.com/engine/install/';
-    throw new Error(`No container engine runs here, and to start one ${missing()} is missing. Install it (${how}).`);
-  }
-  await using _one = await lock(join(cacheFolder(), 'install.lock'), {
-    onWait: () => log('Another process is installing a package; waiting for it'),
-  });
-  if (missingParts(kind).length === 0) return;
-  log(`For a private ${kind} ${missing()} is missing; installing ${packages} (no service is started)`);
-  // An installation script asks this file before it starts a service; 101 means "do not".
-  const policy = '/usr/sbin/policy-rc.d';
-  const ours = !existsSync(policy);
-  if (ours) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
-  try {
-    await aptGet(['update']);
-    await aptGet(['install', '-y', '--no-install-recommends', ...PACKAGES[kind], 'iptables', 'iproute2']);
-  } finally {
-    if (ours) rmSync(policy, { force: true });
-  }
-}
-
-async function aptGet(args: string[]): Promise<void> {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  // In a session of its own: a Ctrl-C must not leave half an installation.
-  const options = { env, stdio: 'pipe', detached: true } as const;
-  const child = spawn('apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=300', ...args], options);
-  child.stdin.end();
-  let output = '';
-  const keep = (piece: Buffer) => {
-    output = (output + piece).slice(-2000);
-  };
-  child.stdout.on('data', keep);
-  child.stderr.on('data', keep);
-  const code = await new Promise<number | null>((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', resolve);
-  });
-  if (code !== 0) throw new Error(`apt-get ${args.join(' ')} failed:\n${output.trim()}`);
 }
 
 async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, log: Log): Promise<Engine> {

@@ -319,9 +319,11 @@ export function createAgent(config: Config, ports: AgentPorts) {
   /** What keeps the agent from doing its work, for people. */
   function allTroubles(): string[] {
     const lost = identityLost && !identity.node;
+    const skew = link?.client.skew;
     return [
       ...supervisor.troubles,
       ...(lost ? ['identity: it could not be read; what runs is kept, provision the agent again'] : []),
+      ...(skew ? [`clock: this machine's said ${iso(skew.own)} when the controller's said ${iso(skew.theirs)}`] : []),
     ];
   }
 
@@ -607,6 +609,8 @@ function changedKeys<K, V>(before: ReadonlyMap<K, V>, after: ReadonlyMap<K, V>):
   const keys = new Set([...before.keys(), ...after.keys()]);
   return new Set([...keys].filter((key) => JSON.stringify(before.get(key)) !== JSON.stringify(after.get(key))));
 }
+
+const iso = (time: number) => new Date(time).toISOString();
 
 /** As many as one report may hold; what is gone gives way to what is there. */
 function withinReport(list: MicroserviceStatus[] | undefined): MicroserviceStatus[] | undefined {

@@ -14,6 +14,7 @@ import {
 } from '../../../src/wire/agent.ts';
 import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
 import type { Clock } from '../clock.ts';
+import { showCertificate } from '../doctor/tls.ts';
 import { exchange, type HttpRequest, type HttpResponse, keepAlive, STALE, TransportError } from '../http.ts';
 import { AGENT_VERSION } from '../names.ts';
 import { signToken } from '../token.ts';
@@ -21,6 +22,8 @@ import { signToken } from '../token.ts';
 const SECOND = 1000;
 const API = '/api/v3';
 const MIB = 1024 * 1024;
+/** So far apart, in milliseconds, clocks are worth a word. */
+const SKEW_TOLD = 60 * SECOND;
 
 /** How the controller is reached, in the words of the local API. */
 export type Connection =
@@ -88,6 +91,9 @@ export class ControllerClient {
   readonly #connections: Agent;
   /** the controller's clock minus ours, milliseconds */
   #offset = 0;
+  /** what both clocks said when they were first seen to differ */
+  #skew: { own: number; theirs: number } | undefined;
+  #compared = false;
 
   constructor(options: ClientOptions) {
     this.#options = options;
@@ -102,6 +108,18 @@ export class ControllerClient {
     return this.#offset;
   }
 
+  /**
+   * What both clocks said when they were first seen to differ, Unix ms; undefined while they agree. The machine's clock
+   * may be set at any time, so each call looks at it again.
+   */
+  get skew(): { own: number; theirs: number } | undefined {
+    const { clock } = this.#options;
+    const [own, theirs] = [clock.wall(), Math.round(clock.now() + this.#offset)];
+    if (!this.#compared || Math.abs(own - theirs) < SKEW_TOLD) this.#skew = undefined;
+    else this.#skew ??= { own, theirs };
+    return this.#skew;
+  }
+
   /** Whether the controller is ready; takes its time over. */
   async ping(signal?: AbortSignal): Promise<{ uptimeSec: number }> {
     const { clock } = this.#options;
@@ -110,6 +128,7 @@ export class ControllerClient {
     const after = clock.now();
     const ready = parseBody(readinessSchema, answer);
     this.#offset = ready.timestamp - (before + after) / 2;
+    this.#compared = true;
     return ready;
   }
 
@@ -179,7 +198,7 @@ export class ControllerClient {
     } catch (error) {
       if (!options.signal?.aborted)
         this.#options.onAnswer?.(path, error instanceof TransportError ? error.code : 'FAILED');
-      throw transportTrouble(error, this.controllerUrl);
+      throw await this.#timesTold(transportTrouble(error, this.controllerUrl));
     }
     this.#options.onAnswer?.(path, String(answer.status));
     if (answer.status >= 200 && answer.status < 300) {
@@ -188,6 +207,19 @@ export class ControllerClient {
       return answer;
     }
     throw refused(answer, `${method} ${path.split('?')[0]}`);
+  }
+
+  /** Says from when to when a certificate is valid whose time is not now, and which time that is here. */
+  async #timesTold(error: unknown): Promise<unknown> {
+    if (!(error instanceof ControllerError) || !CERTIFICATE_TIME.has(error.code)) return error;
+    const shown = await showCertificate(this.#origin, undefined);
+    if (shown.state === 'none') return error;
+    const [from, to, own] = [shown.validFrom, shown.validTo, this.#options.clock.wall()].map(timeText);
+    return new ControllerError(
+      'BROKEN_CERTIFICATE',
+      `the certificate of ${this.controllerUrl} is valid from ${from} to ${to}, and the clock of this machine says ${own}`,
+      { code: error.code, cause: error },
+    );
   }
 
   #request(method: string, path: string, options: SendOptions): HttpRequest {
@@ -239,6 +271,12 @@ function parseBody<T extends z.ZodType>(schema: T, { body }: HttpResponse): z.in
   }
 }
 
+/** To the minute: a text that changes all the time would be news all the time. */
+function timeText(time: number): string {
+  return `${new Date(time).toISOString().slice(0, 16)}Z`;
+}
+
+const CERTIFICATE_TIME: ReadonlySet<string> = new Set(['CERT_NOT_YET_VALID', 'CERT_HAS_EXPIRED']);
 const CERTIFICATE_TROUBLE = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ALTNAME|UNABLE_TO_GET_ISSUER/;
 
 function transportTrouble(error: unknown, url: string): unknown {

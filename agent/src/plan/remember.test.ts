@@ -183,3 +183,22 @@ describe('what is gone', () => {
   test('is not gone while nothing is known', () =>
     expect(look(makeRow(entry), [], { desired: undefined })?.gone).toBeUndefined());
 });
+
+test('a time to wait for that a wrong clock has saved is not waited for: five minutes at most', () => {
+  const years = 56 * 365 * 24 * 3600_000;
+  const failure = {
+    step: 'start',
+    target,
+    count: 3,
+    at: years,
+    notBefore: years + 40_000,
+    reason: 'x',
+    message: 'x',
+  } as const;
+  const crash = { target, count: 2, at: years, notBefore: years + 20_000 };
+  const next = look(makeRow(entry, { failure, crash }), [], { first: true });
+  expect(next?.failure?.notBefore).toBe(NOW + 330_000);
+  expect(next?.crash?.notBefore).toBe(NOW + 330_000);
+  const near = { ...failure, notBefore: NOW + 5_000 };
+  expect(look(makeRow(entry, { failure: near }), [], { first: true })?.failure?.notBefore).toBe(NOW + 5_000);
+});

@@ -1,4 +1,4 @@
-import type { Random } from '../clock.ts';
+import { jitter, type Random } from '../clock.ts';
 import { backoff, TIMES } from './backoff.ts';
 import {
   type Container,
@@ -96,9 +96,11 @@ function updateRow(
     const adopted = adoptImage(next, entry, containers);
     if (adopted) set({ image: adopted });
   }
+  if (sight.first) next = withinReach(next, sight.now);
   // What an engine refuses while it is going away is no fault of the microservice.
   const { outage } = sight;
-  if (outage && next.failure && next.failure.at >= outage.from - BEFORE_OUTAGE && next.failure.at <= outage.to)
+  const failedAt = (next.failure?.at ?? 0) + sight.wall - sight.now;
+  if (outage && next.failure && failedAt >= outage.from - BEFORE_OUTAGE && failedAt <= outage.to)
     set({ failure: undefined, error: undefined });
   const highest = Math.max(0, ...containers.map(({ generation }) => generation));
   if (highest > next.generation) set({ generation: highest });
@@ -116,6 +118,15 @@ function updateRow(
   const unwantedSince = !entry && sight.desired ? (next.live.unwantedSince ?? sight.now) : undefined;
   if (unwantedSince !== next.live.unwantedSince) setLive({ unwantedSince });
   return next;
+}
+
+/** The clock may have been set back since these times were saved, and nothing ever waits longer than the longest delay. */
+function withinReach(row: Remembered, now: number): Remembered {
+  const latest = now + jitter(TIMES.longestDelay, () => 1);
+  const near = <T extends { notBefore: number }>(what: T | undefined): T | undefined =>
+    what && what.notBefore > latest ? { ...what, notBefore: latest } : what;
+  const [failure, crash] = [near(row.failure), near(row.crash)];
+  return failure === row.failure && crash === row.crash ? row : { ...row, failure, crash };
 }
 
 /** What had a container is reported as stopped; what never had one was never there. */

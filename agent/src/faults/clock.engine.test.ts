@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { createServer, type Server } from 'node:tls';
+import { afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest';
+import { fakeTime } from '../../../hack/faketime.ts';
+import { pushImage } from '../../../hack/image.ts';
+import { freePort } from '../../../hack/ports.ts';
+import { sampleImage } from '../../../hack/sample.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import { FakeController, type View } from '../_fake-controller.ts';
+import { until } from '../engines/_contract.ts';
+import { Home } from './_home.ts';
+
+/** The agent's process with a clock that is wrong (libfaketime), on a real engine. Timers of the process stay right. */
+
+const engineUrl = inject('engineUrl');
+const image = (tag: string) => `${new URL(inject('registryUrl')).host}/clock/sample:${tag}`;
+const certificate = (name: string) => readFileSync(join(import.meta.dirname, '../doctor/testdata', name));
+
+let controller: FakeController;
+let home: Home;
+const uuid = randomUUID();
+let external: number;
+let serial = 0;
+
+const view = (change: Partial<View> = {}): View => ({
+  uuid,
+  name: 'web',
+  application: 'shop',
+  imageId: image('1'),
+  registryId: 1,
+  revision: `r-${++serial}`,
+  portMappings: [{ internal: 8080, external, protocol: 'tcp' }],
+  ...change,
+});
+
+beforeAll(async () => {
+  for (const tag of ['1', '2'])
+    await pushImage(inject('registryUrl'), 'clock/sample', tag, await sampleImage({ env: { GREETING: tag } }));
+  await fakeTime('+0s', (text) => process.stderr.write(`${text}\n`));
+}, 300_000);
+beforeEach(async () => {
+  external = await freePort();
+  controller = await new FakeController().listen();
+});
+afterEach(async () => {
+  await home.remove();
+  await controller.close();
+});
+
+async function want(wanted: View): Promise<void> {
+  controller.change((c) => {
+    c.microservices = [wanted];
+  });
+  await until(
+    'the report of it',
+    () => {
+      const told = controller.microservice(uuid);
+      return told?.status === 'RUNNING' && told.revision === wanted.revision;
+    },
+    60_000,
+  );
+}
+
+const status = async () => JSON.parse((await home.cli('status', '-o', 'json')).out) as Record<string, string>;
+
+/** Stops what runs, as a power cut does, and starts the agent with another clock. */
+async function restart(clock: string): Promise<void> {
+  await home.end('SIGKILL');
+  const engine = await home.engine();
+  for (const { id } of await engine.containers()) await engine.stop(id, 0);
+  controller.said = {};
+  home.start({ env: await fakeTime(clock) });
+}
+
+const CLOCKS = [
+  { name: 'an hour ahead', clock: '+3600s', own: (now: number) => now + 3600_000 },
+  { name: 'an hour behind', clock: '-3600s', own: (now: number) => now - 3600_000 },
+  { name: 'at 1970', clock: '@1970-01-01 00:10:00', own: () => 600_000 },
+];
+
+test('a clock that is an hour ahead, an hour behind, at 1970: all works, and both times are told', async () => {
+  home = new Home({ engineUrl });
+  await home.up();
+  expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
+  await want(view());
+  for (const { name, clock, own } of CLOCKS) {
+    const began = Date.now();
+    await restart(clock);
+    const text = await until(
+      `the warning of a clock ${name}`,
+      () =>
+        /clock: this machine's said (\S+) when the controller's said (\S+)/.exec(
+          controller.said.warningMessage ?? '',
+        ) ?? undefined,
+      60_000,
+    );
+    const near = (told: string | undefined, expected: number) =>
+      expect(Math.abs(Date.parse(told ?? '') - expected), `${told} when it is ${name}`).toBeLessThan(120_000);
+    near(text[1], own(began));
+    near(text[2], began);
+    // What was stopped runs again, an edit is carried out, and the controller takes the tokens.
+    await want(view());
+    await want(view({ imageId: image('2') }));
+    const [container, ...others] = await until('one container', async () => {
+      const all = await home.containers();
+      return all.length === 1 && all;
+    });
+    expect(others).toEqual([]);
+    expect(container).toMatchObject({ state: 'running' });
+    expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
+    expect((await status()).controllerConnection).toBe('OK');
+  }
+  // The clock is right again: no more words of it.
+  await restart('+0s');
+  await want(view());
+  await until('no warning', () => controller.said.warningMessage === '', 60_000);
+});
+
+test('a certificate that is not valid yet: workloads run, and the error names both times', async () => {
+  const tunnel = await tlsInFrontOf(controller);
+  const { port } = tunnel.address() as { port: number };
+  home = new Home({ engineUrl, settings: { controllerCert: 'ca.pem' } });
+  writeFileSync(join(home.folder, 'ca.pem'), certificate('ca.pem'));
+  await home.up();
+  const join_ = controller.joinString.replace(/\?.*$/, '').replace(/:\d+\//, `:${port}/`);
+  expect(await home.cli('provision', `${join_}?tls=1`)).toMatchObject({ code: 0 });
+  await want(view());
+  await restart('@1970-01-01 00:10:00');
+  const told = await until(
+    'the trouble with the certificate',
+    async () => {
+      const now = await status();
+      return now.controllerConnection === 'BROKEN_CERTIFICATE' && now.connectionError;
+    },
+    60_000,
+  );
+  expect(told).toMatch(
+    /is valid from 2026-01-01T00:00Z to 2076-01-01T00:00Z, and the clock of this machine says 1970-01-01T00:1\dZ/,
+  );
+  expect(await until('an answer', async () => (await fetch(`http://127.0.0.1:${external}/`)).status, 30_000)).toBe(200);
+  tunnel.close();
+});
+
+/** The controller behind TLS. */
+async function tlsInFrontOf({ url }: FakeController): Promise<Server> {
+  const server = createServer({ key: certificate('server.key'), cert: certificate('good.pem') }, (outer) => {
+    const inner = connect(Number(new URL(url).port), '127.0.0.1');
+    inner.on('error', () => outer.destroy());
+    outer.on('error', () => inner.destroy());
+    outer.pipe(inner).pipe(outer);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return server;
+}
