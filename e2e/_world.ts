@@ -38,6 +38,8 @@ export interface World extends AsyncDisposable {
   startController(options?: ControllerOptions): Promise<ControllerProcess>;
   /** An EdgeNode and an agent that has taken its identity. */
   startAgent(node: string, controller: ControllerProcess, options?: AgentOptions): Promise<AgentProcess>;
+  /** A key with which an agent takes the identity of a node. */
+  provisioningKey(node: string, controller: ControllerProcess): Promise<string>;
   apply(object: { kind: string; metadata: { name: string } } & Record<string, unknown>): Promise<void>;
   application(name: string): Promise<Application | undefined>;
   node(name: string): Promise<EdgeNode | undefined>;
@@ -219,7 +221,8 @@ export async function createWorld(options: { kubeconfig?: string } = {}): Promis
       spec: { watchdogEnabled: false, statusFrequency: 5 },
     });
     await start();
-    const provisioned = await world.provision({ cli }, name, { ...controller, url });
+    const key = await provisioningKey(name, controller);
+    const provisioned = await cli('provision', formatJoinString({ controllerUrl: url, key }));
     expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });
     return {
       dir: home,
@@ -237,14 +240,19 @@ export async function createWorld(options: { kubeconfig?: string } = {}): Promis
     };
   }
 
+  async function provisioningKey(name: string, controller: ControllerProcess): Promise<string> {
+    const uuid = await until('the node to have an identity', async () => (await world.node(name))?.spec.uuid);
+    const { status, body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
+    expect(status).toBe(201);
+    return body.key;
+  }
+
   const world: World = {
     install,
     controllerKubeconfig,
     async provision({ cli }, name, controller) {
-      const uuid = await until('the node to have an identity', async () => (await world.node(name))?.spec.uuid);
-      const { status, body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
-      expect(status).toBe(201);
-      return cli('provision', formatJoinString({ controllerUrl: controller.url, key: body.key }));
+      const key = await provisioningKey(name, controller);
+      return cli('provision', formatJoinString({ controllerUrl: controller.url, key }));
     },
     namespace,
     kube,
@@ -265,6 +273,7 @@ export async function createWorld(options: { kubeconfig?: string } = {}): Promis
     },
     startController,
     startAgent,
+    provisioningKey,
     image: async (tag, env = {}) => {
       const repository = `${namespace}/sample`;
       await pushImage(registryUrl, repository, tag, await sampleImage({ env: { VERSION: tag, ...env } } as never));

@@ -1,10 +1,15 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, type ExpectStatic, test } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, type ExpectStatic, inject, test } from 'vitest';
+import { VirtualClock } from '../agent/src/_virtual-clock.ts';
+import { DockerEngine } from '../agent/src/engines/docker/engine.ts';
 import { freePort } from '../hack/ports.ts';
 import { type FaultyProxy, startToxiproxy, type Toxiproxy } from '../hack/toxiproxy.ts';
 import { API_VERSION } from '../src/api/names.ts';
+import { formatJoinString } from '../src/wire/index.ts';
+import { startLocalAgent } from './_agent.ts';
 import { createNetwork, type EdgeNetwork } from './_network.ts';
 import {
   type AgentProcess,
@@ -27,6 +32,7 @@ import {
 const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
 const NAME = 'controller.test';
 const SECOND = 1000;
+const MINUTE = 60 * SECOND;
 const KIB = 1024;
 /** Of a link that works now and then: long, but not for ever. */
 const SLOW = { timeoutMs: 240 * SECOND };
@@ -47,19 +53,22 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => started.disposeAsync(), 60_000);
 
-/** A machine with two microservices: one that nobody touches, and one that is edited. */
-interface Machine {
-  network: EdgeNetwork;
-  proxy: FaultyProxy;
-  agent: AgentProcess;
+/** Two microservices of a node: one that nobody touches, and one that is edited. */
+interface Workload {
   /** Asks for another greeting, and for so many bytes of environment. */
   edit(greeting: string, bytes?: number): Promise<void>;
   greeting(): Promise<string | undefined>;
   untilGreets(greeting: string): Promise<void>;
   /** Waits for Ready, of the newest generation; the untouched container is the one of the beginning. */
   untilSteady(expect: ExpectStatic): Promise<void>;
-  /** How the agent says that it stands with the controller. */
-  connection(): Promise<string>;
+}
+
+/** A machine with an agent process and a link of its own. */
+interface Machine extends Workload {
+  network: EdgeNetwork;
+  proxy: FaultyProxy;
+  agent: AgentProcess;
+  /** What the agent says of how it stands with the controller. */
   untilConnectionIs(pattern: RegExp): Promise<void>;
 }
 
@@ -69,6 +78,19 @@ async function startMachine(node: string): Promise<Machine> {
   network.name({ [NAME]: network.outside[0] });
   const url = `http://${NAME}:${proxy.address.split(':')[1]}`;
   const agent = await world.startAgent(node, controller, { within: network.command, url });
+  const connection = async () => (await agent.cli('status')).stdout;
+  return {
+    ...(await startWorkload(node)),
+    network,
+    proxy,
+    agent,
+    async untilConnectionIs(pattern) {
+      await until(`the agent of ${node} to say ${pattern}`, async () => pattern.test(await connection()), SLOW);
+    },
+  };
+}
+
+async function startWorkload(node: string): Promise<Workload> {
   const [kept, edited] = [await freePort(), await freePort()];
   const entry = (name: string, external: number, env: { key: string; value: string }[] = []) => ({
     name,
@@ -81,30 +103,21 @@ async function startMachine(node: string): Promise<Machine> {
       key: `PADDING_${i}`,
       value: 'x'.repeat(16 * KIB),
     }));
+    const env = [{ key: 'GREETING', value: greeting }, ...padding];
     return world.apply({
       apiVersion: API_VERSION,
       kind: 'Application',
       metadata: { name: node },
-      spec: {
-        microservices: [
-          entry('kept', kept),
-          entry('edited', edited, [{ key: 'GREETING', value: greeting }, ...padding]),
-        ],
-      },
+      spec: { microservices: [entry('kept', kept), entry('edited', edited, env)] },
     });
   };
   await edit('before');
   await untilReady(world, node, 120 * SECOND);
   const first = await runOf(node, 'kept');
   const greeting = async () => (await get(`http://127.0.0.1:${edited}/`))?.trim();
-  const connection = async () => (await agent.cli('status')).stdout;
   return {
-    network,
-    proxy,
-    agent,
     edit,
     greeting,
-    connection,
     async untilGreets(text) {
       await until(`${node} to run what greets with "${text}"`, async () => (await greeting()) === text, SLOW);
     },
@@ -113,8 +126,39 @@ async function startMachine(node: string): Promise<Machine> {
       expect(await runOf(node, 'kept')).toEqual(first);
       expect(await get(`http://127.0.0.1:${kept}/`)).toBeDefined();
     },
-    async untilConnectionIs(pattern) {
-      await until(`the agent of ${node} to say ${pattern}`, async () => pattern.test(await connection()), SLOW);
+  };
+}
+
+/** Time of an agent in this process: goes along with ours, and can be moved ahead. */
+function startClock() {
+  const clock = new VirtualClock(Date.now(), Date.now);
+  let ahead = 0;
+  let stopped = false;
+  const goAlong = async () => {
+    for (let last = performance.now(); !stopped; ) {
+      await sleep(20);
+      const now = performance.now();
+      await clock.advance(now - last);
+      last = now;
+      while (ahead > 0) {
+        const step = Math.min(ahead, MINUTE);
+        ahead -= step;
+        // The engine answers in real time, and has some for each step.
+        await clock.advance(step, () => sleep(15));
+        last = performance.now();
+      }
+    }
+  };
+  const done = goAlong();
+  return {
+    clock,
+    async move(milliseconds: number) {
+      ahead = milliseconds;
+      await until('the time to have passed', async () => ahead === 0, SLOW);
+    },
+    async [Symbol.asyncDispose]() {
+      stopped = true;
+      await done;
     },
   };
 }
@@ -146,6 +190,32 @@ const note = (text: string) => process.stderr.write(`[link] ${text}\n`);
 const secondsSince = (from: number) => ((performance.now() - from) / 1000).toFixed(1);
 
 describe.concurrent('a link', () => {
+  test('that is not there for an hour of the clock of its agent', async ({ expect }) => {
+    const node = 'link-hour';
+    const proxy = await toxiproxy.proxy(node, new URL(controller.url).host);
+    const home = mkdtempSync(join(tmpdir(), 'skerry-hour-'));
+    started.defer(() => rmSync(home, { recursive: true, force: true }));
+    const time = started.use(startClock());
+    const engine = (instance: string) => new DockerEngine({ url: inject('engineUrl'), instance });
+    const { agent } = started.use(startLocalAgent({ home, engine, clock: time.clock }));
+    await world.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name: node }, spec: {} });
+    const key = await world.provisioningKey(node, controller);
+    await agent.provision(formatJoinString({ controllerUrl: `http://${proxy.address}`, key }));
+    const { edit, greeting, untilGreets, untilSteady } = await startWorkload(node);
+
+    await proxy.enable(false);
+    await edit('an hour later');
+    const before = time.clock.now();
+    await time.move(60 * MINUTE);
+    expect(time.clock.now() - before).toBeGreaterThanOrEqual(60 * MINUTE);
+    expect(agent.connection).toMatchObject({ state: 'NOT_CONNECTED', error: expect.stringContaining('ECONNREFUSED') });
+    expect(await greeting()).toBe('before');
+    expect(await runOf(node, 'kept')).toBeDefined();
+    await proxy.enable(true);
+    await untilGreets('an hour later');
+    await untilSteady(expect);
+  }, 400_000);
+
   test('that loses 7 % of all packets, with 500 to 2,000 ms round trip', async ({ expect }) => {
     const machine = await startMachine('link-lossy');
     await machine.network.lose(0.07);

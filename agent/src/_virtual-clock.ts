@@ -5,8 +5,12 @@ export class VirtualClock implements Clock {
   #now: number;
   readonly #sleepers = new Set<{ at: number; wake: () => void }>();
 
-  constructor(start = Date.parse('2026-01-01T00:00:00Z')) {
+  readonly #wall: () => number;
+
+  /** `wall`: what the machine's clock says, the same unless said otherwise. */
+  constructor(start = Date.parse('2026-01-01T00:00:00Z'), wall?: () => number) {
     this.#now = start;
+    this.#wall = wall ?? (() => this.#now);
   }
 
   now(): number {
@@ -14,7 +18,7 @@ export class VirtualClock implements Clock {
   }
 
   wall(): number {
-    return this.#now;
+    return this.#wall();
   }
 
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {

@@ -372,6 +372,32 @@ test('a foreign agent that acknowledges an order has carried it out', async () =
   expect(observed?.reportedAt).toBeUndefined();
 });
 
+test('a foreign agent that has an order to rebuild is not told again while it may be at it', async () => {
+  const { replica, node, key, application, clock } = await startWithNode();
+  await using _ = replica;
+  replica.stores.applications.set(
+    changed(application, ({ metadata }) => {
+      metadata.annotations = { 'skerry.dev/rebuild': '{"web":1}' };
+    }),
+  );
+  const list = async () => (await replica.as(node, key, 'GET', '/microservices', foreign)).body.microservices[0];
+  const { uuid, revision, imageId } = await list();
+  // The answer may have been lost.
+  expect(await list()).toMatchObject({ rebuild: true, rebuildOrder: 1 });
+  const told = { revision, imageId, rebuildOrder: 1, at: clock.wall() };
+  replica.stores.nodes.set(
+    changed(node, (copy) => {
+      copy.status = { observedGeneration: 1, microservices: [{ uuid, state: 'PULLING', told }] };
+    }),
+  );
+  expect((await list()).rebuild).toBe(false);
+  await clock.advance(6 * 60_000);
+  expect((await list()).rebuild).toBe(true);
+  const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', foreign)).body;
+  await replica.as(node, key, 'PATCH', '/changes', { ...foreign, body: { lastUpdated } });
+  expect((await list()).rebuild).toBe(false);
+});
+
 test('a foreign agent keeps the admitted view of an entry that may no longer run, and our own holds it', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
   await using _ = replica;

@@ -1,5 +1,5 @@
 import { foreignView } from '../domain/edge-node/desired.ts';
-import type { DesiredState, Observation, Told } from '../domain/inputs.ts';
+import type { DesiredState, Told as Given, Observation } from '../domain/inputs.ts';
 import type { Clock } from '../kube/mod.ts';
 import {
   type Digests,
@@ -15,6 +15,7 @@ import type { DesiredCache } from './desired-cache.ts';
 import { AgentFailure } from './failure.ts';
 import { json, type Reply } from './reply.ts';
 import { digestsFor, type Standing, type StandingOf } from './standing.ts';
+import type { Told } from './told.ts';
 
 type Entries = readonly (MicroserviceView | MicroserviceHold)[];
 
@@ -39,12 +40,16 @@ const READS: Readonly<Record<string, Read>> = {
 export interface ReadsOptions {
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
   standingOf: StandingOf;
+  told: Pick<Told, 'acknowledged'>;
   hear: Hear;
   clock: Pick<Clock, 'wall'>;
 }
 
+/** An order that was told, and neither acknowledged nor carried out after this long, was lost. */
+const LOST_MS = 5 * 60_000;
+
 /** The sections of the desired state, each answer with the digests that it shows as ETag. */
-export function createReads({ desired, standingOf, hear, clock }: ReadsOptions) {
+export function createReads({ desired, standingOf, told, hear, clock }: ReadsOptions) {
   function stateOf({ uuid }: Call): DesiredState {
     const state = desired.state(uuid);
     if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
@@ -61,7 +66,19 @@ export function createReads({ desired, standingOf, hear, clock }: ReadsOptions) 
 
   function entriesFor(call: Call, state: DesiredState): Entries {
     if (!isForeign(call)) return state.microservices;
-    return foreignView(state, desired.admitted(call.uuid), call.node.status);
+    const views = foreignView(state, desired.admitted(call.uuid), call.node.status);
+    return views.map((view) => (view.rebuild && isUnderWay(call, state, view) ? { ...view, rebuild: false } : view));
+  }
+
+  /**
+   * Whether a foreign agent has an order to rebuild already. It may ask for the list again before it is done, for
+   * another reason or at another replica, and would begin anew. Where it is only known that it was told, the answer may
+   * have been lost: after a while it is told again.
+   */
+  function isUnderWay(call: Call, { digests }: DesiredState, { uuid, rebuildOrder }: MicroserviceView): boolean {
+    if (told.acknowledged(call.uuid).microserviceList === digests.microserviceList) return true;
+    const given = call.node.status?.microservices?.find((item) => item.uuid === uuid)?.told;
+    return given !== undefined && given.rebuildOrder >= rebuildOrder && clock.wall() - given.at < LOST_MS;
   }
 
   function listed(call: Call, standing: Standing): Reply {
@@ -105,7 +122,7 @@ export function tagged(call: Call, etag: string, body: () => unknown): Reply {
 }
 
 function handedOut(entries: Entries, at: number): Observation['handedOut'] {
-  const given: Record<string, Told> = {};
+  const given: Record<string, Given> = {};
   for (const entry of entries) {
     if ('hold' in entry) continue;
     const { uuid, revision, imageId, rebuildOrder } = entry;

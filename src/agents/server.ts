@@ -119,7 +119,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
 
   const standingOf: StandingOf = options.history ? createStandingOf(options.history, directory) : () => ({});
   const changes = createChanges({ desired, directory, held, told, standingOf, hear, clock, maxHeld: limits.heldPolls });
-  const reads = createReads({ desired, standingOf, hear, clock });
+  const reads = createReads({ desired, standingOf, told, hear, clock });
   const statements = createStatements({
     client,
     stores,

@@ -1,0 +1,46 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { createAgent } from '../agent/src/app.ts';
+import { type Clock, systemClock } from '../agent/src/clock.ts';
+import { parseConfig } from '../agent/src/config.ts';
+import type { Engine } from '../agent/src/engines/port.ts';
+import { silentLog } from '../agent/src/log.ts';
+import { localMachine } from '../agent/src/machine.ts';
+import { identityFile } from '../agent/src/state/identity.ts';
+import { openSqliteStore } from '../agent/src/state/sqlite-store.ts';
+
+export interface LocalAgentOptions {
+  /** with `data` in it, as the agent process has it */
+  home: string;
+  engine(instance: string): Engine;
+  clock?: Clock;
+}
+
+/** An agent in this process, with the files of a real one, whose clock and engine a test may choose. */
+export function startLocalAgent({ home, engine, clock = systemClock() }: LocalAgentOptions) {
+  const data = join(home, 'data');
+  mkdirSync(data, { recursive: true });
+  const config = join(home, 'config.yaml');
+  const { store } = openSqliteStore(join(data, 'agent.db'), clock.wall());
+  const agent = createAgent(parseConfig('{diskDirectory: data, statusFrequency: 5}', config), {
+    clock,
+    random: Math.random,
+    log: silentLog(),
+    engine,
+    store,
+    identity: identityFile(join(data, 'identity.json'), clock.wall, (path) => {
+      throw new Error(`the identity was damaged: ${path}`);
+    }),
+    machine: localMachine(data),
+  });
+  const stop = new AbortController();
+  const done = agent.run(stop.signal);
+  return {
+    agent,
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await done;
+      store[Symbol.dispose]();
+    },
+  };
+}

@@ -1,0 +1,225 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { MemoryEngine } from '../agent/src/engines/memory/engine.ts';
+import { signingKey } from '../agent/src/token.ts';
+import { freePort } from '../hack/ports.ts';
+import { API_VERSION } from '../src/api/names.ts';
+import { startLocalAgent } from './_agent.ts';
+import {
+  type ForeignIdentity,
+  type ForeignReply,
+  foreignCall,
+  foreignProvision,
+  foreignToken,
+  type TokenChanges,
+} from './_foreign.ts';
+import {
+  type AgentProcess,
+  type ControllerProcess,
+  createWorld,
+  readyOf,
+  until,
+  untilReady,
+  type World,
+  webApplication,
+} from './_world.ts';
+
+/**
+ * Who an agent is, over real HTTP against two replicas of a real controller: what is no good credential is refused with
+ * the code that says why, and nothing that is refused or doubled removes a workload.
+ */
+/** under which agents are to know replica b; a does not care */
+const PUBLIC_URL = 'http://controller.example:51121';
+const SECOND = 1000;
+
+let world: World;
+let a: ControllerProcess;
+let b: ControllerProcess;
+let node: ForeignIdentity;
+let other: ForeignIdentity;
+let agent: AgentProcess;
+const started = new AsyncDisposableStack();
+
+const makeNode = (name: string) =>
+  world.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name }, spec: {} });
+
+async function provision(name: string): Promise<ForeignIdentity> {
+  await makeNode(name);
+  return foreignProvision(a.url, await world.provisioningKey(name, a));
+}
+
+beforeAll(async () => {
+  world = started.use(await createWorld());
+  a = await world.startController({ env: { CONTROLLER_NAME: 'a' } });
+  b = await world.startController({ env: { CONTROLLER_NAME: 'b', CONTROLLER_PUBLIC_URL: PUBLIC_URL } });
+  [node, other] = [await provision('who-1'), await provision('who-2')];
+  agent = await world.startAgent('who-3', a);
+}, 240_000);
+afterAll(() => started.disposeAsync(), 60_000);
+
+const send = (token: string | undefined, replica = a): Promise<ForeignReply> =>
+  foreignCall(replica.url, 'GET', '/agent/changes', { token });
+const now = () => Math.floor(Date.now() / SECOND);
+const tokenOf = (changes: TokenChanges = {}, identity = node) => foreignToken(identity, PUBLIC_URL, changes);
+const stranger = generateKeyPairSync('ed25519').privateKey;
+
+describe('a token', () => {
+  const refused: Record<string, { token: () => string | undefined; code: string; status?: number }> = {
+    'that is missing': { token: () => undefined, code: 'AGENT_AUTH_HEADER_INVALID' },
+    'that is none': { token: () => 'none', code: 'AGENT_JWT_MALFORMED' },
+    'that is longer than any': {
+      token: () => tokenOf({ claims: { more: 'x'.repeat(4000) } }),
+      code: 'AGENT_JWT_MALFORMED',
+    },
+    'with alg none and no signature': {
+      token: () => tokenOf({ header: { alg: 'none' }, signature: '' }),
+      code: 'AGENT_JWT_MALFORMED',
+    },
+    'with alg none and a good signature': {
+      token: () => tokenOf({ header: { alg: 'none' } }),
+      code: 'AGENT_JWT_MALFORMED',
+    },
+    'with another algorithm': { token: () => tokenOf({ header: { alg: 'HS256' } }), code: 'AGENT_JWT_MALFORMED' },
+    'with extensions': { token: () => tokenOf({ header: { crit: ['b64'] } }), code: 'AGENT_JWT_MALFORMED' },
+    'without a signature': { token: () => tokenOf({ signature: '' }), code: 'AGENT_JWT_SIGNATURE_INVALID' },
+    'signed by a stranger': { token: () => tokenOf({ key: stranger }), code: 'AGENT_JWT_SIGNATURE_INVALID' },
+    'signed by another node': { token: () => tokenOf({ key: other.key }), code: 'AGENT_JWT_SIGNATURE_INVALID' },
+    'without a subject': { token: () => tokenOf({ claims: { sub: undefined } }), code: 'AGENT_JWT_MISSING_SUBJECT' },
+    'of a node that there is not': {
+      token: () => tokenOf({ claims: { sub: '00000000-0000-4000-8000-000000000000' } }),
+      code: 'AGENT_NODE_NOT_FOUND',
+    },
+    'that has expired': {
+      token: () => tokenOf({ claims: { iat: now() - 100, nbf: now() - 100, exp: now() - 11 } }),
+      code: 'AGENT_JWT_EXPIRED',
+    },
+    'from the future': {
+      token: () => tokenOf({ claims: { iat: now() + 60, nbf: now() + 60, exp: now() + 120 } }),
+      code: 'AGENT_JWT_EXPIRED',
+    },
+    'that lives too long': { token: () => tokenOf({ claims: { exp: now() + 700 } }), code: 'AGENT_JWT_MALFORMED' },
+    'without times': { token: () => tokenOf({ claims: { iat: undefined } }), code: 'AGENT_JWT_MALFORMED' },
+    'without an id': { token: () => tokenOf({ claims: { jti: undefined } }), code: 'AGENT_JWT_MALFORMED' },
+    'of another issuer': {
+      token: () => tokenOf({ claims: { iss: 'https://elsewhere' } }),
+      code: 'AGENT_JWT_MALFORMED',
+    },
+    'for another use': { token: () => tokenOf({ claims: { tokenUse: 'local' } }), code: 'AGENT_JWT_MALFORMED' },
+    'for no use': { token: () => tokenOf({ claims: { tokenUse: undefined } }), code: 'AGENT_JWT_MALFORMED' },
+    'that may have been used before this process began': {
+      token: () => tokenOf({ claims: { iat: now() - 500, nbf: now() - 500, exp: now() + 60 } }),
+      code: 'CONTROLLER_AUTH_VERIFICATION_FAILED',
+      status: 503,
+    },
+  };
+  for (const [name, { token, code, status = 401 }] of Object.entries(refused))
+    test(`${name} is refused: ${code}`, async () => {
+      const sent = token();
+      for (const replica of [a, b]) {
+        const { body, retryAfter, ...reply } = await send(sent, replica);
+        expect({ status: reply.status, ...body }).toMatchObject({ status, code, retryable: status === 503 });
+        expect(body).toMatchObject({
+          name: expect.any(String),
+          message: expect.any(String),
+          error: expect.any(String),
+        });
+        expect(retryAfter !== null).toBe(status === 503);
+        if (sent && sent.length > 20) expect(JSON.stringify(body)).not.toContain(sent.slice(-20));
+      }
+    });
+
+  test('for another audience is refused where the controller knows its own URL, and only there', async () => {
+    const aud = { claims: { aud: ['http://elsewhere.example'] } };
+    expect(await send(tokenOf(aud), b)).toMatchObject({ status: 401, body: { code: 'AGENT_JWT_MALFORMED' } });
+    expect((await send(tokenOf(aud), a)).status).toBe(200);
+  });
+
+  test('of a node that no agent has taken is refused: AGENT_PUBLIC_KEY_NOT_FOUND', async () => {
+    await makeNode('who-nobody');
+    const uuid = await until('its uuid', async () => (await world.node('who-nobody'))?.spec.uuid);
+    const { status, body } = await send(tokenOf({}, { uuid, key: stranger }));
+    expect({ status, code: body.code }).toEqual({ status: 401, code: 'AGENT_PUBLIC_KEY_NOT_FOUND' });
+  });
+
+  test('that was used is worth nothing any more: at once where it was used, soon at the other replica', async () => {
+    const token = tokenOf();
+    expect((await send(token)).status).toBe(200);
+    expect(await send(token)).toMatchObject({
+      status: 401,
+      body: { code: 'AGENT_JWT_ALREADY_USED', retryable: false },
+    });
+    // A token for each look: what is accepted is used up by the look.
+    await until('the other replica to have heard of it', async () => {
+      const another = tokenOf();
+      await send(another);
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      return (await send(another, b)).body.code === 'AGENT_JWT_ALREADY_USED';
+    });
+  });
+
+  test('that is sent twenty times at once to two replicas is accepted once by each at most', async () => {
+    const token = tokenOf();
+    const replies = await Promise.all(Array.from({ length: 20 }, (_, i) => send(token, i % 2 ? a : b)));
+    const accepted = replies.filter(({ status }) => status === 200).length;
+    expect(accepted).toBeGreaterThanOrEqual(1);
+    expect(accepted).toBeLessThanOrEqual(2);
+    for (const { status, body } of replies) if (status !== 200) expect(body.code).toBe('AGENT_JWT_ALREADY_USED');
+  });
+
+  test("signed by the key of the machine's own API is refused, and its agent is not", async () => {
+    const identity = JSON.parse(readFileSync(join(agent.dir, 'data', 'identity.json'), 'utf8'));
+    const with_ = (key: unknown) => tokenOf({}, { uuid: identity.node.uuid, key: signingKey(key as never) });
+    const { status, body } = await send(with_(identity.localKey));
+    expect({ status, code: body.code }).toEqual({ status: 401, code: 'AGENT_JWT_SIGNATURE_INVALID' });
+    expect((await send(with_(identity.nodeKey))).status).toBe(200);
+  });
+});
+
+test('a provisioning key that many show at once, at two replicas, is one identity', async () => {
+  await makeNode('who-many');
+  const key = await world.provisioningKey('who-many', a);
+  const keys = Array.from({ length: 8 }, () => {
+    const { x } = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' });
+    return { kty: 'OKP', crv: 'Ed25519', x };
+  });
+  const show = (publicKey: unknown, replica: ControllerProcess) =>
+    foreignCall(replica.url, 'POST', '/agent/provision', { body: { key, type: 1, publicKey } });
+  const replies = await Promise.all(keys.map((publicKey, i) => show(publicKey, i % 2 ? a : b)));
+  const winner = replies.findIndex(({ status }) => status === 200);
+  expect(replies.map(({ status }) => status).sort()).toEqual([200, 404, 404, 404, 404, 404, 404, 404]);
+  for (const { status, body } of replies)
+    if (status !== 200) expect(body).toMatchObject({ code: 'INVALID_PROVISIONING_KEY', retryable: false });
+  // Whoever did not hear the answer asks again, wherever it gets to.
+  for (const replica of [a, b]) expect((await show(keys[winner], replica)).body).toEqual(replies[winner]?.body);
+});
+
+test('one identity on two machines: DuplicateAgent, and neither is wiped', async () => {
+  await world.apply(webApplication('twins', 'who-3', await world.image('twins'), await freePort()));
+  await untilReady(world, 'twins');
+  const uuid = (await world.application('twins'))?.status?.microservices?.[0]?.uuid ?? '-';
+  const own = async () => (await world.containers()).find((one) => one.state === 'running' && one.name.includes(uuid));
+  const before = await own();
+
+  const home = mkdtempSync(join(tmpdir(), 'skerry-twin-'));
+  started.defer(() => rmSync(home, { recursive: true, force: true }));
+  // As a disk image is copied: identity and database, from a machine that runs.
+  cpSync(join(agent.dir, 'data', 'identity.json'), join(home, 'data', 'identity.json'));
+  const engine = new MemoryEngine({ anyImage: true });
+  {
+    await using twin = startLocalAgent({ home, engine: () => engine });
+    const duplicate = await until('the condition', async () => {
+      const { conditions = [] } = (await world.node('who-3'))?.status ?? {};
+      return conditions.find(({ type, status }) => type === 'DuplicateAgent' && status === 'True');
+    });
+    expect(duplicate.message).toContain('2 installations');
+    expect(readyOf(await world.node('who-3'))).toMatchObject({ status: 'False', reason: 'DuplicateAgent' });
+    await until('the twin to run it', async () => (await engine.containers()).some(({ state }) => state === 'running'));
+    expect(twin.agent.connection.state).toBe('OK');
+    expect((await agent.cli('status')).stdout).not.toContain('UNAUTHORIZED');
+  }
+  expect((await engine.containers()).filter(({ state }) => state === 'running')).toHaveLength(1);
+  expect((await own())?.id).toBe(before?.id);
+}, 240_000);
