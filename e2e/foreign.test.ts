@@ -186,7 +186,7 @@ describe('a hold', () => {
       const item = (await world.node('foreign-4'))?.status?.microservices?.find((one) => one.uuid === uuid);
       return item?.told?.imageId === 'registry.example/web:2';
     });
-    for (const replica of replicas.splice(0)) await replica.kill();
+    for (const replica of replicas.splice(0)) await replica.stop();
     agent.containers.set(uuid, { ...(started as object), startTime: Date.now() } as never);
     replicas.push(await world.startController(), await world.startController());
     await live('it to be believed', agent, () => isReady('deaf'));

@@ -197,7 +197,8 @@ test('a provisioning key that many show at once, at two replicas, is one identit
 });
 
 test('one identity on two machines: DuplicateAgent, and neither is wiped', async () => {
-  await world.apply(webApplication('twins', 'who-3', await world.image('twins'), await freePort()));
+  const wanted = webApplication('twins', 'who-3', await world.image('twins'), await freePort());
+  await world.apply(wanted);
   await untilReady(world, 'twins');
   const uuid = (await world.application('twins'))?.status?.microservices?.[0]?.uuid ?? '-';
   const own = async () => (await world.containers()).find((one) => one.state === 'running' && one.name.includes(uuid));
@@ -210,13 +211,16 @@ test('one identity on two machines: DuplicateAgent, and neither is wiped', async
   const engine = new MemoryEngine({ anyImage: true });
   {
     await using twin = startLocalAgent({ home, engine: () => engine });
+    await until('the twin to run it', async () => (await engine.containers()).some(({ state }) => state === 'running'));
+    // Both hear of a change, and so both speak. Without one it takes a hold longer.
+    const [entry] = wanted.spec.microservices;
+    await world.apply({ ...wanted, spec: { microservices: [Object.assign({ config: { rate: 5 } }, entry)] } });
     const duplicate = await until('the condition', async () => {
       const { conditions = [] } = (await world.node('who-3'))?.status ?? {};
       return conditions.find(({ type, status }) => type === 'DuplicateAgent' && status === 'True');
     });
     expect(duplicate.message).toContain('2 installations');
     expect(readyOf(await world.node('who-3'))).toMatchObject({ status: 'False', reason: 'DuplicateAgent' });
-    await until('the twin to run it', async () => (await engine.containers()).some(({ state }) => state === 'running'));
     expect(twin.agent.connection.state).toBe('OK');
     expect((await agent.cli('status')).stdout).not.toContain('UNAUTHORIZED');
   }

@@ -169,6 +169,20 @@ test('a report that gets no answer ends the poll that hangs on the same link', a
   expect(world.polls.length).toBeGreaterThan(before);
 });
 
+test('a controller that does not hold polls is not asked without end, however long the way to it is', async () => {
+  await using world = start((request) => {
+    if (!HOLD.test(request.path)) return undefined;
+    return world.clock
+      .sleep(2 * SECOND, request.signal)
+      .then(() => ({ status: 200, headers: {}, body: '{"lastUpdated":"","due":""}' }));
+  });
+  await world.clock.advance(MINUTE);
+  const before = world.polls.length;
+  await world.clock.advance(10 * MINUTE);
+  // Every 20 s, as the settings say.
+  expect(world.polls.length - before).toBeLessThan(33);
+});
+
 test('an hour without a link costs two attempts a minute, not more', async () => {
   let open = true;
   let attempts = 0;

@@ -131,12 +131,14 @@ export class Link {
         const held = clock.now() - began;
         this.#ok();
         failures = 0;
-        if (wait !== undefined && held >= (wait * SECOND) / 2) this.#noteHold();
+        // A long way alone is no hold.
+        const wasHeld = wait !== undefined && held >= (wait * SECOND) / 2;
+        if (wasHeld) this.#noteHold();
         if ((await this.#act(reply, signal)) || probe) {
           futile = 0;
           continue;
         }
-        if (held > SECOND) {
+        if (wasHeld) {
           this.#holds = true;
           futile = 0;
           continue;
