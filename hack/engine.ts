@@ -202,6 +202,7 @@ async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, 
     writePidFile(run, OWNER, process.pid);
     removeStaleBridges();
     rmSync(join(run, 'docker.pid'), { force: true });
+    await containerdEnds(run);
     try {
       await launch(outbound);
     } catch (error) {
@@ -241,6 +242,31 @@ async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, 
     await daemon?.exited;
   };
   return { kind: 'docker', url, private: true, logFile, kill, start, stop, [Symbol.asyncDispose]: stop };
+}
+
+/**
+ * The containerd of a dockerd that was killed ends a little later by itself; a new dockerd that finds it still there
+ * takes it for its own, and gives up when it goes.
+ */
+async function containerdEnds(run: string): Promise<void> {
+  const folder = join(run, 'exec', 'containerd');
+  const file = join(folder, 'containerd.pid');
+  if (!existsSync(file)) return;
+  const pid = Number(readFileSync(file, 'utf8'));
+  const command = join('/proc', String(pid), 'cmdline');
+  const lives = () => {
+    try {
+      return readFileSync(command, 'utf8').includes(folder);
+    } catch {
+      return false;
+    }
+  };
+  const ended = async () => !lives() || undefined;
+  await waitFor(ended, { what: 'the old containerd to end', timeoutMs: 5_000, intervalMs: 50 }).catch(() => {});
+  if (lives()) process.kill(pid, 'SIGKILL');
+  await waitFor(ended, { what: 'the killed containerd to end', timeoutMs: 10_000, intervalMs: 50 });
+  // Nobody may have asked for its exit code yet: by its number alone it would still seem to run.
+  rmSync(file, { force: true });
 }
 
 /** Who started a private engine: a pid file in its run folder, written before anything else is made. */

@@ -30,6 +30,11 @@ const RUNS: readonly Run[] = [
     command: tests('unit', 'agent/src/faults/damage.test.ts'),
     env: { SKERRY_DAMAGE_POINTS: '10000' },
   },
+  {
+    name: 'agent-engines',
+    about: 'every test of the agent on every engine',
+    command: tests('engine', 'agent/src/agent.engine.test.ts'),
+  },
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];
 

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { callEngine } from '../../hack/engine-api.ts';
 import { pushImage } from '../../hack/image.ts';
 import { freePort } from '../../hack/ports.ts';
 import { sampleImage } from '../../hack/sample.ts';
@@ -14,9 +15,11 @@ import { cleanUp, until } from './engines/_contract.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import type { Container } from './plan/model.ts';
 
-/** The agent as a process, on a real engine, with a small controller of wire messages. */
+/**
+ * The agent as a process, on real engines, with a small controller of wire messages. What depends on the engine is tried
+ * on each; what does not, on the first alone, and with SKERRY_NIGHTLY on all.
+ */
 
-const engineUrl = inject('engineUrl');
 const registry = new URL(inject('registryUrl')).host;
 const MAIN = join(import.meta.dirname, 'main.ts');
 const image = (tag: string) => `${registry}/agent/sample:${tag}`;
@@ -37,8 +40,8 @@ class Home {
 
   constructor() {
     const settings = {
-      containerEngine: 'docker',
-      containerEngineUrl: engineUrl,
+      containerEngine: on.kind,
+      containerEngineUrl: on.url,
       diskDirectory: join(this.folder, 'data'),
       runDirectory: join(this.folder, 'run'),
       localApiPort: 0,
@@ -81,7 +84,7 @@ class Home {
       const { instance } = JSON.parse(readText(join(this.folder, 'data', 'identity.json')) ?? '') as {
         instance: string;
       };
-      this.#engine = new DockerEngine({ url: engineUrl, instance });
+      this.#engine = new DockerEngine({ url: on.url, instance });
       await this.#engine.connect();
     }
     return this.#engine;
@@ -98,6 +101,8 @@ class Home {
   }
 }
 
+/** The engine of the tests that run now. */
+let on: { kind: 'docker' | 'podman'; url: string };
 let controller: FakeController;
 let home: Home;
 let uuid: string;
@@ -152,229 +157,305 @@ const reported = (revision: string | undefined, state = 'RUNNING') =>
 
 const greeting = async () => (await (await fetch(`http://127.0.0.1:${external}/`)).text()).trim();
 
-test('from nothing to a container that answers, and to a report that says so', async () => {
-  await provisioned(view());
-  const status = await reported(view().revision);
-  expect(await until('the greeting', greeting)).toBe('version 1');
-  const [container, ...others] = await home.containers();
-  expect(others).toEqual([]);
-  expect(status).toMatchObject({
-    containerId: container?.id,
-    imageId: container?.imageId,
-    ports: [{ internal: 8080, external, protocol: 'tcp' }],
-    name: 'web',
-    application: 'shop',
-    errorMessage: '',
-  });
-  expect(controller.said).toMatchObject({ daemonStatus: 'RUNNING', version: '0.1.0' });
-  const list = await home.cli('ms', 'ls');
-  expect(list.out).toMatch(/shop\s+web\s+RUNNING/);
-  expect((await home.cli('ms', 'logs', 'shop.web')).out).toContain('sample listens on :8080');
-});
+for (const [place, { kind, url }] of inject('engines').entries())
+  describe(kind, () => {
+    const more = place === 0 || process.env.SKERRY_NIGHTLY ? test : () => {};
 
-describe('a new image', () => {
-  test('is pulled and its container made before the old one stops', async () => {
-    await provisioned(view());
-    await reported(view().revision);
-    const [old] = await home.containers();
-    const next = view({ imageId: image('2') });
-    home.log = '';
-    controller.change((c) => {
-      c.microservices = [next];
+    beforeAll(() => {
+      on = { kind, url };
     });
-    await reported(next.revision);
-    await until('the greeting of the new one', async () => (await greeting()) === 'version 2');
-    const [container, ...others] = await until('one container', async () => {
-      const all = await home.containers();
-      return all.length === 1 && all[0]?.name === `skerry-${uuid}` && all;
-    });
-    expect(others).toEqual([]);
-    expect(container?.id).not.toBe(old?.id);
-    const steps = home.log
-      .split('\n')
-      .filter((line) => line.includes('"step"') && line.includes('"INFO"'))
-      .map((line) => (JSON.parse(line) as { step: string }).step);
-    expect(steps).toEqual(['image', 'create', 'stop', 'start', 'remove', 'rename']);
-  });
 
-  test('that cannot be pulled leaves the old one running, and says why', async () => {
-    await provisioned(view());
-    await reported(view().revision);
-    const [old] = await home.containers();
-    controller.change((c) => {
-      c.microservices = [view({ imageId: image('missing') })];
+    test('from nothing to a container that answers, and to a report that says so', async () => {
+      await provisioned(view());
+      const status = await reported(view().revision);
+      expect(await until('the greeting', greeting)).toBe('version 1');
+      const [container, ...others] = await home.containers();
+      expect(others).toEqual([]);
+      expect(status).toMatchObject({
+        containerId: container?.id,
+        imageId: container?.imageId,
+        ports: [{ internal: 8080, external, protocol: 'tcp' }],
+        name: 'web',
+        application: 'shop',
+        errorMessage: '',
+      });
+      expect(controller.said).toMatchObject({ daemonStatus: 'RUNNING', version: '0.1.0' });
+      const list = await home.cli('ms', 'ls');
+      expect(list.out).toMatch(/shop\s+web\s+RUNNING/);
+      expect((await home.cli('ms', 'logs', 'shop.web')).out).toContain('sample listens on :8080');
     });
-    const status = await until('the reason', () => {
-      const seen = controller.microservice(uuid);
-      return seen?.reason === 'ImageNotFound' && seen;
-    });
-    expect(status).toMatchObject({ status: 'RUNNING', revision: view().revision });
-    expect(status.errorMessage).toContain('missing');
-    expect(await home.containers()).toMatchObject([{ id: old?.id, startedAt: old?.startedAt, state: 'running' }]);
-    expect(await greeting()).toBe('version 1');
-    controller.change((c) => {
-      c.microservices = [view({ imageId: image('3') })];
-    });
-    await reported(view({ imageId: image('3') }).revision);
-    expect(await until('the greeting', async () => (await greeting()) === 'version 3' && 'version 3')).toBe(
-      'version 3',
-    );
-  });
 
-  test('whose container cannot be started: the old one comes back, and says why', async () => {
-    await provisioned(view());
-    await reported(view().revision);
-    const [old] = await home.containers();
-    controller.change((c) => {
-      c.microservices = [view({ imageId: image('2'), entrypoint: ['/no/such/program'] })];
+    describe('a new image', () => {
+      test('is pulled and its container made before the old one stops', async () => {
+        await provisioned(view());
+        await reported(view().revision);
+        const [old] = await home.containers();
+        const next = view({ imageId: image('2') });
+        home.log = '';
+        controller.change((c) => {
+          c.microservices = [next];
+        });
+        await reported(next.revision);
+        await until('the greeting of the new one', async () => (await greeting()) === 'version 2');
+        const [container, ...others] = await until('one container', async () => {
+          const all = await home.containers();
+          return all.length === 1 && all[0]?.name === `skerry-${uuid}` && all;
+        });
+        expect(others).toEqual([]);
+        expect(container?.id).not.toBe(old?.id);
+        const steps = home.log
+          .split('\n')
+          .filter((line) => line.includes('"step"') && line.includes('"INFO"'))
+          .map((line) => (JSON.parse(line) as { step: string }).step);
+        expect(steps).toEqual(['image', 'create', 'stop', 'start', 'remove', 'rename']);
+      });
+
+      test('that cannot be pulled leaves the old one running, and says why', async () => {
+        await provisioned(view());
+        await reported(view().revision);
+        const [old] = await home.containers();
+        controller.change((c) => {
+          c.microservices = [view({ imageId: image('missing') })];
+        });
+        const status = await until('the reason', () => {
+          const seen = controller.microservice(uuid);
+          return seen?.reason === 'ImageNotFound' && seen;
+        });
+        expect(status).toMatchObject({ status: 'RUNNING', revision: view().revision });
+        expect(status.errorMessage).toContain('missing');
+        expect(await home.containers()).toMatchObject([{ id: old?.id, startedAt: old?.startedAt, state: 'running' }]);
+        expect(await greeting()).toBe('version 1');
+        controller.change((c) => {
+          c.microservices = [view({ imageId: image('3') })];
+        });
+        await reported(view({ imageId: image('3') }).revision);
+        expect(await until('the greeting', async () => (await greeting()) === 'version 3' && 'version 3')).toBe(
+          'version 3',
+        );
+      });
+
+      more('whose container cannot be started: the old one comes back, and says why', async () => {
+        await provisioned(view());
+        await reported(view().revision);
+        const [old] = await home.containers();
+        controller.change((c) => {
+          c.microservices = [view({ imageId: image('2'), entrypoint: ['/no/such/program'] })];
+        });
+        const status = await until('the reason', async () => {
+          const seen = controller.microservice(uuid);
+          return (
+            seen?.reason === 'StartFailed' &&
+            seen.status === 'RUNNING' &&
+            (await home.containers()).length === 1 &&
+            seen
+          );
+        });
+        expect(status.revision).toBe(view().revision);
+        expect(await home.containers()).toMatchObject([{ id: old?.id, state: 'running' }]);
+        expect(await until('the greeting', greeting)).toBe('version 1');
+      });
     });
-    const status = await until('the reason', async () => {
-      const seen = controller.microservice(uuid);
-      return (
-        seen?.reason === 'StartFailed' && seen.status === 'RUNNING' && (await home.containers()).length === 1 && seen
+
+    describe('the agent ends', () => {
+      test('and starts again: it adopts what runs and changes nothing', async () => {
+        await provisioned(view());
+        await reported(view().revision);
+        const before = await home.containers();
+        await home.end();
+        controller.said = {};
+        await home.start();
+        await reported(view().revision);
+        expect(await home.containers()).toEqual(before);
+      });
+
+      more('and starts again without its database: labels and controller know enough', async () => {
+        await provisioned(view());
+        await reported(view().revision);
+        const before = await home.containers();
+        await home.end('SIGKILL');
+        for (const part of ['-wal', '-shm']) rmSync(join(home.folder, 'data', `agent.db${part}`), { force: true });
+        writeFileSync(join(home.folder, 'data', 'agent.db'), 'this is not a database, and long enough to be looked at');
+        controller.said = {};
+        await home.start();
+        await reported(view().revision);
+        expect(await home.containers()).toEqual(before);
+        expect(home.log).toContain('The database was damaged');
+      });
+
+      more('and starts with no controller: it keeps up what it was told last', async () => {
+        await provisioned(view());
+        await reported(view().revision);
+        await home.end('SIGKILL');
+        await controller.close();
+        const engine = await home.engine();
+        for (const { id } of await home.containers()) {
+          await engine.stop(id, 0);
+          await engine.remove(id);
+        }
+        await home.start();
+        expect(await until('the greeting', greeting)).toBe('version 1');
+        expect(JSON.parse((await home.cli('status', '-o', 'json')).out)).toMatchObject({
+          controllerConnection: 'NOT_CONNECTED',
+        });
+      });
+
+      for (const moment of ['create', 'stop', 'start', 'remove'])
+        more(`by kill -9 before "${moment}" of a replacement, and goes on from there`, async () => {
+          await provisioned(view());
+          await reported(view().revision);
+          home.log = '';
+          const next = view({ imageId: image('2') });
+          controller.change((c) => {
+            c.microservices = [next];
+          });
+          await until(moment, () => home.log.includes(`"step":"${moment}"`));
+          await home.end('SIGKILL');
+          expect((await home.containers()).filter(({ state }) => state === 'running').length).toBeLessThanOrEqual(1);
+          await home.start();
+          await reported(next.revision);
+          await until('one container with its name', async () => {
+            const all = await home.containers();
+            return all.length === 1 && all[0]?.name === `skerry-${uuid}`;
+          });
+          expect(await until('the greeting', async () => (await greeting()) === 'version 2' && 'ok')).toBe('ok');
+          expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
+        });
+    });
+
+    more('a process that ends by itself is started again later, and the crash is told', async () => {
+      await provisioned(
+        view({
+          env: [
+            { key: 'EXIT_AFTER', value: '300ms' },
+            { key: 'EXIT_CODE', value: '3' },
+          ],
+        }),
       );
+      const status = await until('the crash', () => {
+        const seen = controller.microservice(uuid);
+        return seen?.lastError !== undefined && seen;
+      });
+      expect(status).toMatchObject({
+        lastError: 'exitCode=3 oomKilled=false',
+        status: 'RESTARTING',
+        reason: 'Crashed',
+      });
+      await until('the restart', () => controller.microservice(uuid)?.restartCount === 1, 40_000);
     });
-    expect(status.revision).toBe(view().revision);
-    expect(await home.containers()).toMatchObject([{ id: old?.id, state: 'running' }]);
-    expect(await until('the greeting', greeting)).toBe('version 1');
-  });
-});
 
-describe('the agent ends', () => {
-  test('and starts again: it adopts what runs and changes nothing', async () => {
-    await provisioned(view());
-    await reported(view().revision);
-    const before = await home.containers();
-    await home.end();
-    controller.said = {};
-    await home.start();
-    await reported(view().revision);
-    expect(await home.containers()).toEqual(before);
-  });
-
-  test('and starts again without its database: labels and controller know enough', async () => {
-    await provisioned(view());
-    await reported(view().revision);
-    const before = await home.containers();
-    await home.end('SIGKILL');
-    for (const part of ['-wal', '-shm']) rmSync(join(home.folder, 'data', `agent.db${part}`), { force: true });
-    writeFileSync(join(home.folder, 'data', 'agent.db'), 'this is not a database, and long enough to be looked at');
-    controller.said = {};
-    await home.start();
-    await reported(view().revision);
-    expect(await home.containers()).toEqual(before);
-    expect(home.log).toContain('The database was damaged');
-  });
-
-  test('and starts with no controller: it keeps up what it was told last', async () => {
-    await provisioned(view());
-    await reported(view().revision);
-    await home.end('SIGKILL');
-    await controller.close();
-    const engine = await home.engine();
-    for (const { id } of await home.containers()) {
-      await engine.stop(id, 0);
-      await engine.remove(id);
-    }
-    await home.start();
-    expect(await until('the greeting', greeting)).toBe('version 1');
-    expect(JSON.parse((await home.cli('status', '-o', 'json')).out)).toMatchObject({
-      controllerConnection: 'NOT_CONNECTED',
-    });
-  });
-
-  for (const moment of ['create', 'stop', 'start', 'remove'])
-    test(`by kill -9 before "${moment}" of a replacement, and goes on from there`, async () => {
+    test('what is no longer wanted is stopped and removed, and STOPPED is told', async () => {
       await provisioned(view());
       await reported(view().revision);
-      home.log = '';
-      const next = view({ imageId: image('2') });
       controller.change((c) => {
-        c.microservices = [next];
+        c.microservices = [];
       });
-      await until(moment, () => home.log.includes(`"step":"${moment}"`));
-      await home.end('SIGKILL');
-      expect((await home.containers()).filter(({ state }) => state === 'running').length).toBeLessThanOrEqual(1);
-      await home.start();
-      await reported(next.revision);
-      await until('one container with its name', async () => {
-        const all = await home.containers();
-        return all.length === 1 && all[0]?.name === `skerry-${uuid}`;
-      });
-      expect(await until('the greeting', async () => (await greeting()) === 'version 2' && 'ok')).toBe('ok');
-      expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
+      await until('STOPPED', () =>
+        controller.reports.some((r) => r.microserviceStatus?.some((m) => m.id === uuid && m.status === 'STOPPED')),
+      );
+      expect(await home.containers()).toEqual([]);
+      await until('an empty list', () => controller.said.microserviceStatus?.length === 0);
     });
-});
 
-test('a process that ends by itself is started again later, and the crash is told', async () => {
-  await provisioned(
-    view({
-      env: [
-        { key: 'EXIT_AFTER', value: '300ms' },
-        { key: 'EXIT_CODE', value: '3' },
-      ],
-    }),
-  );
-  const status = await until('the crash', () => {
-    const seen = controller.microservice(uuid);
-    return seen?.lastError !== undefined && seen;
-  });
-  expect(status).toMatchObject({ lastError: 'exitCode=3 oomKilled=false', status: 'RESTARTING', reason: 'Crashed' });
-  await until('the restart', () => controller.microservice(uuid)?.restartCount === 1, 40_000);
-});
+    test('a local stop holds over a restart of the agent, and ends with a local start', async () => {
+      await provisioned(view());
+      await reported(view().revision);
+      expect((await home.cli('ms', 'stop', 'web')).out).toContain('STOPPED');
+      await until('the report', () => controller.microservice(uuid)?.reason === 'StoppedLocally');
+      await home.end();
+      await home.start();
+      expect((await home.containers()).map(({ state }) => state)).toEqual(['exited']);
+      expect((await home.cli('ms', 'start', 'web')).out).toContain('RUNNING');
+      await reported(view().revision);
+    });
 
-test('what is no longer wanted is stopped and removed, and STOPPED is told', async () => {
-  await provisioned(view());
-  await reported(view().revision);
-  controller.change((c) => {
-    c.microservices = [];
-  });
-  await until('STOPPED', () =>
-    controller.reports.some((r) => r.microserviceStatus?.some((m) => m.id === uuid && m.status === 'STOPPED')),
-  );
-  expect(await home.containers()).toEqual([]);
-  await until('an empty list', () => controller.said.microserviceStatus?.length === 0);
-});
+    more('a rebuild pulls again and makes a new container, also from the same image', async () => {
+      await provisioned(view());
+      await reported(view().revision);
+      const [old] = await home.containers();
+      controller.change((c) => {
+        c.microservices = [{ ...view(), rebuildOrder: 1 }];
+      });
+      await until('the echo', () => controller.microservice(uuid)?.rebuildOrder === 1);
+      const now = await until('one container', async () => {
+        const all = await home.containers();
+        return all.length === 1 && all;
+      });
+      expect(now[0]?.id).not.toBe(old?.id);
+    });
 
-test('a local stop holds over a restart of the agent, and ends with a local start', async () => {
-  await provisioned(view());
-  await reported(view().revision);
-  expect((await home.cli('ms', 'stop', 'web')).out).toContain('STOPPED');
-  await until('the report', () => controller.microservice(uuid)?.reason === 'StoppedLocally');
-  await home.end();
-  await home.start();
-  expect((await home.containers()).map(({ state }) => state)).toEqual(['exited']);
-  expect((await home.cli('ms', 'start', 'web')).out).toContain('RUNNING');
-  await reported(view().revision);
-});
+    more('deprovisioning removes the containers and keeps the volumes', async () => {
+      const volumeMappings = [
+        { hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume', scope: 'private' },
+      ] as const;
+      await provisioned(view({ volumeMappings: [...volumeMappings] }));
+      await reported(view({ volumeMappings: [...volumeMappings] }).revision);
+      await fetch(`http://127.0.0.1:${external}/file?path=/data/note`, { method: 'PUT', body: 'kept' });
+      expect(await home.cli('deprovision')).toMatchObject({ code: 0, out: 'Deprovisioned\n' });
+      expect(controller.deleted).toBe(true);
+      await until('no container', async () => (await home.containers()).length === 0);
+      expect(readText(join(home.folder, 'data', 'volumes', 'data', uuid, 'data', 'note'))).toBe('kept');
+      expect(JSON.parse((await home.cli('status', '-o', 'json')).out)).toMatchObject({
+        controllerConnection: 'NOT_PROVISIONED',
+      });
+    });
 
-test('a rebuild pulls again and makes a new container, also from the same image', async () => {
-  await provisioned(view());
-  await reported(view().revision);
-  const [old] = await home.containers();
-  controller.change((c) => {
-    c.microservices = [{ ...view(), rebuildOrder: 1 }];
-  });
-  await until('the echo', () => controller.microservice(uuid)?.rebuildOrder === 1);
-  const now = await until('one container', async () => {
-    const all = await home.containers();
-    return all.length === 1 && all;
-  });
-  expect(now[0]?.id).not.toBe(old?.id);
-});
+    test('the schedule is an order: the next starts when the one before is healthy, and they stop the other way', async () => {
+      const later = randomUUID();
+      const first = view({
+        schedule: 10,
+        env: [{ key: 'READY_AFTER', value: '2s' }],
+        healthCheck: { test: ['CMD', '/sample', 'check', 'http://127.0.0.1:8080/healthz'], interval: 1, retries: 60 },
+      });
+      const second = {
+        uuid: later,
+        name: 'late',
+        application: 'shop',
+        imageId: image('1'),
+        registryId: 1,
+        schedule: 90,
+      };
+      await provisioned(second, first);
+      await until('both', () => controller.microservice(later)?.status === 'RUNNING', 60_000);
+      expect(controller.microservice(uuid)).toMatchObject({ status: 'RUNNING', healthStatus: 'healthy' });
+      const startOf = (id: string) => controller.microservice(id)?.startTime ?? 0;
+      expect(startOf(later) - startOf(uuid)).toBeGreaterThan(2000);
+      home.log = '';
+      controller.change((c) => {
+        c.microservices = [];
+      });
+      await until('the end', async () => (await home.containers()).length === 0, 60_000);
+      const removed = [...home.log.matchAll(/"microservice":"([^"]+)","step":"remove"/g)].map(([, id]) => id);
+      expect([...new Set(removed)]).toEqual([later, uuid]);
+    });
 
-test('deprovisioning removes the containers and keeps the volumes', async () => {
-  const volumeMappings = [
-    { hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume', scope: 'private' },
-  ] as const;
-  await provisioned(view({ volumeMappings: [...volumeMappings] }));
-  await reported(view({ volumeMappings: [...volumeMappings] }).revision);
-  await fetch(`http://127.0.0.1:${external}/file?path=/data/note`, { method: 'PUT', body: 'kept' });
-  expect(await home.cli('deprovision')).toMatchObject({ code: 0, out: 'Deprovisioned\n' });
-  expect(controller.deleted).toBe(true);
-  await until('no container', async () => (await home.containers()).length === 0);
-  expect(readText(join(home.folder, 'data', 'volumes', 'data', uuid, 'data', 'note'))).toBe('kept');
-  expect(JSON.parse((await home.cli('status', '-o', 'json')).out)).toMatchObject({
-    controllerConnection: 'NOT_PROVISIONED',
+    test('what the engine cannot honour is told with the microservice, which runs all the same', async () => {
+      const fields = { docker: ['env'], podman: ['runtime', 'env'] };
+      await provisioned(view({ runtime: 'runc', env: [{ key: 'SKERRY_ROLE', value: 'king' }] }));
+      const status = await until('the report', () => {
+        const seen = controller.microservice(uuid);
+        return seen?.status === 'RUNNING' && seen;
+      });
+      expect(status.notHonoured?.map(({ field }) => field)).toEqual(fields[kind]);
+    });
+
+    test('what happens on the machine is seen at once: paused, it goes on; removed, it is made again', async () => {
+      await provisioned(view());
+      await reported(view().revision);
+      const [before] = await home.containers();
+      home.log = '';
+      await callEngine(url, 'POST', `/v1.41/containers/${before?.id}/pause`);
+      await until('it to go on', () => home.log.includes('"step":"resume"'), 20_000);
+      expect(await until('the greeting', greeting)).toBe('version 1');
+      expect(await home.containers()).toMatchObject([{ id: before?.id, startedAt: before?.startedAt }]);
+      await callEngine(url, 'DELETE', `/v1.41/containers/${before?.id}?force=true`);
+      const [after] = await until(
+        'another',
+        async () => {
+          const all = await home.containers();
+          return all[0]?.state === 'running' && all[0].id !== before?.id && all;
+        },
+        20_000,
+      );
+      await until('the report', () => controller.microservice(uuid)?.containerId === after?.id);
+    });
   });
-});

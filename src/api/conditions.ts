@@ -56,7 +56,7 @@ export const VERDICT_REASONS = {
   SecretKeyNotFound: 'A Secret has not the key that an env variable names.',
   ConfigMapNotFound: 'A ConfigMap that an env variable names does not exist or is not shareable.',
   ConfigMapKeyNotFound: 'A ConfigMap has not the key that an env variable names.',
-  HostTemplateInvalid: 'An extra host address has the form ${...} and is none of the known expressions.',
+  HostTemplateInvalid: 'An extra host address is neither an IP address nor one of the known expressions.',
   HostNotFound: 'An extra host address names a node or microservice that does not exist here, or has no address.',
   ReservedAnnotation: 'An annotation has the prefix that is ours alone.',
   ReservedEnv: 'An env variable has the prefix that is set by the agent alone.',

@@ -185,10 +185,16 @@ function granted(value: number, own: number | undefined, mayRaise: boolean): num
 
 type NotHonoured = NonNullable<MicroserviceStatus['notHonoured']>;
 
+interface NotHonouredContext extends Pick<SpecContext, 'facts' | 'limits'> {
+  registry?: RegistryView;
+  /** tells names of microservices of this machine from those of other machines, which become addresses */
+  isMicroservice?: (name: string) => boolean;
+}
+
 /** Fields of a view that this agent on this machine cannot honour, each with the reason. Pure. */
 export function notHonoured(
   view: MicroserviceView,
-  { facts, limits, registry }: Pick<SpecContext, 'facts' | 'limits'> & { registry?: RegistryView },
+  { facts, limits, registry, isMicroservice = () => true }: NotHonouredContext,
 ): NotHonoured {
   const list: NotHonoured = [];
   const say = (field: string, reason: string) => list.push({ field: field.slice(0, 64), reason: reason.slice(0, 256) });
@@ -213,7 +219,9 @@ export function notHonoured(
   const variables = view.env.map(({ key }) => key).filter((key) => key.startsWith(RESERVED_ENV_PREFIX));
   if (variables.length > 0) say('env', `the prefix ${RESERVED_ENV_PREFIX} is reserved: ${variables.join(', ')}`);
   if (view.hostNetworkMode && view.portMappings.length > 0) say('portMappings', 'has no meaning on the host network');
-  const names = view.extraHosts.map(hostOf).filter(({ address }) => isIP(address) === 0 && address !== 'host-gateway');
+  const names = view.extraHosts
+    .map(hostOf)
+    .filter(({ address }) => isIP(address) === 0 && address !== 'host-gateway' && isMicroservice(address));
   const unknown = names.map(({ name }) => name).join(', ');
   if (names.length > 0 && view.hostNetworkMode)
     say('extraHosts', `names have no address on the host network: ${unknown}`);

@@ -86,15 +86,7 @@ for (const [how, end] of [
     await until('the loss to be seen', () => agent.supervisor.engine.state === 'lost');
     expect(await agent.report(false)).toMatchObject({ daemonStatus: 'WARNING' });
     expect((await agent.report(false)).warningMessage).toContain('container engine');
-    // A daemon that was killed may find its own containerd still ending, and give up on it.
-    await until(
-      'the engine to start',
-      async () => {
-        await engine.start();
-        return true;
-      },
-      90_000,
-    );
+    await engine.start();
     await until('the engine', () => agent.supervisor.engine.state === 'connected');
     await up();
     const now = agent.supervisor.containers;

@@ -23,6 +23,7 @@ import { isRelayName } from '../registries/pull.ts';
 import type { PullTarget } from '../registries/target.ts';
 import { rowText, type Store } from '../state/store.ts';
 import { execute } from './executors.ts';
+import { type Lookup, lookupName, resolveHosts } from './extra-hosts.ts';
 import { HealthChecks } from './health-checks.ts';
 import { createPullSlots } from './pull-slots.ts';
 
@@ -49,6 +50,8 @@ export interface SupervisorPorts {
   stopsRefused?(): boolean;
   /** whether some program of this machine has a port; absent where that cannot be known */
   portTaken?: (port: PortMapping) => Promise<boolean>;
+  /** how names of other machines are found; the machine's own resolver unless it is given */
+  lookup?: Lookup;
   /** makes the directories that a container binds; throws EngineError for what may not be bound */
   prepareMounts(spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>): void;
 }
@@ -165,6 +168,7 @@ export class Supervisor {
     const waits = new Map(this.#plan.waits.map((wait) => [wait.uuid, wait]));
     const facts = this.#engine.state === 'connected' ? this.#engine.facts : undefined;
     const { limits } = this.#ports.specContext();
+    const isMicroservice = this.#nameTest();
     return [...this.#memory.values()].map((row) => {
       const entry = entries.get(row.uuid);
       const pull = this.#running.get(`${row.uuid}/image`);
@@ -183,7 +187,12 @@ export class Supervisor {
         wait: waits.get(row.uuid),
         notHonoured:
           facts && entry?.kind === 'run'
-            ? notHonoured(entry.view, { facts, limits, registry: this.#ports.registry(entry.view.registryId) })
+            ? notHonoured(entry.view, {
+                facts,
+                limits,
+                isMicroservice,
+                registry: this.#ports.registry(entry.view.registryId),
+              })
             : undefined,
         now,
       });
@@ -492,7 +501,7 @@ export class Supervisor {
         },
         portTaken: this.#ports.portTaken,
         stopGraceSeconds: this.#grace,
-        specOf: async (create) => this.#specOf(create),
+        specOf: (create) => this.#specOf(create),
         pullOf: ({ reference, registryId }) => this.#ports.pullTarget(reference, registryId),
         pulled: (reference, id) => this.#guarded(() => store.saveImage(id, reference)),
         onProgress: (_uuid, percentage) => {
@@ -538,13 +547,21 @@ export class Supervisor {
     }
   }
 
-  #specOf(step: Extract<Step, { kind: 'create' }>): ContainerSpec {
+  async #specOf(step: Extract<Step, { kind: 'create' }>): Promise<ContainerSpec> {
     if (this.#engine.state !== 'connected') throw new EngineError('Unavailable', 'the engine is not connected');
     const context: SpecContext = { ...this.#ports.specContext(), facts: this.#engine.facts };
     const { reference } = this.#ports.pullTarget(step.view.imageId, step.view.registryId);
-    const spec = { ...containerSpec(step, context), image: reference };
+    const plain = containerSpec(step, context);
+    const extraHosts = await resolveHosts(plain.extraHosts, this.#nameTest(), this.#ports.lookup ?? lookupName);
+    const spec = { ...plain, image: reference, extraHosts };
     this.#ports.prepareMounts(spec, step);
     return spec;
+  }
+
+  /** Tells names of microservices of this machine from others. */
+  #nameTest(): (name: string) => boolean {
+    const names = new Set([...this.#memory.values()].map(({ application, name }) => `${application}.${name}`));
+    return (name) => names.has(name);
   }
 
   readonly #grace = 10;

@@ -323,6 +323,13 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'INVALID_HOST_TEMPLATE',
     /must be/,
   ],
+  'an extra host with a plain name': [
+    { entry: host('db.example.com') },
+    'HostTemplateInvalid',
+    400,
+    'INVALID_HOST_TEMPLATE',
+    /"db\.example\.com" must be an IP address/,
+  ],
   'an extra host of an unknown node': [
     { entry: host('${Agents.nowhere}') },
     'HostNotFound',

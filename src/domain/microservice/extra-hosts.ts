@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { entriesOn } from '../application/ports.ts';
 import { hostOf } from '../edge-node/settings.ts';
@@ -5,8 +6,9 @@ import type { Verdict, World } from '../inputs.ts';
 import { v3Name } from '../names.ts';
 
 /**
- * The address of an extra host on a node, or why it has none (gaps-01 section 6.4): a literal, `${Agents.<node>}`, or
- * `${Apps.<application>.<microservice>.local}` of the same node.
+ * The address of an extra host on a node, or why it has none (gaps-01 section 6.4): an IP address, `${Agents.<node>}`, or
+ * `${Apps.<application>.<microservice>.local}` of the same node. A plain name is none: it could not be told from that of
+ * a microservice, and no engine takes one.
  */
 export function resolveHost(
   host: { name: string; address: string },
@@ -14,7 +16,7 @@ export function resolveHost(
   world: Pick<World, 'nodeByName' | 'applicationsOn'>,
 ): { address: string } | { verdict: Verdict } {
   const { address } = host;
-  if (!address.includes('${')) return { address };
+  if (isAddress(address)) return { address };
   const refuse = (verdict: Omit<Verdict, 'field'>) => ({
     verdict: { ...verdict, field: 'container.extraHosts', message: `extra host ${host.name}: ${verdict.message}` },
   });
@@ -52,9 +54,15 @@ export function resolveHost(
     reason: 'HostTemplateInvalid',
     status: 400,
     code: 'INVALID_HOST_TEMPLATE',
-    message: `"${address}" must be an address, \${Agents.<node>} or \${Apps.<application>.<microservice>.local}`,
+    message: `"${address}" must be an IP address, host-gateway, \${Agents.<node>} or \${Apps.<application>.<microservice>.local}`,
   });
 }
+
+/** `host-gateway` is the engines' word for the machine itself. */
+function isAddress(text: string): boolean {
+  return text === 'host-gateway' || IP.safeParse(text).success;
+}
+const IP = z.union([z.ipv4(), z.ipv6()]);
 
 /** Both names may contain dots, so every cut is tried. */
 function namesMicroservice(text: string, node: EdgeNode, applications: readonly Application[]): boolean {

@@ -1,0 +1,47 @@
+import { lookup as systemLookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ContainerSpec, EngineError } from '../engines/port.ts';
+
+type Hosts = ContainerSpec['extraHosts'];
+
+/** Answers the address of a name, as this machine knows it. */
+export type Lookup = (name: string) => Promise<string>;
+
+const DEADLINE = 10_000;
+
+/** The machine's own resolver. */
+export const lookupName: Lookup = async (name) => {
+  const late = new AbortController();
+  const deadline = sleep(DEADLINE, undefined, { signal: late.signal }).then(() => {
+    throw new Error(`no answer in ${DEADLINE / 1000} s`);
+  });
+  try {
+    return (await Promise.race([systemLookup(name), deadline])).address;
+  } finally {
+    late.abort();
+    deadline.catch(() => {});
+  }
+};
+
+/**
+ * Extra hosts with addresses that an engine takes. One that names another machine gets the address that this machine
+ * knows for it when the container is made; one that names a microservice stays a name, which the engine follows.
+ */
+export async function resolveHosts(
+  hosts: Hosts,
+  isMicroservice: (name: string) => boolean,
+  lookup: Lookup,
+): Promise<Hosts> {
+  return Promise.all(
+    hosts.map(async ({ name, address }) => {
+      if (isIP(address) !== 0 || address === 'host-gateway' || isMicroservice(address)) return { name, address };
+      try {
+        return { name, address: await lookup(address) };
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        throw new EngineError('Failed', `extra host ${name}: this machine finds no address of "${address}": ${why}`);
+      }
+    }),
+  );
+}
