@@ -528,7 +528,8 @@ function toContainer(
     state: stateOf(State),
     ...(State.Status === 'paused' && { paused: true }),
     startedAt: time(State.StartedAt),
-    finishedAt: time(State.FinishedAt),
+    // Podman may note the start of a short life after its end.
+    finishedAt: State.Running ? time(State.FinishedAt) : Math.max(time(State.FinishedAt), time(State.StartedAt)),
     exitCode: State.ExitCode,
     oomKilled: State.OOMKilled,
     error: State.Error ?? '',
