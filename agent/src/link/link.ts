@@ -87,6 +87,8 @@ export class Link {
   #dead = new AbortController();
   #online = new AbortController();
   #lastPing = 0;
+  /** milliseconds that the last ping took */
+  #roundTrip = 0;
   #lastContact = 0;
 
   constructor(ports: LinkPorts) {
@@ -131,14 +133,13 @@ export class Link {
         const held = clock.now() - began;
         this.#ok();
         failures = 0;
-        // A long way alone is no hold.
-        const wasHeld = wait !== undefined && held >= (wait * SECOND) / 2;
-        if (wasHeld) this.#noteHold();
+        if (wait !== undefined && held >= (wait * SECOND) / 2) this.#noteHold();
         if ((await this.#act(reply, signal)) || probe) {
           futile = 0;
           continue;
         }
-        if (wasHeld) {
+        // A long way alone is no hold.
+        if (held > SECOND + 2 * this.#roundTrip) {
           this.#holds = true;
           futile = 0;
           continue;
@@ -161,8 +162,11 @@ export class Link {
   }
 
   async #ping(signal: AbortSignal): Promise<void> {
-    await this.#ports.client.ping(signal);
-    this.#lastPing = this.#ports.clock.now();
+    const { client, clock } = this.#ports;
+    const began = clock.now();
+    await client.ping(signal);
+    this.#lastPing = clock.now();
+    this.#roundTrip = this.#lastPing - began;
   }
 
   /** A hold that ends without an answer was cut by something between us; after two of them the next are shorter. */
