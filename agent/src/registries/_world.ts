@@ -87,6 +87,9 @@ export interface Station extends AsyncDisposable {
   readonly logged: () => string;
 }
 
+/** All pauses that are spread by chance become a fiftieth of what they are. */
+export const HURRIED = () => -4.4;
+
 export async function createStation(engineUrl: string, ports: Partial<AgentPorts> = {}): Promise<Station> {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-station-'));
   mkdirSync(join(folder, 'volumes'));
@@ -100,8 +103,7 @@ export async function createStation(engineUrl: string, ports: Partial<AgentPorts
   let engine: DockerEngine | undefined;
   const agent = createAgent(parseConfig(`{diskDirectory: ${folder}}`, join(folder, 'config.yaml')), {
     clock,
-    // All pauses that are spread by chance become a fiftieth of what they are.
-    random: () => -4.4,
+    random: HURRIED,
     log: createLog(sink),
     engine: (instance) => {
       engine = new DockerEngine({ url: engineUrl, instance });

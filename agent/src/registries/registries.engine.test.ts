@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { makeCertificate } from '../../../hack/certificate.ts';
 import { REGISTRY_USERS, type Registry } from '../../../hack/registry.ts';
 import { registryViewSchema } from '../../../src/wire/agent.ts';
@@ -6,7 +6,17 @@ import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } f
 import { DockerEngine } from '../engines/docker/engine.ts';
 import type { EngineFacts } from '../engines/port.ts';
 import { ownLimits } from '../machine.ts';
-import { createBreakwater, createHarbour, type Harbour, startEngine } from './_world.ts';
+import { backoff } from '../plan/backoff.ts';
+import {
+  type Breakwater,
+  createBreakwater,
+  createHarbour,
+  createStation,
+  type Harbour,
+  HURRIED,
+  sampleView,
+  startEngine,
+} from './_world.ts';
 import { isRelayName, pullImage } from './pull.ts';
 import { pullTarget } from './target.ts';
 
@@ -40,6 +50,11 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
   afterAll(async () => {
     await cleanUp(engine);
     await real[Symbol.asyncDispose]();
+  });
+
+  /** What one test has pulled, the next one pulls again. */
+  afterEach(async () => {
+    for (const name of await engine.imageNames()) await engine.removeImage(name);
   });
 
   interface Options {
@@ -160,5 +175,167 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     stop.abort(new Error('no longer wanted'));
     await expect(pulled).rejects.toThrow();
     expect((await engine.imageNames()).filter((name) => isRelayName(name, INSTANCE))).toEqual([]);
+  });
+
+  describe('a registry that misbehaves: what runs runs on, the reason is told, and it is tried again ever more slowly', () => {
+    const isBlob = (path: string) => path.includes('/blobs/');
+    /** what it does, what of that is told, and whether the engine pulls by itself */
+    const faults: Record<string, { fault: Breakwater['fault']; told: RegExp; direct?: boolean }> = {
+      'it fails': {
+        fault: (_path, _incoming, outgoing) => {
+          outgoing.writeHead(503, { 'content-type': 'application/json' });
+          outgoing.end('{"errors":[{"code":"UNAVAILABLE","message":"the harbour is closed"}]}');
+          return 'answered';
+        },
+        told: /status 503 \(the harbour is closed\)/,
+      },
+      'it fails, and no relay is between': {
+        fault: (_path, _incoming, outgoing) => {
+          outgoing.writeHead(503).end();
+          return 'answered';
+        },
+        told: /503/,
+        direct: true,
+      },
+      'it breaks off in the middle of a layer': {
+        fault: (path) => (isBlob(path) ? (piece, index) => (index < 2 ? piece : undefined) : undefined),
+        told: /the connection broke before the answer ended/,
+      },
+      'it sends something else than it said': {
+        fault: (path) => (isBlob(path) ? (piece) => Buffer.from(piece.map((byte) => byte ^ 1)) : undefined),
+        told: /digest|verification|checksum|unexpected end|gzip|corrupt|parsing|invalid/i,
+      },
+      'it goes away': {
+        fault: (_path, incoming) => {
+          incoming.socket.destroy();
+          return 'answered';
+        },
+        told: /registry .*: (socket hang up|read ECONNRESET)/,
+      },
+    };
+    test.each(Object.entries(faults))('%s', async (_name, { fault, told, direct }) => {
+      await using water = await createBreakwater(direct ? '127.0.0.1' : harbour.network.outside[0], plain);
+      await using station = await createStation(real.url);
+      const { controller } = station;
+      const first = sampleView('team/sample:1', 7, { revision: 'r1' });
+      const status = () => controller.microservice(first.uuid);
+      controller.change((c) => {
+        c.registries = [{ id: 7, url: water.host, insecure: !direct }];
+        c.microservices = [first];
+      });
+      const { containerId } = await until('RUNNING', () => status()?.status === 'RUNNING' && status());
+      water.fault = fault;
+      controller.change((c) => {
+        c.microservices = [{ ...first, imageId: 'team/sample:2', revision: 'r2' }];
+      });
+      const seen = await until(
+        'the reason, and a second attempt',
+        () =>
+          station.agent.supervisor.row(first.uuid)?.failure?.count === 2 && status()?.reason ? status() : undefined,
+        45_000,
+      );
+      expect(seen).toMatchObject({ status: 'RUNNING', reason: 'ImagePullFailed', containerId });
+      expect(seen.errorMessage).toMatch(told);
+      expect(seen.errorMessage).toContain(`${water.host}/team/sample:2`);
+      expect(seen.errorMessage).not.toMatch(/skerry-|127\.0\.0\.1:\d+\/skerry/);
+      const { failure } = station.agent.supervisor.row(first.uuid) ?? {};
+      expect((failure?.notBefore ?? 0) - (failure?.at ?? 0)).toBe(backoff(2, HURRIED));
+      water.fault = undefined;
+      await until('the new revision', () => status()?.revision === 'r2' && status()?.status === 'RUNNING');
+      expect(status()?.reason).toBeUndefined();
+    });
+
+    test('it is slow: what runs runs on, and the progress is told', async () => {
+      await using water = await createBreakwater(harbour.network.outside[0], plain);
+      await using station = await createStation(real.url);
+      const { controller } = station;
+      const first = sampleView('team/sample:1', 7, { revision: 'r1' });
+      const status = () => controller.microservice(first.uuid);
+      controller.change((c) => {
+        c.registries = [{ id: 7, url: water.host, insecure: true }];
+        c.microservices = [first];
+      });
+      const { containerId } = await until('RUNNING', () => status()?.status === 'RUNNING' && status());
+      let on = () => {};
+      const held = new Promise<void>((resolve) => {
+        on = resolve;
+      });
+      water.fault = (path) =>
+        isBlob(path) ? async (piece, index) => (index > 20 ? held.then(() => piece) : piece) : undefined;
+      controller.change((c) => {
+        c.microservices = [{ ...first, imageId: 'team/sample:2', revision: 'r2' }];
+      });
+      const seen = await until('a part of it', () => (status()?.percentage ?? 0) > 0 && status());
+      expect(seen).toMatchObject({ status: 'RUNNING', containerId, errorMessage: '' });
+      expect(seen.percentage).toBeLessThan(100);
+      on();
+      await until('the new revision', () => status()?.revision === 'r2' && status()?.status === 'RUNNING');
+    });
+  });
+
+  test('what changes about a registry counts from the next pull on, and ends the wait for it; secrets stay secret', async () => {
+    // Without a change a second attempt comes after a minute.
+    await using station = await createStation(real.url, { random: () => 29 });
+    const { controller } = station;
+    const view = sampleView('team/sample:1', 7, { revision: 'r1' });
+    const status = () => controller.microservice(view.uuid);
+    let rebuildOrder = 0;
+    const pullAgain = () =>
+      controller.change((c) => {
+        c.microservices = [{ ...view, rebuildOrder: ++rebuildOrder }];
+      });
+    const registryIs = (change: object) =>
+      controller.change((c) => {
+        c.registries = [{ id: 7, url: locked.url, ...account(), ...change }];
+      });
+    const refused = (reason: string, message: string | RegExp) =>
+      until(`${reason}: ${JSON.stringify(status())}`, () => {
+        const seen = status();
+        return seen?.reason === reason && new RegExp(message).test(seen.errorMessage ?? '') && seen;
+      });
+    const rebuilt = () =>
+      until(`rebuild ${rebuildOrder}`, () => status()?.status === 'RUNNING' && status()?.rebuildOrder === rebuildOrder);
+
+    registryIs({ password: 'wrong' });
+    pullAgain();
+    expect(await refused('ImageUnauthorized', 'refuses the user "limpet"')).toMatchObject({ status: 'FAILED' });
+    registryIs({});
+    await rebuilt();
+
+    locked.login('limpet-later');
+    pullAgain();
+    expect(await refused('ImageUnauthorized', 'refuses the user "limpet"')).toMatchObject({ status: 'RUNNING' });
+    registryIs({ password: REGISTRY_USERS['limpet-later'].password });
+    await rebuilt();
+    locked.login('limpet');
+
+    registryIs({ ca: '' });
+    pullAgain();
+    expect(await refused('ImagePullFailed', 'certificate signed by unknown authority')).toMatchObject({
+      status: 'RUNNING',
+    });
+    registryIs({});
+    await rebuilt();
+
+    // It has moved.
+    registryIs({ url: plain.host });
+    pullAgain();
+    await refused('ImagePullFailed', 'does not speak TLS; only the setting "insecure" allows plain HTTP');
+    registryIs({ url: plain.host, insecure: true });
+    await rebuilt();
+    expect(await station.engine.image(`${plain.host}/team/sample:1`)).toBe(status()?.imageId);
+
+    const { containerId } = status() ?? {};
+    controller.change((c) => {
+      c.registries = [];
+      c.microservices = [{ uuid: view.uuid, hold: true, reason: 'RegistryNotFound', message: 'registry 7 is gone' }];
+    });
+    await refused('RegistryNotFound', '');
+    expect(status()).toMatchObject({ status: 'RUNNING', containerId });
+
+    const said = station.logged() + JSON.stringify(controller.reports);
+    expect(said).toContain('ImageUnauthorized');
+    for (const { password: each } of Object.values(REGISTRY_USERS))
+      for (const text of [each, base64(`limpet:${each}`)]) expect(said).not.toContain(text);
   });
 });
