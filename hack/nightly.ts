@@ -35,6 +35,11 @@ const RUNS: readonly Run[] = [
     about: 'every test of the agent on every engine',
     command: tests('engine', 'agent/src/agent.engine.test.ts'),
   },
+  {
+    name: 'registries',
+    about: 'registries that misbehave and that change, with docker and podman',
+    command: tests('engine', 'agent/src/registries'),
+  },
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];
 
