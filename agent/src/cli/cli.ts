@@ -2,7 +2,7 @@ import { DEFAULT_CONFIG_FILE } from '../config.ts';
 import { exists } from '../disk.ts';
 import { errorText } from '../log.ts';
 import { AGENT_VERSION } from '../names.ts';
-import { CliError, exitCode, LocalClient } from './client.ts';
+import { CliError, EXIT_MEANINGS, exitCode, LocalClient } from './client.ts';
 import { COMMANDS, type Command } from './commands.ts';
 import { FORMATS, type Format, structured } from './output.ts';
 
@@ -186,6 +186,10 @@ function help(words: readonly string[]): string {
     'Usage: skerry-agent <command> [flags]',
     '',
     ...listed.map(({ name, summary }) => `  ${name.padEnd(width)}   ${summary}`),
+    '',
+    `Exit codes: ${Object.entries(EXIT_MEANINGS)
+      .map(([code, text]) => `${code} ${text}`)
+      .join('; ')}.`,
     '',
     'A <microservice> is a uuid, application.name, a name, or the beginning of a container id.',
     '',

@@ -14,6 +14,19 @@ export class CliError extends Error {
   }
 }
 
+/** What each exit code means, for the help; scripts may rely on them. */
+export const EXIT_MEANINGS: Readonly<Record<number, string>> = {
+  0: 'done',
+  1: 'failed; of doctor: something is wrong',
+  2: 'wrong use, or a value that cannot be',
+  3: 'not allowed',
+  4: 'there is no such thing',
+  5: 'not possible in the present state',
+  6: 'not in this version',
+  10: 'no agent answers',
+  130: 'interrupted',
+};
+
 /** Exit codes by code of the failure (gaps-03 section 2). */
 const EXIT_CODES: Readonly<Record<string, number>> = {
   INVALID_ARGUMENT: 2,
