@@ -31,6 +31,8 @@ import {
  */
 const PAGE = readFileSync(join(ROOT, 'docs/troubleshooting.md'), 'utf8');
 
+const MAIN = join(ROOT, 'src/main.ts');
+
 interface Entry {
   title: string;
   command: string;
@@ -245,7 +247,7 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
 };
 
 /** Value of a series of a metrics page, by the beginning of its line; undefined while there is none. */
-const valueOf = (page: string, series: string) => {
+const sampleOf = (page: string, series: string) => {
   const line = page.split('\n').find((each) => each.startsWith(`${series} `) || each.startsWith(`${series}{`));
   return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
 };
@@ -258,8 +260,8 @@ describe('what a controller and an agent measure', () => {
     await until('the figures of the fleet', async () => {
       const now = await page();
       return (
-        (valueOf(now, 'skerry_nodes{state="RUNNING"}') ?? 0) >= 2 &&
-        valueOf(now, 'skerry_microservices{state="RUNNING"}') === 1
+        (sampleOf(now, 'skerry_nodes{state="RUNNING"}') ?? 0) >= 2 &&
+        sampleOf(now, 'skerry_microservices{state="RUNNING"}') === 1
       );
     });
     const text = await page();
@@ -274,9 +276,9 @@ describe('what a controller and an agent measure', () => {
       'skerry_applications{ready="True",reason="AllRunning"}',
       'skerry_node_contact_age_seconds{quantile="1"}',
     ])
-      expect(valueOf(text, series), series).toBeGreaterThan(0);
-    expect(valueOf(text, 'workqueue_depth{name="application"}')).toBeDefined();
-    expect(valueOf(text, 'skerry_mass_silence')).toBe(0);
+      expect(sampleOf(text, series), series).toBeGreaterThan(0);
+    expect(sampleOf(text, 'workqueue_depth{name="application"}')).toBeDefined();
+    expect(sampleOf(text, 'skerry_mass_silence')).toBe(0);
     // Nobody's name is in it: a fleet of thousands has no more series than one of two.
     expect(text).not.toContain('gw-1');
     expect(text).not.toContain('measured');
@@ -295,19 +297,75 @@ describe('what a controller and an agent measure', () => {
       'edge_agent_disk_used_bytes',
       'edge_agent_last_contact_timestamp_seconds',
     ])
-      expect(valueOf(own, series), series).toBeGreaterThan(0);
+      expect(sampleOf(own, series), series).toBeGreaterThan(0);
+    const uuid = (await world.node('gw-1'))?.spec.uuid;
     const node = await until('the disk usage to be reported', async () => {
-      const { body } = await world.rest(controller)('GET', '/node-list');
-      const one = (body as { nodes?: { name: string; diskUsage: number }[] }).nodes?.find(
-        ({ name }) => name === 'gw-1',
-      );
-      return one && one.diskUsage > 0 ? one : undefined;
+      const { body } = await world.rest(controller)('GET', `/node/${uuid}`);
+      return (body as { diskUsage: number }).diskUsage > 0 ? (body as { diskUsage: number }) : undefined;
     });
     // What the agent holds, not what the whole disk does.
     expect(node.diskUsage).toBeLessThan(1);
     expect(readFileSync(join(agent.dir, 'log/agent.log'), 'utf8')).toContain('Connected to the controller');
   }, 180_000);
 });
+
+test("a controller's support bundle tells what it works on, and no secret", async () => {
+  const canary = 'canary-51a7';
+  const object = webApplication('canary', 'gw-nowhere', 'image:1', 80);
+  Object.assign(object.spec.microservices[0] as object, { config: { password: `${canary}-config` } });
+  Object.assign(object.spec.microservices[0]?.container as object, {
+    env: [{ key: 'PASSWORD', value: `${canary}-env` }],
+    commands: [`--token=${canary}-argument`],
+  });
+  const secret = {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'canary' },
+    stringData: { password: `${canary}-secret` },
+  };
+  const registry = {
+    apiVersion: API_VERSION,
+    kind: 'Registry',
+    metadata: { name: 'canary' },
+    spec: {
+      url: 'https://registry.example.com',
+      username: 'robot',
+      passwordSecretRef: { name: 'canary', key: 'password' },
+    },
+  };
+  for (const each of [object, secret, registry]) {
+    const file = join(agent.dir, `${each.kind}.json`);
+    writeFileSync(file, JSON.stringify(each));
+    // Keeps the whole file in an annotation, as `kubectl apply` does.
+    expect(await kube('create', '--save-config', '-f', file)).toContain('created');
+  }
+  const env = {
+    KUBECONFIG: inject('kubeconfig'),
+    CONTROLLER_NAMESPACE: world.namespace,
+    METRICS_PORT: new URL(controller.metricsUrl).port,
+  };
+  const text = await said(
+    'env',
+    ...Object.entries(env).map((pair) => pair.join('=')),
+    process.execPath,
+    MAIN,
+    'support-bundle',
+  );
+  expect(text).not.toContain(canary);
+  const document = JSON.parse(text);
+  expect(document).toMatchObject({ ready: 'ok', about: { namespace: world.namespace } });
+  expect(document.metrics).toContain('skerry_leader{lease="skerry-controller"} 1');
+  expect(document.nodes.map((node: { metadata: { name: string } }) => node.metadata.name)).toContain('gw-1');
+  const [shown] = document.applications.filter(
+    (each: { metadata: { name: string } }) => each.metadata.name === 'canary',
+  );
+  expect(shown.spec.microservices[0]).toMatchObject({
+    images: { amd64: 'image:1' },
+    config: '***',
+    container: { env: [{ key: 'PASSWORD', value: '***' }], ports: [{ internal: 8080 }] },
+  });
+  await world.remove('applications', 'canary');
+}, 120_000);
 
 describe('docs/troubleshooting.md', () => {
   test('has the entries that are reproduced here, and no other', () => {

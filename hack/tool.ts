@@ -10,7 +10,12 @@ import type { Log } from './progress.ts';
  * Path of a program that only tests need, built from the Go module that `hack/tools/<name>` pins and kept in the user's
  * cache folder. It is no part of the local stack, so nobody waits for it who only wants that.
  */
-export async function buildTool(name: string, goPackage: string, log: Log = () => {}): Promise<string> {
+export async function buildTool(
+  name: string,
+  goPackage: string,
+  log: Log = () => {},
+  tags: readonly string[] = [],
+): Promise<string> {
   const module = join(import.meta.dirname, 'tools', name);
   const hash = createHash('sha256')
     .update(readFileSync(join(module, 'go.mod')))
@@ -19,6 +24,6 @@ export async function buildTool(name: string, goPackage: string, log: Log = () =
   const path = join(cacheFolder(), `${name}-${hash}`, name);
   if (existsSync(path)) return path;
   await using _one = await lock(join(cacheFolder(), `${name}.lock`));
-  if (!existsSync(path)) await goBuild({ name, module, package: goPackage, output: path, log });
+  if (!existsSync(path)) await goBuild({ name, module, package: goPackage, tags, output: path, log });
   return path;
 }

@@ -16,6 +16,7 @@ import {
   createEventRecorder,
   createServiceAccount,
   type Log,
+  type Metrics,
   type ServiceAccount,
   startElection,
 } from './kube/mod.ts';
@@ -49,9 +50,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   const metrics = createMetrics({ version: packageJson.version });
   const { namespace } = config;
 
-  const client = building.use(
-    createClient({ config: () => loadKubeConfig(config), userAgent: `skerry/${packageJson.version}`, metrics }),
-  );
+  const client = building.use(connect(config, metrics));
   const stores = createStores({ namespace, log: kubeLog });
   const mirrors = followStores(stores, { client, log: kubeLog, metrics }, stop.signal);
   const world = createWorld(stores);
@@ -250,6 +249,14 @@ const NO_CREDENTIALS: ServiceAccount = {
   token: () => Promise.reject(new Error('replicas of this controller cannot know each other')),
   verify: () => Promise.resolve(false),
 };
+
+/** The way to the API server; credentials are read anew, since they rotate. */
+export const connect = (config: Config, metrics?: Metrics) =>
+  createClient({
+    config: () => loadKubeConfig(config),
+    userAgent: `skerry/${packageJson.version}`,
+    ...(metrics && { metrics }),
+  });
 
 /** Read anew at every call: credentials rotate. */
 function loadKubeConfig(config: Config): KubeConfig {

@@ -1,9 +1,15 @@
 #!/usr/bin/env node
-import { createApp } from './app.ts';
+import { connect, createApp } from './app.ts';
 import { ConfigError, environmentHelp, readConfig } from './config.ts';
+import { supportDocument } from './support.ts';
 import { createLog } from './telemetry/log.ts';
 
 const HELP = `skerry - the controller: REST, agent routes and reconcilers
+
+Usage:
+  skerry                   Run the controller until SIGTERM or Ctrl-C
+  skerry support-bundle    Print what helps to understand a running controller, as JSON, without secrets
+  skerry --help
 
 Settings are environment variables:
 ${environmentHelp()
@@ -20,6 +26,13 @@ async function main(): Promise<void> {
     return;
   }
   const config = readConfig(process.env);
+  const [command] = process.argv.slice(2);
+  if (command === 'support-bundle') {
+    await using client = connect(config);
+    process.stdout.write(`${JSON.stringify(await supportDocument(config, client), undefined, 2)}\n`);
+    return;
+  }
+  if (command !== undefined) throw new ConfigError(`there is no command "${command}"; see: skerry --help`);
   const log = createLog({ level: config.logLevel, name: 'skerry' });
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

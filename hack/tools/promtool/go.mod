@@ -1,4 +1,4 @@
-module skerry.dev/hack/tools/prometheus
+module skerry.dev/hack/tools/promtool
 
 go 1.26.0
 

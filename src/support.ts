@@ -1,0 +1,88 @@
+import packageJson from '../package.json' with { type: 'json' };
+import { RESOURCES, type ResourceOf } from './api/resources.ts';
+import type { Config } from './config.ts';
+import type { KubeClient, KubeObject } from './kube/mod.ts';
+
+const MASK = '***';
+const LEASES: ResourceOf<KubeObject> = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  kind: 'Lease',
+  namespaced: true,
+};
+/** What people write into a microservice may be secret, whatever it is called; its size and names tell enough. */
+const WITHHELD: ReadonlySet<string> = new Set([
+  'config',
+  'entrypoint',
+  'commands',
+  'cmd',
+  'test',
+  'value',
+  'variables',
+  'annotations',
+]);
+const DEADLINE = 10_000;
+
+/**
+ * What helps to understand a controller from outside, as one JSON document: what it is, how it is set up, what it
+ * measures, and the objects that it works on. Secrets and config maps are not read. Values of env variables, configs and
+ * arguments of microservices are withheld, and so are annotations that are not ours: kubectl keeps whole files in one.
+ */
+export async function supportDocument(config: Config, client: Pick<KubeClient, 'list'>): Promise<object> {
+  const { namespace, metricsPort } = config;
+  const objects = (resource: ResourceOf<KubeObject>) =>
+    attempt(async () => (await client.list(resource, { namespace, timeoutMs: DEADLINE })).items.map(shown));
+  const page = (path: string) =>
+    attempt(async () => {
+      const answer = await fetch(`http://127.0.0.1:${metricsPort}${path}`, { signal: AbortSignal.timeout(DEADLINE) });
+      return (await answer.text()).trim();
+    });
+  return {
+    about: { controller: packageJson.version, node: process.version, made: new Date().toISOString(), namespace },
+    settings: withoutUsers(config),
+    ready: await page('/readyz'),
+    metrics: await page('/metrics'),
+    leases: await objects(LEASES),
+    nodes: await objects(RESOURCES.edgeNodes),
+    applications: await objects(RESOURCES.applications),
+    registries: await objects(RESOURCES.registries),
+  };
+}
+
+/** A part that cannot be had says why, and keeps nobody from having the others. */
+async function attempt(make: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return await make();
+  } catch (error) {
+    return `not available: ${(error as Error).message}`;
+  }
+}
+
+function shown(object: KubeObject): unknown {
+  const { annotations = {}, ...metadata } = object.metadata as KubeObject['metadata'] & {
+    annotations?: Record<string, string>;
+    managedFields?: unknown;
+  };
+  delete metadata.managedFields;
+  const ours = Object.entries(annotations).filter(([name]) => /(^|\.)skerry\.dev\//.test(name));
+  const { spec, ...rest } = object as KubeObject & { spec?: unknown };
+  return {
+    ...(withoutUsers(rest) as object),
+    metadata: { ...metadata, annotations: Object.fromEntries(ours) },
+    spec: withoutUsers(object.kind === RESOURCES.applications.kind ? withheld(spec) : spec),
+  };
+}
+
+function withheld(value: unknown, name = ''): unknown {
+  if (WITHHELD.has(name) && value !== null && value !== undefined) return MASK;
+  if (Array.isArray(value)) return value.map((item) => withheld(item));
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, withheld(member, key)]));
+}
+
+/** Credentials inside of URLs go, wherever they stand. */
+function withoutUsers(value: unknown): unknown {
+  const text = JSON.stringify(value ?? null);
+  return JSON.parse(text.replace(/(\b[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@]+:[^/\s"'@]*@/gi, `$1${MASK}@`));
+}
