@@ -210,7 +210,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
         expect(steps).toEqual(['image', 'create', 'stop', 'start', 'remove', 'rename']);
       });
 
-      test('that cannot be pulled leaves the old one running, and says why', async () => {
+      more('that cannot be pulled leaves the old one running, and says why', async () => {
         await provisioned(view());
         await reported(view().revision);
         const [old] = await home.containers();

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { findEngine, type Engine as PrivateEngine, removeEngineData } from '../../../hack/engine.ts';
 import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
@@ -21,77 +21,80 @@ import { memoryStore } from '../state/store.ts';
 
 /** An engine that goes away and comes back: no crash of anybody, and everything runs again. */
 
-const folder = mkdtempSync(join(tmpdir(), 'skerry-restart-'));
-const stop = new AbortController();
-const uuid = randomUUID();
-let engine: PrivateEngine;
-let controller: FakeController;
-let agent: Agent;
-let run: Promise<void>;
-let external: number;
+for (const { kind } of inject('engines'))
+  describe(kind, () => {
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-restart-'));
+    const stop = new AbortController();
+    const uuid = randomUUID();
+    let engine: PrivateEngine;
+    let controller: FakeController;
+    let agent: Agent;
+    let run: Promise<void>;
+    let external: number;
 
-beforeAll(async () => {
-  engine = await findEngine({ dir: join(folder, 'engine'), kind: 'docker', alwaysPrivate: true });
-  const { reference } = await pushImage(inject('registryUrl'), 'restart/sample', '1', await sampleImage());
-  external = await freePort();
-  controller = await new FakeController().listen();
-  agent = createAgent(parseConfig(`{diskDirectory: ${folder}}`, join(folder, 'config.yaml')), {
-    clock: systemClock(),
-    random: Math.random,
-    log: silentLog(),
-    engine: (instance) => new DockerEngine({ url: engine.url, instance }),
-    store: memoryStore(),
-    identity: memoryIdentity(),
-    machine: localMachine(folder),
-  });
-  run = agent.run(stop.signal);
-  controller.microservices = [
-    {
-      uuid,
-      name: 'web',
-      application: 'shop',
-      imageId: reference,
-      registryId: 1,
-      revision: 'r1',
-      portMappings: [{ internal: 8080, external, protocol: 'tcp' }],
-    },
-  ];
-  await agent.provision(controller.joinString);
-  await up();
-});
+    beforeAll(async () => {
+      engine = await findEngine({ dir: join(folder, 'engine'), kind, alwaysPrivate: true });
+      const { reference } = await pushImage(inject('registryUrl'), 'restart/sample', '1', await sampleImage());
+      external = await freePort();
+      controller = await new FakeController().listen();
+      agent = createAgent(parseConfig(`{diskDirectory: ${folder}}`, join(folder, 'config.yaml')), {
+        clock: systemClock(),
+        random: Math.random,
+        log: silentLog(),
+        engine: (instance) => new DockerEngine({ url: engine.url, instance }),
+        store: memoryStore(),
+        identity: memoryIdentity(),
+        machine: localMachine(folder),
+      });
+      run = agent.run(stop.signal);
+      controller.microservices = [
+        {
+          uuid,
+          name: 'web',
+          application: 'shop',
+          imageId: reference,
+          registryId: 1,
+          revision: 'r1',
+          portMappings: [{ internal: 8080, external, protocol: 'tcp' }],
+        },
+      ];
+      await agent.provision(controller.joinString);
+      await up();
+    });
 
-afterAll(async () => {
-  await agent.deprovision();
-  await agent.supervisor.until(() => agent.supervisor.containers.length === 0, 30_000);
-  stop.abort();
-  await run;
-  await controller.close();
-  await engine.stop();
-  removeEngineData(join(folder, 'engine'));
-  rmSync(folder, { recursive: true, force: true });
-});
+    afterAll(async () => {
+      await agent.deprovision();
+      await agent.supervisor.until(() => agent.supervisor.containers.length === 0, 30_000);
+      stop.abort();
+      await run;
+      await controller.close();
+      await engine.stop();
+      removeEngineData(join(folder, 'engine'));
+      rmSync(folder, { recursive: true, force: true });
+    });
 
-async function up(): Promise<void> {
-  await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
-  await until('an answer', async () => (await fetch(`http://127.0.0.1:${external}/`)).ok);
-}
+    async function up(): Promise<void> {
+      await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+      await until('an answer', async () => (await fetch(`http://127.0.0.1:${external}/`)).ok);
+    }
 
-for (const [how, end] of [
-  ['killed', () => engine.kill()],
-  ['stopped in order', () => engine.stop()],
-] as const)
-  test(`the engine is ${how}: its end and that of its containers is no crash`, async () => {
-    const before = agent.supervisor.containers[0];
-    await end();
-    await until('the loss to be seen', () => agent.supervisor.engine.state === 'lost');
-    expect(await agent.report(false)).toMatchObject({ daemonStatus: 'WARNING' });
-    expect((await agent.report(false)).warningMessage).toContain('container engine');
-    await engine.start();
-    await until('the engine', () => agent.supervisor.engine.state === 'connected');
-    await up();
-    const now = agent.supervisor.containers;
-    expect(now.map(({ id }) => id)).toEqual([before?.id]);
-    const status = agent.microservices()?.[0];
-    expect(status).toMatchObject({ status: 'RUNNING', errorMessage: '' });
-    expect(status?.restartCount ?? 0).toBe(0);
+    for (const [how, end] of [
+      ['killed', () => engine.kill()],
+      ['stopped in order', () => engine.stop()],
+    ] as const)
+      test(`the engine is ${how}: its end and that of its containers is no crash`, async () => {
+        const before = agent.supervisor.containers[0];
+        await end();
+        await until('the loss to be seen', () => agent.supervisor.engine.state === 'lost');
+        expect(await agent.report(false)).toMatchObject({ daemonStatus: 'WARNING' });
+        expect((await agent.report(false)).warningMessage).toContain('container engine');
+        await engine.start();
+        await until('the engine', () => agent.supervisor.engine.state === 'connected');
+        await up();
+        const now = agent.supervisor.containers;
+        expect(now.map(({ id }) => id)).toEqual([before?.id]);
+        const status = agent.microservices()?.[0];
+        expect(status).toMatchObject({ status: 'RUNNING', errorMessage: '' });
+        expect(status?.restartCount ?? 0).toBe(0);
+      });
   });

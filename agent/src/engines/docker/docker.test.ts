@@ -337,6 +337,29 @@ describe('the body of a create call', () => {
     expect(body).toMatchObject({ HostConfig: { NetworkMode: 'host', PortBindings: {} }, NetworkingConfig: undefined });
   });
 
+  test('in the words of podman: its own log driver, and no links', () => {
+    const podman = dialectOf([{ Name: 'Podman Engine' }, { Name: 'Conmon' }]);
+    const view = { extraHosts: ['db:shop.db', 'printer:192.0.2.7'], logSize: 3 };
+    const spec = makeSpec({ view, facts: { ...facts, links: false } });
+    expect(bodyOf(spec, 'skerry', podman)).toMatchObject({
+      HostConfig: { LogConfig: { Type: 'k8s-file', Config: { 'max-size': '3m' } }, ExtraHosts: ['printer:192.0.2.7'] },
+      NetworkingConfig: { EndpointsConfig: { skerry: { Aliases: spec.aliases } } },
+    });
+    expect(JSON.stringify(bodyOf(spec, 'skerry', podman))).not.toContain('Links');
+  });
+
+  test('limits that the engine would set and the machine does not grant are set to what it grants', () => {
+    const limits = { mayRaise: false, hard: { nofile: 20000, nproc: 4096 } };
+    const eager = { ...facts, defaultLimits: ['nofile', 'nproc'] };
+    const view = { ulimits: { nofile: { soft: 100, hard: 200 } } };
+    expect(makeSpec({ facts: eager, limits, view }).ulimits).toEqual([
+      { name: 'nofile', soft: 100, hard: 200 },
+      { name: 'nproc', soft: 4096, hard: 4096 },
+    ]);
+    expect(makeSpec({ facts: eager, limits: { ...limits, mayRaise: true } }).ulimits).toEqual([]);
+    expect(makeSpec({ facts, limits }).ulimits).toEqual([]);
+  });
+
   for (const name of ['../escape', '/absolute', 'a/b', '..', ''])
     test(`a volume called "${name}" is refused`, () => {
       const volumeMappings = [
@@ -427,4 +450,16 @@ test('the progress of a pull grows and ends at 100', () => {
   const shown = events.map((event) => progress.add(event)).filter((value) => value !== undefined);
   expect(shown).toEqual([...shown].sort((a, b) => a - b));
   expect(shown.at(-1)).toBe(100);
+});
+
+test('where an engine has no choice of runtimes and no links, both are told; another machine is no microservice', () => {
+  const poorer = { ...facts, kind: 'podman' as const, version: '4', runtimes: [], links: false };
+  const view = makeView({ runtime: 'kata', extraHosts: ['db:shop.db', 'gw:gw-2.example.com', 'p:192.0.2.7'] });
+  const limits = { mayRaise: true, hard: {} };
+  const isMicroservice = (name: string) => name === 'shop.db';
+  expect(notHonoured(view, { facts: poorer, limits, isMicroservice })).toEqual([
+    { field: 'runtime', reason: 'podman takes no choice of runtimes over its API' },
+    { field: 'extraHosts', reason: 'podman knows other containers by their own names only: db' },
+  ]);
+  expect(notHonoured(view, { facts, limits, isMicroservice })).toEqual([]);
 });

@@ -1,0 +1,116 @@
+import { expect, test } from 'vitest';
+import type { Clock } from '../clock.ts';
+import { silentLog } from '../log.ts';
+import { makeContainer, makeEntry } from '../plan/_util.ts';
+import type { Container } from '../plan/model.ts';
+import { HealthChecks } from './health-checks.ts';
+
+/** A clock that stands until it is moved, and an engine whose checks take a time. */
+function makeWorld({ takes = 0, fails = false } = {}) {
+  let now = 1_000_000;
+  let waiting: { at: number; go: () => void }[] = [];
+  const clock: Clock = {
+    now: () => now,
+    wall: () => now,
+    sleep: (milliseconds, signal) =>
+      new Promise((resolve, reject) => {
+        waiting.push({ at: now + milliseconds, go: resolve });
+        signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+      }),
+  };
+  const calls: { id: string; since: number; at: number }[] = [];
+  let changes = 0;
+  let atOnce = 0;
+  let most = 0;
+  const checks = new HealthChecks({
+    engine: {
+      checkHealth: async (id, since) => {
+        calls.push({ id, since: now - since, at: now - 1_000_000 });
+        most = Math.max(most, ++atOnce);
+        if (takes > 0) await clock.sleep(takes);
+        atOnce--;
+        if (fails) throw new Error('the probe hangs');
+      },
+    },
+    clock,
+    log: silentLog(),
+    changed: () => changes++,
+  });
+  const pass = async (milliseconds: number) => {
+    for (const end = now + milliseconds; ; ) {
+      await new Promise((resolve) => setImmediate(resolve));
+      const next = waiting.filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0];
+      if (!next) {
+        now = end;
+        return;
+      }
+      waiting = waiting.filter((one) => one !== next);
+      now = next.at;
+      next.go();
+    }
+  };
+  return { checks, calls, pass, changes: () => changes, most: () => most };
+}
+
+const entry = makeEntry();
+const running = (change: Partial<Container> = {}) => makeContainer(entry, { checkEvery: 10_000, ...change });
+
+test('the first check comes an interval after the start, and so on; each tells that something may have changed', async () => {
+  const { checks, calls, pass, changes } = makeWorld();
+  checks.follow([running()]);
+  await pass(9_999);
+  expect(calls).toEqual([]);
+  await pass(21_000);
+  expect(calls.map(({ at }) => at)).toEqual([10_000, 20_000, 30_000]);
+  expect(changes()).toBe(3);
+});
+
+test('the engine is asked for a check of the last interval, so that one which checks by itself is left alone', async () => {
+  const { checks, calls, pass } = makeWorld();
+  checks.follow([running()]);
+  await pass(10_000);
+  expect(calls[0]?.since).toBe(7_500);
+});
+
+test('looking again starts no second loop, and a check that takes long is not joined by another', async () => {
+  const { checks, calls, pass, most } = makeWorld({ takes: 25_000 });
+  for (let look = 0; look < 5; look++) checks.follow([running()]);
+  await pass(80_000);
+  expect(most()).toBe(1);
+  expect(calls.map(({ at }) => at)).toEqual([10_000, 45_000, 80_000]);
+});
+
+test('a check that fails does not end the checks', async () => {
+  const { checks, calls, pass } = makeWorld({ fails: true });
+  checks.follow([running()]);
+  await pass(30_000);
+  expect(calls).toHaveLength(3);
+});
+
+const ends: Record<string, Container[]> = {
+  'it is gone': [],
+  'it has ended': [running({ state: 'exited' })],
+  'it is paused': [running({ paused: true })],
+  'the engine checks by itself': [running({ checkEvery: undefined })],
+};
+for (const [why, containers] of Object.entries(ends))
+  test(`nothing is checked any more when ${why}`, async () => {
+    const { checks, calls, pass } = makeWorld();
+    checks.follow([running()]);
+    await pass(10_000);
+    checks.follow(containers);
+    await pass(60_000);
+    expect(calls).toHaveLength(1);
+  });
+
+test('another run of the container begins anew', async () => {
+  const { checks, calls, pass } = makeWorld();
+  checks.follow([running()]);
+  await pass(5_000);
+  checks.follow([running({ startedAt: 2000 })]);
+  await pass(10_000);
+  expect(calls.map(({ at }) => at)).toEqual([15_000]);
+  checks.stop();
+  await pass(60_000);
+  expect(calls).toHaveLength(1);
+});
