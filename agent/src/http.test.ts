@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { exchange } from './http.ts';
+import { closeIdle, exchange, keepAlive } from './http.ts';
 
 /** Requests over thin and broken lines, on real sockets. */
 
@@ -63,3 +63,27 @@ for (const [name, { write, code }] of Object.entries(broken))
     await expect(request(write)).rejects.toMatchObject({ name: 'TransportError', code });
     expect(performance.now() - began).toBeLessThan(6_000);
   });
+
+test('connections that are kept are given up together', async () => {
+  const open = new Set<unknown>();
+  const server = createServer((_, outgoing) => void setTimeout(() => outgoing.end('x'), 50));
+  server.keepAliveTimeout = 60_000;
+  server.on('connection', (socket) => {
+    open.add(socket);
+    socket.on('close', () => open.delete(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const origin = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const connections = keepAlive(origin);
+  const ask = () => exchange({ target: { origin }, method: 'GET', path: '/', deadline: 5_000, connections }, MIB);
+  await Promise.all([ask(), ask(), ask()]);
+  await ask();
+  expect(open.size).toBe(3);
+  const underWay = ask();
+  await sleep(20);
+  closeIdle(connections);
+  expect((await underWay).body).toBe('x');
+  while (open.size > 1) await sleep(5);
+  connections.destroy();
+  await new Promise((resolve) => server.close(resolve));
+});

@@ -53,6 +53,12 @@ export function keepAlive(origin: URL, maxSockets = 4): http.Agent {
   return origin.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
 }
 
+/** Ends the connections that wait for their next request: where one turned out to be dead, the others may be, too. */
+export function closeIdle(connections: http.Agent): void {
+  for (const sockets of Object.values(connections.freeSockets))
+    for (const socket of [...(sockets ?? [])]) socket.destroy();
+}
+
 /** Sends a request and answers as soon as the head of the answer is there; the caller reads and ends the stream. */
 export function open(request: HttpRequest): Promise<IncomingMessage> {
   const { target, method, path, headers, body, deadline, signal, connections } = request;

@@ -15,7 +15,7 @@ import {
 import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
 import type { Clock } from '../clock.ts';
 import { showCertificate } from '../doctor/tls.ts';
-import { exchange, type HttpRequest, type HttpResponse, keepAlive, STALE, TransportError } from '../http.ts';
+import { closeIdle, exchange, type HttpRequest, type HttpResponse, keepAlive, STALE, TransportError } from '../http.ts';
 import { AGENT_VERSION } from '../names.ts';
 import { signToken } from '../token.ts';
 
@@ -196,6 +196,7 @@ export class ControllerClient {
         },
       );
     } catch (error) {
+      if (error instanceof TransportError) closeIdle(this.#connections);
       if (!options.signal?.aborted)
         this.#options.onAnswer?.(path, error instanceof TransportError ? error.code : 'FAILED');
       throw await this.#timesTold(transportTrouble(error, this.controllerUrl));
