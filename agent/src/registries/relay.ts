@@ -8,8 +8,6 @@ import type { RegistryClient } from './client.ts';
 import type { ImageReference } from './reference.ts';
 
 const SECOND = 1000;
-/** A registry that sends nothing for so long is given up; the engine may ask again. */
-const QUIET = 60 * SECOND;
 const MANIFEST_LIMIT = 4 * 1024 * 1024;
 
 export interface RelayOptions {
@@ -19,6 +17,8 @@ export interface RelayOptions {
   /** begins the paths of all relays of one agent, so that what a crash left in the engine is known as its own */
   mark: string;
   onProgress?: (percentage: number) => void;
+  /** milliseconds without a byte after which an answer of the registry is given up; the engine may ask again */
+  quiet?: number;
 }
 
 /** A registry on the loopback interface that has one image, for the time of one pull. */
@@ -40,11 +40,12 @@ export interface Relay extends AsyncDisposable {
  * The path holds 128 random bits: without them another process of this machine is told nothing, and our credentials do
  * nothing for it. Nothing is written, and only the one repository is read.
  */
-export async function openRelay({ client, image, mark, onProgress }: RelayOptions): Promise<Relay> {
+export async function openRelay(options: RelayOptions): Promise<Relay> {
+  const { client, image, mark, quiet = 60 * SECOND } = options;
   const secret = `${mark}${randomBytes(16).toString('hex')}`;
   const root = `/v2/${secret}/${image.repository}/`;
   const over = new AbortController();
-  const progress = new BlobProgress(onProgress);
+  const progress = new BlobProgress(options.onProgress);
   let requests = 0;
   let failure: EngineError | undefined;
 
@@ -108,12 +109,12 @@ export async function openRelay({ client, image, mark, onProgress }: RelayOption
       return reply(outgoing, status, headers);
     }
     if (what.startsWith('manifests/')) {
-      const manifest = await readAll(found, MANIFEST_LIMIT, QUIET);
+      const manifest = await readAll(found, MANIFEST_LIMIT, quiet);
       progress.expect(manifest);
       return reply(outgoing, status, { ...headers, 'content-length': manifest.length }, manifest);
     }
     outgoing.writeHead(status, headers);
-    const blob = pieces(found, (length) => progress.add(what, length));
+    const blob = pieces(found, quiet, (length) => progress.add(what, length));
     const watched = async function* () {
       try {
         yield* blob;
@@ -162,13 +163,17 @@ function statusError(host: string, status: number, body: string): EngineError {
 }
 
 /** The pieces of a stream; what the other side takes its time for does not count against the one that sends. */
-async function* pieces(incoming: IncomingMessage, onPiece: (length: number) => void): AsyncGenerator<Buffer> {
+async function* pieces(
+  incoming: IncomingMessage,
+  quiet: number,
+  onPiece: (length: number) => void,
+): AsyncGenerator<Buffer> {
   const source = incoming[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   try {
     for (;;) {
       const timer = setTimeout(
-        () => incoming.destroy(new TransportError('TIMEOUT', `it sent nothing for ${QUIET / SECOND} s`)),
-        QUIET,
+        () => incoming.destroy(new TransportError('TIMEOUT', `it sent nothing for ${quiet / SECOND} s`)),
+        quiet,
       );
       const { value, done } = await source.next().finally(() => clearTimeout(timer));
       if (done) break;
