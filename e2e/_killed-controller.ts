@@ -137,7 +137,7 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
   const flat = (name: string, node: string) => ({
     name,
     agentName: node,
-    images: [{ fogTypeId: 1, containerImage: 'registry.example/app:1' }],
+    images: [{ archId: 1, containerImage: 'registry.example/app:1' }],
     config: '{}',
   });
   const apply = (kind: string, name: string, spec: object) =>

@@ -35,6 +35,7 @@ const HELD_MS = 5_000;
 const FIRST_REPORT_MS = 1_000;
 /** Nodes a second that are written UNKNOWN while our own side is suspected (design: mass silence). */
 const SILENCED_PER_SECOND = 20;
+const JUDGED_AGAIN_MS = 5_000;
 
 /** EdgeNode: identity, liveness, what the node observed, and a deletion that waits for the machine. */
 export function createEdgeNodeController(leader: Leader): Controller & Disposable {
@@ -43,11 +44,15 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
   const pace = createPace(SILENCED_PER_SECOND, clock);
   let suspected = false;
   let judgedAt = 0;
+  let looking: NodeJS.Timeout | undefined;
 
   async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
     const { namespace, name } = parseKey(key);
     const stored = stores.nodes.get(namespace, name);
-    if (!stored) return done();
+    if (!stored) {
+      pace.release(key);
+      return done();
+    }
     const now = clock();
     const deleting = stored.metadata.deletionTimestamp !== undefined;
     const node = deleting ? stored : await identify(stored, signal);
@@ -128,8 +133,11 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
         : [];
     });
     const verdict = massSilence(facts, now);
-    if (verdict.suspected !== suspected) {
-      suspected = verdict.suspected;
+    // As long as somebody waits to be marked, those who have long been silent included.
+    const is = verdict.suspected || (suspected && pace.waiting > 0);
+    if (is !== suspected) {
+      suspected = is;
+      watchEnd();
       metrics.massSilence?.(suspected);
       const { live, fellSilent } = verdict;
       log.warn({ live, fellSilent, suspected }, 'Mass silence changed');
@@ -148,6 +156,12 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
       });
     }
     return suspected;
+  }
+
+  /** Its end is noticed although nobody falls silent any more. */
+  function watchEnd() {
+    clearInterval(looking);
+    if (suspected) looking = setInterval(() => isMassSilence(clock()), JUDGED_AGAIN_MS);
   }
 
   const keyOfUuid = (uuid: string) => stores.nodes.byIndex('uuid', uuid).map(keyOf);
@@ -181,6 +195,7 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
   return Object.assign(controller, {
     [Symbol.dispose]: () => {
       news[Symbol.dispose]();
+      clearInterval(looking);
       // Whoever leads next judges anew.
       metrics.massSilence?.(false);
     },

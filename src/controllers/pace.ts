@@ -4,6 +4,8 @@ export interface Pace {
   take(key: string): number;
   /** The key no longer wants a turn. */
   release(key: string): void;
+  /** Keys that wait for their turn. */
+  readonly waiting: number;
 }
 
 /** At most `perSecond` a second, without bursts. `clock` gives Unix ms. */
@@ -22,6 +24,9 @@ export function createPace(perSecond: number, clock: () => number): Pace {
     },
     release(key) {
       turns.delete(key);
+    },
+    get waiting() {
+      return turns.size;
     },
   };
 }

@@ -1,12 +1,27 @@
-import { type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
 
 /**
  * The log of a process: one JSON object per line. Messages are static and capitalised; what varies is a field. Fields
  * that may carry a credential are masked, whoever logs them.
+ *
+ * What the world outside did is said in one short line, without the stack of where we noticed it; and the same thing at
+ * most once in ten seconds, with the number of times in between as `alike`: an API server that hangs fails every request.
  */
-export function createLog(options: { level: string; name: string }): Logger {
-  return pino({
+export function createLog(options: { level: string; name: string }, destination?: DestinationStream): Logger {
+  const isRepeated = createRepeats();
+  const settings: pino.LoggerOptions = {
     level: options.level,
+    serializers: { err: (error: Error) => (isOutside(error) ? shortOf(error) : stdSerializers.err(error)) },
+    hooks: {
+      logMethod([fields, message, ...rest], method, level) {
+        const error = (fields as { err?: unknown } | undefined)?.err;
+        if (!isOutside(error) || level < WARN) return method.apply(this, [fields, message, ...rest] as never);
+        const { name, code, status } = error as Error & { code?: string; status?: number };
+        const alike = isRepeated([message, name, code, status].join(' '));
+        if (alike === undefined) return;
+        method.apply(this, [{ ...(fields as object), ...(alike > 0 && { alike }) }, message, ...rest] as never);
+      },
+    },
     base: { name: options.name },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
@@ -23,5 +38,34 @@ export function createLog(options: { level: string; name: string }): Logger {
       ],
       censor: '***',
     },
-  });
+  };
+  return destination ? pino(settings, destination) : pino(settings);
+}
+
+/** Errors of calls to other programs, by name: the classes are of layers that this one does not know. */
+const OUTSIDE: ReadonlySet<string> = new Set(['TransportError', 'ApiError', 'TimeoutError', 'AbortError']);
+const isOutside = (error: unknown): error is Error => error instanceof Error && OUTSIDE.has(error.name);
+
+const MESSAGE_LIMIT = 500;
+const shortOf = (error: Error) => ({ type: error.name, message: error.message.slice(0, MESSAGE_LIMIT) });
+
+/** Below it people look for what happened, and want every line. */
+const WARN = 40;
+const AGAIN_MS = 10_000;
+/** More kinds of lines than there are. */
+const REMEMBERED = 500;
+
+/** How many times the same was swallowed since it was said last; undefined while it is to be swallowed. */
+function createRepeats(now = () => performance.now()): (key: string) => number | undefined {
+  const said = new Map<string, { at: number; swallowed: number }>();
+  return (key) => {
+    const last = said.get(key);
+    if (last && now() - last.at < AGAIN_MS) {
+      last.swallowed++;
+      return undefined;
+    }
+    if (said.size >= REMEMBERED) said.clear();
+    said.set(key, { at: now(), swallowed: 0 });
+    return last?.swallowed ?? 0;
+  };
 }

@@ -1,0 +1,46 @@
+import { expect, test, vi } from 'vitest';
+import { TransportError } from '../kube/api-error.ts';
+import { createLog } from './log.ts';
+
+function makeLog(level = 'debug') {
+  const lines: Record<string, unknown>[] = [];
+  return { lines, log: createLog({ level, name: 'test' }, { write: (line) => void lines.push(JSON.parse(line)) }) };
+}
+const timeout = () => new TransportError('timeout', 'get nodes: no answer in 5 s', new Error('inside'));
+
+test('what the world outside did is one short line, without a stack', () => {
+  const { lines, log } = makeLog();
+  log.warn({ err: timeout(), path: '/node' }, 'Request not carried out');
+  expect(lines).toMatchObject([
+    { err: { type: 'TransportError', message: 'get nodes: no answer in 5 s' }, path: '/node' },
+  ]);
+  expect(JSON.stringify(lines)).not.toMatch(/stack|inside|log\.test/);
+});
+
+test('the same again and again is said once in ten seconds, with how often it was', () => {
+  const now = vi.spyOn(performance, 'now').mockReturnValue(0);
+  const { lines, log } = makeLog();
+  for (let i = 0; i < 1000; i++) log.child({ controller: 'c' }).warn({ err: timeout() }, 'Request not carried out');
+  log.warn({ err: timeout() }, 'Renewing the lease failed');
+  expect(lines).toHaveLength(2);
+  now.mockReturnValue(10_001);
+  log.warn({ err: timeout() }, 'Request not carried out');
+  expect(lines[2]).toMatchObject({ alike: 999 });
+  now.mockRestore();
+});
+
+test('a fault of ours is told whole, each time', () => {
+  const { lines, log } = makeLog();
+  for (let i = 0; i < 3; i++) log.error({ err: new TypeError('x is undefined') }, 'Request failed');
+  expect(lines).toHaveLength(3);
+  for (const { err } of lines)
+    expect(err).toMatchObject({ type: 'TypeError', stack: expect.stringContaining('log.test') });
+});
+
+test('lines without an error, and without fields, pass as they are', () => {
+  const { lines, log } = makeLog('info');
+  log.info('Plain');
+  log.info({ token: 'x' }, 'Fields');
+  log.debug({ err: timeout() }, 'Below the level');
+  expect(lines).toMatchObject([{ msg: 'Plain' }, { msg: 'Fields', token: '***' }]);
+});
