@@ -50,6 +50,8 @@ export const ANNOTATIONS = {
   forceDelete: `${GROUP}/force-delete`,
   /** on an EdgeNode: term of a restored store that may say what the node removes (domain/history.ts) */
   acceptStore: `${GROUP}/accept-store`,
+  /** on a Registry: it is being made, and is nobody's yet; it has no id and is gone a minute later unless it is finished */
+  draft: `${GROUP}/draft`,
   /** on core objects: the v3 name that is not a legal object name */
   name: `${GROUP}/name`,
   /** on core objects: map of escaped keys to their v3 spelling */

@@ -1,4 +1,4 @@
-import { API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
+import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
 import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { Registry } from '../api/v3/index.ts';
 import { BUILT_INS, registryStatus, registryUsers } from '../domain/index.ts';
@@ -12,6 +12,7 @@ import {
   parseKey,
   refOf,
   removeFinalizer,
+  requeueAfter,
   type Watch,
   watching,
   writeStatus,
@@ -20,6 +21,9 @@ import { asksForSomething } from './change.ts';
 import type { Leader } from './leader.ts';
 import { stamp } from './stamp.ts';
 import { recordTransitions } from './transition.ts';
+
+/** Far longer than a request takes. */
+const DRAFT_MS = 60_000;
 
 /** Registry: numbers, the two that always exist, and protection of those in use. */
 export function createRegistryController(leader: Leader): Controller {
@@ -32,6 +36,7 @@ export function createRegistryController(leader: Leader): Controller {
     const stored =
       stores.registries.get(ref.namespace, ref.name) ?? (builtIn && (await createBuiltIn(builtIn, signal)));
     if (!stored) return done();
+    if (stored.metadata.annotations?.[ANNOTATIONS.draft] !== undefined) return removeDraft(stored, signal);
     const users = registryUsers(stored, stores.registries.list(), stores.applications.list());
     const deleting = stored.metadata.deletionTimestamp !== undefined;
     if (deleting && users.length === 0) {
@@ -50,6 +55,15 @@ export function createRegistryController(leader: Leader): Controller {
       fieldManager: FIELD_MANAGERS.controller,
     });
     if (written) recordTransitions(leader.events, registry, registry.status, status);
+    return done();
+  }
+
+  /** REST finishes it in a moment, unless its replica died in between. */
+  async function removeDraft(draft: Registry, signal: AbortSignal) {
+    const { uid, resourceVersion, creationTimestamp } = draft.metadata;
+    const left = Date.parse(creationTimestamp ?? '') + DRAFT_MS - clock();
+    if (left > 0) return requeueAfter(left);
+    await client.delete(resource, refOf(draft), { signal, preconditions: { uid, resourceVersion } });
     return done();
   }
 

@@ -166,10 +166,10 @@ test('work that ends by itself gives up the lease', async () => {
   let terms = 0;
   const a = await makeCandidate('a', {
     times: LONG,
-    onStartedLeading: async () => {
+    onStartedLeading: async (signal) => {
       terms++;
       if (terms === 1) throw new Error('could not start');
-      await new Promise(() => {});
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
     },
   });
   const b = await makeCandidate('b', { times: LONG });

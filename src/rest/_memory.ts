@@ -37,9 +37,11 @@ export function createMemoryPorts(overrides: Partial<Ports> = {}): MemoryPorts {
     shared: { refresh: async () => {} },
     world: createWorld(stores),
     registryPasswords: {
-      refFor: (name) => ({ name: `${name}-password`, key: 'password' }),
       read: async (registry) => passwords.get(registry.metadata.name),
-      write: async (registry, password) => void passwords.set(registry.metadata.name, password),
+      write: async ({ metadata: { name } }, password) => {
+        passwords.set(name, password);
+        return { name: `${name}-password`, key: 'password' };
+      },
       remove: async (registry) => void passwords.delete(registry.metadata.name),
     },
     provisioningKeys: {

@@ -70,10 +70,11 @@ export interface Shared {
 /** Passwords live in Secrets that the registry owns, never in its spec. */
 export interface RegistryPasswords {
   read(registry: Registry, signal: AbortSignal): Promise<string | undefined>;
-  /** Where the password of a registry of this object name is kept. */
-  refFor(objectName: string): { name: string; key: string };
-  /** Stores or replaces it. The registry must exist: it owns the Secret. */
-  write(registry: Registry, password: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Stores it beside the one that the registry refers to now, and tells where: to refer to it is what makes it count. The
+   * registry must exist: it owns the Secret.
+   */
+  write(registry: Registry, password: string, signal: AbortSignal): Promise<{ name: string; key: string }>;
   remove(registry: Registry, signal: AbortSignal): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { FIELD_MANAGERS, LABELS } from '../../api/names.ts';
 import { type ConfigMap, RESOURCES, type Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
@@ -26,11 +26,10 @@ const decode = (text: string) => Buffer.from(text, 'base64').toString();
 
 /** Passwords in Secrets that their registry owns. */
 export function createRegistryPasswords({ client, namespace }: SecretsOptions): RegistryPasswords {
-  const refFor = (objectName: string) => ({ name: `${objectName}-password`.slice(-253), key: PASSWORD });
+  const nameFor = (objectName: string) => `${objectName}-${PASSWORD}`.slice(-253);
   const find = (name: string, signal: AbortSignal) => client.find(RESOURCES.secrets, { namespace, name }, { signal });
 
   return {
-    refFor,
     async read(registry, signal) {
       const ref = registry.spec.passwordSecretRef;
       const secret = ref && (await find(ref.name, signal));
@@ -40,12 +39,18 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
       return value === undefined ? undefined : decode(value);
     },
     async write(registry, password, signal) {
-      const { name } = refFor(registry.metadata.name);
-      const data = { [PASSWORD]: encode(password) };
+      const ref = { name: nameFor(registry.metadata.name), key: `${PASSWORD}-${randomBytes(4).toString('hex')}` };
+      const { name } = ref;
+      const current = registry.spec.passwordSecretRef;
       for (let attempt = 1; ; attempt++) {
         const known = await find(name, signal);
         if (known && !isOwnedBy(known, registry))
           throw new HttpError(409, 'SECRET_ALREADY_EXISTS', `the Secret ${name} exists and belongs to something else`);
+        const kept = current?.name === name ? known?.data?.[current.key] : undefined;
+        const data = {
+          ...(current && kept !== undefined && { [current.key]: kept }),
+          [ref.key]: encode(password),
+        };
         try {
           if (known) await client.replace(RESOURCES.secrets, { ...known, data }, { fieldManager, signal });
           else
@@ -60,7 +65,7 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
               },
               { fieldManager, signal },
             );
-          return;
+          return ref;
         } catch (error) {
           const raced = isAlreadyExists(error) || (error as { status?: number }).status === 409;
           if (!raced || attempt >= 5) throw error;
@@ -68,7 +73,7 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
       }
     },
     async remove(registry, signal) {
-      const { name } = refFor(registry.metadata.name);
+      const name = nameFor(registry.metadata.name);
       const known = await find(name, signal);
       if (known && isOwnedBy(known, registry)) await client.delete(RESOURCES.secrets, { namespace, name }, { signal });
     },

@@ -1,4 +1,4 @@
-import { API_VERSION } from '../../api/names.ts';
+import { ANNOTATIONS, API_VERSION } from '../../api/names.ts';
 import { type Registry, registryKind } from '../../api/v3/index.ts';
 import {
   builtInError,
@@ -13,6 +13,7 @@ import {
 import { oldest } from '../../stores/oldest.ts';
 import { edit, refuseDeleting, withChanges } from '../edit.ts';
 import { registryById } from '../lookup.ts';
+import type { Ports } from '../ports.ts';
 import { type Grant, route } from '../route.ts';
 import * as shapes from './shapes.ts';
 
@@ -36,27 +37,10 @@ export const registryRoutes = [
     async handler({ ports, body, signal }) {
       const { spec, password } = registryFromBody(body);
       const id = await ports.ids.next('Registry', signal);
-      const name = `registry-${id}`;
-      const registry = await ports.registries.create(
-        {
-          apiVersion: API_VERSION,
-          kind: registryKind.kind,
-          metadata: { name },
-          spec: {
-            ...spec,
-            id,
-            ...(typeof password === 'string' && { passwordSecretRef: ports.registryPasswords.refFor(name) }),
-          },
-        },
-        signal,
-      );
-      if (typeof password === 'string') {
-        await ports.registryPasswords.write(registry, password, signal).catch(async (error) => {
-          // A registry without the password it was created with would only fail later, on the machines.
-          await ports.registries.delete(registry, AbortSignal.timeout(5_000)).catch(() => {});
-          throw error;
-        });
-      }
+      const metadata = { name: `registry-${id}` };
+      const registry: Registry = { apiVersion: API_VERSION, kind: registryKind.kind, metadata, spec: { ...spec, id } };
+      if (typeof password === 'string') await createWithPassword(ports, registry, password, signal);
+      else await ports.registries.create(registry, signal);
       return { id };
     },
   }),
@@ -110,25 +94,24 @@ export const registryRoutes = [
     errors: [400, 404, 409],
     async handler({ ports, params, body, signal }) {
       const { registryPasswords } = ports;
-      await edit(
+      const edited = await edit(
         ports.registries,
         () => registryById(ports, params.id, signal),
         async (registry): Promise<Registry> => {
           const { spec, password } = patchRegistry(registry, body);
           refuseDeleting(`the registry ${params.id}`, registry);
           if (typeof password === 'string') {
-            await registryPasswords.write(registry, password, signal);
-            return withChanges(registry, {
-              spec: { ...spec, passwordSecretRef: registryPasswords.refFor(registry.metadata.name) },
-            });
+            const passwordSecretRef = await registryPasswords.write(registry, password, signal);
+            return withChanges(registry, { spec: { ...spec, passwordSecretRef } });
           }
           if (password !== null) return withChanges(registry, { spec });
-          await registryPasswords.remove(registry, signal);
           const { passwordSecretRef: _, ...rest } = spec;
           return withChanges(registry, { spec: rest });
         },
         signal,
       );
+      // Only once nothing refers to it.
+      if (body.password === null) await registryPasswords.remove(edited, signal);
       return undefined;
     },
   }),
@@ -152,3 +135,24 @@ export const registryRoutes = [
     },
   }),
 ];
+
+/**
+ * A registry and the Secret that it owns, both or none: until its last write it is a draft without an id, which no
+ * answer shows and which the leader removes when nobody finishes it.
+ */
+async function createWithPassword(ports: Ports, registry: Registry, password: string, signal: AbortSignal) {
+  const { id: _, ...spec } = registry.spec;
+  const metadata = { ...registry.metadata, annotations: { [ANNOTATIONS.draft]: 'true' } };
+  const draft = await ports.registries.create({ ...registry, metadata, spec }, signal);
+  try {
+    const passwordSecretRef = await ports.registryPasswords.write(draft, password, signal);
+    const { annotations: _, ...finished } = draft.metadata;
+    await ports.registries.replace(
+      { ...draft, metadata: finished, spec: { ...registry.spec, passwordSecretRef } },
+      signal,
+    );
+  } catch (error) {
+    await ports.registries.delete(draft, AbortSignal.timeout(5_000)).catch(() => {});
+    throw error;
+  }
+}
