@@ -40,6 +40,21 @@ const RUNS: readonly Run[] = [
     about: 'registries that misbehave and that change, with docker and podman',
     command: tests('engine', 'agent/src/registries'),
   },
+  {
+    name: 'controller-faults',
+    about: 'the controller killed before and after each of its writes',
+    command: tests('e2e', 'e2e/controller-faults.test.ts'),
+  },
+  {
+    name: 'silence',
+    about: 'a thousand nodes fall silent at once',
+    command: tests('e2e', 'e2e/controller-faults-silence.test.ts'),
+  },
+  {
+    name: 'restore',
+    about: 'etcd restored and emptied, with and without a controller that lives on',
+    command: tests('e2e', 'e2e/restore.test.ts'),
+  },
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];
 
