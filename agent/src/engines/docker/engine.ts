@@ -197,11 +197,11 @@ export class DockerEngine implements Engine {
 
   async pull(request: PullRequest, signal?: AbortSignal): Promise<string> {
     const { reference, onProgress } = request;
-    const { path, query, headers } = pullCall(request, this.#dialect.kind);
+    const { path, query, headers, quiet } = pullCall(request, this.#dialect.kind);
     const incoming = await this.#open('POST', path, { query, headers, signal, deadline: 120 * SECOND });
     if (incoming.statusCode !== 200) throw pullError(reference, messageOf(await read(incoming)));
     const progress = new PullProgress();
-    const watchdog = new Watchdog(300 * SECOND, () => incoming.destroy());
+    const watchdog = new Watchdog(quiet, () => incoming.destroy());
     try {
       for await (const line of lines(incoming, 64 * 1024)) {
         watchdog.reset();

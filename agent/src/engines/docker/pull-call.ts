@@ -6,7 +6,11 @@ export interface PullCall {
   path: string;
   query: Record<string, string>;
   headers: Record<string, string>;
+  /** milliseconds without a word after which the pull is given up */
+  quiet: number;
 }
+
+const MINUTE = 60_000;
 
 /** The call of a pull in the words of the engine. Pure. */
 export function pullCall({ reference, platform, credentials }: PullRequest, kind: EngineFacts['kind']): PullCall {
@@ -27,6 +31,7 @@ type Path = (reference: string, platform: string, host: string) => Omit<PullCall
 const PATHS: Record<EngineFacts['kind'], Path> = {
   docker: (reference, platform) => ({
     path: '/images/create',
+    quiet: 5 * MINUTE,
     query: { fromImage: reference, ...(platform && { platform }) },
   }),
   // Docker trusts loopback by itself; podman has to be told, which only its own API can.
@@ -34,6 +39,8 @@ const PATHS: Record<EngineFacts['kind'], Path> = {
     const [os, arch, variant] = platform.split('/');
     return {
       path: '/libpod/images/pull',
+      // It says that it begins with a layer, and nothing more until it has it, over however thin a line.
+      quiet: 120 * MINUTE,
       query: {
         reference,
         ...(isLoopback(host) && { tlsVerify: 'false' }),

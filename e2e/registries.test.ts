@@ -1,0 +1,171 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { type Certificate, makeCertificate } from '../hack/certificate.ts';
+import { pushImage } from '../hack/image.ts';
+import { freePort } from '../hack/ports.ts';
+import { REGISTRY_USERS, type Registry, startRegistry } from '../hack/registry.ts';
+import { sampleImage } from '../hack/sample.ts';
+import { API_VERSION } from '../src/api/names.ts';
+import { createNetwork } from './_network.ts';
+import {
+  type AgentProcess,
+  type ControllerProcess,
+  createWorld,
+  get,
+  type Rest,
+  until,
+  untilReady,
+  type World,
+} from './_world.ts';
+
+/** A registry with an authority and a password of its own, from a call of REST to the machine that pulls from it. */
+const stack = new AsyncDisposableStack();
+const now = REGISTRY_USERS.limpet.password;
+const later = REGISTRY_USERS['limpet-later'].password;
+let world: World;
+let controller: ControllerProcess;
+let rest: Rest;
+let user: AgentProcess;
+let other: AgentProcess;
+let registry: Registry;
+let certificate: Certificate;
+let id: number;
+let port: number;
+
+beforeAll(async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'skerry-registry-'));
+  stack.defer(() => rmSync(dir, { recursive: true, force: true }));
+  const network = stack.use(await createNetwork());
+  certificate = makeCertificate(join(dir, 'tls'), [network.inside]);
+  const images = await (async () => {
+    await using pier = await startRegistry({ dir: join(dir, 'pier') });
+    await pushImage(pier.url, 'team/app', '1', await sampleImage({ env: { GREETING: dir } }));
+    return pier.images;
+  })();
+  registry = stack.use(
+    await startRegistry({
+      dir: join(dir, 'registry'),
+      images,
+      network: { command: network.command, address: network.inside },
+      tls: certificate,
+      auth: 'basic',
+    }),
+  );
+  world = stack.use(await createWorld());
+  controller = await world.startController();
+  rest = world.rest(controller);
+  user = await world.startAgent('user', controller);
+  other = await world.startAgent('other', controller);
+  port = await freePort();
+}, 240_000);
+afterAll(() => stack.disposeAsync(), 60_000);
+
+const application = (name: string, microservice: Record<string, unknown>) => ({
+  apiVersion: API_VERSION,
+  kind: 'Application',
+  metadata: { name },
+  spec: { microservices: [{ name: 'web', agent: { name: 'user' }, ...microservice }] },
+});
+
+/** Everything that an agent has on its disk. */
+const diskOf = ({ dir }: AgentProcess): string =>
+  readdirSync(dir, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1'))
+    .join('\n');
+
+/** Waits until the Application says something of its microservice. */
+const told = (name: string, text: RegExp) =>
+  until(`${name} to say ${text}`, async () => {
+    const status = JSON.stringify((await world.application(name))?.status ?? {});
+    return text.test(status) ? status : undefined;
+  });
+
+/** Orders a rebuild, which pulls again; answers the container that ran before. */
+async function rebuild(): Promise<string | undefined> {
+  const before = (await running())?.id;
+  const uuid = (await world.application('shop'))?.status?.microservices?.[0]?.uuid;
+  expect(await rest('PATCH', `/microservices/${uuid}/rebuild`)).toMatchObject({ status: 204 });
+  return before;
+}
+
+async function running() {
+  const uuid = (await world.application('shop'))?.status?.microservices?.[0]?.uuid;
+  return (await world.containers()).find((one) => one.state === 'running' && one.name.includes(uuid ?? '-'));
+}
+
+const replaced = (before: string | undefined) =>
+  until('a new container', async () => {
+    const container = await running();
+    return container && container.id !== before ? container : undefined;
+  });
+
+test('a wrong password is told, a new one reaches the machine that needs it, and no other', async () => {
+  const { status, body } = await rest('POST', '/registries', {
+    url: registry.url,
+    isPublic: false,
+    username: 'limpet',
+    password: 'wrong',
+    ca: Buffer.from(certificate.ca).toString('base64'),
+  });
+  expect(status).toBe(201);
+  id = body.id;
+  const images = { amd64: 'team/app:1', arm64: 'team/app:1', registry: id };
+  const container = { ports: [{ internal: 8080, external: port }] };
+  await world.apply(application('shop', { images, container }));
+  const said = await told('shop', /refuses the user \\"limpet\\" or the password/);
+  expect(said).toContain(`pull ${registry.host}/team/app:1`);
+
+  expect(await rest('PATCH', `/registries/${id}`, { password: now })).toMatchObject({ status: 204 });
+  await untilReady(world, 'shop');
+  expect((await running())?.image).toBe(`${registry.host}/team/app:1`);
+  expect(await get(`http://127.0.0.1:${port}/`)).toContain('skerry-registry-');
+  expect(diskOf(user)).toContain(now);
+  for (const secret of [now, 'limpet', registry.host]) expect(diskOf(other)).not.toContain(secret);
+});
+
+test('a password that is changed in its Secret, by kubectl, reaches the machine', async () => {
+  registry.login('limpet-later');
+  const before = await rebuild();
+  await told('shop', /refuses the user/);
+  expect((await running())?.id).toBe(before);
+  const stored = await world.kube.get<{ spec: { passwordSecretRef: { name: string; key: string } } }>(
+    `/apis/${API_VERSION}/namespaces/${world.namespace}/registries/registry-${id}`,
+  );
+  const { name, key } = stored?.spec.passwordSecretRef ?? { name: '', key: '' };
+  const path = `/api/v1/namespaces/${world.namespace}/secrets/${name}`;
+  const secret = await world.kube.get<{ data: Record<string, string> }>(path);
+  await world.kube.request('PUT', path, { ...secret, data: { [key]: Buffer.from(later).toString('base64') } });
+  await replaced(before);
+  await untilReady(world, 'shop');
+});
+
+test('without its authority it is refused, and with it again taken', async () => {
+  const ca = Buffer.from(certificate.ca).toString('base64');
+  expect(await rest('PATCH', `/registries/${id}`, { ca: null })).toMatchObject({ status: 204 });
+  const before = await rebuild();
+  await told('shop', /certificate/);
+  expect((await running())?.id).toBe(before);
+  expect(await rest('PATCH', `/registries/${id}`, { ca })).toMatchObject({ status: 204 });
+  await replaced(before);
+});
+
+test('what a machine does not allow is a reason that the Application tells', async () => {
+  const socket = inject('engineUrl').replace('unix://', '');
+  const volumes = [{ hostDestination: socket, containerDestination: '/engine.sock', accessMode: 'rw', type: 'bind' }];
+  const image = await world.image('greedy');
+  await world.apply(application('greedy', { images: { amd64: image, arm64: image }, container: { volumes } }));
+  expect(await told('greedy', /may not be bound/)).toContain(`${socket} may not be bound`);
+  await world.remove('applications', 'greedy');
+});
+
+test('a registry in use stays, and one that is gone leaves the machine', async () => {
+  expect(await rest('DELETE', `/registries/${id}`)).toMatchObject({ status: 400 });
+  await world.remove('applications', 'shop');
+  await until('the container to go', async () => ((await running()) === undefined ? true : undefined));
+  await until('the registry to go', async () => (await rest('DELETE', `/registries/${id}`)).status === 204);
+  const logs = [user, other].map(({ logFile }) => readFileSync(logFile, 'utf8')).join('');
+  for (const secret of [now, later]) expect(logs).not.toContain(secret);
+});
