@@ -1,6 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { closeIdle, exchange, keepAlive } from './http.ts';
 
@@ -39,6 +40,18 @@ test('a long answer over a thin line arrives, although it takes longer than the 
   expect(answer.body).toHaveLength(20 * PIECE.length);
 });
 
+test('an answer that is packed is unpacked', async () => {
+  const answer = await request(async (response) => {
+    response.writeHead(200, { 'content-encoding': 'gzip' });
+    response.end(gzipSync('x'.repeat(50_000)));
+  });
+  expect(answer.body).toBe('x'.repeat(50_000));
+});
+
+const packed = (body: Buffer, encoding: string) => async (response: ServerResponse) => {
+  response.writeHead(200, { 'content-encoding': encoding });
+  response.end(body);
+};
 const broken: Record<string, { write: (response: ServerResponse) => Promise<void>; code: string }> = {
   'that never begins': { write: async () => {}, code: 'TIMEOUT' },
   'that stops in the middle': { write: (response) => pieces(response, PIECE, 3), code: 'TIMEOUT' },
@@ -55,6 +68,12 @@ const broken: Record<string, { write: (response: ServerResponse) => Promise<void
     write: async (response) => void response.writeHead(200, { 'content-length': String(2 * MIB) }).write(PIECE),
     code: 'TOO_LARGE',
   },
+  'that becomes too long when it is unpacked': {
+    write: packed(gzipSync('x'.repeat(2 * MIB)), 'gzip'),
+    code: 'TOO_LARGE',
+  },
+  'that is packed wrongly': { write: packed(Buffer.from('rubbish'), 'gzip'), code: 'ENCODING' },
+  'that is packed in a way that nobody asked for': { write: packed(gzipSync('x'), 'br'), code: 'ENCODING' },
   'that becomes too long': { write: (response) => pieces(response, 'x'.repeat(300 * 1024), 10), code: 'TOO_LARGE' },
 };
 for (const [name, { write, code }] of Object.entries(broken))

@@ -1,5 +1,7 @@
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import https from 'node:https';
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
 
 /** Where a request goes: a unix socket, or a host with or without TLS. */
 export type Target = { socketPath: string } | { origin: URL; ca?: string; insecure?: boolean };
@@ -118,8 +120,24 @@ export async function exchange(request: HttpRequest, limit: number): Promise<Htt
   const began = performance.now();
   const incoming = await open(request);
   const left = Math.max(1000, request.deadline - (performance.now() - began));
-  const body = await readAll(incoming, limit, left);
+  const body = await unpacked(incoming, await readAll(incoming, limit, left), limit);
   return { status: incoming.statusCode ?? 0, headers: incoming.headers, body: body.toString('utf8') };
+}
+
+const inflate = promisify(gunzip);
+
+/** The body of an answer without its encoding; its length is capped before memory is allocated. */
+async function unpacked({ headers }: IncomingMessage, body: Buffer, limit: number): Promise<Buffer> {
+  const encoding = headers['content-encoding'];
+  if (encoding === undefined || encoding === 'identity') return body;
+  if (encoding !== 'gzip') throw new TransportError('ENCODING', `the answer has an encoding that was not asked for`);
+  try {
+    return await inflate(body, { maxOutputLength: limit });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE')
+      throw new TransportError('TOO_LARGE', `the answer is larger than ${limit} bytes`);
+    throw new TransportError('ENCODING', 'the answer cannot be unpacked', { cause: error });
+  }
 }
 
 /**

@@ -10,6 +10,7 @@ import {
   makeNode,
   makeRegistry,
   makeSecret,
+  makeToken,
   startReplica,
   startWithNode,
 } from './_util.ts';
@@ -370,6 +371,33 @@ test('a foreign agent that acknowledges an order has carried it out', async () =
   const observed = replica.agents.observations.get(node.spec.uuid ?? '');
   expect(observed?.report.orders).toEqual({ prune: 2 });
   expect(observed?.reportedAt).toBeUndefined();
+});
+
+test('a long answer is packed for those who take it so, and for no others', async () => {
+  const { replica, node, key, application } = await startWithNode();
+  await using _ = replica;
+  replica.stores.applications.set(
+    changed(application, ({ spec }) => {
+      const env = [{ key: 'LONG', value: 'x'.repeat(20_000) }];
+      Object.assign(spec.microservices?.[0] ?? {}, { container: { env } });
+    }),
+  );
+  const plain = await replica.as(node, key, 'GET', '/microservices');
+  expect(plain.headers).not.toHaveProperty('content-encoding');
+  const lengths: Record<string, number> = {};
+  for (const encoding of ['gzip', 'deflate, gzip;q=0.5', 'br', 'gzip;q=0', '']) {
+    const bearer = makeToken(node.spec.uuid ?? '', key, Date.parse('2026-01-01T00:00:01Z'));
+    const answer = await fetch(`${replica.url}/api/v3/agent/microservices`, {
+      headers: { authorization: `Bearer ${bearer}`, [HEADERS.agent]: '1', 'accept-encoding': encoding },
+    });
+    lengths[encoding] = Number(answer.headers.get('content-length'));
+    expect(await answer.json()).toEqual(plain.body);
+  }
+  const whole = Number(plain.headers['content-length']);
+  expect(lengths.br).toBe(whole);
+  expect(lengths['gzip;q=0']).toBe(whole);
+  expect(lengths.gzip).toBeLessThan(2_000);
+  expect(lengths['deflate, gzip;q=0.5']).toBeLessThan(2_000);
 });
 
 test('a foreign agent that has an order to rebuild is not told again while it may be at it', async () => {

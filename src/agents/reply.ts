@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { constants, gzip } from 'node:zlib';
 import { isTransient } from '../kube/mod.ts';
 import { AgentFailure } from './failure.ts';
 
@@ -33,9 +34,32 @@ export function send(res: ServerResponse, reply: Reply, closing: boolean): void 
   } else if (reply.status !== 204 && reply.status !== 304) {
     headers['Content-Length'] = 0;
   }
+  if (reply.body !== undefined && !closing && isWorthPacking(reply.body, res.req.headers['accept-encoding'])) {
+    sendPacked(res, reply.status, headers, reply.body);
+    return;
+  }
   res.writeHead(reply.status, headers);
   if (closing && !res.req.complete && reply.body !== undefined) linger(res, reply.body);
   else res.end(reply.body);
+}
+
+/** Characters from which packing saves more than it costs: many machines hang on thin lines. */
+const WORTH_PACKING = 4096;
+
+const isWorthPacking = (body: string, accepted: string | string[] | undefined) =>
+  body.length >= WORTH_PACKING && /(^|,)\s*gzip\s*($|,|;(?!\s*q=0(\.0*)?\s*($|,)))/i.test(String(accepted ?? ''));
+
+function sendPacked(res: ServerResponse, status: number, headers: Record<string, string | number>, body: string): void {
+  gzip(body, { level: constants.Z_BEST_SPEED }, (error, packed) => {
+    if (res.headersSent || res.destroyed) return;
+    if (error) {
+      res.destroy(error);
+      return;
+    }
+    const more = { 'Content-Encoding': 'gzip', 'Content-Length': packed.length, Vary: 'Accept-Encoding' };
+    res.writeHead(status, { ...headers, ...more });
+    res.end(packed);
+  });
 }
 
 const LINGER_MS = 2_000;

@@ -232,6 +232,7 @@ export class ControllerClient {
       path: `${API}${path}`,
       headers: {
         accept: 'application/json',
+        'accept-encoding': 'gzip',
         [HEADERS.agent]: AGENT_VERSION,
         [HEADERS.instance]: instance,
         [HEADERS.boot]: boot,
