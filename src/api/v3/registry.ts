@@ -19,13 +19,18 @@ export const registrySpecSchema = withRules(
       .optional()
       .describe('Name in references; metadata.name when absent. Immutable.'),
     id: idSchema.optional().describe('Number in the v3 API, set by the controller. Immutable once set.'),
-    url: text({ min: 1, max: BOUNDS.url, pattern: '^[^ ]+$', expects: 'a host, or a URL' }).describe(
-      'Host of the registry, with port and scheme where needed.',
-    ),
+    url: text({
+      min: 1,
+      max: BOUNDS.url,
+      pattern: '^[^ @]+$',
+      expects: 'a host, or a URL without credentials',
+    }).describe('Host of the registry, with port and scheme where needed.'),
     isPublic: z.boolean().default(true).describe('Whether pulls need no credentials.'),
     username: text({ max: BOUNDS.name }).optional().describe('User name for pulls.'),
     passwordSecretRef: secretKeyRefSchema.optional().describe('Secret with the password; never part of this object.'),
-    email: text({ max: BOUNDS.name }).optional().describe('Contact of the account.'),
+    email: text({ max: BOUNDS.name, pattern: '^[^ @]+@[^ @]+$', expects: 'a mail address' })
+      .optional()
+      .describe('Contact of the account.'),
     type: oneOf('oci', 'hub', 'hf')
       .default('oci')
       .describe('oci for container images; hub for a model hub (hf is another spelling).'),

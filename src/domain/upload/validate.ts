@@ -70,9 +70,12 @@ function shown(value: unknown, path: readonly (string | number)[]): string {
   if (value === undefined || typeof value === 'object') return '';
   const field = path.findLast((part) => typeof part === 'string');
   if (typeof field === 'string' && SECRET.has(field)) return '';
-  const text = JSON.stringify(value);
+  const text = JSON.stringify(typeof value === 'string' ? withoutCredentials(value) : value);
   return `${text.length > 100 ? `${text.slice(0, 100)}...` : text} is not valid: `;
 }
+
+/** Whoever writes a name and a password into a URL still has a secret. */
+const withoutCredentials = (text: string) => text.replace(/(\/\/|^)[^/@]*:[^/@]*@/g, '$1***@');
 
 function wanted(issue: Issue, value: unknown): string {
   switch (issue.code) {

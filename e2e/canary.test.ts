@@ -1,0 +1,405 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { ROOT } from '../hack/paths.ts';
+import { freePort } from '../hack/ports.ts';
+import { REGISTRY_USERS, type Registry, startRegistry } from '../hack/registry.ts';
+import { API_VERSION, LABELS } from '../src/api/names.ts';
+import { BASE } from '../src/rest/base.ts';
+import { routes } from '../src/rest/routes/index.ts';
+import { type AgentProcess, type ControllerProcess, createWorld, until, type World } from './_world.ts';
+
+/**
+ * Every secret that the product holds is a canary. Success and failure are played through with the logs at their most
+ * talkative; then all that can be read from outside is searched for the canaries in every form they could have taken.
+ */
+const word = (what: string) => `canary-${what}-${randomBytes(12).toString('hex')}`;
+const LONG = 300_000;
+
+let world: World;
+let controller: ControllerProcess;
+let agent: AgentProcess;
+let guarded: Registry;
+let dir: string;
+/** name -> secret */
+const canaries = new Map<string, string>();
+/** name -> what was shown there */
+const outputs = new Map<string, string>();
+
+const wrongPassword = word('password');
+const secretValue = word('env');
+const wrongToken = word('bearer');
+const malformed = word('body');
+const kubeToken = word('kubeconfig');
+
+beforeAll(async () => {
+  world = await createWorld();
+  dir = await mkdtemp(join(tmpdir(), 'skerry-canary-'));
+  guarded = await startRegistry({ dir: join(dir, 'registry'), auth: 'basic' });
+  controller = await world.startController();
+  agent = await world.startAgent('gw-9', controller, { settings: { logLevel: 'DEBUG' } });
+}, LONG);
+afterAll(async () => {
+  await world?.[Symbol.asyncDispose]();
+  await guarded?.[Symbol.asyncDispose]();
+  if (dir) await rm(dir, { recursive: true, force: true });
+}, 60_000);
+
+/** A request as somebody; the answer is an output, whatever it is. */
+async function ask(
+  method: string,
+  path: string,
+  token: string,
+  body?: unknown,
+  type = 'application/json',
+): Promise<{ status: number; text: string }> {
+  const response = await fetch(`${controller.url}${BASE}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${token}`, ...(body !== undefined && { 'content-type': type }) },
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, text };
+}
+async function show(method: string, path: string, token: string, body?: unknown, type?: string): Promise<number> {
+  const { status, text } = await ask(method, path, token, body, type);
+  outputs.set(`REST ${method} ${path} (${outputs.size})`, text);
+  return status;
+}
+
+const entry = (name: string, fields: Record<string, unknown>) => ({ name, agent: { name: 'gw-9' }, ...fields });
+const apply = (name: string, fields: Record<string, unknown>) =>
+  world.apply({
+    apiVersion: API_VERSION,
+    kind: 'Application',
+    metadata: { name },
+    spec: { microservices: [entry('web', fields)] },
+  });
+const stateOf = async (name: string) =>
+  (await world.application(name))?.status?.microservices?.[0] as { state?: string; message?: string } | undefined;
+
+test(
+  'success and failure are played through',
+  async () => {
+    canaries.set('right password of a registry', REGISTRY_USERS.limpet.password);
+    canaries.set('wrong password of a registry', wrongPassword);
+    canaries.set('value of a Secret in env', secretValue);
+    canaries.set('token of the caller', world.token.split('.')[2] ?? '');
+    canaries.set('token that is refused', wrongToken);
+    canaries.set('secret in a malformed body', malformed);
+    const admin = world.token;
+
+    // A registry with the right password, one with a wrong one, and one whose password is changed.
+    const { host } = guarded;
+    const right = JSON.parse(
+      (
+        await ask('POST', '/registries', admin, {
+          url: host,
+          isPublic: false,
+          username: 'limpet',
+          password: REGISTRY_USERS.limpet.password,
+          insecure: true,
+        })
+      ).text,
+    );
+    const wrong = JSON.parse(
+      (
+        await ask('POST', '/registries', admin, {
+          url: `${host}/private`,
+          isPublic: false,
+          username: 'limpet',
+          password: wrongPassword,
+          insecure: true,
+        })
+      ).text,
+    );
+    expect(await show('PATCH', `/registries/${wrong.id}`, admin, { password: `${wrongPassword}` })).toBe(204);
+
+    // A Secret that a microservice gets as a variable.
+    await world.kube.apply({
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: 'db', namespace: world.namespace, labels: { [LABELS.shareable]: 'true' } },
+      stringData: { pass: secretValue },
+    } as never);
+    const port = await freePort();
+    const image = await world.image('v1');
+    const env = [{ key: 'DB_PASSWORD', valueFromSecret: 'db/pass' }];
+    await apply('runs', {
+      images: { amd64: image, arm64: image },
+      container: { env, ports: [{ internal: 8080, external: port }] },
+    });
+    await apply('fails-to-start', {
+      images: { amd64: image, arm64: image },
+      container: { env, entrypoint: ['/nowhere'] },
+    });
+    await apply('fails-to-pull', {
+      images: { amd64: `${host}/private/none:1`, arm64: `${host}/private/none:1`, registry: String(wrong.id) },
+      container: { env },
+    });
+    await apply('is-not-there', {
+      images: { amd64: `${host}/none:1`, arm64: `${host}/none:1`, registry: String(right.id) },
+      container: { env },
+    });
+    await until('the good one to run', async () => (await stateOf('runs'))?.state === 'RUNNING', {
+      timeoutMs: 120_000,
+    });
+    for (const name of ['fails-to-start', 'fails-to-pull', 'is-not-there'])
+      await until(`${name} to say why`, async () => !!(await stateOf(name))?.message, { timeoutMs: 120_000 });
+
+    // Requests that are wrong around a secret.
+    const wrongs: [string, string, unknown, string?][] = [
+      ['POST', '/registries', { url: 'registry.example', password: { secret: malformed } }],
+      ['POST', '/registries', { url: 'registry.example', password: [malformed] }],
+      ['POST', '/registries', { url: `https://user:${malformed}@registry example`, password: malformed }],
+      ['POST', '/registries', { url: 'registry.example', email: 7, username: { a: malformed }, password: malformed }],
+      ['POST', '/registries', `{"url":"registry.example","password":"${malformed}"`],
+      ['PATCH', '/registries/1', { password: malformed }],
+      ['PATCH', '/registries/999', { password: malformed }],
+      ['PUT', '/application/runs', { microservices: [{ name: 'web', env: [{ key: 'A', value: { a: malformed } }] }] }],
+      [
+        'PUT',
+        '/application/runs',
+        { microservices: [{ name: 'web', env: [{ key: malformed.repeat(200), value: malformed }] }] },
+      ],
+      ['PUT', '/application/runs', { microservices: [{ name: 'web', config: `{"password": "${malformed}"` }] }],
+      [
+        'POST',
+        '/application/yaml',
+        `kind: Application\nmetadata: {name: x}\nspec: {microservices: [{name: y, password: "${malformed}`,
+        'application/x-yaml',
+      ],
+      ['POST', '/application/yaml', `${malformed}: &a [*b]`, 'application/x-yaml'],
+    ];
+    for (const [method, path, body, type] of wrongs)
+      expect(await show(method, path, admin, body, type), `${method} ${path}`).toBeGreaterThanOrEqual(400);
+    expect(await show('GET', '/node-list', wrongToken)).toBe(401);
+
+    // A key that nobody uses, and one that somebody guesses.
+    const uuid = (await world.node('gw-9'))?.spec.uuid;
+    const { key } = JSON.parse((await ask('GET', `/node/${uuid}/provisioning-key`, admin)).text);
+    canaries.set('provisioning key', key);
+    await show('POST', '/agent/provision', '', { key: `${key}x`, type: 1 });
+    await show('POST', '/agent/provision', '', { key: [key], type: 'x' });
+    const guessed = await agent.cli('provision', `skerry://127.0.0.1:9/${key}`);
+    outputs.set('CLI provision', guessed.stdout + guessed.stderr);
+
+    // Both processes end without a word, and begin again.
+    await agent.kill();
+    await agent.start();
+    await until('the agent to report again', async () => (await stateOf('runs'))?.state === 'RUNNING', {
+      timeoutMs: 120_000,
+    });
+
+    // A kubeconfig that cannot be read.
+    const broken = join(dir, 'broken.kubeconfig');
+    writeFileSync(broken, `apiVersion: v1\nkind: Config\nusers:\n- name: a\n  user: {token: "${kubeToken}"\n  x: [`);
+    canaries.set('token in a broken kubeconfig', kubeToken);
+    outputs.set('start with a broken kubeconfig', await endOf({ KUBECONFIG: broken }));
+    outputs.set('start with a wrong setting', await endOf({ SERVER_PORT: 'many', TLS_PATH_KEY: kubeToken }));
+  },
+  LONG,
+);
+
+/** What a controller says that cannot start. */
+const endOf = (env: Record<string, string>) =>
+  new Promise<string>((resolve) => {
+    execFile(
+      process.execPath,
+      [join(ROOT, 'src/main.ts')],
+      { env: { ...process.env, LOG_LEVEL: 'debug', ...env }, timeout: 30_000 },
+      (_, stdout, stderr) => resolve(stdout + stderr),
+    );
+  });
+
+/** Where secrets must be, and nowhere else on the agent's disk: each for its owner's eyes only. */
+const KEPT =
+  /^(data\/identity\.json|data\/agent\.db(-wal|-shm)?|data\/[^/]*\.db(-wal|-shm)?|(data\/)?run\/[^/]*token[^/]*)$/;
+
+test(
+  'all that can be read from outside is gathered',
+  async () => {
+    const viewer = await world.tokenOf('viewer');
+    canaries.set('token of a viewer', viewer.split('.')[2] ?? '');
+    const uuid = (await world.node('gw-9'))?.spec.uuid ?? '';
+    const microservice = (await world.application('runs'))?.status?.microservices?.[0]?.uuid ?? '';
+    for (const route of routes.filter(({ method }) => method === 'GET'))
+      for (const id of ['1', '3', '4', '5']) {
+        if (route.path.includes('provisioning-key')) continue;
+        const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+          name === 'id' ? id : name === 'uuid' ? (route.path.startsWith('/node') ? uuid : microservice) : 'runs',
+        );
+        await show('GET', path, viewer);
+        if (!route.path.includes('{id}')) break;
+      }
+    for (const page of ['/metrics', '/readyz'])
+      outputs.set(`controller ${page}`, await (await fetch(controller.metricsUrl + page)).text());
+    outputs.set('agent /metrics', await (await fetch(`http://127.0.0.1:${agent.port}/v1/metrics`)).text());
+    for (const args of [
+      ['status'],
+      ['info'],
+      ['config'],
+      ['ms', 'ls'],
+      ['ms', 'inspect', microservice],
+      ['ms', 'logs', microservice],
+      ['logs'],
+      ['doctor'],
+    ]) {
+      const { stdout, stderr } = await agent.cli(...args);
+      outputs.set(`CLI ${args.join(' ')}`, stdout + stderr);
+    }
+
+    const bundle = join(dir, 'bundle.tar.gz');
+    await agent.cli('support-bundle', bundle);
+    outputs.set('support bundle', gunzipSync(readFileSync(bundle)).toString('latin1'));
+
+    // The logs of both, at their most talkative.
+    const logs = join(controller.logFile, '..');
+    for (const file of readdirSync(logs)) outputs.set(`log ${file}`, readFileSync(join(logs, file), 'latin1'));
+    expect(outputs.get(`log ${relative(logs, controller.logFile)}`)).toContain('"level":"debug"');
+    expect([...outputs].some(([name, text]) => name.startsWith('log agent') && text.includes('"DEBUG"'))).toBe(true);
+
+    // Everything in the cluster but Secrets.
+    for (const path of [
+      `/apis/${API_VERSION}/namespaces/${world.namespace}/applications`,
+      `/apis/${API_VERSION}/namespaces/${world.namespace}/edgenodes`,
+      `/apis/${API_VERSION}/namespaces/${world.namespace}/registries`,
+      `/api/v1/namespaces/${world.namespace}/events`,
+      `/apis/events.k8s.io/v1/namespaces/${world.namespace}/events`,
+      `/api/v1/namespaces/${world.namespace}/configmaps`,
+      `/apis/coordination.k8s.io/v1/namespaces/${world.namespace}/leases`,
+    ])
+      outputs.set(`cluster ${path}`, JSON.stringify(await world.kube.request('GET', path)));
+
+    // Names of Secrets, which may be listed where their content may not.
+    const secrets = await world.kube.request<{ items: { metadata: object }[] }>(
+      'GET',
+      `/api/v1/namespaces/${world.namespace}/secrets`,
+    );
+    // kubectl keeps what it applied in an annotation; that is whoever applied it, and not us.
+    outputs.set(
+      'cluster metadata of Secrets',
+      JSON.stringify(secrets.items.map(({ metadata }) => ({ ...metadata, managedFields: undefined }))),
+    );
+
+    // Arguments of every process, and the environment of ours.
+    for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
+      try {
+        outputs.set(`arguments of process ${pid}`, readFileSync(`/proc/${pid}/cmdline`, 'latin1'));
+      } catch {
+        // it is gone
+      }
+    for (const [name, pid] of [
+      ['controller', controller.pid],
+      ['agent', agent.pid],
+    ] as const)
+      outputs.set(`environment of the ${name}`, readFileSync(`/proc/${pid}/environ`, 'latin1'));
+
+    // What the engine tells of the containers, apart from the variables that it has to give them.
+    for (const { id } of await world.containers()) {
+      const { callEngine } = await import('../hack/engine-api.ts');
+      const { Config, ...rest } = (await callEngine(inject('engineUrl'), 'GET', `/containers/${id}/json`).catch(() => ({
+        Config: {},
+      }))) as { Config: Record<string, unknown> };
+      outputs.set(`engine's view of ${id.slice(0, 12)}`, JSON.stringify({ ...rest, Config: { ...Config, Env: [] } }));
+    }
+
+    // The agent's disk.
+    const wide: string[] = [];
+    for (const file of filesBelow(agent.dir)) {
+      const name = relative(agent.dir, file);
+      if (!KEPT.test(name)) {
+        outputs.set(`agent's disk: ${name}`, readFileSync(file, 'latin1'));
+        continue;
+      }
+      if ((statSync(file).mode & 0o077) !== 0) wide.push(name);
+      for (const match of readFileSync(file, 'latin1').matchAll(/"d": *"([A-Za-z0-9_-]{43})"/g))
+        canaries.set(`private key in ${name} (${canaries.size})`, match[1] ?? '');
+      if (name.includes('token'))
+        canaries.set('token of the local API', readFileSync(file, 'utf8').trim().split('.')[2] ?? '');
+    }
+    expect(wide).toEqual([]);
+    expect([...canaries.keys()].filter((name) => name.startsWith('private key')).length).toBeGreaterThanOrEqual(2);
+  },
+  LONG,
+);
+
+function* filesBelow(folder: string): Generator<string> {
+  for (const one of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, one.name);
+    if (one.isDirectory()) yield* filesBelow(path);
+    else if (one.isFile()) yield path;
+  }
+}
+
+/** A text as it is, and as it looks in URLs, in hex, and anywhere within something in base64. */
+function formsOf(text: string): string[] {
+  const bytes = Buffer.from(text);
+  const within = [0, 1, 2].map((offset) => {
+    const encoded = Buffer.concat([Buffer.alloc(offset), bytes])
+      .toString('base64')
+      .replace(/=+$/, '');
+    // Characters that also hold bits of what stands around it.
+    return encoded.slice(Math.ceil((offset * 8) / 6), encoded.length - 1);
+  });
+  const percent = [...bytes].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
+  const all = [
+    text,
+    ...within,
+    ...within.map((one) => one.replaceAll('+', '-').replaceAll('/', '_')),
+    bytes.toString('hex'),
+    percent,
+    encodeURIComponent(text),
+    JSON.stringify(text).slice(1, -1),
+    [...text].reverse().join(''),
+  ];
+  return [...new Set(all)];
+}
+
+describe('none of it shows', () => {
+  test('a canary, in no form', () => {
+    expect(canaries.size).toBeGreaterThanOrEqual(9);
+    const found: string[] = [];
+    for (const [name, canary] of canaries) {
+      expect(canary.length, name).toBeGreaterThanOrEqual(8);
+      const forms = formsOf(canary);
+      for (const [where, text] of outputs) {
+        const lower = text.toLowerCase();
+        for (const form of forms)
+          if (text.includes(form) || (/^[0-9a-f%]+$/.test(form) && lower.includes(form)))
+            found.push(`${name} in ${where}: ...${around(text, form)}`);
+      }
+    }
+    expect(found.slice(0, 10), `${found.length} places`).toEqual([]);
+    const size = [...outputs.values()].reduce((sum, text) => sum + text.length, 0);
+    process.stderr.write(
+      `${canaries.size} canaries, ${outputs.size} outputs, ${(size / 2 ** 20).toFixed(1)} MiB searched\n`,
+    );
+  });
+
+  test('the search finds what is there', () => {
+    for (const form of formsOf('holds-fast')) expect(form.length).toBeGreaterThan(5);
+    const whole = Buffer.from(`user:${secretValue}`).toString('base64');
+    expect(formsOf(secretValue).some((form) => whole.includes(form))).toBe(true);
+    expect(formsOf(secretValue).some((form) => `x%3D${encodeURIComponent(secretValue)}`.includes(form))).toBe(true);
+  });
+
+  test('no token of anybody stands in a log, an event or an object', () => {
+    const token = /eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/;
+    const found = [...outputs]
+      .filter(([name]) => !name.startsWith('arguments of'))
+      .filter(([, text]) => token.test(text))
+      .map(([name]) => name);
+    expect(found).toEqual([]);
+  });
+});
+
+function around(text: string, form: string): string {
+  const at = Math.max(0, text.toLowerCase().indexOf(form.toLowerCase()));
+  return JSON.stringify(text.slice(Math.max(0, at - 60), at + 20));
+}
