@@ -117,9 +117,10 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
     }
   }
 
-  const http = createServer((req, res) => void serve(req, res));
-  http.requestTimeout = 15_000;
-  http.headersTimeout = 5_000;
+  const times = { requestTimeout: 15_000, headersTimeout: 5_000, connectionsCheckingInterval: 5_000 };
+  const http = createServer(times, (req, res) => void serve(req, res));
+  // Each replica keeps a few.
+  http.maxConnections = 1_000;
   http.keepAliveTimeout = 60_000;
 
   return {

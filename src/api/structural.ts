@@ -88,8 +88,7 @@ export function prune(value: unknown, schema: Structural, path = ''): { value: u
   const dropped: string[] = [];
   for (const [key, member] of Object.entries(value)) {
     const below = path ? `${path}.${key}` : key;
-    const memberSchema =
-      schema.properties && Object.hasOwn(schema.properties, key) ? schema.properties[key] : schema.additionalProperties;
+    const memberSchema = memberOf(schema, key);
     if (!memberSchema) {
       dropped.push(below);
       continue;
@@ -102,19 +101,21 @@ export function prune(value: unknown, schema: Structural, path = ''): { value: u
   return { value: Object.fromEntries(kept), dropped };
 }
 
-/** Removes null members of objects, which is how the API server reads null in a field that is not nullable. */
+/**
+ * Removes null members of objects, which is how the API server reads null in a field that is not nullable. What the schema
+ * does not know stays, null or not, to be refused.
+ */
 export function withoutNulls(value: unknown, schema: Structural): unknown {
   if (schema['x-kubernetes-preserve-unknown-fields'] || typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map((item) => (schema.items ? withoutNulls(item, schema.items) : item));
   return Object.fromEntries(
     Object.entries(value)
-      .map(([key, member]) => {
-        const memberSchema =
-          schema.properties && Object.hasOwn(schema.properties, key)
-            ? schema.properties[key]
-            : schema.additionalProperties;
-        return [key, memberSchema ? withoutNulls(member, memberSchema) : member] as const;
-      })
-      .filter(([, member]) => member !== null),
+      .map(([key, member]) => ({ key, member, known: memberOf(schema, key) }))
+      .filter(({ member, known }) => member !== null || !known)
+      .map(({ key, member, known }) => [key, known ? withoutNulls(member, known) : member]),
   );
 }
+
+/** The schema of a member; a name that every object inherits is not one of ours. */
+const memberOf = ({ properties, additionalProperties }: Structural, key: string): Structural | undefined =>
+  properties && Object.hasOwn(properties, key) ? properties[key] : additionalProperties;

@@ -6,6 +6,7 @@ import type { Log } from '../kube/ports.ts';
 import { abortable } from './access/answers.ts';
 import { admit } from './access/gate.ts';
 import { readBody } from './body.ts';
+import { ConstantReply } from './constant-reply.ts';
 import { errorReply, HttpError, invalid, notFound, unavailable } from './errors.ts';
 import type { Limits, RestMetrics } from './limits.ts';
 import { ListReply, writeList } from './list-reply.ts';
@@ -126,7 +127,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
         caller,
       };
       const result = await abortable(Promise.resolve(handle(call)), signal);
-      if (validateReplies) checkReply(route, result);
+      if (validateReplies && !(result instanceof ConstantReply)) checkReply(route, result);
       if (request.method === 'HEAD') response.writeHead(route.reply.status, JSON_TYPE).end();
       else if (result instanceof ListReply)
         await writeList(response.writeHead(route.reply.status, JSON_TYPE), result, turn, signal);
@@ -198,6 +199,6 @@ function send(response: ServerResponse, status: number, body: unknown): void {
     response.writeHead(status).end();
     return;
   }
-  const text = JSON.stringify(body);
-  response.writeHead(status, { ...JSON_TYPE, 'content-length': String(Buffer.byteLength(text)) }).end(text);
+  const json = body instanceof ConstantReply ? body.json : Buffer.from(JSON.stringify(body));
+  response.writeHead(status, { ...JSON_TYPE, 'content-length': json.length }).end(json);
 }

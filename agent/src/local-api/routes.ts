@@ -378,18 +378,18 @@ function readTime(query: URLSearchParams, name: string): number | undefined {
   return value;
 }
 
-const BOOLEANS: Readonly<Record<string, boolean>> = {
-  '': false,
-  false: false,
-  '0': false,
-  no: false,
-  true: true,
-  '1': true,
-  yes: true,
-};
+const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
+  ['', false],
+  ['false', false],
+  ['0', false],
+  ['no', false],
+  ['true', true],
+  ['1', true],
+  ['yes', true],
+]);
 
 function readBoolean(query: URLSearchParams, name: string): boolean {
-  const value = BOOLEANS[(query.get(name) ?? '').toLowerCase()];
+  const value = BOOLEANS.get((query.get(name) ?? '').toLowerCase());
   if (value === undefined) throw new ApiError('INVALID_ARGUMENT', `${name} is true or false`, { field: name });
   return value;
 }

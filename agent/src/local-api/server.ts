@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
+import { isDeeperThan, JSON_DEPTH } from '../../../src/api/json.ts';
+import { printable } from '../../../src/api/printable.ts';
 import type { Clock } from '../clock.ts';
 import { exists, makeDirectory, removePath } from '../disk.ts';
 import { errorText, type Log } from '../log.ts';
@@ -9,6 +11,8 @@ import { type ApiContext, type ApiReply, type ApiRequest, ROUTES, type Route, to
 import { adminClaims } from './token.ts';
 
 const BODY_LIMIT = 1024 * 1024;
+/** Of a body that is too large, so much is received and thrown away, so that its sender gets to read the answer. */
+const DISCARDED = 16 * BODY_LIMIT;
 
 export interface ServerPorts {
   context: ApiContext;
@@ -62,8 +66,10 @@ export function answers(path: string): Promise<boolean> {
 }
 
 function newServer(ports: ServerPorts, local: boolean): Server {
-  const server = createServer((incoming, outgoing) => void answer(incoming, outgoing, ports, local));
-  server.headersTimeout = 15_000;
+  const times = { headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 };
+  const server = createServer(times, (incoming, outgoing) => void answer(incoming, outgoing, ports, local));
+  // Everybody on the machine reaches the loopback port; what asks there are probes and people.
+  server.maxConnections = 256;
   server.keepAliveTimeout = 60_000;
   return server;
 }
@@ -79,7 +85,7 @@ async function answer(
   const gone = new AbortController();
   outgoing.once('close', () => gone.abort());
   try {
-    const url = new URL(incoming.url ?? '/', 'http://agent');
+    const url = targetOf(incoming);
     const { route, parameters } = findRoute(incoming.method ?? 'GET', url.pathname);
     const subject = authenticate(route, incoming, ports, local);
     const request: ApiRequest = {
@@ -95,6 +101,12 @@ async function answer(
     if (gone.signal.aborted) return;
     writeError(outgoing, error, requestId, ports.log);
   }
+}
+
+function targetOf(incoming: IncomingMessage): URL {
+  const url = URL.parse(`http://agent${incoming.url}`);
+  if (!incoming.url?.startsWith('/') || !url) throw new ApiError('INVALID_ARGUMENT', 'the path is malformed');
+  return url;
 }
 
 function findRoute(method: string, path: string): { route: Route; parameters: Record<string, string> } {
@@ -149,14 +161,20 @@ function authenticate(
 async function readBody(incoming: IncomingMessage): Promise<Record<string, unknown>> {
   const pieces: Buffer[] = [];
   let size = 0;
+  const tooLarge = () => new ApiError('PAYLOAD_TOO_LARGE', `the body exceeds ${BODY_LIMIT} bytes`);
+  if (Number(incoming.headers['content-length'] ?? 0) > DISCARDED) throw tooLarge();
   for await (const piece of incoming as AsyncIterable<Buffer>) {
     size += piece.length;
-    if (size > BODY_LIMIT) throw new ApiError('INVALID_ARGUMENT', 'the body is too large');
-    pieces.push(piece);
+    if (size <= BODY_LIMIT) pieces.push(piece);
+    else pieces.length = 0;
+    if (size > DISCARDED) throw tooLarge();
   }
+  if (size > BODY_LIMIT) throw tooLarge();
   if (size === 0) return {};
+  const text = Buffer.concat(pieces).toString('utf8');
+  if (isDeeperThan(text)) throw new ApiError('INVALID_ARGUMENT', `the body is nested deeper than ${JSON_DEPTH} levels`);
   try {
-    const value: unknown = JSON.parse(Buffer.concat(pieces).toString('utf8'));
+    const value: unknown = JSON.parse(text);
     if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;
   } catch {
     // falls through to the one answer for all bodies that are no object
@@ -208,5 +226,10 @@ function writeError(outgoing: ServerResponse, error: unknown, requestId: string,
   if (!known) log.error('A request of the local API failed', { error: errorText(error), requestId });
   const { code, message, details } = known ?? new ApiError('INTERNAL', errorText(error));
   if (outgoing.headersSent) return void outgoing.destroy();
-  writeJson(outgoing, API_ERRORS[code], { success: false, error: { code, message, details, requestId } });
+  // What is left of a body that nobody read would have to be received first.
+  if (!outgoing.req.complete) outgoing.setHeader('connection', 'close');
+  writeJson(outgoing, API_ERRORS[code], {
+    success: false,
+    error: { code, message: printable(message), details, requestId },
+  });
 }

@@ -1,3 +1,4 @@
+import { constantReply } from '../constant-reply.ts';
 import { openApiDocument } from '../openapi.ts';
 import { type AnyRoute, route } from '../route.ts';
 import { applicationRoutes } from './applications.ts';
@@ -9,7 +10,7 @@ import { nodeRoutes } from './nodes.ts';
 import { registryRoutes } from './registries.ts';
 import { anyObject } from './shapes.ts';
 
-let document: Record<string, unknown> | undefined;
+const document = constantReply(() => openApiDocument(routes));
 
 /** Every route of the facade: the router, the catalogue of permissions and the OpenAPI document are made from it. */
 export const routes: readonly AnyRoute[] = [
@@ -22,7 +23,7 @@ export const routes: readonly AnyRoute[] = [
     summary: 'This description',
     access: 'public',
     reply: { status: 200, schema: anyObject },
-    handler: () => (document ??= openApiDocument(routes)),
+    handler: () => document,
   }),
   ...nodeRoutes,
   ...applicationRoutes,

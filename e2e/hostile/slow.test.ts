@@ -1,0 +1,117 @@
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { BASE } from '../../src/rest/base.ts';
+import { type AgentProcess, type ControllerProcess, createWorld, until, type World } from '../_world.ts';
+import { memoryOf } from './_process.ts';
+import { createSender, dial, hear } from './_send.ts';
+
+/**
+ * Clients that take their time: headers and bodies that drip, answers that nobody reads, thousands of connections that say
+ * nothing. Each is ended, memory stays where it is, and agents and people notice nothing.
+ */
+const LONG = 300_000;
+const IDLE = 2_000;
+const SLOW = 200;
+
+let world: World;
+let controller: ControllerProcess;
+let agent: AgentProcess;
+beforeAll(async () => {
+  world = await createWorld();
+  controller = await world.startController({ env: { LOG_LEVEL: 'info' } });
+  agent = await world.startAgent('gw-s', controller);
+}, LONG);
+afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
+
+test(
+  'slow and silent clients are ended, and nobody else waits for them',
+  async () => {
+    const before = memoryOf(controller.pid).now;
+    const sockets: Socket[] = [];
+    const dials = async (count: number, first: string) => {
+      const dialled: Socket[] = [];
+      for (let i = 0; i < count; i += 100)
+        dialled.push(...(await Promise.all(Array.from({ length: 100 }, () => dial(controller.url)))));
+      for (const socket of dialled) if (first) socket.write(first);
+      sockets.push(...dialled);
+      return dialled;
+    };
+    const closed = (socket: Socket) => hear(socket, 150_000);
+    const authorization = `Authorization: Bearer ${world.token}`;
+
+    const began = performance.now();
+    const silent = (await dials(IDLE, '')).map(closed);
+    const drippingHeads = await dials(SLOW, `GET ${BASE}/status HTTP/1.1\r\nHost: c\r\n`);
+    const heads = drippingHeads.map(closed);
+    const drippingBodies = await dials(
+      SLOW,
+      `POST ${BASE}/application HTTP/1.1\r\nHost: c\r\n${authorization}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{`,
+    );
+    const bodies = drippingBodies.map(closed);
+    const drip = setInterval(() => {
+      for (const socket of drippingHeads) socket.write('X-A: b\r\n');
+      for (const socket of drippingBodies) socket.write(' ');
+    }, 1_000);
+    // They ask for far more than fits on the way, and read nothing of it.
+    const deaf = await dials(100, '');
+    for (const socket of deaf) {
+      socket.pause();
+      socket.write(`GET ${BASE}/openapi.json HTTP/1.1\r\nHost: c\r\n\r\n`.repeat(4));
+    }
+
+    // People and agents meanwhile.
+    const rest = world.rest(controller);
+    using send = createSender({ origin: controller.url });
+    const times: number[] = [];
+    let peak = 0;
+    const until = performance.now() + 20_000;
+    while (performance.now() < until) {
+      const { status, ms } = await send({ method: 'GET', path: `${BASE}/status` });
+      expect(status).toBe(200);
+      times.push(ms);
+      peak = Math.max(peak, memoryOf(controller.pid).now);
+      await sleep(100);
+    }
+    const { body } = await rest('GET', `/node/${(await world.node('gw-s'))?.spec.uuid}`);
+    expect(body.daemonStatus).toBe('RUNNING');
+
+    const ends = {
+      silent: await Promise.all(silent),
+      heads: await Promise.all(heads),
+      bodies: await Promise.all(bodies),
+    };
+    clearInterval(drip);
+    for (const [what, all] of Object.entries(ends))
+      expect({ what, closed: all.filter((one) => one.closed).length }).toEqual({ what, closed: all.length });
+    expect(ends.heads[0]?.text).toMatch(/^HTTP\/1\.1 408/);
+    const seconds = (performance.now() - began) / 1_000;
+    times.sort((a, b) => a - b);
+    const slowest = times.at(Math.floor(times.length * 0.99)) ?? 0;
+    const figures = `${sockets.length} hostile connections ended after ${seconds.toFixed(0)} s at most; meanwhile others were answered in ${times[times.length >> 1]?.toFixed(0)} ms (p50), ${slowest.toFixed(0)} ms (p99); RSS ${before.toFixed(0)} -> ${peak.toFixed(0)} MiB`;
+    process.stderr.write(`${figures}\n`);
+    expect(slowest, figures).toBeLessThan(2_000);
+    expect(peak - before, figures).toBeLessThan(200);
+    for (const socket of sockets) socket.destroy();
+  },
+  LONG,
+);
+
+test(
+  'an agent that held its poll meanwhile hears of a change at once',
+  async () => {
+    const image = await world.image('v1');
+    await world.apply({
+      apiVersion: 'skerry.dev/v3',
+      kind: 'Application',
+      metadata: { name: 'meanwhile' },
+      spec: { microservices: [{ name: 'web', agent: { name: 'gw-s' }, images: { amd64: image, arm64: image } }] },
+    });
+    await until(
+      'it to run',
+      async () => (await world.application('meanwhile'))?.status?.microservices?.[0]?.state === 'RUNNING',
+    );
+    expect((await agent.cli('status')).code).toBe(0);
+  },
+  LONG,
+);

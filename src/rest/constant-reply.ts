@@ -1,0 +1,17 @@
+/** A reply that is the same for everybody, written out once: it is large, and nobody has to say who he is to ask for it. */
+export class ConstantReply {
+  readonly #make: () => object;
+  #json: Buffer | undefined;
+
+  constructor(make: () => object) {
+    this.#make = make;
+  }
+
+  get json(): Buffer {
+    this.#json ??= Buffer.from(JSON.stringify(this.#make()));
+    return this.#json;
+  }
+}
+
+/** To a handler it looks like the object that it becomes. */
+export const constantReply = <T extends object>(make: () => T): T => new ConstantReply(make) as unknown as T;

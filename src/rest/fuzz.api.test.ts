@@ -1,0 +1,308 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
+import { applicationCases, edgeNodeCases, registryCases } from '../api/_agreement-cases.ts';
+import type { KindDefinition } from '../api/meta.ts';
+import { API_VERSION } from '../api/names.ts';
+import { readSpec } from '../api/normal-form.ts';
+import { applicationKind, edgeNodeKind, registryKind } from '../api/v3/index.ts';
+import { nodeFromBody } from '../domain/edge-node/body.ts';
+import { DomainError } from '../domain/errors.ts';
+import { entryFromFlat, flatFromEntry } from '../domain/microservice/flat.ts';
+import { registryFromBody } from '../domain/registry/index.ts';
+import { readApplicationBody, readApplicationUpload, readMicroserviceUpload } from '../domain/upload/index.ts';
+import { parseJson } from './body.ts';
+import { HttpError } from './errors.ts';
+import { parseYaml } from './yaml.ts';
+
+/**
+ * Documents that nobody thought of: valid ones, changed at random. A run is repeated with the seed that it prints:
+ * SKERRY_FUZZ_SEED=<seed>. SKERRY_FUZZ_SECONDS is the time that each property is given.
+ */
+const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? Date.now() % 2 ** 31);
+const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 600 : 4));
+const LONG = SECONDS * 1_000 + 300_000;
+const budget = {
+  seed: SEED,
+  numRuns: Number.MAX_SAFE_INTEGER,
+  interruptAfterTimeLimit: SECONDS * 1_000,
+  markInterruptAsFailure: false,
+} as const;
+const seeds = `seed ${SEED}, ${SECONDS} s each`;
+
+const KINDS: readonly [string, KindDefinition, readonly { spec: unknown }[]][] = [
+  ['Application', applicationKind, applicationCases],
+  ['EdgeNode', edgeNodeKind, edgeNodeCases],
+  ['Registry', registryKind, registryCases],
+];
+
+/** Values that meet somebody on their way. */
+const odd = fc.oneof(
+  fc.constantFrom<unknown>(
+    null,
+    '',
+    ' ',
+    0,
+    -1,
+    1,
+    2 ** 31,
+    2 ** 53,
+    2 ** 53 - 1,
+    -(2 ** 53),
+    1e21,
+    0.5,
+    -0,
+    true,
+    false,
+    [],
+    {},
+    [null],
+    [[]],
+  ),
+  fc.constantFrom(
+    'a',
+    'A',
+    'a.b',
+    '-a',
+    'a-',
+    'é',
+    'e\u0301',
+    '😀',
+    '\u202e',
+    '\n',
+    '__proto__',
+    'constructor',
+    '${Agents.x}',
+    '../x',
+    '/dev/x',
+    '0',
+    '08',
+    'true',
+    '1e3',
+    'a:b',
+    'a@b',
+    'a b',
+  ),
+  fc.string({ unit: 'grapheme', maxLength: 300 }),
+  fc.integer({ min: 1, max: 70_000 }),
+  fc.constantFrom(62, 63, 64, 65, 127, 128, 129, 252, 253, 254, 255, 256, 257).map((length) => 'a'.repeat(length)),
+  fc.constantFrom(64, 65, 128, 129).map((length) => Array.from({ length }, (_, i) => `v${i}`)),
+);
+
+type Step = { at: number; how: 'replace' | 'remove' | 'copy' | 'rename' | 'add'; value: unknown; word: string };
+const steps = fc.array(
+  fc.record<Step>({
+    at: fc.nat(10_000),
+    how: fc.constantFrom('replace', 'replace', 'replace', 'remove', 'copy', 'rename', 'add'),
+    value: odd,
+    word: fc.constantFrom('name', 'uuid', 'x', '__proto__', 'toString', 'value', 'key', 'spec'),
+  }),
+  { minLength: 1, maxLength: 4 },
+);
+
+/** Changes a document at places that the numbers choose. */
+function mutate(document: unknown, changes: readonly Step[]): unknown {
+  const copy = structuredClone(document);
+  for (const { at, how, value, word } of changes) {
+    const places: [Record<string, unknown>, string][] = [];
+    const walk = (one: unknown): void => {
+      if (typeof one !== 'object' || one === null) return;
+      for (const key of Object.keys(one)) {
+        places.push([one as Record<string, unknown>, key]);
+        walk((one as Record<string, unknown>)[key]);
+      }
+    };
+    walk(copy);
+    const place = places[at % Math.max(1, places.length)];
+    if (!place) continue;
+    const [holder, key] = place;
+    if (how === 'remove') delete holder[key];
+    else if (how === 'copy' && Array.isArray(holder)) holder.push(structuredClone(holder[Number(key)]));
+    else if (how === 'rename' && !Array.isArray(holder)) {
+      set(holder, word, holder[key]);
+      delete holder[key];
+    } else if (how === 'add' && !Array.isArray(holder)) set(holder, word, value);
+    else holder[key] = structuredClone(value);
+  }
+  // Without holes in lists and the like: what cannot be written as JSON never reaches anybody.
+  return JSON.parse(JSON.stringify(copy ?? null));
+}
+
+/** As a parser would: an own member, whatever its name. */
+const set = (holder: object, key: string, value: unknown) =>
+  Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
+
+let kube: Kube;
+beforeAll(async () => {
+  kube = await kubeFromFile(inject('kubeconfig'));
+  process.stderr.write(`fuzz: ${seeds}\n`);
+});
+afterAll(() => kube?.close());
+
+async function throughApiServer(kind: KindDefinition, spec: unknown): Promise<{ spec?: unknown; refusal?: string }> {
+  const path = `/apis/${API_VERSION}/namespaces/default/${kind.plural}?dryRun=All&fieldValidation=Strict`;
+  const object = { apiVersion: API_VERSION, kind: kind.kind, metadata: { name: 'fuzz' }, spec };
+  try {
+    return { spec: (await kube.request<{ spec: unknown }>('POST', path, object)).spec };
+  } catch (error) {
+    if (error instanceof KubeError && (error.status === 422 || error.status === 400)) return { refusal: error.message };
+    throw error;
+  }
+}
+
+describe.each(KINDS)(`%s (${seeds})`, (_, kind, cases) => {
+  test(
+    'is accepted here and by the API server, in the same normal form, or by neither',
+    async () => {
+      const documents = fc.constantFrom(...cases.map(({ spec }) => spec));
+      await fc.assert(
+        fc.asyncProperty(documents, steps, async (document, changes) => {
+          const spec = mutate(document, changes);
+          const here = readSpec(kind, spec);
+          const there = await throughApiServer(kind, spec);
+          expect({ accepted: here.success, why: here.success ? there.refusal : here.error?.message }).toMatchObject({
+            accepted: there.refusal === undefined,
+          });
+          if (here.success) expect(here.data).toEqual(there.spec);
+        }),
+        budget,
+      );
+    },
+    LONG,
+  );
+});
+
+/** What a reader may throw: a refusal, and nothing else. */
+function refusesOrReads<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof DomainError || (error instanceof HttpError && error.status === 400)) {
+      expect(error.message.length).toBeLessThan(20_000);
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+describe(`readers (${seeds})`, () => {
+  const entries = applicationCases
+    .flatMap(({ spec }) => ((spec as { microservices?: unknown }).microservices ?? []) as unknown[])
+    .filter((entry) => typeof entry === 'object' && entry !== null);
+  const flat = {
+    name: 'web',
+    application: 'plant',
+    config: '{"a":1}',
+    images: [{ containerImage: 'a:1', archId: 1 }],
+    env: [{ key: 'A', value: 'b' }],
+    ports: [{ internal: 1, external: 2 }],
+    volumeMappings: [{ hostDestination: '/a', containerDestination: '/b', accessMode: 'rw' }],
+    extraHosts: [{ name: 'a', address: '10.0.0.1' }],
+    annotations: '{"a":"b"}',
+    nodeUuid: '0d9e6f2a-3c4b-4d5e-8f60-718293a4b5c6',
+  };
+
+  test(
+    'read any document, or say why not',
+    () => {
+      const files = fc.constantFrom(
+        { kind: 'Application', metadata: { name: 'plant' }, spec: { microservices: entries.slice(0, 20) } },
+        { kind: 'Microservice', metadata: { name: 'plant/web' }, spec: entries[0] ?? {} },
+        { name: 'plant', microservices: [flat] },
+        flat,
+        { name: 'gw', archId: 1, host: 'gw.example', tags: ['a'] },
+        { url: 'registry.example', password: 'x', userEmail: 'a@b' },
+      );
+      fc.assert(
+        fc.property(files, steps, (document, changes) => {
+          const value = mutate(document, changes);
+          const text = JSON.stringify(value);
+          refusesOrReads(() => parseJson(text, 64));
+          for (const read of [
+            readApplicationUpload,
+            readMicroserviceUpload,
+            readApplicationBody,
+            entryFromFlat,
+            nodeFromBody,
+            registryFromBody,
+          ] as ((value: unknown) => unknown)[])
+            refusesOrReads(() => read(value));
+        }),
+        budget,
+      );
+    },
+    LONG,
+  );
+
+  test(
+    'an entry that is read from its flat form is the same when it is written and read again',
+    () => {
+      fc.assert(
+        fc.property(steps, (changes) => {
+          const first = refusesOrReads(() => entryFromFlat(mutate(flat, changes)))?.entry;
+          if (!first) return;
+          const again = entryFromFlat(flatFromEntry(first as never)).entry;
+          expect(again).toEqual(first);
+        }),
+        budget,
+      );
+    },
+    LONG,
+  );
+
+  test(
+    'any text is JSON and YAML, or refused, soon',
+    () => {
+      const pieces = fc.constantFrom(
+        'a',
+        ': ',
+        '- ',
+        '\n',
+        '  ',
+        '&a ',
+        '*a',
+        '{',
+        '}',
+        '[',
+        ']',
+        ',',
+        '"',
+        "'",
+        '|\n',
+        '>\n',
+        '!!',
+        '? ',
+        '<<: ',
+        '#',
+        '---\n',
+        '%',
+        '\\',
+        '\\u0000',
+        '\\ud800',
+        '\t',
+        '0',
+        '~',
+        'é',
+        '"__proto__":',
+        '\u2028',
+        '\ufeff',
+      );
+      const texts = fc.oneof(
+        fc.array(pieces, { maxLength: 400 }).map((all) => all.join('')),
+        fc.string({ unit: 'binary', maxLength: 400 }),
+      );
+      fc.assert(
+        fc.property(texts, fc.integer({ min: 1, max: 300 }), (text, times) => {
+          const long = text.repeat(times);
+          const began = performance.now();
+          refusesOrReads(() => parseYaml(long));
+          refusesOrReads(() => parseJson(long, 64));
+          expect(performance.now() - began).toBeLessThan(10_000);
+          expect(({} as Record<string, unknown>).a).toBeUndefined();
+        }),
+        budget,
+      );
+    },
+    LONG,
+  );
+});
