@@ -55,6 +55,17 @@ const RUNS: readonly Run[] = [
     about: 'etcd restored and emptied, with and without a controller that lives on',
     command: tests('e2e', 'e2e/restore.test.ts'),
   },
+  {
+    name: 'fuzz',
+    about: 'random documents at REST, readers and the API server, ten minutes each',
+    command: tests('api', 'src/rest/fuzz.api.test.ts'),
+  },
+  {
+    name: 'hostile',
+    about: 'four gigabytes of hostile input at controller and agent',
+    command: tests('e2e', 'e2e/hostile'),
+    env: { SKERRY_HOSTILE_MIB: '4096' },
+  },
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];
 
