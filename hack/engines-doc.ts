@@ -54,8 +54,12 @@ ${notes.map((note, index) => `[${index + 1}] ${note}`).join('\n\n')}
   There the agent gives its own limits instead, and logs it.
 - **Health checks.** podman leaves them to systemd. Where a check is overdue the agent has podman carry it out, so that they take
   place without systemd as well; a probe that exceeds its timeout is given up and counts as failed.
-- **Names.** podman needs netavark and aardvark-dns for names on a network; without them \`names\` does not hold.
-- **Logs.** docker keeps two files of \`logSize\` each, podman one, which starts anew when it is full.
+- **Names.** podman needs netavark and aardvark-dns for names on a network; without them the agent warns, and \`names\` does not
+  hold.
+- **A start that fails.** podman keeps the ports of such a container for some seconds; an older one that is to take over again
+  is started as soon as they are free.
+- **Logs.** docker keeps two files of \`logSize\` each, podman one, which starts anew when it is full. podman cuts
+  lines longer than 8 KiB in pieces and may leave out the first of them where only the last lines are asked for.
 `;
 }
 

@@ -230,7 +230,10 @@ export class DockerEngine implements Engine {
   async create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }> {
     const network = spec.hostNetwork ? undefined : (this.#network ?? (await this.ensureNetwork(signal)));
     const image = isPinned(spec.image) ? (await this.#findImage(spec.image, signal))?.name : undefined;
-    const body = createBody({ ...spec, image: image ?? spec.image }, network?.name ?? '', this.#dialect);
+    const extraHosts = spec.extraHosts.map((host) =>
+      host.address === HOST_GATEWAY ? { ...host, address: machineOn(network) } : host,
+    );
+    const body = createBody({ ...spec, image: image ?? spec.image, extraHosts }, network?.name ?? '', this.#dialect);
     const query = { name: spec.name, ...(spec.platform && { platform: spec.platform }) };
     const { Id } = await this.#call<{ Id: string }>('POST', '/containers/create', { query, body, signal });
     const { Image } = await this.#call<InspectAnswer>('GET', `/containers/${Id}/json`, { signal });
@@ -564,6 +567,14 @@ const DEFAULT_CHECK_INTERVAL = 30 * SECOND;
 function checkEvery(check: InspectAnswer['Config']['Healthcheck']): Pick<Container, 'checkEvery'> | undefined {
   if (!check?.Test?.length || check.Test[0] === 'NONE') return undefined;
   return { checkEvery: check.Interval ? check.Interval / 1e6 : DEFAULT_CHECK_INTERVAL };
+}
+
+/** The word for the machine itself, which not every engine knows. */
+const HOST_GATEWAY = 'host-gateway';
+
+/** The machine as a container on a network finds it; without a network of ours it is where the container is. */
+function machineOn(network: EngineNetwork | undefined): string {
+  return network ? (network.gateway ?? HOST_GATEWAY) : '127.0.0.1';
 }
 
 /** The engine lists a port once for each address family. */
