@@ -19,7 +19,7 @@ export interface Failpoints extends AsyncDisposable {
 export type When = 'before' | 'after';
 
 /** Reviews change nothing; renewals and events come when they please. */
-const NO_WRITES = /\/(tokenreviews|subjectaccessreviews|token)$|\/events(\/|$)/;
+const NO_WRITES = /\/(tokenreviews|subjectaccessreviews|selfsubjectreviews|token)$|\/events(\/|$)/;
 
 /** Writes a kubeconfig for the controller to `file`. */
 export async function startFailpoints(kubeconfig: string, file: string): Promise<Failpoints> {

@@ -7,9 +7,9 @@ import { type Told, tellStory } from './_killed-controller.ts';
 
 /**
  * The controller is killed before and after each of its writes, over the lives of applications, nodes and registries
- * made with kubectl and over REST, provisioning included. `SKERRY_NIGHTLY=1` takes every write; else a few, spread.
+ * made with kubectl and over REST, provisioning included. `SKERRY_NIGHTLY=1` takes every write, `SKERRY_POINTS` so many, spread.
  */
-const POINTS = process.env.SKERRY_NIGHTLY ? Number.POSITIVE_INFINITY : 3;
+const POINTS = Number(process.env.SKERRY_POINTS ?? (process.env.SKERRY_NIGHTLY ? Number.POSITIVE_INFINITY : 1));
 let dir: string;
 let whole: Told;
 

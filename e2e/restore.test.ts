@@ -212,40 +212,44 @@ test.runIf(NIGHTLY)(
   600_000,
 );
 
-test('an empty etcd: nothing stops; the same manifests and a new provisioning take over what runs', async () => {
-  await world.apply(await app('lost', 'l2'));
-  await untilReady(world, 'lost', 180_000);
-  await world.apply(await app('kept', 'k3', { uuid: APPLICATION }));
-  await until('the version of now to run', async () => (await greeting('kept')) === 'k3\n', { timeoutMs: 180_000 });
-  await untilReady(world, 'kept', 120_000);
-  for (const name of ['kept', 'lost']) ids[name] = await containerOf(name);
-  await controller.kill();
-  await cluster.whileDown((etcd) => rmSync(etcd, { recursive: true, force: true }));
-  await installCrds(cluster.kubeconfig);
-  await world.install();
-  controller = await world.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
-  await until(
-    'the agent to say that it is refused',
-    async () => (await agent.cli('status')).stdout.includes('UNAUTHORIZED'),
-    { timeoutMs: 120_000 },
-  );
-  for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
+test.runIf(NIGHTLY)(
+  'an empty etcd: nothing stops; the same manifests and a new provisioning take over what runs',
+  async () => {
+    await world.apply(await app('lost', 'l2'));
+    await untilReady(world, 'lost', 180_000);
+    await world.apply(await app('kept', 'k3', { uuid: APPLICATION }));
+    await until('the version of now to run', async () => (await greeting('kept')) === 'k3\n', { timeoutMs: 180_000 });
+    await untilReady(world, 'kept', 120_000);
+    for (const name of ['kept', 'lost']) ids[name] = await containerOf(name);
+    await controller.kill();
+    await cluster.whileDown((etcd) => rmSync(etcd, { recursive: true, force: true }));
+    await installCrds(cluster.kubeconfig);
+    await world.install();
+    controller = await world.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+    await until(
+      'the agent to say that it is refused',
+      async () => (await agent.cli('status')).stdout.includes('UNAUTHORIZED'),
+      { timeoutMs: 120_000 },
+    );
+    for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
 
-  await world.apply({
-    apiVersion: 'skerry.dev/v3',
-    kind: 'EdgeNode',
-    metadata: { name: NODE },
-    spec: { statusFrequency: 5 },
-  });
-  await world.apply(await app('kept', 'k3', { uuid: APPLICATION }));
-  const provisioned = await world.provision(agent, NODE, controller);
-  expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });
-  await untilReady(world, 'kept', 180_000);
-  expect(await containerOf('kept')).toBe(ids.kept);
-  const { message } = await restored();
-  expect(message).toContain('lost/web');
-  expect(await containerOf('lost')).toBe(ids.lost);
-}, 600_000);
+    await world.apply({
+      apiVersion: 'skerry.dev/v3',
+      kind: 'EdgeNode',
+      metadata: { name: NODE },
+      spec: { statusFrequency: 5 },
+    });
+    await world.apply(await app('kept', 'k3', { uuid: APPLICATION }));
+    const provisioned = await world.provision(agent, NODE, controller);
+    expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });
+    await untilReady(world, 'kept', 180_000);
+    expect(await containerOf('kept')).toBe(ids.kept);
+    const { message } = await restored();
+    expect(message).toContain('lost/web');
+    expect(await containerOf('lost')).toBe(ids.lost);
+  },
+  600_000,
+);
 
 async function restore(): Promise<void> {
   await cluster.whileDown((etcd) => {

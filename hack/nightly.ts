@@ -49,6 +49,12 @@ const RUNS: readonly Run[] = [
     name: 'silence',
     about: 'a thousand nodes fall silent at once',
     command: tests('e2e', 'e2e/controller-faults-silence.test.ts'),
+    env: { SKERRY_NODES: '1000' },
+  },
+  {
+    name: 'api-faults',
+    about: 'an API server that refuses, fails, hangs and freezes',
+    command: tests('e2e', 'e2e/controller-faults-api.test.ts'),
   },
   {
     name: 'restore',

@@ -27,7 +27,8 @@ const NAME = 'skerry-history';
 const KEY = 'terms';
 const CALL_MS = 5_000;
 const ATTEMPTS = 5;
-/** Soon after a change, and never more often than that. */
+/** A beat comes so soon after a change that the agent hears of it with its next report, and at most once a second. */
+const SOON_MS = 200;
 const BEAT_MS = 1_000;
 const RETRY_MS = 5_000;
 
@@ -123,22 +124,22 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
   /** Counts a beat soon after each change of what machines are to run. */
   function count(writer: KubeClient, signal: AbortSignal): Disposable {
     let timer: NodeJS.Timeout | undefined;
+    let beatAt = Number.NEGATIVE_INFINITY;
     const beat = () => {
-      move(writer, (stored) => unlessLost(stored) ?? withBeat(stored))
-        .then(() => {
-          timer = undefined;
-        })
-        .catch((error: Error) => {
-          if (signal.aborted) return;
-          log.debug({ reason: error.message }, 'The history of the store could not be written');
-          timer = setTimeout(beat, RETRY_MS);
-        });
+      // What changes from here on may come after this beat in the store, and gets the next.
+      timer = undefined;
+      beatAt = performance.now();
+      move(writer, (stored) => unlessLost(stored) ?? withBeat(stored)).catch((error: Error) => {
+        if (signal.aborted) return;
+        log.debug({ reason: error.message }, 'The history of the store could not be written');
+        timer ??= setTimeout(beat, RETRY_MS);
+      });
     };
     const changes = stores.applications.subscribe((change) => {
       const asks =
         change.type === 'delete' || change.previous?.metadata.generation !== change.object.metadata.generation;
       if (!asks || change.initial || signal.aborted) return;
-      timer ??= setTimeout(beat, BEAT_MS);
+      timer ??= setTimeout(beat, Math.max(SOON_MS, beatAt + BEAT_MS - performance.now()));
     });
     return {
       [Symbol.dispose]() {
