@@ -101,6 +101,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (context) => {
       const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/status');
       const node = data.node as { name?: string; uuid: string; controllerUrl: string } | undefined;
+      const free = Number(data.systemAvailableDisk ?? 0);
       const runtime = data.runtime as { engineVersion?: string; engineUrl?: string; engineReady: boolean };
       show(context, data, () =>
         facts([
@@ -120,6 +121,7 @@ export const COMMANDS: readonly Command[] = [
           ],
           ['Running', `${data.runningMicroservices} microservices`],
           ['Memory', `${data.memoryUsageMiB} MiB (the agent itself)`],
+          ['Disk', `${bytes(Number(data.diskUsageGiB) * 1024 ** 3)} (the agent's own), ${bytes(free)} free`],
           ['Warnings', (data.warnings as string[]).join('; ')],
         ]),
       );
