@@ -40,7 +40,8 @@ const RETRIED: ReadonlySet<string> = new Set(['conflict', 'error', 'bug', 'fence
  */
 export function createMetrics({ version = '' }: { version?: string } = {}) {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  // The event loop is looked at ten times a second; ten times as often, the usual, costs half a percent of a core.
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
   let fleet: () => FleetFigures | undefined = () => undefined;
   const metrics = Object.fromEntries(
     Object.entries(TABLE).map(([key, spec]) => [
