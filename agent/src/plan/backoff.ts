@@ -11,6 +11,8 @@ export const TIMES = {
   steady: 10 * MINUTE,
   /** so long in RUNNING and the current error is cleared */
   errorClears: 30 * SECOND,
+  /** whoever ends a container by hand may be about to start or to remove it */
+  handsOff: 2 * SECOND,
   /** at most so long a microservice waits for those that start before it */
   orderWait: MINUTE,
 } as const;

@@ -117,6 +117,8 @@ export interface Live {
   unwantedSince?: number;
   /** since when the container runs, in steady time */
   running?: { key: string; since: number };
+  /** somebody on the machine has ended it, and may not be done: it is left alone until then */
+  leftAloneUntil?: number;
   /** local restart: the run of the container that is to end */
   restart?: { key: string };
   /** the next start was asked for on the machine */

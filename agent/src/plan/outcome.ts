@@ -66,9 +66,18 @@ function concludeFailure(
 ): Remembered {
   // The image went away between the look-up and its use: look it up again at once, and back off when that repeats.
   const lost = step.kind === 'create' && code === 'ImageMissing';
+  // Somebody removed it in between: another one is made.
+  const vanished = step.kind === 'start' && code === 'NotFound';
+  // Somebody else has the name: the next attempt uses another one.
+  const named = step.kind === 'create' && code === 'NameTaken';
   const count = row.failure?.target === step.target ? row.failure.count + 1 : 1;
   const protects = step.kind === 'start' && step.protects;
-  const delay = lost && count === 1 ? 0 : protects ? jitter(TIMES.longestDelay, random) : backoff(count, random);
+  const delay =
+    (lost || named || vanished) && count === 1
+      ? 0
+      : protects
+        ? jitter(TIMES.longestDelay, random)
+        : backoff(count, random);
   const failure: Failure = {
     step: step.kind,
     target: step.target,

@@ -271,7 +271,8 @@ function create(
 ): Step {
   const generation = Math.max(row.generation, 0, ...containers.map((container) => container.generation)) + 1;
   const name = canonicalName(uuid);
-  const taken = containers.some((container) => container.name === name);
+  // By an older container of ours, or by somebody who has nothing to do with us.
+  const taken = containers.some((container) => container.name === name) || row.failure?.reason === 'NameTaken';
   return {
     kind: 'create',
     uuid,
@@ -291,6 +292,8 @@ function startAgain(container: Container, row: Remembered, target: string, conte
   const { uuid, crash, failure } = row;
   const reason = startReason(row);
   const orderedHere = reason === 'StartedLocally';
+  const { leftAloneUntil = 0 } = row.live;
+  if (!orderedHere && context.now < leftAloneUntil) return { uuid, why: 'RetryBackoff', until: leftAloneUntil };
   if (reason === 'Crashed' && crash && context.now < crash.notBefore)
     return { uuid, why: 'CrashBackoff', until: crash.notBefore };
   if (!orderedHere && failure?.step === 'start' && failure.target === target && context.now < failure.notBefore)

@@ -37,6 +37,7 @@ describe('how an end is seen', () => {
     'when the agent starts after a reboot': { sight: { first: true, rebooted: true }, cause: 'Reboot' },
     'while the engine was away': { sight: { outage: { from: NOW - 20_000, to: NOW - 500 } }, cause: 'Engine' },
     'a moment before the engine went away': { sight: { outage: { from: NOW - 500, to: NOW } }, cause: 'Engine' },
+    'after the engine was told to end it': { sight: { endedByHand: new Set([ended().id]) }, cause: 'Stopped' },
     'long after the engine came back': {
       sight: { outage: { from: NOW - 60_000, to: NOW - 30_000 } },
       cause: 'Crash',
@@ -201,4 +202,12 @@ test('a time to wait for that a wrong clock has saved is not waited for: five mi
   expect(next?.crash?.notBefore).toBe(NOW + 330_000);
   const near = { ...failure, notBefore: NOW + 5_000 };
   expect(look(makeRow(entry, { failure: near }), [], { first: true })?.failure?.notBefore).toBe(NOW + 5_000);
+});
+
+test('what somebody has ended is left alone for two seconds: it may be started or removed next', () => {
+  const next = look(makeRow(entry), [ended()], { endedByHand: new Set([ended().id]) });
+  expect(next?.live.leftAloneUntil).toBe(NOW + 2_000);
+  // The engine ends its containers before it goes away, and that looks the same at first.
+  const later = look(next, [ended()], { outage: { from: NOW - 500, to: NOW } });
+  expect(later?.exit?.cause).toBe('Engine');
 });

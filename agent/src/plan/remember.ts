@@ -25,6 +25,8 @@ export interface Sight {
   first: boolean;
   /** the machine was restarted since the memory was written */
   rebooted: boolean;
+  /** containers that the engine was told to end, lately */
+  endedByHand?: ReadonlySet<string>;
   /** the last time, on the machine's clock, that the engine was lost and found again */
   outage?: { from: number; to: number };
 }
@@ -191,7 +193,8 @@ function sameView(a: Remembered['lastGood'], b: RunEntry['view']): boolean {
 function rememberExit(row: Remembered, ended: Container, target: string, sight: Sight): Remembered {
   const key = runKey(ended);
   if (row.exit?.key === key) {
-    if (row.exit.cause !== 'Crash' || !duringOutage(ended, sight)) return row;
+    if (!TENTATIVE.has(row.exit.cause) || !duringOutage(ended, sight)) return row;
+    if (row.exit.cause === 'Stopped') return { ...row, exit: { key, cause: 'Engine' } };
     // The engine went away right after: it was ending its containers, and what looked like a crash was that.
     const count = (row.crash?.count ?? 1) - 1;
     const crash = row.crash && count > 0 ? { ...row.crash, count, notBefore: sight.now } : undefined;
@@ -200,6 +203,8 @@ function rememberExit(row: Remembered, ended: Container, target: string, sight: 
   }
   const cause = causeOf(row, ended, sight);
   const next: Remembered = { ...row, exit: { key, cause } };
+  if (cause === 'Stopped' && row.live.stopping !== ended.id)
+    return { ...next, live: { ...next.live, leftAloneUntil: sight.now + TIMES.handsOff } };
   if (cause !== 'Crash') return next;
   const steady = ended.finishedAt - ended.startedAt >= TIMES.steady;
   const count = steady ? 1 : (row.crash?.count ?? 0) + 1;
@@ -216,8 +221,12 @@ function rememberExit(row: Remembered, ended: Container, target: string, sight: 
 function causeOf(row: Remembered, ended: Container, sight: Sight): ExitCause {
   if (row.live.stopping === ended.id) return 'Stopped';
   if (sight.first) return sight.rebooted ? 'Reboot' : 'Unwatched';
-  return duringOutage(ended, sight) ? 'Engine' : 'Crash';
+  if (duringOutage(ended, sight)) return 'Engine';
+  return sight.endedByHand?.has(ended.id) ? 'Stopped' : 'Crash';
 }
+
+/** Causes that look different once it is known that the engine went away. */
+const TENTATIVE: ReadonlySet<ExitCause> = new Set(['Crash', 'Stopped']);
 
 function duringOutage({ finishedAt }: Container, { outage }: Sight): boolean {
   return outage !== undefined && finishedAt >= outage.from - BEFORE_OUTAGE && finishedAt <= outage.to + AFTER_OUTAGE;

@@ -61,6 +61,9 @@ export type EngineState =
   | { state: 'connecting' | 'lost'; error?: string; since: number }
   | { state: 'connected'; facts: EngineFacts; since: number };
 
+/** Events that tell of somebody who ends a container. */
+const ENDINGS: ReadonlySet<string> = new Set(['kill', 'stop']);
+
 /** So many steps besides pulls at the same time; pulls wait for their turn by registry. */
 const STEPS_AT_ONCE = 4;
 const LOOK_EVERY = 30 * SECOND;
@@ -95,6 +98,8 @@ export class Supervisor {
   #outage: { from: number; to: number } | undefined;
   #concluded = 0;
   #looked = false;
+  /** when the engine was last told to end a container, by us or by somebody else */
+  readonly #endings = new Map<string, number>();
   #networkRetry = { notBefore: 0, count: 0, message: '' };
   #storeError = '';
   #wake = () => {};
@@ -368,7 +373,8 @@ export class Supervisor {
   }
 
   async #listen(signal: AbortSignal): Promise<never> {
-    for await (const { action } of this.#ports.engine.events(signal)) {
+    for await (const { action, containerId } of this.#ports.engine.events(signal)) {
+      if (ENDINGS.has(action)) this.#endings.set(containerId, this.#ports.clock.now());
       this.#ports.log.debug('Heard from the engine', { action });
       this.wake();
     }
@@ -407,6 +413,7 @@ export class Supervisor {
       first: this.#first,
       rebooted: this.#rebooted,
       outage: this.#outage,
+      endedByHand: this.#endedByHand(),
     });
     this.#looked = true;
     this.#save();
@@ -442,6 +449,12 @@ export class Supervisor {
     const container = step.kind === 'start' && this.#containers.find(({ id }) => id === step.containerId);
     const refused = step.kind === 'create' ? this.#ports.refusal?.(step.view) : container && this.#refusalOf(container);
     if (refused) throw new EngineError('PolicyRefused', refused);
+  }
+
+  /** A signal that ended nothing is soon forgotten: the end that comes later is the container's own. */
+  #endedByHand(): ReadonlySet<string> {
+    for (const [id, at] of this.#endings) if (this.#ports.clock.now() - at > 15 * SECOND) this.#endings.delete(id);
+    return new Set(this.#endings.keys());
   }
 
   /** Waits until something happens, something is due, or it is time to look anyway. */

@@ -1,4 +1,5 @@
 import { Agent, type IncomingMessage } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
 import { exchange, lines, open, readAll, type Target, TransportError } from '../../http.ts';
 import { LABEL_REBUILD_ORDER, NETWORK_NAME } from '../../names.ts';
@@ -48,6 +49,8 @@ export class DockerEngine implements Engine {
   #network: EngineNetwork | undefined;
   /** inspected containers; the key tells whether the list shows the same state as when they were inspected */
   #inspected = new Map<string, { key: string; container: Container }>();
+  /** whether an image claims to be this agent, by its id */
+  #claims = new Map<string, boolean>();
 
   constructor({ url, instance }: DockerEngineOptions) {
     this.url = url;
@@ -108,6 +111,7 @@ export class DockerEngine implements Engine {
     if (known?.key === key) return known.container;
     try {
       const answer = await this.#call<InspectAnswer>('GET', `/containers/${item.Id}/json`, { signal });
+      if (await this.#claimsToBeUs(answer.Image, signal)) return undefined;
       const container = toContainer(answer, this.#network, this.#dialect);
       this.#inspected.set(item.Id, { key, container });
       return container;
@@ -227,7 +231,23 @@ export class DockerEngine implements Engine {
     await this.#call('DELETE', `/images/${encodeURI(id)}`, { signal, tolerate: [404] });
   }
 
+  /**
+   * Labels of an image become labels of its containers. An image that carries our own id was made by somebody who read
+   * it from a container of ours: what was made of it is not ours, and we make nothing of it.
+   */
+  async #claimsToBeUs(imageId: string, signal?: AbortSignal): Promise<boolean> {
+    const known = this.#claims.get(imageId);
+    if (known !== undefined) return known;
+    const path = `/images/${encodeURI(imageId)}/json`;
+    const image = await this.#call<ImageAnswer | undefined>('GET', path, { signal, tolerate: [404] });
+    const claims = image?.Config?.Labels?.[CONTAINER_LABELS.agent] === this.#instance;
+    if (image) this.#claims.set(imageId, claims);
+    return claims;
+  }
+
   async create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }> {
+    if (await this.#claimsToBeUs(spec.imageId || spec.image, signal))
+      throw new EngineError('Invalid', `image ${spec.image} carries this agent's own ${CONTAINER_LABELS.agent} label`);
     const network = spec.hostNetwork ? undefined : (this.#network ?? (await this.ensureNetwork(signal)));
     const image = isPinned(spec.image) ? (await this.#findImage(spec.image, signal))?.name : undefined;
     const extraHosts = spec.extraHosts.map((host) =>
@@ -269,9 +289,18 @@ export class DockerEngine implements Engine {
     try {
       await this.#act('DELETE', id, '', { query: { v: '1' }, signal, deadline: 120 * SECOND });
     } catch (error) {
-      if (error instanceof EngineError && error.code === 'Conflict' && /already in progress/.test(error.message))
-        return;
-      throw error;
+      if (!(error instanceof EngineError && error.code === 'Conflict' && /already in progress/.test(error.message)))
+        throw error;
+      // Somebody else removes it; done is done when it is gone.
+      await this.#gone(id, signal);
+    }
+  }
+
+  async #gone(id: string, signal?: AbortSignal): Promise<void> {
+    for (let waited = 0; waited < 60 * SECOND; waited += 250) {
+      const left = await this.#call<unknown>('GET', `/containers/${id}/json`, { signal, tolerate: [404] });
+      if (left === undefined) return;
+      await sleep(250, undefined, { signal });
     }
   }
 
@@ -428,6 +457,10 @@ interface InfoAnswer {
 interface ImageItem {
   RepoTags?: string[] | null;
   RepoDigests?: string[] | null;
+}
+
+interface ImageAnswer {
+  Config?: { Labels?: Record<string, string> | null };
 }
 
 interface NetworkItem {

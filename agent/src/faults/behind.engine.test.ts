@@ -1,0 +1,335 @@
+import { randomUUID } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { callEngine, pullInsecure } from '../../../hack/engine-api.ts';
+import { pushImage } from '../../../hack/image.ts';
+import { freePort } from '../../../hack/ports.ts';
+import { sampleImage } from '../../../hack/sample.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import { CONTAINER_LABELS } from '../../../src/api/names.ts';
+import { FakeController, type View } from '../_fake-controller.ts';
+import { until } from '../engines/_contract.ts';
+import type { Container } from '../plan/model.ts';
+import { CREATE_REASONS, REMOVE_REASONS, RESUME_REASONS, START_REASONS, STOP_REASONS } from '../plan/model.ts';
+import { Home, Stranger, Witness } from './_home.ts';
+
+/** Somebody else's hands on the same engine: on our containers, on their own, and on what pretends to be ours. */
+
+const engineUrl = inject('engineUrl');
+const registry = new URL(inject('registryUrl')).host;
+const image = (tag: string) => `${registry}/behind/sample:${tag}`;
+const BOOT = join(import.meta.dirname, '_boot.ts');
+
+let controller: FakeController;
+let home: Home;
+let witness: Witness;
+let stranger: Stranger;
+let uuid: string;
+let external: number;
+
+const engine = <T = unknown>(method: string, path: string, body?: unknown) =>
+  callEngine<T>(engineUrl, method, path, body);
+
+beforeAll(async () => {
+  for (const tag of ['1', '2'])
+    await pushImage(inject('registryUrl'), 'behind/sample', tag, await sampleImage({ env: { GREETING: tag } }));
+  for (const tag of ['1', '2']) await pullInsecure(engineUrl, image(tag));
+  stranger = await Stranger.start(engineUrl, { name: `skerry-${randomUUID()}`, image: image('1') });
+});
+afterAll(() => stranger?.remove());
+
+beforeEach(async () => {
+  uuid = randomUUID();
+  external = await freePort();
+  controller = await new FakeController().listen();
+  home = new Home({ engineUrl });
+  witness = new Witness(engineUrl);
+  await home.up();
+  expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
+});
+afterEach(async () => {
+  witness.close();
+  await home.remove();
+  await controller.close();
+  expect(await stranger.untouched()).toBe(true);
+  expect(witness.doubles).toEqual([]);
+});
+
+const view = (change: Partial<View> = {}): View => ({
+  uuid,
+  name: 'web',
+  application: 'shop',
+  imageId: image('1'),
+  registryId: 1,
+  revision: 'r-1',
+  portMappings: [{ internal: 8080, external, protocol: 'tcp' }],
+  ...change,
+});
+
+async function want(...views: View[]): Promise<void> {
+  controller.change((c) => {
+    c.microservices = views;
+  });
+  for (const { uuid: id, revision } of views)
+    await until(
+      'the report of RUNNING',
+      () => {
+        const told = controller.microservice(id);
+        return told?.status === 'RUNNING' && told.revision === revision;
+      },
+      60_000,
+    );
+}
+
+/** Exactly one container of ours, which runs under its name and answers. */
+const one = () =>
+  until(
+    'one running container that answers',
+    async () => {
+      const [container, ...others] = await home.containers();
+      if (others.length > 0 || container?.state !== 'running' || container.paused) return false;
+      if (container.name !== `skerry-${uuid}` || container.networkId === '') return false;
+      return (await fetch(`http://127.0.0.1:${external}/`)).ok && container;
+    },
+    60_000,
+  );
+
+interface Step {
+  step: string;
+  reasonCode?: string;
+}
+
+/** What the agent said it does, with its reasons. */
+const steps = (): Step[] =>
+  home.log
+    .split('\n')
+    .filter((line) => line.includes('"step"') && line.includes('"INFO"'))
+    .map((line) => JSON.parse(line) as Step);
+
+const REASONS: Record<string, object> = {
+  create: CREATE_REASONS,
+  start: START_REASONS,
+  stop: STOP_REASONS,
+  resume: RESUME_REASONS,
+  remove: REMOVE_REASONS,
+};
+
+interface Act {
+  act: (container: Container) => Promise<unknown>;
+  /** steps that the agent takes, with reasons */
+  does: string[];
+  /** and one that it takes only when it looks in the middle of what somebody does */
+  may?: string;
+  /** the container that runs in the end is the one that ran before */
+  same: boolean;
+}
+
+const ACTS: Record<string, Act> = {
+  'removes it': {
+    act: ({ id }) => engine('DELETE', `/containers/${id}?force=1`),
+    does: ['create Vanished', 'start New'],
+    may: 'remove Dead',
+    same: false,
+  },
+  'stops it': {
+    act: ({ id }) => engine('POST', `/containers/${id}/stop?t=0`),
+    does: ['start FoundStopped'],
+    same: true,
+  },
+  'kills it': {
+    act: ({ id }) => engine('POST', `/containers/${id}/kill?signal=KILL`),
+    does: ['start FoundStopped'],
+    same: true,
+  },
+  'restarts it': {
+    act: ({ id }) => engine('POST', `/containers/${id}/restart?t=0`),
+    does: [],
+    may: 'start FoundStopped',
+    same: true,
+  },
+  'pauses it': {
+    act: ({ id }) => engine('POST', `/containers/${id}/pause`),
+    does: ['resume Paused'],
+    same: true,
+  },
+  'renames it': {
+    act: ({ id }) => engine('POST', `/containers/${id}/rename?name=mine-${uuid}`),
+    does: ['rename'],
+    same: true,
+  },
+  'detaches it from the network': {
+    act: ({ id, networkId }) => engine('POST', `/networks/${networkId}/disconnect`, { Container: id, Force: true }),
+    does: ['create NetworkChanged', 'stop Replacing', 'start Replacement', 'remove Replaced', 'rename'],
+    same: false,
+  },
+  'limits its memory': {
+    // What somebody tunes on the machine stays until the container is made again.
+    act: ({ id }) => engine('POST', `/containers/${id}/update`, { Memory: 64 << 20, MemorySwap: 64 << 20 }),
+    does: [],
+    same: true,
+  },
+  'moves its tag to another image': {
+    act: () => engine('POST', `/images/${image('2')}/tag?repo=${registry}/behind/sample&tag=1`),
+    does: [],
+    same: true,
+  },
+  'adds a second container with all its labels': {
+    act: async ({ id }) => {
+      const { Config } = await engine<{ Config: { Labels: Record<string, string> } }>('GET', `/containers/${id}/json`);
+      const body = { Image: image('2'), Labels: Config.Labels, HostConfig: ULIMITS };
+      const { Id } = await engine<{ Id: string }>('POST', `/containers/create?name=copy-${uuid}`, body);
+      await engine('POST', `/containers/${Id}/start`);
+    },
+    does: ['stop Duplicate', 'remove Replaced'],
+    same: true,
+  },
+};
+
+const ULIMITS = { Ulimits: [{ Name: 'nofile', Soft: 1024, Hard: 1024 }] };
+
+test('what somebody does to a container is put right, with a reason of the list, and counts as no crash', async () => {
+  await want(view());
+  for (const [name, { act, does, may, same }] of Object.entries(ACTS)) {
+    const before = await one();
+    home.log = '';
+    await act(before);
+    const after = await until(
+      `what follows when somebody ${name}`,
+      async () => {
+        const seen = steps()
+          .filter(({ step }) => !['image', 'network'].includes(step))
+          .map(({ step, reasonCode }) => [step, reasonCode].filter(Boolean).join(' '))
+          .filter((text) => text !== may);
+        if (seen.length < does.length) return false;
+        const container = await one();
+        expect(seen).toEqual(does);
+        return container;
+      },
+      60_000,
+    );
+    expect(after.id === before.id, `${name}: the same container`).toBe(same);
+    for (const { step, reasonCode } of steps())
+      if (reasonCode) expect(Object.keys(REASONS[step] ?? {}), `${name}: ${step}`).toContain(reasonCode);
+    expect(controller.microservice(uuid)?.restartCount ?? 0, name).toBe(0);
+  }
+  // The second container of the last act ran beside the first by somebody else's doing.
+  expect(witness.doubles.splice(0)).toHaveLength(1);
+}, 240_000);
+
+describe('somebody else has', () => {
+  test('the very name: ours runs under another one, and takes its own when it is free', async () => {
+    const taker = await Stranger.start(engineUrl, { name: `skerry-${uuid}`, image: image('1') });
+    try {
+      await want(view());
+      expect(await home.containers()).toMatchObject([{ state: 'running', name: expect.stringContaining(uuid) }]);
+      expect((await home.containers())[0]?.name).not.toBe(`skerry-${uuid}`);
+      expect(await taker.untouched()).toBe(true);
+      await want();
+      await until('ours to go', async () => (await home.containers()).length === 0, 60_000);
+      expect(await taker.untouched()).toBe(true);
+    } finally {
+      await taker.remove();
+    }
+  });
+
+  test('the port that an edit asks for: what runs stays and says why, and moves when the port is free', async () => {
+    await want(view());
+    const before = await one();
+    const port = await freePort();
+    const body = { Image: image('1'), HostConfig: { ...ULIMITS, NetworkMode: 'host' }, Env: [`ADDRESS=:${port}`] };
+    const { Id } = await engine<{ Id: string }>('POST', '/containers/create', body);
+    await engine('POST', `/containers/${Id}/start`);
+    try {
+      await until('the stranger to listen', async () => (await fetch(`http://127.0.0.1:${port}/`)).ok);
+      const next = view({ revision: 'r-2', portMappings: [{ internal: 8080, external: port, protocol: 'tcp' }] });
+      controller.change((c) => {
+        c.microservices = [next];
+      });
+      const told = await until('the reason', () => {
+        const seen = controller.microservice(uuid);
+        return seen?.reason === 'PortTaken' && seen;
+      });
+      expect(told).toMatchObject({ status: 'RUNNING', revision: 'r-1' });
+      expect(told.errorMessage).toBe(`port ${port}/tcp of this machine is taken by another program`);
+      const now = (await home.containers()).find(({ id }) => id === before.id);
+      expect(now).toMatchObject({ state: 'running', startedAt: before.startedAt });
+      expect((await fetch(`http://127.0.0.1:${external}/`)).ok).toBe(true);
+      await engine('DELETE', `/containers/${Id}?force=1`);
+      await want(next);
+      expect((await fetch(`http://127.0.0.1:${port}/`)).ok).toBe(true);
+    } finally {
+      await engine('DELETE', `/containers/${Id}?force=1`).catch(() => {});
+    }
+  });
+
+  test('an image that claims to be us: nothing of it is adopted or removed, and nothing is made of it', async () => {
+    await want(view());
+    await one();
+    const labels = {
+      [CONTAINER_LABELS.agent]: home.instance,
+      [CONTAINER_LABELS.uuid]: uuid,
+      [CONTAINER_LABELS.generation]: '99',
+    };
+    await pushImage(inject('registryUrl'), 'behind/claims', '1', await sampleImage({ labels }));
+    const claiming = `${registry}/behind/claims:1`;
+    await pullInsecure(engineUrl, claiming);
+    const { Id: imageId } = await engine<{ Id: string }>('GET', `/images/${claiming}/json`);
+    const pretender = await Stranger.start(engineUrl, { name: `pretender-${uuid}`, image: claiming });
+    try {
+      const other = randomUUID();
+      controller.change((c) => {
+        c.microservices = [view(), view({ uuid: other, name: 'other', imageId: claiming, portMappings: [] })];
+      });
+      const told = await until('the refusal', () => {
+        const seen = controller.microservice(other);
+        return seen?.status === 'FAILED' && seen;
+      });
+      expect(told).toMatchObject({ reason: 'CreateFailed' });
+      expect(told.errorMessage).toContain(CONTAINER_LABELS.agent);
+      await want(view());
+      await one();
+      await home.cli('prune');
+      await want();
+      await until('ours to go', async () => (await home.containers()).length === 0, 60_000);
+      expect(await pretender.untouched()).toBe(true);
+      expect(await engine('GET', `/images/${imageId}/json`)).toMatchObject({ Id: imageId });
+    } finally {
+      await pretender.remove();
+      witness.doubles.splice(0);
+    }
+  });
+});
+
+test('the machine restarts without a route to anybody: everything runs from disk, and no restart is counted', async () => {
+  const second = randomUUID();
+  await want(view(), view({ uuid: second, name: 'db', portMappings: [] }));
+  await until('both', async () => (await home.containers()).filter(({ state }) => state === 'running').length === 2);
+  const before = (await home.containers()).map(({ id }) => id).sort();
+  await home.end('SIGKILL');
+  await controller.close();
+  for (const id of before) await engine('POST', `/containers/${id}/stop?t=0`);
+  rmSync(join(home.folder, 'run'), { recursive: true, force: true });
+  home.log = '';
+  await home.up({ imports: [BOOT], env: { SKERRY_BOOT_ID: randomUUID() } });
+  const after = await until(
+    'both',
+    async () => {
+      const all = await home.containers();
+      return all.filter(({ state }) => state === 'running').length === 2 && all;
+    },
+    60_000,
+  );
+  expect(after.map(({ id }) => id).sort()).toEqual(before);
+  expect((await fetch(`http://127.0.0.1:${external}/`)).ok).toBe(true);
+  expect(steps().map(({ step, reasonCode }) => `${step} ${reasonCode}`)).toEqual([
+    'start MachineRebooted',
+    'start MachineRebooted',
+  ]);
+  const list = JSON.parse((await home.cli('ms', 'ls', '-o', 'json')).out) as unknown;
+  expect(JSON.stringify(list)).not.toMatch(/"restartCount":[1-9]/);
+  expect(JSON.parse((await home.cli('status', '-o', 'json')).out)).toMatchObject({
+    controllerConnection: 'NOT_CONNECTED',
+    runningMicroservices: 2,
+  });
+});
