@@ -194,7 +194,8 @@ function rememberExit(row: Remembered, ended: Container, target: string, sight: 
   const key = runKey(ended);
   if (row.exit?.key === key) {
     if (!TENTATIVE.has(row.exit.cause) || !duringOutage(ended, sight)) return row;
-    if (row.exit.cause === 'Stopped') return { ...row, exit: { key, cause: 'Engine' } };
+    if (row.exit.cause === 'Stopped')
+      return { ...row, exit: { key, cause: 'Engine' }, live: { ...row.live, leftAloneUntil: undefined } };
     // The engine went away right after: it was ending its containers, and what looked like a crash was that.
     const count = (row.crash?.count ?? 1) - 1;
     const crash = row.crash && count > 0 ? { ...row.crash, count, notBefore: sight.now } : undefined;

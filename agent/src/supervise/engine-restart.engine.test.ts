@@ -14,7 +14,7 @@ import { systemClock } from '../clock.ts';
 import { parseConfig } from '../config.ts';
 import { until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { silentLog } from '../log.ts';
+import { bufferedSink, createLog } from '../log.ts';
 import { localMachine } from '../machine.ts';
 import { memoryIdentity } from '../state/identity.ts';
 import { memoryStore } from '../state/store.ts';
@@ -26,6 +26,7 @@ for (const { kind } of inject('engines'))
     const folder = mkdtempSync(join(tmpdir(), 'skerry-restart-'));
     const stop = new AbortController();
     const uuid = randomUUID();
+    const lines: string[] = [];
     let engine: PrivateEngine;
     let controller: FakeController;
     let agent: Agent;
@@ -40,7 +41,10 @@ for (const { kind } of inject('engines'))
       agent = createAgent(parseConfig(`{diskDirectory: ${folder}}`, join(folder, 'config.yaml')), {
         clock: systemClock(),
         random: Math.random,
-        log: silentLog(),
+        log: createLog(
+          bufferedSink('INFO', 100, (line) => void lines.push(line)),
+          Date.now,
+        ),
         engine: (instance) => new DockerEngine({ url: engine.url, instance }),
         store: memoryStore(),
         identity: memoryIdentity(),
@@ -75,6 +79,7 @@ for (const { kind } of inject('engines'))
 
     async function up(): Promise<void> {
       await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+      await until('the agent to see it', () => agent.microservices()?.[0]?.status === 'RUNNING');
       await until('an answer', async () => (await fetch(`http://127.0.0.1:${external}/`)).ok);
     }
 
@@ -84,6 +89,7 @@ for (const { kind } of inject('engines'))
     ] as const)
       test(`the engine is ${how}: its end and that of its containers is no crash`, async () => {
         const before = agent.supervisor.containers[0];
+        lines.length = 0;
         await end();
         await until('the loss to be seen', () => agent.supervisor.engine.state === 'lost');
         expect(await agent.report(false)).toMatchObject({ daemonStatus: 'WARNING' });
@@ -96,5 +102,11 @@ for (const { kind } of inject('engines'))
         const status = agent.microservices()?.[0];
         expect(status).toMatchObject({ status: 'RUNNING', errorMessage: '' });
         expect(status?.restartCount ?? 0).toBe(0);
+        const reasons = lines.flatMap((line) => {
+          const { step, reasonCode, level } = JSON.parse(line) as Record<string, string>;
+          return step === 'start' && level === 'INFO' ? [reasonCode] : [];
+        });
+        // Containers of podman are not its children: they run on when it is killed.
+        expect([...new Set(reasons)]).toEqual(kind === 'podman' && how === 'killed' ? [] : ['EngineRestarted']);
       });
   });
