@@ -147,7 +147,7 @@ export async function createWorld(log: Log): Promise<World> {
 
   async function quiet(timeoutMs = 60_000): Promise<void> {
     const nothing = async () => {
-      if ((await metric('skerry_leader')) < 1 || (await metric('skerry_queue_depth')) > 0) return false;
+      if ((await metric('skerry_leader')) < 1 || (await metric('workqueue_depth')) > 0) return false;
       const written = await watchWrites();
       await sleep(1_500);
       return (await written()).total <= 1;
