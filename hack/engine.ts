@@ -31,6 +31,8 @@ export interface EngineOptions {
    * host. Ports on the host and names between containers work without.
    */
   outbound?: boolean;
+  /** Put before the program of a private podman, as by `ip netns exec <name>`. */
+  within?: readonly string[];
   /** Further arguments of a private engine's program. */
   args?: readonly string[];
   /** `host:port` of a registry without TLS on loopback. Docker takes every such one; a private podman is told. */
@@ -312,7 +314,7 @@ function makeBridge(bridge: string, hash: string): void {
   }
 }
 
-async function startPodman({ dir, registry, args = [] }: EngineOptions, log: Log): Promise<Engine> {
+async function startPodman({ dir, registry, within = [], args = [] }: EngineOptions, log: Log): Promise<Engine> {
   const run = runFolder(dir);
   const url = `unix://${run}/podman.sock`;
   let daemon: Daemon | undefined;
@@ -326,11 +328,13 @@ async function startPodman({ dir, registry, args = [] }: EngineOptions, log: Log
     writeFileSync(registries, registry ? `[[registry]]\nlocation = "${registry}"\ninsecure = true\n` : '');
     const config = join(dir, 'containers.conf');
     writeFileSync(config, podmanConfig(dir, run));
+    const [command = '', ...before] = [...within, findProgram('podman', process.env) as string];
     const running = await startDaemon({
       name: 'podman',
       dir,
-      command: findProgram('podman', process.env) as string,
+      command,
       args: [
+        ...before,
         ...['--root', join(dir, 'data'), '--runroot', join(run, 'state'), '--cgroup-manager', 'cgroupfs'],
         ...(runtime ? ['--runtime', runtime] : []),
         ...args,

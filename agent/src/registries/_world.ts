@@ -1,11 +1,18 @@
-import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { generateKeyPairSync, randomUUID, sign } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createNetwork, type EdgeNetwork } from '../../../e2e/_network.ts';
 import { type Certificate, makeCertificate } from '../../../hack/certificate.ts';
-import { type EngineKind, findEngine, type Engine as PrivateEngine, removeEngineData } from '../../../hack/engine.ts';
+import {
+  type EngineKind,
+  type EngineOptions,
+  findEngine,
+  type Engine as PrivateEngine,
+  removeEngineData,
+} from '../../../hack/engine.ts';
 import { pushImage } from '../../../hack/image.ts';
 import { type Registry, type RegistryOptions, startRegistry } from '../../../hack/registry.ts';
 import { sampleImage } from '../../../hack/sample.ts';
@@ -61,12 +68,15 @@ export async function createHarbour(): Promise<Harbour> {
 }
 
 /** A private engine of one kind, and what looks at it. */
-export async function startEngine(kind: EngineKind): Promise<PrivateEngine & { folder: string }> {
+export async function startEngine(
+  kind: EngineKind,
+  options: Partial<EngineOptions> = {},
+): Promise<PrivateEngine & { folder: string }> {
   const folder = mkdtempSync(join(tmpdir(), `skerry-${kind}-`));
   const dir = join(folder, 'engine');
   // Docker would try a broken download again for most of a minute before it says so.
   const args = kind === 'docker' ? ['--max-download-attempts', '1'] : [];
-  const engine = await findEngine({ dir, kind, alwaysPrivate: true, args });
+  const engine = await findEngine({ dir, kind, alwaysPrivate: true, args, ...options });
   return {
     ...engine,
     folder,
@@ -134,6 +144,55 @@ export async function createStation(engineUrl: string, ports: Partial<AgentPorts
 /** A view of the sample server. */
 export function sampleView(imageId: string, registryId: number, change: object = {}) {
   return { uuid: randomUUID(), name: 'web', application: 'shop', imageId, registryId, revision: imageId, ...change };
+}
+
+/** A service that gives tokens to whoever knows the password; a registry takes them for its key's sake. */
+export interface TokenService extends AsyncDisposable {
+  /** for the registry */
+  readonly tokens: NonNullable<RegistryOptions['tokens']>;
+  /** how many it has given */
+  readonly given: number;
+}
+
+export async function createTokenService(
+  address: string,
+  { cert, key }: Certificate,
+  account: string,
+): Promise<TokenService> {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-tokens-'));
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const kid = randomUUID();
+  const jwks = join(folder, 'jwks.json');
+  const jwk = { ...publicKey.export({ format: 'jwk' }), kid, use: 'sig', alg: 'ES256' };
+  writeFileSync(jwks, JSON.stringify({ keys: [jwk] }));
+  let given = 0;
+  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const server = createSecureServer({ cert: readFileSync(cert), key: readFileSync(key) }, (incoming, outgoing) => {
+    if (incoming.headers.authorization !== `Basic ${Buffer.from(account).toString('base64')}`)
+      return outgoing.writeHead(401).end();
+    const { searchParams } = new URL(incoming.url ?? '', 'https://service');
+    const [type, name, actions = ''] = (searchParams.get('scope') ?? '').split(':');
+    const now = Math.floor(Date.now() / 1000);
+    const claims = { iss: 'shore', sub: 'limpet', aud: searchParams.get('service'), jti: randomUUID() };
+    const access = [{ type, name, actions: actions.split(',') }];
+    const text = `${part({ typ: 'JWT', alg: 'ES256', kid })}.${part({ ...claims, iat: now, nbf: now - 60, exp: now + 60, access })}`;
+    const signature = sign('sha256', Buffer.from(text), { key: privateKey, dsaEncoding: 'ieee-p1363' });
+    given++;
+    return outgoing.end(JSON.stringify({ token: `${text}.${signature.toString('base64url')}` }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, address, resolve));
+  const { port } = server.address() as { port: number };
+  return {
+    tokens: { realm: `https://${address}:${port}/token`, service: 'harbour', issuer: 'shore', jwks },
+    get given() {
+      return given;
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
 }
 
 /** What stands between an engine and a registry, and may do harm. */

@@ -7,17 +7,19 @@ import { DockerEngine } from '../engines/docker/engine.ts';
 import type { EngineFacts } from '../engines/port.ts';
 import { ownLimits } from '../machine.ts';
 import { backoff } from '../plan/backoff.ts';
+import { memoryStore } from '../state/store.ts';
 import {
   type Breakwater,
   createBreakwater,
   createHarbour,
   createStation,
+  createTokenService,
   type Harbour,
   HURRIED,
   sampleView,
   startEngine,
 } from './_world.ts';
-import { isRelayName, pullImage } from './pull.ts';
+import { isRelayName, pullImage, relayMark } from './pull.ts';
 import { pullTarget } from './target.ts';
 
 /** Registries as they are in the world: with authorities and passwords of their own, at an address that is not loopback. */
@@ -131,6 +133,25 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     await engine.removeImage(id);
   });
 
+  test.runIf(all)('a registry that wants tokens', async () => {
+    await using service = await createTokenService(
+      harbour.network.outside[0],
+      harbour.certificate,
+      `limpet:${password}`,
+    );
+    await using guarded = await harbour.registry(5002, { tls: harbour.certificate, tokens: service.tokens });
+    const registry = { ...account(), url: guarded.url };
+    const id = await pull({ registry });
+    expect(await engine.image(`${guarded.host}/team/sample:1`)).toBe(id);
+    expect(service.given).toBe(1);
+    const { code, message } = await refusal({
+      registry: { ...registry, password: 'wrong' },
+      reference: 'team/sample:2',
+    });
+    expect(code).toBe('ImageUnauthorized');
+    expect(message).toContain('refuses the user "limpet"');
+  });
+
   describe('is refused, and told why:', () => {
     test('without the authority (so the engine alone would fail)', async () => {
       const { code, message } = await refusal({ registry: { username: 'limpet', password } });
@@ -177,6 +198,27 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     stop.abort(new Error('no longer wanted'));
     await expect(pulled).rejects.toThrow();
     expect((await engine.imageNames()).filter((name) => isRelayName(name, INSTANCE))).toEqual([]);
+  });
+
+  test.runIf(all)('a name that a pull left which was cut short goes when the agent is back', async () => {
+    // The database knows the instance.
+    const ports = { store: memoryStore() };
+    const again = async () => {
+      await using station = await createStation(real.url, ports);
+      await until('the engine', () => station.agent.supervisor.engine.state === 'connected');
+      const { instance } = station.agent.identity;
+      const id = await station.engine.pull({ reference: `${pier.host}/team/sample:1`, platform: '' });
+      const others = `127.0.0.1:9/${relayMark('another-agent')}0123/team/sample:1`;
+      const before = await engine.imageNames();
+      for (const name of [`127.0.0.1:9/${relayMark(instance)}0123/team/sample:1`, others])
+        await station.engine.tag(id, name);
+      return { before, others };
+    };
+    await using pier = await createBreakwater('127.0.0.1', plain);
+    const { others } = await again();
+    const { before } = await again();
+    expect(before).toContain(others);
+    expect(before.filter((name) => name.startsWith('127.0.0.1:9/'))).toEqual([others]);
   });
 
   describe('a registry that misbehaves: what runs runs on, the reason is told, and it is tried again ever more slowly', () => {
@@ -350,4 +392,22 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
         for (const text of [each, base64(`limpet:${each}`)]) expect(said).not.toContain(text);
     },
   );
+});
+
+test('an engine that does not reach the agent on the loopback interface: the microservice says so', async () => {
+  // In the network of the registry, which is not that of the agent.
+  await using far = await startEngine('podman', { within: harbour.network.command });
+  await using station = await createStation(far.url);
+  const view = sampleView('team/sample:1', 7);
+  station.controller.change((c) => {
+    c.registries = [{ id: 7, url: plain.host, insecure: true }];
+    c.microservices = [view];
+  });
+  const status = await until('the reason', () => {
+    const seen = station.controller.microservice(view.uuid);
+    return seen?.status === 'FAILED' ? seen : undefined;
+  });
+  expect(status.reason).toBe('ImagePullFailed');
+  expect(status.errorMessage).toContain('need an engine that reaches the agent on the loopback interface');
+  expect(status.errorMessage).toContain(far.url);
 });
