@@ -156,7 +156,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     test('without the authority (so the engine alone would fail)', async () => {
       const { code, message } = await refusal({ registry: { username: 'limpet', password } });
       expect(code).toBe('ImagePullFailed');
-      expect(message).toMatch(/certificate signed by unknown authority/);
+      expect(message).toMatch(/certificate signed by unknown authority.*`ca` of the registry/);
     });
     test('with another authority', async () => {
       const { ca } = makeCertificate(`${real.folder}/other`, ['other.example.com']);
@@ -180,7 +180,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     test('plain HTTP that is not allowed (so the engine alone would fail)', async () => {
       const { code, message } = await refusal({ registry: { url: plain.host } });
       expect(code).toBe('ImagePullFailed');
-      expect(message).toMatch(/HTTP response to HTTPS client/);
+      expect(message).toMatch(/HTTP response to HTTPS client.*`insecure` of the registry/);
     });
     test('an image that the registry does not have', async () => {
       const { code, message } = await refusal({ reference: 'team/nothing:1', registry: account() });

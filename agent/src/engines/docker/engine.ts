@@ -668,8 +668,15 @@ function pullError(reference: string, message: string): EngineError {
     return new EngineError('ImageNotFound', text);
   if (/unauthorized|denied|authentication required|no basic auth/i.test(message))
     return new EngineError('ImageUnauthorized', text);
-  return new EngineError('ImagePullFailed', text);
+  const hint = HINTS.find(([pattern]) => pattern.test(message))?.[1];
+  return new EngineError('ImagePullFailed', hint ? `${text}; ${hint}` : text);
 }
+
+/** What would help, where the engine's words do not say so. */
+const HINTS: readonly [RegExp, string][] = [
+  [/x509: certificate signed by unknown authority/, 'the authority may be named as `ca` of the registry'],
+  [/HTTP response to HTTPS client/, 'only `insecure` of the registry allows plain HTTP'],
+];
 
 function messageOf(text: string): string {
   const value = parse(text) as { message?: unknown; cause?: unknown };
