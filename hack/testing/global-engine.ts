@@ -28,7 +28,11 @@ export async function provideEngines(
     return started.use(await findEngine({ dir: data, kind, registry: registry.host, log }));
   });
   // All are awaited even when one fails, so that none comes up after the others were stopped.
-  await Promise.allSettled(starting);
+  const failed = (await Promise.allSettled(starting)).find(({ status }) => status === 'rejected');
+  if (failed && kinds.length > 1) {
+    const { message } = (failed as PromiseRejectedResult).reason as Error;
+    throw new Error(`${message}\nWith SKERRY_ENGINE the tests run on one engine alone: SKERRY_ENGINE=${kinds[0]}`);
+  }
   const engines = (await Promise.all(starting)).map(({ kind, url }) => ({ kind, url }));
   project.provide('engines', engines);
   project.provide('engineUrl', engines[0]?.url ?? '');
