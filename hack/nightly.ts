@@ -31,6 +31,12 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_DAMAGE_POINTS: '10000' },
   },
   {
+    name: 'podman',
+    about: 'the main job on podman',
+    command: tests('e2e', 'e2e/main-job.test.ts'),
+    env: { SKERRY_ENGINE: 'podman' },
+  },
+  {
     name: 'agent-engines',
     about: 'every test of the agent on every engine',
     command: tests('engine', 'agent/src/agent.engine.test.ts'),
