@@ -1,9 +1,20 @@
+import { randomInt } from 'node:crypto';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
 
-/** A TCP port of 127.0.0.1 that was free a moment ago; the preferred one when it is free. */
+/** Ports that no connection going out takes (Linux gives those 32768 to 60999). */
+const STILL = [20_000, 30_000] as const;
+
+/**
+ * A TCP port of 127.0.0.1 that was free a moment ago; the preferred one when it is free. It stays free until somebody
+ * means to listen there: of those that the kernel hands out any outgoing connection may take one meanwhile.
+ */
 export async function freePort(preferred?: number): Promise<number> {
   if (preferred && (await listens(preferred))) return preferred;
+  for (let attempt = 0; attempt < 50; attempt++) {
+    const port = await listens(randomInt(...STILL));
+    if (port) return port;
+  }
   return (await listens(0)) as number;
 }
 
