@@ -39,6 +39,13 @@ test('an empty store has given out nothing; terms that were forgotten are believ
   expect(hasGivenOut(history, mark(`250.${id(9)}.0`))).toBe(false);
 });
 
+test('an empty store that goes on above the terms of another one believes none of its marks', () => {
+  const history = withTerm([], 'dddddddd', 7);
+  expect(markOf(history)).toEqual({ n: 8, id: 'dddddddd', beat: 0 });
+  for (const text of ['7.0123abcd.1', '3.0123abcd.0', '1.0123abcd.0'])
+    expect(hasGivenOut(history, mark(text))).toBe(false);
+});
+
 test.each(['', '1', '1.aaaaaaaa', '0.aaaaaaaa.1', '1.AAAAAAAA.1', '1.aaaaaaaa.-1', `1.aaaaaaaa.${'9'.repeat(30)}`])(
   'what no store gave out is no mark: %j',
   (text) => expect(parseMark(text)).toBeUndefined(),

@@ -50,8 +50,12 @@ export function hasGivenOut(history: History, mark: Mark): boolean {
   return term ? mark.beat <= term.beats : mark.n < (history[0]?.n ?? 0);
 }
 
-/** The history with a new term. `above`: a term of a mark that this store has not given out; the new one is later. */
+/**
+ * The history with a new term. `above`: a term of a mark that this store has not given out; the new one is later. A
+ * history that is empty begins with term 1 all the same: a first term with a higher number says that there were others.
+ */
 export function withTerm(history: History, id: string, above = 0): History {
+  if (history.length === 0 && above > 0) return withTerm([{ n: 1, id, beats: 0 }], id, above);
   const n = Math.max(history.at(-1)?.n ?? 0, above) + 1;
   return [...history, { n, id, beats: 0 }].slice(-KEPT);
 }
