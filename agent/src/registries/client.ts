@@ -246,16 +246,17 @@ const NO_TLS: ReadonlySet<string> = new Set([
   'ECONNRESET',
 ]);
 
-/** The system's authorities and the registry's own. */
+/** The machine's authorities, which its engine trusts as well, and the registry's own. */
 function trust({ ca, host }: RegistrySource) {
   // Node 22.13 has only the list that it brings along.
   const list = tls.getCACertificates as typeof tls.getCACertificates | undefined;
-  const system = list ? [...list('default'), ...list('system')] : tls.rootCertificates;
+  const machine = list?.('system') ?? [];
+  const system = machine.length > 0 ? machine : tls.rootCertificates;
   const own = ca.length <= CA_LIMIT ? Buffer.from(ca, 'base64').toString('latin1') : '';
   if (ca && !own.includes('-----BEGIN CERTIFICATE-----'))
     throw new EngineError('ImagePullFailed', `ca of the registry ${host} is not a PEM bundle in base64`);
   try {
-    return tls.createSecureContext({ ca: [...new Set(system), own] });
+    return tls.createSecureContext({ ca: [...system, own] });
   } catch (error) {
     throw new EngineError('ImagePullFailed', `ca of the registry ${host} cannot be read`, { cause: error });
   }

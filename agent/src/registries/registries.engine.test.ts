@@ -128,6 +128,21 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     }
   });
 
+  test('several at once, from several registries, the same image among them', async () => {
+    const insecure = { url: plain.url, insecure: true };
+    const tag = (which: number) => `team/sample:${which}`;
+    const ids = await Promise.all([
+      pull({ reference: tag(1), registry: account() }),
+      pull({ reference: tag(2), registry: account() }),
+      pull({ reference: tag(1), registry: insecure }),
+      pull({ reference: tag(2), registry: insecure }),
+      pull({ reference: tag(1), registry: insecure }),
+    ]);
+    expect(new Set(ids).size).toBe(2);
+    const names = [locked, plain].flatMap(({ host }) => [`${host}/${tag(1)}`, `${host}/${tag(2)}`]);
+    expect((await engine.imageNames()).filter((name) => !name.includes('@')).sort()).toEqual(names.sort());
+  });
+
   test('a certificate that nobody vouches for, where that is allowed', async () => {
     const id = await pull({ registry: { ...account(), ca: '', insecure: true } });
     expect(await engine.image(`${locked.host}/team/sample:1`)).toBe(id);
