@@ -57,9 +57,13 @@ export function unnamed(documents: Documents, known: Iterable<string>): string[]
   return [...known].filter((uuid) => !named.has(uuid));
 }
 
+const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
+
 function entryOf(item: unknown, refusal: (view: MicroserviceView) => string | undefined): Entry | undefined {
   const { uuid, delete: deleted } = (item ?? {}) as { uuid?: unknown; delete?: unknown };
   if (typeof uuid !== 'string' || deleted === true) return undefined;
+  // It becomes a part of names and paths. Whatever else it is, it is none of what runs here.
+  if (!PLAIN_NAME.test(uuid)) return undefined;
   const hold = microserviceHoldSchema.safeParse(item);
   if (hold.success) return { kind: 'hold', uuid, reason: hold.data.reason, message: hold.data.message };
   const view = microserviceViewSchema.safeParse(item);

@@ -79,7 +79,8 @@ test(
     const ends = {
       silent: await Promise.all(silent),
       heads: await Promise.all(heads),
-      bodies: await Promise.all(bodies),
+      // A body has a minute.
+      ...(process.env.SKERRY_NIGHTLY && { bodies: await Promise.all(bodies) }),
     };
     clearInterval(drip);
     for (const [what, all] of Object.entries(ends))

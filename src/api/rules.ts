@@ -141,7 +141,11 @@ export const RULES = 'x-skerry-rules';
 export function withRules<T extends z.ZodType<Fields>>(schema: T, rules: readonly Rule[]): T {
   return schema
     .superRefine((value, context) => {
-      for (const rule of rules) if (!obeys(rule, value)) context.addIssue({ code: 'custom', message: rule.message });
+      for (const rule of rules) {
+        if (obeys(rule, value)) continue;
+        const path = 'field' in rule && rule.field in value ? [rule.field] : [];
+        context.addIssue({ code: 'custom', message: rule.message, path });
+      }
     })
     .meta({ [RULES]: rules }) as unknown as T;
 }

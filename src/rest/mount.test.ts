@@ -401,3 +401,24 @@ describe('the listener', () => {
 test('errors keep the names of their classes', () => {
   expect(new HttpError(409, 'X', 'x').name).toBe('ConflictError');
 });
+
+test('what a schema refuses is said in words, with the value', async () => {
+  const command = route({
+    ...base,
+    method: 'POST',
+    path: '/do/{what}',
+    operation: 'do',
+    params: z.object({ what: z.enum(['upgrade', 'rollback']) }),
+    body: { kind: 'json', schema: z.object({ times: z.number().max(3) }) },
+    errors: [400],
+    handler: () => ({}),
+  });
+  const { client } = await start([command]);
+  expect((await client.post('/do/sideways', { json: { times: 1 } })).body.message).toBe(
+    'what: "sideways" is not valid: must be one of upgrade, rollback',
+  );
+  expect((await client.post('/do/upgrade', { json: { times: 4 } })).body.message).toBe(
+    'times: 4 is not valid: must be at most 3',
+  );
+  expect((await client.post('/do/upgrade', { json: {} })).body.message).toBe('times: is required');
+});

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ErrorRequestHandler, RequestHandler, Router } from 'express';
 import type { z } from 'zod';
+import { explain } from '../domain/upload/validate.ts';
 import type { Log } from '../kube/ports.ts';
 import { abortable } from './access/answers.ts';
 import { admit } from './access/gate.ts';
@@ -174,16 +175,16 @@ function check(schema: z.ZodType | undefined, value: unknown, where: string): un
   if (!schema) return undefined;
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  throw invalid(firstIssue(result.error, where));
+  throw invalid(firstIssue(result.error, where, value));
 }
 
-export function firstIssue(error: z.ZodError, where = ''): string {
+export function firstIssue(error: z.ZodError, where = '', value?: unknown): string {
   const issue = error.issues[0];
   const path = issue?.path
     .map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`))
     .join('')
     .replace(/^\./, '');
-  return `${path || where}: ${issue?.message ?? 'not valid'}`;
+  return `${path || where}: ${issue ? explain(issue, value) : 'not valid'}`;
 }
 
 function checkReply(route: AnyRoute, result: unknown): void {

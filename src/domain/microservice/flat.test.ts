@@ -320,7 +320,7 @@ describe('entryFromFlat', () => {
       'ulimits.nofile',
       /soft must not exceed hard/,
     ],
-    'swap without limit': [{ memorySwap: 5 }, undefined, /memorySwap needs memoryLimit/],
+    'swap without limit': [{ memorySwap: 5 }, 'memorySwap', /5 is not valid: memorySwap needs memoryLimit/],
     'busAccess outside busConfig': [{ busAccess: true }, 'busAccess', /busConfig/],
     'a registry id that is a name': [{ registryId: 'team' }, 'registryId', /integer/],
     'ports that are no list': [{ ports: {}, isPrivileged: true, env: { a: 1 } }, 'env', /list/],

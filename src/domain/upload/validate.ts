@@ -56,6 +56,14 @@ export function formatPath(path: readonly (string | number)[], prefix = ''): str
   );
 }
 
+/** A violation in our words, where the schema has none of its own: the value, and what would be right. */
+export function explain(issue: z.core.$ZodIssue, input: unknown): string {
+  const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
+  const value = valueAt(input, path);
+  const isOwn = issue.code === 'custom' || !/^(Invalid|Too |Unrecognized)/.test(issue.message);
+  return `${path.length > 0 ? shown(value, path) : ''}${isOwn ? issue.message : wanted(issue, value)}`;
+}
+
 type Issue = z.core.$ZodIssue;
 
 /** Shape before rules: a rule about a list whose items are malformed says little. */

@@ -10,7 +10,7 @@ import { giveOrder } from '../../domain/orders.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { edit, refuseDeleting, withChanges } from '../edit.ts';
-import { HttpError, invalid } from '../errors.ts';
+import { HttpError, invalid, notFound } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
 import { nodeByUuid } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
@@ -35,6 +35,26 @@ const versionBody = z.object({
 });
 
 const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
+
+/** Stands for the router of the control plane, which is no node. */
+const DEFAULT_ROUTER = 'default-router';
+
+/** Routers that a node is to connect to are those of other nodes, by name or uuid. */
+async function requireRouters(ports: Ports, routers: unknown, signal: AbortSignal): Promise<void> {
+  const missing = () =>
+    (Array.isArray(routers) ? routers : []).find(
+      (one) =>
+        typeof one === 'string' &&
+        one !== DEFAULT_ROUTER &&
+        ports.nodes.find('name', one).length === 0 &&
+        ports.nodes.find('uuid', one).length === 0,
+    );
+  if (missing() === undefined) return;
+  await ports.nodes.refresh(signal);
+  const name = missing();
+  if (name !== undefined)
+    throw notFound('INVALID_ROUTER', `upstreamRouters: there is no node ${JSON.stringify(name.slice(0, 255))}`);
+}
 
 export const nodeRoutes = [
   route({
@@ -72,6 +92,7 @@ export const nodeRoutes = [
     async handler({ ports, body, signal }) {
       const { name, spec } = nodeFromBody(body);
       if (ports.nodes.find('name', name).length > 0) throw duplicateName('node', name);
+      await requireRouters(ports, spec.upstreamRouters, signal);
       const uuid = spec.uuid ?? randomUUID();
       const object = objectName(name);
       const node = {
@@ -114,6 +135,7 @@ export const nodeRoutes = [
     reply: { status: 204 },
     errors: [400, 404, 409],
     async handler({ ports, params, body, signal }) {
+      await requireRouters(ports, body.upstreamRouters, signal);
       await editNode(ports, params.uuid, signal, (node) => {
         refuseDeleting(what(node), node);
         return withChanges(node, { spec: patchNode(node, body) });
