@@ -57,6 +57,20 @@ describe('a node', () => {
     expect((await admin.delete(path)).status).toBe(404);
   });
 
+  test('connects to routers that exist', async () => {
+    const upstream = await create('upstream');
+    for (const upstreamRouters of [[upstream], ['upstream'], ['default-router'], []])
+      await create(`downstream-${upstreamRouters}`.slice(0, 40), { upstreamRouters });
+    const path = `/node/${await create('lost')}`;
+    const missing = {
+      status: 404,
+      body: { code: 'INVALID_ROUTER', message: 'upstreamRouters: there is no node "nowhere"' },
+    };
+    expect(await admin.post('/node', { json: { name: 'x', upstreamRouters: ['nowhere'] } })).toMatchObject(missing);
+    expect(await admin.patch(path, { json: { upstreamRouters: ['upstream', 'nowhere'] } })).toMatchObject(missing);
+    expect((await admin.patch(path, { json: { upstreamRouters: ['upstream'] } })).status).toBe(204);
+  });
+
   test('is one to kubectl as well', async () => {
     const uuid = await create('both-doors', { tags: ['a'] });
     const object = await cluster.kube.get(RESOURCES.edgeNodes, { namespace: cluster.namespace, name: 'both-doors' });
