@@ -20,6 +20,8 @@ export type Trouble =
   | { swallowAfter: number }
   /** So many whole lines, then this text, then on as if nothing were. */
   | { insertAfter: number; text: string }
+  /** The API server does what it is asked; this is done in place of passing its answer on. */
+  | { instead: (response: ServerResponse) => void }
   /** Whatever the test wants to write. */
   | { stream: (response: ServerResponse) => void };
 
@@ -115,6 +117,10 @@ export async function startFaultProxy(kubeconfig: string | KubeConfig): Promise<
         agent: false,
       },
       (answer) => {
+        if (trouble && 'instead' in trouble) {
+          answer.resume();
+          return trouble.instead(outgoing);
+        }
         const { connection: _, ...kept } = answer.headers;
         outgoing.writeHead(answer.statusCode ?? 502, kept);
         outgoing.flushHeaders();

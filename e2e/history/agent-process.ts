@@ -1,0 +1,146 @@
+/**
+ * The agent as a process of its own that can be killed at any moment: its real code and its real disk, and a container
+ * engine that lives elsewhere and outlives it. Started by `agents.ts`, with which it speaks by messages.
+ */
+import { join } from 'node:path';
+import { createAgent } from '../../agent/src/app.ts';
+import { type Clock, systemClock } from '../../agent/src/clock.ts';
+import { parseConfig } from '../../agent/src/config.ts';
+import { makeDirectory } from '../../agent/src/disk.ts';
+import { type Engine, EngineError, type EngineErrorCode, type EngineEvent } from '../../agent/src/engines/port.ts';
+import { exchange } from '../../agent/src/http.ts';
+import { createLog, errorText } from '../../agent/src/log.ts';
+import { localMachine } from '../../agent/src/machine.ts';
+import { identityFile } from '../../agent/src/state/identity.ts';
+import { openSqliteStore } from '../../agent/src/state/sqlite-store.ts';
+import type { FromAgent, Settings, ToAgent } from './agents.ts';
+
+const settings = JSON.parse(process.argv[2] ?? '') as Settings;
+let skew = settings.skewMs;
+const send = (message: FromAgent) => void process.send?.(message);
+// With nobody to tell what the engine did, there is no story to tell.
+process.on('disconnect', () => process.exit());
+
+const steady = systemClock();
+const clock: Clock = { now: () => steady.now() + settings.skewMs, wall: () => Date.now() + skew, sleep: steady.sleep };
+
+let last = 0;
+const calls = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
+const streams = new Map<number, (event: EngineEvent | Error) => void>();
+
+/** Short holds, so that silence is noticed soon: the limit follows from the hold that an agent asks for. */
+const HOLD_SECONDS = 5;
+
+function call<T>(method: string, args: unknown[], signal?: AbortSignal): Promise<T> {
+  const id = ++last;
+  return new Promise<T>((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    calls.set(id, { resolve: resolve as never, reject });
+    signal?.addEventListener('abort', () => {
+      if (!calls.delete(id)) return;
+      send({ abort: id });
+      reject(signal.reason);
+    });
+    send({ call: id, method, args });
+  });
+}
+
+function remoteEngine(instance: string): Engine {
+  const simple =
+    (method: string, count: number) =>
+    (...args: unknown[]) =>
+      call<never>(method, args.slice(0, count), args[count] as AbortSignal | undefined);
+  return {
+    url: 'history:',
+    connect: (signal) => call('connect', [instance], signal),
+    containers: simple('containers', 0),
+    network: simple('network', 0),
+    ensureNetwork: simple('ensureNetwork', 0),
+    removeNetwork: simple('removeNetwork', 0),
+    image: simple('image', 1),
+    pull: ({ onProgress: _, ...request }, signal) => call('pull', [request], signal),
+    removeImage: simple('removeImage', 1),
+    create: simple('create', 1),
+    start: simple('start', 1),
+    stop: simple('stop', 2),
+    kill: simple('kill', 2),
+    rename: simple('rename', 2),
+    remove: simple('remove', 1),
+    async *logs() {},
+    async *events(signal) {
+      const id = ++last;
+      const waiting: (EngineEvent | Error)[] = [];
+      let wake = () => {};
+      streams.set(id, (event) => {
+        waiting.push(event);
+        wake();
+      });
+      signal.addEventListener('abort', () => wake(), { once: true });
+      send({ listen: id });
+      try {
+        while (!signal.aborted) {
+          const event = waiting.shift();
+          if (event instanceof Error) throw event;
+          if (event) yield event;
+          else
+            await new Promise<void>((resolve) => {
+              wake = resolve;
+            });
+        }
+      } finally {
+        streams.delete(id);
+        send({ abort: id });
+      }
+    },
+  };
+}
+
+const errorOf = ({ code, message }: { code: string; message: string }) =>
+  new EngineError(code as EngineErrorCode, message);
+
+process.on('message', (message: ToAgent) => {
+  if ('answer' in message) {
+    const waiting = calls.get(message.answer);
+    calls.delete(message.answer);
+    if (message.error) waiting?.reject(errorOf(message.error));
+    else waiting?.resolve(message.value as never);
+  } else if ('event' in message) {
+    streams.get(message.event)?.(message.error ? errorOf(message.error) : (message.value as EngineEvent));
+  } else if ('skewMs' in message) {
+    skew = message.skewMs;
+  } else if ('provision' in message) {
+    agent.provision(message.provision).then(
+      () => send({ provisioned: true }),
+      (error: unknown) => send({ provisioned: false, error: errorText(error) }),
+    );
+  }
+});
+
+makeDirectory(settings.dir, 0o700);
+const log = createLog(
+  {
+    level: 'INFO',
+    write(entry) {
+      process.stderr.write(`${JSON.stringify(entry)}\n`);
+      const { step, reasonCode, containerId, name } = entry;
+      if (typeof step === 'string' && typeof reasonCode === 'string')
+        send({ step, subject: String(containerId ?? name), reason: reasonCode });
+    },
+  },
+  () => clock.wall(),
+);
+const agent = createAgent(parseConfig('statusFrequency: 5\nlocalApiPort: 0\n', join(settings.dir, 'config.yaml')), {
+  clock,
+  random: Math.random,
+  log,
+  engine: remoteEngine,
+  store: openSqliteStore(join(settings.dir, 'agent.db'), clock.wall()).store,
+  identity: identityFile(join(settings.dir, 'identity.json'), clock.wall, (path) =>
+    log.error('The identity could not be read and was set aside', { setAside: path }),
+  ),
+  machine: localMachine(settings.dir),
+  transport: (request, limit) =>
+    exchange({ ...request, path: request.path.replace(/\bwait=\d+/, `wait=${HOLD_SECONDS}`) }, limit),
+});
+send({ ready: true });
+await agent.run(new AbortController().signal);

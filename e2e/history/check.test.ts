@@ -1,0 +1,352 @@
+import { describe, expect, test } from 'vitest';
+import { CHECKERS, check } from './check.ts';
+import { ALL, generate, PROFILES } from './generate.ts';
+import type { EngineRecord, FaultRecord, History, Operation, Version } from './history.ts';
+import { type Action, type AppState, apply, stateText } from './model.ts';
+
+/**
+ * A checker that finds nothing is worth nothing: each is shown a story that is right, and the same one with one lie or
+ * one fault of the product in it.
+ */
+
+const wanted = (value: string, node = 'n1') => ({ value, image: 'blue', node });
+const UUID = 'uuid-web';
+
+/** Writes a story down step by step, as the runner would. */
+class Scribe {
+  #at = 0;
+  #states = new Map<string, AppState | undefined>();
+  #generation = 0;
+  #box = 0;
+  operations: Operation[] = [];
+  versions: Version[] = [];
+  engine: EngineRecord[] = [];
+  faults: FaultRecord[] = [];
+  end: History['end'] = { at: 1e6, unsettled: [], restless: [], unmet: [] };
+
+  later(ms: number): this {
+    this.#at += ms;
+    return this;
+  }
+
+  /** An operation that is answered. What is stored stands apart: `stored`. */
+  asks(action: Action, outcome: Operation['outcome'] = 'done', read?: Record<string, string>): this {
+    const id = `o${this.operations.length + 1}`;
+    this.operations.push({
+      id,
+      user: 'ann',
+      door: 'rest',
+      app: 'plant',
+      action,
+      invoked: this.#at,
+      answered: this.#at + 40,
+      outcome,
+      read,
+    });
+    this.#at += 20;
+    return this;
+  }
+
+  /** The API server has a new version: what the action makes of the last one, or this very state. */
+  stored(change: Action | { state: AppState | undefined }, status?: Partial<Version>): this {
+    const before = this.#states.get('plant');
+    const state = 'state' in change ? change.state : apply(change, before);
+    this.#states.set('plant', state);
+    this.versions.push({
+      app: 'plant',
+      uid: 'uid',
+      at: this.#at,
+      resourceVersion: String(this.versions.length + 1),
+      state,
+      generation: ++this.#generation,
+      uuids: { web: UUID },
+      readyEntries: [],
+      ...status,
+    });
+    this.#at += 40;
+    return this;
+  }
+
+  /** asks, and it is done. */
+  does(action: Action): this {
+    return this.asks(action).stored(action);
+  }
+
+  /** The status of the last version is written anew. */
+  says(status: string, reason = 'AllRunning'): this {
+    const last = this.versions.at(-1) as Version;
+    this.versions.push({
+      ...last,
+      at: this.#at,
+      resourceVersion: String(this.versions.length + 1),
+      ready: { status, reason, message: '', observedGeneration: last.generation },
+    });
+    this.#at += 20;
+    return this;
+  }
+
+  engineDid(what: EngineRecord['what'], more: Record<string, unknown> = {}): this {
+    const id = `c${this.#box}`;
+    this.engine.push({ at: this.#at, node: 'n1', uuid: UUID, id, what, ...more } as EngineRecord);
+    this.#at += 10;
+    return this;
+  }
+
+  makes(value: string, rebuild = 0): this {
+    this.#box++;
+    return this.engineDid('create', { value, image: 'blue', rebuild });
+  }
+
+  runs(value: string, rebuild = 0): this {
+    return this.makes(value, rebuild).engineDid('start', { reason: 'New' }).engineDid('seen');
+  }
+
+  box(number: number): this {
+    this.#box = number;
+    return this;
+  }
+
+  written(): History {
+    return { seed: 0, ...this };
+  }
+}
+
+/** A good story: made, run, changed, stopped, started, deleted. */
+const good = () =>
+  new Scribe()
+    .does({ kind: 'create', entries: { web: wanted('v1') } })
+    .runs('v1')
+    .says('True')
+    .asks({ kind: 'read' }, 'done', { web: 'v1' })
+    .does({ kind: 'patch', entry: 'web', value: 'v2' })
+    .makes('v2')
+    .box(1)
+    .engineDid('stop', { reason: 'Replacing' })
+    .box(2)
+    .engineDid('start', { reason: 'Replacement' })
+    .engineDid('seen')
+    .box(1)
+    .engineDid('remove')
+    .box(2)
+    .says('True')
+    .later(20_000);
+
+const found = (scribe: Scribe) => check(scribe.written()).map(({ checker, text }) => `${checker}: ${text}`);
+
+test('a good story breaks no promise', () => {
+  const scribe = good()
+    .engineDid('exit', { because: 'fault' })
+    .engineDid('start', { reason: 'Crashed' })
+    .does({ kind: 'rebuild', entry: 'web' })
+    .makes('v2', 1)
+    .box(2)
+    .engineDid('stop')
+    .box(3)
+    .engineDid('start')
+    .does({ kind: 'delete' })
+    .engineDid('stop')
+    .engineDid('remove')
+    .stored({ state: undefined });
+  expect(found(scribe)).toEqual([]);
+});
+
+/** A checker, and stories of which it must complain. */
+const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp][] = [
+  [
+    'no answered write is lost',
+    'an answered write that no version has',
+    (s) => s.asks({ kind: 'patch', entry: 'web', value: 'v3' }),
+    /o4 .* no version has it/,
+  ],
+  [
+    'no answered write is lost',
+    'a write that another overwrote with what it had read before',
+    (s) => {
+      const stale = {
+        active: true,
+        entries: { web: { ...wanted('v2'), active: true } },
+        rebuilds: {},
+        deleting: false,
+      };
+      return s
+        .does({ kind: 'add', entry: 'db', ...wanted('v3') })
+        .asks({ kind: 'stop', entry: 'web' })
+        .stored({ state: { ...stale, entries: { web: { ...stale.entries.web, active: false } } } });
+    },
+    /nobody's write: from \[db=v3/,
+  ],
+  [
+    'no answered write is lost',
+    'one order carried out twice',
+    (s) => s.does({ kind: 'rebuild', entry: 'web' }).stored({ kind: 'rebuild', entry: 'web' }),
+    /nobody's write.*rebuilt 2x/,
+  ],
+  [
+    'no answered write is lost',
+    'a write that was refused and took place',
+    (s) => s.asks({ kind: 'stop', entry: 'web' }, 'refused').stored({ kind: 'stop', entry: 'web' }),
+    /was refused .* and carried out/,
+  ],
+  [
+    'reads are never older than what was answered before',
+    'a read of the time before an answered write',
+    (s) => s.asks({ kind: 'read' }, 'done', { web: 'v1' }),
+    /showed \[web=v1\].*\[web=v2\]/,
+  ],
+  [
+    'the newest revision wins',
+    'an older revision made after a newer one',
+    (s) => s.does({ kind: 'remove', entry: 'web' }).engineDid('stop').engineDid('remove').makes('v1'),
+    /made v1 .* after the newer v2/,
+  ],
+  ['the newest revision wins', 'a revision that nobody asked for', (s) => s.makes('v9'), /v9, which nobody/],
+  [
+    'no container is started twice or restarted without a listed reason',
+    'two at the same time',
+    (s) => s.does({ kind: 'patch', entry: 'web', value: 'v3' }).runs('v3'),
+    /started v3 while v2 of the same microservice ran/,
+  ],
+  [
+    'no container is started twice or restarted without a listed reason',
+    'a second container of the same revision',
+    (s) => s.engineDid('exit', { because: 'fault' }).makes('v2'),
+    /second container of v2/,
+  ],
+  [
+    'no container is started twice or restarted without a listed reason',
+    'one stopped that was wanted all the time',
+    (s) => s.engineDid('stop', { reason: 'NoLongerWanted' }),
+    /stopped v2 \(NoLongerWanted\), which was wanted all the time/,
+  ],
+  [
+    'no container is started twice or restarted without a listed reason',
+    'one removed and made again without a change',
+    (s) => s.engineDid('exit', { because: 'fault' }).engineDid('remove').makes('v2'),
+    /had removed the container of v2 and made it again/,
+  ],
+  [
+    'no container is started twice or restarted without a listed reason',
+    'a reason that is not in the list',
+    (s) => s.engineDid('exit', { because: 'fault' }).engineDid('start', { reason: 'Whim' }),
+    /not in the list: Whim/,
+  ],
+  [
+    'status never says what was not observed',
+    'ready before anybody saw it run',
+    (s) => s.does({ kind: 'patch', entry: 'web', value: 'v3' }).makes('v3').says('True'),
+    /calls web ready .* nobody on n1 had seen v3/,
+  ],
+  [
+    'status never says what was not observed',
+    'ready again with the container of before the rebuild',
+    (s) => s.does({ kind: 'rebuild', entry: 'web' }).says('True'),
+    /nobody on n1 had seen v2 \(rebuild 1\)/,
+  ],
+  [
+    'deletions end, and not before the machine is done',
+    'gone while its container runs',
+    (s) => s.does({ kind: 'delete' }).later(1_000).stored({ state: undefined }),
+    /gone while n1 still ran its web/,
+  ],
+  [
+    'everything settles',
+    'a deletion that never ends',
+    (s) => Object.assign(s, { end: { ...s.end, unsettled: ['plant is still being deleted: undefined'] } }),
+    /still being deleted/,
+  ],
+  [
+    'everything settles',
+    'a silent node that is never called so',
+    (s) => Object.assign(s, { end: { ...s.end, unmet: ['n1 was silent and was never called UNKNOWN'] } }),
+    /never called UNKNOWN/,
+  ],
+];
+
+describe('a checker finds', () => {
+  test.each(FORGED)('%s: %s', (checker, _, forge, text) => {
+    expect(found(good())).toEqual([]);
+    const own = CHECKERS[checker](forge(good()).written()).map((one) => one.text);
+    expect(own).toEqual([expect.stringMatching(text)]);
+  });
+
+  test('every checker has a story of which it complains', () => {
+    expect(new Set(FORGED.map(([checker]) => checker))).toEqual(new Set(Object.keys(CHECKERS)));
+  });
+});
+
+describe('what is nobody’s fault', () => {
+  test('a write without an answer may have taken place or not', () => {
+    const lost = good().asks({ kind: 'stop', entry: 'web' }, 'unknown');
+    expect(found(lost)).toEqual([]);
+    expect(
+      found(good().asks({ kind: 'stop', entry: 'web' }, 'unknown').later(9_000).stored({ kind: 'stop', entry: 'web' })),
+    ).toEqual([]);
+  });
+
+  test('a write that changes nothing needs no version', () => {
+    expect(found(good().asks({ kind: 'start', entry: 'web' }))).toEqual([]);
+  });
+
+  test('a read during a write may show either', () => {
+    for (const shown of ['v2', 'v3'])
+      expect(
+        found(good().asks({ kind: 'read' }, 'done', { web: shown }).does({ kind: 'patch', entry: 'web', value: 'v3' })),
+      ).toEqual([]);
+  });
+
+  test('the old container is started again when its successor cannot run', () => {
+    const back = good()
+      .does({ kind: 'patch', entry: 'web', value: 'v3' })
+      .makes('v3')
+      .box(2)
+      .engineDid('stop', { reason: 'Replacing' })
+      .engineDid('start', { reason: 'Returned' });
+    expect(found(back)).toEqual([]);
+  });
+});
+
+describe('stories', () => {
+  test('a seed tells the same story every time, and another seed another one', () => {
+    expect(generate(7)).toEqual(generate(7));
+    expect(JSON.stringify(generate(7).users)).not.toBe(JSON.stringify(generate(17).users));
+  });
+
+  test('any ten seeds in a row have every profile', () => {
+    const profiles = Array.from({ length: 10 }, (_, i) => generate(i + 3).profile);
+    expect(new Set(profiles)).toEqual(new Set(PROFILES));
+  });
+
+  test('every fault and every door occurs within 60 seeds', () => {
+    const stories = Array.from({ length: 60 }, (_, seed) => generate(seed));
+    const kinds = new Set(stories.flatMap(({ faults }) => faults.map(({ kind }) => kind)));
+    expect(kinds).toEqual(new Set([...ALL, 'mass silence']));
+    const doors = new Set(stories.flatMap(({ users }) => users.flatMap(({ steps }) => steps.map(({ door }) => door))));
+    expect([...doors].sort()).toEqual(['api', 'kubectl', 'rest', 'yaml']);
+  });
+
+  test('no two writes of a story have the same value', () => {
+    const { users } = generate(4);
+    const texts = users.flatMap(({ steps }) =>
+      steps.flatMap(({ action }) => ('value' in action ? [action.value] : [])),
+    );
+    expect(new Set(texts).size).toBe(texts.length);
+  });
+});
+
+describe('the model', () => {
+  const state = apply({ kind: 'create', entries: { web: wanted('v1'), db: wanted('v1') } }, undefined);
+  const cases: [Action, string][] = [
+    [{ kind: 'patch', entry: 'web', value: 'v2' }, 'db=v1 blue on n1; web=v2 blue on n1'],
+    [{ kind: 'stop', entry: 'db' }, 'db=v1 blue on n1 stopped; web=v1 blue on n1'],
+    [{ kind: 'remove', entry: 'db' }, 'web=v1 blue on n1'],
+    [{ kind: 'replace', entries: { web: wanted('v3', 'n2') } }, 'web=v3 blue on n2'],
+    [{ kind: 'rebuild', entry: 'web' }, 'db=v1 blue on n1; web=v1 blue on n1 rebuilt 1x'],
+    [{ kind: 'activate', active: false }, 'inactive; db=v1 blue on n1; web=v1 blue on n1'],
+    [{ kind: 'delete' }, 'deleting; db=v1 blue on n1; web=v1 blue on n1'],
+    [{ kind: 'create', entries: {} }, 'absent'],
+    [{ kind: 'add', entry: 'web', ...wanted('v2') }, 'absent'],
+  ];
+  test.each(cases)('%j', (action, text) => {
+    expect(stateText(apply(action, state))).toBe(text);
+  });
+});

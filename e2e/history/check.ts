@@ -1,0 +1,377 @@
+import { START_REASONS } from '../../agent/src/plan/model.ts';
+import type { EngineRecord, History, Operation, Version, Violation } from './history.ts';
+import { apply, sameState, stateText, wantedRuns } from './model.ts';
+
+/**
+ * The promises, each as a pure function of what happened. They believe neither the product nor each other: what users
+ * asked comes from the users, what was stored from the API server, what ran from the engines.
+ */
+export const CHECKERS = {
+  'no answered write is lost': writes,
+  'reads are never older than what was answered before': reads,
+  'the newest revision wins': revisions,
+  'no container is started twice or restarted without a listed reason': starts,
+  'status never says what was not observed': status,
+  'deletions end, and not before the machine is done': deletions,
+  'everything settles': settles,
+} as const satisfies Record<string, (history: History) => Finding[]>;
+
+type Finding = Omit<Violation, 'checker'>;
+
+/** All violations, the earliest first. */
+export function check(history: History): Violation[] {
+  return Object.entries(CHECKERS)
+    .flatMap(([checker, find]) => find(history).map((finding) => ({ checker, ...finding })))
+    .sort((a, b) => a.at - b.at);
+}
+
+/** Events of the watch reach the runner so much later than the write, at most. */
+const LAG = 15_000;
+/** A claim of Ready may be so much older than what it rests on: a look, the silence limit, a change of leaders. */
+const MEMORY = 180_000;
+/** What an agent saw for so long, its controller has heard of when nothing is in the way. */
+const REPORTED = 15_000;
+
+/** Each change of an application is one user's write, and each answered write is one such change. */
+function writes(history: History): Finding[] {
+  return [...applications(history)].flatMap(([app, versions]) => explain(history, app, versions).findings);
+}
+
+interface Explained {
+  findings: Finding[];
+  /** version index by operation */
+  at: Map<Operation, number>;
+}
+
+function explain({ operations }: History, app: string, versions: readonly Version[]): Explained {
+  const mutating = operations.filter((one) => one.app === app && one.action.kind !== 'read');
+  const at = new Map<Operation, number>();
+  const findings: Finding[] = [];
+  let state: Version['state'];
+  for (const [index, version] of versions.entries()) {
+    const before = state;
+    state = version.state;
+    if (sameState(before, state) || (before?.deleting && !state)) continue;
+    const isWhy = (one: Operation) =>
+      !at.has(one) && one.invoked <= version.at && sameState(endOf(apply(one.action, before), state), state);
+    const candidates = mutating.filter((one) => one.outcome !== 'skipped' && isWhy(one)).sort(mostCertain);
+    const [why] = candidates;
+    if (why) at.set(why, index);
+    if (why?.outcome === 'refused')
+      findings.push({ app, at: version.at, text: `${describe(why)} was refused (${why.said}), and carried out` });
+    else if (!why)
+      findings.push({
+        app,
+        at: version.at,
+        text: `version ${version.resourceVersion} of ${app} is nobody's write: from [${stateText(before)}] to [${stateText(state)}]`,
+      });
+  }
+  for (const one of mutating) {
+    if (one.outcome !== 'done' || at.has(one)) continue;
+    if (statesDuring(versions, one).some((each) => meansNothing(one, each))) continue;
+    findings.push({
+      app,
+      at: one.answered ?? one.invoked,
+      text: `${describe(one)} was answered, and no version has it`,
+    });
+  }
+  return { findings, at };
+}
+
+/** An object that nothing holds is gone at once when it is deleted. */
+const endOf = (after: Version['state'], seen: Version['state']) => (after?.deleting && !seen ? undefined : after);
+
+/** Who was answered wrote before who may not have written, and who was refused wrote last of all. */
+function mostCertain(a: Operation, b: Operation): number {
+  const rank = { done: 0, unknown: 1, refused: 2, skipped: 3 };
+  return rank[a.outcome] - rank[b.outcome] || (a.answered ?? Infinity) - (b.answered ?? Infinity);
+}
+
+function meansNothing({ action }: Operation, state: Version['state']): boolean {
+  if (action.kind === 'delete') return !state || state.deleting;
+  const after = apply(action, state);
+  return after !== undefined && sameState(after, state);
+}
+
+/** The states that an operation may have met. */
+function statesDuring(versions: readonly Version[], { invoked, answered = Infinity }: Operation): Version['state'][] {
+  const first = versions.findLastIndex(({ at }) => at <= invoked);
+  const states = versions.slice(Math.max(0, first)).filter(({ at }, i) => i === 0 || at <= answered + LAG);
+  return [...(first < 0 ? [undefined] : []), ...states.map(({ state }) => state)];
+}
+
+function reads(history: History): Finding[] {
+  const findings: Finding[] = [];
+  for (const [app, versions] of applications(history)) {
+    const { at } = explain(history, app, versions);
+    for (const one of history.operations) {
+      if (one.app !== app || one.action.kind !== 'read' || one.outcome !== 'done') continue;
+      const told = versions.findLastIndex((version) => version.at <= one.invoked);
+      const answered = [...at].filter(
+        ([write]) => write.outcome === 'done' && (write.answered ?? Infinity) < one.invoked,
+      );
+      const least = Math.max(told, ...answered.map(([, index]) => index));
+      const possible = [
+        ...(least < 0 ? [undefined] : []),
+        ...versions
+          .slice(Math.max(0, least))
+          .filter((version, i) => i === 0 || version.at <= (one.answered ?? one.invoked) + LAG)
+          .map(({ state }) => state),
+      ];
+      const seen = valuesText(one.read);
+      if (possible.some((state) => valuesText(state && values(state)) === seen)) continue;
+      findings.push({
+        app,
+        at: one.answered ?? one.invoked,
+        text: `${describe(one)} showed [${seen}]; since before it began there was only ${possible
+          .map((state) => `[${valuesText(state && values(state))}]`)
+          .join(', ')}`,
+      });
+    }
+  }
+  return findings;
+}
+
+const values = (state: NonNullable<Version['state']>) =>
+  Object.fromEntries(Object.entries(state.entries).map(([name, { value }]) => [name, value]));
+
+const valuesText = (read: Readonly<Record<string, string>> | undefined) =>
+  read === undefined
+    ? 'absent'
+    : Object.entries(read)
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([name, value]) => `${name}=${value}`)
+        .join(' ');
+
+/** What is made was asked for, and never is older than what was made before. */
+function revisions(history: History): Finding[] {
+  const order = orderOfValues(history);
+  const newest = new Map<string, { rank: number; rebuild: number; value: string }>();
+  const findings: Finding[] = [];
+  for (const record of history.engine) {
+    if (record.what !== 'create') continue;
+    const key = `${record.node}/${record.uuid}`;
+    const known = order.get(`${record.uuid}/${record.value}`);
+    if (!known || known.at > record.at + LAG) {
+      findings.push({ ...whereOf(record), text: `${record.node} made ${record.value}, which nobody had asked for` });
+      continue;
+    }
+    const before = newest.get(key);
+    const isOlder =
+      before && (known.rank < before.rank || (known.rank === before.rank && record.rebuild < before.rebuild));
+    if (isOlder)
+      findings.push({
+        ...whereOf(record),
+        text: `${record.node} made ${record.value} (rebuild ${record.rebuild}) after the newer ${before.value} (rebuild ${before.rebuild})`,
+      });
+    else newest.set(key, { rank: known.rank, rebuild: record.rebuild, value: record.value });
+  }
+  return findings;
+}
+
+/** When each value of a microservice was first stored, and as which one. */
+function orderOfValues({ versions }: History): Map<string, { rank: number; at: number }> {
+  const order = new Map<string, { rank: number; at: number }>();
+  for (const [rank, { state, uuids, at }] of versions.entries())
+    for (const [name, { value }] of Object.entries(state?.entries ?? {})) {
+      const key = `${uuids[name]}/${value}`;
+      if (!order.has(key)) order.set(key, { rank, at });
+    }
+  return order;
+}
+
+/** One container of a microservice on a machine, as the record tells of it. */
+interface Box {
+  id: string;
+  value: string;
+  image: string;
+  rebuild: number;
+  made: number;
+  running: boolean;
+  hasRun: boolean;
+  /** how its last run ended */
+  ended?: 'stop' | 'fault' | 'engine';
+  stopWasRight?: boolean;
+}
+
+/** At most one runs at any time; each start, stop and new container has a cause in what was asked or what was broken. */
+function starts(history: History): Finding[] {
+  const boxes = new Map<string, Box[]>();
+  const removed = new Map<string, Box & { right: boolean }>();
+  const findings: Finding[] = [];
+  for (const record of history.engine) {
+    const { what, node, uuid, id, at } = record;
+    const key = `${node}/${uuid}`;
+    const here = boxes.get(key) ?? [];
+    const box = here.find((one) => one.id === id);
+    const wrong = (text: string) => findings.push({ ...whereOf(record), text: `${node} ${text}` });
+    if (what === 'create') {
+      const { value, image, rebuild } = record;
+      const same = (one: Box) => one.value === value && one.image === image && one.rebuild === rebuild;
+      const twin = here.find(same);
+      if (twin) wrong(`made a second container of ${value} although ${twin.id.slice(-6)} is the same`);
+      const gone = removed.get(key);
+      if (gone && same(gone) && gone.hasRun && !gone.right)
+        wrong(`had removed the container of ${value} and made it again, and nothing had changed`);
+      boxes.set(key, [...here, { id, value, image, rebuild, made: at, running: false, hasRun: false }]);
+      continue;
+    }
+    if (!box) continue;
+    if (what === 'start') {
+      const other = here.find((one) => one !== box && one.running);
+      if (other) wrong(`started ${box.value} while ${other.value} of the same microservice ran`);
+      if (box.running) wrong(`started ${box.value}, which ran already`);
+      if (record.reason !== undefined && !(record.reason in START_REASONS))
+        wrong(`started ${box.value} for a reason that is not in the list: ${record.reason}`);
+      if (box.hasRun && box.ended === 'stop' && !box.stopWasRight)
+        wrong(`restarted ${box.value} (${record.reason ?? 'no reason'}), which it had stopped without a cause`);
+      Object.assign(box, { running: true, hasRun: true });
+    }
+    if (what === 'stop' && box.running) {
+      const right = wasChanged(history, record, box) || here.some((one) => one.running && one !== box);
+      if (!right) wrong(`stopped ${box.value} (${record.reason ?? 'no reason'}), which was wanted all the time`);
+      Object.assign(box, { running: false, ended: 'stop', stopWasRight: right });
+    }
+    if (what === 'exit') Object.assign(box, { running: false, ended: record.because });
+    if (what === 'remove' || what === 'vanish') {
+      const right = what === 'vanish' || wasChanged(history, record, box);
+      removed.set(key, { ...box, right });
+      boxes.set(
+        key,
+        here.filter((one) => one !== box),
+      );
+    }
+  }
+  return findings;
+}
+
+/** Whether since a container was made anybody wanted something else in its place. */
+function wasChanged({ versions }: History, { uuid, node, at }: EngineRecord, box: Box): boolean {
+  const isSame = (version: Version) => {
+    const name = Object.keys(version.uuids).find((each) => version.uuids[each] === uuid);
+    const wanted = name === undefined ? undefined : wantedRuns(version.state).get(name);
+    return (
+      wanted !== undefined &&
+      wanted.node === node &&
+      wanted.value === box.value &&
+      wanted.image === box.image &&
+      wanted.rebuild === box.rebuild
+    );
+  };
+  const app = versions.find((version) => Object.values(version.uuids).includes(uuid))?.app;
+  const own = versions.filter((version) => version.app === app && version.at <= at + LAG);
+  const first = own.findIndex(isSame);
+  return first < 0 || own.slice(first).some((version) => !isSame(version));
+}
+
+/** Ready is said only of what the node's own agent saw running: this value, this image, this rebuild. */
+function status(history: History): Finding[] {
+  const findings: Finding[] = [];
+  const made = new Map<string, EngineRecord & { what: 'create' }>();
+  const seen = new Map<string, number[]>();
+  for (const record of history.engine) {
+    if (record.what === 'create') made.set(`${record.node}/${record.id}`, record);
+    if (record.what !== 'seen') continue;
+    const box = made.get(`${record.node}/${record.id}`);
+    if (!box) continue;
+    const key = claimKey(record.node, record.uuid, box);
+    seen.set(key, [...(seen.get(key) ?? []), record.at]);
+  }
+  const said = new Set<string>();
+  for (const { app, at, state, generation, ready, readyEntries, uuids, resourceVersion } of history.versions) {
+    if (!state || state.deleting || !ready || ready.observedGeneration !== generation) continue;
+    const wanted = wantedRuns(state);
+    const claimed = ready.status === 'True' ? [...wanted.keys()] : readyEntries.filter((name) => wanted.has(name));
+    for (const name of claimed) {
+      const entry = wanted.get(name);
+      const uuid = uuids[name] ?? '';
+      if (!entry) continue;
+      const key = claimKey(entry.node, uuid, entry);
+      const looks = seen.get(key) ?? [];
+      if (looks.some((look) => look <= at && look >= at - MEMORY) || said.has(key)) continue;
+      said.add(key);
+      findings.push({
+        app,
+        uuid,
+        at,
+        text: `version ${resourceVersion} of ${app} calls ${name} ready (${ready.reason}), and nobody on ${entry.node} had seen ${entry.value} (rebuild ${entry.rebuild}) run`,
+      });
+    }
+  }
+  return findings;
+}
+
+const claimKey = (
+  node: string,
+  uuid: string,
+  { value, image, rebuild }: { value: string; image: string; rebuild: number },
+) => `${node}/${uuid}/${value}/${image}/${rebuild}`;
+
+/** An application is gone only when live machines no longer run it; that deletions end is part of `settles`. */
+function deletions(history: History): Finding[] {
+  const findings: Finding[] = [];
+  for (const [app, versions] of applications(history)) {
+    for (const [index, { state, at }] of versions.entries()) {
+      const before = versions[index - 1];
+      if (state || !before) continue;
+      for (const [name, uuid] of Object.entries(before.uuids)) {
+        const node = before.state?.entries[name]?.node ?? '';
+        const troubled = history.faults.some((fault) => fault.at <= at && (fault.until ?? fault.at) >= at - 60_000);
+        const run = lastRun(history.engine, node, uuid, at);
+        if (troubled || run === undefined || at - run.seenSince < REPORTED) continue;
+        findings.push({
+          app,
+          uuid,
+          at,
+          text: `${app} was gone while ${node} still ran its ${name} and had known so for ${Math.round((at - run.seenSince) / 1000)} s`,
+        });
+      }
+    }
+  }
+  return findings;
+}
+
+/** The run of a microservice that goes on at a time, and since when its agent knew of it. */
+function lastRun(
+  engine: readonly EngineRecord[],
+  node: string,
+  uuid: string,
+  at: number,
+): { seenSince: number } | undefined {
+  const seen = new Map<string, number>();
+  for (const record of engine) {
+    if (record.at > at) break;
+    if (record.node !== node || record.uuid !== uuid) continue;
+    if (record.what !== 'seen') seen.delete(record.id);
+    else if (!seen.has(record.id)) seen.set(record.id, record.at);
+  }
+  return seen.size === 0 ? undefined : { seenSince: Math.min(...seen.values()) };
+}
+
+function settles({ end }: History): Finding[] {
+  return [
+    ...end.unsettled.map((text) => `not settled in time: ${text}`),
+    ...end.restless.map((text) => `not at rest although settled: ${text}`),
+    ...end.unmet,
+  ].map((text) => ({ at: end.at, text }));
+}
+
+function applications({ versions }: History): Map<string, Version[]> {
+  return Map.groupBy(versions, ({ app }) => app);
+}
+
+const whereOf = ({ uuid, at }: EngineRecord) => ({ uuid, at });
+
+/** An operation in one line. */
+export function describe({ id, user, door, app, action }: Operation): string {
+  const { kind, ...rest } = action;
+  const detail = Object.entries(rest)
+    .map(([key, value]) => `${key}=${typeof value === 'object' ? entriesText(value as never) : value}`)
+    .join(' ');
+  return `${id} ${user}/${door} ${kind} ${app}${detail && ` ${detail}`}`;
+}
+
+const entriesText = (entries: Readonly<Record<string, { value: string; node: string }>>) =>
+  `{${Object.entries(entries)
+    .map(([name, { value, node }]) => `${name}: ${value} on ${node}`)
+    .join(', ')}}`;

@@ -1,0 +1,246 @@
+import type { Door } from './history.ts';
+import type { Action, Wanted } from './model.ts';
+import { type Chance, chance } from './random.ts';
+
+/** A story before it is told: who does what, what breaks, and when. A pure function of the seed. */
+export interface Story {
+  seed: number;
+  profile: Profile;
+  /** controllers, side by side */
+  replicas: number;
+  engine: 'memory' | 'docker';
+  nodes: readonly string[];
+  apps: readonly string[];
+  users: readonly { name: string; steps: readonly UserStep[] }[];
+  faults: readonly Fault[];
+  /** how long faults go on, ms */
+  lasts: number;
+}
+
+export interface UserStep {
+  id: string;
+  /** pause before it, ms */
+  pause: number;
+  door: Door;
+  app: string;
+  action: Action;
+}
+
+/** Something that breaks, `at` ms after the beginning. Nodes and replicas by number. */
+export type Fault = { at: number } & (
+  | { kind: 'agent killed'; node: number; forMs: number }
+  /** before or after its next so-many-th operation on the engine */
+  | { kind: 'agent killed at a step'; node: number; steps: number; when: 'before' | 'after'; forMs: number }
+  /** its containers end with it, as they do when the engine comes back after a hard end */
+  | { kind: 'engine killed'; node: number; forMs: number }
+  /** the next operations fail, or are done and then seem to fail */
+  | { kind: 'engine errors'; node: number; count: number; when: 'before' | 'after' }
+  | { kind: 'container ended' | 'container removed'; node: number; which: number }
+  | { kind: 'link cut' | 'link slow' | 'link half-open' | 'link deaf'; node: number; forMs: number }
+  | { kind: 'clock moved'; node: number; byMs: number }
+  | { kind: 'controller killed'; replica: number; forMs: number }
+  | { kind: 'controller killed at a write'; replica: number; when: 'before' | 'after'; writes: number; forMs: number }
+  | { kind: 'controller frozen'; replica: number; forMs: number }
+  | { kind: 'API refuses'; replica: number; status: 409 | 429 | 500 | 503; count: number }
+  /** it does what it is asked, and its answer is lost */
+  | { kind: 'API answer lost'; replica: number; count: number }
+  | { kind: 'API watch expired'; replica: number }
+  | { kind: 'API hangs'; replica: number; count: number }
+  | { kind: 'API connections cut'; replica: number }
+  | { kind: 'API half-open'; replica: number; forMs: number }
+  /** nothing of any agent arrives until its node is called UNKNOWN */
+  | { kind: 'mass silence' }
+);
+export type FaultKind = Fault['kind'];
+
+/** What kind of trouble a story has; the last digit of the seed says which, so that any ten seeds have all. */
+export const PROFILES = [
+  'everything',
+  'agents',
+  'engines',
+  'links',
+  'replicas',
+  'API server',
+  'clocks',
+  'everything, replicated',
+  'mass silence',
+  'docker',
+] as const;
+export type Profile = (typeof PROFILES)[number];
+
+const OF_AGENTS = ['agent killed', 'agent killed at a step', 'agent killed at a step'] as const;
+const OF_ENGINES = ['engine killed', 'engine errors', 'container ended', 'container removed'] as const;
+const OF_LINKS = ['link cut', 'link slow', 'link half-open', 'link deaf'] as const;
+const OF_CONTROLLERS = ['controller killed', 'controller killed at a write', 'controller frozen'] as const;
+const OF_API = [
+  'API refuses',
+  'API refuses',
+  'API answer lost',
+  'API watch expired',
+  'API hangs',
+  'API connections cut',
+  'API half-open',
+] as const;
+/** Everything that breaks in a story of everything. */
+export const ALL = [...OF_AGENTS, ...OF_ENGINES, ...OF_LINKS, ...OF_CONTROLLERS, ...OF_API, 'clock moved'] as const;
+
+const KINDS: Record<Profile, readonly FaultKind[]> = {
+  everything: ALL,
+  agents: OF_AGENTS,
+  engines: [...OF_ENGINES, ...OF_AGENTS],
+  links: [...OF_LINKS, 'agent killed'],
+  replicas: [...OF_CONTROLLERS, 'API half-open', 'API connections cut'],
+  'API server': OF_API,
+  clocks: ['clock moved', 'clock moved', 'agent killed', 'link cut'],
+  'everything, replicated': ALL,
+  'mass silence': [],
+  docker: [...OF_AGENTS, 'container ended', 'container removed', 'link cut', 'controller killed', 'API answer lost'],
+};
+
+const REPLICATED: ReadonlySet<Profile> = new Set(['replicas', 'everything, replicated']);
+/** By colour; the runner knows where they are. */
+export const IMAGES = ['blue', 'green'] as const;
+const ENTRIES = ['web', 'db'];
+const APPS = ['plant', 'mill'];
+const LASTS = 14_000;
+
+export function generate(seed: number): Story {
+  const chances = chance(seed);
+  const profile = PROFILES[seed % PROFILES.length] as Profile;
+  const replicas = REPLICATED.has(profile) ? 2 : 1;
+  const nodes = [`n${seed}a`, `n${seed}b`];
+  const apps = APPS.map((name) => `${name}-${seed}`);
+  const lasts = profile === 'mass silence' ? 5_000 : LASTS;
+  const users = ['ann', 'bob', 'eve'].map((name) => ({
+    name,
+    steps: steps(chances, { seed, name, apps, nodes, lasts }),
+  }));
+  const faults = profile === 'mass silence' ? [{ at: lasts, kind: 'mass silence' } as const] : [];
+  return {
+    seed,
+    profile,
+    replicas,
+    engine: profile === 'docker' ? 'docker' : 'memory',
+    nodes,
+    apps,
+    users,
+    faults: [...faults, ...troubles(chances, KINDS[profile], replicas, nodes.length)].sort((a, b) => a.at - b.at),
+    lasts,
+  };
+}
+
+interface Scene {
+  seed: number;
+  name: string;
+  apps: readonly string[];
+  nodes: readonly string[];
+  lasts: number;
+}
+
+function steps(chances: Chance, { seed, name, apps, nodes, lasts }: Scene): UserStep[] {
+  const list: UserStep[] = [];
+  for (let time = 0; ; ) {
+    const pause = list.length === 0 ? chances.between(0, 500) : chances.between(200, 2_500);
+    time += pause;
+    if (time > lasts) return list;
+    const id = `${name[0]}${list.length + 1}`;
+    const wanted = (): Wanted => ({ value: `v${seed}-${id}`, image: chances.pick(IMAGES), node: chances.pick(nodes) });
+    const entry = chances.pick(ENTRIES);
+    const some = () => Object.fromEntries(ENTRIES.filter(() => chances.happens(0.75)).map((each) => [each, wanted()]));
+    // Everybody begins with something that makes the application.
+    const action: Action =
+      list.length === 0
+        ? chances.pick<Action>([
+            { kind: 'apply', entry, ...wanted() },
+            { kind: 'create', entries: some() },
+          ])
+        : chances.weighted<() => Action>([
+            [6, () => ({ kind: 'apply', entry, ...wanted() })],
+            [2, () => ({ kind: 'create', entries: some() })],
+            [3, () => ({ kind: 'replace', entries: some() })],
+            [2, () => ({ kind: 'add', entry, ...wanted() })],
+            [
+              6,
+              () => ({
+                kind: 'patch',
+                entry,
+                value: `v${seed}-${id}`,
+                ...(chances.happens(0.3) && { image: chances.pick(IMAGES) }),
+              }),
+            ],
+            [1.5, () => ({ kind: 'remove', entry })],
+            [1.5, () => ({ kind: 'stop', entry })],
+            [2.5, () => ({ kind: 'start', entry })],
+            [2, () => ({ kind: 'rebuild', entry })],
+            [0.7, () => ({ kind: 'activate', active: false })],
+            [1.4, () => ({ kind: 'activate', active: true })],
+            [1, () => ({ kind: 'delete' })],
+            [4, () => ({ kind: 'read' })],
+          ])();
+    list.push({ id, pause, door: doorFor(chances, action), app: chances.pick(apps), action });
+  }
+}
+
+/** The doors that an action has. */
+function doorFor(chances: Chance, { kind }: Action): Door {
+  switch (kind) {
+    case 'apply':
+      return chances.weighted<Door>([
+        [1, 'kubectl'],
+        [6, 'api'],
+      ]);
+    case 'create':
+    case 'replace':
+    case 'add':
+      return chances.pick<Door>(['rest', 'yaml']);
+    case 'patch':
+    case 'remove':
+    case 'delete':
+    case 'activate':
+      return chances.pick<Door>(['api', 'rest', 'rest']);
+    default:
+      return 'rest';
+  }
+}
+
+function troubles(chances: Chance, kinds: readonly FaultKind[], replicas: number, nodes: number): Fault[] {
+  if (kinds.length === 0) return [];
+  const count = chances.between(4, 8);
+  return Array.from({ length: count }, () => {
+    const node = chances.between(0, nodes - 1);
+    const replica = chances.between(0, replicas - 1);
+    const forMs = chances.between(300, 5_000);
+    const when = chances.pick(['before', 'after'] as const);
+    const at = chances.between(500, LASTS - 1_000);
+    const kind = chances.pick(kinds);
+    switch (kind) {
+      case 'agent killed at a step':
+        return { at, kind, node, steps: chances.between(1, 4), when, forMs };
+      case 'engine errors':
+        return { at, kind, node, count: chances.between(1, 2), when };
+      case 'container ended':
+      case 'container removed':
+        return { at, kind, node, which: chances.between(0, 9) };
+      case 'clock moved':
+        return { at, kind, node, byMs: chances.pick([-3_600_000, -90_000, -20_000, 20_000, 90_000, 3_600_000]) };
+      case 'controller killed at a write':
+        return { at, kind, replica, when, writes: chances.between(1, 6), forMs };
+      case 'API refuses':
+        return { at, kind, replica, status: chances.pick([409, 429, 500, 503] as const), count: chances.between(1, 6) };
+      case 'API answer lost':
+      case 'API hangs':
+        return { at, kind, replica, count: chances.between(1, 2) };
+      case 'API watch expired':
+      case 'API connections cut':
+        return { at, kind, replica };
+      case 'mass silence':
+        return { at, kind };
+      case 'controller killed':
+      case 'controller frozen':
+      case 'API half-open':
+        return { at, kind, replica, forMs };
+      default:
+        return { at, kind, node, forMs };
+    }
+  });
+}

@@ -1,0 +1,59 @@
+/**
+ * Tells stories and checks them:
+ *
+ *     node e2e/history/main.ts --seed 17          one seed, with everything that happened
+ *     node e2e/history/main.ts --from 0 --count 200
+ *
+ * Exits with 1 when a promise was broken. SKERRY_KEEP=1 keeps logs and states.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { installCrds, startControlPlane } from '../../hack/control-plane.ts';
+import { startClock } from '../../hack/progress.ts';
+import { layFoundations } from './foundations.ts';
+import { generate } from './generate.ts';
+import { report, timeline } from './story.ts';
+import { tellAll } from './tell-all.ts';
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    from: { type: 'string', default: '0' },
+    count: { type: 'string', default: '20' },
+    lanes: { type: 'string' },
+  },
+});
+const one = values.seed !== undefined;
+const from = Number(values.seed ?? values.from);
+const count = one ? 1 : Number(values.count);
+const seeds = Array.from({ length: count }, (_, i) => from + i);
+
+const log = startClock((text) => process.stderr.write(text));
+await using started = new AsyncDisposableStack();
+const dir = await mkdtemp(join(tmpdir(), 'skerry-history-'));
+if (process.env.SKERRY_KEEP) log(`Logs and states stay in ${dir}`);
+else started.defer(() => rm(dir, { recursive: true, force: true }));
+const cluster = started.use(await startControlPlane({ dir: join(dir, 'control-plane'), log }));
+await installCrds(cluster.kubeconfig);
+const stories = seeds.map(generate);
+const foundations = await layFoundations(
+  { dir, kubeconfig: cluster.kubeconfig, docker: stories.some(({ engine }) => engine === 'docker'), log },
+  started,
+);
+let broken = 0;
+await tellAll(stories, foundations, {
+  lanes: values.lanes === undefined ? undefined : Number(values.lanes),
+  onTold({ story, history, violations, ms }) {
+    if (violations.length > 0) broken++;
+    log(`${report(story, history, violations)} (${(ms / 1000).toFixed(1)} s)`);
+    if (one && violations.length === 0) process.stdout.write(`${timeline(history)}\n`);
+  },
+  onFailed(story, error) {
+    broken++;
+    log(`seed ${story.seed} (${story.profile}) could not be told: ${error.stack}`);
+  },
+});
+log(`${count - broken} of ${count} seeds held`);
+process.exitCode = broken > 0 ? 1 : 0;
