@@ -78,6 +78,11 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/hostile'),
     env: { SKERRY_HOSTILE_MIB: '4096' },
   },
+  {
+    name: 'history',
+    about: '200 stories of random users and faults, other ones every day',
+    command: ['e2e/history/main.ts', '--from', 'today', '--count', '200'],
+  },
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];
 

@@ -239,7 +239,7 @@ const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp
   [
     'status never says what was not observed',
     'ready again with the container of before the rebuild',
-    (s) => s.does({ kind: 'rebuild', entry: 'web' }).says('True'),
+    (s) => s.does({ kind: 'rebuild', entry: 'web' }).says('False', 'Updating').says('True'),
     /nobody on n1 had seen v2 \(rebuild 1\)/,
   ],
   [

@@ -278,24 +278,32 @@ function status(history: History): Finding[] {
     seen.set(key, [...(seen.get(key) ?? []), record.at]);
   }
   const said = new Set<string>();
-  for (const { app, at, state, generation, ready, readyEntries, uuids, resourceVersion } of history.versions) {
-    if (!state || state.deleting || !ready || ready.observedGeneration !== generation) continue;
-    const wanted = wantedRuns(state);
-    const claimed = ready.status === 'True' ? [...wanted.keys()] : readyEntries.filter((name) => wanted.has(name));
-    for (const name of claimed) {
-      const entry = wanted.get(name);
-      const uuid = uuids[name] ?? '';
-      if (!entry) continue;
-      const key = claimKey(entry.node, uuid, entry);
-      const looks = seen.get(key) ?? [];
-      if (looks.some((look) => look <= at && look >= at - MEMORY) || said.has(key)) continue;
-      said.add(key);
-      findings.push({
-        app,
-        uuid,
-        at,
-        text: `version ${resourceVersion} of ${app} calls ${name} ready (${ready.reason}), and nobody on ${entry.node} had seen ${entry.value} (rebuild ${entry.rebuild}) run`,
-      });
+  for (const versions of applications(history).values()) {
+    let claim = '';
+    let rebuilds: Readonly<Record<string, number>> = {};
+    for (const { app, at, state, generation, ready, readyEntries, uuids, resourceVersion } of versions) {
+      if (!state || state.deleting || !ready || ready.observedGeneration !== generation) continue;
+      // A rebuild is an annotation and raises no generation: a status is about those that were ordered when it was written.
+      const text = JSON.stringify([generation, ready, readyEntries]);
+      if (text !== claim) rebuilds = state.rebuilds;
+      claim = text;
+      const wanted = wantedRuns({ ...state, rebuilds });
+      const claimed = ready.status === 'True' ? [...wanted.keys()] : readyEntries.filter((name) => wanted.has(name));
+      for (const name of claimed) {
+        const entry = wanted.get(name);
+        const uuid = uuids[name] ?? '';
+        if (!entry) continue;
+        const key = claimKey(entry.node, uuid, entry);
+        const looks = seen.get(key) ?? [];
+        if (looks.some((look) => look <= at && look >= at - MEMORY) || said.has(key)) continue;
+        said.add(key);
+        findings.push({
+          app,
+          uuid,
+          at,
+          text: `version ${resourceVersion} of ${app} calls ${name} ready (${ready.reason}), and nobody on ${entry.node} had seen ${entry.value} (rebuild ${entry.rebuild}) run`,
+        });
+      }
     }
   }
   return findings;
