@@ -66,6 +66,7 @@ function remoteEngine(instance: string): Engine {
     kill: simple('kill', 2),
     rename: simple('rename', 2),
     remove: simple('remove', 1),
+    checkHealth: simple('checkHealth', 2),
     async *logs() {},
     async *events(signal) {
       const id = ++last;

@@ -139,8 +139,9 @@ async function createReplica({ name, namespace, dir, proxy }: ReplicaOptions) {
       return daemon !== undefined && daemon.exit() === undefined;
     },
     async start() {
-      // It may have been killed again while it was starting.
-      while (daemon === undefined || daemon.exit()) {
+      // It may be killed again while it starts; one that ends by itself time and again is broken.
+      for (let attempt = 1; daemon === undefined || daemon.exit(); attempt++) {
+        if (attempt > 5) daemon?.assertRunning();
         starting ??= launch().finally(() => {
           starting = undefined;
         });
