@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { EngineError } from '../../agent/src/engines/port.ts';
 import { createEngineHost, type EngineHost, type EngineMethod } from './engine-host.ts';
@@ -34,6 +34,8 @@ export interface Machine extends AsyncDisposable {
   start(): Promise<void>;
   /** As a power cut would, for this process. */
   kill(): void;
+  /** Its database is lost, as a damaged one is; only while it does not run. */
+  forget(): void;
   provision(joinString: string): Promise<void>;
   /** Sets how far the machine's clock is off. */
   setClock(skewMs: number): void;
@@ -150,6 +152,9 @@ export function createMachine(options: MachineOptions): Machine {
     },
     start,
     kill,
+    forget() {
+      for (const suffix of ['', '-wal', '-shm']) rmSync(join(dir, `agent.db${suffix}`), { force: true });
+    },
     provision: (joinString) =>
       new Promise((resolve, reject) => {
         said = { resolve, reject };

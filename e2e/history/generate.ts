@@ -29,6 +29,8 @@ export interface UserStep {
 /** Something that breaks, `at` ms after the beginning. Nodes and replicas by number. */
 export type Fault = { at: number } & (
   | { kind: 'agent killed'; node: number; forMs: number }
+  /** killed, and its database is gone when it comes back; its identity is not */
+  | { kind: 'agent forgets'; node: number; forMs: number }
   /** before or after its next so-many-th operation on the engine */
   | { kind: 'agent killed at a step'; node: number; steps: number; when: 'before' | 'after'; forMs: number }
   /** its containers end with it, as they do when the engine comes back after a hard end */
@@ -39,19 +41,28 @@ export type Fault = { at: number } & (
   | { kind: 'link cut' | 'link slow' | 'link half-open' | 'link deaf'; node: number; forMs: number }
   | { kind: 'clock moved'; node: number; byMs: number }
   | { kind: 'controller killed'; replica: number; forMs: number }
-  | { kind: 'controller killed at a write'; replica: number; when: 'before' | 'after'; writes: number; forMs: number }
+  | {
+      kind: 'controller killed at a write';
+      replica: number;
+      when: 'before' | 'after';
+      writes: number;
+      of: Writes;
+      forMs: number;
+    }
   | { kind: 'controller frozen'; replica: number; forMs: number }
   | { kind: 'API refuses'; replica: number; status: 409 | 429 | 500 | 503; count: number }
   /** it does what it is asked, and its answer is lost */
-  | { kind: 'API answer lost'; replica: number; count: number }
+  | { kind: 'API answer lost'; replica: number; count: number; of: Writes }
   | { kind: 'API watch expired'; replica: number }
   | { kind: 'API hangs'; replica: number; count: number }
   | { kind: 'API connections cut'; replica: number }
-  | { kind: 'API half-open'; replica: number; forMs: number }
+  | { kind: 'API half-open' | 'API down'; replica: number; forMs: number }
   /** nothing of any agent arrives until its node is called UNKNOWN */
   | { kind: 'mass silence' }
 );
 export type FaultKind = Fault['kind'];
+/** Which writes of a controller: all, or those that are not of a status. */
+export type Writes = 'any' | 'specs';
 
 /** What kind of trouble a story has; the last digit of the seed says which, so that any ten seeds have all. */
 export const PROFILES = [
@@ -68,7 +79,7 @@ export const PROFILES = [
 ] as const;
 export type Profile = (typeof PROFILES)[number];
 
-const OF_AGENTS = ['agent killed', 'agent killed at a step', 'agent killed at a step'] as const;
+const OF_AGENTS = ['agent killed', 'agent forgets', 'agent killed at a step', 'agent killed at a step'] as const;
 const OF_ENGINES = ['engine killed', 'engine errors', 'container ended', 'container removed'] as const;
 const OF_LINKS = ['link cut', 'link slow', 'link half-open', 'link deaf'] as const;
 const OF_CONTROLLERS = ['controller killed', 'controller killed at a write', 'controller frozen'] as const;
@@ -80,6 +91,7 @@ const OF_API = [
   'API hangs',
   'API connections cut',
   'API half-open',
+  'API down',
 ] as const;
 /** Everything that breaks in a story of everything. */
 export const ALL = [...OF_AGENTS, ...OF_ENGINES, ...OF_LINKS, ...OF_CONTROLLERS, ...OF_API, 'clock moved'] as const;
@@ -89,7 +101,7 @@ const KINDS: Record<Profile, readonly FaultKind[]> = {
   agents: OF_AGENTS,
   engines: [...OF_ENGINES, ...OF_AGENTS],
   links: [...OF_LINKS, 'agent killed'],
-  replicas: [...OF_CONTROLLERS, 'API half-open', 'API connections cut'],
+  replicas: [...OF_CONTROLLERS, 'API half-open', 'API half-open', 'API down', 'link cut', 'link cut'],
   'API server': OF_API,
   clocks: ['clock moved', 'clock moved', 'agent killed', 'link cut'],
   'everything, replicated': ALL,
@@ -212,6 +224,7 @@ function troubles(chances: Chance, kinds: readonly FaultKind[], replicas: number
     const forMs = chances.between(300, 5_000);
     const when = chances.pick(['before', 'after'] as const);
     const at = chances.between(500, LASTS - 1_000);
+    const of = chances.pick(['any', 'specs'] as const);
     const kind = chances.pick(kinds);
     switch (kind) {
       case 'agent killed at a step':
@@ -224,10 +237,11 @@ function troubles(chances: Chance, kinds: readonly FaultKind[], replicas: number
       case 'clock moved':
         return { at, kind, node, byMs: chances.pick([-3_600_000, -90_000, -20_000, 20_000, 90_000, 3_600_000]) };
       case 'controller killed at a write':
-        return { at, kind, replica, when, writes: chances.between(1, 6), forMs };
+        return { at, kind, replica, when, writes: chances.between(1, 6), of, forMs };
       case 'API refuses':
         return { at, kind, replica, status: chances.pick([409, 429, 500, 503] as const), count: chances.between(1, 6) };
       case 'API answer lost':
+        return { at, kind, replica, count: chances.between(1, 2), of };
       case 'API hangs':
         return { at, kind, replica, count: chances.between(1, 2) };
       case 'API watch expired':
@@ -238,6 +252,7 @@ function troubles(chances: Chance, kinds: readonly FaultKind[], replicas: number
       case 'controller killed':
       case 'controller frozen':
       case 'API half-open':
+      case 'API down':
         return { at, kind, replica, forMs };
       default:
         return { at, kind, node, forMs };
