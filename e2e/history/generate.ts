@@ -26,6 +26,9 @@ export interface UserStep {
   action: Action;
 }
 
+/** The same members for several kinds. */
+type Each<Kind extends string, Members> = { [K in Kind]: { kind: K } & Members }[Kind];
+
 /** Something that breaks, `at` ms after the beginning. Nodes and replicas by number. */
 export type Fault = { at: number } & (
   | { kind: 'agent killed'; node: number; forMs: number }
@@ -37,8 +40,8 @@ export type Fault = { at: number } & (
   | { kind: 'engine killed'; node: number; forMs: number }
   /** the next operations fail, or are done and then seem to fail */
   | { kind: 'engine errors'; node: number; count: number; when: 'before' | 'after' }
-  | { kind: 'container ended' | 'container removed'; node: number; which: number }
-  | { kind: 'link cut' | 'link slow' | 'link half-open' | 'link deaf'; node: number; forMs: number }
+  | Each<'container ended' | 'container removed', { node: number; which: number }>
+  | Each<'link cut' | 'link slow' | 'link half-open' | 'link deaf', { node: number; forMs: number }>
   | { kind: 'clock moved'; node: number; byMs: number }
   | { kind: 'controller killed'; replica: number; forMs: number }
   | {
@@ -56,7 +59,7 @@ export type Fault = { at: number } & (
   | { kind: 'API watch expired'; replica: number }
   | { kind: 'API hangs'; replica: number; count: number }
   | { kind: 'API connections cut'; replica: number }
-  | { kind: 'API half-open' | 'API down'; replica: number; forMs: number }
+  | Each<'API half-open' | 'API down', { replica: number; forMs: number }>
   /** nothing of any agent arrives until its node is called UNKNOWN */
   | { kind: 'mass silence' }
 );

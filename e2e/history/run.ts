@@ -181,173 +181,175 @@ async function setScene(story: Story, lane: Lane) {
     repairs.push(() => one.end());
   };
 
-  const strikers: { [K in Fault['kind']]: (fault: Fault & { kind: K }, record: FaultRecord) => Promise<void> } = {
-    'agent killed': async (fault, record) => {
-      const machine = machineOf(fault, record);
-      record.text = `for ${fault.forMs} ms`;
-      machine.kill();
-      await sleep(fault.forMs);
-      await machine.start();
-    },
-    'agent forgets': async (fault, record) => {
-      const machine = machineOf(fault, record);
-      machine.kill();
-      await sleep(fault.forMs);
-      machine.forget();
-      await machine.start();
-    },
-    'agent killed at a step': async (fault, record) => {
-      const machine = machineOf(fault, record);
-      record.text = `${fault.when} its step ${fault.steps} from now`;
-      machine.engine.killAtStep(fault.steps, fault.when);
-      while (machine.runs && !isOver()) await sleep(50);
-      await sleep(fault.forMs);
-      machine.engine.heal();
-      await machine.start();
-    },
-    'engine killed': async (fault, record) => {
-      const machine = machineOf(fault, record);
-      record.text = `for ${fault.forMs} ms`;
-      machine.engine.down();
-      await sleep(fault.forMs);
-      machine.engine.up();
-    },
-    'engine errors': async (fault, record) => {
-      record.text = `${fault.count} operations ${fault.when === 'before' ? 'fail' : 'seem to fail'}`;
-      machineOf(fault, record).engine.fail(fault.count, fault.when);
-    },
-    'container ended': disturb('exit'),
-    'container removed': disturb('vanish'),
-    'link cut': linkFault('cut'),
-    'link slow': linkFault('slow'),
-    'link half-open': linkFault('half-open'),
-    'link deaf': linkFault('deaf'),
-    'clock moved': async (fault, record) => {
-      record.text = `by ${fault.byMs / 1000} s`;
-      machineOf(fault, record).setClock(fault.byMs);
-    },
-    'controller killed': async (fault, record) => {
-      const replica = replicaOf(fault, record);
-      record.text = `for ${fault.forMs} ms`;
-      replica.kill();
-      await sleep(fault.forMs);
-      await replica.start();
-    },
-    'controller killed at a write': async (fault, record) => {
-      const replica = replicaOf(fault, record);
-      record.text = `${fault.when} its write ${fault.writes} from now`;
-      let left = fault.writes;
-      const killed = Promise.withResolvers<void>();
-      const kill = () => {
+  const strikers: { [K in Fault['kind']]: (fault: Extract<Fault, { kind: K }>, record: FaultRecord) => Promise<void> } =
+    {
+      'agent killed': async (fault, record) => {
+        const machine = machineOf(fault, record);
+        record.text = `for ${fault.forMs} ms`;
+        machine.kill();
+        await sleep(fault.forMs);
+        await machine.start();
+      },
+      'agent forgets': async (fault, record) => {
+        const machine = machineOf(fault, record);
+        machine.kill();
+        await sleep(fault.forMs);
+        machine.forget();
+        await machine.start();
+      },
+      'agent killed at a step': async (fault, record) => {
+        const machine = machineOf(fault, record);
+        record.text = `${fault.when} its step ${fault.steps} from now`;
+        machine.engine.killAtStep(fault.steps, fault.when);
+        while (machine.runs && !isOver()) await sleep(50);
+        await sleep(fault.forMs);
+        machine.engine.heal();
+        await machine.start();
+      },
+      'engine killed': async (fault, record) => {
+        const machine = machineOf(fault, record);
+        record.text = `for ${fault.forMs} ms`;
+        machine.engine.down();
+        await sleep(fault.forMs);
+        machine.engine.up();
+      },
+      'engine errors': async (fault, record) => {
+        record.text = `${fault.count} operations ${fault.when === 'before' ? 'fail' : 'seem to fail'}`;
+        machineOf(fault, record).engine.fail(fault.count, fault.when);
+      },
+      'container ended': disturb('exit'),
+      'container removed': disturb('vanish'),
+      'link cut': linkFault('cut'),
+      'link slow': linkFault('slow'),
+      'link half-open': linkFault('half-open'),
+      'link deaf': linkFault('deaf'),
+      'clock moved': async (fault, record) => {
+        record.text = `by ${fault.byMs / 1000} s`;
+        machineOf(fault, record).setClock(fault.byMs);
+      },
+      'controller killed': async (fault, record) => {
+        const replica = replicaOf(fault, record);
+        record.text = `for ${fault.forMs} ms`;
         replica.kill();
-        record.text += ', which came';
-        killed.resolve();
-      };
-      const isIt = isWriteOf(fault.of);
-      const match = (seen: Seen) => isIt(seen) && --left === 0;
-      inject(
-        replica,
-        match,
-        () => {
-          if (fault.when === 'after') return { instead: kill };
-          kill();
-          return { hang: true };
-        },
-        1,
-      );
-      await Promise.race([killed.promise, sleep(Math.max(0, story.lasts - (now() - offset)))]);
-      await sleep(fault.forMs);
-      await replica.start();
-    },
-    'controller frozen': async (fault, record) => {
-      const replica = replicaOf(fault, record);
-      // Longer than a lease lives, half the time: it comes back and believes that it leads.
-      const forMs = fault.forMs * 4;
-      record.text = `for ${forMs} ms`;
-      replica.freeze();
-      await sleep(forMs);
-      replica.thaw();
-    },
-    'API refuses': async (fault, record) => {
-      const replica = replicaOf(fault, record);
-      record.text = `${fault.count} requests with ${fault.status}`;
-      const reasons = { 409: 'Conflict', 429: 'TooManyRequests', 500: 'InternalError', 503: 'ServiceUnavailable' };
-      const isMet =
-        fault.status === 409 ? (seen: Seen) => isWrite(seen) && ['PUT', 'PATCH'].includes(seen.method) : matters;
-      const headers: Record<string, string> = fault.status === 429 ? { 'retry-after': '1' } : {};
-      const body = statusBody(fault.status, reasons[fault.status], 'made up by the test');
-      inject(replica, isMet, { answer: { status: fault.status, headers, body } }, fault.count);
-    },
-    'API answer lost': async (fault, record) => {
-      record.text = `of ${fault.count} writes (${fault.of})`;
-      const trouble: Trouble = { instead: (response) => response.socket?.resetAndDestroy() };
-      inject(replicaOf(fault, record), isWriteOf(fault.of), trouble, fault.count);
-    },
-    'API watch expired': async (fault, record) => {
-      const replica = replicaOf(fault, record);
-      const text = `${JSON.stringify({ type: 'ERROR', object: statusBody(410, 'Expired', 'too old resource version') })}\n`;
-      inject(
-        replica,
-        ({ watch, path: at }) => watch && at.startsWith(`/apis/${API_VERSION}/`),
-        {
-          stream: (response) => {
-            response.writeHead(200, { 'content-type': 'application/json' });
-            response.end(text);
+        await sleep(fault.forMs);
+        await replica.start();
+      },
+      'controller killed at a write': async (fault, record) => {
+        const replica = replicaOf(fault, record);
+        record.text = `${fault.when} its write ${fault.writes} from now`;
+        let left = fault.writes;
+        const killed = Promise.withResolvers<void>();
+        const kill = () => {
+          replica.kill();
+          record.text += ', which came';
+          killed.resolve();
+        };
+        const isIt = isWriteOf(fault.of);
+        const match = (seen: Seen) => isIt(seen) && --left === 0;
+        inject(
+          replica,
+          match,
+          () => {
+            if (fault.when === 'after') return { instead: kill };
+            kill();
+            return { hang: true };
           },
-        },
-        3,
-      );
-      replica.proxy.cutAll();
-    },
-    'API hangs': async (fault, record) => {
-      record.text = `on ${fault.count} requests`;
-      inject(replicaOf(fault, record), matters, { hang: true }, fault.count);
-    },
-    'API connections cut': async (fault, record) => {
-      replicaOf(fault, record).proxy.cutAll();
-    },
-    'API half-open': async (fault, record) => {
-      const { proxy } = replicaOf(fault, record);
-      const forMs = fault.forMs * 2;
-      record.text = `for ${forMs} ms`;
-      proxy.freeze();
-      await sleep(forMs);
-      proxy.thaw();
-      proxy.cutAll();
-    },
-    'API down': async (fault, record) => {
-      const { proxy } = replicaOf(fault, record);
-      record.text = `for ${fault.forMs} ms`;
-      const down = proxy.inject(() => true, { stream: (response) => response.socket?.resetAndDestroy() });
-      proxy.cutAll();
-      await sleep(fault.forMs);
-      down.end();
-    },
-    'mass silence': async (_, record) => {
-      record.target = 'all nodes';
-      for (const link of links) link.set('half-open');
-      const from = now();
-      const nodes = await Promise.all(
-        machines.map(({ name }) =>
-          until(
-            async () => (await kube.get<EdgeNode>(path('edgenodes', name)))?.status?.daemonStatus === 'UNKNOWN',
-            SILENCE,
+          1,
+        );
+        await Promise.race([killed.promise, sleep(Math.max(0, story.lasts - (now() - offset)))]);
+        await sleep(fault.forMs);
+        await replica.start();
+      },
+      'controller frozen': async (fault, record) => {
+        const replica = replicaOf(fault, record);
+        // Longer than a lease lives, half the time: it comes back and believes that it leads.
+        const forMs = fault.forMs * 4;
+        record.text = `for ${forMs} ms`;
+        replica.freeze();
+        await sleep(forMs);
+        replica.thaw();
+      },
+      'API refuses': async (fault, record) => {
+        const replica = replicaOf(fault, record);
+        record.text = `${fault.count} requests with ${fault.status}`;
+        const reasons = { 409: 'Conflict', 429: 'TooManyRequests', 500: 'InternalError', 503: 'ServiceUnavailable' };
+        const isMet =
+          fault.status === 409 ? (seen: Seen) => isWrite(seen) && ['PUT', 'PATCH'].includes(seen.method) : matters;
+        const headers: Record<string, string> = fault.status === 429 ? { 'retry-after': '1' } : {};
+        const body = statusBody(fault.status, reasons[fault.status], 'made up by the test');
+        inject(replica, isMet, { answer: { status: fault.status, headers, body } }, fault.count);
+      },
+      'API answer lost': async (fault, record) => {
+        record.text = `of ${fault.count} writes (${fault.of})`;
+        const trouble: Trouble = { instead: (response) => response.socket?.resetAndDestroy() };
+        inject(replicaOf(fault, record), isWriteOf(fault.of), trouble, fault.count);
+      },
+      'API watch expired': async (fault, record) => {
+        const replica = replicaOf(fault, record);
+        const text = `${JSON.stringify({ type: 'ERROR', object: statusBody(410, 'Expired', 'too old resource version') })}\n`;
+        inject(
+          replica,
+          ({ watch, path: at }) => watch && at.startsWith(`/apis/${API_VERSION}/`),
+          {
+            stream: (response) => {
+              response.writeHead(200, { 'content-type': 'application/json' });
+              response.end(text);
+            },
+          },
+          3,
+        );
+        replica.proxy.cutAll();
+      },
+      'API hangs': async (fault, record) => {
+        record.text = `on ${fault.count} requests`;
+        inject(replicaOf(fault, record), matters, { hang: true }, fault.count);
+      },
+      'API connections cut': async (fault, record) => {
+        replicaOf(fault, record).proxy.cutAll();
+      },
+      'API half-open': async (fault, record) => {
+        const { proxy } = replicaOf(fault, record);
+        const forMs = fault.forMs * 2;
+        record.text = `for ${forMs} ms`;
+        proxy.freeze();
+        await sleep(forMs);
+        proxy.thaw();
+        proxy.cutAll();
+      },
+      'API down': async (fault, record) => {
+        const { proxy } = replicaOf(fault, record);
+        record.text = `for ${fault.forMs} ms`;
+        const down = proxy.inject(() => true, { stream: (response) => response.socket?.resetAndDestroy() });
+        proxy.cutAll();
+        await sleep(fault.forMs);
+        down.end();
+      },
+      'mass silence': async (_, record) => {
+        record.target = 'all nodes';
+        for (const link of links) link.set('half-open');
+        const from = now();
+        const nodes = await Promise.all(
+          machines.map(({ name }) =>
+            until(
+              async () => (await kube.get<EdgeNode>(path('edgenodes', name)))?.status?.daemonStatus === 'UNKNOWN',
+              SILENCE,
+            ),
           ),
-        ),
-      );
-      for (const [i, noticed] of nodes.entries())
-        if (!noticed) unmet.push(`${machines[i]?.name} was silent for ${now() - from} ms and was never called UNKNOWN`);
-      for (const name of story.apps) {
-        const honest = await until(async () => {
-          const current = await application(name);
-          const runs = current && wantedRuns(stateOf(current, colourOf)).size > 0;
-          return !runs || readyOf(current)?.status !== 'True';
-        }, 60_000);
-        if (!honest) unmet.push(`${name} was called ready for a minute after its nodes were called UNKNOWN`);
-      }
-      for (const link of links) link.set('open');
-    },
-  };
+        );
+        for (const [i, noticed] of nodes.entries())
+          if (!noticed)
+            unmet.push(`${machines[i]?.name} was silent for ${now() - from} ms and was never called UNKNOWN`);
+        for (const name of story.apps) {
+          const honest = await until(async () => {
+            const current = await application(name);
+            const runs = current && wantedRuns(stateOf(current, colourOf)).size > 0;
+            return !runs || readyOf(current)?.status !== 'True';
+          }, 60_000);
+          if (!honest) unmet.push(`${name} was called ready for a minute after its nodes were called UNKNOWN`);
+        }
+        for (const link of links) link.set('open');
+      },
+    };
 
   async function heal(): Promise<void> {
     for (const repair of repairs.splice(0)) await repair();

@@ -66,6 +66,21 @@ describe('a call', () => {
     await expect(client.get(CONFIG_MAPS, ref('a'))).resolves.toBeDefined();
   });
 
+  test('that is in conflict with its own lost attempt says that nobody knows, for to read and repeat would do it twice', async () => {
+    const read = await make('a');
+    proxy.inject(({ method }) => method === 'PUT', { cutAfter: 0 }, 1);
+    const replacing = client.replace(CONFIG_MAPS, { ...read, data: { ...read.data, mine: 'yes' } });
+    await expect(replacing).rejects.toMatchObject({ name: 'TransportError', code: 'lost' });
+    expect((await client.get(CONFIG_MAPS, ref('a'))).data).toMatchObject({ mine: 'yes' });
+    // Of another's write it says so, whatever else went wrong before it was sent.
+    proxy.inject(
+      ({ method }) => method === 'PUT',
+      { answer: { status: 429, body: statusBody(429, 'TooManyRequests') } },
+      1,
+    );
+    await expect(client.replace(CONFIG_MAPS, { ...read, data: {} })).rejects.toSatisfy(isConflict);
+  });
+
   test('that creates is repeated when flow control refused it', async () => {
     proxy.inject(isPost, { answer: { status: 429, body: statusBody(429, 'TooManyRequests') } }, 2);
     await client.create(CONFIG_MAPS, churnObject(world, 'a'));

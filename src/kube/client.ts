@@ -1,6 +1,6 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { Dispatcher } from 'undici';
-import { ApiError, isNotFound, isUnauthorized, type StatusBody, TransportError } from './api-error.ts';
+import { ApiError, isConflict, isNotFound, isUnauthorized, type StatusBody, TransportError } from './api-error.ts';
 import { type Backoff, backoffDelay } from './backoff.ts';
 import { sleep, systemClock } from './clock.ts';
 import { startDeadline } from './deadline.ts';
@@ -115,6 +115,8 @@ export interface KubeClientOptions {
  * - Every call takes a signal and has a deadline; aborting rejects with the signal's reason.
  * - Reads and idempotent writes are repeated on 429, 5xx and broken connections, with jittered backoff, honouring
  *   Retry-After, within the deadline. Others only when it is certain that nothing was executed (429, refused).
+ * - A conflict is another's write, never our own: where an earlier attempt of the same call may have been carried out,
+ *   the call fails as that attempt did, and nobody knows.
  * - A 401 reloads the credentials and repeats once.
  * - Failures are {@link ApiError} (the server said no) or {@link TransportError} (no readable answer).
  *
@@ -209,6 +211,10 @@ export function retryDelay(
   return Math.max(backoff, (error.retryAfterSeconds ?? 0) * 1000);
 }
 
+/** Whether a request that failed so may have been carried out all the same. */
+const mayBeDone = (error: unknown): boolean =>
+  error instanceof TransportError ? error.code !== 'refused' : error instanceof ApiError && error.status >= 500;
+
 export function createClient(options: KubeClientOptions): KubeClient {
   const transport = createTransport({
     config: options.config,
@@ -270,11 +276,16 @@ function clientOver(core: Core): KubeClient {
     if (call.method !== 'GET' && !core.mayWrite()) throw new FencedError(`${call.verb} ${call.path}`);
     using deadline = startDeadline(timeoutMs, signal);
     let reloaded = false;
+    /** an attempt of which nobody knows whether it was carried out */
+    let unclear: unknown;
     for (let attempt = 1; ; attempt++) {
       try {
         return await exchange(call, deadline.signal);
       } catch (error) {
         if (deadline.signal.aborted) throw deadline.signal.reason;
+        // The write that is in our way may be our own: to try again after reading would be to do it twice.
+        if (unclear !== undefined && call.method !== 'DELETE' && isConflict(error)) throw unclear;
+        if (mayBeDone(error)) unclear ??= error;
         if (isUnauthorized(error) && !reloaded) {
           reloaded = true;
           transport.reload();
