@@ -1,6 +1,7 @@
 import { createPublicKey, type JsonWebKey, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { HEADERS } from '../../src/api/names.ts';
 import {
   type Keep,
   type MicroserviceHold,
@@ -43,7 +44,9 @@ export class FakeController {
   /** everything that was reported, put together */
   said: StatusReport = {};
   reports: StatusReport[] = [];
-  requests: { method: string; path: string; have?: string }[] = [];
+  requests: { method: string; path: string; have?: string; seen?: string }[] = [];
+  /** how far its view has come */
+  seen: string | undefined;
   deleted = false;
   /** the next report is answered as by a replica that has heard nothing before */
   forgetful = false;
@@ -104,14 +107,16 @@ export class FakeController {
     const url = new URL(incoming.url ?? '/', this.url);
     const method = incoming.method ?? 'GET';
     const path = url.pathname.replace('/api/v3', '');
-    this.requests.push({ method, path, have: url.searchParams.get('have') ?? undefined });
+    const seen = incoming.headers[HEADERS.seen]?.toString();
+    this.requests.push({ method, path, have: url.searchParams.get('have') ?? undefined, seen });
     const text = await readText(incoming);
     const fault = this.fault?.(method, path);
     if (fault === 'hang') return;
     if (fault === 'cut') return void incoming.socket.destroy();
     const answer = fault ?? (await this.#route(method, path, url, text, incoming, outgoing));
     const mark = this.keep || this.store === '' ? {} : { 'skerry-store': this.store };
-    outgoing.writeHead(answer.status, { 'content-type': 'application/json', ...mark, ...answer.headers });
+    const view = this.seen && { [HEADERS.seen]: this.seen };
+    outgoing.writeHead(answer.status, { 'content-type': 'application/json', ...mark, ...view, ...answer.headers });
     outgoing.end(answer.body === undefined ? undefined : JSON.stringify(answer.body));
   }
 

@@ -194,6 +194,28 @@ describe('what is held', () => {
     expect(controller.requests.find(({ have }) => have)?.have).toContain('microserviceList');
   });
 
+  test('comes with the mark of the view that it is of, which outlives a restart, and counts with no other controller', async () => {
+    controller.seen = 'a:1.2';
+    await running();
+    controller.requests.length = 0;
+    const agent = await restart();
+    const polls = () => controller.requests.filter(({ path }) => path === '/agent/changes');
+    await until('a poll', () => polls().length > 0);
+    expect(polls()[0]?.seen).toBe('a:1.2');
+    controller.seen = 'a:1.3';
+    controller.change((one) => {
+      one.microservices = [view({ revision: 'r2' })];
+    });
+    await until('a poll with the newer mark', () => polls().at(-1)?.seen === 'a:1.3');
+
+    await agent.deprovision();
+    controller.seen = undefined;
+    controller.requests.length = 0;
+    await agent.provision(controller.joinString);
+    await until('a poll', () => polls().length > 0);
+    expect(controller.requests.map(({ seen }) => seen).filter(Boolean)).toEqual([]);
+  });
+
   test('is not told when it could not be stored', async () => {
     const full = store.value;
     store.value = {

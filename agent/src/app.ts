@@ -99,6 +99,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
   };
 
   let documents = store.documents();
+  let seen = store.value('seen');
   let known = views(documents);
   let wanted = wantedSettings(documents);
   let registryViews = registries(documents);
@@ -178,6 +179,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
           `the controller gave ${name} that cannot be read; the last ones stay`,
         );
     try {
+      // First the mark: one that is ahead of the documents asks for newer ones, one that is behind would take older ones.
+      if (store.value('seen') !== seen) store.saveValue('seen', seen);
       store.saveDocuments(changed);
     } catch (error) {
       metrics.add('storeErrors');
@@ -373,10 +376,23 @@ export function createAgent(config: Config, ports: AgentPorts) {
       boot,
       clock,
       transport: ports.transport,
+      seen: {
+        get: () => seen,
+        take: (mark) => {
+          seen = mark;
+        },
+      },
       onAnswer: (path, code) => metrics.add('requests', { kind: requestKind(path), code }),
       storeMark,
       node: node && identity.nodeKey && { uuid: node.uuid, key: signingKey(identity.nodeKey) },
     });
+  }
+
+  /** Nothing of what a controller said counts any more, nor how far it had come: another one counts from elsewhere. */
+  function forgetController(): void {
+    store.forgetController();
+    store.saveValue('seen', undefined);
+    seen = undefined;
   }
 
   function startLink(): void {
@@ -410,7 +426,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
   function endRelation(): void {
     link?.stop.abort();
     link = undefined;
-    store.forgetController();
+    forgetController();
     const nothing: [DocumentName, StoredDocument] = ['microservices', { digests: {}, body: '{"microservices":[]}' }];
     store.saveDocuments(new Map([nothing]));
     for (const section of Object.keys(orders)) delete orders[section];
@@ -563,7 +579,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
       link?.stop.abort();
       link = undefined;
       // What an earlier controller wanted is not what this one wants.
-      store.forgetController();
+      forgetController();
       documents = store.documents();
       applyDocuments();
       identity = { ...rest, node };

@@ -34,7 +34,18 @@ export interface EngineHost {
 }
 
 const MUTATING = ['pull', 'ensureNetwork', 'create', 'start', 'stop', 'kill', 'rename', 'remove'] as const;
-const LOOKING = ['connect', 'containers', 'network', 'image', 'removeImage', 'removeNetwork', 'checkHealth'] as const;
+const LOOKING = [
+  'connect',
+  'containers',
+  'network',
+  'image',
+  'removeImage',
+  'removeNetwork',
+  'checkHealth',
+  'tag',
+  'imageNames',
+  'resume',
+] as const;
 export type EngineMethod = (typeof MUTATING)[number] | (typeof LOOKING)[number];
 const isMutating = (method: EngineMethod) => (MUTATING as readonly string[]).includes(method);
 

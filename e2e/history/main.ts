@@ -3,6 +3,7 @@
  *
  *     node e2e/history/main.ts --seed 17          one seed, with everything that happened
  *     node e2e/history/main.ts --from 0 --count 200
+ *     node e2e/history/main.ts --from today --count 200    others every day
  *
  * Exits with 1 when a promise was broken. SKERRY_KEEP=1 keeps logs and states.
  */
@@ -26,7 +27,10 @@ const { values } = parseArgs({
   },
 });
 const one = values.seed !== undefined;
-const from = Number(values.seed ?? values.from);
+/** So many stories are told in a night. */
+const NIGHTLY = 200;
+const today = Math.floor(Date.now() / 86_400_000) * NIGHTLY;
+const from = values.from === 'today' && !one ? today : Number(values.seed ?? values.from);
 const count = one ? 1 : Number(values.count);
 const seeds = Array.from({ length: count }, (_, i) => from + i);
 

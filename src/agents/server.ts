@@ -1,7 +1,16 @@
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HEADERS } from '../api/names.ts';
 import { desiredState, nodeUuid } from '../domain/index.ts';
-import { type Clock, isTransient, type KubeClient, type Log, systemClock } from '../kube/mod.ts';
+import {
+  type Clock,
+  isTransient,
+  type KubeClient,
+  type KubeObject,
+  type Log,
+  type Store,
+  systemClock,
+} from '../kube/mod.ts';
 import { createRequestRates } from '../kube/request-rates.ts';
 import type { StoreHistory } from '../stores/history.ts';
 import { createAuthenticate } from './authenticate.ts';
@@ -10,6 +19,7 @@ import { type Call, createCall, type Hear, targetOf } from './call.ts';
 import { createChanges, isForeign } from './changes.ts';
 import { createDesiredCache } from './desired-cache.ts';
 import { AgentFailure, notReady } from './failure.ts';
+import { createFreshness } from './freshness.ts';
 import { createHeldPolls } from './held-polls.ts';
 import type { News } from './news.ts';
 import { createNodeDirectory } from './node-directory.ts';
@@ -32,7 +42,7 @@ import { createTold } from './told.ts';
 import { createVersion } from './version.ts';
 
 export interface AgentRoutesOptions extends AgentOptions {
-  client: Pick<KubeClient, 'list' | 'find' | 'create' | 'replace' | 'delete'>;
+  client: Pick<KubeClient, 'list' | 'listPage' | 'find' | 'create' | 'replace' | 'delete'>;
   stores: AgentStores;
   provisioningKeys: ProvisioningKeys;
   news: News;
@@ -50,6 +60,7 @@ const BASE = '/api/v3/agent';
 const MICROSERVICE = '/microservices/';
 const RATE_BURST_SECONDS = 10;
 const FLUSH_MS = 1_000;
+const LIVE_VERSION_MS = 5_000;
 
 /** A route of a node that proved who it is. Its body is read, as JSON, only where the route wants one. */
 interface Route {
@@ -119,6 +130,29 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
 
   const standingOf: StandingOf = options.history ? createStandingOf(options.history, directory) : () => ({});
   const changes = createChanges({ desired, directory, held, told, standingOf, hear, clock, maxHeld: limits.heldPolls });
+  const views = [stores.nodes, stores.applications, stores.registries, stores.secrets, stores.configMaps] as const;
+  const freshness = createFreshness({
+    stores: views,
+    replica: randomUUID(),
+    liveVersion: async (i) => {
+      const { resource } = views[i] as Store<KubeObject>;
+      return (await client.listPage(resource, { namespace, limit: 1, timeoutMs: LIVE_VERSION_MS })).resourceVersion;
+    },
+    clock,
+  });
+  /** Answers from a view that is at least as new as what the agent has, and marks the answer with it. */
+  const current =
+    (answer: (call: Call) => Reply | Promise<Reply>) =>
+    async (call: Call): Promise<Reply> => {
+      const reached = isForeign(call) ? undefined : freshness.reached(call.seen);
+      if (reached) {
+        hear(call);
+        await reached;
+      }
+      const reply = await answer(call);
+      if (isForeign(call)) return reply;
+      return { ...reply, headers: { ...reply.headers, [HEADERS.seen]: freshness.mark(call.seen) } };
+    };
   const reads = createReads({ desired, standingOf, told, hear, clock });
   const statements = createStatements({
     client,
@@ -133,18 +167,18 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const version = createVersion({ desired, provisioningKeys: options.provisioningKeys, hear, clock });
   const maxBody = limits.bodyBytes;
 
-  const poll: Route = { metric: 'poll', answer: changes.poll };
+  const poll: Route = { metric: 'poll', answer: current(changes.poll) };
   const acknowledge: Route = { metric: 'poll', answer: changes.acknowledge, maxBody };
   const routes = new Map<string, Route>([
     ...Object.entries(reads.routes).map(([path, answer]): [string, Route] => [
       `GET ${path}`,
-      { metric: 'read', answer },
+      { metric: 'read', answer: current(answer) },
     ]),
     ['GET /changes', poll],
     ['GET /config/changes', poll],
     ['PATCH /changes', acknowledge],
     ['PATCH /config/changes', acknowledge],
-    ['GET /microservices', { metric: 'read', answer: reads.microservices }],
+    ['GET /microservices', { metric: 'read', answer: current(reads.microservices) }],
     ['GET /version', { metric: 'read', answer: version }],
     ['GET /cert', { metric: 'read', answer: certificate }],
     ['GET /tunnel', { metric: 'read', answer: tunnel }],
@@ -251,7 +285,8 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
         log[level]({ err: failure.cause, path: targetOf(req).path }, 'Agent request failed');
       }
       // A body that nobody read would have to be received first.
-      send(res, failureReply(failure), draining || !req.complete);
+      // Who asks again may reach another replica, on a connection of its own.
+      send(res, failureReply(failure), draining || failure.code === 'CONTROLLER_NOT_READY' || !req.complete);
     }
   }
 

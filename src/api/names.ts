@@ -105,6 +105,8 @@ export const HEADERS = {
   boot: 'skerry-boot',
   /** mark of the store that the agent was told by last; of an answer: the mark to remember */
   store: 'skerry-store',
+  /** both ways: how far the view had come that the agent was last told of; opaque to it */
+  seen: 'skerry-seen',
   /** of an answer to a report: `full` when what was said before is not known there */
   reportWanted: 'report-wanted',
 } as const;

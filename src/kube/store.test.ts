@@ -246,8 +246,10 @@ describe('own writes', () => {
 test('when the history of the server goes back, its word counts and ours does not', () => {
   const { store, version } = makeStore();
   store.swap([makeConfigMap('a', 100), makeConfigMap('b', 101)], '110');
+  expect([store.latest, store.seenTo]).toEqual(['101', '110']);
   store.observe(makeConfigMap('c', 120));
   store.swap([makeConfigMap('a', 50)], '60');
+  expect([store.latest, store.seenTo]).toEqual(['50', '60']);
   expect([version('a'), version('b'), version('c')]).toEqual(['50', undefined, undefined]);
   store.set(makeConfigMap('a', 61));
   store.observe(makeConfigMap('b', 62));
@@ -433,4 +435,21 @@ test('whatever the order of events, lists and answers, reads never go back and e
     }),
     { numRuns: 1000 },
   );
+});
+
+test('how far a view has come, and what is the newest that it has shown, are two things', () => {
+  const store = createStore<ConfigMap>({ resource: CONFIG_MAPS });
+  const both = () => [store.latest, store.seenTo];
+  expect(both()).toEqual([undefined, undefined]);
+  store.swap([makeConfigMap('a', 3)], '5');
+  expect(both()).toEqual(['3', '5']);
+  store.progress('9');
+  expect(both()).toEqual(['3', '9']);
+  store.set(makeConfigMap('b', 12));
+  expect(both()).toEqual(['12', '12']);
+  store.remove(makeConfigMap('b', 14));
+  expect(both()).toEqual(['14', '14']);
+  // Our own write, before the watch shows it.
+  store.observe(makeConfigMap('a', 20));
+  expect(both()).toEqual(['20', '14']);
 });

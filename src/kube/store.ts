@@ -68,6 +68,13 @@ export interface Store<T extends KubeObject> {
   whenSynced(signal?: AbortSignal): Promise<void>;
   /** Called after each change, synchronously, the whole store already changed. Must be quick; may not throw. */
   subscribe(listener: (change: Change<T>) => void): Disposable;
+  /**
+   * The newest resource version of anything that is, or was, shown here; a deletion whose version we were not told of
+   * counts as the object's last state.
+   */
+  readonly latest: string | undefined;
+  /** Everything up to this resource version has been seen. */
+  readonly seenTo: string | undefined;
   /** Grows with every change. Equal versions mean equal content: the key of any memo. */
   readonly version: number;
   /** How many complete lists were taken: another number means that changes may have come otherwise than one by one. */
@@ -137,6 +144,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
   readonly #freeze: boolean;
   readonly #log: Log;
   #progress: string | undefined;
+  #latest: string | undefined;
   #version = 0;
   #lists = 0;
   #distrusted = false;
@@ -228,6 +236,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     const known = this.#entries.get(key)?.object;
     // A newer state is one we wrote after this deletion.
     if (!known || (compareVersions(known, object) ?? 0) > 0) return;
+    this.#shown(object.metadata.resourceVersion);
     this.#notify(this.#drop(key, known.metadata.uid === object.metadata.uid ? this.#own(object) : known));
   }
 
@@ -239,6 +248,14 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     this.#distrusted = true;
   }
 
+  get seenTo(): string | undefined {
+    return this.#progress;
+  }
+
+  get latest(): string | undefined {
+    return this.#latest;
+  }
+
   swap(objects: Iterable<T>, resourceVersion: string): void {
     const initial = !this.#isSynced;
     this.#lists++;
@@ -246,6 +263,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     const restored = this.#distrusted || (compareResourceVersions(resourceVersion, this.#progress) ?? 0) < 0;
     this.#distrusted = false;
     if (restored) {
+      this.#latest = undefined;
       this.#gone.clear();
       this.#floors.clear();
     }
@@ -315,6 +333,12 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     }
   }
 
+  #shown(resourceVersion: string | undefined): void {
+    if (resourceVersion && (compareResourceVersions(resourceVersion, this.#latest) ?? 1) > 0) {
+      this.#latest = resourceVersion;
+    }
+  }
+
   #isBelowFloor({ metadata }: T): boolean {
     const floor = this.#floors.get(keyOf({ metadata }));
     return (compareResourceVersions(metadata.resourceVersion, floor) ?? 1) <= 0;
@@ -338,6 +362,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     }
     this.#touch(key, previous, object);
     this.#entries.set(key, { object, version: this.#version });
+    this.#shown(object.metadata.resourceVersion);
     return [{ type: 'set', key, object, ...(previous ? { previous } : {}), initial }];
   }
 

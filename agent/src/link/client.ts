@@ -76,6 +76,8 @@ export interface ClientOptions {
   transport?: Transport;
   /** each request that ended, by its path and the status or the transport's error code */
   onAnswer?: (path: string, code: string) => void;
+  /** how far the view of the controller had come that we were last told of: shown with each question, opaque */
+  seen?: { get(): string | undefined; take(mark: string): void };
   /** absent while the agent is not provisioned */
   node?: { uuid: string; key: KeyObject };
   /** mark of the store behind the controller, remembered for it: what it told last, and that it told another */
@@ -202,6 +204,8 @@ export class ControllerClient {
       throw await this.#timesTold(transportTrouble(error, this.controllerUrl));
     }
     this.#options.onAnswer?.(path, String(answer.status));
+    const seen = answer.headers[HEADERS.seen];
+    if (typeof seen === 'string') this.#options.seen?.take(seen);
     if (answer.status >= 200 && answer.status < 300) {
       const mark = answer.headers[HEADERS.store];
       if (typeof mark === 'string' && mark !== '') this.#options.storeMark?.set(mark.slice(0, 64));
@@ -226,6 +230,7 @@ export class ControllerClient {
   #request(method: string, path: string, options: SendOptions): HttpRequest {
     const { ca, insecure, instance, boot, storeMark } = this.#options;
     const mark = options.anonymous ? undefined : storeMark?.get();
+    const seen = method === 'GET' && !options.anonymous ? this.#options.seen?.get() : undefined;
     return {
       target: { origin: this.#origin, ca, insecure },
       method,
@@ -237,6 +242,7 @@ export class ControllerClient {
         [HEADERS.instance]: instance,
         [HEADERS.boot]: boot,
         ...(mark !== undefined && { [HEADERS.store]: mark }),
+        ...(seen !== undefined && { [HEADERS.seen]: seen }),
         ...(options.body !== undefined && { 'content-type': 'application/json' }),
         ...(!options.anonymous && { authorization: `Bearer ${this.#token()}` }),
       },

@@ -43,8 +43,9 @@ export interface StoredDocument {
  * instance: a copy of the identity's instance id, should that file be lost. bootId: the machine's boot that the rows were
  * last saved in. orders: JSON counters of orders carried out. ending: the controller deletes this node. storeMark: of the
  * store behind the controller that told what runs here; it outlives a provisioning, since the containers do.
+ * seen: how far the controller's view had come that the documents are of.
  */
-export const VALUES = ['instance', 'bootId', 'orders', 'ending', 'storeMark'] as const;
+export const VALUES = ['instance', 'bootId', 'orders', 'ending', 'storeMark', 'seen'] as const;
 export type ValueName = (typeof VALUES)[number];
 
 /** A row as it is saved: what is known only while the process lives stays out. */
