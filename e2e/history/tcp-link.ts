@@ -17,8 +17,6 @@ export type LinkState =
 /** A TCP front of some servers, as a Service is, on a network that breaks on demand. */
 export interface TcpLink extends AsyncDisposable {
   readonly port: number;
-  /** that were ever made through it */
-  readonly connections: number;
   set(state: LinkState): void;
 }
 
@@ -28,7 +26,6 @@ const SLOW_MS = 400;
 export async function startLink(targets: () => readonly number[]): Promise<TcpLink> {
   let state: LinkState = 'open';
   let turn = 0;
-  let connections = 0;
   const pairs = new Set<readonly [Socket, Socket]>();
   /** connections that bytes were lost of: they can never go on */
   const damaged = new Set<Socket>();
@@ -39,7 +36,6 @@ export async function startLink(targets: () => readonly number[]): Promise<TcpLi
     near.on('error', () => {});
     if (state === 'cut' || port === undefined) return void near.resetAndDestroy();
     const far = connect(port, '127.0.0.1');
-    connections++;
     const pair = [near, far] as const;
     pairs.add(pair);
     const end = () => {
@@ -85,9 +81,6 @@ export async function startLink(targets: () => readonly number[]): Promise<TcpLi
   };
   return {
     port: (server.address() as AddressInfo).port,
-    get connections() {
-      return connections;
-    },
     set(next) {
       state = next;
       if (next === 'cut') reset(() => true);

@@ -50,8 +50,12 @@ export function createFreshness({ stores, replica, liveVersion, clock }: Freshne
       await new Promise<void>((resolve) => void clock.after(LOOK_EVERY_MS, resolve));
       missing = behind(versions);
     }
-    for (const i of missing)
-      if (!isOlder(await ask(i), versions[i] ?? NONE)) throw notReady('this replica lags behind: ask again', 1);
+    for (const i of missing) {
+      // Without the API server nobody can tell, and it is more likely that this replica has lost it than the past.
+      const present = await ask(i).catch(() => undefined);
+      if (present === undefined || !isOlder(present, versions[i] ?? NONE))
+        throw notReady('this replica lags behind: ask again', 1);
+    }
   }
 
   function ask(i: number): Promise<string> {
