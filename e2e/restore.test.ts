@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ControlPlane, installCrds, startControlPlane } from '../hack/control-plane.ts';
 import { freePort } from '../hack/ports.ts';
@@ -118,8 +119,16 @@ test('what is running runs on when etcd goes back to a snapshot under a controll
     (await world.containers()).find(({ labels }) => labels['skerry.dev/application'] === 'kept')?.labels[
       'skerry.dev/agent'
     ] ?? '';
-  await until('the history to be counted', async () => ((await historyNow()).at(-1)?.beats ?? 0) > 0);
-  const before = await historyNow();
+  let before = await historyNow();
+  await until(
+    'the history to be counted, and to rest',
+    async () => {
+      const last = before;
+      before = await historyNow();
+      return (before.at(-1)?.beats ?? 0) > 0 && isDeepStrictEqual(before, last);
+    },
+    { intervalMs: 2_000 },
+  );
   await cluster.whileDown((etcd) => cpSync(etcd, snapshot(), { recursive: true }));
 
   await world.apply(await app('lost', 'l1'));

@@ -11,6 +11,8 @@ export interface HeldPolls {
   arm(poll: { uuid: string; held: Digests; seconds: number; signal: PollSignal }): Promise<Ended>;
   /** These nodes may have something due now. */
   wake(nodes: ReadonlySet<string> | 'all'): void;
+  /** Ends the polls of a node, although nothing is due: their answer has something else to tell. */
+  release(uuid: string): void;
   /** Ends all polls, present and future. */
   drain(): void;
 }
@@ -137,6 +139,9 @@ export function createHeldPolls({ digests, clock, log, perNode, onCount, onEnd, 
       else for (const uuid of nodes) if (polls.has(uuid)) note(urgent, uuid);
       if (urgent.size > 0) schedule(true);
       else if (later.size > 0) schedule(false);
+    },
+    release(uuid) {
+      for (const poll of [...(polls.get(uuid) ?? [])]) poll.end('timeout');
     },
     drain() {
       draining = true;

@@ -40,6 +40,8 @@ const READS: Readonly<Record<string, Read>> = {
 export interface ReadsOptions {
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
   standingOf: StandingOf;
+  /** our agent is told its list */
+  onListed?: (uuid: string) => void;
   told: Pick<Told, 'acknowledged'>;
   hear: Hear;
   clock: Pick<Clock, 'wall'>;
@@ -49,7 +51,7 @@ export interface ReadsOptions {
 const LOST_MS = 5 * 60_000;
 
 /** The sections of the desired state, each answer with the digests that it shows as ETag. */
-export function createReads({ desired, standingOf, told, hear, clock }: ReadsOptions) {
+export function createReads({ desired, standingOf, onListed, told, hear, clock }: ReadsOptions) {
   function stateOf({ uuid }: Call): DesiredState {
     const state = desired.state(uuid);
     if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
@@ -88,6 +90,7 @@ export function createReads({ desired, standingOf, told, hear, clock }: ReadsOpt
     hear(call, isForeign(call) ? { handedOut: handedOut(microservices, clock.wall()) } : {});
     // What a foreign agent sees depends on its last report as well, so no digest stands for it.
     if (isForeign(call)) return json({ microservices });
+    onListed?.(call.uuid);
     const { keep } = standing;
     const etag = etagOf(digestsFor(state.digests, standing), MICROSERVICE_SECTIONS);
     return tagged(call, etag, () => ({ microservices, ...(keep && { keep }) }));

@@ -128,6 +128,19 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     });
   };
 
+  /**
+   * Nodes that were told a list, until they have heard of the beat after it: the first may have been on its way already.
+   * Their polls are not held meanwhile, or a restore within the hold would not be noticed.
+   */
+  const unmarked = new Map<string, number>();
+  const onListed = (uuid: string) => void (options.history && unmarked.set(uuid, 2));
+  const marks = options.history?.subscribe(() => {
+    for (const [uuid, left] of unmarked) {
+      if (left > 1) unmarked.set(uuid, left - 1);
+      else unmarked.delete(uuid);
+      held.release(uuid);
+    }
+  });
   const standingOf: StandingOf = options.history ? createStandingOf(options.history, directory) : () => ({});
   const changes = createChanges({ desired, directory, held, told, standingOf, hear, clock, maxHeld: limits.heldPolls });
   const views = [stores.nodes, stores.applications, stores.registries, stores.secrets, stores.configMaps] as const;
@@ -153,7 +166,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       if (isForeign(call)) return reply;
       return { ...reply, headers: { ...reply.headers, [HEADERS.seen]: freshness.mark(call.seen) } };
     };
-  const reads = createReads({ desired, standingOf, told, hear, clock });
+  const reads = createReads({ desired, standingOf, onListed, told, hear, clock });
   const statements = createStatements({
     client,
     stores,
@@ -325,6 +338,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     async [Symbol.asyncDispose]() {
       held.drain();
       wakes[Symbol.dispose]();
+      marks?.[Symbol.dispose]();
       gone[Symbol.dispose]();
       desired[Symbol.dispose]();
     },

@@ -5,7 +5,8 @@ import type { StoreHistory } from '../stores/history.ts';
 import { changed, startWithNode } from './_util.ts';
 
 /** A history in a variable; `late`: what the API server itself knows, and this replica only after asking. */
-function makeHistory(text: string, late?: string): StoreHistory & { asked: string[] } {
+function makeHistory(text: string, late?: string): StoreHistory & { asked: string[]; advance(text: string): void } {
+  const listeners = new Set<() => void>();
   let present: History = parseHistory(text);
   const asked: string[] = [];
   const verify = async () => {
@@ -24,6 +25,14 @@ function makeHistory(text: string, late?: string): StoreHistory & { asked: strin
       if (!hasGivenOut(present, mark)) present = withTerm(present, 'eeeeeeee', mark.n);
     },
     lead: async () => {},
+    subscribe(listener) {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    },
+    advance(text) {
+      present = parseHistory(text);
+      for (const listener of listeners) listener();
+    },
   };
 }
 
@@ -112,4 +121,28 @@ test('a store that cannot be asked tells nobody anything', async () => {
   await using _ = replica;
   for (const path of ['/changes', '/microservices'])
     expect((await replica.as(node, key, 'GET', path, store('1.aaaaaaaa.1'))).status).toBe(503);
+});
+
+test('who was told a list hears of the beat after it at once, although his poll is held; others do not', async () => {
+  const history = makeHistory(NOW);
+  const setup = await startWithNode({ history });
+  const { replica, node, key } = setup;
+  await using _ = replica;
+  const { body } = await replica.as(node, key, 'GET', '/changes');
+  const poll = (mark: string) =>
+    replica.as(node, key, 'GET', `/changes?wait=60&have=${encodeURIComponent(body.due)}`, store(mark));
+  const held = () => expect.poll(() => replica.agents.routes.heldPolls).toBe(1);
+  await replica.as(node, key, 'GET', '/microservices', store('2.bbbbbbbb.3'));
+  for (const beat of [4, 5]) {
+    const answer = poll('2.bbbbbbbb.3');
+    await held();
+    history.advance(`1.aaaaaaaa.7\n2.bbbbbbbb.${beat}`);
+    expect((await answer).headers[HEADERS.store]).toBe(`2.bbbbbbbb.${beat}`);
+  }
+  const answer = poll('2.bbbbbbbb.5');
+  await held();
+  history.advance('1.aaaaaaaa.7\n2.bbbbbbbb.6');
+  expect(replica.agents.routes.heldPolls).toBe(1);
+  await setup.clock.advance(60_000);
+  expect((await answer).headers[HEADERS.store]).toBe('2.bbbbbbbb.6');
 });

@@ -35,6 +35,8 @@ const RETRY_MS = 5_000;
 /** What this replica knows of the store's history (domain/history.ts); the ConfigMap `skerry-history` has it. */
 export interface StoreHistory {
   readonly present: History;
+  /** Called when there is another mark to give out. */
+  subscribe(listener: () => void): Disposable;
   /** whether the views may show another store than the one that `present` is about: `verify` first */
   readonly isDoubtful: boolean;
   /** Looks at the API server itself. Rejects when it cannot be reached. */
@@ -63,11 +65,20 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
   const { client, namespace, stores, log, onRestored } = options;
   const ref = { namespace, name: NAME };
   let present: History = [];
+  const listeners = new Set<() => void>();
   let verified = -1;
   let verifying: Promise<void> | undefined;
 
   const lists = () => Object.values(stores).reduce((sum: number, store: Store<KubeObject>) => sum + store.lists, 0);
   const find = () => client.find<ConfigMap>(RESOURCES.configMaps, ref, { timeoutMs: CALL_MS });
+
+  function advance(next: History) {
+    const before = markOf(present);
+    const now = markOf(next);
+    present = next;
+    if (before?.id === now?.id && before?.beat === now?.beat) return;
+    for (const listener of listeners) listener();
+  }
 
   /** Changes the stored history; `change` answers undefined when there is nothing to change. */
   async function move(writer: KubeClient, change: (stored: History) => History | undefined): Promise<void> {
@@ -77,7 +88,7 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
       const next = change(stored);
       try {
         if (next) await write(writer, known, next);
-        present = next ?? stored;
+        advance(next ?? stored);
         return;
       } catch (error) {
         if (attempt >= ATTEMPTS || !(isConflict(error) || isAlreadyExists(error))) throw error;
@@ -154,7 +165,7 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
     if (object.metadata.name !== NAME || object.metadata.namespace !== namespace) return;
     const seen = type === 'delete' ? [] : parseHistory(object.data?.[KEY]);
     const known = markOf(present);
-    if (!known || hasGivenOut(seen, known)) present = seen;
+    if (!known || hasGivenOut(seen, known)) advance(seen);
     else verified = -1;
   });
 
@@ -166,6 +177,10 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
       return verified !== lists();
     },
     verify,
+    subscribe(listener) {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    },
     async dispute(mark) {
       await verify();
       if (hasGivenOut(present, mark) || mark.n < (markOf(present)?.n ?? 0)) return;
