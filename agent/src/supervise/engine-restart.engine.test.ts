@@ -78,9 +78,10 @@ for (const { kind } of inject('engines'))
     });
 
     async function up(): Promise<void> {
-      await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
-      await until('the agent to see it', () => agent.microservices()?.[0]?.status === 'RUNNING');
+      // The answer first: what is said may still be from before the engine went away.
       await until('an answer', async () => (await fetch(`http://127.0.0.1:${external}/`)).ok);
+      await until('the agent to see it', () => agent.microservices()?.[0]?.status === 'RUNNING');
+      await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
     }
 
     for (const [how, end] of [
