@@ -19,6 +19,7 @@ function makeHistory(text: string, late?: string): StoreHistory & { asked: strin
       return present;
     },
     isDoubtful: false,
+    isStale: false,
     verify,
     async dispute(mark) {
       asked.push('dispute');
@@ -113,6 +114,14 @@ test('once the operator has accepted the store, the list is the whole truth agai
   await replica.as(node, key, 'GET', '/changes', store('3.eeeeeeee.0'));
   expect(replica.agents.observations.get(node.spec.uuid ?? '')?.restored).toBeUndefined();
   expect(parseMark('3.eeeeeeee.0')).toBeDefined();
+});
+
+test('a view that may still show what was lost tells nobody anything', async () => {
+  const history = Object.defineProperties(makeHistory(NOW), { isDoubtful: { value: true }, isStale: { value: true } });
+  const { replica, node, key } = await startWithNode({ history });
+  await using _ = replica;
+  for (const path of ['/changes', '/microservices'])
+    expect((await replica.as(node, key, 'GET', path, store('2.bbbbbbbb.9'))).status).toBe(503);
 });
 
 test('a store that cannot be asked tells nobody anything', async () => {

@@ -4,6 +4,7 @@ import { formatMark, hasGivenOut, isAccepted, markOf, parseMark, termName } from
 import type { StoreHistory } from '../stores/history.ts';
 import type { Digests, Keep } from '../wire/index.ts';
 import { type Call, headerOf } from './call.ts';
+import { notReady } from './failure.ts';
 import type { NodeDirectory } from './node-directory.ts';
 
 /** How the store that answers stands to the one that told the agent what it runs. */
@@ -18,7 +19,7 @@ export interface Standing {
 export type StandingOf = (call: Call) => Standing | Promise<Standing>;
 
 export function createStandingOf(
-  history: Pick<StoreHistory, 'present' | 'isDoubtful' | 'verify' | 'dispute'>,
+  history: Pick<StoreHistory, 'present' | 'isDoubtful' | 'isStale' | 'verify' | 'dispute'>,
   directory: Pick<NodeDirectory, 'node'>,
 ): StandingOf {
   function judge(call: Call): Standing | undefined {
@@ -36,11 +37,17 @@ export function createStandingOf(
 
   async function ask(call: Call): Promise<Standing> {
     await history.verify();
-    const standing = judge(call);
+    const standing = unlessStale(judge(call));
     if (standing) return standing;
     const mark = parseMark(headerOf(call.req, HEADERS.store, 64));
     if (mark) await history.dispute(mark);
-    return judge(call) ?? {};
+    return unlessStale(judge(call)) ?? {};
+  }
+
+  /** A list from before the restore names what is lost: an agent would take it for the word of the new store. */
+  function unlessStale<T>(standing: T): T {
+    if (history.isStale) throw notReady('the controller reads its state anew', 2);
+    return standing;
   }
 
   return (call) => (history.isDoubtful ? undefined : judge(call)) ?? ask(call);

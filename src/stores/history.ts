@@ -39,6 +39,8 @@ export interface StoreHistory {
   subscribe(listener: () => void): Disposable;
   /** whether the views may show another store than the one that `present` is about: `verify` first */
   readonly isDoubtful: boolean;
+  /** whether some view has not been listed anew since a restore was noticed: it may still show what was lost */
+  readonly isStale: boolean;
   /** Looks at the API server itself. Rejects when it cannot be reached. */
   verify(): Promise<void>;
   /** Verifies; when the store still does not know the mark, it begins a term after it. */
@@ -69,6 +71,12 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
   let verified = -1;
   let verifying: Promise<void> | undefined;
 
+  /** lists taken of each store when a restore was noticed */
+  let atRestore: readonly number[] = [];
+  const isStale = () =>
+    Object.values(stores).some(
+      (store: Store<KubeObject>, i) => store.lists <= (atRestore[i] ?? Number.NEGATIVE_INFINITY),
+    );
   const lists = () => Object.values(stores).reduce((sum: number, store: Store<KubeObject>) => sum + store.lists, 0);
   const find = () => client.find<ConfigMap>(RESOURCES.configMaps, ref, { timeoutMs: CALL_MS });
 
@@ -114,6 +122,7 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
   }
 
   function tell(lost: Mark, next: History) {
+    atRestore = Object.values(stores).map((store: Store<KubeObject>) => store.lists);
     const marks = { lost: formatMark(lost), now: formatMark(markOf(next) as Mark) };
     log.warn(marks, 'The store was restored from a backup, or is another one: nodes keep what it does not know');
     onRestored?.(marks.lost, marks.now);
@@ -174,7 +183,10 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
       return present;
     },
     get isDoubtful() {
-      return verified !== lists();
+      return verified !== lists() || isStale();
+    },
+    get isStale() {
+      return isStale();
     },
     verify,
     subscribe(listener) {
