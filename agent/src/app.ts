@@ -131,6 +131,9 @@ export function createAgent(config: Config, ports: AgentPorts) {
   const usageReader = new UsageReader(() => clock.now());
   let usage = new Map<string, Usage>();
 
+  /** names of containers on the same engine that are somebody else's; kept up while the watchdog is on */
+  let strangers: readonly string[] | undefined;
+
   let link: { link: Link; client: ControllerClient; stop: AbortController; done: Promise<void> } | undefined;
   let running: AbortSignal | undefined;
   let busy = false;
@@ -236,13 +239,26 @@ export function createAgent(config: Config, ports: AgentPorts) {
     return { ...own, ...Object.fromEntries(taken) };
   }
 
+  /** The watchdog reports; whose containers these are it cannot know, so it removes none. */
+  function isWatching(): boolean {
+    return wanted.watchdogEnabled === true || config.watchdogEnabled;
+  }
+
+  async function lookForStrangers(): Promise<void> {
+    if (!isWatching() || supervisor.engine.state !== 'connected') return;
+    try {
+      strangers = await engine.strangers();
+    } catch (error) {
+      log.debug('Cannot list the containers of others', { error: errorText(error) });
+    }
+  }
+
   function refusedSettings(): { field: string; reason: string }[] {
     const refused: { field: string; reason: string }[] = [];
     for (const field of MACHINE_SETTINGS)
       if (wanted[field] !== undefined && wanted[field] !== config[field as keyof Config])
         refused.push({ field, reason: 'only the machine itself chooses this' });
-    if (wanted.watchdogEnabled)
-      refused.push({ field: 'watchdogEnabled', reason: 'this agent never removes containers that are not its own' });
+    if (isWatching()) refused.push({ field: 'watchdogEnabled', reason: watchdogReport(strangers ?? []) });
     const level = wanted.logLevel?.toUpperCase();
     if (level !== undefined && !(LOG_LEVELS as readonly string[]).includes(level))
       refused.push({ field: 'logLevel', reason: `one of ${LOG_LEVELS.join(', ')}` });
@@ -332,6 +348,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
 
   async function report(measurements: boolean): Promise<StatusReport> {
     if (measurements) await measureUsage();
+    if (measurements || strangers === undefined) await lookForStrangers();
     const figures = measurements ? await machine.measure() : {};
     const troubles = allTroubles();
     const address = machine.addresses(config.networkInterface);
@@ -625,6 +642,17 @@ function changedKeys<K, V>(before: ReadonlyMap<K, V>, after: ReadonlyMap<K, V>):
   const keys = new Set([...before.keys(), ...after.keys()]);
   return new Set([...keys].filter((key) => JSON.stringify(before.get(key)) !== JSON.stringify(after.get(key))));
 }
+
+/** What the watchdog has seen, as long as the wire lets it be. */
+function watchdogReport(strangers: readonly string[]): string {
+  const reason = 'this agent never removes containers that are not its own';
+  if (strangers.length === 0) return reason;
+  const text = `${reason}; there ${strangers.length === 1 ? 'is 1' : `are ${strangers.length}`}: ${strangers.join(', ')}`;
+  return text.length <= REASON_LENGTH ? text : `${text.slice(0, REASON_LENGTH - 4)} ...`;
+}
+
+/** of a refused setting in a report */
+const REASON_LENGTH = 256;
 
 const iso = (time: number) => new Date(time).toISOString();
 

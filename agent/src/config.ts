@@ -65,7 +65,7 @@ export const settingsSchema = z.object({
     .default('INFO'),
   statusFrequency: frequency.default(10),
   changeFrequency: frequency.default(20),
-  /** read for compatibility; containers that are not ours are never touched */
+  /** containers that are not ours are reported, and never touched */
   watchdogEnabled: switchable.default(false),
   edgeGuardFrequency: number.pipe(z.number().min(0)).default(0),
   gpsMode: z.enum(['auto', 'dynamic', 'manual', 'off']).default('off'),

@@ -12,6 +12,8 @@ export interface Engine {
   connect(signal?: AbortSignal): Promise<EngineFacts>;
   /** All containers of this agent, running or not. */
   containers(signal?: AbortSignal): Promise<Container[]>;
+  /** Names of the containers on this engine that are not of this agent, running or not. They are never touched. */
+  strangers(signal?: AbortSignal): Promise<string[]>;
   /** The network that this agent's containers share, if it exists. */
   network(signal?: AbortSignal): Promise<EngineNetwork | undefined>;
   /** Makes that network unless it is there. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { callEngine, pullInsecure } from '../../../hack/engine-api.ts';
 import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
@@ -15,6 +15,9 @@ import { CREATE_REASONS, REMOVE_REASONS, RESUME_REASONS, START_REASONS, STOP_REA
 import { Home, Stranger, Witness } from './_home.ts';
 
 /** Somebody else's hands on the same engine: on our containers, on their own, and on what pretends to be ours. */
+
+// Waits are for conditions; how long they take is the machine's affair.
+vi.setConfig({ testTimeout: 300_000 });
 
 const engineUrl = inject('engineUrl');
 const registry = new URL(inject('registryUrl')).host;
@@ -299,6 +302,22 @@ describe('somebody else has', () => {
       witness.doubles.splice(0);
     }
   });
+});
+
+test('the watchdog reports the containers of others, and leaves them alone', async () => {
+  controller.change((c) => {
+    c.config = { watchdogEnabled: true };
+  });
+  await want(view());
+  const { Name } = await engine<{ Name: string }>('GET', `/containers/${stranger.id}/json`);
+  await until(
+    'the report',
+    () => {
+      const told = controller.said.refusedSettings?.find(({ field }) => field === 'watchdogEnabled')?.reason ?? '';
+      return told.includes(Name.slice(1)) && !told.includes(uuid);
+    },
+    90_000,
+  );
 });
 
 test('the machine restarts without a route to anybody: everything runs from disk, and no restart is counted', async () => {

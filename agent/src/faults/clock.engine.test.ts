@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createServer, type Server } from 'node:tls';
-import { afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest';
 import { fakeTime } from '../../../hack/faketime.ts';
 import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
@@ -14,6 +14,9 @@ import { until } from '../engines/_contract.ts';
 import { Home } from './_home.ts';
 
 /** The agent's process with a clock that is wrong (libfaketime), on a real engine. Timers of the process stay right. */
+
+// Waits are for conditions; how long they take is the machine's affair.
+vi.setConfig({ testTimeout: 300_000 });
 
 const engineUrl = inject('engineUrl');
 const image = (tag: string) => `${new URL(inject('registryUrl')).host}/clock/sample:${tag}`;

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
@@ -15,6 +15,9 @@ import { Home } from './_home.ts';
 import { generator } from './_random.ts';
 
 /** The agent's process, a real engine, and a disk that fails: full, read-only, or with other bytes on it than were written. */
+
+// Waits are for conditions; how long they take is the machine's affair.
+vi.setConfig({ testTimeout: 300_000 });
 
 const engineUrl = inject('engineUrl');
 const image = (tag: string) => `${new URL(inject('registryUrl')).host}/disk/sample:${tag}`;

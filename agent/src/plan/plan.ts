@@ -364,7 +364,9 @@ function waitForRemovalOrder(row: Remembered, { desired, memory, byUuid, now }: 
 function groupByUuid(containers: readonly Container[]): Map<string, Container[]> {
   const groups = new Map<string, Container[]>();
   for (const container of containers) groups.set(container.uuid, [...(groups.get(container.uuid) ?? []), container]);
-  for (const group of groups.values()) group.sort((a, b) => b.generation - a.generation || (a.id < b.id ? -1 : 1));
+  // Of two with one generation the later is a copy that somebody else made.
+  for (const group of groups.values())
+    group.sort((a, b) => b.generation - a.generation || a.startedAt - b.startedAt || (a.id < b.id ? -1 : 1));
   return groups;
 }
 

@@ -102,6 +102,17 @@ export class DockerEngine implements Engine {
     return containers;
   }
 
+  async strangers(signal?: AbortSignal): Promise<string[]> {
+    const items = await this.#call<ListItem[]>('GET', '/containers/json', { query: { all: '1' }, signal });
+    const others: string[] = [];
+    for (const { Labels, Names, ImageID } of items) {
+      const isOurs =
+        Labels?.[CONTAINER_LABELS.agent] === this.#instance && !(await this.#claimsToBeUs(ImageID, signal));
+      if (!isOurs) others.push((Names[0] ?? '').replace(/^\//, ''));
+    }
+    return others.sort();
+  }
+
   /** Inspects what the list shows as changed; most of the time that is nothing. */
   async #inspect(item: ListItem, signal?: AbortSignal): Promise<Container | undefined> {
     const health = /\((healthy|unhealthy|health: starting)\)/.exec(item.Status)?.[1] ?? '';

@@ -72,6 +72,10 @@ export class MemoryEngine implements Engine {
     return [...this.#items.values()].map(({ spec, ...container }) => ({ ...container }));
   }
 
+  async strangers(): Promise<string[]> {
+    return [];
+  }
+
   async network(): Promise<EngineNetwork | undefined> {
     return this.#network;
   }
