@@ -54,6 +54,7 @@ function remoteEngine(instance: string): Engine {
     url: 'history:',
     connect: (signal) => call('connect', [instance], signal),
     containers: simple('containers', 0),
+    strangers: simple('strangers', 0),
     network: simple('network', 0),
     ensureNetwork: simple('ensureNetwork', 0),
     removeNetwork: simple('removeNetwork', 0),
