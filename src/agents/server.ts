@@ -141,7 +141,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       held.release(uuid);
     }
   });
-  const standingOf: StandingOf = options.history ? createStandingOf(options.history, directory) : () => ({});
+  const standingOf: StandingOf = options.history ? createStandingOf(options.history, directory, clock) : () => ({});
   const changes = createChanges({ desired, directory, held, told, standingOf, hear, clock, maxHeld: limits.heldPolls });
   const views = [stores.nodes, stores.applications, stores.registries, stores.secrets, stores.configMaps] as const;
   const freshness = createFreshness({

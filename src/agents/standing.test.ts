@@ -53,6 +53,7 @@ test.each([
   ['of this store', '2.bbbbbbbb.1'],
   ['of a former term', '1.aaaaaaaa.7'],
   ['that is none', 'anything'],
+  ['further ahead than any store could be', '1000003.cccccccc.1'],
 ])('a mark %s: the list is the whole truth', async (_, mark) => {
   const history = makeHistory(NOW);
   const { replica, node, key } = await startWithNode({ history });
@@ -154,4 +155,16 @@ test('who was told a list hears of the beat after it at once, although his poll 
   expect(replica.agents.routes.heldPolls).toBe(1);
   await setup.clock.advance(60_000);
   expect((await answer).headers[HEADERS.store]).toBe('2.bbbbbbbb.6');
+});
+
+test('a node that makes up one store after the other is told to wait, and begins no more terms', async () => {
+  const history = makeHistory(NOW);
+  const { replica, node, key } = await startWithNode({ history });
+  await using _ = replica;
+  const statuses: number[] = [];
+  for (let n = 10; n < 16; n++) {
+    statuses.push((await replica.as(node, key, 'GET', '/microservices', store(`${n}0.cccccccc.1`))).status);
+  }
+  expect(statuses).toEqual([200, 200, 200, 429, 429, 429]);
+  expect(history.asked.filter((what) => what === 'dispute')).toHaveLength(3);
 });

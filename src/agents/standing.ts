@@ -1,10 +1,12 @@
 import { hash } from 'node:crypto';
 import { ANNOTATIONS, HEADERS } from '../api/names.ts';
-import { formatMark, hasGivenOut, isAccepted, markOf, parseMark, termName } from '../domain/history.ts';
+import { formatMark, hasGivenOut, isAccepted, type Mark, markOf, parseMark, termName } from '../domain/history.ts';
+import type { Clock } from '../kube/mod.ts';
+import { createRequestRates } from '../kube/request-rates.ts';
 import type { StoreHistory } from '../stores/history.ts';
 import type { Digests, Keep } from '../wire/index.ts';
 import { type Call, headerOf } from './call.ts';
-import { notReady } from './failure.ts';
+import { AgentFailure, notReady } from './failure.ts';
 import type { NodeDirectory } from './node-directory.ts';
 
 /** How the store that answers stands to the one that told the agent what it runs. */
@@ -18,14 +20,27 @@ export interface Standing {
 /** Answers at once unless the API server must be asked; then rejects when that does not answer. */
 export type StandingOf = (call: Call) => Standing | Promise<Standing>;
 
+/** No store is ahead of another by more terms: who says so makes it up. */
+const MOST_TERMS_LOST = 1_000_000;
+/** Each dispute that is lost costs a write and an event; a restore makes one, whoever notices. */
+const DISPUTES = { perSecond: 1 / 600, burst: 3 };
+
 export function createStandingOf(
   history: Pick<StoreHistory, 'present' | 'isDoubtful' | 'isStale' | 'verify' | 'dispute'>,
   directory: Pick<NodeDirectory, 'node'>,
+  clock: Clock,
 ): StandingOf {
+  const disputes = createRequestRates({ clock, ...DISPUTES });
+
+  function shownBy({ req }: Call): Mark | undefined {
+    const mark = parseMark(headerOf(req, HEADERS.store, 64));
+    return mark && mark.n <= (markOf(history.present)?.n ?? 0) + MOST_TERMS_LOST ? mark : undefined;
+  }
+
   function judge(call: Call): Standing | undefined {
     const present = markOf(history.present);
     const known = present ? { mark: formatMark(present) } : {};
-    const mark = parseMark(headerOf(call.req, HEADERS.store, 64));
+    const mark = shownBy(call);
     if (!mark || hasGivenOut(history.present, mark)) return known;
     const node = directory.node(call.uuid) ?? call.node;
     const accepted = node.metadata.annotations?.[ANNOTATIONS.acceptStore];
@@ -39,7 +54,9 @@ export function createStandingOf(
     await history.verify();
     const standing = unlessStale(judge(call));
     if (standing) return standing;
-    const mark = parseMark(headerOf(call.req, HEADERS.store, 64));
+    const mark = shownBy(call);
+    if (mark && !disputes.admit(call.uuid))
+      throw new AgentFailure('TOO_MANY_REQUESTS', 'this node told of too many stores', { retryAfterSeconds: 60 });
     if (mark) await history.dispute(mark);
     return unlessStale(judge(call)) ?? {};
   }
