@@ -1,4 +1,5 @@
-import type { Agent } from '../app.ts';
+import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
+import type { Machine } from '../machine.ts';
 import { AGENT_VERSION } from '../names.ts';
 import { Metrics } from './exposition.ts';
 import { AGENT_METRICS } from './table.ts';
@@ -10,8 +11,25 @@ export function createAgentMetrics(): AgentMetrics {
   return new Metrics(AGENT_METRICS);
 }
 
+/** What the page tells of an agent besides what was counted. */
+export interface Observed {
+  metrics: AgentMetrics;
+  /** Unix ms */
+  startedAt: number;
+  /** milliseconds that the controller's clock is ahead of ours */
+  clockOffset: number;
+  /** the node is there while the agent is provisioned */
+  identity: { node?: object };
+  /** `lastContact` in Unix ms */
+  connection: { state: string; lastContact: number };
+  supervisor: { engine: { state: string }; pending: number };
+  machine: Pick<Machine, 'measure'>;
+  /** undefined until the engine has been looked at once */
+  microservices(): readonly MicroserviceStatus[] | undefined;
+}
+
 /** `GET /metrics`: what was counted, and how things are at this moment. */
-export async function metricsPage(agent: Agent): Promise<string> {
+export async function metricsPage(agent: Observed): Promise<string> {
   const { metrics, supervisor, identity, connection } = agent;
   const items = agent.microservices() ?? [];
   const figures = await agent.machine.measure();

@@ -3,7 +3,6 @@ import { type Clock, jitter, pause, type Random } from '../clock.ts';
 import { containerSpec, notHonoured, type SpecContext } from '../engines/container-spec.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../engines/port.ts';
 import { errorText, type Log } from '../log.ts';
-import type { AgentMetrics } from '../metrics/metrics.ts';
 import { containerDigest } from '../plan/digest.ts';
 import {
   type Container,
@@ -29,13 +28,19 @@ import { createPullSlots } from './pull-slots.ts';
 
 const SECOND = 1000;
 
+/** Where it is counted what the supervisor does; measurements in seconds. */
+export interface SupervisorMetrics {
+  add(name: 'engineLosses' | 'pulls' | 'starts' | 'steps' | 'storeErrors', labels?: Record<string, string>): void;
+  observe(name: 'looks' | 'pullSeconds', seconds: number): void;
+}
+
 export interface SupervisorPorts {
   engine: Engine;
   store: Store;
   clock: Clock;
   random: Random;
   log: Log;
-  metrics: Pick<AgentMetrics, 'add' | 'observe'>;
+  metrics: SupervisorMetrics;
   /** names the machine's present boot */
   bootId: string;
   /** this machine and this agent, as containers need them */
