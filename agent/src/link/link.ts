@@ -49,6 +49,15 @@ export class StoreError extends Error {
   override name = 'StoreError';
 }
 
+/** What could not be saved is no trouble of the connection that it came over. */
+export function orStoreError(act: () => void): void {
+  try {
+    act();
+  } catch (error) {
+    throw new StoreError('the database does not take it', { cause: error });
+  }
+}
+
 export type OrderSection = 'reboot' | 'prune' | 'version';
 
 /** Which document answers a section. */

@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http';
-import { type Agent, AgentError } from '../app.ts';
+import type { Agent } from '../app.ts';
 import type { Engine, LogLine } from '../engines/port.ts';
 import type { LogEntry } from '../log.ts';
 import { metricsPage } from '../metrics/metrics.ts';
 import { AGENT_VERSION } from '../names.ts';
+import { AgentError } from '../provisioning.ts';
 import { ApiError } from './errors.ts';
 import { activeConfig, daemonInfo, daemonStatus, findMicroservice, inspection, listItem } from './shapes.ts';
 

@@ -1,0 +1,42 @@
+import { errorText, type Log } from '../log.ts';
+import { type Identity, type IdentityStore, newIdentity } from './identity.ts';
+import type { Store } from './store.ts';
+
+/** The identity that an agent has at the moment. */
+export interface OwnIdentity {
+  readonly current: Identity;
+  /** the one that there was could not be read, and this is another */
+  readonly isLost: boolean;
+  /** From now on we are this one; throws where that could not be kept. */
+  become(next: Identity): void;
+}
+
+/**
+ * The identity that is kept, or a new one that is kept from now on. A disk that does not take it is no reason not to look
+ * after what runs.
+ */
+export function loadIdentity(kept: IdentityStore, store: Pick<Store, 'value' | 'saveValue'>, log: Log): OwnIdentity {
+  const attempt = <T>(act: () => T): T | undefined => {
+    try {
+      return act();
+    } catch (error) {
+      log.error('Cannot read or keep the identity', { error: errorText(error) });
+      return undefined;
+    }
+  };
+  const known = attempt(() => kept.load());
+  const instance = store.value('instance');
+  let current = known ?? newIdentity(instance);
+  if (!known) attempt(() => kept.save(current));
+  if (instance !== current.instance) attempt(() => store.saveValue('instance', current.instance));
+  return {
+    get current() {
+      return current;
+    },
+    isLost: !known && instance !== undefined,
+    become(next) {
+      current = next;
+      kept.save(next);
+    },
+  };
+}
