@@ -44,7 +44,8 @@ export default defineConfig({
           include: ['e2e/**/*.test.ts'],
           globalSetup: ['hack/testing/global-e2e.ts'],
           pool: 'forks',
-          maxWorkers: 1,
+          // Stories wait more than they work; each has a namespace and processes of its own.
+          maxWorkers: 2,
         },
       },
     ],

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from './paths.ts';
@@ -24,15 +24,21 @@ interface Report {
   testResults: { status: string; assertionResults: { status: string }[] }[];
 }
 
-/** Runs one project with its output on this terminal, and counts its tests. */
-export async function runProject(project: Project): Promise<Tally> {
+/**
+ * Runs one project and counts its tests. Its output goes to this terminal; `later` keeps it until the end, for a project
+ * that runs beside another.
+ */
+export async function runProject(project: Project, { later = false } = {}): Promise<Tally> {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-vitest-'));
   const file = join(folder, 'report.json');
   try {
-    const code = await run([
-      ...['run', '--project', project, '--passWithNoTests'],
-      ...['--reporter', 'default', '--reporter', 'json', `--outputFile.json=${file}`],
-    ]);
+    const code = await run(
+      [
+        ...['run', '--project', project, '--passWithNoTests'],
+        ...['--reporter', 'default', '--reporter', 'json', `--outputFile.json=${file}`],
+      ],
+      later ? join(folder, 'output') : undefined,
+    );
     return tallyOf(readReport(file), code);
   } finally {
     rmSync(folder, { recursive: true });
@@ -73,13 +79,19 @@ export function describeTally({ passed, failed, skipped }: Tally): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
 }
 
-function run(args: string[]): Promise<number | null> {
+async function run(args: string[], keptIn: string | undefined): Promise<number | null> {
   const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
-  const child = spawn(process.execPath, [vitest, ...args], { cwd: ROOT, stdio: 'inherit' });
-  return new Promise((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', resolve);
-  });
+  const output = keptIn === undefined ? 'inherit' : openSync(keptIn, 'w');
+  try {
+    const child = spawn(process.execPath, [vitest, ...args], { cwd: ROOT, stdio: ['ignore', output, output] });
+    return await new Promise((resolve, reject) => {
+      child.once('error', reject);
+      child.once('close', resolve);
+    });
+  } finally {
+    if (typeof output === 'number') closeSync(output);
+    if (keptIn !== undefined) process.stdout.write(readFileSync(keptIn));
+  }
 }
 
 function readReport(file: string): Report | undefined {

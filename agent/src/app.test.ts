@@ -10,6 +10,7 @@ import { exchange, type HttpRequest } from './http.ts';
 import { silentLog } from './log.ts';
 import type { Machine } from './machine.ts';
 import { policySchema } from './policy.ts';
+import { relayMark } from './registries/pull.ts';
 import { memoryIdentity } from './state/identity.ts';
 import { memoryStore } from './state/store.ts';
 
@@ -494,6 +495,20 @@ describe('a store that forgot', () => {
     await until('a hold', () => controller.microservice(a.uuid)?.reason === 'StoreRestored');
     expect(await containerOf(a)).toBe(before);
   });
+});
+
+test('the name of a relay that an engine brought back goes when the last pull has ended', async () => {
+  const agent = start();
+  const stray = `127.0.0.1:9/${relayMark(agent.identity.instance)}0123/example/app:1`;
+  engine.faults.before = (operation) => {
+    if (operation === 'pull') engine.images.set(stray, 'sha256:of-another-pull');
+  };
+  controller.registries = [{ id: 7, url: 'http://registry.example', isPublic: true, insecure: true }];
+  controller.microservices = [view({ registryId: 7 })];
+  await agent.provision(controller.joinString);
+  await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+  await until('the name to be gone', () => !engine.images.has(stray));
+  expect([...engine.images.keys()]).toEqual(['registry.example/example/app:1']);
 });
 
 describe('the end of the relation', () => {

@@ -140,7 +140,9 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     ]);
     expect(new Set(ids).size).toBe(2);
     const names = [locked, plain].flatMap(({ host }) => [`${host}/${tag(1)}`, `${host}/${tag(2)}`]);
-    expect((await engine.imageNames()).filter((name) => !name.includes('@')).sort()).toEqual(names.sort());
+    // podman may bring a relay's name back when two pulls of one image end at once; the supervisor sees to that.
+    const left = (name: string) => name.includes('@') || (kind === 'podman' && isRelayName(name, INSTANCE));
+    expect((await engine.imageNames()).filter((name) => !left(name)).sort()).toEqual(names.sort());
   });
 
   test('a certificate that nobody vouches for, where that is allowed', async () => {

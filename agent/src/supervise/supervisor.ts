@@ -94,6 +94,8 @@ export class Supervisor {
   #network: EngineNetwork | undefined;
   #plan: Plan = { steps: [], waits: [] };
   #running = new Map<string, Running>();
+  /** under way */
+  #pulls = 0;
   readonly #slots = createPullSlots();
   readonly #health: HealthChecks;
   #engine: EngineState;
@@ -365,13 +367,18 @@ export class Supervisor {
     }
   }
 
-  /** A pull through a relay that was cut short leaves a name that leads nowhere, and keeps its image from being pruned. */
+  /**
+   * A pull through a relay that was cut short leaves a name that leads nowhere, and keeps its image from being pruned;
+   * and podman brings such a name back when two pulls of one image end at once. While none is under way all of them are
+   * left over.
+   */
   async #tidyNames(signal: AbortSignal): Promise<void> {
     const { engine, log } = this.#ports;
     const { instance } = this.#ports.specContext();
     try {
-      for (const name of await engine.imageNames(signal))
-        if (isRelayName(name, instance)) await engine.removeImage(name, signal);
+      const names = await engine.imageNames(signal);
+      if (this.#pulls > 0) return;
+      for (const name of names) if (isRelayName(name, instance)) await engine.removeImage(name, signal);
     } catch (error) {
       log.warn('Cannot tidy up the names of images', { error: errorText(error) });
     }
@@ -503,6 +510,7 @@ export class Supervisor {
     own.info(MESSAGES[step.kind], describe(step));
     if (step.kind !== 'network') this.#update(step.uuid, (row) => begin(row, step));
     const started = clock.now();
+    let relayed = false;
     const outcome = await execute(
       step,
       {
@@ -512,7 +520,9 @@ export class Supervisor {
         permit: (act) => this.#permit(act),
         pulling: () => {
           const began = clock.now();
+          this.#pulls++;
           return (ended) => {
+            if (--this.#pulls === 0 && relayed) void this.#tidyNames(signal);
             metrics.add('pulls', { outcome: ended });
             if (ended === 'ok') metrics.observe('pullSeconds', (clock.now() - began) / SECOND);
           };
@@ -520,7 +530,11 @@ export class Supervisor {
         portTaken: this.#ports.portTaken,
         stopGraceSeconds: this.#grace,
         specOf: (create) => this.#specOf(create),
-        pullOf: ({ reference, registryId }) => this.#ports.pullTarget(reference, registryId),
+        pullOf: ({ reference, registryId }) => {
+          const target = this.#ports.pullTarget(reference, registryId);
+          relayed = target.relay !== undefined;
+          return target;
+        },
         pulled: (reference, id) => this.#guarded(() => store.saveImage(id, reference)),
         onProgress: (_uuid, percentage) => {
           running.percentage = percentage;
