@@ -257,14 +257,16 @@ describe('what a controller and an agent measure', () => {
     await apply('measured', () => {});
     await untilReady(world, 'measured');
     const page = async () => (await fetch(`${controller.metricsUrl}/metrics`)).text();
+    let text = '';
     await until('the figures of the fleet', async () => {
-      const now = await page();
+      text = await page();
       return (
-        (sampleOf(now, 'skerry_nodes{state="RUNNING"}') ?? 0) >= 2 &&
-        sampleOf(now, 'skerry_microservices{state="RUNNING"}') === 1
+        (sampleOf(text, 'skerry_nodes{state="RUNNING"}') ?? 0) >= 2 &&
+        sampleOf(text, 'skerry_microservices{state="RUNNING"}') === 1 &&
+        // Between two polls of an agent none is held.
+        (sampleOf(text, 'skerry_agent_held_polls') ?? 0) > 0
       );
     });
-    const text = await page();
     for (const series of [
       'skerry_leader{lease="skerry-controller"}',
       'skerry_agent_held_polls',
