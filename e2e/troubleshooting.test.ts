@@ -94,7 +94,8 @@ async function speakOnce(name: string): Promise<void> {
   try {
     await nobody.provision({ key: body.key, type: 1, publicKey: publicPart(nodeKey) });
     await client.ping();
-    await client.report({ daemonStatus: 'RUNNING' });
+    // A token of the second in which the controller started is not believed: it asks for another.
+    await until('the report to be taken', () => client.report({ daemonStatus: 'RUNNING' }).then(() => true));
   } finally {
     nobody.close();
     client.close();
