@@ -1,0 +1,81 @@
+// What the Docker API answers, as far as the agent reads it.
+
+export interface VersionAnswer {
+  Version: string;
+  ApiVersion: string;
+  Components?: { Name: string }[];
+}
+
+export interface InfoAnswer {
+  Runtimes?: Record<string, unknown>;
+  SecurityOptions?: string[];
+  Architecture?: string;
+  CDISpecDirs?: string[] | null;
+}
+
+export interface ImageItem {
+  RepoTags?: string[] | null;
+  RepoDigests?: string[] | null;
+}
+
+export interface ImageAnswer {
+  Config?: { Labels?: Record<string, string> | null };
+}
+
+export interface NetworkItem {
+  Id: string;
+  Name: string;
+  IPAM?: { Config?: { Gateway?: string }[] };
+}
+
+export interface Endpoint {
+  NetworkID?: string;
+  IPAddress?: string;
+}
+
+export interface ListItem {
+  Id: string;
+  Names: string[];
+  ImageID: string;
+  /** Unix seconds */
+  Created: number;
+  Labels?: Record<string, string>;
+  HostConfig?: { NetworkMode?: string };
+  State: string;
+  Status: string;
+  NetworkSettings?: { Networks?: Record<string, Endpoint | undefined> };
+}
+
+export interface InspectAnswer {
+  Id: string;
+  Name: string;
+  Image: string;
+  /** times in nanoseconds */
+  Config: { Labels?: Record<string, string>; Healthcheck?: { Test?: string[]; Interval?: number; Timeout?: number } };
+  HostConfig: { NetworkMode?: string };
+  State: {
+    Status: string;
+    Running: boolean;
+    OOMKilled: boolean;
+    Dead: boolean;
+    Pid: number;
+    ExitCode: number;
+    Error: string;
+    StartedAt: string;
+    FinishedAt: string;
+    Health?: { Status?: string; Log?: { End?: string }[] | null };
+  };
+  NetworkSettings?: {
+    Networks?: Record<string, Endpoint | undefined>;
+    Ports?: Record<string, { HostPort: string }[] | null>;
+  };
+}
+
+/** An answer, or a line of one; {} for what is no JSON. */
+export function parseAnswer(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,55 @@
+import { TransportError } from '../../http.ts';
+import { EngineError, type EngineErrorCode } from '../port.ts';
+import { parseAnswer } from './answers.ts';
+
+/** An engine that does not answer at all; any other error as it is. */
+export function unavailable(error: unknown, url: string): unknown {
+  if (!(error instanceof TransportError)) return error;
+  return new EngineError('Unavailable', `the engine at ${url} does not answer: ${error.message}`, { cause: error });
+}
+
+/** What an answer of the engine that is an error means. */
+export function errorOf(method: string, path: string, status: number, text: string): EngineError {
+  const message = messageOf(text) || `${method} ${path}: status ${status}`;
+  return new EngineError(codeOf(status, message), message);
+}
+
+/** Read from the text where the status says too little; the API has no codes. */
+const TEXTS: readonly [RegExp, EngineErrorCode][] = [
+  [/no such image|image .*not known|unable to find image/i, 'ImageMissing'],
+  [/name .* is already in use/i, 'NameTaken'],
+  [/port is already allocated|address already in use/i, 'PortTaken'],
+  [/no space left on device/i, 'DiskFull'],
+  [/container state improper|is not paused/i, 'Conflict'],
+];
+
+function codeOf(status: number, message: string): EngineErrorCode {
+  for (const [pattern, code] of TEXTS) if (pattern.test(message)) return code;
+  if (status === 404) return 'NotFound';
+  if (status === 409) return 'Conflict';
+  return status === 400 ? 'Invalid' : 'Failed';
+}
+
+/** What the engine says of a pull that failed. */
+export function pullError(reference: string, message: string): EngineError {
+  const text = `pull ${reference}: ${message}`;
+  if (/no space left on device/i.test(message)) return new EngineError('DiskFull', text);
+  if (/manifest unknown|not found|does not exist/i.test(message) && !/no such host/i.test(message))
+    return new EngineError('ImageNotFound', text);
+  if (/unauthorized|denied|authentication required|no basic auth/i.test(message))
+    return new EngineError('ImageUnauthorized', text);
+  const hint = HINTS.find(([pattern]) => pattern.test(message))?.[1];
+  return new EngineError('ImagePullFailed', hint ? `${text}; ${hint}` : text);
+}
+
+/** What would help, where the engine's words do not say so. */
+const HINTS: readonly [RegExp, string][] = [
+  [/x509: certificate signed by unknown authority/, 'the authority may be named as `ca` of the registry'],
+  [/HTTP response to HTTPS client/, 'only `insecure` of the registry allows plain HTTP'],
+];
+
+/** The words of an answer that is an error. */
+export function messageOf(text: string): string {
+  const value = parseAnswer(text) as { message?: unknown; cause?: unknown };
+  return typeof value?.message === 'string' ? value.message : text.slice(0, 1024).trim();
+}

@@ -1,0 +1,117 @@
+import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
+import { LABEL_REBUILD_ORDER } from '../../names.ts';
+import type { Container } from '../../plan/model.ts';
+import type { EngineNetwork } from '../port.ts';
+import type { Endpoint, InspectAnswer, ListItem } from './answers.ts';
+import type { Dialect } from './dialect.ts';
+
+const SECOND = 1000;
+
+/** What the labels say of a container; the agent set them when it made it. */
+function fromLabels(labels: Record<string, string> = {}) {
+  return {
+    uuid: labels[CONTAINER_LABELS.uuid] ?? '',
+    application: labels[CONTAINER_LABELS.application] ?? '',
+    microservice: labels[CONTAINER_LABELS.microservice] ?? '',
+    digest: labels[CONTAINER_LABELS.digest] ?? '',
+    revision: labels[CONTAINER_LABELS.revision] ?? '',
+    rebuildOrder: Number(labels[LABEL_REBUILD_ORDER]) || 0,
+    generation: Number(labels[CONTAINER_LABELS.generation]) || 0,
+  };
+}
+
+/** A container as the list alone shows it. */
+export function fromListItem(item: ListItem, network: EngineNetwork | undefined): Container {
+  const endpoint = network && item.NetworkSettings?.Networks?.[network.name];
+  const running = item.State === 'running' || item.State === 'paused';
+  return {
+    id: item.Id,
+    name: (item.Names[0] ?? '').replace(/^\//, ''),
+    ...fromLabels(item.Labels),
+    imageId: item.ImageID,
+    ...(item.State === 'paused' && { paused: true }),
+    state: running ? 'running' : item.State === 'created' ? 'created' : 'exited',
+    startedAt: item.State === 'created' ? 0 : item.Created * SECOND,
+    finishedAt: running ? 0 : item.Created * SECOND,
+    exitCode: 0,
+    oomKilled: false,
+    error: '',
+    hostNetwork: item.HostConfig?.NetworkMode === 'host',
+    networkId: networkIdOf(endpoint, network),
+    ip: endpoint?.IPAddress || undefined,
+    ports: [],
+    pid: 0,
+  };
+}
+
+/** A container as its inspection shows it. */
+export function toContainer(
+  answer: InspectAnswer,
+  network: EngineNetwork | undefined,
+  { checksHealth }: Pick<Dialect, 'checksHealth'>,
+): Container {
+  const { State } = answer;
+  const endpoint = network && answer.NetworkSettings?.Networks?.[network.name];
+  return {
+    id: answer.Id,
+    name: answer.Name.replace(/^\//, ''),
+    ...fromLabels(answer.Config.Labels),
+    imageId: answer.Image,
+    state: stateOf(State),
+    ...(State.Status === 'paused' && { paused: true }),
+    startedAt: time(State.StartedAt),
+    // Podman may note the start of a short life after its end.
+    finishedAt: State.Running ? time(State.FinishedAt) : Math.max(time(State.FinishedAt), time(State.StartedAt)),
+    exitCode: State.ExitCode,
+    oomKilled: State.OOMKilled,
+    error: State.Error ?? '',
+    health: healthOf(State.Health?.Status),
+    ...(!checksHealth && checkEvery(answer.Config.Healthcheck)),
+    hostNetwork: answer.HostConfig.NetworkMode === 'host',
+    networkId: networkIdOf(endpoint, network),
+    ip: endpoint?.IPAddress || undefined,
+    ports: portsOf(answer.NetworkSettings?.Ports),
+    pid: State.Pid ?? 0,
+  };
+}
+
+function stateOf({ Status, Running, Dead }: InspectAnswer['State']): Container['state'] {
+  if (Dead || Status === 'dead') return 'dead';
+  if (Running) return 'running';
+  return Status === 'created' || Status === 'configured' ? 'created' : 'exited';
+}
+
+function healthOf(status: string | undefined): Container['health'] {
+  return status === 'starting' || status === 'healthy' || status === 'unhealthy' ? status : undefined;
+}
+
+/** Podman names the network where the API wants its id; a network that is removed takes its containers with it there. */
+function networkIdOf(endpoint: Endpoint | undefined, network: EngineNetwork | undefined): string {
+  if (!endpoint?.NetworkID) return '';
+  return endpoint.NetworkID === network?.name ? network.id : endpoint.NetworkID;
+}
+
+const DEFAULT_CHECK_INTERVAL = 30 * SECOND;
+
+function checkEvery(check: InspectAnswer['Config']['Healthcheck']): Pick<Container, 'checkEvery'> | undefined {
+  if (!check?.Test?.length || check.Test[0] === 'NONE') return undefined;
+  return { checkEvery: check.Interval ? check.Interval / 1e6 : DEFAULT_CHECK_INTERVAL };
+}
+
+/** The engine lists a port once for each address family. */
+function portsOf(ports: Record<string, { HostPort: string }[] | null> = {}): Container['ports'] {
+  const found = new Map<string, Container['ports'][number]>();
+  for (const [key, bindings] of Object.entries(ports)) {
+    const [internal, protocol] = key.split('/');
+    if (protocol !== 'tcp' && protocol !== 'udp') continue;
+    for (const { HostPort } of bindings ?? [])
+      found.set(`${HostPort}/${key}`, { internal: Number(internal), external: Number(HostPort), protocol });
+  }
+  return [...found.values()];
+}
+
+/** A time of the engine in Unix ms; 0 for none. */
+export function time(text: string): number {
+  const value = Date.parse(text);
+  return Number.isNaN(value) || value < 0 ? 0 : value;
+}
