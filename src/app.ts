@@ -56,15 +56,18 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   const world = createWorld(stores);
   const ids = createIds({ client, namespace });
   let restored: ((lost: string, now: string) => void) | undefined;
+  /** What was seen and counted before is about another store. */
+  const beginAnew = () => {
+    for (const mirror of mirrors) mirror.restart();
+    ids.reset();
+  };
   const history = createStoreHistory({
     client,
     namespace,
     stores,
     log: kubeLog,
     onRestored(lost, now) {
-      // What was seen and counted before is about another store.
-      for (const mirror of mirrors) mirror.restart();
-      ids.reset();
+      beginAnew();
       restored?.(lost, now);
     },
   });
@@ -216,6 +219,10 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
           data: { internal: withPort(config.internal.address ?? ownAddress(), internal) },
           dataAnnotation: `${GROUP}/leader`,
           onStartedLeading: lead,
+          onWentBack() {
+            beginAnew();
+            history.doubt();
+          },
           log: kubeLog,
           metrics,
         },

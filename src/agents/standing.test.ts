@@ -20,6 +20,7 @@ function makeHistory(text: string, late?: string): StoreHistory & { asked: strin
     },
     isDoubtful: false,
     isStale: false,
+    doubt: () => {},
     verify,
     async dispute(mark) {
       asked.push('dispute');

@@ -36,6 +36,11 @@ export interface ElectionOptions {
   times?: LeaseTimes;
   /** The leader's work. Must end soon after `signal` aborts; the lease is released only then. */
   onStartedLeading: (signal: AbortSignal) => Promise<void>;
+  /**
+   * The cluster was restored from a backup: the lease is an older one than this process has seen. Whoever holds it, or
+   * wants to, notices within seconds, while watches may wait in silence until the cluster has counted as far again.
+   */
+  onWentBack?: () => void;
   log?: Log;
   metrics?: Metrics;
   clock?: Clock;
@@ -159,6 +164,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
     log.warn({}, 'The lease went back to an older state');
     store.distrust();
     store.swap(fresh ? [fresh] : [], fresh?.metadata.resourceVersion ?? '0');
+    options.onWentBack?.();
   }
 
   function claimed(lease: Lease | undefined): Lease {

@@ -41,6 +41,8 @@ export interface StoreHistory {
   readonly isDoubtful: boolean;
   /** whether some view has not been listed anew since a restore was noticed: it may still show what was lost */
   readonly isStale: boolean;
+  /** Something else tells of a restore: `verify` before anybody is told anything. */
+  doubt(): void;
   /** Looks at the API server itself. Rejects when it cannot be reached. */
   verify(): Promise<void>;
   /** Verifies; when the store still does not know the mark, it begins a term after it. */
@@ -187,6 +189,9 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
     },
     get isStale() {
       return isStale();
+    },
+    doubt() {
+      verified = -1;
     },
     verify,
     subscribe(listener) {
