@@ -497,6 +497,23 @@ describe('a store that forgot', () => {
   });
 });
 
+test('an end whose answer was lost ends no later relation', async () => {
+  const agent = await running();
+  store.value.saveValue('ending', 'deleteNode');
+  controller.publicKey = undefined;
+  controller.change((c) => {
+    c.fault = (_, path) => (path === '/agent/changes' ? failure(401, 'AGENT_NODE_NOT_FOUND') : undefined);
+  });
+  await until('the refusal', () => agent.connection.state === 'UNAUTHORIZED');
+  controller.fault = undefined;
+  controller.key = 'key-another-0123';
+  await agent.provision(controller.joinString);
+  const again = await restart();
+  await until('to be connected', () => again.connection.state === 'OK');
+  expect(again.identity.node).toBeDefined();
+  expect(engine.running().size).toBe(1);
+});
+
 test('the name of a relay that an engine brought back goes when the last pull has ended', async () => {
   const agent = start();
   const stray = `127.0.0.1:9/${relayMark(agent.identity.instance)}0123/example/app:1`;

@@ -94,7 +94,7 @@ export class Provisioning {
       );
       const node: Node = { uuid: reply.uuid, name: reply.name, namespace: reply.namespace, controllerUrl, ca };
       const { joining, ...rest } = identity.current;
-      relation.close();
+      relation.makeWay();
       // What an earlier controller wanted is not what this one wants.
       documents.forget();
       documents.reload();

@@ -108,16 +108,23 @@ export class Relation {
     this.#open = undefined;
   }
 
+  /** Another controller takes this one's place: an end that it ordered, and that was never finished, is not for that one. */
+  makeWay(): void {
+    this.close();
+    this.#ports.store.saveValue('ending', undefined);
+  }
+
   /** From here on no controller is obeyed: what it wanted is no longer wanted, and who we were is forgotten. */
   end(): void {
     const { store, identity, documents, orders, log } = this.#ports;
     this.close();
     documents.wantNothing();
     orders.forget();
-    store.saveValue('ending', undefined);
     store.saveValue('storeMark', undefined);
     const { instance, localKey } = identity.current;
     identity.become({ instance, localKey });
+    // Last, so that who dies before goes on with it.
+    store.saveValue('ending', undefined);
     documents.reload();
     log.info('No longer provisioned');
   }
