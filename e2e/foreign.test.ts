@@ -75,6 +75,7 @@ test('is provisioned without a key of its own, told, believed, rebuilt and taken
   expect(agent.identity.key.asymmetricKeyType).toBe('ed25519');
   await live('the node to be ready', agent, async () => readyOf(await world.node('foreign-1'))?.status === 'True');
   expect(agent.config).toMatchObject({ logLevel: 'DEBUG' });
+  await live('its report to show', agent, async () => (await world.node('foreign-1'))?.status?.version !== undefined);
   expect((await world.node('foreign-1'))?.status).toMatchObject({ version: '3.8.0', ipAddress: '198.51.100.7' });
 
   await world.apply(application('shop', 'foreign-1', of('registry.example/web:1')));
