@@ -17,7 +17,7 @@ import {
   createServiceAccount,
   type Log,
   type Metrics,
-  type ServiceAccount,
+  NoServiceAccountError,
   startElection,
 } from './kube/mod.ts';
 import { createPorts } from './rest/adapters/ports.ts';
@@ -72,9 +72,11 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     },
   });
   const revisionKey = await readRevisionKey({ client, namespace }, stop.signal);
-  const credentials = await createServiceAccount({ client, audience: `${GROUP}/internal` }).catch((error: Error) => {
-    log.warn({ reason: error.message }, 'Replicas cannot know each other; run one only');
-    return NO_CREDENTIALS;
+  const credentials = createServiceAccount({ client, audience: `${GROUP}/internal` });
+  await credentials.token(AbortSignal.any([stop.signal, AbortSignal.timeout(5_000)])).catch((error: Error) => {
+    // Otherwise it is asked for again when it is needed.
+    if (error instanceof NoServiceAccountError)
+      log.warn({ reason: error.message }, 'Replicas cannot know each other; run one only');
   });
 
   let leading: { isLeading: boolean; address: string | undefined } = { isLeading: false, address: undefined };
@@ -250,12 +252,6 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     },
   };
 }
-
-/** Of a process that is no ServiceAccount: it can only be the one replica there is. */
-const NO_CREDENTIALS: ServiceAccount = {
-  token: () => Promise.reject(new Error('replicas of this controller cannot know each other')),
-  verify: () => Promise.resolve(false),
-};
 
 /** The way to the API server; credentials are read anew, since they rotate. */
 export const connect = (config: Config, metrics?: Metrics) =>

@@ -17,32 +17,50 @@ const RENEW_AFTER = 0.7;
 
 const REVIEW = { apiVersion: 'authentication.k8s.io/v1' } as const;
 
+/** This process does not act as a ServiceAccount, so its replicas, if there were any, could not know each other. */
+export class NoServiceAccountError extends Error {
+  override readonly name = 'NoServiceAccountError';
+}
+
 /**
- * Needs the permissions to create tokens of the own account and token reviews. Rejects, with what to do, when the
- * client does not act as a ServiceAccount (a user's kubeconfig has no account whose tokens could be asked for).
+ * Needs the permissions to create tokens of the own account and token reviews. Who we are is asked when it is first
+ * needed, and again until the API server has told: a server that is away while a process starts must not cost its
+ * replicas their knowledge of each other. A user's kubeconfig has no account whose tokens could be asked for: `token`
+ * then rejects with NoServiceAccountError, and `verify` knows nobody.
  */
-export async function createServiceAccount(
-  options: { client: KubeClient; audience: string; now?: () => number } & CallOptions,
-): Promise<ServiceAccount> {
-  const { client, audience, now = Date.now, ...call } = options;
-  const username = await whoAmI(client, call);
-  const match = /^system:serviceaccount:([^:]+):([^:]+)$/.exec(username);
-  if (!match)
-    throw new Error(
-      `acts as "${username}", not as a ServiceAccount; replicas can only know each other by tokens of one`,
-    );
-  const path = `/api/v1/namespaces/${match[1]}/serviceaccounts/${match[2]}/token`;
+export function createServiceAccount(options: {
+  client: Pick<KubeClient, 'request'>;
+  audience: string;
+  now?: () => number;
+}): ServiceAccount {
+  const { client, audience, now = Date.now } = options;
+  let known: Account | undefined;
   let current: { token: string; renewAt: number } | undefined;
+
+  async function account(signal?: AbortSignal): Promise<Account> {
+    known ??= accountOf(await whoAmI(client, { signal }));
+    if (known.path === undefined)
+      throw new NoServiceAccountError(
+        `acts as "${known.username}", not as a ServiceAccount; replicas can only know each other by tokens of one`,
+      );
+    return known;
+  }
 
   return {
     async token(signal) {
       if (current && now() < current.renewAt) return current.token;
+      const { path = '' } = await account(signal);
       const body = { ...REVIEW, kind: 'TokenRequest', spec: { audiences: [audience], expirationSeconds: LIFETIME_S } };
       const { status } = await client.request<{ status: { token: string } }>('POST', path, body, { signal });
       current = { token: status.token, renewAt: now() + LIFETIME_S * 1000 * RENEW_AFTER };
       return status.token;
     },
     async verify(token, signal) {
+      const own = await account(signal).catch((error: unknown) => {
+        if (error instanceof NoServiceAccountError) return undefined;
+        throw error;
+      });
+      if (!own) return false;
       const body = { ...REVIEW, kind: 'TokenReview', spec: { token, audiences: [audience] } };
       const { status } = await client.request<TokenReview>(
         'POST',
@@ -52,18 +70,31 @@ export async function createServiceAccount(
       );
       return (
         status.authenticated === true &&
-        status.user?.username === username &&
+        status.user?.username === own.username &&
         (status.audiences ?? []).includes(audience)
       );
     },
   };
 }
 
+interface Account {
+  username: string;
+  /** where its tokens are asked for; absent for who is no ServiceAccount */
+  path?: string;
+}
+
+function accountOf(username: string): Account {
+  const [, namespace, name] = /^system:serviceaccount:([^:]+):([^:]+)$/.exec(username) ?? [];
+  return name === undefined
+    ? { username }
+    : { username, path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token` };
+}
+
 interface TokenReview {
   status: { authenticated?: boolean; user?: { username?: string }; audiences?: string[] };
 }
 
-async function whoAmI(client: KubeClient, call: CallOptions): Promise<string> {
+async function whoAmI(client: Pick<KubeClient, 'request'>, call: CallOptions): Promise<string> {
   const body = { ...REVIEW, kind: 'SelfSubjectReview' };
   const reply = await client.request<{ status: { userInfo: { username: string } } }>(
     'POST',

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import { TransportError } from './api-error.ts';
+import type { KubeClient } from './client.ts';
+import { createServiceAccount, NoServiceAccountError } from './service-account.ts';
+
+/** An API server that answers who asks, after it was away for so many requests. */
+function server(username: string, away = 0) {
+  const asked: string[] = [];
+  const request = async (_method: string, path: string) => {
+    asked.push(path);
+    if (asked.length <= away) throw new TransportError('lost', 'read ECONNRESET');
+    if (path.endsWith('/selfsubjectreviews')) return { status: { userInfo: { username } } };
+    if (path.endsWith('/token')) return { status: { token: 'a token' } };
+    return { status: { authenticated: true, user: { username }, audiences: ['replicas'] } };
+  };
+  return { asked, client: { request } as Pick<KubeClient, 'request'> };
+}
+
+test('an API server that is away at first costs nothing for good: who we are is asked again', async () => {
+  const { client, asked } = server('system:serviceaccount:skerry:controller', 2);
+  const account = createServiceAccount({ client, audience: 'replicas' });
+  await expect(account.token()).rejects.toThrow('ECONNRESET');
+  await expect(account.verify('theirs')).rejects.toThrow('ECONNRESET');
+  expect(await account.token()).toBe('a token');
+  expect(await account.verify('theirs')).toBe(true);
+  expect(asked.filter((path) => path.endsWith('/selfsubjectreviews'))).toHaveLength(3);
+});
+
+test('who is no ServiceAccount has no tokens, and knows nobody by theirs', async () => {
+  const { client } = server('admin');
+  const account = createServiceAccount({ client, audience: 'replicas' });
+  await expect(account.token()).rejects.toThrow(NoServiceAccountError);
+  expect(await account.verify('theirs')).toBe(false);
+});
