@@ -122,6 +122,11 @@ export class ControllerClient {
     return this.#skew;
   }
 
+  /** Mark of the store that the last answer came from. */
+  get storeMark(): string | undefined {
+    return this.#options.storeMark?.get();
+  }
+
   /** Whether the controller is ready; takes its time over. */
   async ping(signal?: AbortSignal): Promise<{ uptimeSec: number }> {
     const { clock } = this.#options;

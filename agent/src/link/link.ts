@@ -14,6 +14,7 @@ import { type Connection, type ControllerClient, ControllerError } from './clien
 import { delta } from './delta.ts';
 
 const SECOND = 1000;
+const SOON = 50;
 /** Seconds that a poll is held when the network lets it. */
 const LONGEST_WAIT = 60;
 const SHORTEST_WAIT = 5;
@@ -133,6 +134,7 @@ export class Link {
         const wait = probe ? undefined : Math.max(1, Math.round(jitter(this.#wait * SECOND, random) / SECOND));
         const began = clock.now();
         this.#heldSince = probe ? undefined : began;
+        const mark = this.#ports.client.storeMark;
         const reply = await this.#ports.client.changes(
           formatHave({ ...this.#passed, ...this.#ports.have() }),
           wait,
@@ -151,6 +153,11 @@ export class Link {
         if (held > SECOND + 2 * this.#roundTrip) {
           this.#holds = true;
           futile = 0;
+          continue;
+        }
+        // The hold was ended so that the store's next mark is known here soon.
+        if (this.#ports.client.storeMark !== mark) {
+          await pause(clock, jitter(SOON, random), signal);
           continue;
         }
         // An early answer without news: a replica that drains, or a controller that does not hold polls.
