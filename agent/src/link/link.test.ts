@@ -22,6 +22,7 @@ function start(network: Network = () => undefined) {
   const polls: { at: number; wait: number }[] = [];
   const statuses: number[] = [];
   let wall = 0;
+  let storeMark: string | undefined;
   const answer = (body: unknown, status = 200): HttpResponse => ({ status, headers: {}, body: JSON.stringify(body) });
 
   async function controller(request: HttpRequest): Promise<HttpResponse> {
@@ -55,6 +56,12 @@ function start(network: Network = () => undefined) {
       boot: 'b',
       clock,
       transport,
+      storeMark: {
+        get: () => storeMark,
+        set(mark) {
+          storeMark = mark;
+        },
+      },
       node: { uuid: '00000000-0000-4000-8000-000000000001', key: signingKey(newKey()) },
     }),
     clock,
@@ -179,6 +186,20 @@ test('a controller that does not hold polls is not asked without end, however lo
   await world.clock.advance(10 * MINUTE);
   // Every 20 s, as the settings say.
   expect(world.polls.length - before).toBeLessThan(33);
+});
+
+test('a hold that ends for the next mark of the store delays no poll, and one that ends for nothing does', async () => {
+  let beats = 0;
+  const headers = () => ({ 'skerry-store': `1.aaaaaaaa.${Math.min(++beats, 6)}` });
+  await using world = start((request) => {
+    if (!HOLD.test(request.path)) return undefined;
+    const body = JSON.stringify({ lastUpdated: '', due: '' });
+    return world.clock.sleep(200, request.signal).then(() => ({ status: 200, headers: headers(), body }));
+  });
+  await world.clock.advance(10 * SECOND);
+  const gaps = world.polls.map(({ at }, i) => at - (world.polls[i - 1]?.at ?? at));
+  expect(Math.max(...gaps.slice(2, 7))).toBeLessThan(500);
+  expect(Math.min(...gaps.slice(8))).toBeGreaterThanOrEqual(1_000);
 });
 
 test('an hour without a link costs two attempts a minute, not more', async () => {
