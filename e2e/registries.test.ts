@@ -168,4 +168,4 @@ test('a registry in use stays, and one that is gone leaves the machine', async (
   await until('the registry to go', async () => (await rest('DELETE', `/registries/${id}`)).status === 204);
   const logs = [user, other].map(({ logFile }) => readFileSync(logFile, 'utf8')).join('');
   for (const secret of [now, later]) expect(logs).not.toContain(secret);
-});
+}, 180_000);
