@@ -29,6 +29,8 @@ describe('a file', () => {
       `a: &a {${Array.from({ length: 5_000 }, (_, i) => `k${i}: 1`)}}\nb: {<<: [${'*a,'.repeat(9_000)}]}`,
     ],
     ['text that aliases multiply', `a: &a ${'x'.repeat(100_000)}\nb: [${'*a,'.repeat(200)}]`],
+    ['keys within keys', '? '.repeat(600)],
+    ['keys within keys, of lists', '? - '.repeat(300)],
     ['half of a surrogate pair', 'a: "\\ud800"'],
     ['text with NUL', 'a: "x\\0y"'],
     ['of many documents', '---\n'.repeat(50_000)],

@@ -66,6 +66,9 @@ function countTokens(text: string): void {
       throw malformed('the file holds more than any application needs; split it into several applications');
     if (token.startsWith('*') && before !== SCALAR && ++aliases > LIMITS.aliases)
       throw malformed(`the file uses more than ${LIMITS.aliases} aliases`);
+    // One within the other they take a parser minutes, and no document of ours has a key that needs them.
+    if (token === '?' && before !== SCALAR)
+      throw malformed('the file has a key after a question mark; write it without: "key: value"');
     before = token;
   }
 }

@@ -6,6 +6,7 @@ import type { PullTarget } from './target.ts';
 
 /** How long tidying up may take; a pull that was called off is tidied up all the same. */
 const TIDY = 30_000;
+const ATTEMPTS = 3;
 
 export interface PullOptions extends Pick<PullRequest, 'platform' | 'onProgress'> {
   target: PullTarget;
@@ -29,16 +30,20 @@ export async function pullImage(engine: Engine, options: PullOptions, signal: Ab
     mark: relayMark(options.instance),
     onProgress: rising,
   });
+  let id: string;
   try {
-    const id = await engine.pull({ reference: relay.reference, platform, onProgress: rising }, signal);
+    id = await engine.pull({ reference: relay.reference, platform, onProgress: rising }, signal);
     await engine.tag(id, reference, signal);
-    return id;
   } catch (error) {
     throw signal.aborted ? error : explain(error, reference, relay, engine);
   } finally {
     // What it leaves when the engine is gone goes when the agent connects to it again.
     await engine.removeImage(relay.reference, AbortSignal.timeout(TIDY)).catch(() => {});
   }
+  // podman loses a name when another pull of the same image is given one at the same moment.
+  for (let attempt = 1; attempt <= ATTEMPTS && (await engine.image(reference, signal)) === undefined; attempt++)
+    await engine.tag(id, reference, signal);
+  return id;
 }
 
 /** Begins the first part of the path of every image that one agent ever had pulled through a relay. */
