@@ -13,6 +13,8 @@ import { adminClaims } from './token.ts';
 const BODY_LIMIT = 1024 * 1024;
 /** Of a body that is too large, so much is received and thrown away, so that its sender gets to read the answer. */
 const DISCARDED = 16 * BODY_LIMIT;
+/** ms */
+const LINGER = 2_000;
 
 export interface ServerPorts {
   context: ApiContext;
@@ -226,10 +228,29 @@ function writeError(outgoing: ServerResponse, error: unknown, requestId: string,
   if (!known) log.error('A request of the local API failed', { error: errorText(error), requestId });
   const { code, message, details } = known ?? new ApiError('INTERNAL', errorText(error));
   if (outgoing.headersSent) return void outgoing.destroy();
-  // What is left of a body that nobody read would have to be received first.
-  if (!outgoing.req.complete) outgoing.setHeader('connection', 'close');
-  writeJson(outgoing, API_ERRORS[code], {
-    success: false,
-    error: { code, message: printable(message), details, requestId },
+  const body = { success: false, error: { code, message: printable(message), details, requestId } };
+  if (outgoing.req.complete) return void writeJson(outgoing, API_ERRORS[code], body);
+  outgoing.writeHead(API_ERRORS[code], { 'content-type': 'application/json', connection: 'close' });
+  linger(outgoing, JSON.stringify(body));
+}
+
+/**
+ * Answers, and goes on receiving for a moment what nobody reads before the connection ends: who is cut off in the middle
+ * of sending sees a broken connection and not the answer.
+ */
+function linger(outgoing: ServerResponse, text: string): void {
+  const { req } = outgoing;
+  let received = 0;
+  const end = () => {
+    clearTimeout(timer);
+    outgoing.end();
+  };
+  const timer = setTimeout(end, LINGER);
+  req.on('data', (piece: Buffer) => {
+    received += piece.length;
+    if (received > DISCARDED) end();
   });
+  req.once('end', end).once('close', end);
+  req.resume();
+  outgoing.write(text);
 }
