@@ -156,7 +156,7 @@ async function measure({ context, world, simulation, registry, size }: Size) {
     throw new Error(`${running} containers run on ${connected} connected nodes`);
   figures.starts = starts / running;
 
-  const restSeconds = by(context, { short: 10, usual: size < 1_000 ? 60 : 305, long: 305 });
+  const restSeconds = by(context, { short: 10, usual: 60, long: 305 });
   log(`${size} nodes: at rest for ${restSeconds} s`);
   const wroteAtRest = await world.watchWrites();
   const usedAtRest = watchUsage(world.pids());

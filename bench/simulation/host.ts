@@ -27,7 +27,7 @@ const calls: Calls = {
     const load = await closedLoop(keys.length, concurrency, async (i) => {
       const { agent } = added[i] as SimulatedNode;
       void agent.run(stop.signal);
-      await agent.provision(keys[i] as string);
+      await persistently(() => agent.provision(keys[i] as string));
     });
     nodes.push(...added);
     return summary(load);
@@ -69,6 +69,18 @@ const calls: Calls = {
     });
   },
 };
+
+/** As whoever provisions does on a bad network: again with the same key. */
+async function persistently(act: () => Promise<unknown>): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await act();
+      return;
+    } catch (error) {
+      if (attempt === 5) throw error;
+    }
+  }
+}
 
 /** Requests of all nodes in turn, at a fixed rate, signed beforehand a second's worth at a time. */
 async function load(rate: number, seconds: number, request: (node: SimulatedNode) => Parameters<Http['send']>[0]) {
