@@ -133,7 +133,8 @@ async function measure({ context, world, simulation, registry, size }: Size) {
   };
 
   log(`${size} nodes: provisioning`);
-  const before = (await simulation.call('state', {})).nodes;
+  const earlier = await simulation.call('state', {});
+  const before = earlier.nodes;
   const keys = await issueKeys(world, before, size);
   const provisioned = await simulation.call('provision', { url: world.url, keys, concurrency: 64 });
   for (const [text, count] of provisioned.failures) throw new Error(`${count} x provisioning: ${text}`);
@@ -153,7 +154,7 @@ async function measure({ context, world, simulation, registry, size }: Size) {
   notes.push(`${size} nodes: written for an application: ${describeWrites(await wrote(), size - before)}`);
   const { starts, running } = await simulation.call('state', {});
   if (running !== size * MICROSERVICES) throw new Error(`${running} containers run`);
-  figures.starts = starts / running;
+  figures.starts = (starts - earlier.starts) / (running - earlier.running);
 
   const restSeconds = by(context, { short: 10, usual: 60, long: 305 });
   log(`${size} nodes: at rest for ${restSeconds} s`);
