@@ -164,7 +164,11 @@ export async function createWorld(log: Log): Promise<World> {
       log(`Creating applications, until there are ${count}`);
       await fleet.deploy(count);
     }
-    await waitFor(async () => (await notReady(kube)) === 0, {
+    const allReady = async () => {
+      const { all, ready } = await countReady(kube);
+      return ready === all;
+    };
+    await waitFor(allReady, {
       what: 'all applications to be ready',
       timeoutMs: 120_000,
       intervalMs: 500,
@@ -216,16 +220,27 @@ function removeData(dir: string): void {
   removeEngineData(dir);
 }
 
-async function notReady(kube: Kube): Promise<number> {
+/** How many applications there are, and of how many the present generation is seen to be ready. */
+export async function countReady(kube: Kube): Promise<{ all: number; ready: number }> {
   interface Application {
     metadata: { generation?: number };
     status?: { conditions?: { type: string; status: string; observedGeneration?: number }[] };
   }
   const { items } = await kube.request<{ items: Application[] }>('GET', pathOf('applications'));
-  return items.filter(({ metadata, status }) => {
-    const ready = status?.conditions?.find(({ type }) => type === 'Ready');
-    return ready?.status !== 'True' || ready.observedGeneration !== metadata.generation;
-  }).length;
+  const ready = items.filter(({ metadata, status }) => {
+    const condition = status?.conditions?.find(({ type }) => type === 'Ready');
+    return condition?.status === 'True' && condition.observedGeneration === metadata.generation;
+  });
+  return { all: items.length, ready: ready.length };
+}
+
+/** ms until the last byte of a list over REST has arrived. */
+export async function timeList({ http, token }: Pick<World, 'http' | 'token'>, path: string): Promise<number> {
+  const headers = { authorization: `Bearer ${token()}` };
+  const began = performance.now();
+  const { status, text } = await http.send({ method: 'GET', path: `/api/v3${path}`, headers });
+  if (status !== 200) throw new Error(`GET ${path}: ${status} ${text}`);
+  return performance.now() - began;
 }
 
 /** Asks anew when the answer is older than that. */

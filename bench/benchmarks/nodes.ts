@@ -8,7 +8,7 @@ import { memoryOf, watchUsage } from '../processes.ts';
 import type { LoadSummary } from '../simulation/calls.ts';
 import type { LinkQuality } from '../simulation/link.ts';
 import { type Simulation, startSimulation } from '../simulation/simulation.ts';
-import { createWorld, describeWrites, pathOf, type World } from '../world.ts';
+import { countReady, createWorld, describeWrites, pathOf, timeList, type World } from '../world.ts';
 
 const LINK: LinkQuality = { roundTripMs: 120, loss: 0.02, cuts: 0.002 };
 const MICROSERVICES = 6;
@@ -61,7 +61,7 @@ export const nodes: Benchmark = {
       for (const [key, value] of Object.entries(measured.figures)) figures[`${key}@${size}`] = value;
       notes.push(...measured.notes);
     }
-    Object.assign(figures, memory.stop('loaded'));
+    Object.assign(figures, memory.stop());
     context.log('Deleting all of it');
     await clear(world);
     await world.quiet(300_000);
@@ -276,41 +276,26 @@ async function allReady({ kube, metric }: World, count: number): Promise<void> {
     timeoutMs: 900_000,
     intervalMs: 100,
   });
-  interface Application {
-    metadata: { generation?: number };
-    status?: { conditions?: { type: string; status: string; observedGeneration?: number }[] };
-  }
-  const ready = ({ metadata, status }: Application) =>
-    status?.conditions?.some(
-      ({ type, status, observedGeneration }) =>
-        type === 'Ready' && status === 'True' && observedGeneration === metadata.generation,
-    );
-  await waitFor(
-    async () => {
-      const { items } = await kube.request<{ items: Application[] }>('GET', pathOf('applications'));
-      return items.length === count && items.every(ready);
-    },
-    { what: `${count} applications to be ready`, timeoutMs: 900_000, intervalMs: 1_000 },
-  );
-}
-
-async function list({ http, token }: World, path: string): Promise<number> {
-  const began = performance.now();
-  const headers = { authorization: `Bearer ${token()}` };
-  const { status, text } = await http.send({ method: 'GET', path: `/api/v3${path}`, headers });
-  if (status !== 200) throw new Error(`GET ${path}: ${status} ${text}`);
-  return performance.now() - began;
+  const seen = async () => {
+    const { all, ready } = await countReady(kube);
+    return all === count && ready === count;
+  };
+  await waitFor(seen, {
+    what: `${count} applications to be ready`,
+    timeoutMs: 900_000,
+    intervalMs: 1_000,
+  });
 }
 
 async function listed(context: Context, world: World, path: string): Promise<number> {
-  await list(world, path);
+  await timeList(world, path);
   const times: number[] = [];
-  for (let i = 0; i < by(context, { short: 3, usual: 20, long: 20 }); i++) times.push(await list(world, path));
+  for (let i = 0; i < by(context, { short: 3, usual: 20, long: 20 }); i++) times.push(await timeList(world, path));
   return percentile(times, 0.5);
 }
 
 async function listUntil(world: World, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) for (const path of ['/node-list', '/application']) await list(world, path);
+  while (!signal.aborted) for (const path of ['/node-list', '/application']) await timeList(world, path);
 }
 
 async function clear({ kube, rest }: World): Promise<void> {
@@ -372,7 +357,7 @@ function watchMemory(world: World) {
   }, 1_000);
   return {
     named: now,
-    stop(_: 'loaded') {
+    stop() {
       clearInterval(timer);
       return most;
     },

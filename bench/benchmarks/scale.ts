@@ -5,7 +5,7 @@ import { type Benchmark, Skip } from '../benchmark.ts';
 import { liveHeap } from '../inspector.ts';
 import { assertAllAnswered, closedLoop } from '../load.ts';
 import { memoryOf } from '../processes.ts';
-import { pathOf, type World } from '../world.ts';
+import { pathOf, timeList, type World } from '../world.ts';
 
 /** A controller that starts into a full cluster: until it is ready, and what everybody holds then. */
 export const scale: Benchmark = {
@@ -36,8 +36,8 @@ export const scale: Benchmark = {
     context.log(`It took ${settled}; starting the controller once more`);
     const { readyMs } = await world.restartController();
     await world.quiet(60 * 60_000);
-    const nodes = await list(world, '/node-list');
-    const applications = await list(world, '/application');
+    const nodes = await timeList(world, '/node-list');
+    const applications = await timeList(world, '/application');
     const pids = world.pids();
     const rss = (pid: number) => memoryOf(pid).rss / 2 ** 20;
     const controller = rss(pids.controller);
@@ -97,11 +97,3 @@ const application = (n: number) => ({
     })),
   },
 });
-
-async function list({ http, token }: World, path: string): Promise<number> {
-  const headers = { authorization: `Bearer ${token()}` };
-  const began = performance.now();
-  const { status, text } = await http.send({ method: 'GET', path: `/api/v3${path}`, headers });
-  if (status !== 200) throw new Error(`GET ${path}: ${status} ${text}`);
-  return performance.now() - began;
-}
