@@ -139,9 +139,13 @@ export class Home {
 
 const FILTERS = JSON.stringify({ type: ['container'], event: ['start', 'die'] });
 
-/** What the engine itself tells of containers: how often each microservice was started, and whether two of one ran at once. */
+/**
+ * What the engine itself tells of these microservices: how often each was started, and whether two containers of one ran
+ * at once. Other tests use the same engine, and some of them make doubles on purpose.
+ */
 export class Witness {
   readonly url: string;
+  readonly uuids: ReadonlySet<string>;
   /** starts by microservice since the last `forget` */
   readonly starts = new Map<string, number>();
   /** what must never be: `<uuid>: <container> beside <container>` */
@@ -150,8 +154,9 @@ export class Witness {
   readonly #seen = new Set<string>();
   readonly #closed = new AbortController();
 
-  constructor(url: string) {
+  constructor(url: string, uuids: readonly string[]) {
     this.url = url;
+    this.uuids = new Set(uuids);
     this.#listen().catch((error: unknown) => this.#closed.signal.aborted || this.doubles.push(`deaf: ${error}`));
   }
 
@@ -185,7 +190,7 @@ export class Witness {
     };
     const uuid = Actor.Attributes[CONTAINER_LABELS.uuid];
     const key = `${Actor.ID} ${Action} ${timeNano}`;
-    if (!uuid || this.#seen.has(key)) return;
+    if (!uuid || !this.uuids.has(uuid) || this.#seen.has(key)) return;
     this.#seen.add(key);
     const running = this.#running.get(uuid) ?? new Set();
     this.#running.set(uuid, running);

@@ -47,7 +47,7 @@ beforeEach(async () => {
   external = await freePort();
   controller = await new FakeController().listen();
   home = new Home({ engineUrl });
-  witness = new Witness(engineUrl);
+  witness = new Witness(engineUrl, [uuid]);
   await home.up();
   expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
 });

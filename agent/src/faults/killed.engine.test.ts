@@ -34,9 +34,9 @@ afterAll(() => stranger?.remove());
 /** One machine with its controller, and two microservices that a story is about. */
 class Scene {
   readonly home = new Home({ engineUrl });
-  readonly witness = new Witness(engineUrl);
   readonly web = randomUUID();
   readonly api = randomUUID();
+  readonly witness = new Witness(engineUrl, [this.web, this.api]);
   readonly ports: number[];
   readonly controller: FakeController;
   #serial = 0;

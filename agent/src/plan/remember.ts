@@ -76,25 +76,12 @@ function updateRow(
   sight: Sight,
 ): Remembered | undefined {
   if (!entry && sight.desired && containers.length === 0) return rememberGone(row);
-  let next = row;
+  let next = entry ? heeding(row, entry) : row;
   const set = (change: Partial<Remembered>) => {
     next = { ...next, ...change };
   };
   const setLive = (change: Partial<Remembered['live']>) => set({ live: { ...next.live, ...change } });
-  if (entry && next.gone) set({ gone: undefined });
   if (entry?.kind === 'run') {
-    const { application, name, isSystem, schedule } = entry.view;
-    if (
-      next.application !== application ||
-      next.name !== name ||
-      next.isSystem !== isSystem ||
-      next.schedule !== schedule
-    )
-      set({ application, name, isSystem, schedule });
-    if (isOver(next.localHold, entry)) set({ localHold: undefined });
-    const target = targetKey(entry);
-    if (next.failure && next.failure.target !== target) set({ failure: undefined, error: undefined });
-    if (next.crash && next.crash.target !== target) set({ crash: undefined });
     const adopted = adoptImage(next, entry, containers);
     if (adopted) set({ image: adopted });
   }
@@ -120,6 +107,23 @@ function updateRow(
   const unwantedSince = !entry && sight.desired ? (next.live.unwantedSince ?? sight.now) : undefined;
   if (unwantedSince !== next.live.unwantedSince) setLive({ unwantedSince });
   return next;
+}
+
+/** What a row still says once this entry is what is wanted: failures, crashes and holds of an older one are over. Pure. */
+export function heeding(row: Remembered, entry: Entry): Remembered {
+  const next = row.gone ? { ...row, gone: undefined } : row;
+  if (entry.kind !== 'run') return next;
+  const { application, name, isSystem, schedule } = entry.view;
+  const target = targetKey(entry);
+  const failed = next.failure && next.failure.target !== target;
+  const over: Partial<Remembered> = {
+    ...(isOver(next.localHold, entry) && { localHold: undefined }),
+    ...(failed && { failure: undefined, error: undefined }),
+    ...(next.crash && next.crash.target !== target && { crash: undefined }),
+  };
+  const renamed =
+    next.application !== application || next.name !== name || next.isSystem !== isSystem || next.schedule !== schedule;
+  return renamed || Object.keys(over).length > 0 ? { ...next, application, name, isSystem, schedule, ...over } : next;
 }
 
 /** The clock may have been set back since these times were saved, and nothing ever waits longer than the longest delay. */

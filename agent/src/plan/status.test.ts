@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
 import type { Container, Entry, Failure, Remembered, Step } from './model.ts';
-import { runKey } from './model.ts';
+import { type RunEntry, runKey } from './model.ts';
+import { targetKey } from './plan.ts';
 import { type StatusInput, statusOf } from './status.ts';
 
 const v1 = makeEntry();
@@ -11,18 +12,19 @@ const NOW = 1_000_000;
 const up = makeContainer(v1);
 const down = makeContainer(v1, { state: 'exited' });
 const since = (milliseconds: number) => ({ running: { key: runKey(up), since: NOW - milliseconds } });
-const failure: Failure = {
+const failureOf = (entry: RunEntry): Failure => ({
   step: 'image',
-  target: '',
+  target: targetKey(entry),
   count: 1,
   at: 0,
   notBefore: 0,
   reason: 'ImageNotFound',
   message: 'no such image',
-};
+});
+const failure = failureOf(v1);
 const crash = (count: number): Partial<Remembered> => ({
   exit: { key: 'x', cause: 'Crash' },
-  crash: { target: '', count, at: 0, notBefore: 0 },
+  crash: { target: targetKey(v1), count, at: 0, notBefore: 0 },
 });
 const image: Step = {
   kind: 'image',
@@ -85,7 +87,7 @@ const cases: Record<string, Case> = {
   'an old container that runs on because the new image cannot be had': {
     entry: v2,
     containers: [up],
-    row: { failure, lastGood: { ...v1.view, revision: 'r-served' } },
+    row: { failure: failureOf(v2), lastGood: { ...v1.view, revision: 'r-served' } },
     want: { status: 'RUNNING', reason: 'ImageNotFound', errorMessage: 'no such image', revision: 'r-served' },
   },
   'an old container while the new image is pulled': {
@@ -105,6 +107,18 @@ const cases: Record<string, Case> = {
     containers: [],
     row: { failure },
     want: { status: 'FAILED', reason: 'ImageNotFound', errorMessage: 'no such image' },
+  },
+  'what failed is no longer wanted': {
+    entry: v2,
+    containers: [up],
+    row: { failure, error: { message: failure.message, at: 0 } },
+    want: { status: 'RUNNING', reason: undefined, errorMessage: '' },
+  },
+  'what crashed is no longer wanted': {
+    entry: v2,
+    containers: [up],
+    row: crash(9),
+    want: { status: 'RUNNING', reason: undefined },
   },
   'the same while it is tried again': { containers: [], row: { failure }, step: image, want: { status: 'FAILED' } },
   'crashed, waiting': {

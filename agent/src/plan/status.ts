@@ -3,6 +3,7 @@ import { STUCK_AFTER, TIMES } from './backoff.ts';
 import { containerDigest } from './digest.ts';
 import { type Container, type Current, type Entry, type Remembered, runKey, type Step, type Wait } from './model.ts';
 import { servesEntry } from './plan.ts';
+import { heeding } from './remember.ts';
 
 /** Everything that the status of one microservice is told from. */
 export interface StatusInput {
@@ -70,14 +71,16 @@ export const POLICY_REFUSED = 'PolicyRefused';
 
 /** What the node reports of one microservice; usage is added by the caller. Pure. */
 export function statusOf(input: StatusInput): MicroserviceStatus {
-  const { uuid, entry, row, containers, now, wait } = input;
+  const { uuid, entry, containers, now, wait } = input;
+  // What is wanted may have changed since the last look.
+  const row = entry ? heeding(input.row, entry) : input.row;
   const running = containers.find(({ state }) => state === 'running');
   const shown = running ?? containers.find(({ startedAt }) => startedAt > 0) ?? containers[0];
   const since = row.live.running?.since;
   const settled = running !== undefined && since !== undefined && now - since >= TIMES.errorClears;
   const waitsForCrash = wait?.why === 'CrashBackoff' || row.exit?.cause === 'Crash';
   const crashes = row.crash && (running || waitsForCrash) ? row.crash.count : 0;
-  const facts: Facts = { ...input, running, crashes, settled };
+  const facts: Facts = { ...input, row, running, crashes, settled };
   const { state, reason } = firstOf(facts) ?? { state: 'QUEUED', reason: holdReason(entry) };
   const holdMessage = entry?.kind === 'hold' ? entry.message : '';
   return {
