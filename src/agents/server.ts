@@ -33,6 +33,7 @@ import {
   type ProvisioningKeys,
 } from './ports.ts';
 import { createProvision } from './provision.ts';
+import { createReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
 import type { UsedTokens } from './replay.ts';
 import { failureOf, failureReply, json, type Reply, send } from './reply.ts';
@@ -218,12 +219,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     throw new AgentFailure('TUNNEL_NOT_FOUND', 'there is no tunnel for this node');
   }
 
-  let draining = false;
-  let complete = false;
-  const isReady = () => {
-    complete ||= Object.values(stores).every((store: { synced: boolean }) => store.synced);
-    return complete && !draining;
-  };
+  const readiness = createReadiness(Object.values(stores), clock);
 
   function routeOf(method: string, path: string): Route {
     const route = routes.get(`${method} ${path}`);
@@ -239,11 +235,8 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     const { path, query } = targetOf(req);
     const method = req.method ?? '';
     const below = path.slice(BASE.length);
-    if (!isReady()) {
-      throw draining
-        ? notReady('this replica is stopping: ask again', 1)
-        : notReady('the controller is still reading its state');
-    }
+    const settled = readiness.wait();
+    if (settled) await settled;
     if (below === '/provision' && method === 'POST') return provisioned(req, res);
     const route = routeOf(method, below);
     const who = authenticate(req.headers.authorization);
@@ -289,7 +282,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     try {
-      send(res, await answer(req, res), draining);
+      send(res, await answer(req, res), !readiness.ready);
     } catch (error) {
       const failure = failureOf(error);
       metrics.agent?.('refused', failure.code);
@@ -299,7 +292,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       }
       // A body that nobody read would have to be received first.
       // Who asks again may reach another replica, on a connection of its own.
-      send(res, failureReply(failure), draining || failure.code === 'CONTROLLER_NOT_READY' || !req.complete);
+      send(res, failureReply(failure), !readiness.ready || failure.code === 'CONTROLLER_NOT_READY' || !req.complete);
     }
   }
 
@@ -320,16 +313,16 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       return true;
     },
     async authenticate(req) {
-      if (!isReady()) throw notReady('the controller is not ready');
+      if (!readiness.ready) throw notReady('the controller is not ready');
       return authenticate(req.headers.authorization);
     },
     async drain(graceMs) {
-      draining = true;
+      readiness.drain();
       held.drain();
       await news.flush(graceMs);
     },
     get ready() {
-      return isReady();
+      return readiness.ready;
     },
     get heldPolls() {
       return held.count;

@@ -200,14 +200,21 @@ test('a node that asks without end is told to wait, and others are not', async (
   expect((await replica.as(node, key, 'GET', '/config')).status).toBe(200);
 });
 
-test('nothing but 503 with Retry-After until every store is complete, provisioning included', async () => {
-  await using replica = await startReplica({ clock: makeClock() });
-  for (const [method, path] of [
+test('nothing but 503 with Retry-After while a store is incomplete, provisioning included', async () => {
+  const clock = makeClock();
+  await using replica = await startReplica({ clock });
+  const routes = [
     ['GET', '/changes'],
     ['POST', '/provision'],
     ['GET', '/nowhere'],
-  ] as const) {
-    const answer = await replica.call(method, path);
+  ] as const;
+  let answered = false;
+  const answers = Promise.all(routes.map(([method, path]) => replica.call(method, path)));
+  void answers.then(() => {
+    answered = true;
+  });
+  while (!answered) await clock.advance(1_000);
+  for (const answer of await answers) {
     expect(answer.status).toBe(503);
     expect(answer.body).toMatchObject({ code: 'CONTROLLER_NOT_READY', retryable: true });
     expect(answer.headers['retry-after']).toBe('5');
