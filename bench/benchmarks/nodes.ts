@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { waitFor } from '../../hack/wait.ts';
 import { API_VERSION } from '../../src/api/names.ts';
 import { type Benchmark, by, type Context, type Row } from '../benchmark.ts';
-import { closedLoop } from '../load.ts';
+import { closedLoop, type Load } from '../load.ts';
 import { percentile } from '../percentile.ts';
 import { memoryOf, watchUsage } from '../processes.ts';
-import type { LoadSummary } from '../simulation/calls.ts';
 import type { LinkQuality } from '../simulation/link.ts';
+import { speakFor } from '../simulation/load.ts';
 import { type Simulation, startSimulation } from '../simulation/simulation.ts';
 import { countReady, createWorld, describeWrites, pathOf, timeList, type World } from '../world.ts';
 
@@ -126,11 +126,8 @@ async function measure({ context, world, simulation, registry, size }: Size) {
   const { log } = context;
   const figures: Record<string, number> = {};
   const notes: string[] = [];
-  const load = async (what: 'polls' | 'reports', rate: number, seconds: number) => {
-    const summary = await simulation.call(what, { rate, seconds });
-    for (const [text, count] of summary.failures) throw new Error(`${count} x ${what}: ${text}`);
-    return summary;
-  };
+
+  const speak = async () => speakFor(await simulation.call('speakers', {}), world.url);
 
   log(`${size} nodes: provisioning`);
   const earlier = await simulation.call('state', {});
@@ -179,17 +176,18 @@ async function measure({ context, world, simulation, registry, size }: Size) {
 
   log(`${size} nodes: polls and heartbeats`);
   const seconds = by(context, { short: 2, usual: 10, long: 30 });
-  await load('polls', 500, 3);
+  await using speech = await speak();
+  await speech.send('poll', 500, 3);
   for (const rate of RATES) {
     if (rate / size > 16) continue;
-    let summary: LoadSummary | undefined;
+    let polls: Load | undefined;
     const cost = await costOf(rate * seconds, async () => {
-      summary = await load('polls', rate, seconds);
+      polls = await speech.send('poll', rate, seconds);
     });
-    figures[`p99.${rate}`] = percentile(summary?.latencies ?? [], 0.99);
+    figures[`p99.${rate}`] = percentile(polls?.latencies ?? [], 0.99);
     if (rate === 500) figures.poll = cost;
   }
-  figures.heartbeat = await costOf(200 * seconds, () => load('reports', 200, seconds));
+  figures.heartbeat = await costOf(200 * seconds, () => speech.send('report', 200, seconds));
 
   log(`${size} nodes: edits`);
   const edits = by(context, { short: 10, usual: 100, long: 300 });
@@ -209,7 +207,8 @@ async function measure({ context, world, simulation, registry, size }: Size) {
   figures.listApplications = await listed(context, world, '/application');
   const stop = new AbortController();
   const lists = listUntil(world, stop.signal);
-  const beside = await load('polls', Math.min(300, size * 10), seconds);
+  await using later = await speak();
+  const beside = await later.send('poll', Math.min(300, size * 10), seconds);
   stop.abort();
   await lists;
   figures.p99Beside = percentile(beside.latencies, 0.99);

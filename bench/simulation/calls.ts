@@ -1,3 +1,5 @@
+import type { PrivateKey } from '../../agent/src/state/identity.ts';
+
 import type { LinkQuality } from './link.ts';
 
 /** What the process of the simulated nodes does for others; arguments and answers go over its channel as JSON. */
@@ -7,12 +9,22 @@ export interface Calls {
   /** Adds a node per key and provisions it, `concurrency` at a time; from then on they live. */
   provision(args: { url: string; keys: string[]; concurrency: number }): Promise<LoadSummary>;
   state(args: object): Promise<SimulationState>;
-  /** Polls that are not held, of all nodes in turn, at a fixed rate. */
-  polls(args: { rate: number; seconds: number }): Promise<LoadSummary>;
-  /** Whole reports in which nothing has changed, in the same way. */
-  reports(args: { rate: number; seconds: number }): Promise<LoadSummary>;
+  /** What others need to speak in the place of each node. */
+  speakers(args: object): Promise<Speaker[]>;
   /** When each node stored a document with this text, ms since 1970; null where it has not. */
   stored(args: { document: 'registries' | 'microservices'; text: string }): Promise<(number | null | undefined)[]>;
+}
+
+/** A node as the controller hears it. */
+export interface Speaker {
+  uuid: string;
+  nodeKey: PrivateKey;
+  /** of its last request, its credentials aside */
+  headers: Record<string, string>;
+  /** what the agent said last that it has, as its polls carry it */
+  have: string;
+  /** the largest report it has sent */
+  report: string;
 }
 
 export interface LoadSummary {

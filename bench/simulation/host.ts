@@ -1,7 +1,6 @@
 import { systemClock } from '../../agent/src/clock.ts';
-import { createHttp, type Http } from '../http.ts';
-import { closedLoop, type Load, openLoop } from '../load.ts';
-import type { Calls, LoadSummary } from './calls.ts';
+import { closedLoop } from '../load.ts';
+import type { Calls } from './calls.ts';
 import { type LinkQuality, through } from './link.ts';
 import { createSimulatedNode, type SimulatedNode } from './node.ts';
 
@@ -13,7 +12,6 @@ const clock = systemClock();
 const stop = new AbortController();
 const nodes: SimulatedNode[] = [];
 let link: LinkQuality = { roundTripMs: 0, loss: 0, cuts: 0 };
-let direct: { url: string; http: Http } | undefined;
 
 const calls: Calls = {
   async link({ quality }) {
@@ -21,7 +19,6 @@ const calls: Calls = {
   },
 
   async provision({ url, keys, concurrency }) {
-    direct ??= { url, http: createHttp(url, 64) };
     const transport = through(() => link);
     const added = keys.map(() => createSimulatedNode({ clock, transport, controllerUrl: url }));
     const load = await closedLoop(keys.length, concurrency, async (i) => {
@@ -30,7 +27,7 @@ const calls: Calls = {
       await persistently(() => agent.provision(keys[i] as string));
     });
     nodes.push(...added);
-    return summary(load);
+    return { ...load, failures: [...load.failures] };
   },
 
   async state() {
@@ -45,21 +42,8 @@ const calls: Calls = {
     };
   },
 
-  async polls({ rate, seconds }) {
-    return load(rate, seconds, (node) => ({
-      method: 'GET',
-      path: `/api/v3/agent/changes?have=${encodeURIComponent(node.have())}`,
-      headers: node.headers(),
-    }));
-  },
-
-  async reports({ rate, seconds }) {
-    return load(rate, seconds, (node) => ({
-      method: 'PUT',
-      path: '/api/v3/agent/status',
-      headers: { ...node.headers(), 'content-type': 'application/json' },
-      body: node.report(),
-    }));
+  async speakers() {
+    return nodes.map((node) => node.speaker());
   },
 
   async stored({ document, text }) {
@@ -81,23 +65,6 @@ async function persistently(act: () => Promise<unknown>): Promise<void> {
     }
   }
 }
-
-/** Requests of all nodes in turn, at a fixed rate, signed beforehand a second's worth at a time. */
-async function load(rate: number, seconds: number, request: (node: SimulatedNode) => Parameters<Http['send']>[0]) {
-  const { http } = direct ?? {};
-  if (!http) throw new Error('there are no nodes');
-  const result = await openLoop(rate, seconds, async (i) => {
-    const { status, text } = await http.send(request(nodes[i % nodes.length] as SimulatedNode));
-    if (status >= 300) throw new Error(`${status} ${text.slice(0, 200)}`);
-  });
-  return summary(result);
-}
-
-const summary = ({ latencies, failures, seconds }: Load): LoadSummary => ({
-  latencies,
-  failures: [...failures],
-  seconds,
-});
 
 process.on('message', ({ id, name, args }: { id: number; name: keyof Calls; args: never }) => {
   calls[name](args).then(

@@ -1,4 +1,4 @@
-import { type KeyObject, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { type Agent, createAgent } from '../../agent/src/app.ts';
 import type { Clock } from '../../agent/src/clock.ts';
 import { parseConfig } from '../../agent/src/config.ts';
@@ -8,20 +8,13 @@ import { silentLog } from '../../agent/src/log.ts';
 import type { Machine } from '../../agent/src/machine.ts';
 import { memoryIdentity } from '../../agent/src/state/identity.ts';
 import { memoryStore } from '../../agent/src/state/store.ts';
-import { signingKey, signToken } from '../../agent/src/token.ts';
-import { NODE_TOKEN_ISSUER } from '../../src/api/names.ts';
-import { NODE_TOKEN } from '../../src/wire/node-token.ts';
+import type { Speaker } from './calls.ts';
 
 /** A node with the real agent; only its engine, its disk and its network are not real. */
 export interface SimulatedNode {
   readonly agent: Agent;
   readonly engine: MemoryEngine;
-  /** Headers of a request that this node makes, with a token signed now. */
-  headers(): Record<string, string>;
-  /** What the agent said last that it has, as its polls carry it. */
-  have(): string;
-  /** The largest report it has sent. */
-  report(): string;
+  speaker(): Speaker;
   /** The document as it is stored, and when that was: ms since 1970, with fractions. */
   stored(name: 'registries' | 'microservices'): { body: string; at: number } | undefined;
   /** Requests begun, by path. */
@@ -43,7 +36,6 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
   let have = '';
   let headers: Record<string, string> = {};
   let report = '';
-  let signing: KeyObject | undefined;
 
   const agent = createAgent(parseConfig(`{controllerUrl: "${controllerUrl}"}`, '/simulated/config.yaml'), {
     clock,
@@ -74,16 +66,12 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
     agent,
     engine,
     requests,
-    have: () => have,
-    report: () => report,
     stored: (name) => stored.get(name),
-    headers() {
+    speaker() {
       const { node, nodeKey } = identity.load() ?? {};
       if (!node || !nodeKey) throw new Error('this node is not provisioned');
-      const claims = { sub: node.uuid, iss: NODE_TOKEN_ISSUER, aud: ['controller'], tokenUse: NODE_TOKEN.use };
-      signing ??= signingKey(nodeKey);
-      const token = signToken(signing, claims, Math.floor(Date.now() / 1000), NODE_TOKEN.lifetime);
-      return { ...headers, authorization: `Bearer ${token}` };
+      const { authorization: _, ...others } = headers;
+      return { uuid: node.uuid, nodeKey, headers: others, have, report };
     },
   };
 }

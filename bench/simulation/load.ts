@@ -1,0 +1,56 @@
+import { signingKey, signToken } from '../../agent/src/token.ts';
+import { NODE_TOKEN_ISSUER } from '../../src/api/names.ts';
+import { NODE_TOKEN } from '../../src/wire/node-token.ts';
+import { createHttp } from '../http.ts';
+import { assertAllAnswered, type Load, openLoop } from '../load.ts';
+import type { Speaker } from './calls.ts';
+
+/** What a node asks or tells, as a request without credentials. */
+const REQUESTS = {
+  /** not held */
+  poll: ({ have }: Speaker) => ({ method: 'GET', path: `/api/v3/agent/changes?have=${encodeURIComponent(have)}` }),
+  /** a whole report in which nothing has changed */
+  report: ({ report }: Speaker) => ({ method: 'PUT', path: '/api/v3/agent/status', body: report }),
+} as const;
+
+/** Speaks in the place of nodes that live elsewhere. */
+export interface Speech extends AsyncDisposable {
+  /**
+   * Requests of all nodes in turn at a fixed rate, whether answers come or not. Throws unless every one is answered as it
+   * should.
+   */
+  send(what: keyof typeof REQUESTS, rate: number, seconds: number): Promise<Load>;
+}
+
+/**
+ * From this process and over connections of its own: the process of the nodes is busy with being a thousand agents, and
+ * would send late.
+ */
+export function speakFor(speakers: readonly Speaker[], url: string): Speech {
+  const http = createHttp(url, CONNECTIONS);
+  const keys = speakers.map(({ nodeKey }) => signingKey(nodeKey));
+  const tokenOf = (at: number) => {
+    const claims = { sub: speakers[at]?.uuid as string, iss: NODE_TOKEN_ISSUER, aud: ['controller'] };
+    const now = Math.floor(Date.now() / 1_000);
+    return signToken(keys[at] as (typeof keys)[0], { ...claims, tokenUse: NODE_TOKEN.use }, now, NODE_TOKEN.lifetime);
+  };
+  return {
+    async send(what, rate, seconds) {
+      // Signed beforehand, as a thousand machines would have done it side by side.
+      const tokens = Array.from({ length: Math.round(rate * seconds) }, (_, i) => tokenOf(i % speakers.length));
+      const load = await openLoop(rate, seconds, async (i) => {
+        const speaker = speakers[i % speakers.length] as Speaker;
+        const { status, text } = await http.send({
+          ...REQUESTS[what](speaker),
+          headers: { ...speaker.headers, authorization: `Bearer ${tokens[i]}`, 'content-type': 'application/json' },
+        });
+        if (status >= 300) throw new Error(`a ${what} was answered ${status} ${text.slice(0, 200)}`);
+      });
+      assertAllAnswered(load);
+      return load;
+    },
+    [Symbol.asyncDispose]: () => http[Symbol.asyncDispose](),
+  };
+}
+
+const CONNECTIONS = 64;
