@@ -10,6 +10,7 @@ import { freePort } from '../../hack/ports.ts';
 import { sampleImage } from '../../hack/sample.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { FakeController, type View } from './_fake-controller.ts';
+import { webView } from './_web.ts';
 import { readText } from './disk.ts';
 import { cleanUp, until } from './engines/_contract.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
@@ -108,16 +109,16 @@ let home: Home;
 let uuid: string;
 let external: number;
 
-const view = (change: Partial<View> = {}): View => ({
-  uuid,
-  name: 'web',
-  application: 'shop',
-  imageId: image('1'),
-  registryId: 1,
-  revision: `r-${JSON.stringify(change).length}-${change.imageId ?? '1'}`,
-  portMappings: [{ internal: 8080, external, protocol: 'tcp' }],
-  ...change,
-});
+const view = (change: Partial<View> = {}): View =>
+  webView(
+    {
+      uuid,
+      external,
+      imageId: image('1'),
+      revision: `r-${JSON.stringify(change).length}-${change.imageId ?? '1'}`,
+    },
+    change,
+  );
 
 beforeAll(async () => {
   for (const tag of ['1', '2', '3'])

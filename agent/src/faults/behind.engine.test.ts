@@ -9,6 +9,7 @@ import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
 import { FakeController, type View } from '../_fake-controller.ts';
+import { pushVersions, webView } from '../_web.ts';
 import { until } from '../engines/_contract.ts';
 import type { Container } from '../plan/model.ts';
 import { CREATE_REASONS, REMOVE_REASONS, RESUME_REASONS, START_REASONS, STOP_REASONS } from '../plan/model.ts';
@@ -35,8 +36,7 @@ const engine = <T = unknown>(method: string, path: string, body?: unknown) =>
   callEngine<T>(engineUrl, method, path, body);
 
 beforeAll(async () => {
-  for (const tag of ['1', '2'])
-    await pushImage(inject('registryUrl'), 'behind/sample', tag, await sampleImage({ env: { GREETING: tag } }));
+  await pushVersions(inject('registryUrl'), 'behind/sample', '1', '2');
   for (const tag of ['1', '2']) await pullInsecure(engineUrl, image(tag));
   stranger = await Stranger.start(engineUrl, { name: `skerry-${randomUUID()}`, image: image('1') });
 });
@@ -59,16 +59,8 @@ afterEach(async () => {
   expect(witness.doubles).toEqual([]);
 });
 
-const view = (change: Partial<View> = {}): View => ({
-  uuid,
-  name: 'web',
-  application: 'shop',
-  imageId: image('1'),
-  registryId: 1,
-  revision: 'r-1',
-  portMappings: [{ internal: 8080, external, protocol: 'tcp' }],
-  ...change,
-});
+const view = (change: Partial<View> = {}): View =>
+  webView({ uuid, external, imageId: image('1'), revision: 'r-1' }, change);
 
 async function want(...views: View[]): Promise<void> {
   controller.change((c) => {

@@ -4,11 +4,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
-import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
-import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { FakeController, type View } from '../_fake-controller.ts';
+import { pushVersions, webView } from '../_web.ts';
 import { until } from '../engines/_contract.ts';
 import type { Container } from '../plan/model.ts';
 import { Home } from './_home.ts';
@@ -91,20 +90,11 @@ const uuid = randomUUID();
 let external: number;
 let serial = 0;
 
-const view = (change: Partial<View> = {}): View => ({
-  uuid,
-  name: 'web',
-  application: 'shop',
-  imageId: image('1'),
-  registryId: 1,
-  revision: `r-${++serial}`,
-  portMappings: [{ internal: 8080, external, protocol: 'tcp' }],
-  ...change,
-});
+const view = (change: Partial<View> = {}): View =>
+  webView({ uuid, external, imageId: image('1'), revision: `r-${++serial}` }, change);
 
 beforeAll(async () => {
-  for (const tag of ['1', '2'])
-    await pushImage(inject('registryUrl'), 'disk/sample', tag, await sampleImage({ env: { GREETING: tag } }));
+  await pushVersions(inject('registryUrl'), 'disk/sample', '1', '2');
 });
 
 beforeEach(async () => {

@@ -2,11 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pullInsecure } from '../../../hack/engine-api.ts';
-import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
-import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { FakeController, type View } from '../_fake-controller.ts';
+import { pushVersions, webView } from '../_web.ts';
 import { until } from '../engines/_contract.ts';
 import { Home, Stranger, Witness } from './_home.ts';
 
@@ -24,8 +23,7 @@ const LONG = Boolean(process.env.SKERRY_NIGHTLY);
 
 let stranger: Stranger;
 beforeAll(async () => {
-  for (const tag of ['1', '2'])
-    await pushImage(inject('registryUrl'), 'killed/sample', tag, await sampleImage({ env: { GREETING: tag } }));
+  await pushVersions(inject('registryUrl'), 'killed/sample', '1', '2');
   await pullInsecure(engineUrl, image('1'));
   stranger = await Stranger.start(engineUrl, { name: `skerry-${randomUUID()}`, image: image('1') });
 });
@@ -62,16 +60,9 @@ class Scene {
 
   /** A microservice at one of the ports; each is another revision. */
   view(uuid: string, port: number, change: Partial<View> = {}): View {
-    return {
-      uuid,
-      name: uuid === this.web ? 'web' : 'api',
-      application: 'shop',
-      imageId: image('1'),
-      registryId: 1,
-      revision: `r-${++this.#serial}`,
-      portMappings: [{ internal: 8080, external: this.ports[port] ?? 0, protocol: 'tcp' }],
-      ...change,
-    };
+    const name = uuid === this.web ? 'web' : 'api';
+    const its = { uuid, name, imageId: image('1'), revision: `r-${++this.#serial}`, external: this.ports[port] ?? 0 };
+    return webView(its, change);
   }
 
   want(views: View[]): void {
