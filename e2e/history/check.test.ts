@@ -150,6 +150,18 @@ test('a good story breaks no promise', () => {
   expect(found(scribe)).toEqual([]);
 });
 
+test('who asked for what was so already is not who changed it later', () => {
+  const scribe = new Scribe()
+    .does({ kind: 'create', entries: { web: wanted('v1') } })
+    .asks({ kind: 'activate', active: true })
+    .does({ kind: 'activate', active: false })
+    .asks({ kind: 'read' }, 'done', { web: 'v1' })
+    .does({ kind: 'patch', entry: 'web', value: 'v2' })
+    .does({ kind: 'activate', active: true })
+    .makes('v2');
+  expect(found(scribe)).toEqual([]);
+});
+
 /** A checker, and stories of which it must complain. */
 const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp][] = [
   [

@@ -54,7 +54,9 @@ function explain({ operations }: History, app: string, versions: readonly Versio
     if (sameState(before, state) || (before?.deleting && !state)) continue;
     const isWhy = (one: Operation) =>
       !at.has(one) && one.invoked <= version.at && sameState(endOf(apply(one.action, before), state), state);
-    const candidates = mutating.filter((one) => one.outcome !== 'skipped' && isWhy(one)).sort(mostCertain);
+    const candidates = mutating
+      .filter((one) => one.outcome !== 'skipped' && isWhy(one))
+      .sort(mostCertainAt(version.at));
     const [why] = candidates;
     if (why) at.set(why, index);
     if (why?.outcome === 'refused')
@@ -81,10 +83,19 @@ function explain({ operations }: History, app: string, versions: readonly Versio
 /** An object that nothing holds is gone at once when it is deleted. */
 const endOf = (after: Version['state'], seen: Version['state']) => (after?.deleting && !seen ? undefined : after);
 
-/** Who was answered wrote before who may not have written, and who was refused wrote last of all. */
-function mostCertain(a: Operation, b: Operation): number {
+/**
+ * Who was answered wrote before who may not have written, and who was refused wrote last of all. Of several who were
+ * answered, it was who was answered last before the version was seen, or was still being served: the others may have
+ * asked for what was so already.
+ */
+function mostCertainAt(at: number): (a: Operation, b: Operation) => number {
   const rank = { done: 0, unknown: 1, refused: 2, skipped: 3 };
-  return rank[a.outcome] - rank[b.outcome] || (a.answered ?? Infinity) - (b.answered ?? Infinity);
+  const ago = ({ answered = Infinity }: Operation) => Math.max(0, at - answered);
+  return (a, b) =>
+    rank[a.outcome] - rank[b.outcome] ||
+    ago(a) - ago(b) ||
+    // Neither `Infinity - Infinity` nor an unanswered one before an answered one.
+    (a.answered ?? Number.MAX_VALUE) - (b.answered ?? Number.MAX_VALUE);
 }
 
 function meansNothing({ action }: Operation, state: Version['state']): boolean {
