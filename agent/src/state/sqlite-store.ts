@@ -166,6 +166,8 @@ function open(path: string): Store {
     database.function('checksum', { deterministic: true, varargs: true }, checksum);
     // FULL: a transaction that has returned is on the disk, since the controller is told of it next.
     database.exec('PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
+    // Documents carry passwords: what is replaced or removed is overwritten.
+    database.exec('PRAGMA secure_delete = ON');
     const [check] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
     if (check?.quick_check !== 'ok') throw new Damaged(check?.quick_check);
     migrate(database);
@@ -293,6 +295,14 @@ function wrap(database: DatabaseSync): Store {
       throw error;
     }
   };
+  /** What is no longer said leaves the journal as well. */
+  const forgetFormer = () => {
+    try {
+      database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    } catch {
+      // What was to be saved is saved; the next time will do.
+    }
+  };
   return {
     documents: () =>
       new Map(
@@ -303,11 +313,13 @@ function wrap(database: DatabaseSync): Store {
           ],
         ),
       ),
-    saveDocuments: (documents) =>
+    saveDocuments: (documents) => {
       together(() => {
         for (const [name, { digests, body }] of documents)
           statements.putDocument.run(name, JSON.stringify(digests), body);
-      }),
+      });
+      forgetFormer();
+    },
     rows: () => readRows((statements.rows.all() as { row: string }[]).map(({ row }) => row)),
     saveRows: (changed, removed) => {
       if (changed.length + removed.length === 0) return;
@@ -315,6 +327,7 @@ function wrap(database: DatabaseSync): Store {
         for (const row of changed) statements.putRow.run(row.uuid, rowText(row));
         for (const uuid of removed) statements.removeRow.run(uuid);
       });
+      if (removed.length > 0) forgetFormer();
     },
     images: () =>
       new Map(
@@ -325,7 +338,10 @@ function wrap(database: DatabaseSync): Store {
     value: (name: ValueName) => (statements.value.get(name) as { value: string } | undefined)?.value,
     saveValue: (name, value) =>
       together(() => (value === undefined ? statements.removeValue.run(name) : statements.putValue.run(name, value))),
-    forgetController: () => together(() => statements.forgetDocuments.run()),
+    forgetController: () => {
+      together(() => statements.forgetDocuments.run());
+      forgetFormer();
+    },
     trouble: () => undefined,
     [Symbol.dispose]: () => {
       if (database.isOpen) database.close();

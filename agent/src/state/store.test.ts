@@ -1,4 +1,13 @@
-import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -79,6 +88,20 @@ describe('a database on disk', () => {
     expect(store.value('bootId')).toBeUndefined();
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(statSync(join(folder, 'data')).mode & 0o777).toBe(0o700);
+  });
+
+  test('holds no former word of the controller, nor that of one that is forgotten', () => {
+    using store = openSqliteStore(path, 0).store;
+    const says = (password: string) =>
+      store.saveDocuments(new Map([['registries', { digests: {}, body: JSON.stringify({ password }) }]]));
+    const holds = (text: string) =>
+      ['', '-wal'].some((part) => existsSync(path + part) && readFileSync(path + part).includes(text));
+    says('former'.repeat(1000));
+    expect(holds('former')).toBe(true);
+    says('present'.repeat(500));
+    expect([holds('former'), holds('present')]).toEqual([false, true]);
+    store.forgetController();
+    expect(holds('present')).toBe(false);
   });
 
   const damages: Record<string, () => void> = {
