@@ -23,7 +23,7 @@ export interface Speaker {
   headers: Record<string, string>;
   /** what the agent said last that it has, as its polls carry it */
   have: string;
-  /** the largest report it has sent */
+  /** all that its reports have told, as one */
   report: string;
 }
 

@@ -35,7 +35,7 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
   const stored = new Map<string, { body: string; at: number }>();
   let have = '';
   let headers: Record<string, string> = {};
-  let report = '';
+  let told: Record<string, unknown> = {};
 
   const agent = createAgent(parseConfig(`{controllerUrl: "${controllerUrl}"}`, '/simulated/config.yaml'), {
     clock,
@@ -57,7 +57,7 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
       requests.set(url.pathname, (requests.get(url.pathname) ?? 0) + 1);
       headers = request.headers ?? {};
       have = url.searchParams.get('have') ?? have;
-      if (url.pathname.endsWith('/status') && (request.body?.length ?? 0) > report.length) report = request.body ?? '';
+      if (url.pathname === '/api/v3/agent/status') told = { ...told, ...JSON.parse(request.body ?? '{}') };
       return transport(request, limit);
     },
   });
@@ -71,7 +71,7 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
       const { node, nodeKey } = identity.load() ?? {};
       if (!node || !nodeKey) throw new Error('this node is not provisioned');
       const { authorization: _, ...others } = headers;
-      return { uuid: node.uuid, nodeKey, headers: others, have, report };
+      return { uuid: node.uuid, nodeKey, headers: others, have, report: JSON.stringify(told) };
     },
   };
 }
