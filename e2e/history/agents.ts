@@ -166,6 +166,7 @@ export function createMachine(options: MachineOptions): Machine {
     },
     async [Symbol.asyncDispose]() {
       kill();
+      await engine.leave();
     },
   };
 }

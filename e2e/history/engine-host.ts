@@ -1,3 +1,4 @@
+import { cleanUp } from '../../agent/src/engines/_contract.ts';
 import { DockerEngine } from '../../agent/src/engines/docker/engine.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
 import { type ContainerSpec, type Engine, EngineError } from '../../agent/src/engines/port.ts';
@@ -29,6 +30,8 @@ export interface EngineHost {
   /** No more faults. */
   heal(): void;
   containers(): Promise<Container[]>;
+  /** Leaves nothing behind on an engine that others use; it has only so many networks to give. */
+  leave(): Promise<void>;
   /** How often something has had an effect. */
   readonly effects: number;
 }
@@ -212,6 +215,9 @@ export function createEngineHost(options: EngineHostOptions): EngineHost {
       fails = undefined;
     },
     containers: async () => (engine ? await engine.containers() : []),
+    leave: async () => {
+      if (engine) await cleanUp(engine);
+    },
     get effects() {
       return effects;
     },

@@ -169,6 +169,23 @@ const cases: Record<string, Case> = {
     wait: { uuid: UUID, why: 'Order', until: 0 },
     want: { status: 'QUEUED', reason: 'WaitingForOrder' },
   },
+  'waiting for a network that the engine cannot make': {
+    containers: [],
+    networkTrouble: 'no free address range',
+    want: { status: 'QUEUED', reason: 'NetworkFailed', errorMessage: 'no free address range' },
+  },
+  'its image is pulled while there is no network': {
+    containers: [],
+    step: image,
+    networkTrouble: 'no free address range',
+    want: { status: 'PULLING', errorMessage: '' },
+  },
+  'in need of no network': {
+    entry: makeEntry({ hostNetworkMode: true }),
+    containers: [],
+    networkTrouble: 'no free address range',
+    want: { status: 'QUEUED', reason: undefined, errorMessage: '' },
+  },
   'waiting for a port of a neighbour': {
     containers: [down],
     wait: { uuid: UUID, why: 'Port', until: 0, message: 'port 80/tcp is held by shop.db of this node' },

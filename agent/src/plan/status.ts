@@ -19,6 +19,8 @@ export interface StatusInput {
   /** pull progress 0..100 */
   percentage?: number;
   wait?: Wait;
+  /** why the network that containers share could not be made */
+  networkTrouble?: string;
   notHonoured?: MicroserviceStatus['notHonoured'];
   now: number;
 }
@@ -62,8 +64,13 @@ const VERDICTS: readonly ((facts: Facts) => Verdict | undefined | false)[] = [
     entry?.kind === 'hold' && entry.reason === POLICY_REFUSED && { state: 'FAILED', reason: POLICY_REFUSED },
   ({ wait }) => wait?.why === 'Order' && { state: 'QUEUED', reason: 'WaitingForOrder' },
   ({ wait }) => wait?.why === 'Port' && { state: 'QUEUED', reason: portReason(wait) },
+  ({ entry, networkTrouble }) =>
+    networkTrouble !== undefined &&
+    entry?.kind === 'run' &&
+    !entry.view.hostNetworkMode && { state: 'QUEUED', reason: NETWORK_FAILED },
 ];
 
+const NETWORK_FAILED = 'NetworkFailed';
 const PAUSED = 'the container is paused on its machine';
 
 /** The reason of an entry that the machine's own policy turned down. */
@@ -94,6 +101,7 @@ export function statusOf(input: StatusInput): MicroserviceStatus {
       row.failure?.message ??
       row.error?.message ??
       (running?.paused ? PAUSED : wait?.message) ??
+      (reason === NETWORK_FAILED ? input.networkTrouble : undefined) ??
       holdMessage
     ).slice(0, 1024),
     lastError: row.lastError?.slice(0, 1024),

@@ -197,6 +197,7 @@ export class Supervisor {
         step: work?.step ?? pull?.step,
         percentage: pull?.percentage,
         wait: waits.get(row.uuid),
+        networkTrouble: this.#networkRetry.message || undefined,
         notHonoured:
           facts && entry?.kind === 'run'
             ? notHonoured(entry.view, {
