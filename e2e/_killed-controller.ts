@@ -35,7 +35,8 @@ export async function tellStory(kill?: { n: number; when: When }, dir = '/tmp'):
   const story = createStory(world, points, join(dir, `failpoints-${world.namespace}.kubeconfig`));
   if (kill) points.arm(kill.n, kill.when, story.strike);
   await story.run();
-  return story.told();
+  // Awaited here: the world ends with this function.
+  return await story.told();
 }
 
 function createStory(world: World, points: Awaited<ReturnType<typeof startFailpoints>>, kubeconfig: string) {
