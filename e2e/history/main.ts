@@ -1,12 +1,3 @@
-/**
- * Tells stories and checks them:
- *
- *     node e2e/history/main.ts --seed 17          one seed, with everything that happened
- *     node e2e/history/main.ts --from 0 --count 200
- *     node e2e/history/main.ts --from today --count 200    others every day
- *
- * Exits with 1 when a promise was broken. SKERRY_KEEP=1 keeps logs and states.
- */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,14 +9,37 @@ import { generate } from './generate.ts';
 import { report, timeline } from './story.ts';
 import { tellAll } from './tell-all.ts';
 
-const { values } = parseArgs({
-  options: {
-    seed: { type: 'string' },
-    from: { type: 'string', default: '0' },
-    count: { type: 'string', default: '20' },
-    lanes: { type: 'string' },
-  },
-});
+const HELP = `Tells stories of random users and faults, and checks what was promised.
+
+    node e2e/history/main.ts --seed 17                   one story, with everything that happened
+    node e2e/history/main.ts --from 0 --count 200
+    node e2e/history/main.ts --from today --count 200    other ones every day
+    node e2e/history/main.ts --lanes 2                   so many side by side
+
+Exits with 1 when a promise was broken. SKERRY_KEEP=1 keeps logs and states.
+`;
+
+function readOptions() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        seed: { type: 'string' },
+        from: { type: 'string', default: '0' },
+        count: { type: 'string', default: '20' },
+        lanes: { type: 'string' },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    });
+    if (!values.help) return values;
+    process.stdout.write(HELP);
+    return process.exit(0);
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n\n${HELP}`);
+    return process.exit(2);
+  }
+}
+
+const values = readOptions();
 const one = values.seed !== undefined;
 /** So many stories are told in a night. */
 const NIGHTLY = 200;
