@@ -358,11 +358,14 @@ function lastRun(
   at: number,
 ): { seenSince: number } | undefined {
   const seen = new Map<string, number>();
+  const vanished = new Set<string>();
   for (const record of engine) {
     if (record.at > at) break;
     if (record.node !== node || record.uuid !== uuid) continue;
+    if (record.what === 'vanish') vanished.add(record.id);
     if (record.what !== 'seen') seen.delete(record.id);
-    else if (!seen.has(record.id)) seen.set(record.id, record.at);
+    // A look that began before it vanished may be written down after it.
+    else if (!seen.has(record.id) && !vanished.has(record.id)) seen.set(record.id, record.at);
   }
   return seen.size === 0 ? undefined : { seenSince: Math.min(...seen.values()) };
 }

@@ -36,6 +36,9 @@ export interface EngineHost {
   readonly effects: number;
 }
 
+/** A real engine may take so long to end a container, and to tell of it in its list. */
+const DYING = 10_000;
+
 const MUTATING = ['pull', 'ensureNetwork', 'create', 'start', 'stop', 'kill', 'rename', 'remove'] as const;
 const LOOKING = [
   'connect',
@@ -75,7 +78,7 @@ export function createEngineHost(options: EngineHostOptions): EngineHost {
   let outage = new AbortController();
   let effects = 0;
   /** containers as the record has them */
-  const boxes = new Map<string, { uuid: string; running: boolean; lastSeen: number }>();
+  const boxes = new Map<string, { uuid: string; running: boolean; lastSeen: number; dying?: boolean }>();
   const reasons = new Map<string, string>();
 
   const memory = () => engine as MemoryEngine;
@@ -132,7 +135,7 @@ export function createEngineHost(options: EngineHostOptions): EngineHost {
     const now = performance.now();
     for (const { id, state } of seen) {
       const box = boxes.get(id);
-      if (!box || state !== 'running' || !box.running || now - box.lastSeen < LOOK_EVERY) continue;
+      if (!box || state !== 'running' || !(box.running || box.dying) || now - box.lastSeen < LOOK_EVERY) continue;
       box.lastSeen = now;
       tell(id, { what: 'seen' });
     }
@@ -196,15 +199,20 @@ export function createEngineHost(options: EngineHostOptions): EngineHost {
       const box = id === undefined ? undefined : boxes.get(id);
       if (id === undefined || !box || isDown) return undefined;
       box.running = false;
-      if (what === 'vanish') {
-        tell(id, { what: 'vanish' });
-        boxes.delete(id);
-      } else tell(id, { what: 'exit', because: 'fault' });
+      tell(id, what === 'vanish' ? { what } : { what, because: 'fault' });
+      const forget = () => {
+        box.dying = false;
+        if (what === 'vanish') boxes.delete(id);
+      };
       if (options.dockerUrl) {
+        // Written down before it is done, since the agent is quick; whoever looks meanwhile still sees it run.
+        box.dying = true;
+        setTimeout(forget, DYING).unref();
         const path = `/containers/${id}`;
         if (what === 'vanish') await callEngine(options.dockerUrl, 'DELETE', `${path}?force=true`);
         else await callEngine(options.dockerUrl, 'POST', `${path}/kill`);
       } else {
+        forget();
         memory().exit(id, 1);
         if (what === 'vanish') await memory().remove(id);
       }
