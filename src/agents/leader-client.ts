@@ -19,7 +19,7 @@ export class LeaderError extends Error {
   readonly code: 'NO_LEADER' | 'NOT_LEADER' | 'REFUSED' | 'UNREACHABLE';
 
   constructor(code: LeaderError['code'], message: string, cause?: unknown) {
-    super(message, cause === undefined ? undefined : { cause });
+    super(cause instanceof Error ? `${message}: ${cause.message}` : message, { cause });
     this.code = code;
   }
 }

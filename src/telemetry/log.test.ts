@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest';
+import { LeaderError } from '../agents/leader-client.ts';
 import { TransportError } from '../kube/api-error.ts';
 import { createLog } from './log.ts';
 
@@ -15,6 +16,12 @@ test('what the world outside did is one short line, without a stack', () => {
     { err: { type: 'TransportError', message: 'get nodes: no answer in 5 s' }, path: '/node' },
   ]);
   expect(JSON.stringify(lines)).not.toMatch(/stack|inside|log\.test/);
+});
+
+test('a leader that does not answer is no fault of ours either', () => {
+  const { lines, log } = makeLog();
+  log.warn({ err: new LeaderError('UNREACHABLE', 'the leader does not answer', new Error('timed out')) }, 'No news');
+  expect(lines[0]?.err).toEqual({ type: 'LeaderError', message: 'the leader does not answer: timed out' });
 });
 
 test('the same again and again is said once in ten seconds, with how often it was', () => {

@@ -43,7 +43,13 @@ export function createLog(options: { level: string; name: string }, destination?
 }
 
 /** Errors of calls to other programs, by name: the classes are of layers that this one does not know. */
-const OUTSIDE: ReadonlySet<string> = new Set(['TransportError', 'ApiError', 'TimeoutError', 'AbortError']);
+const OUTSIDE: ReadonlySet<string> = new Set([
+  'TransportError',
+  'ApiError',
+  'LeaderError',
+  'TimeoutError',
+  'AbortError',
+]);
 const isOutside = (error: unknown): error is Error => error instanceof Error && OUTSIDE.has(error.name);
 
 const MESSAGE_LIMIT = 500;
