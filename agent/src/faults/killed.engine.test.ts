@@ -130,7 +130,7 @@ interface End {
 interface Round {
   /** what is wanted and settled before */
   from: View[];
-  /** what is ordered while the agent dies; an order that died with the agent is given again */
+  /** what is ordered while the agent dies; false: the order died with the agent, and is to be given again */
   order: () => unknown;
   end: End[];
 }
@@ -212,7 +212,7 @@ const STORIES: Record<string, Story> = {
   'a stop on the machine': {
     round: (scene) => ({
       from: [scene.view(scene.web, 0)],
-      order: () => scene.home.cli('ms', 'stop', 'web'),
+      order: async () => (await scene.home.cli('ms', 'stop', 'web')).code === 0,
       end: [{ uuid: scene.web, state: 'exited', told: { status: 'STOPPED', reason: 'StoppedLocally' } }],
     }),
     starts: 0,
@@ -234,14 +234,15 @@ describe.concurrent('killed at any moment of', () => {
           (await witness.read()).forget();
           expect(await scene.arm(at)).toBe(true);
           const died = home.gone().then(() => true);
-          await order();
+          const ordered = await order();
           // The last operations may be seen from here before the process has died of them.
           const wasKilled = await Promise.race([died, scene.settled(end).then(async () => !(await scene.arm(0)))]);
           if (wasKilled) {
             deaths++;
             expect(home.process?.signalCode).toBe('SIGKILL');
             controller.said = {};
-            home.start({ imports: [FAILPOINTS] });
+            await home.up({ imports: [FAILPOINTS] });
+            if (ordered === false) expect(await order()).toBe(true);
             await scene.settled(end);
           }
           await witness.read();
