@@ -221,3 +221,33 @@ test('an hour without a link costs two attempts a minute, not more', async () =>
   await world.clock.advance(2 * MINUTE);
   expect(world.link.connection.state).toBe('OK');
 });
+
+const RETURNS: Record<string, { trouble: () => Promise<HttpResponse>; asks: string[] }> = {
+  'the way was lost: for changes, since every request delays it': {
+    trouble: () => Promise.reject(new TransportError('ECONNREFUSED', 'refused')),
+    asks: ['/agent/changes', '/agent/changes'],
+  },
+  'its token was refused: for the time first, since a clock may have moved': {
+    trouble: async () => ({ status: 401, headers: {}, body: JSON.stringify({ code: 'AGENT_JWT_EXPIRED' }) }),
+    asks: ['/status', '/agent/changes'],
+  },
+};
+for (const [name, { trouble, asks }] of Object.entries(RETURNS))
+  test(`who comes back after ${name}`, async () => {
+    let ails = false;
+    const asked: string[] = [];
+    await using world = start((request) => {
+      if (ails) return trouble();
+      if (request.method === 'GET') asked.push(request.path.replace(/^\/api\/v3|\?.*$/g, ''));
+      return undefined;
+    });
+    await world.clock.advance(30 * SECOND);
+    ails = true;
+    await world.clock.advance(2 * MINUTE);
+    expect(world.link.connection.state).not.toBe('OK');
+    asked.length = 0;
+    ails = false;
+    await world.clock.advance(10 * MINUTE);
+    expect(asked.slice(0, 2)).toEqual(asks);
+    expect(world.link.connection.state).toBe('OK');
+  });

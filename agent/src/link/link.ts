@@ -331,8 +331,8 @@ export class Link {
       });
     this.#connection = state;
     this.#error = text;
-    // Its clock may have moved, or it may be another one now.
-    this.#lastPing = 0;
+    // Its clock may have moved, or ours. After a mere loss of the way, asking for the time would only cost the way back.
+    if (state === 'UNAUTHORIZED') this.#lastPing = 0;
     if (trouble?.retryAfter !== undefined) return trouble.retryAfter * (1 + random() / 2) + 100;
     const [first, longest] = state === 'UNAUTHORIZED' ? [20 * SECOND, 300 * SECOND] : [SECOND, 30 * SECOND];
     // Slower than doubling: who finds nobody twice while a controller restarts should not stay away long after it is back.
