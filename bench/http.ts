@@ -14,6 +14,8 @@ export interface Request {
   headers?: Record<string, string>;
   body?: string;
   signal?: AbortSignal;
+  /** The body is received and not kept: what matters is when it has arrived. */
+  discard?: boolean;
 }
 
 /** Requests to one server over connections that stay open. */
@@ -25,9 +27,11 @@ export interface Http extends AsyncDisposable {
 export function createHttp(origin: string, connections: number | null): Http {
   const pool = new Pool(origin, { connections, pipelining: 1, keepAliveTimeout: 60_000 });
   return {
-    async send(request) {
-      const response = await pool.request(request as Parameters<typeof pool.request>[0]);
-      return { status: response.statusCode, headers: response.headers, text: await response.body.text() };
+    async send({ discard = false, ...request }) {
+      const { statusCode: status, headers, body } = await pool.request(request as Parameters<typeof pool.request>[0]);
+      if (!discard || status >= 300) return { status, headers, text: await body.text() };
+      for await (const _ of body);
+      return { status, headers, text: '' };
     },
     [Symbol.asyncDispose]: () => pool.destroy(),
   };

@@ -1,5 +1,6 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { delayAfterLoss } from '../agent/src/link/backoff.ts';
 import { signToken } from '../agent/src/token.ts';
 import { HEADERS, NODE_TOKEN_ISSUER } from '../src/api/names.ts';
 import {
@@ -173,9 +174,7 @@ function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, k
         } catch (error) {
           if (signal.aborted) return;
           agent.onAnswer?.(error as Error);
-          // As the real agent does: link.ts.
-          const delay = Math.min(1000 * 1.5 ** failures++, 30_000) * (0.5 + Math.random());
-          await sleep(delay, undefined, { signal }).catch(() => {});
+          await sleep(delayAfterLoss(++failures, Math.random), undefined, { signal }).catch(() => {});
         }
       }
     },

@@ -10,6 +10,7 @@ import {
 import { type Clock, jitter, pause, type Random } from '../clock.ts';
 import { errorText, type Log } from '../log.ts';
 import type { DocumentName, StoredDocument } from '../state/store.ts';
+import { delayAfterLoss, delayAfterRefusal } from './backoff.ts';
 import { type Connection, type ControllerClient, ControllerError } from './client.ts';
 import { delta } from './delta.ts';
 
@@ -334,8 +335,6 @@ export class Link {
     // Its clock may have moved, or ours. After a mere loss of the way, asking for the time would only cost the way back.
     if (state === 'UNAUTHORIZED') this.#lastPing = 0;
     if (trouble?.retryAfter !== undefined) return trouble.retryAfter * (1 + random() / 2) + 100;
-    const [first, longest] = state === 'UNAUTHORIZED' ? [20 * SECOND, 300 * SECOND] : [SECOND, 30 * SECOND];
-    // Slower than doubling: who finds nobody twice while a controller restarts should not stay away long after it is back.
-    return Math.min(first * 1.5 ** Math.min(failures - 1, 10), longest) * (0.5 + random());
+    return (state === 'UNAUTHORIZED' ? delayAfterRefusal : delayAfterLoss)(failures, random);
   }
 }
