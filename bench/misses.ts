@@ -4,22 +4,12 @@ export const MISSES: Readonly<Record<string, string>> = {
     'A node costs two writes until it is answered and more that follow (finalizer, status, events), and all of them want the same cores; the notes tell how busy these were and what was written.',
   'poll.cpu':
     'What a bare server needs for the same, one signature and one socket, stands in a row of its own; the difference is ours.',
-  'nodes.poll@100':
-    'The token is signed and the hold of the same node goes on meanwhile; the poll alone is in the rows of `poll`.',
   'nodes.heartbeat@100':
     'Each is a whole report of six microservices; most agents send what changed, which costs less.',
   'nodes.heartbeat@1000':
     'Each is a whole report of six microservices; most agents send what changed, which costs less.',
-  'nodes.starts@1000':
-    'The 100 edits of the smaller fleet had started 100 containers anew: 6,100 for 6,000, and none besides.',
-  'nodes.p99.1500@1000':
-    'The process of the thousand agents, which sends the load as well, shares two cores with all the others; where it only sends, the p99 is that of `poll`.',
   'nodes.reconnected@1000':
-    'On a network with 120 ms round trip and losses each agent needs three requests until it holds a poll; without it, see `reconnect`.',
-  'idle.rss':
-    'Measured before the program named the flags of Node that save memory in its first line; with them it was 74 MiB.',
-  'idle.uplink':
-    'Measured before the agent had its connections probed twice a minute instead of each second; HTTP is within the budget.',
+    'The controller needs about three seconds until it has read its state; on a network with 120 ms round trip and losses an agent then needs two requests until it holds a poll, and the last of a thousand is one whose connection broke meanwhile. Without such a network, see `reconnect`.',
   'reconnect.reconnected':
     "The agents' own back-off decides: who found nobody two or three times before the controller listened asks again only seconds later.",
 };
