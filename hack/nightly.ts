@@ -73,6 +73,11 @@ const RUNS: readonly Run[] = [
     command: tests('api', 'src/rest/fuzz.api.test.ts'),
   },
   {
+    name: 'fuzz-agent',
+    about: 'a hostile controller says random things to the agent',
+    command: tests('unit', 'agent/src/hostile-controller.test.ts'),
+  },
+  {
     name: 'hostile',
     about: 'four gigabytes of hostile input at controller and agent',
     command: tests('e2e', 'e2e/hostile'),

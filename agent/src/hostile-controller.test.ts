@@ -11,7 +11,7 @@ import { OPEN_POLICY, PLAIN_PLACES, refusal } from './policy.ts';
  * A controller that lies, or a proxy that speaks in its place: whatever it sends, the agent goes on, and nothing leaves the
  * places that are the agent's. Seeds: SKERRY_FUZZ_SEED, SKERRY_FUZZ_SECONDS.
  */
-const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? Date.now() % 2 ** 31);
+const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? (process.env.SKERRY_NIGHTLY ? Date.now() % 2 ** 31 : 1));
 const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 300 : 3));
 const budget = {
   seed: SEED,
