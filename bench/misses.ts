@@ -1,13 +1,16 @@
+const SPOKE_AT_ONCE =
+  'The load makes all nodes speak within seconds, so that the writes of signs of life that are five minutes old fall into them as well (the notes count them), and a controller that has just been started is not warm. What one costs otherwise stands in the rows of `poll` and `heartbeat`.';
+
 /** Why a budget was missed, in a sentence, by figure. Only those that are missed are shown. */
 export const MISSES: Readonly<Record<string, string>> = {
   'provisioning.rate':
     'A node costs two writes until it is answered and more that follow (finalizer, status, events), and all of them want the same cores; the notes tell how busy these were and what was written.',
   'poll.cpu':
     'What a bare server needs for the same, one signature and one socket, stands in a row of its own; the difference is ours.',
-  'nodes.heartbeat@100':
-    'Each is a whole report of six microservices; most agents send what changed, which costs less.',
-  'nodes.heartbeat@1000':
-    'Each is a whole report of six microservices; most agents send what changed, which costs less.',
+  'nodes.poll@100': SPOKE_AT_ONCE,
+  'nodes.poll@1000': SPOKE_AT_ONCE,
+  'nodes.heartbeat@100': SPOKE_AT_ONCE,
+  'nodes.heartbeat@1000': SPOKE_AT_ONCE,
   'nodes.reconnected@1000':
     'The controller needs about three seconds until it has read its state; on a network with 120 ms round trip and losses an agent then needs two requests until it holds a poll, and the last of a thousand is one whose connection broke meanwhile. Without such a network, see `reconnect`.',
   'reconnect.reconnected':
