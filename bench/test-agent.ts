@@ -1,8 +1,7 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { delayAfterLoss } from '../agent/src/link/backoff.ts';
-import { signToken } from '../agent/src/token.ts';
-import { HEADERS, NODE_TOKEN_ISSUER } from '../src/api/names.ts';
+import { HEADERS } from '../src/api/names.ts';
 import {
   type ChangesReply,
   type Digests,
@@ -10,13 +9,13 @@ import {
   MICROSERVICE_SECTIONS,
   type MicroserviceHold,
   type MicroserviceView,
-  NODE_TOKEN,
   type PublicKey,
   parseHave,
   SECTIONS,
   type StatusReport,
 } from '../src/wire/index.ts';
 import type { Answer, Http } from './http.ts';
+import { nodeTokens } from './tokens.ts';
 
 export type Entry = MicroserviceView | MicroserviceHold;
 
@@ -90,11 +89,7 @@ function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, k
   let waiting: ((told: Told) => void)[] = [];
   let reports = 0;
 
-  const tokens = (count: number) => {
-    const claims = { sub: uuid, iss: NODE_TOKEN_ISSUER, aud: ['controller'], tokenUse: NODE_TOKEN.use };
-    const now = Math.floor(Date.now() / 1000);
-    return Array.from({ length: count }, () => signToken(key, claims, now, NODE_TOKEN.lifetime));
-  };
+  const tokens = (count: number) => nodeTokens(uuid, key, count);
   const headersWith = (token = tokens(1)[0]): Record<string, string> => ({
     authorization: `Bearer ${token}`,
     [HEADERS.agent]: '0.1.0',

@@ -1,8 +1,7 @@
-import { signingKey, signToken } from '../../agent/src/token.ts';
-import { NODE_TOKEN_ISSUER } from '../../src/api/names.ts';
-import { NODE_TOKEN } from '../../src/wire/node-token.ts';
+import { signingKey } from '../../agent/src/token.ts';
 import { createHttp } from '../http.ts';
 import { assertAllAnswered, type Load, openLoop } from '../load.ts';
+import { nodeTokens } from '../tokens.ts';
 import type { Speaker } from './calls.ts';
 
 /** What a node asks or tells, as a request without credentials. */
@@ -29,20 +28,18 @@ export interface Speech extends AsyncDisposable {
 export function speakFor(speakers: readonly Speaker[], url: string): Speech {
   const http = createHttp(url, CONNECTIONS);
   const keys = speakers.map(({ nodeKey }) => signingKey(nodeKey));
-  const tokenOf = (at: number) => {
-    const claims = { sub: speakers[at]?.uuid as string, iss: NODE_TOKEN_ISSUER, aud: ['controller'] };
-    const now = Math.floor(Date.now() / 1_000);
-    return signToken(keys[at] as (typeof keys)[0], { ...claims, tokenUse: NODE_TOKEN.use }, now, NODE_TOKEN.lifetime);
-  };
   return {
     async send(what, rate, seconds) {
       // Signed beforehand, as a thousand machines would have done it side by side.
-      const tokens = Array.from({ length: Math.round(rate * seconds) }, (_, i) => tokenOf(i % speakers.length));
+      const each = Math.ceil((rate * seconds) / speakers.length);
+      const tokens = speakers.map(({ uuid }, at) => nodeTokens(uuid, keys[at] as (typeof keys)[0], each));
       const load = await openLoop(rate, seconds, async (i) => {
-        const speaker = speakers[i % speakers.length] as Speaker;
+        const at = i % speakers.length;
+        const speaker = speakers[at] as Speaker;
+        const token = tokens[at]?.[Math.floor(i / speakers.length)];
         const { status, text } = await http.send({
           ...REQUESTS[what](speaker),
-          headers: { ...speaker.headers, authorization: `Bearer ${tokens[i]}`, 'content-type': 'application/json' },
+          headers: { ...speaker.headers, authorization: `Bearer ${token}`, 'content-type': 'application/json' },
         });
         if (status >= 300) throw new Error(`a ${what} was answered ${status} ${text.slice(0, 200)}`);
       });

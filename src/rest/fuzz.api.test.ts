@@ -134,8 +134,7 @@ const set = (holder: object, key: string, value: unknown) =>
   Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
 
 /** As every body is read: REST drops such members, and the API server keeps and counts them like any other. */
-const withoutProto = (value: unknown): unknown =>
-  JSON.parse(JSON.stringify(value), (key, member) => (key === '__proto__' ? undefined : member));
+const withoutProto = (value: unknown): unknown => parseJson(JSON.stringify(value), 64);
 
 let kube: Kube;
 beforeAll(async () => {
