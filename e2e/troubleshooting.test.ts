@@ -182,7 +182,7 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
     look: () => said('curl', '-sS', `${controller.url}/api/v3/node-list`),
   },
   'The provisioning key is not known': {
-    prepare: () => other.cli('deprovision'),
+    prepare: () => other.cli('deprovision', '--yes'),
     look: () => cli(other, 'provision', `skerry://${new URL(controller.url).host}/used-or-replaced-key-0000`),
   },
   'The controller deleted this node while it was offline': {

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { HEADERS } from '../../src/api/names.ts';
 import {
+  deprovisionRequestSchema,
   type Keep,
   type MicroserviceHold,
   type MicroserviceStatus,
@@ -48,6 +49,8 @@ export class FakeController {
   /** how far its view has come */
   seen: string | undefined;
   deleted = false;
+  /** the microservices that the agent said it would remove when it left */
+  removing: string[] | undefined;
   /** the next report is answered as by a replica that has heard nothing before */
   forgetful = false;
   /** answers instead of the real ones */
@@ -155,6 +158,10 @@ export class FakeController {
       case 'PATCH /agent/changes':
         return { status: 200, body: {} };
       case 'POST /agent/deprovision':
+        this.removing = deprovisionRequestSchema.parse(JSON.parse(text)).microserviceUuids;
+        this.deleted = true;
+        this.publicKey = undefined;
+        return { status: 204 };
       case 'DELETE /agent/delete-node':
         this.deleted = true;
         this.publicKey = undefined;

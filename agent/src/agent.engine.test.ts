@@ -391,9 +391,9 @@ for (const [place, { kind, url }] of inject('engines').entries())
       await provisioned(view({ volumeMappings: [...volumeMappings] }));
       await reported(view({ volumeMappings: [...volumeMappings] }).revision);
       await fetch(`http://127.0.0.1:${external}/file?path=/data/note`, { method: 'PUT', body: 'kept' });
-      expect(await home.cli('deprovision')).toMatchObject({ code: 0, out: 'Deprovisioned\n' });
+      expect(await home.cli('deprovision', '--yes')).toMatchObject({ code: 0, out: 'Deprovisioned\n' });
       expect(controller.deleted).toBe(true);
-      await until('no container', async () => (await home.containers()).length === 0);
+      expect(await home.containers()).toEqual([]);
       expect(readText(join(home.folder, 'data', 'volumes', 'data', uuid, 'data', 'note'))).toBe('kept');
       expect(JSON.parse((await home.cli('status', '-o', 'json')).out)).toMatchObject({
         controllerConnection: 'NOT_PROVISIONED',

@@ -22,7 +22,7 @@ import type { Step } from './plan/model.ts';
 import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext, refusal } from './policy.ts';
 import { Provisioning } from './provisioning.ts';
 import { pullTarget } from './registries/target.ts';
-import { Relation } from './relation.ts';
+import { Relation, type Scope } from './relation.ts';
 import { agentTroubles, statusReport, withUsage } from './report.ts';
 import { refusedSettings, type SettingsSources, settingsInForce } from './settings.ts';
 import type { Identity, IdentityStore, Node } from './state/identity.ts';
@@ -31,6 +31,9 @@ import type { Store } from './state/store.ts';
 import { Supervisor } from './supervise/supervisor.ts';
 import { type Usage, UsageReader } from './supervise/usage.ts';
 import { isWatching, lookForStrangers } from './watchdog.ts';
+
+/** A removal that has taken nothing away for so long, ms, gets no further; a container has 10 s to stop. */
+const REMOVAL_PATIENCE = 60_000;
 
 /** Everything that an agent needs of the world. A thousand of them can live in one process. */
 export interface AgentPorts {
@@ -138,7 +141,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     documents,
     relation,
     engineKind: () => engineFacts()?.kind ?? config.containerEngine,
-    microservices: () => (supervisor.statuses() ?? []).map(({ id }) => id),
+    microservices: () => supervisor.present,
     fetchAuthority: ports.fetchAuthority,
   });
 
@@ -265,7 +268,25 @@ export function createAgent(config: Config, ports: AgentPorts) {
 
     /** Exchanges a join string for an identity. */
     provision: (text: string, signal?: AbortSignal): Promise<Node> => provisioning.provision(text, signal),
-    /** Ends the relation to the controller; microservices are stopped and removed, volumes stay. */
-    deprovision: (signal?: AbortSignal): Promise<{ controllerTold: boolean }> => provisioning.deprovision(signal),
+    /**
+     * Ends the relation to the controller. What it wanted here is being removed from then on, volumes stay; with the
+     * scope `local` it runs on.
+     */
+    deprovision: (scope: Scope = 'all', signal?: AbortSignal): Promise<{ controllerTold?: boolean }> =>
+      provisioning.deprovision(scope, signal),
+    /**
+     * Resolves when nothing of ours is on this machine any more, or when the removal gets no further, with the
+     * microservices that are left.
+     */
+    async cleared(signal: AbortSignal): Promise<string[]> {
+      const isStuck = () => supervisor.engine.state === 'lost';
+      for (let left = supervisor.present.length; left > 0 && !signal.aborted && !isStuck(); ) {
+        const before = left;
+        await supervisor.until(() => supervisor.present.length < before || isStuck(), REMOVAL_PATIENCE, signal);
+        left = supervisor.present.length;
+        if (left >= before) break;
+      }
+      return supervisor.present;
+    },
   };
 }

@@ -123,6 +123,16 @@ export class Documents {
     this.#ports.store.saveDocuments(new Map([nothing]));
   }
 
+  /** What the last controller wanted becomes the machine's own: it runs on as it is. The settings were for its fleet. */
+  keepAsOwn(): void {
+    const own = (['microservices', 'registries'] as const).flatMap((name): [DocumentName, StoredDocument][] => {
+      const document = this.#stored.get(name);
+      return document ? [[name, { digests: {}, body: document.body }]] : [];
+    });
+    this.forget();
+    this.#ports.store.saveDocuments(new Map(own));
+  }
+
   /** Takes in what is stored now. */
   reload(): void {
     this.#stored = this.#ports.store.documents();

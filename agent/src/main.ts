@@ -2,12 +2,25 @@
 // The flags save a fifth of the memory for time that an agent has plenty of: docs/performance.md.
 import { runCli } from './cli/cli.ts';
 
+const signal = untilSignal();
 process.exitCode = await runCli(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   env: process.env,
-  signal: untilSignal(),
+  ask: process.stdin.isTTY ? ask : undefined,
+  signal,
 });
+
+async function ask(question: string): Promise<boolean> {
+  const { createInterface } = await import('node:readline/promises');
+  // The terminal stays as it is, so that Ctrl-C is a signal and not a key.
+  const input = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
+  try {
+    return /^y(es)?$/i.test((await input.question(`${question} [y/N] `, { signal })).trim());
+  } finally {
+    input.close();
+  }
+}
 
 /** Fires at the first SIGINT or SIGTERM; a second one ends the process at once. */
 function untilSignal(): AbortSignal {

@@ -5,7 +5,7 @@ import type { Documents } from './documents.ts';
 import { ControllerError } from './link/client.ts';
 import { errorText, type Log } from './log.ts';
 import { architectureId, type Machine } from './machine.ts';
-import type { Relation } from './relation.ts';
+import type { Relation, Scope } from './relation.ts';
 import { type Node, newKey, publicPart } from './state/identity.ts';
 import type { OwnIdentity } from './state/own-identity.ts';
 
@@ -54,13 +54,18 @@ export class Provisioning {
     return this.#alone(() => this.#provisionWith(join, signal));
   }
 
-  /** Ends the relation to the controller; microservices are stopped and removed, volumes stay. */
-  async deprovision(signal?: AbortSignal): Promise<{ controllerTold: boolean }> {
-    const { identity, relation } = this.#ports;
-    if (!identity.current.node) throw new AgentError('CONFLICT', 'the agent is not provisioned');
+  /**
+   * Ends the relation to the controller. From then on nothing is wanted here, and what runs is being removed; or, with
+   * the scope `local`, it runs on. What an earlier end with that scope left is ended by one with `all`.
+   */
+  async deprovision(scope: Scope, signal?: AbortSignal): Promise<{ controllerTold?: boolean }> {
+    const { identity, relation, microservices } = this.#ports;
+    const { node } = identity.current;
+    if (!node && (scope === 'local' || microservices().length === 0))
+      throw new AgentError('CONFLICT', 'the agent is not provisioned');
     return this.#alone(async () => {
-      const controllerTold = await this.#tellDeprovision(signal);
-      relation.end();
+      const controllerTold = node && (await this.#tellDeprovision(scope === 'all' ? microservices() : [], signal));
+      relation.end(scope);
       return { controllerTold };
     });
   }
@@ -121,11 +126,11 @@ export class Provisioning {
     }
   }
 
-  async #tellDeprovision(signal?: AbortSignal): Promise<boolean> {
-    const { relation, microservices, log } = this.#ports;
+  async #tellDeprovision(ending: string[], signal?: AbortSignal): Promise<boolean> {
+    const { relation, log } = this.#ports;
     const deadline = AbortSignal.timeout(15_000);
     try {
-      await relation.client?.deprovision(microservices(), signal ? AbortSignal.any([signal, deadline]) : deadline);
+      await relation.client?.deprovision(ending, signal ? AbortSignal.any([signal, deadline]) : deadline);
       return true;
     } catch (error) {
       log.warn('The controller could not be told', { error: errorText(error) });

@@ -11,6 +11,9 @@ import type { OwnIdentity } from './state/own-identity.ts';
 import type { Store } from './state/store.ts';
 import { signingKey } from './token.ts';
 
+/** What ends with a relation: all that the controller wanted here, or the relation alone. */
+export type Scope = 'all' | 'local';
+
 export interface RelationPorts {
   config: Config;
   clock: Clock;
@@ -114,11 +117,15 @@ export class Relation {
     this.#ports.store.saveValue('ending', undefined);
   }
 
-  /** From here on no controller is obeyed: what it wanted is no longer wanted, and who we were is forgotten. */
-  end(): void {
+  /**
+   * From here on no controller is obeyed, and who we were is forgotten. What it wanted is no longer wanted, or, with the
+   * scope `local`, runs on as the machine's own.
+   */
+  end(scope: Scope = 'all'): void {
     const { store, identity, documents, orders, log } = this.#ports;
     this.close();
-    documents.wantNothing();
+    if (scope === 'all') documents.wantNothing();
+    else documents.keepAsOwn();
     orders.forget();
     store.saveValue('storeMark', undefined);
     const { instance, localKey } = identity.current;

@@ -9,6 +9,8 @@ import { FORMATS, type Format, structured } from './output.ts';
 export interface CliPorts {
   out(text: string): void;
   err(text: string): void;
+  /** asks the person at the terminal a question to be answered with yes or no; absent where there is none */
+  ask?(question: string): Promise<boolean>;
   env: NodeJS.ProcessEnv;
   signal: AbortSignal;
 }
@@ -66,6 +68,7 @@ async function run(args: readonly string[], ports: CliPorts): Promise<number> {
     flags,
     format: formatOf(flags),
     out: ports.out,
+    ask: ports.ask,
     signal: ports.signal,
     exitWith: (given) => {
       code = given;

@@ -24,7 +24,7 @@ export const EXIT_MEANINGS: Readonly<Record<number, string>> = {
   5: 'not possible in the present state',
   6: 'not in this version',
   10: 'no agent answers',
-  130: 'interrupted',
+  130: 'interrupted, or answered with no',
 };
 
 /** Exit codes by code of the failure (gaps-03 section 2). */
@@ -37,6 +37,7 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
   APPLY_IN_PROGRESS: 5,
   NOT_IMPLEMENTED: 6,
   DAEMON_UNAVAILABLE: 10,
+  DECLINED: 130,
 };
 
 export function exitCode(code: string): number {
@@ -59,8 +60,8 @@ export class LocalClient {
   }
 
   /** Calls a route and answers its data, out of the envelope where there is one. */
-  async call<T>(method: string, path: string, body?: unknown): Promise<T> {
-    const incoming = await this.#open(method, path, body);
+  async call<T>(method: string, path: string, options?: { body?: unknown; deadline?: number }): Promise<T> {
+    const incoming = await this.#open(method, path, options);
     const text = (await readAll(incoming, 32 * 1024 * 1024, 60_000)).toString('utf8');
     return unwrap(text, incoming.statusCode ?? 0) as T;
   }
@@ -75,7 +76,11 @@ export class LocalClient {
     for await (const line of lines(incoming, 1024 * 1024)) yield JSON.parse(line) as T;
   }
 
-  async #open(method: string, path: string, body?: unknown): Promise<IncomingMessage> {
+  async #open(
+    method: string,
+    path: string,
+    { body, deadline = 120_000 }: { body?: unknown; deadline?: number } = {},
+  ): Promise<IncomingMessage> {
     const { socket, tokenFile, signal } = this.#options;
     const token = this.#token(tokenFile);
     try {
@@ -88,7 +93,7 @@ export class LocalClient {
           ...(body !== undefined && { 'content-type': 'application/json' }),
         },
         body: body === undefined ? undefined : JSON.stringify(body),
-        deadline: 120_000,
+        deadline,
         signal,
       });
     } catch (error) {

@@ -12,6 +12,8 @@ export interface CommandContext {
   flags: ReadonlyMap<string, string | true>;
   format: Format;
   out(text: string): void;
+  /** asks the person at the terminal a question to be answered with yes or no; absent where there is none */
+  ask?(question: string): Promise<boolean>;
   signal: AbortSignal;
   /** for a command that did its work and has bad news */
   exitWith(code: number): void;
@@ -83,6 +85,30 @@ function logQuery({ flags }: CommandContext): URLSearchParams {
   return query;
 }
 
+/** ms. A machine may have many containers to stop, a few at a time; the agent answers earlier when it gets no further. */
+const REMOVAL = 3600_000;
+
+/** Asks before what cannot be taken back, unless there is nothing to lose. */
+async function confirmDeprovision(context: CommandContext, scope: string): Promise<void> {
+  const { client, flags, ask } = context;
+  if (flags.has('yes')) return;
+  const { node } = await client.call<{ node?: { name?: string; uuid: string; controllerUrl: string } }>(
+    'GET',
+    '/v1/system/status',
+  );
+  const { items } = await client.call<{ items: Item[] }>('GET', '/v1/ms');
+  if (!node && items.length === 0) return;
+  const names = items.map(({ application, name }) => `${application}.${name}`).join(', ');
+  const fate = scope === 'local' ? 'run on without it' : 'are stopped and removed (volumes stay)';
+  const lines = [
+    ...(node ? [`This machine leaves ${node.controllerUrl}, where it is the node ${node.name ?? node.uuid}.`] : []),
+    ...(items.length > 0 ? [`Its microservices ${fate}: ${names}.`] : []),
+  ];
+  if (!ask)
+    throw new CliError('INVALID_ARGUMENT', `${lines.join(' ')} Nobody is there to be asked`, 'Say so with --yes.');
+  if (!(await ask(`${lines.join('\n')}\nGo on?`))) throw new CliError('DECLINED', 'nothing was changed');
+}
+
 async function orderMicroservice(context: CommandContext, verb: 'start' | 'stop' | 'restart'): Promise<void> {
   const id = required(context, 'the microservice');
   const path = `/v1/ms/${encodeURIComponent(id)}/${verb}`;
@@ -145,7 +171,7 @@ export const COMMANDS: readonly Command[] = [
       const data = await context.client.call<{ agentUuid: string; name?: string; controllerUrl: string }>(
         'POST',
         '/v1/system/provision',
-        { provisioningKey },
+        { body: { provisioningKey } },
       );
       show(context, data, () => `Provisioned as node ${data.name ?? data.agentUuid} of ${data.controllerUrl}\n`);
     },
@@ -153,17 +179,30 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'deprovision',
     summary: 'Leave the controller; its microservices are stopped and removed, volumes stay',
-    flags: { 'scope=': 'all (default) or local', 'keep-local': 'the same as --scope local' },
+    flags: {
+      'scope=': 'all (default): nothing of ours runs here afterwards; local: what runs here runs on',
+      'keep-local': 'the same as --scope local',
+      yes: 'do not ask',
+    },
+    example: 'skerry-agent deprovision --keep-local --yes',
     run: async (context) => {
       const scope = context.flags.has('keep-local') ? 'local' : String(context.flags.get('scope') ?? 'all');
-      const data = await context.client.call<{ controllerTold: boolean }>(
+      await confirmDeprovision(context, scope);
+      const data = await context.client.call<{ controllerTold?: boolean; remaining: string[] }>(
         'DELETE',
         `/v1/system/provision?scope=${encodeURIComponent(scope)}`,
+        { deadline: REMOVAL },
       );
+      if (data.remaining.length > 0)
+        throw new CliError(
+          'INCOMPLETE',
+          `left the controller, but not removed yet: ${data.remaining.join(', ')}`,
+          'They are removed as soon as the container engine does it. See: skerry-agent ms ls, skerry-agent doctor',
+        );
       show(context, data, () =>
-        data.controllerTold
-          ? 'Deprovisioned\n'
-          : 'Deprovisioned here; the controller could not be told. Delete the node there.\n',
+        data.controllerTold === false
+          ? 'Deprovisioned here; the controller could not be told. Delete the node there.\n'
+          : 'Deprovisioned\n',
       );
     },
   },
@@ -187,7 +226,7 @@ export const COMMANDS: readonly Command[] = [
       const data = await context.client.call<{ errorMap: Record<string, string>; message?: string }>(
         'PATCH',
         '/v1/system/config',
-        { set },
+        { body: { set } },
       );
       const refused = Object.entries(data.errorMap).map(([name, text]) => `${name}: ${text}`);
       show(context, data, () => `Changed.${data.message ? ` ${data.message}.` : ''}\n`);

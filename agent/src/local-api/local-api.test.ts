@@ -1,140 +1,32 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import type { Server } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { FakeController } from '../_fake-controller.ts';
-import { type Agent, createAgent } from '../app.ts';
-import { runCli } from '../cli/cli.ts';
-import { systemClock } from '../clock.ts';
-import { parseConfig } from '../config.ts';
+import { statSync } from 'node:fs';
+import { beforeEach, describe, expect, test } from 'vitest';
+import type { FakeController } from '../_fake-controller.ts';
+import type { Agent } from '../app.ts';
 import { until } from '../engines/_contract.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import type { MemoryEngine } from '../engines/memory/engine.ts';
 import { exchange } from '../http.ts';
-import { silentLog } from '../log.ts';
 import { AGENT_METRICS } from '../metrics/table.ts';
-import { memoryIdentity, newKey } from '../state/identity.ts';
-import { memoryStore } from '../state/store.ts';
+import { newKey } from '../state/identity.ts';
 import { signingKey, signToken } from '../token.ts';
-import { listenOnLoopback, listenOnSocket } from './server.ts';
-import { writeAdminToken } from './token.ts';
+import { LocalAgent } from './_local-agent.ts';
 
 /** The local API and the command line that speaks to it, on an agent without an engine. */
 
-const folder = mkdtempSync(join(tmpdir(), 'skerry-api-'));
-const configFile = join(folder, 'config.yaml');
-const config = parseConfig(`{diskDirectory: ${folder}}`, configFile);
-const clock = systemClock();
-const uuid = randomUUID();
+let local: LocalAgent;
 let agent: Agent;
 let engine: MemoryEngine;
 let controller: FakeController;
-let stop: AbortController;
-let run: Promise<void>;
-let servers: Server[];
-let token: string;
+const uuid = randomUUID();
 
 beforeEach(async () => {
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(configFile, `diskDirectory: ${folder}\n`);
-  engine = new MemoryEngine({ anyImage: true });
-  controller = await new FakeController().listen();
-  stop = new AbortController();
-  agent = createAgent(config, {
-    clock,
-    random: Math.random,
-    log: silentLog(),
-    engine: () => engine,
-    store: memoryStore(),
-    identity: memoryIdentity(),
-    machine: {
-      bootId: 'b',
-      architecture: 'amd64',
-      limits: { mayRaise: true, hard: {} },
-      measure: async () => ({ memoryUsage: 1024 * 1024 }),
-      addresses: () => undefined,
-    },
-  });
-  run = agent.run(stop.signal);
-  const ports = {
-    clock,
-    log: silentLog(),
-    context: {
-      agent,
-      engine,
-      logEntries: [{ timestamp: '2026-01-01T00:00:00.000Z', level: 'INFO' as const, message: 'Hello' }],
-      changeSettings: (set: Record<string, unknown>) => ({
-        errorMap: Object.fromEntries(
-          Object.keys(set)
-            .filter((key) => key !== 'logLevel')
-            .map((key) => [key, 'no such setting']),
-        ),
-        restartNeeded: [],
-      }),
-      reload: () => {},
-      stop: () => {},
-      phase: () => 'listening' as const,
-    },
-  };
-  writeAdminToken(config.tokenFile, agent.identity, clock);
-  token = readFileSync(config.tokenFile, 'utf8').trim();
-  servers = [await listenOnSocket(config.socket, config.runDirectory, ports), await listenOnLoopback(0, ports)];
-  return async () => {
-    for (const server of servers) {
-      server.close();
-      server.closeAllConnections();
-    }
-    stop.abort();
-    await run;
-    await controller.close();
-  };
+  local = await LocalAgent.start();
+  ({ agent, engine, controller } = local);
+  return () => local[Symbol.asyncDispose]();
 });
 
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
-interface Asked {
-  status: number;
-  body: Record<string, unknown> & {
-    success?: boolean;
-    data?: Record<string, unknown>;
-    error?: { code: string; message: string };
-  };
-}
-
-async function ask(method: string, path: string, body?: unknown, bearer: string | undefined = token): Promise<Asked> {
-  const answer = await exchange(
-    {
-      target: { socketPath: config.socket },
-      method,
-      path,
-      headers: bearer ? { authorization: `Bearer ${bearer}` } : {},
-      body: body === undefined ? undefined : JSON.stringify(body),
-      deadline: 10_000,
-    },
-    1024 * 1024,
-  );
-  return {
-    status: answer.status,
-    body: answer.headers['content-type']?.includes('json') ? JSON.parse(answer.body) : { text: answer.body },
-  };
-}
-
-async function cli(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  let out = '';
-  let err = '';
-  const code = await runCli([...args, '--config', configFile], {
-    out: (text) => {
-      out += text;
-    },
-    err: (text) => {
-      err += text;
-    },
-    env: {},
-    signal: new AbortController().signal,
-  });
-  return { code, out, err };
-}
+const ask: LocalAgent['ask'] = (...args) => local.ask(...args);
+const cli: LocalAgent['cli'] = (...args) => local.cli(...args);
 
 async function running(): Promise<void> {
   controller.microservices = [
@@ -157,8 +49,8 @@ async function running(): Promise<void> {
 
 describe('who gets in', () => {
   test('socket and token are for their owner alone', () => {
-    expect(statSync(config.socket).mode & 0o777).toBe(0o600);
-    expect(statSync(config.tokenFile).mode & 0o777).toBe(0o600);
+    expect(statSync(local.config.socket).mode & 0o777).toBe(0o600);
+    expect(statSync(local.config.tokenFile).mode & 0o777).toBe(0o600);
   });
 
   const claims = {
@@ -186,9 +78,9 @@ describe('who gets in', () => {
     });
 
   test('over TCP there are probes and metrics, and nothing else', async () => {
-    const { port } = (servers[1] as Server).address() as { port: number };
+    const { port } = local;
     const get = (path: string) =>
-      fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${token}` } });
+      fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${local.token}` } });
     for (const path of ['/health/live', '/v1/health/live', '/metrics', '/v1/metrics'])
       expect((await get(path)).status).toBe(200);
     expect((await get('/v1/system/status')).status).toBe(403);
@@ -228,7 +120,7 @@ describe('answers', () => {
   test('a request id is echoed', async () => {
     const answer = await exchange(
       {
-        target: { socketPath: config.socket },
+        target: { socketPath: local.config.socket },
         method: 'GET',
         path: '/health/live',
         headers: { 'x-request-id': 'abc' },
@@ -260,6 +152,7 @@ describe('answers', () => {
 
   test('settings: some taken, some not', async () => {
     expect((await ask('PATCH', '/v1/system/config', { set: {} })).status).toBe(400);
+    local.refusedSettings = { nonsense: 'no such setting' };
     expect((await ask('PATCH', '/v1/system/config', { set: { nonsense: 1 } })).body.error?.code).toBe(
       'INVALID_ARGUMENT',
     );
@@ -352,6 +245,7 @@ describe('the command line', () => {
   };
   for (const [name, { args, code, says }] of Object.entries(failures))
     test(`says what is wrong: ${name}`, async () => {
+      local.refusedSettings = { nonsense: 'no such setting' };
       await until('the first look', () => agent.microservices() !== undefined);
       const result = await cli(...args);
       expect(result).toMatchObject({ code, out: '' });
@@ -359,8 +253,8 @@ describe('the command line', () => {
     });
 
   test('says what to do when no agent runs', async () => {
-    for (const server of servers) server.close();
-    servers[0]?.closeAllConnections();
+    for (const server of local.servers) server.close();
+    local.servers[0]?.closeAllConnections();
     await until('the socket to be gone', async () => {
       const { code, err } = await cli('status');
       return code === 10 && /Start it with: skerry-agent start --config/.test(err);

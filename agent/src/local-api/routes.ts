@@ -6,7 +6,16 @@ import { metricsPage } from '../metrics/metrics.ts';
 import { AGENT_VERSION } from '../names.ts';
 import { AgentError } from '../provisioning.ts';
 import { ApiError } from './errors.ts';
-import { activeConfig, daemonInfo, daemonStatus, findMicroservice, inspection, listItem } from './shapes.ts';
+import {
+  activeConfig,
+  daemonInfo,
+  daemonStatus,
+  findMicroservice,
+  inspection,
+  listItem,
+  nameOf,
+  sourceOf,
+} from './shapes.ts';
 
 /** What the routes work with. */
 export interface ApiContext {
@@ -114,13 +123,15 @@ const SYSTEM: Route[] = [
     method: 'DELETE',
     path: '/v1/system/provision',
     access: 'admin',
-    handler: async ({ query }, { agent }) => {
+    handler: async ({ query, signal }, { agent }) => {
       const scope = query.get('scope') ?? 'all';
       if (scope !== 'all' && scope !== 'local') throw new ApiError('INVALID_ARGUMENT', 'scope is all or local');
       if (readBoolean(query, 'purgeVolumes'))
         throw new ApiError('NOT_IMPLEMENTED', 'volumes cannot be purged by this version; remove them by hand');
-      const { controllerTold } = await agent.deprovision();
-      return ok({ status: 'ok', controllerTold });
+      const { controllerTold } = await agent.deprovision(scope);
+      // Done is what is done: with the answer the machine is clear, or the answer says what is left.
+      const remaining = scope === 'all' ? await agent.cleared(signal) : [];
+      return ok({ status: 'ok', controllerTold, remaining: remaining.map((id) => nameOf(agent, id)) });
     },
   },
   {
@@ -236,8 +247,8 @@ const MICROSERVICES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): R
       if (!['managed', 'local', 'controlplane', 'all'].includes(source))
         throw new ApiError('INVALID_ARGUMENT', 'source is managed, local, controlplane or all');
       await agent.measureUsage();
-      const items = source === 'all' || source === 'managed' ? (agent.microservices() ?? []) : [];
-      const listed = items.map((item) => listItem(item, agent.view(item.id)));
+      const items = source === 'all' || source === sourceOf(agent) ? (agent.microservices() ?? []) : [];
+      const listed = items.map((item) => listItem(agent, item));
       return bare({ items: listed.sort((a, b) => (String(a.uuid) < String(b.uuid) ? -1 : 1)) });
     },
   },
@@ -248,7 +259,7 @@ const MICROSERVICES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): R
     handler: async ({ parameters, query }, { agent }) => {
       await agent.measureUsage();
       const status = findMicroservice(agent, parameters.id ?? '');
-      return bare(readBoolean(query, 'summary') ? listItem(status, agent.view(status.id)) : inspection(agent, status));
+      return bare(readBoolean(query, 'summary') ? listItem(agent, status) : inspection(agent, status));
     },
   },
   {

@@ -1,4 +1,4 @@
-import type { MicroserviceStatus, MicroserviceView } from '../../../src/wire/agent.ts';
+import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
 import type { Agent } from '../app.ts';
 import { stringMap } from '../plan/digest.ts';
 import { ApiError } from './errors.ts';
@@ -107,14 +107,26 @@ export function activeConfig(agent: Agent): Record<string, unknown> {
   };
 }
 
+/** Who wants what runs here: a controller, or, once there is none any more, the machine itself. */
+export function sourceOf(agent: Agent): 'managed' | 'local' {
+  return agent.identity.node ? 'managed' : 'local';
+}
+
+/** A microservice as people know it; its uuid where nothing else is known. */
+export function nameOf(agent: Agent, uuid: string): string {
+  const { application, name } = agent.supervisor.row(uuid) ?? {};
+  return application && name ? `${application}.${name}` : uuid;
+}
+
 /** An item of `GET /v1/ms`. */
-export function listItem(status: MicroserviceStatus, view: MicroserviceView | undefined): Record<string, unknown> {
+export function listItem(agent: Agent, status: MicroserviceStatus): Record<string, unknown> {
+  const view = agent.view(status.id);
   return {
     uuid: status.id,
     name: status.name ?? '',
     application: status.application ?? '',
-    source: 'managed',
-    type: 'managed',
+    source: sourceOf(agent),
+    type: sourceOf(agent),
     state: status.status,
     reason: status.reason,
     image: view?.imageId ?? '',
@@ -137,7 +149,7 @@ export function inspection(agent: Agent, status: MicroserviceStatus): Record<str
   const row = agent.supervisor.row(status.id);
   const container = agent.supervisor.containers.find(({ id }) => id === status.containerId);
   return {
-    ...listItem(status, view),
+    ...listItem(agent, status),
     imageId: status.imageId,
     revision: status.revision,
     statusText: statusText(status),

@@ -239,6 +239,15 @@ export class Supervisor {
     this.#tell();
   }
 
+  /** Microservices that have a container, or may have one as far as is known. */
+  get present(): string[] {
+    const known = [...this.#memory.values()].filter(({ gone, generation }) => !gone && generation > 0);
+    const atWork = [...this.#running.values()].flatMap(({ step }) =>
+      step.kind === 'network' || step.kind === 'image' ? [] : [step.uuid],
+    );
+    return [...new Set([...[...known, ...this.#containers].map(({ uuid }) => uuid), ...atWork])];
+  }
+
   row(uuid: string): Remembered | undefined {
     return this.#memory.get(uuid);
   }

@@ -1,0 +1,155 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { FakeController } from '../_fake-controller.ts';
+import { type Agent, createAgent } from '../app.ts';
+import { type CliPorts, runCli } from '../cli/cli.ts';
+import { systemClock } from '../clock.ts';
+import { type Config, parseConfig } from '../config.ts';
+import { MemoryEngine } from '../engines/memory/engine.ts';
+import { exchange } from '../http.ts';
+import { type LogEntry, silentLog } from '../log.ts';
+import { memoryIdentity } from '../state/identity.ts';
+import { memoryStore } from '../state/store.ts';
+import { listenOnLoopback, listenOnSocket } from './server.ts';
+import { writeAdminToken } from './token.ts';
+
+export interface Asked {
+  status: number;
+  body: Record<string, unknown> & {
+    success?: boolean;
+    data?: Record<string, unknown>;
+    error?: { code: string; message: string };
+  };
+}
+
+/** An agent without a machine: engine and controller are of this process; its local API is as real as on any other. */
+export class LocalAgent implements AsyncDisposable {
+  readonly folder = mkdtempSync(join(tmpdir(), 'skerry-api-'));
+  readonly configFile = join(this.folder, 'config.yaml');
+  readonly config: Config = parseConfig(`{diskDirectory: ${this.folder}}`, this.configFile);
+  readonly clock = systemClock();
+  readonly engine = new MemoryEngine({ anyImage: true });
+  readonly controller = new FakeController();
+  readonly agent: Agent;
+  /** what the agent has logged */
+  readonly logEntries: LogEntry[] = [{ timestamp: '2026-01-01T00:00:00.000Z', level: 'INFO', message: 'Hello' }];
+  /** errors by setting; those that are not named here are taken */
+  refusedSettings: Record<string, string> = {};
+  servers: Server[] = [];
+  token = '';
+  readonly #stop = new AbortController();
+  #run: Promise<void> = Promise.resolve();
+
+  constructor() {
+    const { engine } = this;
+    this.agent = createAgent(this.config, {
+      clock: this.clock,
+      random: Math.random,
+      log: silentLog(),
+      engine: () => engine,
+      store: memoryStore(),
+      identity: memoryIdentity(),
+      machine: {
+        bootId: 'b',
+        architecture: 'amd64',
+        limits: { mayRaise: true, hard: {} },
+        measure: async () => ({ memoryUsage: 1024 * 1024 }),
+        addresses: () => undefined,
+      },
+    });
+  }
+
+  static async start(): Promise<LocalAgent> {
+    const local = new LocalAgent();
+    await local.#start();
+    return local;
+  }
+
+  async #start(): Promise<void> {
+    const { agent, engine, clock, config, logEntries } = this;
+    mkdirSync(this.folder, { recursive: true });
+    writeFileSync(this.configFile, `diskDirectory: ${this.folder}\n`);
+    await this.controller.listen();
+    this.#run = agent.run(this.#stop.signal);
+    const ports = {
+      clock,
+      log: silentLog(),
+      context: {
+        agent,
+        engine,
+        logEntries,
+        changeSettings: (set: Record<string, unknown>) => ({
+          errorMap: Object.fromEntries(
+            Object.keys(set).flatMap((key) => (this.refusedSettings[key] ? [[key, this.refusedSettings[key]]] : [])),
+          ),
+          restartNeeded: [],
+        }),
+        reload: () => {},
+        stop: () => {},
+        phase: () => 'listening' as const,
+      },
+    };
+    writeAdminToken(config.tokenFile, agent.identity, clock);
+    this.token = readFileSync(config.tokenFile, 'utf8').trim();
+    this.servers = [await listenOnSocket(config.socket, config.runDirectory, ports), await listenOnLoopback(0, ports)];
+  }
+
+  /** Port of the loopback listener. */
+  get port(): number {
+    const address = this.servers[1]?.address() as AddressInfo;
+    return address.port;
+  }
+
+  async ask(method: string, path: string, body?: unknown, bearer: string | undefined = this.token): Promise<Asked> {
+    const answer = await exchange(
+      {
+        target: { socketPath: this.config.socket },
+        method,
+        path,
+        headers: bearer ? { authorization: `Bearer ${bearer}` } : {},
+        body: body === undefined ? undefined : JSON.stringify(body),
+        deadline: 10_000,
+      },
+      1024 * 1024,
+    );
+    return {
+      status: answer.status,
+      body: answer.headers['content-type']?.includes('json') ? JSON.parse(answer.body) : { text: answer.body },
+    };
+  }
+
+  cli(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+    return this.cliWith({}, ...args);
+  }
+
+  async cliWith(ports: Partial<CliPorts>, ...args: string[]): Promise<{ code: number; out: string; err: string }> {
+    let out = '';
+    let err = '';
+    const code = await runCli([...args, '--config', this.configFile], {
+      out: (text) => {
+        out += text;
+      },
+      err: (text) => {
+        err += text;
+      },
+      env: {},
+      signal: new AbortController().signal,
+      ...ports,
+    });
+    return { code, out, err };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const server of this.servers) {
+      server.close();
+      server.closeAllConnections();
+    }
+    this.#stop.abort();
+    await this.#run;
+    await this.controller.close();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,107 @@
+import { randomUUID } from 'node:crypto';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { pause } from '../clock.ts';
+import { until } from '../engines/_contract.ts';
+import { EngineError } from '../engines/port.ts';
+import { LocalAgent } from './_local-agent.ts';
+
+/** How a person makes a machine leave its controller. */
+
+let local: LocalAgent;
+const names = ['web', 'queue', 'store', 'sensor', 'mail', 'cache'];
+const uuids = names.map(() => randomUUID());
+
+beforeEach(async () => {
+  local = await LocalAgent.start();
+  return () => local[Symbol.asyncDispose]();
+});
+
+async function running(): Promise<void> {
+  const { controller } = local;
+  controller.microservices = names.map((name, index) => ({
+    uuid: uuids[index] as string,
+    name,
+    application: 'shop',
+    imageId: 'example/app:1',
+    registryId: 1,
+    revision: 'r1',
+  }));
+  await local.agent.provision(controller.joinString);
+  await until('all RUNNING', () => uuids.every((uuid) => controller.microservice(uuid)?.status === 'RUNNING'));
+}
+
+async function listed(source: string): Promise<{ name: string; state: string; source: string }[]> {
+  const { items } = JSON.parse((await local.cli('ms', 'ls', '--source', source, '-o', 'json')).out);
+  return items;
+}
+
+test('deprovision ends when nothing of ours is on the machine any more', async () => {
+  await running();
+  // As long as a container takes to stop.
+  local.engine.faults.before = (operation) => (operation === 'stop' ? pause(local.clock, 200) : undefined);
+  const done = await local.cli('deprovision', '--yes');
+  expect(await local.engine.containers()).toEqual([]);
+  expect(done).toMatchObject({ code: 0, out: 'Deprovisioned\n' });
+  expect(local.controller.removing?.toSorted()).toEqual(uuids.toSorted());
+});
+
+test('deprovision names what the engine does not let go', async () => {
+  await running();
+  local.engine.faults.before = (operation) => {
+    if (operation !== 'remove') return;
+    local.engine.containers = async () => {
+      throw new EngineError('Unavailable', 'the engine went away');
+    };
+  };
+  const { code, out, err } = await local.cli('deprovision', '--yes');
+  expect([code, out]).toEqual([1, '']);
+  expect(err).toMatch(
+    /^Error\[INCOMPLETE\]: left the controller, but not removed yet: shop\.\w+.*\n.*skerry-agent doctor/,
+  );
+  expect(local.agent.identity.node).toBeUndefined();
+});
+
+describe('deprovision --keep-local', () => {
+  test('leaves what runs running, supervised as before', async () => {
+    await running();
+    const before = (await local.engine.containers()).map(({ id }) => id).toSorted();
+    expect(await local.cli('deprovision', '--keep-local', '--yes')).toMatchObject({ code: 0 });
+    expect(local.agent.identity.node).toBeUndefined();
+    expect(local.controller.removing).toEqual([]);
+    expect(await local.cli('ms', 'restart', 'shop.web')).toMatchObject({ code: 0, out: 'shop.web: RUNNING.\n' });
+    expect(local.engine.running().size).toBe(names.length);
+    expect((await local.engine.containers()).map(({ id }) => id).toSorted()).toEqual(before);
+    expect((await listed('local')).map(({ name }) => name).toSorted()).toEqual(names.toSorted());
+    expect(await listed('managed')).toEqual([]);
+  });
+
+  test('a later deprovision removes what the first one left', async () => {
+    await running();
+    await local.cli('deprovision', '--scope', 'local', '--yes');
+    expect(await local.cli('deprovision', '--yes')).toMatchObject({ code: 0, out: 'Deprovisioned\n' });
+    expect(await local.engine.containers()).toEqual([]);
+    expect(await local.cli('deprovision', '--yes')).toMatchObject({ code: 5 });
+  });
+});
+
+describe('without --yes', () => {
+  test('a person is asked, with what would be lost, and no means no', async () => {
+    await running();
+    const questions: string[] = [];
+    const ask = async (question: string) => questions.push(question) < 0;
+    expect(await local.cliWith({ ask }, 'deprovision')).toMatchObject({ code: 130, out: '' });
+    expect(questions).toEqual([
+      expect.stringMatching(/leaves http.* node fake\.\nIts microservices are stopped and removed.*shop\.web/),
+    ]);
+    expect(local.agent.identity.node).toBeDefined();
+    expect(local.engine.running().size).toBe(names.length);
+  });
+
+  test('nothing is done when nobody can be asked', async () => {
+    await running();
+    const { code, err } = await local.cli('deprovision');
+    expect(code).toBe(2);
+    expect(err).toMatch(/shop\.web.*\nSay so with --yes/);
+    expect(local.agent.identity.node).toBeDefined();
+  });
+});
