@@ -6,11 +6,13 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
+import { API_VERSION } from '../src/api/names.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { findHelm } from './helm.ts';
 import { type Kube, type KubeObject, kubeFromFile } from './kube.ts';
 import { ROOT } from './paths.ts';
 import { startClock } from './progress.ts';
+import { waitFor } from './wait.ts';
 
 /** The chart with a real helm, on a cluster of its own: it lints, renders, installs and goes away again. */
 const run = promisify(execFile);
@@ -68,7 +70,7 @@ describe('it renders', () => {
       expect(kinds).toContain(kind);
     const namespaces = new Set(objects.map(({ metadata }) => metadata.namespace).filter(Boolean));
     expect([...namespaces]).toEqual(['edge']);
-    expect(JSON.stringify(objects)).not.toContain('namespace-of-the-release');
+    expect(JSON.stringify(objects)).not.toContain('of-the-release');
   });
 
   test('no roles and policies when they are not wanted', async () => {
@@ -77,6 +79,12 @@ describe('it renders', () => {
     );
     expect(names).not.toContain('skerry-viewer');
     expect(names).toContain('skerry-controller');
+  });
+
+  test('roles that are bound to the groups that it is told', async () => {
+    const text = JSON.stringify(await render('--set', 'roles.groups=shore'));
+    expect(text).toContain('"shore:admin"');
+    expect(text).not.toContain('skerry:admin');
   });
 
   test('TLS when a certificate is named', async () => {
@@ -136,4 +144,29 @@ test('it installs on a real API server, and goes away again', async () => {
   expect(await kube.get('/apis/apps/v1/namespaces/edge/deployments/skerry-controller')).toBeDefined();
   await helmWith('uninstall', 'skerry', '--namespace', 'edge');
   expect(await kube.get('/apis/apps/v1/namespaces/edge/deployments/skerry-controller')).toBeUndefined();
+}, 120_000);
+
+test('two releases in one cluster leave each other alone, and one that goes leaves the other whole', async () => {
+  const create = (namespace: string) =>
+    kube
+      .request('POST', `/apis/${API_VERSION}/namespaces/${namespace}/applications?dryRun=All`, {
+        apiVersion: API_VERSION,
+        kind: 'Application',
+        metadata: { name: 'plant-a' },
+        spec: {},
+      })
+      .then(
+        () => 'created',
+        (error: Error) => error.message,
+      );
+  const refused = async (namespace: string) => (await create(namespace)).includes('elsewhere nobody would reconcile');
+  await helmWith('install', 'skerry', CHART, '--namespace', 'edge');
+  await helmWith('install', 'shore', CHART, '--namespace', 'shore', '--create-namespace');
+  // policies act some time after they are stored
+  await waitFor(() => refused('default'), { what: 'the policies to act' });
+  expect([await create('edge'), await create('shore')]).toEqual(['created', 'created']);
+  await helmWith('uninstall', 'skerry', '--namespace', 'edge');
+  await waitFor(() => refused('edge'), { what: 'the namespace without a controller to be refused' });
+  expect(await create('shore')).toBe('created');
+  await helmWith('uninstall', 'shore', '--namespace', 'shore');
 }, 120_000);

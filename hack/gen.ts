@@ -37,7 +37,7 @@ export function generated(): Map<string, string> {
     ]),
   );
   files.set('charts/skerry/templates/controller-roles.yaml', template(controllerRoles(PLACE)));
-  files.set('charts/skerry/templates/roles.yaml', template(peopleRoles(PLACE), 'roles.create'));
+  files.set('charts/skerry/templates/roles.yaml', template(peopleRoles(PLACE, GROUPS), 'roles.create'));
   files.set('charts/skerry/templates/admission.yaml', template(admissionPolicies(PLACE), 'admissionPolicies.create'));
   files.set('docs/openapi.json', `${JSON.stringify(openApiDocument(routes), undefined, 2)}\n`);
   files.set('docs/conditions.md', conditionsPage());
@@ -83,15 +83,18 @@ function conditionsPage(): string {
   ].join('\n');
 }
 
-/** Stands for the namespace until Helm fills it in. */
+/** Stand for what Helm fills in. */
 const PLACE = 'namespace-of-the-release';
+const GROUPS = 'groups-of-the-release';
 
 const documents = (manifests: readonly Manifest[]) =>
   BANNER +
   manifests.map((manifest) => stringify(manifest, { lineWidth: 120, aliasDuplicateObjects: false })).join('---\n');
 
 const template = (manifests: readonly Manifest[], condition?: string) => {
-  const text = documents(manifests).replaceAll(PLACE, '{{ .Release.Namespace }}');
+  const text = documents(manifests)
+    .replaceAll(PLACE, '{{ .Release.Namespace }}')
+    .replaceAll(GROUPS, '{{ .Values.roles.groups }}');
   return condition ? `{{- if .Values.${condition} }}\n${text}{{- end }}\n` : text;
 };
 

@@ -76,44 +76,61 @@ export function controllerRoles(namespace: string): Manifest[] {
   ];
 }
 
-/** The roles of people: admin, sre, developer, viewer, each bound to the group of its name. */
-export const peopleRoles = (namespace: string): Manifest[] => roles({ namespace }) as unknown as Manifest[];
+/** The roles of people: admin, sre, developer, viewer, each bound to the group `<groups>:<role>`. */
+export const peopleRoles = (namespace: string, groups?: string): Manifest[] =>
+  roles({ namespace, groups }) as unknown as Manifest[];
 
 interface Policy {
   name: string;
-  operations: readonly string[];
+  operations: readonly ('CREATE' | 'UPDATE' | 'DELETE')[];
   resources: readonly string[];
+  /** CEL: true where there is nothing to say */
   expression: string;
   message: string;
+  /** CEL of a message about this very object; `message` is said where it fails */
+  messageExpression?: string;
+  /** also in namespaces where no installation is; else in its own alone */
+  everywhere?: true;
+  /** says it and lets it happen */
+  warns?: true;
 }
+
+const PLURALS = KINDS.map((kind) => kind.plural);
+const USER = 'request.userInfo.username';
+/** The cluster itself, which removes what a deleted namespace held and what a deleted owner left. */
+const COLLECTOR = `${USER}.startsWith('system:serviceaccount:kube-system:') || ${USER} == 'system:kube-controller-manager'`;
+
+/** CEL: whether `object` has a label or an annotation. */
+const marked = (object: string, marks: 'labels' | 'annotations', key: string) =>
+  `has(${object}.metadata.${marks}) && '${key}' in ${object}.metadata.${marks}`;
 
 /** What a CRD cannot say: rules that look at where an object is, who writes it, or what it is being deleted from. */
 function policies(namespace: string): Policy[] {
-  const resources = KINDS.map((kind) => kind.plural);
-  const controller = `request.userInfo.username == 'system:serviceaccount:${namespace}:${CONTROLLER_ACCOUNT}'`;
-  const collector = `request.userInfo.username.startsWith('system:serviceaccount:kube-system:') || request.userInfo.username == 'system:kube-controller-manager'`;
+  const controller = `${USER} == 'system:serviceaccount:${namespace}:${CONTROLLER_ACCOUNT}'`;
   const builtIn = Object.values(BUILT_IN_REGISTRIES)
     .map((registry) => `'${registry.name}'`)
     .join(', ');
   return [
     {
+      // An installation is where its controller has its role. So each knows of all others, and none has to be told.
       name: 'namespace',
+      everywhere: true,
       operations: ['CREATE'],
-      resources,
-      expression: `request.namespace == '${namespace}'`,
-      message: `objects of ${GROUP} belong into the namespace ${namespace}, where the controller works; elsewhere nobody would reconcile them`,
+      resources: PLURALS,
+      expression: `authorizer.serviceAccount(request.namespace, '${CONTROLLER_ACCOUNT}').group('${GROUP}').resource(request.resource.resource).namespace(request.namespace).check('update').allowed()`,
+      message: `objects of ${GROUP} belong into a namespace where a controller works, such as ${namespace}; elsewhere nobody would reconcile them`,
     },
     {
       name: 'in-use',
       operations: ['DELETE'],
-      resources,
-      expression: `!(has(oldObject.metadata.labels) && '${LABELS.inUse}' in oldObject.metadata.labels && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${controller} || ${collector}`,
+      resources: PLURALS,
+      expression: `!(${marked('oldObject', 'labels', LABELS.inUse)} && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${controller} || ${COLLECTOR}`,
       message: 'it is in use; first remove what names it (a DELETE over REST lists its users)',
     },
     {
       name: 'system',
       operations: ['CREATE', 'UPDATE'],
-      resources: resources.filter((plural) => plural !== 'registries'),
+      resources: PLURALS.filter((plural) => plural !== 'registries'),
       expression: `(has(object.spec.isSystem) && object.spec.isSystem) == (oldObject != null && has(oldObject.spec.isSystem) && oldObject.spec.isSystem) || ${controller}`,
       message: 'isSystem is set and cleared by the controller alone',
     },
@@ -121,32 +138,41 @@ function policies(namespace: string): Policy[] {
       name: 'built-in-registries',
       operations: ['UPDATE', 'DELETE'],
       resources: ['registries'],
-      expression: `!(oldObject.metadata.name in [${builtIn}]) || (request.operation == 'UPDATE' && object.spec == oldObject.spec) || ${controller} || ${collector}`,
+      expression: `!(oldObject.metadata.name in [${builtIn}]) || (request.operation == 'UPDATE' && object.spec == oldObject.spec) || ${controller} || ${COLLECTOR}`,
       message: 'the built-in registries cannot be changed or deleted',
     },
   ];
 }
 
 export function admissionPolicies(namespace: string): Manifest[] {
-  return policies(namespace).flatMap(({ name, operations, resources, expression, message }) => {
-    const full = `skerry-${name}.${namespace}.${GROUP}`;
-    return [
-      {
-        apiVersion: 'admissionregistration.k8s.io/v1',
-        kind: 'ValidatingAdmissionPolicy',
-        metadata: { name: full },
-        spec: {
-          failurePolicy: 'Fail',
-          matchConstraints: { resourceRules: [{ apiGroups: [GROUP], apiVersions: [VERSION], operations, resources }] },
-          validations: [{ expression, message }],
+  const own = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } };
+  return policies(namespace).flatMap(
+    ({ name, operations, resources, expression, message, messageExpression, everywhere, warns }) => {
+      const full = `skerry-${name}.${namespace}.${GROUP}`;
+      return [
+        {
+          apiVersion: 'admissionregistration.k8s.io/v1',
+          kind: 'ValidatingAdmissionPolicy',
+          metadata: { name: full },
+          spec: {
+            failurePolicy: 'Fail',
+            matchConstraints: {
+              resourceRules: [{ apiGroups: [GROUP], apiVersions: [VERSION], operations, resources }],
+            },
+            validations: [{ expression, message, ...(messageExpression && { messageExpression }) }],
+          },
         },
-      },
-      {
-        apiVersion: 'admissionregistration.k8s.io/v1',
-        kind: 'ValidatingAdmissionPolicyBinding',
-        metadata: { name: full },
-        spec: { policyName: full, validationActions: ['Deny'] },
-      },
-    ];
-  });
+        {
+          apiVersion: 'admissionregistration.k8s.io/v1',
+          kind: 'ValidatingAdmissionPolicyBinding',
+          metadata: { name: full },
+          spec: {
+            policyName: full,
+            validationActions: [warns ? 'Warn' : 'Deny'],
+            ...(!everywhere && { matchResources: own }),
+          },
+        },
+      ];
+    },
+  );
 }

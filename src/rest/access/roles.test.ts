@@ -80,3 +80,17 @@ test('manifests: one role and one binding per name, in the namespace', () => {
     { apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'skerry:admin' },
   ]);
 });
+
+test('every role reads the events of the cluster, which kubectl describe shows, and writes none', () => {
+  for (const role of ROLE_NAMES) {
+    const core = rulesOf(role).filter(({ apiGroups }) => !apiGroups.includes('skerry.dev'));
+    expect(core).toEqual([
+      { apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: ['get', 'list', 'watch'] },
+    ]);
+  }
+});
+
+test('two installations may have groups of their own', () => {
+  const [, binding] = roles({ namespace: 'ns', groups: 'shore' });
+  expect(binding?.subjects?.[0]?.name).toBe('shore:admin');
+});

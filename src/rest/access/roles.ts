@@ -70,8 +70,16 @@ const MATRIX: readonly Row[] = [
 /** Every resource that some role is about; a route about any other could be called by admins only, by mistake. */
 export const KNOWN_RESOURCES: ReadonlySet<string> = new Set(MATRIX.flatMap((row) => row.resources));
 
+/** Events of the cluster: `kubectl describe` and `kubectl get events` are how people learn why something is as it is. */
+const CLUSTER_EVENTS: PolicyRule = { apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: READ };
+
 /** The rules of one role: resources with the same verbs together. */
 export function rulesOf(role: RoleName): PolicyRule[] {
+  return [...ownRulesOf(role), CLUSTER_EVENTS];
+}
+
+/** Those in our API group. */
+function ownRulesOf(role: RoleName): PolicyRule[] {
   if (role === 'admin') return [{ apiGroups: [GROUP], resources: ['*'], verbs: ['*'] }];
   const byVerbs = new Map<string, string[]>();
   for (const row of MATRIX) {
@@ -83,10 +91,9 @@ export function rulesOf(role: RoleName): PolicyRule[] {
   return [...byVerbs].map(([verbs, resources]) => ({ apiGroups: [GROUP], resources, verbs: verbs.split(' ') }));
 }
 
-/** The group whose members have a role. */
-export const groupOf = (role: RoleName) => `${GROUP.split('.')[0]}:${role}`;
+const PRODUCT = GROUP.split('.')[0];
 /** The object that holds a role. */
-export const roleObjectName = (role: RoleName) => `${GROUP.split('.')[0]}-${role}`;
+export const roleObjectName = (role: RoleName) => `${PRODUCT}-${role}`;
 
 export interface RoleManifest {
   apiVersion: 'rbac.authorization.k8s.io/v1';
@@ -98,10 +105,10 @@ export interface RoleManifest {
 }
 
 /**
- * The roles and the binding of each to its group. Everything is in the controller's namespace, so that two installations
- * in one cluster do not share them.
+ * The roles and the binding of each to its group, `<groups>:<role>`. Everything is in the controller's namespace, so that
+ * two installations in one cluster do not share them; two that name their groups alike share their people.
  */
-export function roles({ namespace }: { namespace: string }): RoleManifest[] {
+export function roles({ namespace, groups = PRODUCT }: { namespace: string; groups?: string }): RoleManifest[] {
   const apiVersion = 'rbac.authorization.k8s.io/v1';
   const apiGroup = 'rbac.authorization.k8s.io';
   return ROLE_NAMES.flatMap((role) => {
@@ -113,7 +120,7 @@ export function roles({ namespace }: { namespace: string }): RoleManifest[] {
         kind: 'RoleBinding' as const,
         metadata,
         roleRef: { apiGroup, kind: 'Role', name: metadata.name },
-        subjects: [{ apiGroup, kind: 'Group', name: groupOf(role) }],
+        subjects: [{ apiGroup, kind: 'Group', name: `${groups}:${role}` }],
       },
     ];
   });
