@@ -214,6 +214,7 @@ describe('from an edit to a truthful status', () => {
           const negative = verdicts(application, world);
           const wanted = (application.spec.microservices ?? []).filter((one) => shouldRun(application, one));
           const refused = wanted.filter((one) => negative.has(one.name));
+          expect([...negative.values()].filter(({ passes }) => passes)).toEqual([]);
           expect(ready(application)?.status).toBe(refused.length > 0 ? 'False' : 'True');
           expect(application.status?.ready).toBe(`${wanted.length - refused.length}/${wanted.length}`);
           const runs = [...fleet.machine.running.values()].filter(

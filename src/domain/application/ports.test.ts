@@ -129,6 +129,7 @@ describe('the holder of a port', () => {
       name: fc.constantFrom('m', 'n'),
       reported: fc.boolean(),
       wanted: fc.boolean(),
+      present: fc.boolean(),
       createdAt: fc.constantFrom(OLD, NEW, undefined),
       uid: fc.constantFrom('1', '2', undefined),
     });

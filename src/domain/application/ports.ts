@@ -1,4 +1,5 @@
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
+import { hasContainer } from '../deletion.ts';
 import { shouldRun } from '../microservice/read.ts';
 import { entryUuid, nodeUuid, v3Name } from '../names.ts';
 
@@ -13,6 +14,10 @@ export interface PortClaim {
   reported: boolean;
   /** an entry asks for it now; false for what the node still holds and nobody asks for any more */
   wanted: boolean;
+  /** the node reports a container of it, whichever ports that one holds */
+  present: boolean;
+  /** what is to run; absent for what is stopped or removed, which gives up all that it holds */
+  runs?: { application: Application; entry: MicroserviceEntry };
   /** of its application; absent for removed microservices that are still reported */
   createdAt?: string;
   uid?: string;
@@ -31,18 +36,28 @@ export function portClaims(node: EdgeNode, applications: readonly Application[])
       if (seen.has(uuid)) continue;
       seen.add(uuid);
       const { creationTimestamp, uid } = application.metadata;
-      const owner = { uuid, application: v3Name(application), name: entry.name, createdAt: creationTimestamp, uid };
       const item = observed.get(uuid);
+      const runs = shouldRun(application, entry);
+      const owner: Owner = {
+        uuid,
+        application: v3Name(application),
+        name: entry.name,
+        present: item !== undefined && hasContainer(item),
+        ...(runs && { runs: { application, entry } }),
+        createdAt: creationTimestamp,
+        uid,
+      };
       const declared = entry.container?.ports ?? [];
       const held = item ? heldPorts(item, declared) : [];
-      const asked = shouldRun(application, entry) ? declared : [];
+      const asked = runs ? declared : [];
       claims.push(...asked.map((port) => claim(owner, port, { wanted: true, reported: includes(held, port) })));
       const left = held.filter((port) => !includes(asked, port));
       claims.push(...left.map((port) => claim(owner, port, { wanted: false, reported: true })));
     }
   for (const [uuid, item] of observed) {
     if (seen.has(uuid)) continue;
-    const owner = { uuid, application: item.application ?? '', name: item.name ?? uuid };
+    const present = hasContainer(item);
+    const owner: Owner = { uuid, application: item.application ?? '', name: item.name ?? uuid, present };
     claims.push(...heldPorts(item, []).map((port) => claim(owner, port, { wanted: false, reported: true })));
   }
   return claims;
@@ -66,6 +81,37 @@ export function portHolder(
   return claims.filter((claim) => isSamePort(claim, { external, protocol })).sort(byPrecedence)[0];
 }
 
+/** Of those who ask for a port, the one that has it, or gets it once its holder has given it up. */
+export function portHeir(claims: readonly PortClaim[], port: Port): PortClaim | undefined {
+  return claims.filter((claim) => claim.wanted && isSamePort(claim, port)).sort(byPrecedence)[0];
+}
+
+/**
+ * Why a microservice cannot give up what it holds: of itself and of all for whom it waits in turn, the first that may
+ * not do as asked and so keeps its container. Waiting in a ring keeps nobody: the machine is told of all in one list
+ * and finds out itself who moves when.
+ */
+export function portKeeper(
+  claims: readonly PortClaim[],
+  holder: PortClaim,
+  isRefused: (entry: NonNullable<PortClaim['runs']>) => boolean,
+): PortClaim | undefined {
+  const line = [holder];
+  const seen = new Set([holder.uuid]);
+  for (const member of line) {
+    if (!member.runs) continue;
+    if (isRefused(member.runs)) return member;
+    for (const asked of claims.filter(({ uuid, wanted }) => wanted && uuid === member.uuid)) {
+      if (portHeir(claims, asked)?.uuid !== member.uuid) return member;
+      const next = portHolder(claims, asked.external, asked.protocol);
+      if (!next || seen.has(next.uuid)) continue;
+      seen.add(next.uuid);
+      line.push(next);
+    }
+  }
+  return undefined;
+}
+
 /** States in which a container may still hold its ports. */
 const HOLDING: ReadonlySet<string> = new Set([
   'CREATING',
@@ -87,11 +133,14 @@ function heldPorts(item: ObservedMicroservice, declared: readonly Port[]): reado
   return item.ports ?? (HOLDING.has(item.state) ? declared : []);
 }
 
-const claim = (
-  owner: Omit<PortClaim, 'external' | 'protocol' | 'wanted' | 'reported'>,
-  { external, protocol }: Port,
-  is: { wanted: boolean; reported: boolean },
-): PortClaim => ({ ...owner, external, protocol: protocol ?? 'tcp', ...is });
+type Owner = Omit<PortClaim, 'external' | 'protocol' | 'wanted' | 'reported'>;
+
+const claim = (owner: Owner, { external, protocol }: Port, is: { wanted: boolean; reported: boolean }): PortClaim => ({
+  ...owner,
+  external,
+  protocol: protocol ?? 'tcp',
+  ...is,
+});
 
 const isSamePort = (a: Port, b: Port) => a.external === b.external && (a.protocol ?? 'tcp') === (b.protocol ?? 'tcp');
 const includes = (ports: readonly Port[], port: Port) => ports.some((other) => isSamePort(other, port));

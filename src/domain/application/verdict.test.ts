@@ -463,9 +463,9 @@ describe('verdict', () => {
         "mountsAreApart",
         "runtimeIsAvailable",
         "portsAreAllowed",
-        "portsAreFree",
         "envResolves",
         "extraHostsResolve",
+        "portsAreFree",
       ]
     `);
   });

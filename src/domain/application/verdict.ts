@@ -8,7 +8,7 @@ import { resolveHost } from '../microservice/extra-hosts.ts';
 import { IMAGE_ARCHITECTURES, imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { applicationUuid, entryUuid, nodeUuid, v3Name } from '../names.ts';
 import { normalType, resolveRegistry } from '../registry/index.ts';
-import { entriesOn, type PortClaim, portClaims, portHolder } from './ports.ts';
+import { entriesOn, type PortClaim, portClaims, portHeir, portHolder, portKeeper } from './ports.ts';
 
 /** What one policy looks at. */
 export interface VerdictInput {
@@ -22,6 +22,8 @@ export interface VerdictInput {
   writing?: boolean;
   /** claims of the node's ports; made once for all entries that are judged together */
   claims: (node: EdgeNode) => readonly PortClaim[];
+  /** whether an entry may not run as asked, whatever ports there are */
+  isRefused: (entry: NonNullable<PortClaim['runs']>) => boolean;
 }
 
 /** One rule: a verdict, or nothing to say. */
@@ -248,27 +250,35 @@ export function portsAreAllowed({ entry }: VerdictInput): Verdict | undefined {
 }
 
 /**
- * A port has one holder. Ports that are only being freed (their entry no longer asks for them) pass by themselves, and
- * do not refuse a write.
+ * A port has one holder. One that is being given up (its entry no longer asks for it) refuses no write. What the node
+ * has already is told at once and keeps its container until the port is free, so that two can swap; what is new waits.
  */
-export function portsAreFree({ entry, uuid, node, claims: claimsOf, writing }: VerdictInput): Verdict | undefined {
+export function portsAreFree(input: VerdictInput): Verdict | undefined {
+  const { entry, uuid, node, writing } = input;
   const ports = entry.container.ports ?? [];
   if (!node || ports.length === 0) return undefined;
-  const claims = claimsOf(node);
+  const claims = input.claims(node);
+  const taken = (port: (typeof ports)[number], { application, name }: PortClaim, more = ''): Verdict => ({
+    reason: 'PortTaken',
+    status: 400,
+    code: 'PORT_NOT_AVAILABLE',
+    field: 'container.ports',
+    message: `the port ${portText(port)} of the node "${v3Name(node)}" is held by ${application}/${name}${more}`,
+  });
   for (const port of ports) {
-    const { external, protocol = 'tcp' } = port;
-    const holder = writing
+    const other = writing
       ? claims.find((claim) => isSamePort(claim, port) && claim.uuid !== uuid && claim.wanted)
-      : portHolder(claims, external, protocol);
+      : portHeir(claims, port);
+    if (other && other.uuid !== uuid) return taken(port, other);
+  }
+  for (const port of writing ? [] : ports) {
+    const holder = portHolder(claims, port.external, port.protocol ?? 'tcp');
     if (!holder || holder.uuid === uuid) continue;
-    return {
-      reason: 'PortTaken',
-      status: 400,
-      code: 'PORT_NOT_AVAILABLE',
-      field: 'container.ports',
-      message: `the port ${portText(port)} of the node "${v3Name(node)}" is held by ${holder.application}/${holder.name}${holder.wanted ? '' : ', which is giving it up'}`,
-      ...(!holder.wanted && { passes: true as const }),
-    };
+    const keeper = portKeeper(claims, holder, input.isRefused);
+    if (keeper)
+      return taken(port, holder, `, which cannot give it up: ${keeper.application}/${keeper.name} is refused`);
+    const isPresent = claims.some((claim) => claim.uuid === uuid && claim.present);
+    if (!isPresent) return { ...taken(port, holder, ', which is giving it up'), passes: true };
   }
   return undefined;
 }
@@ -388,9 +398,10 @@ export const POLICIES: readonly Policy[] = [
   mountsAreApart,
   runtimeIsAvailable,
   portsAreAllowed,
-  portsAreFree,
   envResolves,
   extraHostsResolve,
+  // last: whether others may move counts here, and that is judged by all that stands before
+  portsAreFree,
 ];
 
 /** Judges several entries of one world at one moment, and looks at what they share only once. */
@@ -404,15 +415,28 @@ export function createJudge(
     known.set(node, made);
     return made;
   };
-  return (application, stored, entry = normalEntry(stored)) => {
+  const inputOf = (application: Application, stored: MicroserviceEntry, entry: NormalEntry): VerdictInput => {
     const uuid = entryUuid(application, stored);
-    const input: VerdictInput = { application, entry, uuid, node: nodeOf(stored, world), world, writing, claims };
-    for (const policy of POLICIES) {
-      const found = policy(input);
-      if (found) return found;
-    }
-    return undefined;
+    return { application, entry, uuid, node: nodeOf(stored, world), world, writing, claims, isRefused };
   };
+  const refused = new Map<MicroserviceEntry, boolean>();
+  const isRefused: VerdictInput['isRefused'] = ({ application, entry }) => {
+    const known =
+      refused.get(entry) ?? firstOf(WITHOUT_PORTS, inputOf(application, entry, normalEntry(entry))) !== undefined;
+    refused.set(entry, known);
+    return known;
+  };
+  return (application, stored, entry = normalEntry(stored)) => firstOf(POLICIES, inputOf(application, stored, entry));
+}
+
+const WITHOUT_PORTS = POLICIES.filter((policy) => policy !== portsAreFree);
+
+function firstOf(policies: readonly Policy[], input: VerdictInput): Verdict | undefined {
+  for (const policy of policies) {
+    const found = policy(input);
+    if (found) return found;
+  }
+  return undefined;
 }
 
 /** Why an entry may not run as asked; undefined when it may. */
