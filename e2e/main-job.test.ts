@@ -99,22 +99,23 @@ describe('kubectl apply', () => {
     await world.remove('applications', 'refused');
   });
 
-  test.each([
-    ['one Application', (entries: unknown[]) => [application('swap', entries)]],
-    ['two Applications', (entries: unknown[]) => entries.map((entry, at) => application(`swap-${at}`, [entry]))],
-  ])('two microservices of %s swap their ports', async (_, applications) => {
-    const [p, q] = [await freePort(), await freePort()];
-    const images = [await world.image('left', { GREETING: 'left' }), await world.image('right', { GREETING: 'right' })];
-    const both = (ports: readonly number[]) =>
-      applications(images.map((image, at) => web(image, ports[at] as number, { name: `m${at}` })));
-    const settled = async (ports: readonly number[]) => {
-      for (const one of both(ports)) await world.apply(one);
-      for (const { metadata } of both(ports)) await untilReady(world, metadata.name);
-      return Promise.all(ports.map((port) => get(`http://127.0.0.1:${port}/`)));
+  test('three microservices of two Applications pass their ports on in a ring', async () => {
+    const ports = [await freePort(), await freePort(), await freePort()];
+    const greetings = ['one', 'two', 'three'];
+    const images = await Promise.all(
+      greetings.map((greeting) => world.image(`ring-${greeting}`, { GREETING: greeting })),
+    );
+    const answers = async (given: readonly number[]) => {
+      const [first, second, third] = images.map((image, at) => web(image, given[at] as number, { name: `m${at}` }));
+      await world.apply(application('ring', [first, second]));
+      await world.apply(application('ring-other', [third]));
+      for (const name of ['ring', 'ring-other']) await untilReady(world, name);
+      return Promise.all(given.map((port) => get(`http://127.0.0.1:${port}/`)));
     };
-    expect(await settled([p, q])).toEqual(['left\n', 'right\n']);
-    expect(await settled([q, p])).toEqual(['left\n', 'right\n']);
-    for (const { metadata } of both([q, p])) await world.remove('applications', metadata.name);
+    const want = greetings.map((greeting) => `${greeting}\n`);
+    expect(await answers(ports)).toEqual(want);
+    expect(await answers([...ports.slice(1), ports[0] as number])).toEqual(want);
+    for (const name of ['ring', 'ring-other']) await world.remove('applications', name);
   });
 
   test('deactivation stops the containers, activation starts them again, deletion removes them', async () => {
