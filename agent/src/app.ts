@@ -209,6 +209,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
       measured: figures && { figures, duration: clock.wall() - startedAt },
       startedAt,
       troubles: troubles(),
+      engineTrouble: supervisor.engineTrouble,
       microservices: microservices(),
       registryCount: documents.registries.size,
       address: machine.addresses(config.networkInterface)?.address,

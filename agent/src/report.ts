@@ -10,6 +10,8 @@ export interface ReportFacts {
   /** Unix ms */
   startedAt: number;
   troubles: readonly string[];
+  /** why the container engine cannot be looked at */
+  engineTrouble?: string;
   /** undefined until the engine has been looked at once */
   microservices?: MicroserviceStatus[];
   registryCount: number;
@@ -30,6 +32,7 @@ export function statusReport(facts: ReportFacts): StatusReport {
     ...(measured && violations(measured.figures, settings)),
     daemonStatus: troubles.length > 0 ? 'WARNING' : 'RUNNING',
     warningMessage: troubles.join('; ').slice(0, 1024),
+    engineError: facts.engineTrouble?.slice(0, 1024) ?? '',
     daemonLastStart: facts.startedAt,
     ...(measured && { daemonOperatingDuration: measured.duration }),
     // Before the first look nothing is known of them, and nothing is said.

@@ -88,6 +88,7 @@ export const STATUS_REASONS = {
   AgentRunning: 'The agent is live and runs.',
   AgentWarning: 'The agent is live and has a warning.',
   AgentStarting: 'The agent is starting.',
+  EngineUnavailable: 'The agent is live and cannot look at its container engine: what runs there is unknown.',
   AgentNotRunning: 'The agent is live and says that it does not run.',
   NotProvisioned: 'No agent has taken the identity of the node yet.',
   Deprovisioned: 'The agent gave up the identity of this node.',

@@ -355,6 +355,8 @@ function jsonArray<T extends z.ZodType>(item: T, max: number) {
 export const statusReportSchema = z.object({
   daemonStatus: z.enum(DAEMON_STATES).catch('UNKNOWN').optional(),
   warningMessage: text(BOUNDS.message).optional(),
+  /** ours: why the container engine cannot be looked at; empty while it can */
+  engineError: text(BOUNDS.message).optional(),
   daemonOperatingDuration: numeric.optional(),
   daemonLastStart: numeric.optional(),
   memoryUsage: numeric.optional(),

@@ -88,6 +88,8 @@ export interface Remembered {
   /** the view of the last container that ran as it should */
   lastGood?: MicroserviceView;
   generation: number;
+  /** the container that was seen last: it may be there still when the engine cannot be looked at */
+  containerId?: string;
   /** the last exit seen, by container and time */
   exit?: { key: string; cause: ExitCause };
   /** crashes since the last ten steady minutes */

@@ -96,6 +96,8 @@ function updateRow(
 
   const target = entry ? targetKey(entry) : 'absent';
   const running = containers.find(({ state }) => state === 'running');
+  const containerId = (running ?? containers[0])?.id;
+  if (containerId !== next.containerId) set({ containerId });
   if (running) next = rememberRunning(next, running, entry, sight);
   else if (next.live.running) setLive({ running: undefined });
   const ended = running ? undefined : containers.find(({ startedAt }) => startedAt > 0);
@@ -142,6 +144,7 @@ function rememberGone(row: Remembered): Remembered | undefined {
   return {
     ...row,
     gone: true,
+    containerId: undefined,
     localHold: undefined,
     failure: undefined,
     crash: undefined,

@@ -71,6 +71,7 @@ const VERDICTS: readonly ((facts: Facts) => Verdict | undefined | false)[] = [
 ];
 
 const NETWORK_FAILED = 'NetworkFailed';
+const ENGINE_UNAVAILABLE = 'EngineUnavailable';
 const PAUSED = 'the container is paused on its machine';
 
 /** The reason of an entry that the machine's own policy turned down. */
@@ -109,6 +110,29 @@ export function statusOf(input: StatusInput): MicroserviceStatus {
     restartCount: row.restartCount || undefined,
     notHonoured: input.notHonoured?.length ? input.notHonoured.slice(0, 16) : undefined,
     ...(shown && containerPart(shown, input, running !== undefined)),
+  };
+}
+
+/**
+ * What is reported of a microservice while the engine cannot be looked at. That nothing was left of it was seen, and
+ * nobody but us makes a container of it. Pure.
+ */
+export function unknownStatus(row: Remembered, entry: Entry | undefined, trouble: string): MicroserviceStatus {
+  const { uuid, containerId, lastError, lastErrorAt, restartCount, gone } = row;
+  const { application, name } = entry?.kind === 'run' ? entry.view : row;
+  const isGone = gone && !entry;
+  return {
+    id: uuid,
+    name: name || undefined,
+    application: application || undefined,
+    status: isGone ? 'STOPPED' : 'UNKNOWN',
+    reason: isGone ? undefined : ENGINE_UNAVAILABLE,
+    errorMessage: isGone ? '' : trouble.slice(0, 1024),
+    lastError: lastError?.slice(0, 1024),
+    lastErrorAt,
+    restartCount: restartCount || undefined,
+    containerId: isGone ? undefined : containerId,
+    podId: isGone ? undefined : containerId,
   };
 }
 

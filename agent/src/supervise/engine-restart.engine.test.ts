@@ -24,7 +24,7 @@ import { memoryStore } from '../state/store.ts';
 for (const { kind } of inject('engines'))
   describe(kind, () => {
     const folder = mkdtempSync(join(tmpdir(), 'skerry-restart-'));
-    const stop = new AbortController();
+    let stop = new AbortController();
     const uuid = randomUUID();
     const lines: string[] = [];
     let engine: PrivateEngine;
@@ -32,25 +32,15 @@ for (const { kind } of inject('engines'))
     let agent: Agent;
     let run: Promise<void>;
     let external: number;
+    const store = memoryStore();
+    const identity = memoryIdentity();
 
     beforeAll(async () => {
       engine = await findEngine({ dir: join(folder, 'engine'), kind, alwaysPrivate: true });
       const { reference } = await pushImage(inject('registryUrl'), 'restart/sample', '1', await sampleImage());
       external = await freePort();
       controller = await new FakeController().listen();
-      agent = createAgent(parseConfig(`{diskDirectory: ${folder}}`, join(folder, 'config.yaml')), {
-        clock: systemClock(),
-        random: Math.random,
-        log: createLog(
-          bufferedSink('INFO', 100, (line) => void lines.push(line)),
-          Date.now,
-        ),
-        engine: (instance) => new DockerEngine({ url: engine.url, instance }),
-        store: memoryStore(),
-        identity: memoryIdentity(),
-        machine: localMachine(folder),
-      });
-      run = agent.run(stop.signal);
+      boot();
       controller.microservices = [
         {
           uuid,
@@ -77,6 +67,40 @@ for (const { kind } of inject('engines'))
       rmSync(folder, { recursive: true, force: true });
     });
 
+    /** Starts an agent on what the last one left. */
+    function boot(): void {
+      stop = new AbortController();
+      agent = createAgent(parseConfig(`{diskDirectory: ${folder}}`, join(folder, 'config.yaml')), {
+        clock: systemClock(),
+        random: Math.random,
+        log: createLog(
+          bufferedSink('INFO', 100, (line) => void lines.push(line)),
+          Date.now,
+        ),
+        engine: (instance) => new DockerEngine({ url: engine.url, instance }),
+        store,
+        identity,
+        machine: localMachine(folder),
+      });
+      run = agent.run(stop.signal);
+    }
+
+    /** The controller hears that nobody can tell what runs, and what was there. */
+    async function unknown(containerId: string | undefined): Promise<void> {
+      await until('UNKNOWN', () => controller.microservice(uuid)?.status === 'UNKNOWN');
+      expect(controller.microservice(uuid)).toMatchObject({
+        reason: 'EngineUnavailable',
+        name: 'web',
+        application: 'shop',
+        containerId,
+        errorMessage: expect.stringContaining('does not answer'),
+      });
+      expect(controller.said).toMatchObject({
+        daemonStatus: 'WARNING',
+        engineError: expect.stringContaining('does not answer'),
+      });
+    }
+
     async function up(): Promise<void> {
       // The answer first: what is said may still be from before the engine went away.
       await until('an answer', async () => (await fetch(`http://127.0.0.1:${external}/`)).ok);
@@ -95,6 +119,7 @@ for (const { kind } of inject('engines'))
         await until('the loss to be seen', () => agent.supervisor.engine.state === 'lost');
         expect(await agent.report(false)).toMatchObject({ daemonStatus: 'WARNING' });
         expect((await agent.report(false)).warningMessage).toContain('container engine');
+        await unknown(before?.id);
         await engine.start();
         await until('the engine', () => agent.supervisor.engine.state === 'connected');
         await up();
@@ -109,5 +134,24 @@ for (const { kind } of inject('engines'))
         });
         // Containers of podman are not its children: they run on when it is killed.
         expect([...new Set(reasons)]).toEqual(kind === 'podman' && how === 'killed' ? [] : ['EngineRestarted']);
+        expect(controller.said.engineError).toBe('');
       });
+
+    test.runIf(kind === 'docker')(
+      'an agent that starts while the engine is gone lists what is stored, and says that it cannot tell its state',
+      async () => {
+        const before = agent.supervisor.containers[0];
+        await engine.kill();
+        await until('the loss to be seen', () => agent.supervisor.engine.state === 'lost');
+        stop.abort();
+        await run;
+        controller.said = {};
+        boot();
+        await unknown(before?.id);
+        expect(agent.microservices()).toMatchObject([{ id: uuid, name: 'web', status: 'UNKNOWN' }]);
+        await engine.start();
+        await up();
+        expect(agent.supervisor.containers.map(({ id }) => id)).toEqual([before?.id]);
+      },
+    );
   });

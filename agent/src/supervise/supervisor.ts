@@ -16,8 +16,8 @@ import {
 } from '../plan/model.ts';
 import { begin, conclude, type Outcome } from '../plan/outcome.ts';
 import { plan } from '../plan/plan.ts';
-import { remember } from '../plan/remember.ts';
-import { POLICY_REFUSED, statusOf } from '../plan/status.ts';
+import { newRow, remember } from '../plan/remember.ts';
+import { POLICY_REFUSED, statusOf, unknownStatus } from '../plan/status.ts';
 import { isRelayName } from '../registries/pull.ts';
 import type { PullTarget } from '../registries/target.ts';
 import { rowText, type Store } from '../state/store.ts';
@@ -105,6 +105,8 @@ export class Supervisor {
   #outage: { from: number; to: number } | undefined;
   #concluded = 0;
   #looked = false;
+  /** why the engine cannot be looked at: what was seen last may be so no more */
+  #blind: string | undefined;
   /** when the engine was last told to end a container, by us or by somebody else */
   readonly #endings = new Map<string, number>();
   #networkRetry = { notBefore: 0, count: 0, message: '' };
@@ -152,8 +154,9 @@ export class Supervisor {
   /** What keeps the agent from doing its work, for people. */
   get troubles(): string[] {
     const disk = this.#ports.store.trouble() ?? this.#storeError;
+    const engine = this.#blind ?? (this.#engine.state === 'lost' ? this.#engine.error : undefined);
     return [
-      this.#engine.state === 'lost' ? `container engine: ${this.#engine.error}` : '',
+      engine !== undefined ? `container engine: ${engine}` : '',
       this.#networkRetry.message && `network: ${this.#networkRetry.message}`,
       this.#network?.trouble ? `network: ${this.#network.trouble}` : '',
       disk && `database: ${disk}`,
@@ -172,11 +175,24 @@ export class Supervisor {
     this.#wake();
   }
 
-  /** What the node reports of its microservices; undefined until the engine has been looked at once. */
+  /** Why the engine cannot be looked at; undefined while it can, and before that was tried. */
+  get engineTrouble(): string | undefined {
+    return this.#blind;
+  }
+
+  /**
+   * What the node reports of its microservices; undefined until it was tried to look at the engine. What cannot be
+   * looked at is unknown, whatever was seen last.
+   */
   statuses(): MicroserviceStatus[] | undefined {
+    const entries = new Map((this.#desired ?? []).map((entry) => [entry.uuid, entry]));
+    const blind = this.#blind;
+    if (blind !== undefined)
+      return [...new Set([...this.#memory.keys(), ...entries.keys()])].map((uuid) =>
+        unknownStatus(this.#memory.get(uuid) ?? newRow(uuid), entries.get(uuid), blind),
+      );
     if (!this.#looked) return undefined;
     const now = this.#ports.clock.now();
-    const entries = new Map((this.#desired ?? []).map((entry) => [entry.uuid, entry]));
     const waits = new Map(this.#plan.waits.map((wait) => [wait.uuid, wait]));
     const facts = this.#engine.state === 'connected' ? this.#engine.facts : undefined;
     const { limits } = this.#ports.specContext();
@@ -324,11 +340,16 @@ export class Supervisor {
       const stop = () => session.abort();
       signal.addEventListener('abort', stop, { once: true });
       try {
-        await this.#session(session.signal, () => {
+        const ended = await this.#session(session.signal, () => {
           attempt = 0;
         });
+        // Engines end their streams now and then: whether this one is gone the next attempt tells, in a moment.
+        if (!signal.aborted) this.#lost(ended);
       } catch (error) {
-        if (!signal.aborted) this.#lost(error);
+        if (!signal.aborted) {
+          this.#blind = errorText(error);
+          this.#lost(error);
+        }
       } finally {
         session.abort();
         this.#health.stop();
@@ -340,8 +361,8 @@ export class Supervisor {
     }
   }
 
-  /** One connection to the engine, from its first answer to its loss, which throws. */
-  async #session(signal: AbortSignal, onConnected: () => void): Promise<void> {
+  /** One connection to the engine, from its first answer to the end of its events, whose reason is answered. */
+  async #session(signal: AbortSignal, onConnected: () => void): Promise<unknown> {
     const { engine, clock, log } = this.#ports;
     const facts = await engine.connect(signal);
     const network = await engine.network(signal);
@@ -371,10 +392,8 @@ export class Supervisor {
       await this.#look(signal);
       await this.#rest(signal);
     }
-    if (lost.signal.aborted && !signal.aborted) {
-      await events;
-      throw reason;
-    }
+    if (lost.signal.aborted) await events;
+    return reason;
   }
 
   /**
@@ -438,6 +457,7 @@ export class Supervisor {
       endedByHand: this.#endedByHand(),
     });
     this.#looked = true;
+    this.#blind = undefined;
     this.#save();
     if (this.#first) {
       this.#first = false;

@@ -108,6 +108,16 @@ const CASES: Record<string, [Given, Want]> = {
     { observed: [{ state: 'UNKNOWN' }] },
     ['Unknown', 'StateUnknown', 'False', 'False', '0/1', /cannot tell/],
   ],
+  'a live node that cannot look at its engine': [
+    {
+      observed: [{ state: 'UNKNOWN', reason: 'EngineUnavailable', errorMessage: 'the engine does not answer' }],
+    },
+    ['Unknown', 'StateUnknown', 'False', 'False', '0/1', /cannot tell its state: the engine does not answer/],
+  ],
+  'a stopped application whose container nobody can look at': [
+    { application: { spec: { isActivated: false } }, observed: [{ state: 'UNKNOWN', containerId: 'c1' }] },
+    ['Unknown', 'StateUnknown', 'False', 'False', '0/0', /cannot tell/],
+  ],
   'a silent node': [
     { liveness: 'silent', observed: [RUNNING] },
     ['Unknown', 'NodeUnreachable', 'False', 'False', '0/1', /nothing is heard of the node gw-1/],

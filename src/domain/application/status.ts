@@ -207,6 +207,7 @@ function stopping({ item, liveness, nodeName }: EntryFacts): Progress {
   const stopped: Progress = { is: 'done', reason: 'Stopped', message: 'stopped, as asked' };
   if (!item || liveness === undefined || liveness === 'never' || !hasContainer(item)) return stopped;
   if (liveness === 'silent') return unreachable(nodeName);
+  if (item.state === 'UNKNOWN') return ofState(item);
   return { is: 'working', reason: 'Stopping', message: 'is being stopped' };
 }
 

@@ -55,6 +55,22 @@ describe('conditions', () => {
       'False',
       'AgentRunning',
     ],
+    [
+      'running, with an engine that cannot be looked at',
+      { report: { daemonStatus: 'WARNING', engineError: 'the engine does not answer' } },
+      'False',
+      'False',
+      'False',
+      'EngineUnavailable',
+    ],
+    [
+      'running, with an engine that can be looked at again',
+      { report: { daemonStatus: 'RUNNING', engineError: '' } },
+      'True',
+      'False',
+      'False',
+      'AgentRunning',
+    ],
     ['silent', { status: seen }, 'Unknown', 'False', 'False', 'NodeUnreachable'],
     ['gave up its identity', { report: { daemonStatus: 'DEPROVISIONED' } }, 'False', 'False', 'False', 'Deprovisioned'],
     ['in deletion', { metadata: deleting, report: { daemonStatus: 'RUNNING' } }, 'False', 'True', 'False', 'Deleting'],
@@ -97,6 +113,15 @@ describe('conditions', () => {
   it('tell what the agent warns of', () => {
     const status = statusOf({ report: { daemonStatus: 'WARNING', warningMessage: 'disk is full' } });
     expect(find(status, 'Ready')?.message).toBe('the agent runs, with a warning: disk is full');
+  });
+
+  it('say after a change of the leader what the last one was told of the engine, until the node reports', () => {
+    const report = { daemonStatus: 'WARNING' as const, engineError: 'the engine does not answer' };
+    const before = statusOf({ report });
+    const after = { ...withStored({}, before), observation: makeObservation({ report: {}, reportedAt: undefined }) };
+    expect(find(statusOf(after), 'Ready')).toEqual(find(before, 'Ready'));
+    const heard = makeObservation({ report: { daemonStatus: 'RUNNING', engineError: '' } });
+    expect(find(statusOf({ ...after, observation: heard }), 'Ready')?.reason).toBe('AgentRunning');
   });
 
   describe('DuplicateAgent', () => {

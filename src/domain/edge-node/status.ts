@@ -158,6 +158,10 @@ const RULES: readonly ((facts: Case) => Progress | undefined)[] = [
           message: `nothing was heard of the node for more than ${silenceLimit(node) / 1000} s`,
         }
       : undefined,
+  ({ inputs }) => {
+    const trouble = engineTrouble(inputs);
+    return trouble ? { is: 'waiting', reason: 'EngineUnavailable', message: trouble } : undefined;
+  },
 ];
 
 function progress(facts: Case): Progress {
@@ -180,6 +184,14 @@ function liveProgress({ daemonStatus, warningMessage }: EdgeNodeStatus): Progres
     default:
       return { is: 'waiting', reason: 'AgentNotRunning', message: `the agent says that it is ${daemonStatus}${said}` };
   }
+}
+
+/** Why the agent cannot look at its engine. A new leader that has not heard of it yet says what the last one said. */
+function engineTrouble({ node, observation }: NodeStatusInputs): string | undefined {
+  const said = observation?.report.engineError;
+  if (said !== undefined) return said && `the agent runs, but cannot look at its container engine: ${said}`;
+  const before = node.status?.conditions?.find(({ type }) => type === 'Ready');
+  return observation?.reportedAt === undefined && before?.reason === 'EngineUnavailable' ? before.message : undefined;
 }
 
 /** Two installations that both spoke within one silence limit, after the last provisioning. */
