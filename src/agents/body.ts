@@ -1,82 +1,94 @@
 import type { IncomingMessage } from 'node:http';
-import { isDeeperThan, JSON_DEPTH } from '../api/json.ts';
+import { jsonExcess } from '../api/json.ts';
+import { type ByteBudget, isFull } from '../kube/byte-budget.ts';
 import type { Clock } from '../kube/mod.ts';
 import { AgentFailure } from './failure.ts';
 
-/** Reads JSON bodies within bounds: of each, of all together, and of time. Rejects with AgentFailure. */
-export type ReadBody = (req: IncomingMessage, maxBytes: number) => Promise<unknown>;
+/** Reads JSON bodies within bounds: of each, of what one caller and all of them send at once, and of time. */
+export type ReadBody = (req: IncomingMessage, rules: BodyRules) => Promise<unknown>;
 
-export interface BodyLimits {
-  pendingBytes: number;
-  pendingBodies: number;
-  /** beyond what the slowest link needs for it */
-  bodyMs: number;
+export interface BodyRules {
+  maxBytes: number;
+  budget: ByteBudget;
+  /** whose bodies count together: a node, or an address as long as nobody knows who speaks */
+  caller: string;
+  /** told of what arrives, whatever becomes of it */
+  received?: (bytes: number) => void;
+  /** until it must be complete, beyond what the slowest link needs for what has arrived */
+  ms: number;
 }
 
 /** Bytes per millisecond (16 kbit/s): a report of many microservices may come over a thin line. */
 const SLOWEST = 2;
 
-export function createReadBody({ pendingBytes, pendingBodies, bodyMs }: BodyLimits, clock: Clock): ReadBody {
-  let bodies = 0;
-  let bytes = 0;
-
-  return async (req, maxBytes) => {
+/** Undefined when there is no body. Rejects with AgentFailure. */
+export function createReadBody(clock: Clock): ReadBody {
+  return async (req, { maxBytes, budget, caller, ms, received: tell }) => {
     const encoding = req.headers['content-encoding'];
     if (encoding !== undefined && encoding !== 'identity') {
       throw new AgentFailure('UNSUPPORTED_ENCODING', 'send the body without content encoding');
     }
-    const declared = Number(req.headers['content-length'] ?? 0);
-    if (declared > maxBytes) throw tooLarge(maxBytes);
-    if (bodies >= pendingBodies || bytes + declared > pendingBytes) throw busy();
-    let reserved = declared;
-    bodies++;
-    bytes += reserved;
-    try {
-      return parse(
-        await collect(req, bodyMs + Math.round(declared / SLOWEST), clock, (received) => {
-          if (received > maxBytes) throw tooLarge(maxBytes);
-          if (received <= reserved) return;
-          if (bytes + received - reserved > pendingBytes) throw busy();
-          bytes += received - reserved;
-          reserved = received;
-        }),
-      );
-    } finally {
-      bodies--;
-      bytes -= reserved;
-    }
+    if (Number(req.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
+    using share = opened(budget, caller);
+    const body = await collect(req, ms, clock, (received, more) => {
+      tell?.(more);
+      if (received > maxBytes) throw tooLarge(maxBytes);
+      if (!share.take(more)) throw busy();
+    });
+    return parse(body);
   };
+}
+
+function opened(budget: ByteBudget, caller: string) {
+  const share = budget.open(caller);
+  if (!isFull(share)) return share;
+  throw share.full === 'class'
+    ? busy()
+    : new AgentFailure('TOO_MANY_REQUESTS', 'too many requests of this sender are being received');
 }
 
 const tooLarge = (maxBytes: number) => new AgentFailure('BODY_TOO_LARGE', `the body exceeds ${maxBytes} bytes`);
 const busy = () => new AgentFailure('CONTROLLER_DB_BUSY', 'too many requests are being received');
 
-/** `admit` is called before a chunk is kept, with the length including it, and throws to refuse it. */
-function collect(req: IncomingMessage, ms: number, clock: Clock, admit: (received: number) => void): Promise<Buffer> {
+/** `admit` is called before a chunk is kept, and throws to refuse it. */
+function collect(
+  req: IncomingMessage,
+  ms: number,
+  clock: Clock,
+  admit: (received: number, more: number) => void,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
+    const began = clock.now();
     let received = 0;
+    let cancel: () => void;
     const settle = (outcome: () => void) => {
       cancel();
       req.off('data', onData).off('end', onEnd).off('error', onCut).off('close', onCut);
       outcome();
     };
+    const refuse = (error: unknown) => {
+      req.pause();
+      settle(() => reject(error));
+    };
     const onData = (chunk: Buffer) => {
       received += chunk.length;
       try {
-        admit(received);
+        admit(received, chunk.length);
         chunks.push(chunk);
       } catch (error) {
-        req.pause();
-        settle(() => reject(error));
+        refuse(error);
       }
     };
     const onEnd = () => settle(() => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
     const onCut = () => settle(() => reject(new AgentFailure('REQUEST_TIMEOUT', 'the request was cut off')));
-    const cancel = clock.after(ms, () => {
-      req.pause();
-      settle(() => reject(new AgentFailure('REQUEST_TIMEOUT', `the body was not complete within ${ms} ms`)));
-    });
+    /** What has arrived so far buys time for the rest. */
+    const watch = () => {
+      const left = began + ms + received / SLOWEST - clock.now();
+      if (left <= 0) refuse(new AgentFailure('REQUEST_TIMEOUT', `the body came too slowly: ${received} bytes so far`));
+      else cancel = clock.after(left, watch);
+    };
+    cancel = clock.after(ms, watch);
     req.on('data', onData).on('end', onEnd).on('error', onCut).on('close', onCut);
   });
 }
@@ -84,8 +96,8 @@ function collect(req: IncomingMessage, ms: number, clock: Clock, admit: (receive
 function parse(body: Buffer): unknown {
   if (body.length === 0) return undefined;
   const text = body.toString('utf8');
-  if (isDeeperThan(text))
-    throw new AgentFailure('VALIDATION_ERROR', `the body is nested deeper than ${JSON_DEPTH} levels`);
+  const excess = jsonExcess(text);
+  if (excess) throw new AgentFailure('VALIDATION_ERROR', `the body ${excess}`);
   try {
     return JSON.parse(text);
   } catch {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { Observation } from '../domain/inputs.ts';
+import { createByteBudget } from '../kube/byte-budget.ts';
 import type { Clock, Log } from '../kube/mod.ts';
 import { createReadBody } from './body.ts';
 import { AgentFailure } from './failure.ts';
@@ -37,7 +38,9 @@ export const INTERNAL_PATHS = {
   tokens: '/internal/tokens',
 } as const;
 
-const BODY_BYTES = 32 * 2 ** 20;
+/** of one message of another replica; news.ts keeps well below it */
+export const BODY_BYTES = 32 * 2 ** 20;
+const BODY_MS = 10_000;
 
 /** Both ends are of one program: the envelope is checked, what is in it was checked when it came from the agent. */
 const newsSchema = z.object({
@@ -56,7 +59,8 @@ const tokensSchema = z.object({
 export function createLeaderChannel(options: LeaderChannelOptions): LeaderChannel {
   const { leadership, news, observations, used, credentials, clock, log } = options;
   const verified = createVerifier(credentials, clock);
-  const readBody = createReadBody({ pendingBytes: 4 * BODY_BYTES, pendingBodies: 64, bodyMs: 10_000 }, clock);
+  const readBody = createReadBody(clock);
+  const budget = createByteBudget({ bytes: 8 * BODY_BYTES, messages: 64 });
   const tokens = createTokenLog(used, clock);
   let term = randomUUID();
   let wasLeading = false;
@@ -100,7 +104,7 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
     if (!handler) throw new AgentFailure('ROUTE_NOT_FOUND', 'no such route');
     await verified(req.headers.authorization);
     lead();
-    const body = await readBody(req, BODY_BYTES);
+    const body = await readBody(req, { maxBytes: BODY_BYTES, budget, caller: 'replicas', ms: BODY_MS });
     lead();
     return handler(body);
   }

@@ -121,11 +121,13 @@ export interface AgentLimits {
   reportBytes: number;
   /** any other body */
   bodyBytes: number;
-  /** all bodies that are being received */
-  pendingBytes: number;
-  pendingBodies: number;
+  /** the body of a provisioning, by somebody whom nobody knows yet */
+  strangerBytes: number;
+  /** what is being received at once: in all, of one node, of all strangers, and of those of one address */
+  receiving: Readonly<Record<'all' | 'node' | 'strangers' | 'address', { bytes: number; messages: number }>>;
   /** until a body must be complete */
   bodyMs: number;
+  strangerBodyMs: number;
   heldPolls: number;
   heldPollsPerNode: number;
   /** tokens of one node, a second in the long run */
@@ -137,9 +139,15 @@ export interface AgentLimits {
 export const AGENT_LIMITS: AgentLimits = {
   reportBytes: 4 * 2 ** 20,
   bodyBytes: 128 * 2 ** 10,
-  pendingBytes: 64 * 2 ** 20,
-  pendingBodies: 2_000,
+  strangerBytes: 16 * 2 ** 10,
+  receiving: {
+    all: { bytes: 64 * 2 ** 20, messages: 4_000 },
+    node: { bytes: 5 * 2 ** 20, messages: 4 },
+    strangers: { bytes: 4 * 2 ** 20, messages: 512 },
+    address: { bytes: 512 * 2 ** 10, messages: 64 },
+  },
   bodyMs: 20_000,
+  strangerBodyMs: 10_000,
   heldPolls: 50_000,
   heldPollsPerNode: 4,
   requestsPerNode: 20,

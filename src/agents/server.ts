@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HEADERS } from '../api/names.ts';
 import { desiredState, nodeUuid } from '../domain/index.ts';
+import { createByteBudget } from '../kube/byte-budget.ts';
 import {
   type Clock,
   isTransient,
@@ -61,7 +62,14 @@ const BASE = '/api/v3/agent';
 const MICROSERVICE = '/microservices/';
 const RATE_BURST_SECONDS = 10;
 const FLUSH_MS = 1_000;
+/** Bytes of bodies that cost a node as much of its share as a request. */
+const BYTES_PER_REQUEST = 16 * 1024;
+/** Mistakes in a report that do: finding them takes longer than reading it. */
+const MISTAKES_PER_REQUEST = 20;
 const LIVE_VERSION_MS = 5_000;
+
+/** Statuses of failed provisionings that count against the address: wrong keys, and bodies that never end. */
+const COUNTED: ReadonlySet<number> = new Set([401, 404, 408]);
 
 /** A route of a node that proved who it is. Its body is read, as JSON, only where the route wants one. */
 interface Route {
@@ -79,14 +87,15 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const limits = { ...AGENT_LIMITS, ...options.limits };
   const addressOf = options.addressOf ?? ((req) => req.socket.remoteAddress ?? '');
   const directory = createNodeDirectory({ stores, client, namespace, clock });
+  const rates = createRequestRates({
+    clock,
+    perSecond: limits.requestsPerNode,
+    burst: limits.requestsPerNode * RATE_BURST_SECONDS,
+  });
   const authenticate = createAuthenticate({
     directory,
     used: options.used,
-    rates: createRequestRates({
-      clock,
-      perSecond: limits.requestsPerNode,
-      burst: limits.requestsPerNode * RATE_BURST_SECONDS,
-    }),
+    rates,
     clock,
     startedAt: clock.wall(),
     ...(options.publicUrl !== undefined && { audience: options.publicUrl }),
@@ -108,7 +117,14 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     onTold: (ms) => metrics.told?.(ms / 1000),
   });
   const told = createTold(clock);
-  const readBody = createReadBody(limits, clock);
+  const readBody = createReadBody(clock);
+  const receiving = createByteBudget(limits.receiving.all);
+  const fromNodes = createByteBudget({ ...limits.receiving.all, each: limits.receiving.node, within: receiving });
+  const fromStrangers = createByteBudget({
+    ...limits.receiving.strangers,
+    each: limits.receiving.address,
+    within: receiving,
+  });
   const guesses = createRequestRates({
     clock,
     perSecond: limits.guessesPerMinute / 60,
@@ -175,6 +191,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     hear,
     hasReport: news.hasReport,
     flush: () => news.flush(FLUSH_MS),
+    mended: (uuid, mistakes) => rates.charge(uuid, mistakes / MISTAKES_PER_REQUEST),
     clock,
     metrics,
   });
@@ -242,7 +259,16 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     const who = authenticate(req.headers.authorization);
     const call = createCall(req, res, query, who instanceof Promise ? await who : who);
     metrics.agent?.(route.metric);
-    const body = route.maxBody === undefined ? undefined : await readBody(req, route.maxBody);
+    const body =
+      route.maxBody === undefined
+        ? undefined
+        : await readBody(req, {
+            maxBytes: route.maxBody,
+            budget: fromNodes,
+            caller: call.uuid,
+            ms: limits.bodyMs,
+            received: (bytes) => rates.charge(call.uuid, bytes / BYTES_PER_REQUEST),
+          });
     return withMark(call, await route.answer(call, body));
   }
 
@@ -265,8 +291,13 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
         retryAfterSeconds: 60,
       });
     }
-    const body = await readBody(req, maxBody);
     try {
+      const body = await readBody(req, {
+        maxBytes: limits.strangerBytes,
+        budget: fromStrangers,
+        caller: address,
+        ms: limits.strangerBodyMs,
+      });
       const { node, key, reply, anew } = await provision(body);
       metrics.agent?.('provision', anew ? 'new' : 'again');
       const call = createCall(req, res, '', { uuid: key.nodeUuid, node });
@@ -275,7 +306,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       log.info({ node: node.metadata.name, uuid: key.nodeUuid, address, anew }, 'Node provisioned');
       return json(reply);
     } catch (error) {
-      if (error instanceof AgentFailure && (error.status === 404 || error.status === 401)) guesses.admit(address);
+      if (error instanceof AgentFailure && COUNTED.has(error.status)) guesses.admit(address);
       throw error;
     }
   }

@@ -2,6 +2,7 @@ import { request } from 'node:http';
 import { expect, test } from 'vitest';
 import type { KubeClient } from '../kube/mod.ts';
 import { changed, makeToken, startWithNode } from './_util.ts';
+import { AGENT_LIMITS } from './ports.ts';
 
 type Setup = Awaited<ReturnType<typeof startWithNode>>;
 const observed = ({ replica, node }: Setup) => replica.agents.observations.get(node.spec.uuid ?? '');
@@ -45,6 +46,25 @@ const repaired: Record<string, { body: object; wants: object }> = {
     body: { version: 7, ipAddress: '10.0.0.1', memoryViolation: 'no' },
     wants: { ipAddress: '10.0.0.1' },
   },
+  'of a list in an item the wrong ones are left out': {
+    body: {
+      microserviceStatus: [{ id: 'a', status: 'RUNNING', ports: [7, { internal: 1, external: 2 }, {}] }],
+    },
+    wants: {
+      microserviceStatus: [{ id: 'a', status: 'RUNNING', ports: [{ internal: 1, external: 2, protocol: 'tcp' }] }],
+    },
+  },
+  'of a list that is too long the rest is left out': {
+    body: { availableRuntimes: Array(70).fill('runc') },
+    wants: { availableRuntimes: Array(64).fill('runc') },
+  },
+  'a list with more mistakes than items is left out whole: half of it would say that the rest is gone': {
+    body: {
+      version: '3',
+      microserviceStatus: Array(500).fill({ id: 'a', status: 'RUNNING', ports: Array(20).fill({}) }),
+    },
+    wants: { version: '3' },
+  },
   'an item without id is left out, the others are not': {
     body: { microserviceStatus: [{ status: 'RUNNING' }, 7, { id: 'b', status: 'RUNNING', ports: 'none' }] },
     wants: { microserviceStatus: [{ id: 'b', status: 'RUNNING' }] },
@@ -57,6 +77,17 @@ test.for(Object.entries(repaired))('a report is read as far as it can be: %s', a
   const answer = await setup.replica.as(setup.node, setup.key, 'PUT', '/status', { body });
   expect(answer.status, answer.text).toBe(204);
   expect(observed(setup)?.report).toEqual(wants);
+});
+
+test('each item of a report that is left out is counted', async () => {
+  const counted: string[] = [];
+  const setup = await startWithNode({
+    metrics: { agent: (what, detail = '') => void (what === 'report-repaired' && counted.push(detail)) },
+  });
+  await using _ = setup.replica;
+  const body = { microserviceStatus: [7, {}, { id: 'b', status: 'RUNNING' }, { id: 'c', ports: 'none' }], version: 1 };
+  expect((await setup.replica.as(setup.node, setup.key, 'PUT', '/status', { body })).status).toBe(204);
+  expect(counted.sort()).toEqual(['microserviceStatus', 'microserviceStatus', 'microserviceStatus', 'version']);
 });
 
 test('what is no report is refused', async () => {
@@ -190,7 +221,8 @@ test('a compressed body is refused', async () => {
 });
 
 test('a client that does not finish is left, and makes room for others', async () => {
-  const setup = await startWithNode({ limits: { pendingBodies: 1, bodyMs: 5_000 } });
+  const receiving = { ...AGENT_LIMITS.receiving, all: { bytes: 2 ** 20, messages: 1 } };
+  const setup = await startWithNode({ limits: { receiving, bodyMs: 5_000 } });
   await using _ = setup.replica;
   const { clock } = setup;
   const slow = slowly(setup, { 'content-length': 10 }, ['{'], false);

@@ -19,6 +19,8 @@ export interface StatementsOptions {
   hasReport: (uuid: string) => boolean;
   /** resolves when the leader has heard it, or soon after */
   flush: () => Promise<void>;
+  /** the report of a node had mistakes */
+  mended: (uuid: string, mistakes: number) => void;
   clock: Pick<Clock, 'wall'>;
   metrics: AgentMetrics;
 }
@@ -37,12 +39,13 @@ const trackingSchema = z.array(z.object({ uuid: z.string().min(1).max(64) })).ma
 
 /** What nodes say of themselves: reports, settings, and that they are no longer ours. */
 export function createStatements(options: StatementsOptions) {
-  const { client, stores, namespace, hear, hasReport, flush, clock, metrics } = options;
+  const { client, stores, namespace, hear, hasReport, flush, mended, clock, metrics } = options;
 
   return {
     status(call: Call, body: unknown): Reply {
-      const { report, repaired } = readReport(body);
+      const { report, repaired, mistakes } = readReport(body);
       for (const field of repaired) metrics.agent?.('report-repaired', field);
+      if (mistakes > 0) mended(call.uuid, mistakes);
       const isFirst = !hasReport(call.uuid);
       hear(call, { report, reportedAt: clock.wall() });
       return isFirst ? { ...NO_CONTENT, headers: { [REPORT_WANTED]: 'full' } } : NO_CONTENT;

@@ -1,12 +1,15 @@
 /** Levels that the JSON of any message may have; the deepest that we know has a fifth of it. */
 export const JSON_DEPTH = 64;
+/** Elements that the JSON of any message may have, nested ones included: a full report of 500 microservices has a tenth of it. */
+export const JSON_ELEMENTS = 128 * 1024;
 
 /**
- * Whether a JSON text is nested deeper than this. Counts brackets outside of strings, so that no parser has to go where the
- * text leads.
+ * What a JSON text has too much of, in words that follow "the body"; undefined when it may be parsed. Counts brackets
+ * and commas outside of strings, so that no parser has to go where the text leads.
  */
-export function isDeeperThan(text: string, limit = JSON_DEPTH): boolean {
-  let depth = 0;
+export function jsonExcess(text: string, { depth = JSON_DEPTH, elements = JSON_ELEMENTS } = {}): string | undefined {
+  let level = 0;
+  let count = 0;
   let inString = false;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
@@ -14,9 +17,12 @@ export function isDeeperThan(text: string, limit = JSON_DEPTH): boolean {
       if (code === 0x5c) i++;
       else if (code === 0x22) inString = false;
     } else if (code === 0x22) inString = true;
+    else if (code === 0x2c) count++;
     else if (code === 0x5b || code === 0x7b) {
-      if (++depth > limit) return true;
-    } else if (code === 0x5d || code === 0x7d) depth--;
+      count++;
+      if (++level > depth) return `is nested deeper than ${depth} levels`;
+    } else if (code === 0x5d || code === 0x7d) level--;
+    if (count > elements) return `has more than ${elements} elements`;
   }
-  return false;
+  return undefined;
 }

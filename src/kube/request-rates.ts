@@ -4,6 +4,8 @@ import type { Clock } from './clock.ts';
 export interface RequestRates {
   /** False when this caller has asked too often. */
   admit(key: string): boolean;
+  /** What was admitted turned out to be dearer than others: it may bring the caller into debt. */
+  charge(key: string, amount: number): void;
   /** Whether the next would be refused; counts nothing. */
   exhausted(key: string): boolean;
   /** Seconds until the next would be admitted. */
@@ -40,6 +42,10 @@ export function createRequestRates({ clock, perSecond, burst, capacity = 20_000 
     exhausted(key) {
       const bucket = buckets.get(key);
       return bucket !== undefined && levelAt(bucket, clock.now()) + 1 > burst;
+    },
+    charge(key, amount) {
+      const bucket = buckets.get(key);
+      if (bucket) bucket.level += amount;
     },
     admit(key) {
       const now = clock.now();

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import busboy from 'busboy';
-import { isDeeperThan } from '../api/json.ts';
+import { jsonExcess } from '../api/json.ts';
 import { HttpError, invalid } from './errors.ts';
 import type { Body } from './route.ts';
 import { requireTexts } from './text.ts';
@@ -126,9 +126,10 @@ function decode(bytes: Buffer): string {
   }
 }
 
-/** Parses JSON no deeper than `depth`; a member called `__proto__` is data like any other and is dropped. */
+/** Parses JSON that is no deeper than `depth` and has no more elements than any message needs; a member called `__proto__` is data like any other and is dropped. */
 export function parseJson(text: string, depth: number): unknown {
-  if (isDeeperThan(text, depth)) throw invalid(`the body is nested deeper than ${depth} levels`);
+  const excess = jsonExcess(text, { depth });
+  if (excess) throw invalid(`the body ${excess}`);
   let value: unknown;
   try {
     value =

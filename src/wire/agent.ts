@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BOUNDS } from '../api/bounds.ts';
+import { jsonExcess } from '../api/json.ts';
 import { ARCHITECTURES } from '../api/names.ts';
 import { SECTIONS } from './sections.ts';
 
@@ -338,17 +339,20 @@ export const microserviceStatusSchema = z.object({
 });
 export type MicroserviceStatus = z.infer<typeof microserviceStatusSchema>;
 
+export const repositoryStatusSchema = z.object({ id: z.number().int(), linkStatus: text(64).optional() });
+
 /** Arrays travel as JSON text from older agents; both forms are read. Malformed text reads as absent. */
-function jsonArray<T extends z.ZodType>(item: T, max: number) {
-  return z.preprocess((value) => {
-    if (typeof value !== 'string') return value;
-    if (value.length > 4 * 1024 * 1024) return undefined;
-    try {
-      return JSON.parse(value);
-    } catch {
-      return undefined;
-    }
-  }, z.array(item).max(max).optional());
+const jsonArray = <T extends z.ZodType>(item: T, max: number) =>
+  z.preprocess((value) => (typeof value === 'string' ? parseJson(value) : value), z.array(item).max(max).optional());
+
+/** What a JSON text within bounds holds; undefined when it is none. */
+export function parseJson(text: string): unknown {
+  if (jsonExcess(text)) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Body of `PUT /agent/status` (gaps-02 section 4): a delta, absent members keep their value. */
@@ -377,7 +381,7 @@ export const statusReportSchema = z.object({
   /** all microservices of the node: present means the whole list, never a part of it */
   microserviceStatus: jsonArray(microserviceStatusSchema, BOUNDS.report),
   repositoryCount: numeric.optional(),
-  repositoryStatus: jsonArray(z.object({ id: z.number().int(), linkStatus: text(64).optional() }), BOUNDS.report),
+  repositoryStatus: jsonArray(repositoryStatusSchema, BOUNDS.report),
   /** the agent's clock, Unix ms */
   systemTime: numeric.optional(),
   lastCommandTime: numeric.optional(),

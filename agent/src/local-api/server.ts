@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
-import { isDeeperThan, JSON_DEPTH } from '../../../src/api/json.ts';
+import { jsonExcess } from '../../../src/api/json.ts';
 import { printable } from '../../../src/api/printable.ts';
 import type { Clock } from '../clock.ts';
 import { exists, makeDirectory, removePath } from '../disk.ts';
@@ -174,7 +174,8 @@ async function readBody(incoming: IncomingMessage): Promise<Record<string, unkno
   if (size > BODY_LIMIT) throw tooLarge();
   if (size === 0) return {};
   const text = Buffer.concat(pieces).toString('utf8');
-  if (isDeeperThan(text)) throw new ApiError('INVALID_ARGUMENT', `the body is nested deeper than ${JSON_DEPTH} levels`);
+  const excess = jsonExcess(text);
+  if (excess) throw new ApiError('INVALID_ARGUMENT', `the body ${excess}`);
   try {
     const value: unknown = JSON.parse(text);
     if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;

@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { createByteBudget, isFull, type Share } from './byte-budget.ts';
+
+const KIB = 1024;
+const all = () => createByteBudget({ bytes: 1_000 * KIB, messages: 100 });
+const open = (budget: ReturnType<typeof all>, caller: string) => budget.open(caller) as Share;
+
+test('what counts is what has arrived', () => {
+  const budget = all();
+  const shares = Array.from({ length: 100 }, (_, i) => open(budget, `${i}`));
+  expect(shares.filter(isFull)).toEqual([]);
+  expect(shares[0]?.take(500 * KIB)).toBe(true);
+  expect(budget.open('101')).toEqual({ full: 'class' });
+});
+
+test('a caller reaches his own limit before anybody notices, and has it back when he is done', () => {
+  const budget = createByteBudget({ bytes: 1_000, messages: 100, each: { bytes: 100, messages: 2 } });
+  const [one, two] = [open(budget, 'a'), open(budget, 'a')];
+  expect(budget.open('a')).toEqual({ full: 'caller' });
+  expect([one.take(60), two.take(60), open(budget, 'b').take(60)]).toEqual([true, false, true]);
+  one[Symbol.dispose]();
+  expect([two.take(60), isFull(budget.open('a'))]).toEqual([true, false]);
+});
+
+test('large messages leave room for small ones', () => {
+  const budget = all();
+  const large = open(budget, 'a');
+  while (large.take(10 * KIB));
+  expect(open(budget, 'b').take(300 * KIB)).toBe(false);
+  expect(open(budget, 'b').take(10 * KIB)).toBe(true);
+});
+
+test('a class that is full leaves room for the others', () => {
+  const budget = all();
+  const strangers = createByteBudget({ bytes: 100, messages: 2, within: budget });
+  const nodes = createByteBudget({ bytes: 1_000 * KIB, messages: 100, within: budget });
+  const full = [open(strangers, 'a'), open(strangers, 'b')];
+  expect(full.map((share) => share.take(50))).toEqual([true, true]);
+  expect([full[0]?.take(1), strangers.open('c')]).toEqual([false, { full: 'class' }]);
+  expect(open(nodes, 'n').take(KIB)).toBe(true);
+});
