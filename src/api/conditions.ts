@@ -102,6 +102,7 @@ export const STATUS_REASONS = {
   IdNotAssigned: 'The registry has no id yet.',
   // all
   Deleting: 'The object is being deleted.',
+  StatusRefused: 'The API server refuses the status of the object, so that nothing is known to be so any more.',
   Idle: 'There is nothing to do.',
   NotStalled: 'Nothing waits for a change by somebody.',
 } as const;

@@ -1,9 +1,10 @@
-import { FIELD_MANAGERS, FINALIZERS } from '../api/names.ts';
+import { FINALIZERS } from '../api/names.ts';
 import { type ConfigMap, RESOURCES, type Secret } from '../api/resources.ts';
 import type { Application, EdgeNode } from '../api/v3/index.ts';
 import {
   applicationHold,
   applicationStatus,
+  applicationVerdict,
   type NodeFacts,
   nodeOf,
   nodeUuid,
@@ -21,7 +22,6 @@ import {
   removeFinalizer,
   requeueAfter,
   watching,
-  writeStatus,
 } from '../kube/mod.ts';
 import { textNameOf } from '../stores/references.ts';
 import { applicationsOn } from '../stores/world.ts';
@@ -29,7 +29,7 @@ import { asksForSomething } from './change.ts';
 import type { Leader } from './leader.ts';
 import { createReadyLag } from './ready-lag.ts';
 import { stamp } from './stamp.ts';
-import { recordTransitions } from './transition.ts';
+import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
 
 /** How often a held deletion is looked at when nothing changes. */
 const HELD_MS = 5_000;
@@ -38,6 +38,7 @@ const HELD_MS = 5_000;
 export function createApplicationController(leader: Leader): Controller {
   const { client, stores, world, ids, clock, log, metrics } = leader;
   const resource = RESOURCES.applications;
+  const statuses = createStatuses(leader, resource);
   const lag = createReadyLag(clock, (seconds) => metrics.ready?.(seconds));
 
   /** Applications that may see a node differently now. */
@@ -66,24 +67,25 @@ export function createApplicationController(leader: Leader): Controller {
       liveness: leader.liveness(node),
       desired: leader.desired(node) ?? { microservices: [] },
     }));
-    const hold = application.metadata.deletionTimestamp ? applicationHold(application, nodes, clock()) : undefined;
+    const identity = applicationVerdict(application, world);
+    const hold = application.metadata.deletionTimestamp
+      ? applicationHold(application, nodes, clock(), { ownsName: identity?.reason !== 'NameTaken' })
+      : undefined;
     if (hold && !hold.held) {
       await removeFinalizer(client, resource, application, FINALIZERS.workloads, { signal });
       return done();
     }
     const status = applicationStatus({
       application,
+      ...(identity && { identity }),
       verdicts: verdicts(application, world),
       nodes,
       now: new Date(clock()).toISOString(),
     });
-    const { written } = await writeStatus(client, resource, application, status, {
-      signal,
-      fieldManager: FIELD_MANAGERS.controller,
-    });
-    if (written) recordTransitions(leader.events, application, application.status, status);
-    lag.judged(key, application, isReady(status));
-    return hold ? requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock()))) : done();
+    const { refused } = await statuses.write(application, status, signal);
+    lag.judged(key, application, !refused && isReady(status));
+    if (hold) return requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock())));
+    return refused ? requeueAfter(REFUSED_AGAIN_MS) : done();
   }
 
   async function identify(application: Application, signal: AbortSignal): Promise<Application> {
@@ -107,7 +109,8 @@ export function createApplicationController(leader: Leader): Controller {
     watches: [
       watching(stores.applications, (change) => {
         noteAge(change);
-        return asksForSomething(change) ? [change.key, ...both(neighbours)(change)] : [];
+        if (asksForSomething(change)) return [change.key, ...both(neighbours)(change)];
+        return statuses.isForeign(change) ? [change.key] : [];
       }),
       watching(stores.nodes, both(ofNode)),
       watching(stores.registries, (change) => (asksForSomething(change) ? stores.applications.list().map(keyOf) : [])),

@@ -1,9 +1,10 @@
-import { FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
+import { FINALIZERS, LABELS } from '../api/names.ts';
 import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
 import {
   massSilence,
   nodeHold,
+  nodeOf,
   nodeStatus,
   nodeUuid,
   type Observation,
@@ -22,14 +23,14 @@ import {
   removeFinalizer,
   requeueAfter,
   watching,
-  writeStatus,
 } from '../kube/mod.ts';
 import { asksForSomething } from './change.ts';
 import type { Leader } from './leader.ts';
+import { createLeft } from './left.ts';
 import { isNews } from './news.ts';
 import { createPace } from './pace.ts';
 import { stamp } from './stamp.ts';
-import { recordTransitions } from './transition.ts';
+import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
 
 const HELD_MS = 5_000;
 const FIRST_REPORT_MS = 1_000;
@@ -42,6 +43,8 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
   const { client, stores, observations, clock, listeningSince, log, metrics } = leader;
   const resource = RESOURCES.edgeNodes;
   const pace = createPace(SILENCED_PER_SECOND, clock);
+  const statuses = createStatuses(leader, resource);
+  const left = createLeft((entry) => nodeOf(entry, leader.world));
   let suspected = false;
   let judgedAt = 0;
   let looking: NodeJS.Timeout | undefined;
@@ -62,6 +65,7 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     if (hold && !hold.held) {
       await removeFinalizer(client, resource, node, FINALIZERS.workloads, { signal });
       observations.forget(uuid);
+      left.forget(uuid);
       return done();
     }
     const identity = identityOf(node);
@@ -73,6 +77,7 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
       node,
       now,
       listeningSince,
+      left: left.of(uuid),
       ...(observation && { observation }),
       ...(desired && { desired }),
       ...(identity && { identity }),
@@ -84,11 +89,8 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
       if (waitMs > 0) return requeueAfter(waitMs);
     }
     pace.release(key);
-    const { written } = await writeStatus(client, resource, node, status, {
-      signal,
-      fieldManager: FIELD_MANAGERS.controller,
-    });
-    if (written) recordTransitions(leader.events, node, node.status, status);
+    const { refused } = await statuses.write(node, status, signal);
+    if (refused) return requeueAfter(hold ? HELD_MS : REFUSED_AGAIN_MS);
     if (hold) return requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock())));
     return again(node, observation, status, now);
   }
@@ -168,15 +170,15 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
   const controller = createController({
     name: 'edge-node',
     watches: [
-      watching(stores.nodes, (change) =>
-        asksForSomething(change) ? [change.key, ...sameIdentity(leader, change.object)] : [],
-      ),
+      watching(stores.nodes, (change) => {
+        if (asksForSomething(change)) return [change.key, ...sameIdentity(leader, change.object)];
+        return statuses.isForeign(change) ? [change.key] : [];
+      }),
       // Verdicts on entries are part of a node's platform status.
-      watching(stores.applications, (change) =>
-        asksForSomething(change) && change.type === 'delete'
-          ? stores.nodes.byIndex('reports', v3Name(change.object)).map(keyOf)
-          : [],
-      ),
+      watching(stores.applications, (change) => {
+        left.note(change);
+        return change.type === 'delete' ? stores.nodes.byIndex('reports', v3Name(change.object)).map(keyOf) : [];
+      }),
       // A new provisioning is on record before the agent's first report.
       watching(stores.secrets, (change) =>
         change.object.metadata.labels?.[LABELS.nodeKey] ? ownersOf(change.object) : [],

@@ -33,6 +33,8 @@ export interface Leader {
   log: Log;
   metrics: Metrics & {
     massSilence?(is: boolean): void;
+    /** the API server refused a status */
+    statusRefused?(labels: { kind: string }): void;
     /** seconds from a change of an application to Ready */
     ready?(seconds: number): void;
   };

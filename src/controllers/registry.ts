@@ -15,12 +15,11 @@ import {
   requeueAfter,
   type Watch,
   watching,
-  writeStatus,
 } from '../kube/mod.ts';
 import { asksForSomething } from './change.ts';
 import type { Leader } from './leader.ts';
 import { stamp } from './stamp.ts';
-import { recordTransitions } from './transition.ts';
+import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
 
 /** Far longer than a request takes. */
 const DRAFT_MS = 60_000;
@@ -29,6 +28,7 @@ const DRAFT_MS = 60_000;
 export function createRegistryController(leader: Leader): Controller {
   const { client, stores, namespace, ids, clock, log, metrics } = leader;
   const resource = RESOURCES.registries;
+  const statuses = createStatuses(leader, resource);
 
   async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
     const ref = parseKey(key);
@@ -50,12 +50,8 @@ export function createRegistryController(leader: Leader): Controller {
       hasPassword: hasPassword(registry),
       now: new Date(clock()).toISOString(),
     });
-    const { written } = await writeStatus(client, resource, registry, status, {
-      signal,
-      fieldManager: FIELD_MANAGERS.controller,
-    });
-    if (written) recordTransitions(leader.events, registry, registry.status, status);
-    return done();
+    const { refused } = await statuses.write(registry, status, signal);
+    return refused ? requeueAfter(REFUSED_AGAIN_MS) : done();
   }
 
   /** REST finishes it in a moment, unless its replica died in between. */
@@ -131,7 +127,9 @@ export function createRegistryController(leader: Leader): Controller {
     name: 'registry',
     watches: [
       builtIns,
-      watching(stores.registries, (change) => (asksForSomething(change) ? [change.key] : [])),
+      watching(stores.registries, (change) =>
+        asksForSomething(change) || statuses.isForeign(change) ? [change.key] : [],
+      ),
       watching(stores.applications, (change) => (asksForSomething(change) ? all() : [])),
       watching(stores.secrets, (change) => ofSecret(change.object)),
     ],

@@ -77,6 +77,23 @@ export function conditionsOf(
   });
 }
 
+/** What an object says whose status the API server refuses: nothing is known to be so any more. */
+export function statusRefused(
+  kind: keyof typeof CONDITIONS_OF,
+  object: Parameters<typeof conditionsOf>[1],
+  why: string,
+  now: string,
+): { observedGeneration: number; conditions: Condition[] } {
+  const message = `the API server refuses the status of this object: ${cut(why, REFUSAL_LENGTH)}`;
+  return {
+    observedGeneration: object.metadata.generation ?? 0,
+    conditions: conditionsOf(kind, object, kstatus({ is: 'unknown', reason: 'StatusRefused', message }), now),
+  };
+}
+
+/** The server quotes what it refuses, which may be long. */
+const REFUSAL_LENGTH = 512;
+
 /** Several messages as one: each once, sorted, so that the order in which they were found does not show. */
 export function joined(messages: Iterable<string>): string {
   return [...new Set(messages)].sort().join('; ');

@@ -2,7 +2,7 @@ import { describe, expect, it, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../api/names.ts';
 import type { Application, ObservedMicroservice } from '../api/v3/index.ts';
 import { applicationHold, DELETION_LIMIT_MS, hasContainer, needsFinalizer, nodeHold } from './deletion.ts';
-import { at, MINUTE, makeNode, makeObserved, T0 } from './edge-node/_util.ts';
+import { at, MINUTE, makeDesired, makeNode, makeObserved, T0 } from './edge-node/_util.ts';
 import type { Liveness } from './inputs.ts';
 
 const makeApplication = (annotations?: Record<string, string>, deleted = true): Application => ({
@@ -37,6 +37,18 @@ describe('the deletion of an Application', () => {
     ['needs no node', [], false],
   ])('%s', (_, given, held) => {
     expect(applicationHold(makeApplication(), given, T0).held).toBe(held);
+  });
+
+  const desired = makeDesired({ uuid: 'mine', owner: 'uid' }, { uuid: 'theirs', owner: 'uid of the namesake' });
+  const owner = { ...makeApplication(), metadata: { ...makeApplication().metadata, uid: 'uid' } };
+  test.each<[string, string, boolean, boolean]>([
+    ['waits for the container of its own entry', 'mine', false, true],
+    ["does not wait for that of its namesake's entry", 'theirs', true, false],
+    ['waits for what is left over under its name', 'left', true, true],
+    ['does not wait for what is left over under a name that is not its own', 'left', false, false],
+  ])('%s', (_, uuid, ownsName, held) => {
+    const [reporting] = nodes('live', makeObserved({ uuid }));
+    expect(applicationHold(owner, [{ ...reporting, desired } as never], T0, { ownsName }).held).toBe(held);
   });
 
   it('names what it waits for, sorted, and until when', () => {

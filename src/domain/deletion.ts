@@ -1,6 +1,6 @@
 import { ANNOTATIONS } from '../api/names.ts';
 import type { Application, EdgeNode, ObservedMicroservice } from '../api/v3/index.ts';
-import type { Liveness } from './inputs.ts';
+import type { DesiredState, Liveness } from './inputs.ts';
 import { entryUuid, v3Name } from './names.ts';
 
 /** Longest time that a live node holds a deletion. */
@@ -13,17 +13,29 @@ export const DELETION_LIMIT_MS = 5 * 60_000;
  */
 export type Hold = { held: false; because: string } | { held: true; message: string; until: number };
 
-/** Whether an Application in deletion must wait for live nodes that still report its containers. */
+/** What a node says, beside what was placed on it. */
+export interface Reporting {
+  node: EdgeNode;
+  desired?: Partial<Pick<DesiredState, 'entries'>>;
+}
+
+/**
+ * Whether an Application in deletion must wait for live nodes that still report its containers. `ownsName` is false for
+ * one that was refused with NameTaken: what bears its name is of the older one.
+ */
 export function applicationHold(
   application: Application,
-  nodes: readonly { node: EdgeNode; liveness: Liveness }[],
+  nodes: readonly (Reporting & { liveness: Liveness })[],
   now: number,
+  { ownsName = true }: { ownsName?: boolean } = {},
 ): Hold {
   const waived = waivedBecause(application, now);
   if (waived) return { held: false, because: waived };
   const running = nodes
     .filter(({ liveness }) => liveness === 'live')
-    .flatMap(({ node }) => reportedOf(node, application).map((item) => `${item.name ?? item.uuid} on ${v3Name(node)}`));
+    .flatMap((at) =>
+      reportedOf(at, application, ownsName).map((item) => `${item.name ?? item.uuid} on ${v3Name(at.node)}`),
+    );
   return held(application, running, 'no live node reports any of its containers');
 }
 
@@ -63,14 +75,24 @@ function held({ metadata }: Application | EdgeNode, running: readonly string[], 
   };
 }
 
-/** Microservices of an application that a node reports with a container. */
-export function reportedOf(node: EdgeNode, application: Application): readonly ObservedMicroservice[] {
+/** Microservices of an application that a node reports with a container, left-overs of removed entries included. */
+function reportedOf(at: Reporting, application: Application, ownsName: boolean): readonly ObservedMicroservice[] {
   const name = v3Name(application);
-  const uuids = new Set((application.spec.microservices ?? []).map((entry) => entryUuid(application, entry)));
-  return (node.status?.microservices ?? []).filter(
-    (item) => hasContainer(item) && (uuids.has(item.uuid) || item.application === name),
+  // without the view of what was placed there, by the uuid alone
+  const uuids = new Set(
+    at.desired?.entries ? [] : (application.spec.microservices ?? []).map((entry) => entryUuid(application, entry)),
   );
+  return (at.node.status?.microservices ?? []).filter((item) => {
+    if (!hasContainer(item)) return false;
+    const owner = ownerOf(item, at);
+    if (owner !== undefined) return owner === (application.metadata.uid ?? '');
+    return uuids.has(item.uuid) || (ownsName && item.application === name);
+  });
 }
+
+/** uid of the Application whose entry put a microservice on this node; undefined for what no entry puts there now. */
+export const ownerOf = ({ uuid }: Pick<ObservedMicroservice, 'uuid'>, { desired }: Pick<Reporting, 'desired'>) =>
+  desired?.entries?.get(uuid)?.owner;
 
 /** Nothing of it is left on the node. */
 const LEFT_NOTHING: ReadonlySet<string> = new Set(['STOPPED', 'DELETED']);

@@ -81,6 +81,8 @@ export interface DesiredState {
 
 /** What the desired state knows of one entry, whatever becomes of it. */
 export interface DesiredEntry {
+  /** uid of the Application that it belongs to */
+  owner: string;
   application: string;
   name: string;
   /** false for entries that are stopped, or whose application is stopped or being deleted */

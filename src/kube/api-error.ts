@@ -72,6 +72,8 @@ const hasStatus = (error: unknown, ...statuses: number[]): error is ApiError =>
 export const isNotFound = (error: unknown): error is ApiError => hasStatus(error, 404);
 export const isForbidden = (error: unknown): error is ApiError => hasStatus(error, 403);
 export const isUnauthorized = (error: unknown): error is ApiError => hasStatus(error, 401);
+/** The object is what the API server does not take: by its schema, or by its size. To send it again changes nothing. */
+export const isStatusRefused = (error: unknown): error is ApiError => hasStatus(error, 400, 413, 422);
 export const isTooManyRequests = (error: unknown): error is ApiError => hasStatus(error, 429);
 
 /** Somebody changed the object since we read it. Normal life: read again, try again, tell nobody. */

@@ -94,6 +94,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     leading: (labels: { lease: string }, is: boolean) => metrics.leader.set(labels, is ? 1 : 0),
     eventDropped: (labels: { reason: string }) => metrics.eventsDropped.inc(labels),
     massSilence: (is: boolean) => metrics.massSilence.set(is ? 1 : 0),
+    statusRefused: (labels: { kind: string }) => metrics.statusesRefused.inc(labels),
     ready: (seconds: number) => metrics.readyLag.observe(seconds),
     httpRequest: (labels: { route: string; method: string; code: string }, seconds: number) =>
       metrics.httpRequests.observe(labels, seconds),

@@ -180,6 +180,13 @@ export const CONTROLLER_METRICS = {
     unit: 'reconciles',
     help: 'Reconciles past their deadline that still hold their key. Anything but 0 is a bug or a dead dependency.',
   },
+  statusesRefused: {
+    name: 'skerry_statuses_refused_total',
+    type: 'counter',
+    labels: { kind: 'kind of the object' },
+    unit: 'statuses',
+    help: 'Statuses that the API server refused; the objects say so in Ready (Unknown, StatusRefused).',
+  },
   queueDepth: {
     name: 'workqueue_depth',
     type: 'gauge',

@@ -386,6 +386,13 @@ describe('stability', () => {
     expect(applicationStatus(backward)).toEqual(applicationStatus(forward));
   });
 
+  it('any number of removed microservices of one name each get a line of their own', () => {
+    const observed = ['1', '2', '3', '4'].map((uuid) => ({ uuid, name: 'old' }));
+    const names = applicationStatus(inputsOf({ observed })).microservices?.map(({ name }) => name) ?? [];
+    expect(names).toHaveLength(5);
+    expect(new Set(names).size).toBe(5);
+  });
+
   it('messages carry no times', () => {
     for (const [one] of Object.values(CASES))
       for (const { message } of applicationStatus(inputsOf(one)).conditions ?? [])

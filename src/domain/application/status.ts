@@ -8,7 +8,7 @@ import type {
 } from '../../api/v3/index.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../wire/index.ts';
 import { conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
-import { hasContainer } from '../deletion.ts';
+import { hasContainer, ownerOf } from '../deletion.ts';
 import type { DesiredState, Liveness, Verdict } from '../inputs.ts';
 import { shouldRun } from '../microservice/read.ts';
 import { entryUuid, v3Name } from '../names.ts';
@@ -31,7 +31,7 @@ export interface ApplicationStatusInputs {
 export interface NodeFacts {
   node: EdgeNode;
   liveness: Liveness;
-  desired: Pick<DesiredState, 'microservices'>;
+  desired: Pick<DesiredState, 'microservices'> & Partial<Pick<DesiredState, 'entries'>>;
 }
 
 /** Status of an application. Stable: the same facts give the same status, transition times included. */
@@ -98,7 +98,7 @@ interface EntryFacts {
 function entryPart(entry: MicroserviceEntry, { application, nodes, verdicts }: ApplicationStatusInputs): Part {
   const uuid = entryUuid(application, entry);
   const at = nodes.find(({ node }) => entriesOn(application, node).some(({ name }) => name === entry.name));
-  const item = at?.node.status?.microservices?.find((one) => one.uuid === uuid);
+  const item = at && observedOf(application, uuid, at);
   const wanted = shouldRun(application, entry);
   const facts: EntryFacts = {
     entry,
@@ -119,6 +119,13 @@ function entryPart(entry: MicroserviceEntry, { application, nodes, verdicts }: A
     progress,
     ...(item && { item }),
   };
+}
+
+/** What the node reports of an entry. Under a uuid that two claim it is about the entry of the one that it belongs to. */
+function observedOf({ metadata }: Application, uuid: string, at: NodeFacts): ObservedMicroservice | undefined {
+  const item = at.node.status?.microservices?.find((one) => one.uuid === uuid);
+  const owner = item && ownerOf(item, at);
+  return owner === undefined || owner === (metadata.uid ?? '') ? item : undefined;
 }
 
 const isHold = (item: MicroserviceView | MicroserviceHold): item is MicroserviceHold => 'hold' in item;
@@ -252,10 +259,12 @@ function removed({ application, identity, nodes, verdicts }: ApplicationStatusIn
       .filter((item) => item.application === name && !here.has(item.uuid) && hasContainer(item))
       .map((item): Part => {
         const shown = item.name ?? item.uuid;
-        const unique = taken.has(shown) ? `${shown} (on ${v3Name(node)})` : shown;
-        taken.add(unique);
+        // the list is a map by name, and two of a name would make all of the status unwritable
+        const unique = [shown, `${shown} (on ${v3Name(node)})`].find((one) => !taken.has(cut(one, BOUNDS.name)));
+        const name = unique === undefined ? item.uuid : cut(unique, BOUNDS.name);
+        taken.add(name);
         return {
-          name: cut(unique, BOUNDS.name),
+          name,
           uuid: item.uuid,
           node: v3Name(node),
           state: liveness === 'silent' ? 'UNKNOWN' : 'DELETING',

@@ -57,7 +57,7 @@ export const makeDesired = (...entries: (Partial<DesiredEntry> & { uuid?: string
   entries: new Map(
     entries.map(({ uuid = 'ms-1', ...entry }) => [
       uuid,
-      { application: 'plant', name: 'reader', shouldRun: true, ...entry },
+      { owner: 'plant-uid', application: 'plant', name: 'reader', shouldRun: true, ...entry },
     ]),
   ),
 });

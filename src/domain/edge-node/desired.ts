@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import type { VerdictReason } from '../../api/conditions.ts';
 import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import type { Application, EdgeNode, EdgeNodeSpec } from '../../api/v3/index.ts';
 import {
@@ -24,6 +25,9 @@ import { normalRegistry, resolveRegistry } from '../registry/index.ts';
 import { revisionOf } from './revision.ts';
 import { archOf, CONFIG_FIELDS } from './settings.ts';
 
+/** Verdicts by which the name or the uuid belongs to another object. */
+const IDENTITY_TAKEN: ReadonlySet<string> = new Set<VerdictReason>(['NameTaken', 'UuidTaken']);
+
 /** What a node is to do: a pure function of the objects that concern it. */
 export function desiredState(inputs: NodeInputs): DesiredState {
   const { node, applications } = inputs;
@@ -46,8 +50,9 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       const runs = shouldRun(application, stored);
       const negative = judge(application, stored, entry);
       // of two entries with one uuid here, the one that it belongs to is told of
-      if (entries.has(uuid) && negative?.reason === 'UuidTaken') continue;
+      if (entries.has(uuid) && negative && IDENTITY_TAKEN.has(negative.reason)) continue;
       entries.set(uuid, {
+        owner: application.metadata.uid ?? '',
         application: v3Name(application),
         name: stored.name,
         shouldRun: runs,

@@ -101,6 +101,17 @@ describe('observedMicroservices', () => {
     expect(item).toMatchObject({ application: 'plant', name: 'reader' });
   });
 
+  it('does not take names from the machine: they would lead to the applications of others', () => {
+    const [item] = observe({ reported: [makeItem({ id: 'made-up', application: 'theirs', name: 'web' })] }) ?? [];
+    expect(item).toMatchObject({ uuid: 'made-up', state: 'RUNNING' });
+    expect(item).not.toHaveProperty('application');
+    expect(item).not.toHaveProperty('name');
+  });
+
+  it('ignores ids that the API server would store alike', () => {
+    expect(observe({ reported: [makeItem({ id: '\ud800' }), makeItem({ id: '\ud801' })] })).toEqual([]);
+  });
+
   it('equals the stored ones when only measurements and their order changed', () => {
     const reported = [makeItem({ id: 'b' }), makeItem({ id: 'a' })];
     const stored = observe({ reported });

@@ -2,7 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
 import { cut } from '../conditions.ts';
-import type { DesiredState, Liveness, Observation, Told } from '../inputs.ts';
+import type { DesiredEntry, DesiredState, Liveness, Observation, Told } from '../inputs.ts';
 
 /**
  * The report after a delta: absent members keep their value; microserviceStatus, when present, is the whole list, in
@@ -43,6 +43,7 @@ interface ObserveInputs {
   node: EdgeNode;
   observation: Observation | undefined;
   desired: Pick<DesiredState, 'entries'> | undefined;
+  left?: ReadonlyMap<string, Pick<DesiredEntry, 'application' | 'name'>> | undefined;
   liveness: Liveness;
 }
 
@@ -70,14 +71,16 @@ function withinBounds(
   return [...items].sort((a, b) => Number(isAsked(b)) - Number(isAsked(a))).slice(0, BOUNDS.report);
 }
 
-function reportedItems({ node, observation, desired }: ObserveInputs): ObservedMicroservice[] | undefined {
+function reportedItems(inputs: ObserveInputs): ObservedMicroservice[] | undefined {
+  const { node, observation, desired } = inputs;
   const reported = observation?.report.microserviceStatus;
   if (!reported) return undefined;
   const previous = new Map((node.status?.microservices ?? []).map((item) => [item.uuid, item]));
   const items = new Map(
     reported
-      .filter(({ id }) => id !== '')
-      .map((item) => [item.id, observed(item, previous.get(item.id), observation, node, desired)] as const),
+      // halves of surrogate pairs are stored alike, and two alike would make the status unwritable
+      .filter(({ id }) => id !== '' && id.isWellFormed())
+      .map((item) => [item.id, observed(item, previous.get(item.id), observation, inputs)] as const),
   );
   for (const item of previous.values()) {
     if (items.has(item.uuid)) continue;
@@ -91,10 +94,11 @@ function observed(
   item: MicroserviceStatus,
   previous: ObservedMicroservice | undefined,
   observation: Observation,
-  node: EdgeNode,
-  desired: Pick<DesiredState, 'entries'> | undefined,
+  { node, desired, left }: ObserveInputs,
 ): ObservedMicroservice {
-  const names = desired?.entries.get(item.id) ?? previous ?? item;
+  // Names lead to other objects, so they are those of what was placed here, never those that the machine gives.
+  const names: Partial<Pick<DesiredEntry, 'application' | 'name'>> =
+    desired?.entries.get(item.id) ?? left?.get(item.id) ?? previous ?? {};
   const lastError = shortText(item.lastError);
   const sameError = lastError === previous?.lastError;
   const startTime = steadyTime(item, previous, observation);

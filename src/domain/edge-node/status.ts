@@ -4,7 +4,7 @@ import { structuralOf } from '../../api/normal-form.ts';
 import { type EdgeNode, type EdgeNodeStatus, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
 import { conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
-import type { DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
+import type { DesiredEntry, DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
 import { v3Name } from '../names.ts';
 import { orderOf, platformGeneration } from '../orders.ts';
 import { bounded } from './bounded.ts';
@@ -21,6 +21,8 @@ export interface NodeStatusInputs {
   /** absent until something was heard since the leader began to listen */
   observation?: Observation;
   desired?: Pick<DesiredState, 'microservices' | 'entries'>;
+  /** entries that left the node before its status named them, by uuid */
+  left?: ReadonlyMap<string, Pick<DesiredEntry, 'application' | 'name'>>;
   /** NameTaken or UuidTaken */
   identity?: Verdict;
   /** record of the last provisioning; absent while there is none */
@@ -36,11 +38,11 @@ const LAST_SEEN_MS = 5 * 60_000;
 
 /** Status of a node. Stable: without news it equals the stored one, except lastSeenTime once in five minutes. */
 export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
-  const { node, observation, desired, provisioned, now, listeningSince } = inputs;
+  const { node, observation, desired, left, provisioned, now, listeningSince } = inputs;
   const previous = node.status;
   const report = observation?.report ?? {};
   const alive = liveness(node, observation, now, listeningSince);
-  const microservices = observedMicroservices({ node, observation, desired, liveness: alive });
+  const microservices = observedMicroservices({ node, observation, desired, left, liveness: alive });
   const facts: Partial<EdgeNodeStatus> = {
     ...previous,
     ...reportedFacts(report),
