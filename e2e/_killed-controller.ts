@@ -26,6 +26,8 @@ const PATH = '/apis/skerry.dev/v3/namespaces';
 // biome-ignore lint/suspicious/noExplicitAny: objects of many kinds are looked at
 type Any = any;
 
+const numberOf = (one: Any): string | undefined => one.status?.id ?? one.metadata.labels?.['skerry.dev/id'];
+
 export async function tellStory(kill?: { n: number; when: When }, dir = '/tmp'): Promise<Told> {
   await using world = await createWorld();
   await using points = await startFailpoints(
@@ -122,9 +124,10 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
 
   const note = async () => {
     for (const plural of ['applications', 'registries'])
-      for (const { metadata, spec } of await ours(plural)) {
-        if (spec.id === undefined) continue;
-        const key = `${plural}/${spec.id}`;
+      for (const one of await ours(plural)) {
+        const { metadata } = one;
+        if (numberOf(one) === undefined) continue;
+        const key = `${plural}/${numberOf(one)}`;
         ids.set(key, (ids.get(key) ?? new Set()).add(metadata.uid));
       }
   };
@@ -157,9 +160,9 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
         read('applications', 'app-k'),
       ]);
       return [
-        registry.spec.id && registry.status?.observedGeneration === registry.metadata.generation,
-        node.spec.uuid && node.metadata.finalizers?.length && node.status?.observedGeneration > 0,
-        application.spec.id && application.spec.uuid && application.metadata.finalizers?.length,
+        registry.status?.id && registry.status?.observedGeneration === registry.metadata.generation,
+        node.status?.uuid && node.metadata.finalizers?.length && node.status?.observedGeneration > 0,
+        application.status?.id && application.status?.uuid && application.metadata.finalizers?.length,
         application.status?.observedGeneration === application.metadata.generation,
       ].every(Boolean);
     });
@@ -168,7 +171,7 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
     const url = `two-${world.namespace}.example`;
     // A draft of a replica that died is no registry yet, and goes by itself.
     const registryOf = async () =>
-      (await ours('registries')).filter(({ spec }: Any) => spec.url === url && spec.id !== undefined);
+      (await ours('registries')).filter((one: Any) => one.spec.url === url && numberOf(one) !== undefined);
     await rest(
       'POST',
       '/registries',
@@ -198,9 +201,9 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
     // deletions, over both doors
     await rest('DELETE', '/application/app-k', undefined, isGone('applications', 'app-k'));
     await world.remove('edgenodes', 'node-k');
-    for (const { spec } of await registryOf())
-      await rest('DELETE', `/registries/${spec.id}`, undefined, async () =>
-        (await registryOf()).every((one: Any) => one.spec.id !== spec.id || one.metadata.deletionTimestamp),
+    for (const id of (await registryOf()).map(numberOf))
+      await rest('DELETE', `/registries/${id}`, undefined, async () =>
+        (await registryOf()).every((one: Any) => numberOf(one) !== id || one.metadata.deletionTimestamp),
       );
     await world.remove('registries', 'by-kubectl');
     await rest('POST', '/application', { name: 'app-late', microservices: [] }, isThere('applications', 'app-late'));
@@ -276,8 +279,9 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
           kind,
           name: metadata.name.replace(/\d+/g, '#'),
           finalizers: metadata.finalizers?.toSorted(),
-          labels: metadata.labels,
-          spec: { ...spec, id: spec.id && '#', uuid: spec.uuid && '#' },
+          labels: Object.keys(metadata.labels ?? {}).sort(),
+          spec,
+          identity: [status?.id && '#', status?.uuid && '#'],
           admitted: status?.conditions?.find(({ type }: Any) => type === 'Admitted')?.reason,
         })),
         secrets: secrets.toSorted((a: Any, b: Any) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)),

@@ -241,7 +241,7 @@ export async function createWorld(options: { kubeconfig?: string } = {}): Promis
   }
 
   async function provisioningKey(name: string, controller: ControllerProcess): Promise<string> {
-    const uuid = await until('the node to have an identity', async () => (await world.node(name))?.spec.uuid);
+    const uuid = await until('the node to have an identity', async () => (await world.node(name))?.status?.uuid);
     const { status, body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
     expect(status).toBe(201);
     return body.key;

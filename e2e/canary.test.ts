@@ -181,7 +181,7 @@ test(
     expect(await show('GET', '/node-list', wrongToken)).toBe(401);
 
     // A key that nobody uses, and one that somebody guesses.
-    const uuid = (await world.node('gw-9'))?.spec.uuid;
+    const uuid = (await world.node('gw-9'))?.status?.uuid;
     const { key } = JSON.parse((await ask('GET', `/node/${uuid}/provisioning-key`, admin)).text);
     canaries.set('provisioning key', key);
     await show('POST', '/agent/provision', '', { key: `${key}x`, type: 1 });
@@ -226,7 +226,7 @@ test(
   async () => {
     const viewer = await world.tokenOf('viewer');
     canaries.set('token of a viewer', viewer.split('.')[2] ?? '');
-    const uuid = (await world.node('gw-9'))?.spec.uuid ?? '';
+    const uuid = (await world.node('gw-9'))?.status?.uuid ?? '';
     const microservice = (await world.application('runs'))?.status?.microservices?.[0]?.uuid ?? '';
     for (const route of routes.filter(({ method }) => method === 'GET'))
       for (const id of ['1', '3', '4', '5']) {

@@ -175,8 +175,8 @@ test.each(TODAY)(
 
 test('after all that no number was given twice, and the agent never gave up its identity', async () => {
   const path = `/apis/skerry.dev/v3/namespaces/${world.namespace}/applications`;
-  const ids = ((await world.kube.get<{ items: { spec: { id?: number } }[] }>(path))?.items ?? []).map(
-    ({ spec }) => spec.id,
+  const ids = ((await world.kube.get<{ items: { status?: { id?: number } }[] }>(path))?.items ?? []).map(
+    ({ status }) => status?.id,
   );
   await until('all to have a number', async () => ids.every((id) => id !== undefined));
   expect(new Set(ids).size).toBe(ids.length);

@@ -36,7 +36,7 @@ test('an application is gone only when the machine no longer runs its containers
 test('a live node that is deleted removes its containers, gives up its identity and is gone', async () => {
   await world.apply(webApplication('stays', 'gw-4', await world.image('d2'), await freePort()));
   await untilReady(world, 'stays');
-  const node = (await world.node('gw-4'))?.spec.uuid;
+  const node = (await world.node('gw-4'))?.status?.uuid;
   await world.remove('edgenodes', 'gw-4');
   await until('the node to be gone', async () => (await world.node('gw-4')) === undefined);
   expect((await world.containers()).filter((one) => one.labels[CONTAINER_LABELS.node] === node)).toEqual([]);

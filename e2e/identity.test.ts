@@ -139,7 +139,7 @@ describe('a token', () => {
 
   test('of a node that no agent has taken is refused: AGENT_PUBLIC_KEY_NOT_FOUND', async () => {
     await makeNode('who-nobody');
-    const uuid = await until('its uuid', async () => (await world.node('who-nobody'))?.spec.uuid);
+    const uuid = await until('its uuid', async () => (await world.node('who-nobody'))?.status?.uuid);
     const { status, body } = await send(tokenOf({}, { uuid, key: stranger }));
     expect({ status, code: body.code }).toEqual({ status: 401, code: 'AGENT_PUBLIC_KEY_NOT_FOUND' });
   });

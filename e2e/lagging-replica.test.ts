@@ -45,7 +45,7 @@ beforeAll(async () => {
   );
   await apply('EdgeNode', 'gw', { statusFrequency: 5 });
   await machine.start();
-  const uuid = await until('an identity', async () => (await get<EdgeNode>('edgenodes', 'gw'))?.spec.uuid);
+  const uuid = await until('an identity', async () => (await get<EdgeNode>('edgenodes', 'gw'))?.status?.uuid);
   const key = await until('a key', async () => {
     const reply = await fetch(`http://127.0.0.1:${targets[0]}/api/v3/node/${uuid}/provisioning-key`, {
       headers: { authorization: `Bearer ${lane.token}` },

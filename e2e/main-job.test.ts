@@ -150,7 +150,7 @@ describe('REST', () => {
   test('creates from flat JSON, reads, stops, starts, rebuilds and deletes', async () => {
     const port = await freePort();
     const image = await world.image('rest', { GREETING: 'rest' });
-    const node = (await world.node('gw-1'))?.spec.uuid;
+    const node = (await world.node('gw-1'))?.status?.uuid;
     const created = await rest('POST', '/application', {
       name: 'over-rest',
       microservices: [

@@ -40,7 +40,7 @@ test('an agent of the replica that does not lead is seen; after the leader was k
   expect(await get(`http://127.0.0.1:${port}/`)).toBe('r1\n');
   // Live values come from the leader, whichever replica is asked.
   for (const replica of Object.values(replicas)) {
-    const uuid = (await world.node('gw-2'))?.spec.uuid;
+    const uuid = (await world.node('gw-2'))?.status?.uuid;
     const { status, body } = await world.rest(replica)('GET', `/node/${uuid}`);
     expect({ status, daemonStatus: body.daemonStatus }).toEqual({ status: 200, daemonStatus: 'RUNNING' });
   }

@@ -85,7 +85,7 @@ const cli = async (machine: AgentProcess, ...args: string[]) => {
 /** An agent that took the identity of a node, spoke once, and was heard of no more. */
 async function speakOnce(name: string): Promise<void> {
   await world.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name }, spec: { statusFrequency: 1 } });
-  const uuid = await until('the node to have an identity', async () => (await world.node(name))?.spec.uuid);
+  const uuid = await until('the node to have an identity', async () => (await world.node(name))?.status?.uuid);
   const { body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
   const nodeKey = newKey();
   const options = { controllerUrl: controller.url, instance: 'once', boot: 'once', clock: systemClock() };
@@ -187,7 +187,7 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
   },
   'The controller deleted this node while it was offline': {
     prepare: async () => {
-      const uuid = (await world.node('gw-1'))?.spec.uuid;
+      const uuid = (await world.node('gw-1'))?.status?.uuid;
       await agent.stop();
       await world.remove('edgenodes', 'gw-1');
       await kube('patch', 'edgenode', 'gw-1', '--type=merge', '-p', '{"metadata":{"finalizers":null}}');
@@ -301,7 +301,7 @@ describe('what a controller and an agent measure', () => {
       'edge_agent_last_contact_timestamp_seconds',
     ])
       expect(sampleOf(own, series), series).toBeGreaterThan(0);
-    const uuid = (await world.node('gw-1'))?.spec.uuid;
+    const uuid = (await world.node('gw-1'))?.status?.uuid;
     const node = await until('the disk usage to be reported', async () => {
       const { body } = await world.rest(controller)('GET', `/node/${uuid}`);
       return (body as { diskUsage: number }).diskUsage > 0 ? (body as { diskUsage: number }) : undefined;

@@ -54,7 +54,13 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   const stores = createStores({ namespace, log: kubeLog });
   const mirrors = followStores(stores, { client, log: kubeLog, metrics }, stop.signal);
   const world = createWorld(stores);
-  const ids = createIds({ client, namespace });
+  const numbered = { Application: stores.applications, Registry: stores.registries };
+  const ids = createIds({
+    client,
+    namespace,
+    isTaken: (kind, id) => numbered[kind].byIndex('id', String(id)).length > 0,
+    log: kubeLog,
+  });
   let restored: ((lost: string, now: string) => void) | undefined;
   /** What was seen and counted before is about another store. */
   const beginAnew = () => {

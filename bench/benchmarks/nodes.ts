@@ -319,14 +319,14 @@ async function clear({ kube, rest }: World): Promise<void> {
   });
   const { items } = await kube.request<List>('GET', pathOf('edgenodes'));
   await closedLoop(items.length, 16, async (i) => {
-    await rest.call('DELETE', `/node/${items[i]?.spec.uuid}`);
+    await rest.call('DELETE', `/node/${items[i]?.status?.uuid}`);
   });
   const gone = async () => (await kube.request<List>('GET', pathOf('edgenodes'))).items.length === 0;
   await waitFor(gone, { what: 'all nodes to be gone', timeoutMs: 600_000, intervalMs: 500 });
 }
 
 interface List {
-  items: { metadata: { name: string }; spec: { uuid: string } }[];
+  items: { metadata: { name: string }; status?: { uuid?: string } }[];
 }
 
 const nameOf = (i: number) => `plant-${i}`;

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ANNOTATIONS, API_VERSION } from '../../src/api/names.ts';
 import type { Application } from '../../src/api/v3/index.ts';
-import { uuid5 } from '../../src/domain/names.ts';
+import { entryUuid } from '../../src/domain/names.ts';
 import { loadConfig } from '../../src/kube/_fault-proxy.ts';
 import type { Version } from './history.ts';
 import type { AppState, EntryState } from './model.ts';
@@ -75,9 +75,7 @@ export function versionOf(
     resourceVersion: metadata.resourceVersion ?? '',
     state: gone ? undefined : stateOf(application, colourOf),
     generation: metadata.generation ?? 0,
-    uuids: Object.fromEntries(
-      entries.map((entry) => [entry.name, entry.uuid ?? uuid5(spec.uuid ?? metadata.uid ?? '', entry.name)]),
-    ),
+    uuids: Object.fromEntries(entries.map((entry) => [entry.name, entryUuid(application, entry)])),
     ...(ready && {
       ready: {
         status: ready.status,

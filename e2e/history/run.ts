@@ -95,10 +95,13 @@ async function setScene(story: Story, lane: Lane) {
         spec: { watchdogEnabled: false, statusFrequency: 5 },
       });
       await machine.start();
-      const uuid = await waitFor(async () => (await kube.get<EdgeNode>(path('edgenodes', machine.name)))?.spec.uuid, {
-        what: `${machine.name} to have an identity`,
-        timeoutMs: 60_000,
-      });
+      const uuid = await waitFor(
+        async () => (await kube.get<EdgeNode>(path('edgenodes', machine.name)))?.status?.uuid,
+        {
+          what: `${machine.name} to have an identity`,
+          timeoutMs: 60_000,
+        },
+      );
       const key = await waitFor(
         async () => {
           const response = await fetch(`${doors.rest()}/api/v3/node/${uuid}/provisioning-key`, {

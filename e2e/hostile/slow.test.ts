@@ -73,7 +73,7 @@ test(
       peak = Math.max(peak, memoryOf(controller.pid).now);
       await sleep(100);
     }
-    const { body } = await rest('GET', `/node/${(await world.node('gw-s'))?.spec.uuid}`);
+    const { body } = await rest('GET', `/node/${(await world.node('gw-s'))?.status?.uuid}`);
     expect(body.daemonStatus).toBe('RUNNING');
 
     const ends = {

@@ -16,7 +16,7 @@ export const NODE = 'local';
 const MAIN = join(ROOT, 'agent/src/main.ts');
 
 interface NodeObject extends KubeObject {
-  spec?: { uuid?: string };
+  status?: { uuid?: string };
 }
 
 export interface AgentOptions {
@@ -57,7 +57,7 @@ export function nodeUuid(
 ): Promise<string> {
   const uuid = async () => {
     controller?.assertRunning();
-    return (await getNode(kube))?.spec?.uuid;
+    return (await getNode(kube))?.status?.uuid;
   };
   return waitFor(uuid, { what: `the node ${NODE} to get its uuid`, signal });
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, EdgeNodeStatus, Registry } from '../api/v3/index.ts';
 import type { DesiredState, NodeInputs } from '../domain/inputs.ts';
-import { nodeUuid, v3Name } from '../domain/names.ts';
+import { applicationUuid, nodeUuid, registryId, v3Name } from '../domain/names.ts';
 import type { Change, KubeObject } from '../kube/mod.ts';
 import { oldest } from '../stores/oldest.ts';
 import { entryUuidsOf, textNameOf } from '../stores/references.ts';
@@ -145,7 +145,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
       invalidate(nodes);
     }),
     stores.applications.subscribe((change) => {
-      if (change.initial || !matters(change, sameSpec)) return;
+      if (change.initial || !matters(change, sameApplication)) return;
       const nodes = new Set<string>();
       for (const application of bothOf(change)) {
         add(nodes, nodesOf(stores, application));
@@ -160,7 +160,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
       invalidate(nodes);
     }),
     stores.registries.subscribe((change) => {
-      if (!change.initial && matters(change, sameSpec)) invalidate('all');
+      if (!change.initial && matters(change, sameRegistry)) invalidate('all');
     }),
     stores.secrets.subscribe((change) => {
       if (change.initial || !matters(change, sameContent)) return;
@@ -238,6 +238,9 @@ function matters<T extends KubeObject>(change: Change<T>, same: (a: T, b: T) => 
 /** The API server raises the generation with every change of a spec, and with no other. */
 const sameSpec = (a: Application | Registry | EdgeNode, b: Application | Registry | EdgeNode) =>
   a.metadata.generation === b.metadata.generation;
+/** Who somebody is does not stand in the spec. */
+const sameApplication = (a: Application, b: Application) => sameSpec(a, b) && applicationUuid(a) === applicationUuid(b);
+const sameRegistry = (a: Registry, b: Registry) => sameSpec(a, b) && registryId(a) === registryId(b);
 
 const sameContent = (a: Secret | ConfigMap, b: Secret | ConfigMap) =>
   isDeepStrictEqual(a.data, b.data) &&
@@ -246,10 +249,10 @@ const sameContent = (a: Secret | ConfigMap, b: Secret | ConfigMap) =>
 
 /** The rest of a status is said to people, or about time. */
 const sameNode = (a: EdgeNode, b: EdgeNode) =>
-  sameSpec(a, b) && isDeepStrictEqual(readStatus(a.status), readStatus(b.status));
+  sameSpec(a, b) && nodeUuid(a) === nodeUuid(b) && isDeepStrictEqual(readStatus(a.status), readStatus(b.status));
 
 function readStatus(status: EdgeNodeStatus | undefined) {
   if (!status) return undefined;
-  const { conditions: _c, lastSeenTime: _l, observedGeneration: _o, microserviceCount: _m, ...read } = status;
+  const { uuid: _u, conditions: _c, lastSeenTime: _l, observedGeneration: _o, microserviceCount: _m, ...read } = status;
   return read;
 }

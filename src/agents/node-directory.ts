@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto';
+import { LABELS } from '../api/names.ts';
 import { RESOURCES } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { Clock, KubeClient } from '../kube/mod.ts';
@@ -38,7 +39,7 @@ export function createNodeDirectory(options: NodeDirectoryOptions): NodeDirector
 
   async function look(uuid: string): Promise<void> {
     const [found, key] = await Promise.all([
-      client.list(RESOURCES.edgeNodes, { namespace, fieldSelector: `spec.uuid=${uuid}`, timeoutMs: LOOK_MS }),
+      client.list(RESOURCES.edgeNodes, { namespace, labelSelector: `${LABELS.uuid}=${uuid}`, timeoutMs: LOOK_MS }),
       client.find(RESOURCES.secrets, { namespace, name: nodeKeyName(uuid) }, { timeoutMs: LOOK_MS }),
     ]);
     for (const node of found.items) stores.nodes.observe(node);

@@ -42,4 +42,6 @@ export const BOUNDS = {
   report: 500,
   conditions: 16,
   notHonoured: 16,
+  /** numbers of the v3 API: what every client's integer holds */
+  id: 2 ** 31 - 1,
 } as const;

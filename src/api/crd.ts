@@ -1,5 +1,6 @@
 import type { KindDefinition, PrinterColumn } from './meta.ts';
 import { CATEGORY, GROUP, VERSION } from './names.ts';
+import { toCel } from './rules.ts';
 import { CLOSED } from './schema.ts';
 import { type Structural, toStructural } from './structural.ts';
 
@@ -42,6 +43,9 @@ function objectSchema(kind: KindDefinition): Structural {
     type: 'object',
     description: kind.description,
     required: ['spec'],
+    ...(kind.rules && {
+      'x-kubernetes-validations': kind.rules.map((rule) => ({ rule: toCel(rule), message: rule.message })),
+    }),
     properties: {
       apiVersion: { type: 'string', description: `${GROUP}/${VERSION}.` },
       kind: { type: 'string', description: `${kind.kind}.` },

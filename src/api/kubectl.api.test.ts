@@ -29,10 +29,11 @@ const objects = [
       apiVersion: API_VERSION,
       kind: 'EdgeNode',
       metadata: { name: 'gw-1' },
-      spec: { uuid: UUID, description: 'Gateway in hall 3' },
+      spec: { description: 'Gateway in hall 3' },
     },
     status: {
       observedGeneration: 1,
+      uuid: UUID,
       daemonStatus: 'RUNNING',
       version: '0.1.0',
       ipAddress: '10.0.0.7',
@@ -49,13 +50,13 @@ const objects = [
       kind: 'Application',
       metadata: { name: 'plant-a' },
       spec: {
-        uuid: UUID,
-        id: 10,
         microservices: [{ name: 'reader', agent: { name: 'gw-1' }, images: { amd64: 'reg.example/reader:2' } }],
       },
     },
     status: {
       observedGeneration: 1,
+      uuid: UUID,
+      id: 10,
       ready: '0/1',
       readyCount: 0,
       totalCount: 1,
@@ -81,9 +82,13 @@ const objects = [
       apiVersion: API_VERSION,
       kind: 'Registry',
       metadata: { name: 'plant' },
-      spec: { id: 11, url: 'registry.plant.example:5000' },
+      spec: { url: 'registry.plant.example:5000' },
     },
-    status: { observedGeneration: 1, conditions: [condition('Ready', 'True', 'Usable', 'the registry can be used')] },
+    status: {
+      observedGeneration: 1,
+      id: 11,
+      conditions: [condition('Ready', 'True', 'Usable', 'the registry can be used')],
+    },
   },
 ];
 
@@ -132,10 +137,10 @@ test.each([
 });
 
 test('objects can be selected by uuid', async () => {
-  expect(await output(`get applications --field-selector spec.uuid=${UUID} -o name`)).toBe(
+  expect(await output(`get applications --field-selector status.uuid=${UUID} -o name`)).toBe(
     'application.skerry.dev/plant-a\n',
   );
-  expect(await output('get applications --field-selector spec.uuid=none -o name')).toBe('');
+  expect(await output('get applications --field-selector status.uuid=none -o name')).toBe('');
 });
 
 test('a new object never reads as done', async () => {

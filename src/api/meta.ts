@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { BOUNDS } from './bounds.ts';
+import type { Rule } from './rules.ts';
 import { integer, mapList, object, oneOf, text } from './schema.ts';
 
 /** Metadata of an object, as far as we read it. */
@@ -52,6 +53,38 @@ export const secretKeyRefSchema = object({
 export const UUID_PATTERN = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$';
 export const uuidSchema = text({ min: 36, max: 36, pattern: UUID_PATTERN, expects: 'a UUID in lower case' });
 
+/** Identity that an object is to take over; see domain/identity.ts. */
+export const askedUuid = uuidSchema
+  .optional()
+  .describe(
+    'Identity to take over, as after the loss of the store; otherwise left out. status.uuid tells the identity.',
+  );
+
+/** Members of a status that record the identity. */
+export const recordedUuid = text({ max: 64 })
+  .optional()
+  .describe('Identity; whatever becomes of the manifest, it stays.');
+const idSchema = integer(1, BOUNDS.id);
+export const askedId = idSchema
+  .optional()
+  .describe('Number to take over, as after the loss of the store; otherwise left out. status.id tells the number.');
+export const recordedId = idSchema
+  .optional()
+  .describe('Number in the v3 API; whatever becomes of the manifest, it stays.');
+
+export const uuidRule: Rule = {
+  rule: 'recorded',
+  field: 'uuid',
+  message: 'uuid is immutable: spec.uuid may repeat status.uuid, or be left out',
+};
+export const idRule: Rule = {
+  rule: 'recorded',
+  field: 'id',
+  message: 'id is immutable: spec.id may repeat status.id, or be left out',
+};
+export const nameRule: Rule = { rule: 'immutable', field: 'name', message: 'name is immutable' };
+export const isSystemRule: Rule = { rule: 'immutable', field: 'isSystem', message: 'isSystem is immutable' };
+
 /** Dotted lower-case name of applications, microservices, roles and the like (gaps-01 section 2.1). */
 export const NAME_PATTERN = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
 export const dottedName = (max: number = BOUNDS.name) =>
@@ -80,6 +113,8 @@ export interface KindDefinition<Spec extends z.ZodType = z.ZodType, Status exten
   description: string;
   spec: Spec;
   status: Status;
+  /** about the object as a whole: what its spec and its status say of each other */
+  rules?: readonly Rule[];
   /** field paths under which kubectl and the API can select objects */
   selectableFields: readonly string[];
   printerColumns: readonly PrinterColumn[];

@@ -36,6 +36,9 @@ export const LABELS = {
   nodeKey: `${GROUP}/node-key`,
   /** v3 type of a shareable Secret */
   secretType: `${GROUP}/secret-type`,
+  /** identity of an object, repeated from its status: see domain/identity.ts */
+  uuid: `${GROUP}/uuid`,
+  id: `${GROUP}/id`,
 } as const;
 
 export const ANNOTATIONS = {

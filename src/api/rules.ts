@@ -33,6 +33,11 @@ export type Rule =
   | { rule: 'beginsWith'; field: string; words: readonly string[]; message: string }
   /** once present, a field keeps its value */
   | { rule: 'immutableOnceSet'; field: string; message: string }
+  /**
+   * of a whole object: the spec's `field` may name what the object is to be. Once the status records it, the spec may only
+   * repeat it or leave it out; before that it stays as it was written
+   */
+  | { rule: 'recorded'; field: string; message: string }
   /** present from the start or never, and then unchanged */
   | { rule: 'immutable'; field: string; message: string };
 
@@ -80,6 +85,13 @@ export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
     }
     case 'immutableOnceSet':
       return !old || !present(old, rule.field) || old[rule.field] === object[rule.field];
+    case 'recorded': {
+      const of = (part: string, whole?: Fields) => (whole?.[part] as Fields | undefined)?.[rule.field];
+      const [asked, before, recorded] = [of('spec', object), of('spec', old), of('status', old)];
+      return (
+        asked === before || (recorded === undefined ? before === undefined : asked === undefined || asked === recorded)
+      );
+    }
     case 'immutable':
       return !old || old[rule.field] === object[rule.field];
   }
@@ -116,6 +128,13 @@ export function toCel(rule: Rule): string {
       return `!${has(rule.field)} || size(${at(rule.field)}) == 0 || ${at(rule.field)}[0] in [${rule.words.map((word) => `'${word}'`).join(', ')}]`;
     case 'immutableOnceSet':
       return `!${has(rule.field, 'oldSelf')} || (${has(rule.field)} && ${at(rule.field)} == ${at(rule.field, 'oldSelf')})`;
+    case 'recorded': {
+      const same = (a: string, b: string) =>
+        `${has(rule.field, a)} == ${has(rule.field, b)} && (!${has(rule.field, a)} || ${at(rule.field, a)} == ${at(rule.field, b)})`;
+      const isRecorded = `has(oldSelf.status) && ${has(rule.field, 'oldSelf.status')}`;
+      const repeats = `!${has(rule.field, 'self.spec')} || ${at(rule.field, 'self.spec')} == ${at(rule.field, 'oldSelf.status')}`;
+      return `(${same('self.spec', 'oldSelf.spec')}) || (${isRecorded} ? (${repeats}) : !${has(rule.field, 'oldSelf.spec')})`;
+    }
     case 'immutable':
       return `${has(rule.field)} == ${has(rule.field, 'oldSelf')} && (!${has(rule.field)} || ${at(rule.field)} == ${at(rule.field, 'oldSelf')})`;
   }

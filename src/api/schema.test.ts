@@ -44,8 +44,8 @@ describe('toStructural', () => {
   test('turns rules into CEL', () => {
     const { 'x-kubernetes-validations': rules } = toStructural(KINDS[0]?.spec as z.ZodType);
     expect(rules).toContainEqual({
-      rule: '!has(oldSelf.uuid) || (has(self.uuid) && self.uuid == oldSelf.uuid)',
-      message: 'uuid is immutable once set',
+      rule: 'has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name)',
+      message: 'name is immutable',
     });
   });
   test.each(KINDS.map((kind) => [kind.kind, kind] as const))(

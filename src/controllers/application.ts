@@ -5,6 +5,7 @@ import {
   applicationHold,
   applicationStatus,
   applicationVerdict,
+  identityLabels,
   type NodeFacts,
   nodeOf,
   nodeUuid,
@@ -26,6 +27,7 @@ import {
 import { textNameOf } from '../stores/references.ts';
 import { applicationsOn } from '../stores/world.ts';
 import { asksForSomething } from './change.ts';
+import { identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
 import { createReadyLag } from './ready-lag.ts';
 import { stamp } from './stamp.ts';
@@ -61,47 +63,42 @@ export function createApplicationController(leader: Leader): Controller {
     const { namespace, name } = parseKey(key);
     const stored = stores.applications.get(namespace, name);
     if (!stored) return done();
-    const application = stored.metadata.deletionTimestamp ? stored : await identify(stored, signal);
+    const identity = await identityOf(stored, {
+      withUuid: (uuid) => stores.applications.byIndex('uuid', uuid),
+      withId: (id) => stores.applications.byIndex('id', String(id)),
+      nextId: () => ids.next('Application', signal),
+    });
+    const stamps = { finalizer: FINALIZERS.workloads, labels: identityLabels(identity) };
+    const application = stored.metadata.deletionTimestamp
+      ? stored
+      : await stamp(client, resource, stored, stamps, signal);
     const nodes: NodeFacts[] = [...nodesOf(leader, application)].map((node) => ({
       node,
       liveness: leader.liveness(node),
       desired: leader.desired(node) ?? { microservices: [] },
     }));
-    const identity = applicationVerdict(application, world);
+    const rival = applicationVerdict(application, world);
     const hold = application.metadata.deletionTimestamp
-      ? applicationHold(application, nodes, clock(), { ownsName: identity?.reason !== 'NameTaken' })
+      ? applicationHold(application, nodes, clock(), { ownsName: rival?.reason !== 'NameTaken' })
       : undefined;
     if (hold && !hold.held) {
       await removeFinalizer(client, resource, application, FINALIZERS.workloads, { signal });
       return done();
     }
-    const status = applicationStatus({
-      application,
-      ...(identity && { identity }),
-      verdicts: verdicts(application, world),
-      nodes,
-      now: new Date(clock()).toISOString(),
-    });
+    const status = {
+      ...applicationStatus({
+        application,
+        ...(rival && { identity: rival }),
+        verdicts: verdicts(application, world),
+        nodes,
+        now: new Date(clock()).toISOString(),
+      }),
+      ...identity,
+    };
     const { refused } = await statuses.write(application, status, signal);
     lag.judged(key, application, !refused && isReady(status));
     if (hold) return requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock())));
     return refused ? requeueAfter(REFUSED_AGAIN_MS) : done();
-  }
-
-  async function identify(application: Application, signal: AbortSignal): Promise<Application> {
-    const { uuid, id } = application.spec;
-    const uid = application.metadata.uid;
-    if (id) await ids.raise('Application', id, signal);
-    return stamp(
-      client,
-      resource,
-      application,
-      {
-        finalizer: FINALIZERS.workloads,
-        spec: { ...(!uuid && uid && { uuid: uid }), ...(!id && { id: await ids.next('Application', signal) }) },
-      },
-      signal,
-    );
   }
 
   return createController({

@@ -2,6 +2,7 @@ import { FINALIZERS, LABELS } from '../api/names.ts';
 import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
 import {
+  identityLabels,
   massSilence,
   nodeHold,
   nodeOf,
@@ -25,6 +26,7 @@ import {
   watching,
 } from '../kube/mod.ts';
 import { asksForSomething } from './change.ts';
+import { identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
 import { createLeft } from './left.ts';
 import { isNews } from './news.ts';
@@ -58,7 +60,9 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     }
     const now = clock();
     const deleting = stored.metadata.deletionTimestamp !== undefined;
-    const node = deleting ? stored : await identify(stored, signal);
+    const identity = await identityOf(stored, { withUuid: (uuid) => stores.nodes.byIndex('uuid', uuid) });
+    const stamps = { finalizer: FINALIZERS.workloads, labels: identityLabels(identity) };
+    const node = deleting ? stored : await stamp(client, resource, stored, stamps, signal);
     const uuid = nodeUuid(node);
     const observation = observations.get(uuid);
     const hold = deleting ? nodeHold(node, leader.liveness(node), now) : undefined;
@@ -68,21 +72,22 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
       left.forget(uuid);
       return done();
     }
-    const identity = identityOf(node);
+    const rival = rivalOf(node);
     const desired = leader.desired(node);
     const provisioned = leader.provisioned(uuid);
     const reportMs = deleting ? 0 : firstReportWait(provisioned?.provisionedAt, observation, now);
     if (reportMs > 0) return requeueAfter(reportMs);
-    const status = nodeStatus({
+    const judged = nodeStatus({
       node,
       now,
       listeningSince,
       left: left.of(uuid),
       ...(observation && { observation }),
       ...(desired && { desired }),
-      ...(identity && { identity }),
+      ...(rival && { identity: rival }),
       ...(provisioned && { provisioned }),
     });
+    const status = { ...judged, ...identity };
     const turnsSilent = status.daemonStatus === 'UNKNOWN' && node.status?.daemonStatus !== 'UNKNOWN';
     if (turnsSilent) {
       const waitMs = isMassSilence(now) ? pace.take(key) : 0;
@@ -101,19 +106,8 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     return at === undefined ? done() : requeueAfter(Math.max(at - now, 0) + 50);
   }
 
-  function identify(node: EdgeNode, signal: AbortSignal): Promise<EdgeNode> {
-    const { uid } = node.metadata;
-    return stamp(
-      client,
-      resource,
-      node,
-      { finalizer: FINALIZERS.workloads, spec: { ...(!node.spec.uuid && uid && { uuid: uid }) } },
-      signal,
-    );
-  }
-
   /** Of two nodes with one name or uuid the older wins. */
-  function identityOf(node: EdgeNode): Verdict | undefined {
+  function rivalOf(node: EdgeNode): Verdict | undefined {
     const byName = leader.world.nodeByName(v3Name(node));
     if (byName && byName.metadata.uid !== node.metadata.uid)
       return taken('NameTaken', `the name ${v3Name(node)}`, byName);

@@ -1,89 +1,101 @@
+import { BOUNDS } from '../api/bounds.ts';
 import { type ConfigMap, RESOURCES } from '../api/resources.ts';
-import { isAlreadyExists, isConflict, type KubeClient } from '../kube/mod.ts';
+import { isAlreadyExists, isConflict, type KubeClient, type Log, silentLog } from '../kube/mod.ts';
 
 /** Kinds whose v3 body carries a number. */
 export type NumberedKind = 'Application' | 'Registry';
 
-/** Hands out numbers that no other object of the kind has or had. */
+/** Hands out numbers that no other object of the kind has. */
 export interface Ids {
   next(kind: NumberedKind, signal?: AbortSignal): Promise<number>;
-  /** Raises the counter above ids that exist, for objects restored from a backup or written by hand. */
-  raise(kind: NumberedKind, atLeast: number, signal?: AbortSignal): Promise<void>;
   /** The store was restored: the counter is asked again before anything is handed out. */
   reset(): void;
+}
+
+export interface IdsOptions {
+  client: KubeClient;
+  namespace: string;
+  /** whether an object of the kind has the number, by the local view */
+  isTaken(kind: NumberedKind, id: number): boolean;
+  log?: Log;
 }
 
 const NAME = 'skerry-ids';
 /** Numbers taken at once: a replica writes the counter once per so many objects. What is left at its end is lost. */
 const BLOCK = 100;
 const ATTEMPTS = 20;
+/** Those below are kept for built-in objects. */
+const FIRST = 10;
 
 /**
  * A counter per kind in one ConfigMap, advanced in blocks under optimistic locking: one winner per block over all
- * replicas. Ids 1 to 9 are kept for built-in objects.
+ * replicas. Numbers that users wrote, or that a restore brought back, never move it; they are stepped over, also inside
+ * a block that is out. A counter that is no number, or too great, begins anew for the same reason.
  */
-export function createIds({ client, namespace }: { client: KubeClient; namespace: string }): Ids {
+export function createIds({ client, namespace, isTaken, log = silentLog }: IdsOptions): Ids {
   const blocks = new Map<NumberedKind, { next: number; end: number }>();
   const pending = new Map<NumberedKind, Promise<void>>();
-  /** the counter as last seen; it only grows */
-  const seen = new Map<NumberedKind, number>();
 
-  /** Sets the counter to `advance(current)`; resolves with both values. */
-  async function move(kind: NumberedKind, advance: (current: number) => number, signal?: AbortSignal) {
+  async function refill(kind: NumberedKind, signal?: AbortSignal): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       const known = await client.find<ConfigMap>(RESOURCES.configMaps, { namespace, name: NAME }, { signal });
-      const current = Number(known?.data?.[kind] ?? FIRST - 1);
-      const target = advance(current);
-      seen.set(kind, target);
-      if (target === current) return { current, target };
+      const block = blockAfter(counterIn(known?.data?.[kind], kind, log), (id) => isTaken(kind, id));
+      const data = { ...known?.data, [kind]: String(block.end) };
       try {
-        if (known)
-          await client.replace(
-            RESOURCES.configMaps,
-            { ...known, data: { ...known.data, [kind]: String(target) } },
-            { signal },
-          );
-        else await client.create(RESOURCES.configMaps, newCounter(namespace, kind, target), { signal });
-        return { current, target };
+        if (known) await client.replace(RESOURCES.configMaps, { ...known, data }, { signal });
+        else await client.create(RESOURCES.configMaps, newCounter(namespace, data), { signal });
+        blocks.set(kind, block);
+        return;
       } catch (error) {
         if (attempt >= ATTEMPTS || !(isConflict(error) || isAlreadyExists(error))) throw error;
       }
     }
   }
 
-  async function refill(kind: NumberedKind, signal?: AbortSignal): Promise<void> {
-    const { current, target } = await move(kind, (at) => at + BLOCK, signal);
-    blocks.set(kind, { next: current + 1, end: target });
-  }
-
   return {
     async next(kind, signal) {
       for (;;) {
         const block = blocks.get(kind);
-        if (block && block.next <= block.end) return block.next++;
+        while (block && block.next <= block.end) {
+          const id = block.next++;
+          if (!isTaken(kind, id)) return id;
+        }
         const running = pending.get(kind) ?? refill(kind, signal).finally(() => pending.delete(kind));
         pending.set(kind, running);
         await running;
       }
     },
-    reset() {
-      blocks.clear();
-      seen.clear();
-    },
-    async raise(kind, atLeast, signal) {
-      if (atLeast <= (seen.get(kind) ?? FIRST - 1)) return;
-      await move(kind, (current) => Math.max(current, atLeast), signal);
-      const block = blocks.get(kind);
-      if (block && block.next <= atLeast) blocks.delete(kind);
-    },
+    reset: () => blocks.clear(),
   };
 }
 
-const FIRST = 10;
+/** The next numbers of which at least the first is free. After the greatest number come the lowest again. */
+function blockAfter(counter: number, isTaken: (id: number) => boolean): { next: number; end: number } {
+  let next = counter + 1;
+  for (let turns = 0; isTaken(next) || next + BLOCK > BOUNDS.id; next++) {
+    if (next + BLOCK <= BOUNDS.id) continue;
+    // So many objects do not fit into any store.
+    if (turns++ > 0) throw new Error('every number is taken');
+    next = FIRST - 1;
+  }
+  return { next, end: next + BLOCK - 1 };
+}
 
-const newCounter = (namespace: string, kind: NumberedKind, value: number): ConfigMap => ({
+/** The last number handed out. Whatever stands there, numbers go on being handed out. */
+function counterIn(text: string | undefined, kind: NumberedKind, log: Log): number {
+  if (text === undefined) return FIRST - 1;
+  const counter = Number(text);
+  if (Number.isInteger(counter) && counter >= FIRST - 1 && counter <= BOUNDS.id) return counter;
+  log.warn(
+    { kind, counter: text.slice(0, 64) },
+    `The counter in the ConfigMap ${NAME} is out of bounds: it begins anew`,
+  );
+  return FIRST - 1;
+}
+
+const newCounter = (namespace: string, data: Record<string, string>): ConfigMap => ({
   apiVersion: 'v1',
   kind: 'ConfigMap',
   metadata: { name: NAME, namespace },
-  data: { [kind]: String(value) },
+  data,
 });

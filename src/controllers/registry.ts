@@ -1,7 +1,7 @@
 import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
 import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { Registry } from '../api/v3/index.ts';
-import { BUILT_INS, registryStatus, registryUsers } from '../domain/index.ts';
+import { BUILT_INS, identityLabels, registryStatus, registryUsers } from '../domain/index.ts';
 import {
   type Controller,
   createController,
@@ -17,6 +17,7 @@ import {
   watching,
 } from '../kube/mod.ts';
 import { asksForSomething } from './change.ts';
+import { identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
 import { stamp } from './stamp.ts';
 import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
@@ -43,14 +44,21 @@ export function createRegistryController(leader: Leader): Controller {
       await removeFinalizer(client, resource, stored, FINALIZERS.inUse, { signal });
       return done();
     }
-    const registry = deleting ? stored : await identify(await mark(stored, users.length > 0, signal), signal);
-    const status = registryStatus({
+    const identity = await identityOf(stored, {
+      withId: (id) => stores.registries.byIndex('id', String(id)),
+      nextId: () => ids.next('Registry', signal),
+    });
+    const stamps = { finalizer: FINALIZERS.inUse, labels: identityLabels(identity) };
+    const registry = deleting
+      ? stored
+      : await stamp(client, resource, await mark(stored, users.length > 0, signal), stamps, signal);
+    const judged = registryStatus({
       registry,
       users,
       hasPassword: hasPassword(registry),
       now: new Date(clock()).toISOString(),
     });
-    const { refused } = await statuses.write(registry, status, signal);
+    const { refused } = await statuses.write(registry, { ...judged, ...identity }, signal);
     return refused ? requeueAfter(REFUSED_AGAIN_MS) : done();
   }
 
@@ -75,18 +83,6 @@ export function createRegistryController(leader: Leader): Controller {
         if (isAlreadyExists(error)) return undefined;
         throw error;
       });
-  }
-
-  async function identify(registry: Registry, signal: AbortSignal): Promise<Registry> {
-    const { id } = registry.spec;
-    if (id) await ids.raise('Registry', id, signal);
-    return stamp(
-      client,
-      resource,
-      registry,
-      { finalizer: FINALIZERS.inUse, spec: { ...(!id && { id: await ids.next('Registry', signal) }) } },
-      signal,
-    );
   }
 
   /** The label by which the admission policy refuses to delete what is in use. */

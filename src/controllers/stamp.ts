@@ -2,38 +2,36 @@ import { FIELD_MANAGERS } from '../api/names.ts';
 import type { KubeClient, KubeObject, Resource } from '../kube/mod.ts';
 import { refOf } from '../kube/mod.ts';
 
-/** What the controller itself sets on an object: identity, and the finalizer before anything depends on it. */
+/** What the controller itself sets on an object: labels, and the finalizer before anything depends on it. Never its spec. */
 export interface Stamps {
   finalizer?: string;
-  spec?: Record<string, string | number>;
+  labels?: Record<string, string>;
 }
 
 /**
- * Sets what is missing, in one write that fails with a conflict when somebody wrote in between. Without anything to set
- * nothing is written.
+ * Sets what is missing or different, in one write that fails with a conflict when somebody wrote in between. Without
+ * anything to set nothing is written.
  */
 export async function stamp<T extends KubeObject>(
   client: KubeClient,
   resource: Resource<T>,
   object: T,
-  stamps: Stamps,
+  { finalizer, labels = {} }: Stamps,
   signal: AbortSignal,
 ): Promise<T> {
-  const { finalizer, spec = {} } = stamps;
-  const finalizers = object.metadata.finalizers ?? [];
+  const { finalizers = [], labels: known = {}, resourceVersion } = object.metadata;
   const addsFinalizer = finalizer !== undefined && !finalizers.includes(finalizer);
-  if (!addsFinalizer && Object.keys(spec).length === 0) return object;
-  const body = {
-    metadata: {
-      resourceVersion: object.metadata.resourceVersion,
-      ...(addsFinalizer && { finalizers: [...finalizers, finalizer] }),
-    },
-    ...(Object.keys(spec).length > 0 && { spec }),
+  const different = Object.entries(labels).filter(([key, value]) => known[key] !== value);
+  if (!addsFinalizer && different.length === 0) return object;
+  const metadata = {
+    resourceVersion,
+    ...(addsFinalizer && { finalizers: [...finalizers, finalizer] }),
+    ...(different.length > 0 && { labels: Object.fromEntries(different) }),
   };
   return client.patch(
     resource,
     refOf(object),
-    { type: 'merge', body },
+    { type: 'merge', body: { metadata } },
     { signal, fieldManager: FIELD_MANAGERS.controller },
   );
 }

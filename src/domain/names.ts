@@ -1,7 +1,10 @@
 import { hash } from 'node:crypto';
 import { BOUNDS } from '../api/bounds.ts';
 import { NAME_PATTERN } from '../api/meta.ts';
-import type { Application, EdgeNode } from '../api/v3/index.ts';
+import type { Application } from '../api/v3/index.ts';
+import { applicationUuid } from './identity.ts';
+
+export * from './identity.ts';
 
 const LEGAL = new RegExp(NAME_PATTERN);
 const sha256 = (text: string) => hash('sha256', text, 'buffer');
@@ -33,16 +36,6 @@ export function uuid5(namespace: string, name: string): string {
   bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
   const hex = bytes.toString('hex', 0, 16);
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
-}
-
-/** Identity of an application: what the spec says, else the uid that the API server gave. */
-export function applicationUuid(application: Application): string {
-  return application.spec.uuid ?? application.metadata.uid ?? '';
-}
-
-/** Identity of a node: what the spec says, else the uid that the API server gave. */
-export function nodeUuid(node: EdgeNode): string {
-  return node.spec.uuid ?? node.metadata.uid ?? '';
 }
 
 /** Identity of a microservice: its own uuid, else derived from its application and its name. */

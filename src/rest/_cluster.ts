@@ -97,7 +97,12 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
           client,
           namespace,
           stores,
-          ids: createIds({ client, namespace }),
+          ids: createIds({
+            client,
+            namespace,
+            isTaken: (kind, id) =>
+              (kind === 'Registry' ? stores.registries : stores.applications).byIndex('id', String(id)).length > 0,
+          }),
           observations: { of: async () => observed, listeningSince: () => 0 },
           self: { version: '0.0.0-test', caCert: () => 'Q0E=' },
         }),

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Observation } from '../domain/inputs.ts';
+import { nodeUuid } from '../domain/names.ts';
 import { ApiError } from '../kube/api-error.ts';
 import type { KubeObject } from '../kube/object.ts';
 import type { MutableStore } from '../kube/store.ts';
@@ -45,7 +46,7 @@ export function createMemoryPorts(overrides: Partial<Ports> = {}): MemoryPorts {
       remove: async (registry) => void passwords.delete(registry.metadata.name),
     },
     provisioningKeys: {
-      issue: async (node, { key, expiresAt }) => void keys.push({ uuid: node.spec.uuid ?? '', key, expiresAt }),
+      issue: async (node, { key, expiresAt }) => void keys.push({ uuid: nodeUuid(node), key, expiresAt }),
     },
     ids: { next: async (kind) => ids[kind]++ },
     observations: { of: async () => observed, listeningSince: () => 0 },

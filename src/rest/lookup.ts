@@ -1,6 +1,6 @@
 import { UUID_PATTERN } from '../api/meta.ts';
 import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../api/v3/index.ts';
-import { entryUuid, nodeUuid, objectName, v3Name } from '../domain/names.ts';
+import { entryUuid, nodeUuid, objectName, registryId, v3Name } from '../domain/names.ts';
 import { oldest } from '../stores/oldest.ts';
 import { notFound } from './errors.ts';
 import type { Objects, Ports, StoredObject } from './ports.ts';
@@ -71,7 +71,7 @@ export const microserviceMissing = (uuid: string) =>
 
 /** The registry as it is now, or 404. */
 export async function registryById(ports: Ports, id: number, signal: AbortSignal): Promise<Registry> {
-  const is = (registry: Registry) => registry.spec.id === id;
+  const is = (registry: Registry) => registryId(registry) === id;
   const find = () => oldest(ports.registries.find('id', String(id)));
   const registry =
     (await fresh(ports.registries, find(), is, signal)) ?? (await ports.registries.refresh(signal).then(find));

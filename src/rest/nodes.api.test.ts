@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
+import { LABELS } from '../api/names.ts';
 import { RESOURCES } from '../api/resources.ts';
 import type { TestClient } from './_client.ts';
 import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
@@ -74,7 +75,8 @@ describe('a node', () => {
   test('is one to kubectl as well', async () => {
     const uuid = await create('both-doors', { tags: ['a'] });
     const object = await cluster.kube.get(RESOURCES.edgeNodes, { namespace: cluster.namespace, name: 'both-doors' });
-    expect(object.spec).toMatchObject({ uuid, tags: ['a'] });
+    expect(object.spec).toMatchObject({ tags: ['a'] });
+    expect(object.metadata.labels).toEqual({ [LABELS.uuid]: uuid });
     expect(object.spec.name).toBeUndefined();
   });
 

@@ -47,7 +47,7 @@ export interface Objects<T extends StoredObject, I extends string = string> {
   find(index: I, key: string): readonly T[];
   /** The object as the API server has it now, by object name. */
   read(name: string, signal: AbortSignal): Promise<T | undefined>;
-  /** Objects whose spec has this name or uuid, as the API server has them now. For misses of `find`. */
+  /** Objects with this name in their spec or this uuid in their labels, as the API server has them now. For misses of `find`. */
   select(field: 'name' | 'uuid', value: string, signal: AbortSignal): Promise<readonly T[]>;
   /**
    * Brings the local view to a state that is not older than this call: one live LIST, shared by all who wait, at most one

@@ -2,7 +2,7 @@ import type { Application, EdgeNode } from '../api/v3/index.ts';
 import type { ReadContext } from '../domain/application/read.ts';
 import { type LiveNode, liveness, resolveRegistry, v3Name } from '../domain/index.ts';
 import type { Observation } from '../domain/inputs.ts';
-import { nodeUuid } from '../domain/names.ts';
+import { nodeUuid, registryId } from '../domain/names.ts';
 import { oldest } from '../stores/oldest.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
 import type { Ports } from './ports.ts';
@@ -53,7 +53,10 @@ export async function readContext(
     liveness: (node) => live(node).liveness,
     live: (node, uuid) => statuses(node).get(uuid),
     now: ports.clock(),
-    registryId: memo((ref: number | string) => resolveRegistry(ports.registries.list(), ref)?.spec.id),
+    registryId: memo((ref: number | string) => {
+      const registry = resolveRegistry(ports.registries.list(), ref);
+      return registry && registryId(registry);
+    }),
   };
 }
 

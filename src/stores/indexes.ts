@@ -1,6 +1,6 @@
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
-import { applicationUuid, nodeUuid, v3Name } from '../domain/index.ts';
+import { applicationId, applicationUuid, nodeUuid, registryId, v3Name } from '../domain/index.ts';
 import {
   entryUuidsOf,
   nodeRefsOf,
@@ -9,6 +9,8 @@ import {
   sourcesOf,
   textNameOf,
 } from './references.ts';
+
+const numbered = (id: number | undefined) => (id === undefined ? [] : [String(id)]);
 
 /** Under what the objects of each view are found. */
 export const INDEXES = {
@@ -20,6 +22,7 @@ export const INDEXES = {
   },
   applications: {
     uuid: (application: Application) => [applicationUuid(application)],
+    id: (application: Application) => numbered(applicationId(application)),
     name: (application: Application) => [v3Name(application)],
     /** `name:<node>` and `uuid:<node>` */
     node: nodeRefsOf,
@@ -29,7 +32,7 @@ export const INDEXES = {
     source: sourcesOf,
   },
   registries: {
-    id: (registry: Registry) => (registry.spec.id === undefined ? [] : [String(registry.spec.id)]),
+    id: (registry: Registry) => numbered(registryId(registry)),
     name: (registry: Registry) => [v3Name(registry)],
   },
   secrets: {

@@ -7,7 +7,7 @@ export function oldest<T extends { metadata: { creationTimestamp?: string; uid?:
   return first;
 }
 
-function isOlder<T extends { metadata: { creationTimestamp?: string; uid?: string } }>(a: T, b: T): boolean {
+export function isOlder<T extends { metadata: { creationTimestamp?: string; uid?: string } }>(a: T, b: T): boolean {
   const [at, bt] = [a.metadata.creationTimestamp ?? '', b.metadata.creationTimestamp ?? ''];
   return at === bt ? (a.metadata.uid ?? '') < (b.metadata.uid ?? '') : at < bt;
 }

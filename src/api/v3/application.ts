@@ -2,31 +2,30 @@ import { z } from 'zod';
 import { BOUNDS } from '../bounds.ts';
 import {
   AGE_COLUMN,
+  askedId,
+  askedUuid,
   type CustomResource,
   conditionsSchema,
   dottedName,
+  idRule,
+  isSystemRule,
   type KindDefinition,
+  nameRule,
   observedGenerationSchema,
   READY_COLUMN,
-  uuidSchema,
+  recordedId,
+  recordedUuid,
+  uuidRule,
 } from '../meta.ts';
-import { type Rule, withRules } from '../rules.ts';
+import { withRules } from '../rules.ts';
 import { integer, mapList, object, text } from '../schema.ts';
 import { busConfigSchema, microserviceSchema, templateRefSchema } from './microservice.ts';
-
-/** Rules about the identity of a kind: uuid and name where it has them, id where its v3 body has a number. */
-export const uuidRule: Rule = { rule: 'immutableOnceSet', field: 'uuid', message: 'uuid is immutable once set' };
-export const idRule: Rule = { rule: 'immutableOnceSet', field: 'id', message: 'id is immutable once set' };
-export const nameRule: Rule = { rule: 'immutable', field: 'name', message: 'name is immutable' };
-export const isSystemRule: Rule = { rule: 'immutable', field: 'isSystem', message: 'isSystem is immutable' };
-
-export const idSchema = integer(1, Number.MAX_SAFE_INTEGER);
 
 export const applicationSpecSchema = withRules(
   object({
     name: dottedName().optional().describe('Name in the v3 API; metadata.name when absent. Immutable.'),
-    uuid: uuidSchema.optional().describe('Identity; set from metadata.uid when absent. Immutable once set.'),
-    id: idSchema.optional().describe('Number in the v3 API, set by the controller. Immutable once set.'),
+    uuid: askedUuid,
+    id: askedId,
     description: text({ max: BOUNDS.description }).optional().describe('What it is, for people.'),
     isActivated: z.boolean().default(true).describe('false stops all its microservices.'),
     isSystem: z.boolean().optional().describe('Set by the controller for its own applications only.'),
@@ -36,11 +35,13 @@ export const applicationSpecSchema = withRules(
       .optional()
       .describe('Its microservices: the containers and where they run.'),
   }),
-  [uuidRule, idRule, nameRule, isSystemRule],
+  [nameRule, isSystemRule],
 );
 
 export const applicationStatusSchema = object({
   observedGeneration: observedGenerationSchema,
+  uuid: recordedUuid,
+  id: recordedId,
   conditions: conditionsSchema.optional(),
   ready: text({ max: 32 }).optional().describe('Ready microservices of all that should run, for example 2/3.'),
   readyCount: integer(0, BOUNDS.report).optional().describe('Microservices that run as asked.'),
@@ -69,7 +70,8 @@ export const applicationKind = {
   description: 'A set of microservices (containers) and the edge nodes they run on.',
   spec: applicationSpecSchema,
   status: applicationStatusSchema.default({ observedGeneration: -1 }),
-  selectableFields: ['.spec.uuid', '.spec.name'],
+  rules: [uuidRule, idRule],
+  selectableFields: ['.status.uuid', '.spec.uuid', '.spec.name'],
   printerColumns: [
     READY_COLUMN,
     { name: 'Microservices', type: 'string', jsonPath: '.status.ready', description: 'Ready of all that should run.' },
@@ -80,7 +82,7 @@ export const applicationKind = {
       description: 'Why Ready is what it is.',
     },
     AGE_COLUMN,
-    { name: 'UUID', type: 'string', jsonPath: '.spec.uuid', priority: 1 },
+    { name: 'UUID', type: 'string', jsonPath: '.status.uuid', priority: 1 },
     { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
   ],
 } satisfies KindDefinition;

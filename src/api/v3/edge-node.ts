@@ -2,16 +2,19 @@ import { z } from 'zod';
 import { BOUNDS } from '../bounds.ts';
 import {
   AGE_COLUMN,
+  askedUuid,
   type CustomResource,
   conditionsSchema,
+  isSystemRule,
   type KindDefinition,
+  nameRule,
   observedGenerationSchema,
   READY_COLUMN,
-  uuidSchema,
+  recordedUuid,
+  uuidRule,
 } from '../meta.ts';
 import { withRules } from '../rules.ts';
 import { atomicList, integer, mapList, object, oneOf, text } from '../schema.ts';
-import { isSystemRule, nameRule, uuidRule } from './application.ts';
 
 const INT32 = 2 ** 31 - 1;
 const port = integer(1, 65535);
@@ -32,7 +35,7 @@ export const edgeNodeSpecSchema = withRules(
     name: text({ min: 1, max: BOUNDS.anyName })
       .optional()
       .describe('Name in the v3 API; metadata.name when absent. Immutable.'),
-    uuid: uuidSchema.optional().describe('Identity; set from metadata.uid when absent. Immutable once set.'),
+    uuid: askedUuid,
     location: text({ max: BOUNDS.description }).optional().describe('Where it stands, for people.'),
     description: text({ max: BOUNDS.description }).optional().describe('What it is, for people.'),
     latitude: z.number().min(-90).max(90).optional().describe('Degrees north.'),
@@ -97,7 +100,7 @@ export const edgeNodeSpecSchema = withRules(
     jsStorageSize: storeSize.optional().describe('Size of the persistent store on disk.'),
     jsMemoryStoreSize: storeSize.optional().describe('Size of the persistent store in memory.'),
   }),
-  [uuidRule, nameRule, isSystemRule],
+  [nameRule, isSystemRule],
 );
 
 const unixMs = integer(0, Number.MAX_SAFE_INTEGER);
@@ -181,6 +184,7 @@ export const PLATFORM_PHASES = ['Pending', 'Progressing', 'Ready', 'Failed', 'De
 
 export const edgeNodeStatusSchema = object({
   observedGeneration: observedGenerationSchema,
+  uuid: recordedUuid,
   conditions: conditionsSchema.optional(),
   daemonStatus: text({ max: 32 })
     .optional()
@@ -251,7 +255,8 @@ export const edgeNodeKind = {
   description: 'A machine outside the cluster on which an agent runs containers.',
   spec: edgeNodeSpecSchema,
   status: edgeNodeStatusSchema.default({ observedGeneration: -1 }),
-  selectableFields: ['.spec.uuid', '.spec.name', '.status.daemonStatus'],
+  rules: [uuidRule],
+  selectableFields: ['.status.uuid', '.spec.uuid', '.spec.name', '.status.daemonStatus'],
   printerColumns: [
     READY_COLUMN,
     { name: 'Status', type: 'string', jsonPath: '.status.daemonStatus', description: 'State of the agent.' },
@@ -265,7 +270,7 @@ export const edgeNodeKind = {
     AGE_COLUMN,
     { name: 'Address', type: 'string', jsonPath: '.status.ipAddress', priority: 1 },
     { name: 'Engine', type: 'string', jsonPath: '.status.containerEngine', priority: 1 },
-    { name: 'UUID', type: 'string', jsonPath: '.spec.uuid', priority: 1 },
+    { name: 'UUID', type: 'string', jsonPath: '.status.uuid', priority: 1 },
     { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
   ],
 } satisfies KindDefinition;

@@ -2,23 +2,26 @@ import { z } from 'zod';
 import { BOUNDS } from '../bounds.ts';
 import {
   AGE_COLUMN,
+  askedId,
   type CustomResource,
   conditionsSchema,
+  idRule,
   type KindDefinition,
+  nameRule,
   observedGenerationSchema,
   READY_COLUMN,
+  recordedId,
   secretKeyRefSchema,
 } from '../meta.ts';
 import { withRules } from '../rules.ts';
 import { object, oneOf, text } from '../schema.ts';
-import { idRule, idSchema, nameRule } from './application.ts';
 
 export const registrySpecSchema = withRules(
   object({
     name: text({ min: 1, max: BOUNDS.anyName })
       .optional()
       .describe('Name in references; metadata.name when absent. Immutable.'),
-    id: idSchema.optional().describe('Number in the v3 API, set by the controller. Immutable once set.'),
+    id: askedId,
     url: text({
       min: 1,
       max: BOUNDS.url,
@@ -39,11 +42,12 @@ export const registrySpecSchema = withRules(
       .describe('CA certificates to trust besides those of the system: PEM bundle in base64.'),
     insecure: z.boolean().default(false).describe('Allow plain HTTP and skip the check of certificates.'),
   }),
-  [idRule, nameRule],
+  [nameRule],
 );
 
 export const registryStatusSchema = object({
   observedGeneration: observedGenerationSchema,
+  id: recordedId,
   conditions: conditionsSchema.optional(),
 });
 
@@ -55,9 +59,10 @@ export const registryKind = {
   description: 'A container registry or model hub that nodes pull from.',
   spec: registrySpecSchema,
   status: registryStatusSchema.default({ observedGeneration: -1 }),
+  rules: [idRule],
   selectableFields: [],
   printerColumns: [
-    { name: 'Id', type: 'integer', jsonPath: '.spec.id' },
+    { name: 'Id', type: 'integer', jsonPath: '.status.id' },
     { name: 'URL', type: 'string', jsonPath: '.spec.url' },
     { name: 'Type', type: 'string', jsonPath: '.spec.type' },
     READY_COLUMN,

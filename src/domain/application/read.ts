@@ -4,7 +4,7 @@ import { hasContainer } from '../deletion.ts';
 import { invalid } from '../errors.ts';
 import type { Liveness } from '../inputs.ts';
 import { busRead, microserviceRead, removedRead } from '../microservice/read.ts';
-import { entryUuid, v3Name } from '../names.ts';
+import { applicationId, applicationUuid, entryUuid, v3Name } from '../names.ts';
 import type { ApplicationUpload } from '../upload/application.ts';
 import { nodeOf } from './verdict.ts';
 
@@ -24,7 +24,8 @@ export interface ReadContext {
 
 /** The v3 read of an application, its microservices in full; removed ones that are still reported have `delete: true`. */
 export function applicationRead(application: Application, context: ReadContext): Record<string, unknown> {
-  const { id, description, isActivated, isSystem, busConfig } = application.spec;
+  const id = applicationId(application);
+  const { description, isActivated, isSystem, busConfig } = application.spec;
   return {
     ...(id !== undefined && { id }),
     name: v3Name(application),
@@ -95,8 +96,8 @@ export function replaceState(
   const before = new Map((old.spec.microservices ?? []).map((entry) => [entry.name, entry]));
   const said = new Set(body.saysActivated);
   const { microservices, isActivated, uuid, id, ...rest } = body.spec;
-  requireUnchanged('uuid', uuid, old.spec.uuid);
-  requireUnchanged('id', id, old.spec.id);
+  requireUnchanged('uuid', uuid, applicationUuid(old));
+  requireUnchanged('id', id, applicationId(old));
   return {
     spec: {
       ...old.spec,

@@ -6,7 +6,7 @@ import type { NodeInputs, Verdict, World } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
 import { IMAGE_ARCHITECTURES, imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
-import { applicationUuid, entryUuid, nodeUuid, v3Name } from '../names.ts';
+import { applicationUuid, entryUuid, nodeUuid, registryId, v3Name } from '../names.ts';
 import { normalType, resolveRegistry } from '../registry/index.ts';
 import { entriesOn, type PortClaim, portClaims, portHeir, portHolder, portKeeper } from './ports.ts';
 
@@ -201,7 +201,7 @@ export function registryIsUsable({ entry, world }: VerdictInput): Verdict | unde
       field,
       message: `the registry ${shown} has type hub; container images need one of type oci`,
     };
-  if (registry.spec.id === undefined)
+  if (registryId(registry) === undefined)
     return {
       reason: 'RegistryNotReady',
       status: 409,

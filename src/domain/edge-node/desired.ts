@@ -19,7 +19,7 @@ import { resolveHost } from '../microservice/extra-hosts.ts';
 import { configText } from '../microservice/flat.ts';
 import { imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { shouldRun } from '../microservice/read.ts';
-import { entryUuid, nodeUuid, v3Name } from '../names.ts';
+import { entryUuid, nodeUuid, registryId, v3Name } from '../names.ts';
 import { isDue, orderOf, rebuildCount } from '../orders.ts';
 import { normalRegistry, resolveRegistry } from '../registry/index.ts';
 import { revisionOf } from './revision.ts';
@@ -129,12 +129,13 @@ function viewOf({ application, entry, uuid, node, world, key }: ViewInputs): Mic
   const rebuildOrder = rebuildCount(application, entry.name);
   const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildOrder ?? 0;
   const argv = container.commands ?? [];
+  const registry = resolveRegistry(world.registries, entry.registry);
   const view: MicroserviceView = {
     uuid,
     name: entry.name,
     application: v3Name(application),
     imageId: imageFor(entry, archOf(node)) ?? '',
-    registryId: resolveRegistry(world.registries, entry.registry)?.spec.id ?? BUILT_IN_REGISTRIES.remote.id,
+    registryId: (registry && registryId(registry)) ?? BUILT_IN_REGISTRIES.remote.id,
     config: configText(entry.config),
     annotations: canonicalJson(container.annotations ?? {}),
     rebuild: rebuildOrder > carriedOut,

@@ -1,7 +1,7 @@
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceState, MicroserviceStatus } from '../../wire/index.ts';
 import type { Liveness } from '../inputs.ts';
-import { entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
+import { applicationId, entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
 import { rebuildCount } from '../orders.ts';
 import { flatFromEntry } from './flat.ts';
 
@@ -154,10 +154,10 @@ export const busRead = (bus: BusConfig | undefined) => ({
   busRule: bus?.busRule ?? null,
 });
 
-const identity = (application: Application) => ({
-  application: v3Name(application),
-  ...(application.spec.id !== undefined && { applicationId: application.spec.id, flowId: application.spec.id }),
-});
+function identity(application: Application) {
+  const id = applicationId(application);
+  return { application: v3Name(application), ...(id !== undefined && { applicationId: id, flowId: id }) };
+}
 
 /** Measurements are 0 unless the container runs. */
 function statusRead(

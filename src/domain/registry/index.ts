@@ -2,7 +2,7 @@ import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import { type Application, type Registry, type RegistrySpec, registrySpecSchema } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
 import { normalEntry, normalReference } from '../microservice/normal-form.ts';
-import { v3Name } from '../names.ts';
+import { registryId, v3Name } from '../names.ts';
 import { check, formatPath } from '../upload/validate.ts';
 
 export * from './status.ts';
@@ -42,7 +42,7 @@ const BUILT_IN_IDS: ReadonlySet<number | undefined> = new Set(BUILT_INS.map(({ s
 
 /** True for ids 1 and 2. */
 export function isBuiltIn(registry: Registry): boolean {
-  return BUILT_IN_IDS.has(registry.spec.id);
+  return BUILT_IN_IDS.has(registryId(registry));
 }
 
 /**
@@ -54,7 +54,8 @@ export function resolveRegistry(
   reference: number | string | undefined,
 ): Registry | undefined {
   const ref = normalReference(reference) ?? BUILT_IN_REGISTRIES.remote.id;
-  const names = (registry: Registry) => (typeof ref === 'number' ? registry.spec.id === ref : v3Name(registry) === ref);
+  const names = (registry: Registry) =>
+    typeof ref === 'number' ? registryId(registry) === ref : v3Name(registry) === ref;
   const [oldest] = registries.filter(names).sort(byAge);
   if (oldest) return oldest;
   const builtIn = BUILT_INS.find(({ name, spec }) => ref === spec.id || ref === name);
@@ -69,7 +70,8 @@ const compare = (a = '', b = '') => (a < b ? -1 : a > b ? 1 : 0);
 
 /** One spelling per field; absent while the registry has no id. */
 export function normalRegistry(registry: Registry): NormalRegistry | undefined {
-  const { id, url, isPublic, username, email, type, ca, insecure } = registry.spec;
+  const { url, isPublic, username, email, type, ca, insecure } = registry.spec;
+  const id = registryId(registry);
   if (id === undefined) return undefined;
   return {
     id,
@@ -90,7 +92,8 @@ export const normalType = (type: RegistrySpec['type'] | undefined): 'oci' | 'hub
 
 /** v3 read. The password is shown only when given; pass `PASSWORD_MASK` for callers who may not see it. */
 export function registryRead(registry: Registry, password?: string): Record<string, unknown> {
-  const { id, url, isPublic, username, email, type, ca, insecure } = registry.spec;
+  const { url, isPublic, username, email, type, ca, insecure } = registry.spec;
+  const id = registryId(registry);
   return {
     ...(id !== undefined && { id }),
     name: v3Name(registry),
@@ -128,9 +131,14 @@ export function patchRegistry(registry: Registry, body: unknown): RegistryWrite 
   const { name, id, ...rest } = fields;
   if (name !== undefined && name !== v3Name(registry))
     throw invalid(`name: ${JSON.stringify(name)}; is immutable and is ${JSON.stringify(v3Name(registry))}`, 'name');
-  if (id !== undefined && id !== registry.spec.id)
-    throw invalid(`id: ${JSON.stringify(id)}; is immutable and is ${registry.spec.id}`, 'id');
-  return { spec: checked({ ...registry.spec, ...rest }), ...(password !== undefined && { password }) };
+  if (id !== undefined && id !== registryId(registry))
+    throw invalid(`id: ${JSON.stringify(id)}; is immutable and is ${registryId(registry)}`, 'id');
+  // A number of before ids had a bound stays as it is stored, and means nothing.
+  const { id: stored, ...spec } = registry.spec;
+  return {
+    spec: { ...checked({ ...spec, ...rest }), ...(stored !== undefined && { id: stored }) },
+    ...(password !== undefined && { password }),
+  };
 }
 
 /** Refusal to change or delete a built-in registry. */
@@ -138,7 +146,7 @@ export function builtInError(registry: Registry): DomainError {
   return new DomainError(
     400,
     'REGISTRY_IS_SYSTEM',
-    `registry ${registry.spec.id} (${v3Name(registry)}) is built in and cannot be changed or deleted`,
+    `registry ${registryId(registry)} (${v3Name(registry)}) is built in and cannot be changed or deleted`,
   );
 }
 
@@ -147,7 +155,7 @@ export function inUseError(registry: Registry, users: readonly string[]): Domain
   return new DomainError(
     400,
     'REGISTRY_IS_IN_USE',
-    `registry ${registry.spec.id ?? ''} (${v3Name(registry)}) is used by ${users.join(', ')}`,
+    `registry ${registryId(registry) ?? ''} (${v3Name(registry)}) is used by ${users.join(', ')}`,
   );
 }
 

@@ -1,5 +1,6 @@
 import type { Registry, RegistryStatus } from '../../api/v3/index.ts';
 import { conditionsOf, joined, kstatus, type Progress } from '../conditions.ts';
+import { registryId } from '../names.ts';
 
 /** What the status of a registry is computed from. */
 export interface RegistryStatusInputs {
@@ -24,7 +25,7 @@ export function registryStatus(inputs: RegistryStatusInputs): RegistryStatus {
 const NAMED_USERS = 20;
 
 function progress({ registry, users, hasPassword }: RegistryStatusInputs): Progress {
-  const { id, passwordSecretRef } = registry.spec;
+  const { passwordSecretRef } = registry.spec;
   if (registry.metadata.deletionTimestamp !== undefined) {
     if (users.length === 0) return { is: 'working', reason: 'Deleting', message: 'the registry is being deleted' };
     // It serves until its last user is gone, and no user goes by itself.
@@ -34,7 +35,8 @@ function progress({ registry, users, hasPassword }: RegistryStatusInputs): Progr
       message: `the registry goes once nobody uses it; used by ${named(users)}`,
     };
   }
-  if (id === undefined) return { is: 'working', reason: 'IdNotAssigned', message: 'the registry has no id yet' };
+  if (registryId(registry) === undefined)
+    return { is: 'working', reason: 'IdNotAssigned', message: 'the registry has no id yet' };
   if (passwordSecretRef && !hasPassword)
     return {
       is: 'stalled',

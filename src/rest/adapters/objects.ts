@@ -1,4 +1,4 @@
-import { FIELD_MANAGERS } from '../../api/names.ts';
+import { FIELD_MANAGERS, LABELS } from '../../api/names.ts';
 import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { compareResourceVersions, type KubeObject, type Resource } from '../../kube/object.ts';
@@ -57,7 +57,9 @@ export function createObjects<T extends KubeObject, I extends string>(options: O
       }
       const { items } = await client.list(resource, {
         namespace,
-        fieldSelector: `spec.${field}=${escaped(value)}`,
+        ...(field === 'uuid'
+          ? { labelSelector: `${LABELS.uuid}=${value}` }
+          : { fieldSelector: `spec.${field}=${escaped(value)}` }),
         signal,
       });
       return items.map(seen);

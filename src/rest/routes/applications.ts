@@ -3,7 +3,7 @@ import { API_VERSION } from '../../api/names.ts';
 import { type Application, applicationKind } from '../../api/v3/index.ts';
 import { applicationRead, replaceState } from '../../domain/application/read.ts';
 import { DomainError, duplicateName } from '../../domain/errors.ts';
-import { objectName, v3Name } from '../../domain/names.ts';
+import { applicationId, identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { orderRebuild } from '../../domain/orders.ts';
 import {
   type ApplicationUpload,
@@ -199,23 +199,19 @@ async function get(ports: Ports, name: string, system: boolean, signal: AbortSig
 async function create(ports: Ports, { name, spec, rebuild }: ApplicationUpload, signal: AbortSignal) {
   if (ports.applications.find('name', name).length > 0) await refuseTaken(ports, name, signal);
   const object = objectName(name);
+  const identity = { uuid: spec.uuid ?? randomUUID(), id: await ports.ids.next('Application', signal) };
   const application: Application = {
     apiVersion: API_VERSION,
     kind: applicationKind.kind,
-    metadata: { name: object },
-    spec: {
-      ...spec,
-      ...(object !== name && { name }),
-      uuid: spec.uuid ?? randomUUID(),
-      id: await ports.ids.next('Application', signal),
-    },
+    metadata: { name: object, labels: identityLabels(identity) },
+    spec: { ...spec, ...(object !== name && { name }) },
   };
   const ordered =
     rebuild.length > 0 ? withChanges(application, { annotations: orderRebuild(application, rebuild) }) : application;
   await judge(ports, ordered, undefined, signal);
   try {
     const created = await ports.applications.create(ordered, signal);
-    return { id: created.spec.id, name };
+    return { id: applicationId(created), name };
   } catch (error) {
     if (isAlreadyExists(error)) await refuseTaken(ports, name, signal);
     throw error;

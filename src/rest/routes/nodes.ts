@@ -5,7 +5,7 @@ import { edgeNodeKind } from '../../api/v3/index.ts';
 import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
 import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
 import { duplicateName } from '../../domain/errors.ts';
-import { objectName, v3Name } from '../../domain/names.ts';
+import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { giveOrder } from '../../domain/orders.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import { oldest } from '../../stores/oldest.ts';
@@ -98,8 +98,8 @@ export const nodeRoutes = [
       const node = {
         apiVersion: API_VERSION,
         kind: edgeNodeKind.kind,
-        metadata: { name: object },
-        spec: { ...spec, ...(object !== name && { name }), uuid },
+        metadata: { name: object, labels: identityLabels({ uuid }) },
+        spec: { ...spec, ...(object !== name && { name }) },
       };
       await ports.nodes.create(node, signal).catch((error) => {
         throw isAlreadyExists(error) ? duplicateName('node', name) : error;

@@ -1,5 +1,6 @@
 import { ANNOTATIONS, API_VERSION } from '../../api/names.ts';
 import { type Registry, registryKind } from '../../api/v3/index.ts';
+import { identityLabels, registryId } from '../../domain/names.ts';
 import {
   builtInError,
   inUseError,
@@ -37,8 +38,8 @@ export const registryRoutes = [
     async handler({ ports, body, signal }) {
       const { spec, password } = registryFromBody(body);
       const id = await ports.ids.next('Registry', signal);
-      const metadata = { name: `registry-${id}` };
-      const registry: Registry = { apiVersion: API_VERSION, kind: registryKind.kind, metadata, spec: { ...spec, id } };
+      const metadata = { name: `registry-${id}`, labels: identityLabels({ id }) };
+      const registry: Registry = { apiVersion: API_VERSION, kind: registryKind.kind, metadata, spec };
       if (typeof password === 'string') await createWithPassword(ports, registry, password, signal);
       else await ports.registries.create(registry, signal);
       return { id };
@@ -53,12 +54,13 @@ export const registryRoutes = [
     access: { resource: 'registries', verb: 'list' },
     reply: { status: 200, schema: shapes.registryList },
     handler({ ports }) {
-      const registries = ports.registries.list().filter((registry) => registry.spec.id !== undefined);
-      return {
-        registries: registries
-          .toSorted((a, b) => (a.spec.id ?? 0) - (b.spec.id ?? 0))
-          .map((registry) => registryRead(registry)),
-      };
+      const { registries } = ports;
+      // What has no number yet cannot be named; of two that claim one, the older has it.
+      const numbered = registries.list().flatMap((registry) => {
+        const id = registryId(registry);
+        return id !== undefined && oldest(registries.find('id', String(id))) === registry ? [{ id, registry }] : [];
+      });
+      return { registries: numbered.toSorted((a, b) => a.id - b.id).map(({ registry }) => registryRead(registry)) };
     },
   }),
   route({
@@ -141,14 +143,14 @@ export const registryRoutes = [
  * answer shows and which the leader removes when nobody finishes it.
  */
 async function createWithPassword(ports: Ports, registry: Registry, password: string, signal: AbortSignal) {
-  const { id: _, ...spec } = registry.spec;
-  const metadata = { ...registry.metadata, annotations: { [ANNOTATIONS.draft]: 'true' } };
-  const draft = await ports.registries.create({ ...registry, metadata, spec }, signal);
+  const { name, labels } = registry.metadata;
+  const metadata = { name, annotations: { [ANNOTATIONS.draft]: 'true' } };
+  const draft = await ports.registries.create({ ...registry, metadata }, signal);
   try {
     const passwordSecretRef = await ports.registryPasswords.write(draft, password, signal);
     const { annotations: _, ...finished } = draft.metadata;
     await ports.registries.replace(
-      { ...draft, metadata: finished, spec: { ...registry.spec, passwordSecretRef } },
+      { ...draft, metadata: { ...finished, labels }, spec: { ...registry.spec, passwordSecretRef } },
       signal,
     );
   } catch (error) {

@@ -1,0 +1,81 @@
+import { BOUNDS } from '../api/bounds.ts';
+import { UUID_PATTERN } from '../api/meta.ts';
+import { LABELS } from '../api/names.ts';
+import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+
+/**
+ * Who an object is to machines and v3 clients, whatever becomes of its manifest. The status records it, which no manifest
+ * meets and `kubectl replace` leaves alone; labels repeat it, which backups keep and which are there from the first
+ * moment. The spec may name what the object is to take over, for example after the store was lost.
+ */
+export interface Identified {
+  metadata: { uid?: string; labels?: Record<string, string> };
+  spec: { uuid?: string; id?: number };
+  status?: { uuid?: string; id?: number };
+}
+
+/** What is recorded. */
+export interface Identity {
+  uuid?: string;
+  id?: number;
+}
+
+/** The uuid of an application. */
+export const applicationUuid = (application: Application): string => uuidOf(application);
+
+/** The uuid of a node. */
+export const nodeUuid = (node: EdgeNode): string => uuidOf(node);
+
+/** The number of an application in the v3 API; absent for the moments until it is given one. */
+export const applicationId = (application: Application): number | undefined => idOf(application);
+
+/** The number of a registry, by which v3 clients and microservices name it; absent until it is given one. */
+export const registryId = (registry: Registry): number | undefined => idOf(registry);
+
+/** What is recorded, else what is asked for, else what the API server calls it. */
+function uuidOf(object: Identified): string {
+  return object.status?.uuid ?? object.spec.uuid ?? labelledUuid(object) ?? object.metadata.uid ?? '';
+}
+
+function idOf(object: Identified): number | undefined {
+  for (const id of [object.status?.id, object.spec.id, labelledId(object)]) if (isId(id)) return id;
+  return undefined;
+}
+
+/**
+ * The uuid to record. A label that names what belongs to another was copied with its object, and does not count. Absent
+ * while what the spec asks for belongs to another: once that one is gone, it is had.
+ */
+export function uuidToRecord(object: Identified, isTaken: (uuid: string) => boolean): string | undefined {
+  if (object.status?.uuid) return object.status.uuid;
+  if (object.spec.uuid) return isTaken(object.spec.uuid) ? undefined : object.spec.uuid;
+  const labelled = labelledUuid(object);
+  return labelled && !isTaken(labelled) ? labelled : object.metadata.uid;
+}
+
+/** The number to record; absent when it needs one that nobody has. */
+export function idToRecord(object: Identified, isTaken: (id: number) => boolean): number | undefined {
+  if (isId(object.status?.id)) return object.status.id;
+  for (const id of [object.spec.id, labelledId(object)]) if (isId(id) && !isTaken(id)) return id;
+  return undefined;
+}
+
+/** Labels that repeat an identity. */
+export function identityLabels({ uuid, id }: Identity): Record<string, string> {
+  return { ...(uuid && { [LABELS.uuid]: uuid }), ...(id && { [LABELS.id]: String(id) }) };
+}
+
+const UUID = new RegExp(UUID_PATTERN);
+
+function labelledUuid({ metadata: { labels } }: Identified): string | undefined {
+  const uuid = labels?.[LABELS.uuid];
+  return uuid !== undefined && UUID.test(uuid) ? uuid : undefined;
+}
+
+function labelledId({ metadata: { labels } }: Identified): number | undefined {
+  const id = labels?.[LABELS.id];
+  return id !== undefined && /^[1-9][0-9]{0,9}$/.test(id) ? Number(id) : undefined;
+}
+
+const isId = (id: number | undefined): id is number =>
+  Number.isInteger(id) && Number(id) >= 1 && Number(id) <= BOUNDS.id;
