@@ -18,6 +18,7 @@ import { DockerEngine } from './engines/docker/engine.ts';
 import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
 import type { ContainerSpec, Engine } from './engines/port.ts';
 import { fetchAuthority } from './link/trust.ts';
+import { ControlChannels } from './local-api/control-channels.ts';
 import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
 import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
 import { bufferedSink, createLog, errorText } from './log.ts';
@@ -100,11 +101,13 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     agent.settingsChanged();
     log.info('Read the settings again');
   };
+  const channels = closing.use(new ControlChannels(agent));
   const ports = {
     clock,
     log,
     context: {
       agent,
+      channels,
       engine: engine as unknown as Engine,
       logEntries: sink.entries,
       changeSettings: (set: Record<string, unknown>) => changeSettings(file, set, reload),

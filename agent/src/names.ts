@@ -1,4 +1,4 @@
-import { RESERVED_LABEL_PREFIX } from '../../src/api/names.ts';
+import { NODE_TOKEN_ISSUER, RESERVED_LABEL_PREFIX } from '../../src/api/names.ts';
 
 /** Version of the agent, as it is reported and sent with each request. */
 export const AGENT_VERSION = '0.1.0';
@@ -15,3 +15,6 @@ export const LOCAL_API = {
   use: 'agentapi',
   adminPrefix: 'system:agentadmin:',
 } as const;
+
+/** Claims of the tokens with which workloads ask the local API. */
+export const WORKLOAD_TOKEN = { audience: NODE_TOKEN_ISSUER, use: 'serviceaccount' } as const;

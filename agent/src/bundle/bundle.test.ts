@@ -11,6 +11,7 @@ import { systemClock } from '../clock.ts';
 import { parseConfig } from '../config.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
+import { ControlChannels } from '../local-api/control-channels.ts';
 import { listenOnSocket } from '../local-api/server.ts';
 import { writeAdminToken } from '../local-api/token.ts';
 import { bufferedSink, createLog } from '../log.ts';
@@ -103,8 +104,10 @@ test('what an agent is and does, and none of its secrets', async () => {
   });
   const stop = new AbortController();
   const run = agent.run(stop.signal);
+  using channels = new ControlChannels(agent);
   const context = {
     agent,
+    channels,
     engine,
     logEntries: sink.entries,
     changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),

@@ -13,6 +13,7 @@ import { exchange } from '../http.ts';
 import { type LogEntry, silentLog } from '../log.ts';
 import { memoryIdentity } from '../state/identity.ts';
 import { memoryStore } from '../state/store.ts';
+import { ControlChannels } from './control-channels.ts';
 import { listenOnLoopback, listenOnSocket } from './server.ts';
 import { writeAdminToken } from './token.ts';
 
@@ -40,6 +41,7 @@ export class LocalAgent implements AsyncDisposable {
   refusedSettings: Record<string, string> = {};
   servers: Server[] = [];
   token = '';
+  readonly #channels: ControlChannels;
   readonly #stop = new AbortController();
   #run: Promise<void> = Promise.resolve();
 
@@ -60,6 +62,7 @@ export class LocalAgent implements AsyncDisposable {
         addresses: () => undefined,
       },
     });
+    this.#channels = new ControlChannels(this.agent);
   }
 
   static async start(): Promise<LocalAgent> {
@@ -79,6 +82,7 @@ export class LocalAgent implements AsyncDisposable {
       log: silentLog(),
       context: {
         agent,
+        channels: this.#channels,
         engine,
         logEntries,
         changeSettings: (set: Record<string, unknown>) => ({
@@ -147,6 +151,7 @@ export class LocalAgent implements AsyncDisposable {
       server.close();
       server.closeAllConnections();
     }
+    this.#channels[Symbol.dispose]();
     this.#stop.abort();
     await this.#run;
     await this.controller.close();

@@ -99,7 +99,7 @@ describe('answers', () => {
     'a route of the control plane': ['GET', '/v1/system/controlplane', 501, 'NOT_IMPLEMENTED'],
     'an unknown microservice': ['GET', '/v1/ms/nobody', 404, 'NOT_FOUND'],
     'an unknown microservice, by the other path': ['POST', '/v1/microservices/nobody/stop', 404, 'NOT_FOUND'],
-    'a path of a workload': ['GET', '/v1/microservices/config', 501, 'NOT_IMPLEMENTED'],
+    'a path of a workload': ['GET', '/v1/microservices/config', 403, 'FORBIDDEN'],
     'a wrong source': ['GET', '/v1/ms?source=moon', 400, 'INVALID_ARGUMENT'],
     'a wrong number of lines': ['GET', '/v1/system/logs?tailLines=0', 400, 'INVALID_ARGUMENT'],
     'a missing key': ['POST', '/v1/system/provision', 400, 'INVALID_ARGUMENT'],

@@ -1,10 +1,12 @@
 import type { IncomingMessage } from 'node:http';
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { Agent } from '../app.ts';
 import type { Engine, LogLine } from '../engines/port.ts';
 import type { LogEntry } from '../log.ts';
 import { metricsPage } from '../metrics/metrics.ts';
 import { AGENT_VERSION } from '../names.ts';
 import { AgentError } from '../provisioning.ts';
+import type { ControlChannels } from './control-channels.ts';
 import { ApiError } from './errors.ts';
 import {
   activeConfig,
@@ -16,6 +18,7 @@ import {
   nameOf,
   sourceOf,
 } from './shapes.ts';
+import type { WebSocketConnection } from './websocket.ts';
 
 /** What the routes work with. */
 export interface ApiContext {
@@ -26,6 +29,7 @@ export interface ApiContext {
   changeSettings(set: Record<string, unknown>): { errorMap: Record<string, string>; restartNeeded: string[] };
   reload(): void;
   stop(): void;
+  channels: ControlChannels;
   phase(): 'initializing' | 'listening' | 'failed';
 }
 
@@ -36,6 +40,8 @@ export interface ApiRequest {
   incoming: IncomingMessage;
   signal: AbortSignal;
   subject: string;
+  /** uuid of the microservice that asks; none where it is the admin */
+  microservice: string;
 }
 
 /** What a handler answers: data, in the envelope or bare; text; or lines that come as they come. */
@@ -49,8 +55,13 @@ export interface Route {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** `{name}` stands for one segment */
   path: string;
-  /** open: no token, also over TCP. admin: the socket, with the admin token */
-  access: 'open' | 'admin';
+  /**
+   * open: no token, also over TCP. admin: the socket, with the admin token. workload: the token of a microservice, for
+   * what is its own, also over TCP
+   */
+  access: 'open' | 'admin' | 'workload';
+  /** answers who asks for a WebSocket; others get the handler's answer */
+  connect?(request: ApiRequest, context: ApiContext, open: () => WebSocketConnection): void;
   handler(request: ApiRequest, context: ApiContext): Promise<ApiReply> | ApiReply;
 }
 
@@ -216,6 +227,43 @@ const SYSTEM: Route[] = [
   },
 ];
 
+/** What a workload reads of itself. */
+const OWN: Route[] = [
+  {
+    method: 'GET',
+    path: '/v1/microservices/config',
+    access: 'workload',
+    handler: ({ microservice }, { agent }) =>
+      ok({ microserviceUuid: microservice, config: jsonOrText(ownView(agent, microservice).config) }),
+  },
+  {
+    method: 'GET',
+    path: '/v1/microservices/control',
+    access: 'workload',
+    connect: ({ microservice }, { agent, channels }, open) => {
+      ownView(agent, microservice);
+      channels.add(microservice, open());
+    },
+    handler: () => {
+      throw new ApiError('INVALID_ARGUMENT', 'the control channel is a WebSocket: ask for an upgrade');
+    },
+  },
+];
+
+function ownView(agent: Agent, uuid: string): MicroserviceView {
+  const view = agent.view(uuid);
+  if (!view) throw new ApiError('NOT_FOUND', 'this microservice is not wanted on this node any more');
+  return view;
+}
+
+function jsonOrText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
 const WAIT_FOR_ORDER = 30_000;
 
 /** Gives an order and waits until it shows, so that whoever gave it sees what came of it. */
@@ -347,10 +395,7 @@ const MICROSERVICES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): R
 const LATER: readonly [RegExp, string][] = [
   [/^\/v1\/(images|models|knowledge|volumes|deploy)(\/|:|$)/, 'this part of the local API'],
   [/^\/v1\/system\/(controlplane|controller|gps|logs:stream|config\/switch)/, 'this part of the local API'],
-  [
-    /^\/v1\/(ms|microservices)\/([^/]+\/(exec|logs:stream)|config$|control$)/,
-    'exec, log streams and the control channel',
-  ],
+  [/^\/v1\/(ms|microservices)\/[^/]+\/(exec|logs:stream)/, 'exec and log streams'],
   [/^\/v1\/auth\/tokens/, 'token management'],
 ];
 
@@ -362,7 +407,7 @@ export function unrouted(path: string): ApiError {
 }
 
 /** The local API: an array of routes is the router. */
-export const ROUTES: readonly Route[] = [...PROBES, ...SYSTEM, ...MICROSERVICES];
+export const ROUTES: readonly Route[] = [...PROBES, ...SYSTEM, ...OWN, ...MICROSERVICES];
 
 /** Errors of other layers, in the words of the local API. */
 export function toApiError(error: unknown): ApiError | undefined {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { connect } from 'node:net';
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { jsonExcess } from '../../../src/api/json.ts';
 import { printable } from '../../../src/api/printable.ts';
 import type { Clock } from '../clock.ts';
@@ -8,7 +9,8 @@ import { exists, makeDirectory, removePath } from '../disk.ts';
 import { errorText, type Log } from '../log.ts';
 import { API_ERRORS, ApiError } from './errors.ts';
 import { type ApiContext, type ApiReply, type ApiRequest, ROUTES, type Route, toApiError, unrouted } from './routes.ts';
-import { adminClaims } from './token.ts';
+import { isAdmin, tokenClaims, workloadOf } from './token.ts';
+import { checkHandshake, WebSocketConnection } from './websocket.ts';
 
 const BODY_LIMIT = 1024 * 1024;
 /** Of a body that is too large, so much is received and thrown away, so that its sender gets to read the answer. */
@@ -38,7 +40,7 @@ export async function listenOnSocket(path: string, directory: string, ports: Ser
   return server;
 }
 
-/** Health and metrics on loopback, for probes; everything else is refused there. */
+/** Health and metrics on loopback, for probes, and what workloads read of themselves; everything else is refused there. */
 export async function listenOnLoopback(port: number, ports: ServerPorts): Promise<Server> {
   const server = newServer(ports, false);
   await listen(server, { host: '127.0.0.1', port });
@@ -70,10 +72,24 @@ export function answers(path: string): Promise<boolean> {
 function newServer(ports: ServerPorts, local: boolean): Server {
   const times = { headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 };
   const server = createServer(times, (incoming, outgoing) => void answer(incoming, outgoing, ports, local));
+  server.on('upgrade', (incoming, socket, head) => upgrade(incoming, socket, head, ports, local));
   // Everybody on the machine reaches the loopback port; what asks there are probes and people.
   server.maxConnections = 256;
   server.keepAliveTimeout = 60_000;
   return server;
+}
+
+/** Any request may ask for another protocol; those that do not become a WebSocket are answered as what they are. */
+function upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer, ports: ServerPorts, local: boolean): void {
+  socket.on('error', () => socket.destroy());
+  const outgoing = new ServerResponse(incoming);
+  outgoing.shouldKeepAlive = false;
+  outgoing.assignSocket(socket as Socket);
+  outgoing.once('finish', () => socket.end());
+  void answer(incoming, outgoing, ports, local, () => {
+    outgoing.detachSocket(socket as Socket);
+    return new WebSocketConnection(incoming, socket, head);
+  });
 }
 
 async function answer(
@@ -81,6 +97,8 @@ async function answer(
   outgoing: ServerResponse,
   ports: ServerPorts,
   local: boolean,
+  /** makes the connection a WebSocket */
+  open?: () => WebSocketConnection,
 ): Promise<void> {
   const requestId = String(incoming.headers['x-request-id'] ?? randomUUID()).slice(0, 128);
   outgoing.setHeader('x-request-id', requestId);
@@ -89,15 +107,19 @@ async function answer(
   try {
     const url = targetOf(incoming);
     const { route, parameters } = findRoute(incoming.method ?? 'GET', url.pathname);
-    const subject = authenticate(route, incoming, ports, local);
+    const caller = authenticate(route, incoming, ports, local);
     const request: ApiRequest = {
       parameters,
       query: url.searchParams,
       body: () => readBody(incoming),
       incoming,
       signal: gone.signal,
-      subject,
+      ...caller,
     };
+    if (open && route.connect) {
+      checkHandshake(incoming);
+      return route.connect(request, ports.context, open);
+    }
     await write(outgoing, await route.handler(request, ports.context));
   } catch (error) {
     if (gone.signal.aborted) return;
@@ -124,7 +146,7 @@ function findRoute(method: string, path: string): { route: Route; parameters: Re
   throw unrouted(path);
 }
 
-/** Paths of a workload's own routes, which look like ids. */
+/** Ends of the workloads' own routes, which look like ids. */
 const RESERVED_IDS: ReadonlySet<string> = new Set(['config', 'control']);
 
 function match(pattern: readonly string[], segments: readonly string[]): Record<string, string> | undefined {
@@ -152,12 +174,19 @@ function authenticate(
   incoming: IncomingMessage,
   { context, clock }: ServerPorts,
   local: boolean,
-): string {
-  if (route.access === 'open') return '';
-  if (!local) throw new ApiError('FORBIDDEN', 'this route is served on the unix socket only');
-  const claims = adminClaims(incoming.headers.authorization, context.agent.identity, clock);
-  if (!claims) throw new ApiError('UNAUTHORIZED', 'a valid token of this agent is required');
-  return claims.sub;
+): Pick<ApiRequest, 'subject' | 'microservice'> {
+  if (route.access === 'open') return { subject: '', microservice: '' };
+  if (route.access === 'admin' && !local)
+    throw new ApiError('FORBIDDEN', 'this route is served on the unix socket only');
+  const claims = tokenClaims(incoming.headers.authorization, context.agent.identity, clock);
+  const microservice = claims && workloadOf(claims);
+  if (!claims || (microservice === undefined && !isAdmin(claims)))
+    throw new ApiError('UNAUTHORIZED', 'a valid token of this agent is required');
+  if (route.access === 'workload' && microservice === undefined)
+    throw new ApiError('FORBIDDEN', 'only a microservice can ask for what is its own, with its own token');
+  if (route.access === 'admin' && microservice !== undefined)
+    throw new ApiError('FORBIDDEN', 'a microservice reaches its own config and control channel alone');
+  return { subject: claims.sub, microservice: microservice ?? '' };
 }
 
 async function readBody(incoming: IncomingMessage): Promise<Record<string, unknown>> {

@@ -1,7 +1,7 @@
-import { NODE_TOKEN_ISSUER } from '../../../src/api/names.ts';
+import { AGENT_GROUP, NODE_TOKEN_ISSUER } from '../../../src/api/names.ts';
 import type { Clock } from '../clock.ts';
 import { writeDurably } from '../disk.ts';
-import { LOCAL_API } from '../names.ts';
+import { LOCAL_API, WORKLOAD_TOKEN } from '../names.ts';
 import { type Identity, publicKeyObject } from '../state/identity.ts';
 import { type Claims, signingKey, signToken, verifyToken } from '../token.ts';
 
@@ -20,15 +20,23 @@ export function writeAdminToken(path: string, identity: Identity, clock: Clock):
   writeDurably(path, `${token}\n`, 0o600);
 }
 
-/** The claims of an admin token of this agent, from the value of an Authorization header. */
-export function adminClaims(authorization: string | undefined, identity: Identity, clock: Clock): Claims | undefined {
+/** The claims of a token that this agent signed and that is valid now, from the value of an Authorization header. */
+export function tokenClaims(authorization: string | undefined, identity: Identity, clock: Clock): Claims | undefined {
   const [, token] = /^Bearer (\S+)$/.exec(authorization ?? '') ?? [];
   if (!token) return undefined;
   const claims = verifyToken(token, publicKeyObject(identity.localKey), Math.floor(clock.now() / 1000));
-  const admin =
-    claims?.tokenUse === LOCAL_API.use &&
-    claims.iss === NODE_TOKEN_ISSUER &&
-    claims.aud.includes(LOCAL_API.audience) &&
-    claims.sub.startsWith(LOCAL_API.adminPrefix);
-  return admin ? claims : undefined;
+  return claims?.iss === NODE_TOKEN_ISSUER && Array.isArray(claims.aud) ? claims : undefined;
+}
+
+export function isAdmin({ tokenUse, aud, sub }: Claims): boolean {
+  return tokenUse === LOCAL_API.use && aud.includes(LOCAL_API.audience) && sub.startsWith(LOCAL_API.adminPrefix);
+}
+
+/** The uuid of the microservice that a token is for (gaps-03 section 3.2), or undefined for other tokens. */
+export function workloadOf(claims: Claims): string | undefined {
+  const { tokenUse, aud } = claims;
+  if (tokenUse !== WORKLOAD_TOKEN.use || !aud.includes(WORKLOAD_TOKEN.audience)) return undefined;
+  const own = (claims as { [AGENT_GROUP]?: { microservice?: { uuid?: unknown } } })[AGENT_GROUP];
+  const uuid = own?.microservice?.uuid;
+  return typeof uuid === 'string' && uuid !== '' ? uuid : undefined;
 }

@@ -669,6 +669,8 @@ describe('notActing', () => {
     'a bus rule': [{ busConfig: { busRule: 'r' } }, ['busConfig']],
     'no bus access is nothing': [{ busConfig: { busAccess: false } }, []],
     'a service account': [{ serviceAccount: { roleRef: { name: 'r' } } }, ['serviceAccount']],
+    'a config': [{ config: { rate: 5 } }, ['config (workloads get no token to read it with)']],
+    'an empty config is nothing': [{ config: {} }, []],
   };
   it.each(Object.entries(cases))('%s', (_, [entry, want]) => expect(notActing(makeEntry(entry))).toEqual(want));
 });

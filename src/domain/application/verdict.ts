@@ -5,6 +5,7 @@ import { archOf } from '../edge-node/settings.ts';
 import type { NodeInputs, Verdict, World } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
+import { configText } from '../microservice/flat.ts';
 import { IMAGE_ARCHITECTURES, imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { applicationUuid, entryUuid, nodeUuid, registryId, v3Name } from '../names.ts';
 import { normalType, resolveRegistry } from '../registry/index.ts';
@@ -485,8 +486,10 @@ export function verdicts(
 
 /** Fields of an entry that are stored and do not act yet; the container is the same without them. */
 export function notActing(entry: MicroserviceEntry): readonly string[] {
-  const { busConfig, serviceAccount } = normalEntry(entry);
+  const { busConfig, serviceAccount, config } = normalEntry(entry);
   return [
+    // Its node has it and would serve it; what is missing is the workload's way to prove who it is.
+    ...(configText(config) !== '{}' ? ['config (workloads get no token to read it with)'] : []),
     ...(busConfig?.busAccess || busConfig?.busRule ? ['busConfig'] : []),
     ...(serviceAccount ? ['serviceAccount'] : []),
   ];

@@ -1,0 +1,205 @@
+import { randomUUID } from 'node:crypto';
+import { connect } from 'node:net';
+import fc from 'fast-check';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { until } from '../engines/_contract.ts';
+import { newKey } from '../state/identity.ts';
+import { signingKey, signToken } from '../token.ts';
+import { LocalAgent } from './_local-agent.ts';
+import { decodeFrame } from './websocket.ts';
+
+/** What a workload reads of itself: its own config, and the channel that says when it is another. */
+
+let local: LocalAgent;
+const uuid = randomUUID();
+const other = randomUUID();
+
+beforeEach(async () => {
+  local = await LocalAgent.start();
+  const { controller } = local;
+  controller.microservices = [configured(uuid, { rate: 5 }), configured(other, { rate: 7 })];
+  await local.agent.provision(controller.joinString);
+  await until('RUNNING', () => [uuid, other].every((id) => controller.microservice(id)?.status === 'RUNNING'));
+  return () => local[Symbol.asyncDispose]();
+});
+
+const configured = (id: string, config: unknown) => ({
+  uuid: id,
+  name: id === uuid ? 'web' : 'queue',
+  application: 'shop',
+  imageId: 'example/app:1',
+  registryId: 1,
+  revision: 'r1',
+  config: JSON.stringify(config),
+});
+
+const CLAIMS = {
+  sub: 'system:serviceaccount:shop:web',
+  iss: 'https://skerry-agent.default.svc.bridge.local',
+  aud: ['https://skerry-agent.default.svc.bridge.local'],
+  tokenUse: 'serviceaccount',
+};
+
+function workloadToken(id = uuid, change: Record<string, unknown> = {}, key = local.agent.identity.localKey): string {
+  const own = { 'agent.skerry.dev': { microservice: { application: 'shop', name: 'web', uuid: id } } };
+  return signToken(signingKey(key), { ...CLAIMS, ...own, ...change }, Math.floor(Date.now() / 1000), 60);
+}
+
+async function get(path: string, bearer: string) {
+  const answer = await fetch(`http://127.0.0.1:${local.port}${path}`, {
+    headers: { authorization: `Bearer ${bearer}` },
+  });
+  return {
+    status: answer.status,
+    body: (await answer.json()) as Record<string, unknown> & { error?: { code: string } },
+  };
+}
+
+const CONFIG = '/v1/microservices/config';
+
+describe('the own config', () => {
+  test('is that of the microservice that the token names, over TCP and over the socket', async () => {
+    const wanted = (id: string, rate: number) => ({ success: true, data: { microserviceUuid: id, config: { rate } } });
+    expect((await get(CONFIG, workloadToken())).body).toEqual(wanted(uuid, 5));
+    expect((await get(CONFIG, workloadToken(other))).body).toEqual(wanted(other, 7));
+    expect((await local.ask('GET', CONFIG, undefined, workloadToken())).body).toEqual(wanted(uuid, 5));
+  });
+
+  const refusals: Record<string, [() => string, number, string]> = {
+    'no token': [() => '', 401, 'UNAUTHORIZED'],
+    'a token of another agent': [() => workloadToken(uuid, {}, newKey()), 401, 'UNAUTHORIZED'],
+    'a token for the controller': [() => workloadToken(uuid, { tokenUse: 'controller' }), 401, 'UNAUTHORIZED'],
+    'a token for another audience': [() => workloadToken(uuid, { aud: ['elsewhere'] }), 401, 'UNAUTHORIZED'],
+    'a token without a microservice': [() => workloadToken(uuid, { 'agent.skerry.dev': {} }), 401, 'UNAUTHORIZED'],
+    'the token of the admin': [() => local.token, 403, 'FORBIDDEN'],
+    'a microservice that is gone': [() => workloadToken(randomUUID()), 404, 'NOT_FOUND'],
+  };
+  for (const [name, [bearer, status, code]] of Object.entries(refusals))
+    test(`is refused: ${name}`, async () => {
+      const answer = await get(CONFIG, bearer());
+      expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
+    });
+
+  test("a workload's token opens nothing else", async () => {
+    for (const path of ['/v1/system/status', '/v1/ms', `/v1/ms/${uuid}`, '/v1/system/config']) {
+      expect((await get(path, workloadToken())).status, path).toBe(403);
+      expect((await local.ask('GET', path, undefined, workloadToken())).body.error?.code, path).toBe('FORBIDDEN');
+    }
+  });
+});
+
+/** An open control channel and what came over it. */
+class Channel {
+  readonly received: string[] = [];
+  readonly socket: WebSocket;
+  code: number | undefined;
+
+  constructor(bearer: string, headers: Record<string, string> = {}) {
+    const all = { authorization: `Bearer ${bearer}`, ...headers };
+    const url = `ws://127.0.0.1:${local.port}/v1/microservices/control`;
+    this.socket = new WebSocket(url, { headers: all } as unknown as string[]);
+    this.socket.binaryType = 'arraybuffer';
+    this.socket.onmessage = ({ data }) => this.received.push(Buffer.from(data as ArrayBuffer).toString('hex'));
+    this.socket.onclose = ({ code }) => {
+      this.code = code;
+    };
+    this.socket.onerror = () => {};
+  }
+
+  async open(): Promise<this> {
+    await until('the channel to open', () => this.socket.readyState === WebSocket.OPEN);
+    return this;
+  }
+}
+
+describe('the control channel', () => {
+  test('says to the microservice whose config changed that it did, and to no other', async () => {
+    const mine = await new Channel(workloadToken()).open();
+    const others = await new Channel(workloadToken(other)).open();
+    local.controller.change((one) => {
+      one.microservices = [configured(uuid, { rate: 6 }), configured(other, { rate: 7 })];
+    });
+    await until('the message', () => mine.received.length > 0);
+    expect(mine.received).toEqual(['0c']);
+    expect((await get(CONFIG, workloadToken())).body).toMatchObject({ data: { config: { rate: 6 } } });
+    others.socket.send(Buffer.from([0x9]));
+    await until('an answer', () => others.received.length > 0);
+    expect(others.received).toEqual(['0a']);
+    expect(local.engine.history.filter((step) => step.startsWith('stop'))).toEqual([]);
+  });
+
+  test('says to all that the limits of the agent changed', async () => {
+    const channels = await Promise.all([uuid, other].map((id) => new Channel(workloadToken(id)).open()));
+    local.controller.change((one) => {
+      one.config = { memoryLimit: 512 };
+    });
+    await until('both messages', () => channels.every(({ received }) => received.length > 0));
+    expect(channels.map(({ received }) => received)).toEqual([['0f'], ['0f']]);
+  });
+
+  test('a newer connection of a microservice ends its older one', async () => {
+    const older = await new Channel(workloadToken()).open();
+    await new Channel(workloadToken()).open();
+    await until('the end', () => older.code !== undefined);
+    expect(older.code).toBe(1000);
+  });
+
+  test('a message that is too long ends the connection', async () => {
+    const channel = await new Channel(workloadToken()).open();
+    channel.socket.send(Buffer.alloc(5000));
+    await until('the end', () => channel.code !== undefined);
+    expect(channel.code).toBe(1009);
+  });
+
+  const refusals: Record<string, [() => string, Record<string, string>, number]> = {
+    'no token': [() => '', {}, 401],
+    'the token of the admin': [() => local.token, {}, 403],
+    'a page of a web site': [() => workloadToken(), { origin: 'https://shop.example' }, 403],
+    'a microservice that is gone': [() => workloadToken(randomUUID()), {}, 404],
+    'another version': [() => workloadToken(), { 'sec-websocket-version': '8' }, 400],
+  };
+  for (const [name, [bearer, headers, status]] of Object.entries(refusals))
+    test(`is refused before it is one: ${name}`, async () => {
+      expect(await handshake(bearer(), headers)).toMatch(new RegExp(`^HTTP/1.1 ${status} .*"success":false`, 's'));
+    });
+
+  test('a request that asks for some other protocol is answered as if it had not', async () => {
+    expect(await handshake('', { upgrade: 'h2c' }, '/health/live')).toMatch(/^HTTP\/1.1 200 .*"status":"ok"/s);
+  });
+});
+
+/** All that the server answers to a handshake until it ends the connection. */
+function handshake(
+  bearer: string,
+  change: Record<string, string>,
+  path = '/v1/microservices/control',
+): Promise<string> {
+  const headers = {
+    host: 'agent',
+    connection: 'Upgrade',
+    upgrade: 'websocket',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': Buffer.alloc(16).toString('base64'),
+    authorization: `Bearer ${bearer}`,
+    ...change,
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  return new Promise((resolve, reject) => {
+    const socket = connect(local.port, '127.0.0.1');
+    let text = '';
+    socket.setEncoding('utf8').on('data', (piece) => {
+      text += piece;
+    });
+    socket.on('end', () => resolve(text)).on('error', reject);
+    socket.write(`GET ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`);
+  });
+}
+
+test('whatever bytes arrive, a frame is read, waited for, or refused', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 5000 }), (bytes) => {
+      const decoded = decodeFrame(Buffer.from(bytes));
+      if (decoded && 'frame' in decoded) expect(decoded.length).toBeLessThanOrEqual(bytes.length);
+    }),
+  );
+});
