@@ -9,7 +9,7 @@ import {
   nodeStatus,
   nodeUuid,
   type Observation,
-  silenceLimit,
+  signOfLife,
   silentAt,
   type Verdict,
   v3Name,
@@ -124,9 +124,8 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     judgedAt = now;
     const facts = stores.nodes.list().flatMap((node) => {
       const observation = observations.get(nodeUuid(node));
-      return observation?.contactAt
-        ? [{ contactAt: observation.contactAt, limit: silenceLimit(node, observation.holdSeconds) }]
-        : [];
+      const sign = observation?.contactAt && signOfLife(node, observation, listeningSince);
+      return sign ? [{ contactAt: sign.at, limit: sign.limit }] : [];
     });
     const verdict = massSilence(facts, now);
     // As long as somebody waits to be marked, those who have long been silent included.

@@ -36,12 +36,9 @@ export function isNews(
   clock: number,
 ): boolean {
   if (!before || !stored || stored.observedGeneration === -1) return true;
-  if (
-    stored.daemonStatus === 'UNKNOWN' ||
-    stored.daemonStatus === 'NOT_PROVISIONED' ||
-    stored.daemonStatus === 'DEPROVISIONED'
-  )
-    return true;
+  if (stored.daemonStatus === 'NOT_PROVISIONED' || stored.daemonStatus === 'DEPROVISIONED') return true;
+  // Contact alone does not end it.
+  if (stored.daemonStatus === 'UNKNOWN' && now.reportedAt !== before.reportedAt) return true;
   if (stored.lastSeenTime === undefined || clock - Date.parse(stored.lastSeenTime) >= LAST_SEEN_MS) return true;
   if (now.agent !== before.agent || Object.keys(now.instances).length !== Object.keys(before.instances).length)
     return true;

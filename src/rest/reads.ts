@@ -17,8 +17,8 @@ export async function liveNodes(
   const now = ports.clock();
   return (node) => {
     const observation = observations.get(nodeUuid(node));
-    // Of a node that we have not heard of ourselves only the stored status may say that it is silent.
-    const listeningSince = observation ? ports.observations.listeningSince() : now;
+    // Of a node of which we have heard no report ourselves only the stored status may say that it is silent.
+    const listeningSince = observation?.reportedAt === undefined ? now : ports.observations.listeningSince();
     return { liveness: liveness(node, observation, now, listeningSince), ...(observation && { observation }) };
   };
 }

@@ -20,6 +20,9 @@ export function silenceLimit(node: EdgeNode, holdSeconds = 0): number {
   return Math.max(3 * (known || DEFAULT_STATUS_FREQUENCY), holdSeconds + 30) * 1000;
 }
 
+/** Our agent reports every 60 s when nothing happens; of two reports one may be lost. */
+const REPORTS_MS = 150_000;
+
 /**
  * Whether a node is heard of. `listeningSince` (Unix ms) is when this process began to listen: nobody is silent before
  * it has listened for one limit. Computed reads and the leader ask the same function.
@@ -32,12 +35,40 @@ export function liveness(node: EdgeNode, signs: Signs | undefined, now: number, 
 
 /** When (Unix ms) a node turns silent if nothing more is heard of it; undefined when no agent speaks for it. */
 export function silentAt(node: EdgeNode, signs: Signs | undefined, listeningSince: number): number | undefined {
+  const sign = signOfLife(node, signs, listeningSince);
+  return sign && sign.at + sign.limit;
+}
+
+/** What a node is judged by: a time (Unix ms), and for how many ms it counts. */
+export interface SignOfLife {
+  of: 'contact' | 'report';
+  at: number;
+  limit: number;
+}
+
+/**
+ * The sign of life that ends first. Any contact is one, and so is a report: who only polls tells nothing of what runs, so
+ * that what he told before is not known any more.
+ */
+export function signOfLife(node: EdgeNode, signs: Signs | undefined, listeningSince: number): SignOfLife | undefined {
   if (isUnclaimed(node, signs)) return undefined;
-  const seen = Date.parse(node.status?.lastSeenTime ?? '');
-  const heard = Math.max(signs?.contactAt ?? 0, signs?.reportedAt ?? 0, Number.isNaN(seen) ? 0 : seen);
+  const time = (text = '') => Date.parse(text) || 0;
   // silence that was already noticed does not end because another process begins to listen
   const grace = node.status?.daemonStatus === 'UNKNOWN' ? 0 : listeningSince;
-  return Math.max(heard, grace) + silenceLimit(node, signs?.holdSeconds);
+  const reported = signs?.reportedAt ?? 0;
+  const contact: SignOfLife = {
+    of: 'contact',
+    at: Math.max(signs?.contactAt ?? 0, reported, time(node.status?.lastSeenTime), grace),
+    limit: silenceLimit(node, signs?.holdSeconds),
+  };
+  const provisioned = time(node.status?.provisionedTime);
+  if (!reported && !provisioned) return contact;
+  const report: SignOfLife = {
+    of: 'report',
+    at: Math.max(reported, provisioned, grace),
+    limit: Math.max(silenceLimit(node), REPORTS_MS),
+  };
+  return report.at + report.limit < contact.at + contact.limit ? report : contact;
 }
 
 /** No agent has taken the identity of the node yet, or its agent gave it up. */

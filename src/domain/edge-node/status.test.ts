@@ -110,6 +110,18 @@ describe('conditions', () => {
     expect(later?.message).toBe(first?.message);
   });
 
+  it('tell of an agent that polls and whose reports are missing, and write that once', () => {
+    const observation = makeObservation({ reportedAt: T0 - 150 * SECOND });
+    const status = statusOf({ observation });
+    expect(find(status, 'Ready')).toMatchObject({
+      status: 'Unknown',
+      reason: 'NodeUnreachable',
+      message: 'the agent asks for changes, but no report of it arrived for more than 150 s',
+    });
+    const later = makeObservation({ reportedAt: T0 - 150 * SECOND, contactAt: T0 + MINUTE });
+    expect(statusOf({ ...withStored({}, status), observation: later, now: T0 + MINUTE })).toEqual(status);
+  });
+
   it('tell what the agent warns of', () => {
     const status = statusOf({ report: { daemonStatus: 'WARNING', warningMessage: 'disk is full' } });
     expect(find(status, 'Ready')?.message).toBe('the agent runs, with a warning: disk is full');

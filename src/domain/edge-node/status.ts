@@ -8,7 +8,7 @@ import type { DesiredEntry, DesiredState, Liveness, Observation, Verdict } from 
 import { v3Name } from '../names.ts';
 import { orderOf, platformGeneration } from '../orders.ts';
 import { bounded } from './bounded.ts';
-import { daemonState, liveness, silenceLimit } from './liveness.ts';
+import { daemonState, liveness, signOfLife, silenceLimit } from './liveness.ts';
 import { observedMicroservices } from './report.ts';
 import { canonicalEngine, MACHINE_OWNED } from './settings.ts';
 
@@ -119,7 +119,9 @@ function lastSeen({ node, observation }: NodeStatusInputs, alive: Liveness): str
   const heard = Math.max(observation?.contactAt ?? 0, observation?.reportedAt ?? 0);
   if (heard === 0) return stored;
   const before = Date.parse(stored ?? '');
-  const isDue = Number.isNaN(before) || heard - before >= LAST_SEEN_MS || (alive === 'silent' && heard > before);
+  // One whose reports are missing is heard of all the time.
+  const turnsSilent = alive === 'silent' && node.status?.daemonStatus !== 'UNKNOWN' && heard > before;
+  const isDue = Number.isNaN(before) || heard - before >= LAST_SEEN_MS || turnsSilent;
   return isDue ? new Date(heard).toISOString() : stored;
 }
 
@@ -152,12 +154,12 @@ const RULES: readonly ((facts: Case) => Progress | undefined)[] = [
           message: 'no agent has taken the identity of this node yet; get a provisioning key for it',
         }
       : undefined,
-  ({ alive, inputs: { node } }) =>
+  ({ alive, inputs }) =>
     alive === 'silent'
       ? {
           is: 'unknown',
           reason: 'NodeUnreachable',
-          message: `nothing was heard of the node for more than ${silenceLimit(node) / 1000} s`,
+          message: silence(inputs),
         }
       : undefined,
   ({ inputs }) => {
@@ -165,6 +167,13 @@ const RULES: readonly ((facts: Case) => Progress | undefined)[] = [
     return trouble ? { is: 'waiting', reason: 'EngineUnavailable', message: trouble } : undefined;
   },
 ];
+
+function silence({ node, observation, listeningSince }: NodeStatusInputs): string {
+  const sign = signOfLife(node, observation, listeningSince);
+  return sign?.of === 'report'
+    ? `the agent asks for changes, but no report of it arrived for more than ${sign.limit / 1000} s`
+    : `nothing was heard of the node for more than ${silenceLimit(node) / 1000} s`;
+}
 
 function progress(facts: Case): Progress {
   for (const rule of RULES) {
