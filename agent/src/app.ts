@@ -7,6 +7,7 @@ import type {
   PortMapping,
   StatusReport,
 } from '../../src/wire/agent.ts';
+import { bindConflict, exchanged } from './binds.ts';
 import type { Clock, Random } from './clock.ts';
 import type { Config } from './config.ts';
 import { Documents } from './documents.ts';
@@ -99,6 +100,20 @@ export function createAgent(config: Config, ports: AgentPorts) {
     pullTarget: (reference, registryId) => pullTarget(reference, documents.registries.get(registryId)),
     registry: (id) => documents.registries.get(id),
     refusal: (view) => refusal(view, policyContext),
+    bindConflict: (own, others, isNew) => {
+      const { policy, places } = policyContext;
+      // The engine follows the links that it finds, and the view may name another way than the container has.
+      const moved = isNew ? undefined : own.binds.find(({ source }) => places.follow(source) !== source);
+      if (moved) return `${moved.source} may not be bound: it leads to ${places.follow(moved.source)} now`;
+      if (!policy.bindPrefixes) return undefined;
+      const binds = own.binds.map((bind) => ({ ...bind, source: places.follow(bind.source) }));
+      return bindConflict({ ...own, binds }, others, isNew, places);
+    },
+    exchanged: (sources, pid) => {
+      const { policy, places } = policyContext;
+      const mounted = policy.bindPrefixes && pid > 0 ? places.mountedPlaces(pid) : [];
+      return mounted.length > 0 ? exchanged(sources, mounted, places) : undefined;
+    },
     view: (uuid) => documents.views.get(uuid),
     stopsRefused: () => policyContext.policy.stopRefused,
     prepareMounts: (spec, step) => ports.prepareMounts?.(spec, step),

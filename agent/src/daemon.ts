@@ -9,7 +9,9 @@ import {
   fileIdentity,
   followLinks,
   giveDirectory,
+  locate,
   makeDirectory,
+  mountedPlaces,
   mountsBelow,
   readText,
   writeDurably,
@@ -79,7 +81,10 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     machine: localMachine(config.diskDirectory),
     policy: parsePolicy(readText(config.policyFile), config.policyFile),
     protectedPaths: protectedPaths(config, engineUrl),
-    places: { follow: followLinks, identity: fileIdentity, mountsBelow },
+    places: {
+      ...{ follow: followLinks, identity: fileIdentity, mountsBelow, locate },
+      mountedPlaces: engineUrl.startsWith('unix://') ? mountedPlaces : () => [],
+    },
     prepareMounts: (spec, step) => prepareMounts(spec, step, join(config.diskDirectory, 'volumes')),
     // Of a machine that the engine is not on nothing can be said.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,

@@ -206,17 +206,49 @@ export function fileIdentity(path: string): string | undefined {
   return found && `${found.dev}:${found.ino}`;
 }
 
+/** One mount, as a process sees it. */
+interface Mount {
+  point: string;
+  /** what is mounted, as a place: see `locate` */
+  place: string;
+}
+
+function mountsOf(process: string): Mount[] {
+  return (readText(`/proc/${process}/mountinfo`) ?? '').split('\n').flatMap((line) => {
+    const [, , device, root, point] = line.split(' ').map(unescaped);
+    return root === undefined || point === undefined ? [] : [{ point, place: `${device}${root === '/' ? '' : root}` }];
+  });
+}
+
+const unescaped = (text: string) =>
+  text.replaceAll(/\\([0-7]{3})/g, (_, code) => String.fromCharCode(Number.parseInt(code, 8)));
+
 /** The mount points below a directory. */
 export function mountsBelow(directory: string): string[] {
   const inside = directory === '/' ? '/' : `${directory}/`;
-  return (readText('/proc/self/mountinfo') ?? '')
-    .split('\n')
-    .map((line) =>
-      (line.split(' ')[4] ?? '').replaceAll(/\\([0-7]{3})/g, (_, code) =>
-        String.fromCharCode(Number.parseInt(code, 8)),
-      ),
-    )
+  return mountsOf('self')
+    .map(({ point }) => point)
     .filter((point) => point.startsWith(inside));
+}
+
+/** Where paths without links lie in their file systems: the same place by whatever mount it is reached. */
+export function locate(paths: readonly string[]): string[] {
+  const mounts = mountsOf('self');
+  return paths.map((path) => {
+    let best: Mount = { point: '/', place: '' };
+    for (const mount of mounts) {
+      const holds = mount.point === '/' || path === mount.point || path.startsWith(`${mount.point}/`);
+      // Of two at one point the later covers the earlier.
+      if (holds && mount.point.length >= best.point.length) best = mount;
+    }
+    const rest = best.point === '/' ? path : path.slice(best.point.length);
+    return `${best.place}${rest === '/' ? '' : rest}`;
+  });
+}
+
+/** What a process has mounted, as places; none where it has ended. */
+export function mountedPlaces(pid: number): string[] {
+  return mountsOf(String(pid)).map(({ place }) => place);
 }
 
 /** Size and free space of the file system that holds a path, in bytes; how many files it can hold, 0 when any number. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { MicroserviceView } from '../../src/wire/agent.ts';
-import { fileIdentity, followLinks, mountsBelow } from './disk.ts';
+import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from './disk.ts';
 import { makeView } from './plan/_util.ts';
 import { PLAIN_PLACES, type Places, parsePolicy, policySchema, refusal } from './policy.ts';
 
@@ -130,7 +130,7 @@ describe('engine sockets and the agent’s own directories are never bound', () 
   };
   for (const [path, to] of Object.entries(links)) symlinkSync(to, at(path));
   const protectedPaths = [at('run/engine/engine.sock'), at('lib/agent')];
-  const real: Places = { follow: followLinks, identity: fileIdentity, mountsBelow };
+  const real: Places = { follow: followLinks, identity: fileIdentity, mountsBelow, locate, mountedPlaces };
   const judge = (source: string, places = real) => ask(bind(source), {}, { places, protectedPaths });
 
   const refused = {

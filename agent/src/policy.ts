@@ -56,10 +56,20 @@ export interface Places {
   identity(path: string): string | undefined;
   /** mount points below a directory */
   mountsBelow(directory: string): string[];
+  /** where paths lie in their file systems, the same by whatever mount they are reached */
+  locate(paths: readonly string[]): string[];
+  /** what a process has mounted, as `locate` calls it */
+  mountedPlaces(pid: number): string[];
 }
 
 /** Paths that are just texts. */
-export const PLAIN_PLACES: Places = { follow: (path) => path, identity: () => undefined, mountsBelow: () => [] };
+export const PLAIN_PLACES: Places = {
+  follow: (path) => path,
+  identity: () => undefined,
+  mountsBelow: () => [],
+  locate: (paths) => paths.map((path) => (path === '/' ? '' : path)),
+  mountedPlaces: () => [],
+};
 
 /** Why a microservice may not run here, in one sentence, or undefined. */
 export function refusal(view: MicroserviceView, context: PolicyContext): string | undefined {

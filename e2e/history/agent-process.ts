@@ -66,6 +66,7 @@ function remoteEngine(instance: string): Engine {
     resume: simple('resume', 1),
     create: simple('create', 1),
     start: simple('start', 1),
+    processOf: simple('processOf', 1),
     stop: simple('stop', 2),
     kill: simple('kill', 2),
     rename: simple('rename', 2),

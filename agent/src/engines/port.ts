@@ -34,6 +34,8 @@ export interface Engine {
   imageNames(signal?: AbortSignal): Promise<string[]>;
   create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }>;
   start(id: string, signal?: AbortSignal): Promise<void>;
+  /** A container's first process; 0 when it does not run. */
+  processOf(id: string, signal?: AbortSignal): Promise<number>;
   /** SIGTERM, after the grace SIGKILL. A container that does not run is no error. */
   stop(id: string, graceSeconds: number, signal?: AbortSignal): Promise<void>;
   /** Lets a container go on that somebody paused. One that is not paused is no error. */

@@ -1,4 +1,5 @@
 import type { MicroserviceView, PortMapping } from '../../../src/wire/agent.ts';
+import type { Bind } from '../binds.ts';
 
 /**
  * The vocabulary of the planner. Everything here is data; nothing here knows an engine.
@@ -64,6 +65,8 @@ export interface Container {
   ports: readonly PortMapping[];
   /** of its first process; 0 when it does not run */
   pid: number;
+  /** what of the machine it binds */
+  binds?: readonly Bind[];
 }
 
 /** What the engine shows. */

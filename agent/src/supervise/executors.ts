@@ -17,6 +17,8 @@ export interface ExecutorPorts {
   instance: string;
   /** throws EngineError PolicyRefused where the machine does not allow what the step is about */
   permit?: (step: Extract<Step, { kind: 'create' | 'start' }>) => void;
+  /** throws EngineError PolicyRefused where what was started is not what was permitted */
+  confirm?: (step: Extract<Step, { kind: 'start' }>, signal: AbortSignal) => Promise<void>;
   /** what is to be pulled, and how */
   pullOf(step: Extract<Step, { kind: 'image' }>): PullTarget;
   /** an image was pulled by this agent, so this agent may remove it one day */
@@ -51,9 +53,11 @@ const EXECUTORS: Executors = {
     return (await ports.engine.create(await ports.specOf(step), signal)).imageId;
   },
   // Asked again at each start: where a path leads may have changed since the container was made.
-  start: async (step, { engine, permit }, signal) => {
+  start: async (step, { engine, permit, confirm }, signal) => {
     permit?.(step);
-    return nothing(engine.start(step.containerId, signal));
+    await engine.start(step.containerId, signal);
+    await confirm?.(step, signal);
+    return undefined;
   },
   stop: async (step, { engine, stopGraceSeconds, portTaken }, signal) => {
     for (const port of step.ports ?? [])

@@ -1,4 +1,5 @@
 import type { MicroserviceStatus, MicroserviceView, PortMapping, RegistryView } from '../../../src/wire/agent.ts';
+import type { Bind, Binder } from '../binds.ts';
 import { type Clock, jitter, pause, type Random } from '../clock.ts';
 import { containerSpec, notHonoured, type SpecContext } from '../engines/container-spec.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../engines/port.ts';
@@ -49,6 +50,10 @@ export interface SupervisorPorts {
   registry(id: number): RegistryView | undefined;
   /** why the machine does not allow a view, or undefined */
   refusal?(view: MicroserviceView): string | undefined;
+  /** why binds may not be made beside those of others, where the machine's policy says where binds may lie */
+  bindConflict?(own: Binder, others: readonly Binder[], isNew: boolean): string | undefined;
+  /** the source that a process does not have mounted as it was checked, where the policy says where binds may lie */
+  exchanged?(sources: readonly string[], pid: number): string | undefined;
   /** the view of a microservice that was sent last, held or not */
   view?(uuid: string): MicroserviceView | undefined;
   /** whether what runs against the machine's policy is stopped */
@@ -491,6 +496,46 @@ export class Supervisor {
     const container = step.kind === 'start' && this.#containers.find(({ id }) => id === step.containerId);
     const refused = step.kind === 'create' ? this.#ports.refusal?.(step.view) : container && this.#refusalOf(container);
     if (refused) throw new EngineError('PolicyRefused', refused);
+    const own = {
+      name: '',
+      binds: step.kind === 'create' ? bindsOf(step.view) : container ? this.#bindsOf(container) : [],
+    };
+    const conflict = this.#ports.bindConflict?.(own, this.#otherBinders(step.uuid), step.kind === 'create');
+    if (conflict) throw new EngineError('PolicyRefused', conflict);
+  }
+
+  /** What the containers of all others bind, those that are being made among them. */
+  #otherBinders(uuid: string): Binder[] {
+    const there = this.#containers.map((container) => ({
+      uuid: container.uuid,
+      name: `${container.application}.${container.microservice}`,
+      binds: this.#bindsOf(container),
+    }));
+    const coming = [...this.#running.values()].flatMap(({ step }) =>
+      step.kind === 'create'
+        ? [{ uuid: step.uuid, name: `${step.view.application}.${step.view.name}`, binds: bindsOf(step.view) }]
+        : [],
+    );
+    return [...there, ...coming].filter((binder) => binder.uuid !== uuid && binder.binds.length > 0);
+  }
+
+  /** What a container binds of the machine; volumes of ours are nobody else's. */
+  #bindsOf({ binds = [] }: Container): Bind[] {
+    const { volumesDirectory } = this.#ports.specContext();
+    return binds.filter(({ source }) => !source.startsWith(`${volumesDirectory}/`));
+  }
+
+  /** What was checked is what is mounted, or the container ends at once. */
+  async #confirm({ containerId }: Extract<Step, { kind: 'start' }>, signal: AbortSignal): Promise<void> {
+    const { engine, exchanged } = this.#ports;
+    const container = this.#containers.find(({ id }) => id === containerId);
+    const binds = container ? this.#bindsOf(container) : [];
+    if (!exchanged || binds.length === 0) return;
+    const sources = binds.map((bind) => bind.source);
+    const source = exchanged(sources, await engine.processOf(containerId, signal));
+    if (source === undefined) return;
+    await engine.stop(containerId, 0, signal);
+    throw new EngineError('PolicyRefused', `${source} was exchanged for something else while it was mounted`);
   }
 
   /** A signal that ended nothing is soon forgotten: the end that comes later is the container's own. */
@@ -548,6 +593,7 @@ export class Supervisor {
         instance: this.#ports.specContext().instance,
         slots: this.#slots,
         permit: (act) => this.#permit(act),
+        confirm: (start, during) => this.#confirm(start, during),
         pulling: () => {
           const began = clock.now();
           this.#pulls++;
@@ -712,6 +758,13 @@ function describe(step: Step): Record<string, unknown> {
     default:
       return { containerId: step.containerId.slice(0, 12), reasonCode: step.reason };
   }
+}
+
+/** What of the machine a view binds. */
+function bindsOf({ volumeMappings }: MicroserviceView): Bind[] {
+  return volumeMappings.flatMap(({ type, hostDestination, accessMode }) =>
+    type === 'bind' ? [{ source: hostDestination, writable: accessMode !== 'ro' }] : [],
+  );
 }
 
 function samePull(running: Extract<Step, { kind: 'image' }>, planned: Step | undefined): boolean {

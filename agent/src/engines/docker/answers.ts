@@ -53,6 +53,7 @@ export interface InspectAnswer {
   /** times in nanoseconds */
   Config: { Labels?: Record<string, string>; Healthcheck?: { Test?: string[]; Interval?: number; Timeout?: number } };
   HostConfig: { NetworkMode?: string };
+  Mounts?: { Type?: string; Source?: string; RW?: boolean }[] | null;
   State: {
     Status: string;
     Running: boolean;

@@ -247,6 +247,11 @@ export class DockerEngine implements Engine {
     await this.#act('POST', id, '/start', { signal, deadline: 120 * SECOND });
   }
 
+  async processOf(id: string, signal?: AbortSignal): Promise<number> {
+    const { State } = await this.#api.call<InspectAnswer>('GET', `/containers/${id}/json`, { signal });
+    return State.Running ? State.Pid : 0;
+  }
+
   async stop(id: string, graceSeconds: number, signal?: AbortSignal): Promise<void> {
     const deadline = (graceSeconds + 60) * SECOND;
     await this.#act('POST', id, '/stop', { query: { t: String(graceSeconds) }, signal, deadline });

@@ -72,7 +72,14 @@ export function toContainer(
     ip: endpoint?.IPAddress || undefined,
     ports: portsOf(answer.NetworkSettings?.Ports),
     pid: State.Pid ?? 0,
+    binds: bindsOf(answer.Mounts),
   };
+}
+
+function bindsOf(mounts: InspectAnswer['Mounts']): Container['binds'] {
+  return (mounts ?? []).flatMap(({ Type, Source, RW }) =>
+    Type === 'bind' && Source ? [{ source: Source, writable: RW !== false }] : [],
+  );
 }
 
 function stateOf({ Status, Running, Dead }: InspectAnswer['State']): Container['state'] {

@@ -176,6 +176,10 @@ export class MemoryEngine implements Engine {
     });
   }
 
+  async processOf(): Promise<number> {
+    return 0;
+  }
+
   async stop(id: string): Promise<void> {
     await this.#act('stop', id, () => {
       if (this.#get(id).state === 'running') this.exit(id, 143);

@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { pushImage } from '../../../hack/image.ts';
+import { sampleImage } from '../../../hack/sample.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import type { VolumeMapping } from '../../../src/wire/agent.ts';
+import { FakeController, type View } from '../_fake-controller.ts';
+import { createAgent } from '../app.ts';
+import { systemClock } from '../clock.ts';
+import { parseConfig } from '../config.ts';
+import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../disk.ts';
+import { cleanUp, until } from '../engines/_contract.ts';
+import { DockerEngine } from '../engines/docker/engine.ts';
+import { silentLog } from '../log.ts';
+import { localMachine } from '../machine.ts';
+import { policySchema } from '../policy.ts';
+import { memoryIdentity } from '../state/identity.ts';
+import { memoryStore } from '../state/store.ts';
+
+/** A path that was checked is not the path that is mounted, when somebody exchanges it in between. */
+
+for (const { kind, url } of inject('engines'))
+  describe(kind, () => {
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-binds-'));
+    const at = (path: string) => join(folder, path);
+    const stop = new AbortController();
+    /** done between the check and the start */
+    let between = () => {};
+    let engine: DockerEngine;
+    let controller: FakeController;
+    let run: Promise<void>;
+    let image: string;
+
+    class Exchanging extends DockerEngine {
+      override async start(id: string, signal?: AbortSignal): Promise<void> {
+        between();
+        await super.start(id, signal);
+      }
+    }
+
+    beforeAll(async () => {
+      ({ reference: image } = await pushImage(inject('registryUrl'), 'binds/sample', '1', await sampleImage()));
+      for (const path of ['srv/data/sub', 'srv/mine', 'secret']) mkdirSync(at(path), { recursive: true });
+      controller = await new FakeController().listen();
+      const agent = createAgent(parseConfig(`{diskDirectory: ${at('agent')}}`, at('config.yaml')), {
+        clock: systemClock(),
+        random: Math.random,
+        log: silentLog(),
+        engine: (instance) => {
+          engine = new Exchanging({ url, instance });
+          return engine;
+        },
+        store: memoryStore(),
+        identity: memoryIdentity(),
+        machine: localMachine(folder),
+        policy: policySchema.parse({ bindPrefixes: [at('srv')] }),
+        places: { follow: followLinks, identity: fileIdentity, mountsBelow, locate, mountedPlaces },
+      });
+      run = agent.run(stop.signal);
+      await agent.provision(controller.joinString);
+    });
+
+    afterAll(async () => {
+      stop.abort();
+      await run;
+      await cleanUp(engine);
+      await controller.close();
+      rmSync(folder, { recursive: true, force: true });
+    });
+
+    const view = (name: string, source: string, accessMode: VolumeMapping['accessMode'] = 'rw'): View => ({
+      uuid: randomUUID(),
+      name,
+      application: 'shop',
+      imageId: image,
+      registryId: 1,
+      revision: 'r1',
+      volumeMappings: [
+        { type: 'bind', hostDestination: source, containerDestination: '/mnt/x', accessMode, scope: 'private' },
+      ],
+    });
+
+    const heard = (uuid: string, state: string) =>
+      until(`${state}`, () => {
+        const status = controller.microservice(uuid);
+        return status?.status === state && status;
+      });
+
+    test('a container never starts with a bind below a directory that another container may write to', async () => {
+      const writer = view('writer', at('srv/data'));
+      const reader = view('reader', at('srv/data/sub'), 'ro');
+      const same = view('same', at('srv/data'));
+      controller.change((c) => {
+        c.microservices = [writer];
+      });
+      await heard(writer.uuid, 'RUNNING');
+      controller.change((c) => {
+        c.microservices = [writer, reader, same];
+      });
+      await heard(same.uuid, 'RUNNING');
+      const { reason, errorMessage } = await heard(reader.uuid, 'FAILED');
+      expect({ reason, errorMessage }).toEqual({
+        reason: 'PolicyRefused',
+        errorMessage: expect.stringContaining(`shop.writer may write to ${at('srv/data')}`),
+      });
+    });
+
+    test('a container whose bind was exchanged between check and mount is ended, and says so', async () => {
+      between = () => {
+        between = () => {};
+        renameSync(at('srv/mine'), at('srv/moved'));
+        symlinkSync(at('secret'), at('srv/mine'));
+      };
+      const victim = view('victim', at('srv/mine'));
+      controller.change((c) => {
+        c.microservices = [victim];
+      });
+      const { reason, errorMessage } = await heard(victim.uuid, 'FAILED');
+      expect({ reason, errorMessage }).toEqual({
+        reason: 'PolicyRefused',
+        errorMessage: expect.stringContaining('was exchanged for something else'),
+      });
+      const [container] = (await engine.containers()).filter(({ uuid }) => uuid === victim.uuid);
+      expect(container?.state).not.toBe('running');
+      expect(readdirSync(at('secret'))).toEqual([]);
+    });
+  });
