@@ -212,7 +212,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
   /** What keeps the agent from doing its work, for people. */
   function troubles(): string[] {
     const lost = identity.isLost && !identity.current.node;
-    return agentTroubles(supervisor.troubles, lost, relation.client?.skew);
+    return agentTroubles([...supervisor.troubles, ...relation.troubles], lost, relation.client?.skew);
   }
 
   async function report(measurements: boolean): Promise<StatusReport> {

@@ -51,6 +51,12 @@ export class Relation {
     return this.#open?.link.connection ?? { state: 'NOT_PROVISIONED', error: '', lastContact: 0 };
   }
 
+  /** What keeps the agent from doing what the controller says, for people. */
+  get troubles(): string[] {
+    const disk = this.#open?.link.storeTrouble;
+    return disk ? [`database: what the controller said last cannot be kept, and is not acted on: ${disk}`] : [];
+  }
+
   /** The client of the link, while there is one. */
   get client(): ControllerClient | undefined {
     return this.#open?.client;

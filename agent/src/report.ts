@@ -74,14 +74,14 @@ export function withUsage(status: MicroserviceStatus, usage: ReadonlyMap<string,
 
 /** What keeps an agent from doing its work, for people. */
 export function agentTroubles(
-  supervisor: readonly string[],
+  known: readonly string[],
   /** the identity could not be read, and there is no node yet */
   identityLost: boolean,
   /** what both clocks said, Unix ms; undefined while they agree */
   skew: { own: number; theirs: number } | undefined,
 ): string[] {
   return [
-    ...supervisor,
+    ...known,
     ...(identityLost ? ['identity: it could not be read; what runs is kept, provision the agent again'] : []),
     ...(skew ? [`clock: this machine's said ${iso(skew.own)} when the controller's said ${iso(skew.theirs)}`] : []),
   ];

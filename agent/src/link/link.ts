@@ -101,6 +101,7 @@ export class Link {
   /** milliseconds that the last ping took */
   #roundTrip = 0;
   #lastContact = 0;
+  #storeTrouble = '';
 
   constructor(ports: LinkPorts) {
     this.#ports = ports;
@@ -108,6 +109,11 @@ export class Link {
 
   get connection(): { state: Connection; error: string; lastContact: number } {
     return { state: this.#connection, error: this.#error, lastContact: this.#lastContact };
+  }
+
+  /** Why what the controller said last could not be kept; empty when it was. */
+  get storeTrouble(): string {
+    return this.#storeTrouble;
   }
 
   /** Something has changed here that the controller should hear of. */
@@ -208,7 +214,10 @@ export class Link {
   /** Fetches and stores what is flagged. Answers whether anything was. */
   async #act(reply: ChangesReply, signal: AbortSignal): Promise<boolean> {
     const flagged = SECTIONS.filter((section) => reply[section] === true);
-    if (flagged.length === 0) return false;
+    if (flagged.length === 0) {
+      this.#noteStore('');
+      return false;
+    }
     const due = parseHave(reply.due);
     if (flagged.includes('deleteNode')) {
       this.#ports.log.warn('The controller deletes this node');
@@ -220,6 +229,7 @@ export class Link {
     const before = formatHave({ ...this.#passed, ...this.#ports.have() });
     const documents = await this.#fetch(flagged, due, signal);
     if (documents.size > 0) this.#ports.store(documents);
+    this.#noteStore('');
     for (const section of flagged) {
       if (section === 'reboot' || section === 'prune' || section === 'version')
         this.#ports.order(section, due[section] ?? '', reply.orders?.[section]);
@@ -313,8 +323,16 @@ export class Link {
     this.#online = new AbortController();
   }
 
+  /** A change that waits for room looks to everybody else like one that is ignored, so it is told at once. */
+  #noteStore(trouble: string): void {
+    if (trouble === this.#storeTrouble) return;
+    this.#storeTrouble = trouble;
+    this.changed();
+  }
+
   #delayAfterStore(error: StoreError): number {
     this.#ports.log.error('Cannot keep what the controller said', { error: errorText(error) });
+    this.#noteStore(errorText(error));
     return jitter(10 * SECOND, this.#ports.random);
   }
 

@@ -55,6 +55,24 @@ type Want = [Condition['status'], string, Condition['status'], Condition['status
 const CASES: Record<string, [Given, Want]> = {
   'runs as asked on a live node': [{ observed: [RUNNING] }, ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/]],
   'not reported yet': [{}, ['False', 'Starting', 'True', 'False', '0/1', /has not reported/]],
+  'not reported yet by a node that warns': [
+    { node: { status: { daemonStatus: 'WARNING', warningMessage: 'database: the disk is full' } } },
+    [
+      'False',
+      'Starting',
+      'True',
+      'False',
+      '0/1',
+      /has not reported it yet; its node warns: database: the disk is full/,
+    ],
+  ],
+  'runs an older revision on a node that warns': [
+    {
+      observed: [{ revision: 'r1-old' }],
+      node: { status: { daemonStatus: 'WARNING', warningMessage: 'database: the disk is full' } },
+    },
+    ['False', 'Updating', 'True', 'False', '0/1', /is on its way; its node warns: database: the disk is full/],
+  ],
   'runs an older revision': [
     { observed: [{ revision: 'r1-old' }] },
     ['False', 'Updating', 'True', 'False', '0/1', /older revision/],

@@ -93,6 +93,8 @@ interface EntryFacts {
   view?: MicroserviceView;
   /** what the node reports */
   item?: ObservedMicroservice;
+  /** what the node warns of: it may be why nothing comes of what is asked */
+  warning: string;
 }
 
 function entryPart(entry: MicroserviceEntry, { application, nodes, verdicts }: ApplicationStatusInputs): Part {
@@ -108,6 +110,7 @@ function entryPart(entry: MicroserviceEntry, { application, nodes, verdicts }: A
     liveness: at?.liveness,
     view: at?.desired.microservices.find((one): one is MicroserviceView => one.uuid === uuid && !isHold(one)),
     item,
+    warning: at ? warningOf(at) : '',
   };
   const progress = progressOf(facts);
   return {
@@ -153,14 +156,14 @@ const RULES: readonly ((facts: EntryFacts) => Progress | undefined)[] = [
       ? { is: 'waiting', reason: 'NotProvisioned', message: `no agent has taken the identity of ${nodeName} yet` }
       : undefined,
   ({ liveness, nodeName }) => (liveness === 'silent' ? unreachable(nodeName) : undefined),
-  ({ item, view }) => {
+  ({ item, view, warning }) => {
     if (item?.state !== 'RUNNING') return undefined;
     const failed = item.errorMessage || item.reason;
     const outdated = isOutdated(item, view);
     if (!outdated) return undefined;
     return failed
       ? { is: 'working', reason: 'MicroserviceFailed', message: `${outdated}, which fails so far: ${failed}` }
-      : { is: 'working', reason: 'Updating', message: outdated };
+      : { is: 'working', reason: 'Updating', message: `${outdated}${warning}` };
   },
   ({ item, entry }) => (item?.state === 'RUNNING' ? unhealthy(item, entry) : undefined),
 ];
@@ -170,12 +173,18 @@ function progressOf(facts: EntryFacts): Progress {
     const found = rule(facts);
     if (found) return found;
   }
-  return ofState(facts.item);
+  return ofState(facts.item, facts.warning);
+}
+
+/** What a live node warns of, as a part of a message. */
+function warningOf({ node: { status }, liveness }: NodeFacts): string {
+  if (liveness !== 'live' || status?.daemonStatus !== 'WARNING' || !status.warningMessage) return '';
+  return `; its node warns: ${status.warningMessage}`;
 }
 
 /** What the state alone says of an entry that should run, on a live node. */
-function ofState(item: ObservedMicroservice | undefined): Progress {
-  if (!item) return { is: 'working', reason: 'Starting', message: 'the node has not reported it yet' };
+function ofState(item: ObservedMicroservice | undefined, warning = ''): Progress {
+  if (!item) return { is: 'working', reason: 'Starting', message: `the node has not reported it yet${warning}` };
   const { state, reason, errorMessage, lastError } = item;
   const why = errorMessage || lastError || reason;
   const said = why ? `: ${why}` : '';
