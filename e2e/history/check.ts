@@ -127,7 +127,8 @@ function reads(history: History): Finding[] {
         ...versions
           .slice(Math.max(0, least))
           .filter((version, i) => i === 0 || version.at <= (one.answered ?? one.invoked) + LAG)
-          .map(({ state }) => state),
+          // what is being deleted is not shown
+          .map(({ state }) => (state?.deleting ? undefined : state)),
       ];
       const seen = valuesText(one.read);
       if (possible.some((state) => valuesText(state && values(state)) === seen)) continue;

@@ -8,6 +8,7 @@ import { createStores, type Stores } from '../stores/stores.ts';
 import { createWorld } from '../stores/world.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
+import { untilGone } from './adapters/gone.ts';
 import type { Objects, Ports } from './ports.ts';
 
 const NAMESPACE = 'test';
@@ -102,7 +103,12 @@ function memoryObjects<T extends KubeObject, I extends string>(
     async delete(object) {
       const known = store.get(NAMESPACE, object.metadata.name);
       if (known?.metadata.uid !== object.metadata.uid || !known) return;
+      if (known.metadata.finalizers?.length) {
+        stored({ ...known, metadata: { ...known.metadata, deletionTimestamp: new Date().toISOString() } });
+        return;
+      }
       store.remove({ ...known, metadata: { ...known.metadata, resourceVersion: String(version.next++) } });
     },
+    untilGone: (object, ms, signal) => untilGone(store, { ...object.metadata, namespace: NAMESPACE }, ms, signal),
   };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { EdgeNode } from '../api/v3/index.ts';
 import { createMemoryPorts } from './_memory.ts';
-import { edit, refuseDeleting, withChanges } from './edit.ts';
+import { edit, withChanges } from './edit.ts';
 
 const signal = AbortSignal.timeout(30_000);
 const node: EdgeNode = { apiVersion: 'skerry.dev/v3', kind: 'EdgeNode', metadata: { name: 'a' }, spec: { tags: [] } };
@@ -50,11 +50,4 @@ describe('edit', () => {
     await expect(edit(ports.nodes, read(ports), change, signal)).rejects.toThrow('no');
     expect(runs).toBe(1);
   });
-});
-
-test('what is being deleted is not changed', () => {
-  expect(() => refuseDeleting('the node a', { metadata: { name: 'a', deletionTimestamp: 'x' } })).toThrow(
-    /being deleted/,
-  );
-  expect(() => refuseDeleting('the node a', { metadata: { name: 'a' } })).not.toThrow();
 });

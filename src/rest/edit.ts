@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isConflict } from '../kube/api-error.ts';
-import { HttpError } from './errors.ts';
 import type { Objects, StoredObject } from './ports.ts';
 
 /** Attempts until a writer gives up; each lost one means that somebody else's write succeeded. */
@@ -40,10 +39,4 @@ export function withChanges<T extends StoredObject & { spec: unknown }>(
     metadata: { ...object.metadata, annotations: { ...object.metadata.annotations, ...annotations } },
     spec,
   };
-}
-
-/** Refuses to change what is on its way out. */
-export function refuseDeleting(what: string, object: StoredObject): void {
-  if (object.metadata.deletionTimestamp)
-    throw new HttpError(409, 'BEING_DELETED', `${what} is being deleted; try again once it is gone`);
 }

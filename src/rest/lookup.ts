@@ -2,6 +2,7 @@ import { UUID_PATTERN } from '../api/meta.ts';
 import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../api/v3/index.ts';
 import { entryUuid, nodeUuid, objectName, registryId, v3Name } from '../domain/names.ts';
 import { oldest } from '../stores/oldest.ts';
+import { isPresent } from './deletion.ts';
 import { notFound } from './errors.ts';
 import type { Objects, Ports, StoredObject } from './ports.ts';
 
@@ -11,15 +12,15 @@ const UUID = new RegExp(UUID_PATTERN);
 export async function nodeByUuid(ports: Ports, uuid: string, signal: AbortSignal): Promise<EdgeNode> {
   const missing = () => notFound('INVALID_NODE_UUID', `there is no node with the uuid ${uuid}`);
   if (!UUID.test(uuid)) throw missing();
-  const is = (node: EdgeNode) => nodeUuid(node) === uuid;
-  const find = () => oldest(ports.nodes.find('uuid', uuid));
+  const is = (node: EdgeNode) => isPresent(node) && nodeUuid(node) === uuid;
+  const find = () => oldestPresent(ports.nodes.find('uuid', uuid));
   const known = find();
   const node =
     (await fresh(ports.nodes, known, is, signal)) ??
     oldest((await ports.nodes.select('uuid', uuid, signal)).filter(is)) ??
     // Its uuid may be its uid, which nothing selects.
     (known ? undefined : await ports.nodes.refresh(signal).then(find));
-  if (!node) throw missing();
+  if (!node || !isPresent(node)) throw missing();
   return node;
 }
 
@@ -30,8 +31,8 @@ export async function applicationByName(
   signal: AbortSignal,
   { system = false }: { system?: boolean } = {},
 ): Promise<Application> {
-  const is = (application: Application) => v3Name(application) === name;
-  const known = oldest(ports.applications.find('name', name));
+  const is = (application: Application) => isPresent(application) && v3Name(application) === name;
+  const known = oldestPresent(ports.applications.find('name', name));
   const application =
     (await fresh(ports.applications, known, is, signal)) ??
     (known ? undefined : await fresh(ports.applications, { metadata: { name: objectName(name) } }, is, signal)) ??
@@ -56,12 +57,14 @@ export async function findMicroservice(
   if (!UUID.test(uuid)) return undefined;
   const within = (application: Application | undefined): Microservice | undefined => {
     const entry = application?.spec.microservices?.find((one) => entryUuid(application, one) === uuid);
-    return application && entry && { application, entry };
+    return application && entry && isPresent(application) ? { application, entry } : undefined;
   };
-  const find = () => oldest(ports.applications.find('microservice', uuid));
+  const find = () => oldestPresent(ports.applications.find('microservice', uuid));
   const known = find();
-  const now = known && within(await ports.applications.read(known.metadata.name, signal));
-  if (now) return now;
+  const now = known && (await ports.applications.read(known.metadata.name, signal));
+  if (now && !isPresent(now)) return undefined;
+  const there = within(now);
+  if (there) return there;
   await ports.applications.refresh(signal);
   return within(find());
 }
@@ -71,12 +74,17 @@ export const microserviceMissing = (uuid: string) =>
 
 /** The registry as it is now, or 404. */
 export async function registryById(ports: Ports, id: number, signal: AbortSignal): Promise<Registry> {
-  const is = (registry: Registry) => registryId(registry) === id;
-  const find = () => oldest(ports.registries.find('id', String(id)));
+  const is = (registry: Registry) => isPresent(registry) && registryId(registry) === id;
+  const find = () => oldestPresent(ports.registries.find('id', String(id)));
   const registry =
     (await fresh(ports.registries, find(), is, signal)) ?? (await ports.registries.refresh(signal).then(find));
-  if (!registry) throw notFound('REGISTRY_NOT_FOUND', `there is no registry with the id ${id}`);
+  if (!registry || !isPresent(registry)) throw notFound('REGISTRY_NOT_FOUND', `there is no registry with the id ${id}`);
   return registry;
+}
+
+/** The oldest of those that are not being deleted, if there is one. */
+function oldestPresent<T extends StoredObject>(objects: readonly T[]): T | undefined {
+  return oldest(objects.filter(isPresent)) ?? oldest(objects);
 }
 
 /** What the API server has under the name of a known object, as long as it is the same thing. */

@@ -154,24 +154,29 @@ describe('a node', () => {
 });
 
 describe('a node that is being deleted', () => {
-  test('is shown until it is gone, and not changed any more', async () => {
+  test('is 404 from the answer to DELETE on, also while its machine holds its end', async () => {
+    const ref = { namespace: cluster.namespace, name: 'held' };
     const made = await cluster.kube.create(RESOURCES.edgeNodes, {
       apiVersion: 'skerry.dev/v3',
       kind: 'EdgeNode',
-      metadata: { name: 'held', namespace: cluster.namespace, finalizers: ['skerry.dev/workloads'] },
+      metadata: { ...ref, finalizers: ['skerry.dev/workloads'] },
       spec: {},
     });
     const path = `/node/${made.metadata.uid}`;
+    const there = other.client.as(await cluster.token('admin'));
     expect((await admin.delete(path)).status).toBe(202);
-    expect((await admin.get(path)).status).toBe(200);
-    expect((await admin.delete(path)).status).toBe(202);
-    const refused = { status: 409, body: { code: 'BEING_DELETED' } };
-    expect(await admin.patch(path, { json: { location: 'x' } })).toMatchObject(refused);
-    expect(await admin.get(`${path}/provisioning-key`)).toMatchObject(refused);
-    expect(await admin.post('/node', { json: { name: 'held' } })).toMatchObject({ status: 409 });
-    const ref = { namespace: cluster.namespace, name: 'held' };
+    for (const client of [admin, there]) {
+      const missing = { status: 404, body: { code: 'INVALID_NODE_UUID' } };
+      expect(await client.get(path)).toMatchObject(missing);
+      expect(await client.delete(path)).toMatchObject(missing);
+      expect(await client.patch(path, { json: { location: 'x' } })).toMatchObject(missing);
+      expect(await client.get(`${path}/provisioning-key`)).toMatchObject(missing);
+      const { fogs } = (await client.get('/node-list')).body;
+      expect(fogs.map((one: { name: string }) => one.name)).not.toContain('held');
+    }
+    const next = there.post('/node', { json: { name: 'held' } });
     await cluster.kube.patch(RESOURCES.edgeNodes, ref, { type: 'merge', body: { metadata: { finalizers: null } } });
-    expect((await admin.get(path)).status).toBe(404);
+    expect(await next).toMatchObject({ status: 201 });
   });
 });
 

@@ -59,6 +59,8 @@ export interface Objects<T extends StoredObject, I extends string = string> {
   replace(object: T, signal: AbortSignal): Promise<T>;
   /** Deletes exactly this object, not one that was created under its name since. Absence is no error. */
   delete(object: T, signal: AbortSignal): Promise<void>;
+  /** Waits until the local view no longer has exactly this object; false when that takes longer. */
+  untilGone(object: T, ms: number, signal: AbortSignal): Promise<boolean>;
 }
 
 /** Secrets and ConfigMaps that microservices may use: those with the label skerry.dev/shareable. */

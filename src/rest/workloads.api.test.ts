@@ -470,21 +470,69 @@ describe('the parts of a microservice', () => {
 });
 
 describe('an application that is being deleted', () => {
-  test('is shown until it is gone, and neither changed nor created anew', async () => {
-    const [{ uuid }] = (await create()).microservices;
-    const ref = { namespace: cluster.namespace, name };
-    const finalizers = (list: string[] | null) =>
-      cluster.kube.patch(RESOURCES.applications, ref, { type: 'merge', body: { metadata: { finalizers: list } } });
+  const ref = () => ({ namespace: cluster.namespace, name });
+  const finalizers = (list: string[] | null) =>
+    cluster.kube.patch(RESOURCES.applications, ref(), { type: 'merge', body: { metadata: { finalizers: list } } });
+  const report = (microservices: object[]) =>
+    cluster.kube.patch(
+      RESOURCES.edgeNodes,
+      { namespace: cluster.namespace, name: 'gw' },
+      {
+        type: 'merge',
+        body: { status: { observedGeneration: 1, lastSeenTime: new Date().toISOString(), microservices } },
+      },
+      { subresource: 'status' },
+    );
+
+  test('is 404 at every replica from the 204 on, and its microservices read delete: true while a machine has them', async () => {
+    const [{ uuid }, { uuid: other }] = (await create([flat('m'), flat('n')])).microservices;
     await finalizers(['skerry.dev/workloads']);
+    await report([{ uuid, application: name, name: 'm', state: 'RUNNING', containerId: 'c' }]);
+    const start = performance.now();
     expect((await admin.delete(`/application/${name}`)).status).toBe(204);
-    expect((await admin.get(`/application/${name}`)).status).toBe(200);
-    const refused = { status: 409, body: { code: 'BEING_DELETED' } };
-    expect(await admin.patch(`/application/${name}`, { json: {} })).toMatchObject(refused);
-    expect(await admin.patch(`/microservices/${uuid}/stop`)).toMatchObject(refused);
-    expect(await admin.post('/microservices', { json: flat('n', { application: name }) })).toMatchObject(refused);
-    expect(await admin.post('/application', { json: { name } })).toMatchObject(refused);
+    const took = performance.now() - start;
+    expect(took).toBeGreaterThan(2_500);
+    expect(took).toBeLessThan(20_000);
+
+    for (const client of [admin, there]) {
+      const missing = { status: 404 };
+      expect(await client.get(`/application/${name}`)).toMatchObject(missing);
+      expect(await client.get(`/microservices?application=${name}`)).toMatchObject(missing);
+      expect(await client.patch(`/application/${name}`, { json: {} })).toMatchObject(missing);
+      expect(await client.delete(`/application/${name}`)).toMatchObject(missing);
+      expect(await client.patch(`/microservices/${uuid}/stop`)).toMatchObject(missing);
+      expect(await client.post('/microservices', { json: flat('x', { application: name }) })).toMatchObject(missing);
+      const names = async () =>
+        (await client.get('/application')).body.applications.map((one: { name: string }) => one.name);
+      expect(await names()).not.toContain(name);
+      await expect
+        .poll(async () => (await client.get(`/microservices/${uuid}`)).body.delete, { timeout: 20_000 })
+        .toBe(true);
+      expect(await client.get(`/microservices/${other}`)).toMatchObject(missing);
+      const { microservices } = (await client.get('/microservices')).body;
+      expect(microservices.filter((one: { application: string }) => one.application === name)).toMatchObject([
+        { uuid, delete: true, isActivated: false },
+      ]);
+    }
+
+    await report([]);
+    await expect.poll(async () => (await admin.get(`/microservices/${uuid}`)).status, { timeout: 20_000 }).toBe(404);
     await finalizers(null);
-    expect((await admin.post('/application', { json: { name } })).status).toBe(201);
+  });
+
+  test('gives its name to who waits for it, as soon as it is gone', async () => {
+    await create();
+    await finalizers(['skerry.dev/workloads']);
+    await cluster.kube.delete(RESOURCES.applications, ref());
+    const [next] = await Promise.all([
+      there.post('/application', { json: { name, description: 'next' } }),
+      expect
+        .poll(async () => (await stored())?.metadata.deletionTimestamp, { timeout: 20_000 })
+        .toBeDefined()
+        .then(() => finalizers(null)),
+    ]);
+    expect(next.status, JSON.stringify(next.body)).toBe(201);
+    expect((await admin.get(`/application/${name}`)).body).toMatchObject({ description: 'next' });
   });
 });
 

@@ -39,7 +39,8 @@ export function applicationRead(application: Application, context: ReadContext):
 
 /** The v3 reads of all microservices of an application, removed ones included. */
 export function microserviceReads(application: Application, context: ReadContext): Record<string, unknown>[] {
-  const entries = application.spec.microservices ?? [];
+  // of what is being deleted only that is left which machines still have
+  const entries = application.metadata.deletionTimestamp ? [] : (application.spec.microservices ?? []);
   const uuids = new Set(entries.map((entry) => entryUuid(application, entry)));
   return [
     ...entries.map((entry) => entryRead(application, entry, context)),

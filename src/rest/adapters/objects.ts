@@ -4,6 +4,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { compareResourceVersions, type KubeObject, type Resource } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
 import type { Objects } from '../ports.ts';
+import { untilGone } from './gone.ts';
 import { createRefresh } from './refresh.ts';
 
 export interface ObjectsOptions<T extends KubeObject> {
@@ -88,6 +89,7 @@ export function createObjects<T extends KubeObject, I extends string>(options: O
         gone(object.metadata);
       }
     },
+    untilGone: (object, ms, signal) => untilGone(store, { namespace, ...object.metadata }, ms, signal),
   };
 }
 

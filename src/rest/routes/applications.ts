@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { API_VERSION } from '../../api/names.ts';
 import { type Application, applicationKind } from '../../api/v3/index.ts';
 import { applicationRead, replaceState } from '../../domain/application/read.ts';
-import { DomainError, duplicateName } from '../../domain/errors.ts';
-import { applicationId, identityLabels, objectName, v3Name } from '../../domain/names.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { applicationId, identityLabels, objectName } from '../../domain/names.ts';
 import { orderRebuild } from '../../domain/orders.ts';
 import {
   type ApplicationUpload,
@@ -11,9 +11,9 @@ import {
   readApplicationBody,
   readApplicationUpload,
 } from '../../domain/upload/application.ts';
-import { isAlreadyExists } from '../../kube/api-error.ts';
 import { oldest } from '../../stores/oldest.ts';
-import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { createNamed, deleteObject, isPresent } from '../deletion.ts';
+import { edit, withChanges } from '../edit.ts';
 import { judge } from '../judge.ts';
 import { listReply } from '../list-reply.ts';
 import { applicationByName } from '../lookup.ts';
@@ -25,7 +25,6 @@ import * as shapes from './shapes.ts';
 
 const tag = 'Applications';
 const byName: Pick<Grant, 'name' | 'objectName'> = { name: 'name', objectName: (name) => objectName(name) };
-const what = (application: Application) => `the application ${v3Name(application)}`;
 
 export const applicationRoutes = [
   route({
@@ -151,7 +150,8 @@ export const applicationRoutes = [
     operation: 'deleteApplication',
     tag,
     summary: 'Delete an application',
-    description: 'Nodes that are live hold the deletion until they run none of its containers.',
+    description:
+      'Answers once it is gone, after 3 s at the latest; from then on no read shows it. Nodes that are live may take longer to end its containers: until then its microservices read `delete: true`.',
     access: { resource: 'applications', verb: 'delete', ...byName },
     params: shapes.nameParam,
     reply: { status: 204 },
@@ -163,7 +163,7 @@ export const applicationRoutes = [
           'SYSTEM_APPLICATION_DELETE',
           `${params.name} belongs to the system; delete it at /application/system/${params.name}`,
         );
-      await ports.applications.delete(await applicationByName(ports, params.name, signal), signal);
+      await deleteObject(ports.applications, await applicationByName(ports, params.name, signal), signal);
       return undefined;
     },
   }),
@@ -179,14 +179,16 @@ export const applicationRoutes = [
     errors: [404],
     async handler({ ports, params, signal }) {
       const application = await applicationByName(ports, params.name, signal, { system: true });
-      await ports.applications.delete(application, signal);
+      await deleteObject(ports.applications, application, signal);
       return undefined;
     },
   }),
 ];
 
 async function list(ports: Ports, system: boolean, signal: AbortSignal) {
-  const applications = ports.applications.list().filter(({ spec }) => (spec.isSystem === true) === system);
+  const applications = ports.applications
+    .list()
+    .filter((application) => isPresent(application) && (application.spec.isSystem === true) === system);
   const context = await readContext(ports, 'all', signal);
   return listReply('applications', applications, (application) => [applicationRead(application, context)]);
 }
@@ -197,32 +199,22 @@ async function get(ports: Ports, name: string, system: boolean, signal: AbortSig
 }
 
 async function create(ports: Ports, { name, spec, rebuild }: ApplicationUpload, signal: AbortSignal) {
-  if (ports.applications.find('name', name).length > 0) await refuseTaken(ports, name, signal);
   const object = objectName(name);
-  const identity = { uuid: spec.uuid ?? randomUUID(), id: await ports.ids.next('Application', signal) };
-  const application: Application = {
-    apiVersion: API_VERSION,
-    kind: applicationKind.kind,
-    metadata: { name: object, labels: identityLabels(identity) },
-    spec: { ...spec, ...(object !== name && { name }) },
+  const make = async () => {
+    const identity = { uuid: spec.uuid ?? randomUUID(), id: await ports.ids.next('Application', signal) };
+    const application: Application = {
+      apiVersion: API_VERSION,
+      kind: applicationKind.kind,
+      metadata: { name: object, labels: identityLabels(identity) },
+      spec: { ...spec, ...(object !== name && { name }) },
+    };
+    const ordered =
+      rebuild.length > 0 ? withChanges(application, { annotations: orderRebuild(application, rebuild) }) : application;
+    await judge(ports, ordered, undefined, signal);
+    return ordered;
   };
-  const ordered =
-    rebuild.length > 0 ? withChanges(application, { annotations: orderRebuild(application, rebuild) }) : application;
-  await judge(ports, ordered, undefined, signal);
-  try {
-    const created = await ports.applications.create(ordered, signal);
-    return { id: applicationId(created), name };
-  } catch (error) {
-    if (isAlreadyExists(error)) await refuseTaken(ports, name, signal);
-    throw error;
-  }
-}
-
-/** The name is taken, unless whoever had it is gone by now. */
-async function refuseTaken(ports: Ports, name: string, signal: AbortSignal): Promise<void> {
-  const taken = await ports.applications.read(objectName(name), signal);
-  if (taken) refuseDeleting(what(taken), taken);
-  if (taken || ports.applications.find('name', name).length > 0) throw duplicateName('application', name);
+  const created = await createNamed(ports.applications, { kind: 'application', name }, make, signal);
+  return { id: applicationId(created), name };
 }
 
 async function replace(ports: Ports, name: string, upload: ApplicationUpload, signal: AbortSignal): Promise<undefined> {
@@ -242,13 +234,5 @@ function editApplication(
   signal: AbortSignal,
   change: (application: Application) => Application | Promise<Application>,
 ): Promise<Application> {
-  return edit(
-    ports.applications,
-    () => applicationByName(ports, name, signal),
-    (application) => {
-      refuseDeleting(what(application), application);
-      return change(application);
-    },
-    signal,
-  );
+  return edit(ports.applications, () => applicationByName(ports, name, signal), change, signal);
 }

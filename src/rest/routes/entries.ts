@@ -1,8 +1,7 @@
 import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { v3Name } from '../../domain/names.ts';
 import { orderRebuild } from '../../domain/orders.ts';
-import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { edit, withChanges } from '../edit.ts';
 import { judge } from '../judge.ts';
 import { findMicroservice, type Microservice, microserviceMissing } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
@@ -57,15 +56,7 @@ export async function editMicroservice(
     found = now;
     return now.application;
   };
-  await edit(
-    ports.applications,
-    read,
-    (application) => {
-      refuseDeleting(`the application ${v3Name(application)}`, application);
-      return change(found);
-    },
-    signal,
-  );
+  await edit(ports.applications, read, () => change(found), signal);
 }
 
 /** Edits one entry and orders its rebuild. */

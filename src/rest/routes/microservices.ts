@@ -6,7 +6,7 @@ import { entryFromFlat, patchEntry } from '../../domain/microservice/flat.ts';
 import { entryUuid, v3Name } from '../../domain/names.ts';
 import { readMicroserviceUpload } from '../../domain/upload/microservice.ts';
 import { oldest } from '../../stores/oldest.ts';
-import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { edit, withChanges } from '../edit.ts';
 import { listReply } from '../list-reply.ts';
 import { applicationByName, findMicroservice, microserviceMissing } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
@@ -202,7 +202,6 @@ async function create(
     ports.applications,
     () => applicationByName(ports, name, signal),
     async (application) => {
-      refuseDeleting(`the application ${name}`, application);
       const others = application.spec.microservices ?? [];
       if (others.some((one) => one.name === entry.name)) throw duplicateName('microservice', entry.name);
       return judged(ports, application, [...others, entry], rebuild ? [entry.name] : [], signal);

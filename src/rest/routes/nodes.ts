@@ -4,12 +4,11 @@ import { API_VERSION } from '../../api/names.ts';
 import { edgeNodeKind } from '../../api/v3/index.ts';
 import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
 import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
-import { duplicateName } from '../../domain/errors.ts';
 import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { giveOrder } from '../../domain/orders.ts';
-import { isAlreadyExists } from '../../kube/api-error.ts';
 import { oldest } from '../../stores/oldest.ts';
-import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { createNamed, deleteObject, isPresent } from '../deletion.ts';
+import { edit, withChanges } from '../edit.ts';
 import { HttpError, invalid, notFound } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
 import { nodeByUuid } from '../lookup.ts';
@@ -71,7 +70,7 @@ export const nodeRoutes = [
     reply: { status: 200, schema: shapes.nodeList },
     async handler({ ports, query, body, signal }) {
       const filters = [...readFilters(body ?? []), ...readFilters(filtersOfQuery(query))];
-      const nodes = ports.nodes.list();
+      const nodes = ports.nodes.list().filter(isPresent);
       const live = await liveNodes(ports, nodes, signal);
       return listReply('fogs', nodes, (node) => {
         const read = nodeRead(node, live(node), { platformStatus: false });
@@ -91,7 +90,6 @@ export const nodeRoutes = [
     errors: [400, 404, 409],
     async handler({ ports, body, signal }) {
       const { name, spec } = nodeFromBody(body);
-      if (ports.nodes.find('name', name).length > 0) throw duplicateName('node', name);
       await requireRouters(ports, spec.upstreamRouters, signal);
       const uuid = spec.uuid ?? randomUUID();
       const object = objectName(name);
@@ -101,9 +99,7 @@ export const nodeRoutes = [
         metadata: { name: object, labels: identityLabels({ uuid }) },
         spec: { ...spec, ...(object !== name && { name }) },
       };
-      await ports.nodes.create(node, signal).catch((error) => {
-        throw isAlreadyExists(error) ? duplicateName('node', name) : error;
-      });
+      await createNamed(ports.nodes, { kind: 'node', name }, async () => node, signal);
       return { id: uuid, uuid };
     },
   }),
@@ -136,10 +132,7 @@ export const nodeRoutes = [
     errors: [400, 404, 409],
     async handler({ ports, params, body, signal }) {
       await requireRouters(ports, body.upstreamRouters, signal);
-      await editNode(ports, params.uuid, signal, (node) => {
-        refuseDeleting(what(node), node);
-        return withChanges(node, { spec: patchNode(node, body) });
-      });
+      await editNode(ports, params.uuid, signal, (node) => withChanges(node, { spec: patchNode(node, body) }));
       return undefined;
     },
   }),
@@ -150,13 +143,13 @@ export const nodeRoutes = [
     tag,
     summary: 'Delete a node',
     description:
-      'Applications keep their entries. A live node holds the deletion until it runs none of its containers.',
+      'Answers once it is gone, after 3 s at the latest; from then on no read shows it. Applications keep their entries. A live node ends its containers before it gives up its identity.',
     access: { resource: 'edgenodes', verb: 'delete', ...byUuid },
     params: shapes.uuidParam,
     reply: { status: 202 },
     errors: [404],
     async handler({ ports, params, signal }) {
-      await ports.nodes.delete(await nodeByUuid(ports, params.uuid, signal), signal);
+      await deleteObject(ports.nodes, await nodeByUuid(ports, params.uuid, signal), signal);
       return undefined;
     },
   }),
@@ -171,10 +164,9 @@ export const nodeRoutes = [
     reply: { status: 200, schema: shapes.uuidReply },
     errors: [404, 409],
     async handler({ ports, params, signal }) {
-      await editNode(ports, params.uuid, signal, (node) => {
-        refuseDeleting(what(node), node);
-        return withChanges(node, { annotations: giveOrder(node, 'reconcile') });
-      });
+      await editNode(ports, params.uuid, signal, (node) =>
+        withChanges(node, { annotations: giveOrder(node, 'reconcile') }),
+      );
       return { uuid: params.uuid };
     },
   }),
@@ -191,7 +183,6 @@ export const nodeRoutes = [
       errors: [404, 409, 501],
       async handler({ ports, params, signal }) {
         await editNode(ports, params.uuid, signal, (node) => {
-          refuseDeleting(what(node), node);
           // An order that nobody carries out would be a silent failure.
           if (order === 'reboot' && node.status?.agent)
             throw new HttpError(
@@ -219,7 +210,6 @@ export const nodeRoutes = [
     async handler({ ports, params, body, signal }) {
       const { uuid, versionCommand: command } = params;
       await editNode(ports, uuid, signal, (node) => {
-        refuseDeleting(what(node), node);
         const ready = command === 'upgrade' ? node.status?.isReadyToUpgrade : node.status?.isReadyToRollback;
         if (!ready)
           throw invalid(
@@ -245,7 +235,6 @@ export const nodeRoutes = [
     errors: [404, 409],
     async handler({ ports, params, signal }) {
       const node = await nodeByUuid(ports, params.uuid, signal);
-      refuseDeleting(what(node), node);
       const key = randomUUID();
       const expiresAt = ports.clock() + KEY_LIFETIME_MS;
       await ports.provisioningKeys.issue(node, { key, expiresAt }, signal);

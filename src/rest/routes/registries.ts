@@ -12,7 +12,8 @@ import {
   registryUsers,
 } from '../../domain/registry/index.ts';
 import { oldest } from '../../stores/oldest.ts';
-import { edit, refuseDeleting, withChanges } from '../edit.ts';
+import { deleteObject, isPresent } from '../deletion.ts';
+import { edit, withChanges } from '../edit.ts';
 import { registryById } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
 import { type Grant, route } from '../route.ts';
@@ -58,7 +59,9 @@ export const registryRoutes = [
       // What has no number yet cannot be named; of two that claim one, the older has it.
       const numbered = registries.list().flatMap((registry) => {
         const id = registryId(registry);
-        return id !== undefined && oldest(registries.find('id', String(id))) === registry ? [{ id, registry }] : [];
+        return isPresent(registry) && id !== undefined && oldest(registries.find('id', String(id))) === registry
+          ? [{ id, registry }]
+          : [];
       });
       return { registries: numbered.toSorted((a, b) => a.id - b.id).map(({ registry }) => registryRead(registry)) };
     },
@@ -101,7 +104,6 @@ export const registryRoutes = [
         () => registryById(ports, params.id, signal),
         async (registry): Promise<Registry> => {
           const { spec, password } = patchRegistry(registry, body);
-          refuseDeleting(`the registry ${params.id}`, registry);
           if (typeof password === 'string') {
             const passwordSecretRef = await registryPasswords.write(registry, password, signal);
             return withChanges(registry, { spec: { ...spec, passwordSecretRef } });
@@ -132,7 +134,7 @@ export const registryRoutes = [
       if (isBuiltIn(registry)) throw builtInError(registry);
       const users = registryUsers(registry, ports.registries.list(), ports.applications.list());
       if (users.length > 0) throw inUseError(registry, users);
-      await ports.registries.delete(registry, signal);
+      await deleteObject(ports.registries, registry, signal);
       return undefined;
     },
   }),
