@@ -1,3 +1,4 @@
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { type Config, ConfigError, parseConfig } from '../config.ts';
 import { readText } from '../disk.ts';
@@ -27,11 +28,19 @@ export interface DoctorContext {
 
 export type ControllerStatus =
   | { state: 'answers'; status: number; body: string; offset?: number }
-  | { state: 'silent'; code: string; message: string };
+  | { state: 'silent'; code: string; message: string; reached: Reached };
 
-const REACH = 10_000;
+/** How far one gets to a controller that does not say how it is: nowhere, into a connection, to a process that lives. */
+export type Reached = 'nothing' | 'connection' | 'process';
 
-export function createDoctorContext(configFile: string, wall: () => number = Date.now): DoctorContext {
+/** Within the time that a check has, all questions one after the other. */
+const REACH = 8_000;
+
+export function createDoctorContext(
+  configFile: string,
+  wall: () => number = Date.now,
+  reach: number = REACH,
+): DoctorContext {
   let settingsError: string | undefined;
   let config: Config;
   try {
@@ -50,7 +59,7 @@ export function createDoctorContext(configFile: string, wall: () => number = Dat
     daemon: once(() => lookAtDaemon(config)),
     controllerUrl: once(() => urlOf(context.identity().identity?.node?.controllerUrl ?? config.controllerUrl)),
     certificate: once(() => showCertificate(context.controllerUrl() as URL, authorities(context))),
-    controllerStatus: once(() => ask(context)),
+    controllerStatus: once(() => ask(context, reach)),
   };
   return context;
 }
@@ -61,22 +70,48 @@ export function authorities({ config, identity }: DoctorContext): string | undef
   return [identity().identity?.node?.ca, own].filter(Boolean).join('\n') || undefined;
 }
 
-async function ask(context: DoctorContext): Promise<ControllerStatus> {
+async function ask(context: DoctorContext, reach: number): Promise<ControllerStatus> {
   const origin = context.controllerUrl() as URL;
   const before = context.wall();
+  const get = (path: string, deadline: number) =>
+    exchange({ target: { origin, insecure: true }, method: 'GET', path, deadline }, 64 * 1024);
   try {
-    const { status, body } = await exchange(
-      { target: { origin, insecure: true }, method: 'GET', path: '/api/v3/status', deadline: REACH },
-      64 * 1024,
-    );
+    const { status, body } = await get('/api/v3/status', reach);
     const after = context.wall();
     const timestamp = timeIn(body);
     const offset = timestamp === undefined ? undefined : timestamp - (before + after) / 2;
     return { state: 'answers', status, body, ...(offset !== undefined && { offset }) };
   } catch (error) {
     const code = error instanceof TransportError ? error.code : 'FAILED';
-    return { state: 'silent', code, message: errorText(error) };
+    const reached = code === 'TIMEOUT' ? await howFar() : 'nothing';
+    return { state: 'silent', code, message: errorText(error), reached };
   }
+
+  /** Silence has several causes: a firewall, a process that hangs, and one that waits for its API server. */
+  async function howFar(): Promise<Reached> {
+    const [isOpen, lives] = await Promise.all([
+      opens(origin, reach / 2),
+      get('/api/v3/live', reach / 2).then(
+        ({ status, body }) => status === 200 && timeIn(body) !== undefined,
+        () => false,
+      ),
+    ]);
+    return lives ? 'process' : isOpen ? 'connection' : 'nothing';
+  }
+}
+
+/** Whether somebody takes connections there. */
+function opens({ hostname, port, protocol }: URL, deadline: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const host = hostname.replace(/^\[|\]$/g, '');
+    const socket = connect({ host, port: Number(port || (protocol === 'https:' ? 443 : 80)) });
+    const end = (open: boolean) => {
+      socket.destroy();
+      resolve(open);
+    };
+    socket.setTimeout(deadline, () => end(false));
+    socket.once('error', () => end(false)).once('connect', () => end(true));
+  });
 }
 
 function timeIn(body: string): number | undefined {

@@ -41,6 +41,8 @@ interface World {
   /** the controller that the node belongs to */
   node?: { controllerUrl: string; ca?: string };
   wall?: () => number;
+  /** ms that the controller has to answer */
+  reach?: number;
 }
 
 const configFile = () => join(folder, 'config.yaml');
@@ -69,7 +71,7 @@ function saveNode(node: { controllerUrl: string; ca?: string }) {
 
 async function examined(world: World = {}): Promise<Map<string, Diagnosis>> {
   furnish(world);
-  const found = await diagnose(CHECKS, createDoctorContext(configFile(), world.wall));
+  const found = await diagnose(CHECKS, createDoctorContext(configFile(), world.wall, world.reach));
   return noted(found);
 }
 
@@ -263,6 +265,64 @@ const CASES: Record<string, Case> = {
     /ECONNREFUSED/,
     () => ({ node: { controllerUrl: 'http://127.0.0.1:1' } }),
   ],
+  'a controller whose API server is frozen': [
+    'controller',
+    'store',
+    /to \/status; the process itself answers/,
+    async () => ({
+      node: {
+        controllerUrl: await serving((request, response) => {
+          if (request.url?.endsWith('/live')) statusOf()(request, response);
+        }),
+      },
+      reach: 200,
+    }),
+  ],
+  'a controller that says that its API server is away': [
+    'controller',
+    'store',
+    /its API server does not answer/,
+    async () => ({
+      node: {
+        controllerUrl: await serving((_request, response) =>
+          response.writeHead(503).end('{"code":"CONTROLLER_DB_UNAVAILABLE"}'),
+        ),
+      },
+    }),
+  ],
+  'a controller that hangs': [
+    'controller',
+    'hangs',
+    /although a connection opens/,
+    async () => ({ node: { controllerUrl: await serving(() => {}) }, reach: 200 }),
+  ],
+  'a far controller without TLS': [
+    'certificate',
+    'plain',
+    /http:\/\/controller\.invalid:51121 is another machine/,
+    () => ({ node: { controllerUrl: 'http://controller.invalid:51121' } }),
+  ],
+  'a near controller without TLS': [
+    'certificate',
+    undefined,
+    /is this machine/,
+    () => ({ node: { controllerUrl: 'http://127.0.0.1:1' } }),
+  ],
+  "images of the machine's own cache": [
+    'names',
+    undefined,
+    /no names are known/,
+    () => {
+      using store = openSqliteStore(database(), 0).store;
+      const documents = {
+        registries: { registries: [{ id: 2, url: 'from_cache' }] },
+        microservices: { microservices: [{ uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 2 }] },
+      };
+      for (const [name, body] of Object.entries(documents))
+        store.saveDocuments(new Map([[name as DocumentName, { digests: {}, body: JSON.stringify(body) }]]));
+      return {};
+    },
+  ],
   'a controller that is not ready': [
     'controller',
     'busy',
@@ -352,7 +412,7 @@ for (const [name, [check, problem, detail, make]] of Object.entries(CASES))
     const world = await make();
     furnish(world);
     if (check === 'settings') writeFileSync(configFile(), 'diskDirectory: [\n');
-    const said = noted(await diagnose(CHECKS, createDoctorContext(configFile(), world.wall))).get(check);
+    const said = noted(await diagnose(CHECKS, createDoctorContext(configFile(), world.wall, world.reach))).get(check);
     expect(said?.problem).toBe(problem);
     expect(said?.detail).toMatch(detail);
     if (problem) expect(said?.todo).toMatch(/\w{3}/);

@@ -1,12 +1,14 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
+import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import { systemClock } from '../clock.ts';
 import { registries, views } from '../desired.ts';
 import { ControllerClient, ControllerError } from '../link/client.ts';
 import { errorText } from '../log.ts';
+import { isLoopback } from '../registries/reference.ts';
 import { signingKey } from '../token.ts';
 import { check, type Found } from './check.ts';
-import { authorities, type DoctorContext } from './context.ts';
+import { authorities, type DoctorContext, type Reached } from './context.ts';
 
 const DAY = 86_400_000;
 /** Tokens are signed in the controller's time; certificates and schedules of people are not. */
@@ -74,11 +76,18 @@ export const NETWORK_CHECKS = [
         severity: 'warning',
         todo: 'secureMode is off: anybody between here and the controller can be it. Switch it on.',
       },
+      plain: {
+        severity: 'warning',
+        todo: 'Anybody on the way can read what runs here with its secrets, and say what is to run. Serve TLS, and provision with a join string that has tls=1.',
+      },
     },
     run: async (context: DoctorContext) => {
       const url = context.controllerUrl();
       if (!url) return { skipped: NOT_YET };
-      if (url.protocol !== 'https:') return { skipped: `${url.origin} is not TLS` };
+      if (url.protocol !== 'https:')
+        return isLoopback(url.hostname)
+          ? { skipped: `${url.origin} is not TLS, and is this machine` }
+          : { problem: 'plain', what: `${url.origin} is another machine, reached without TLS` };
       return judgeCertificate(context, url);
     },
   }),
@@ -90,6 +99,14 @@ export const NETWORK_CHECKS = [
         severity: 'failed',
         todo: 'Check the way there: address, port, firewall, proxy. Workloads run on meanwhile, and the agent tries again by itself.',
       },
+      hangs: {
+        severity: 'failed',
+        todo: 'The way there is open: look at the controller itself, and at a proxy or load balancer before it. Workloads run on meanwhile.',
+      },
+      store: {
+        severity: 'failed',
+        todo: "The way there is open: the controller waits for its API server. Look there (kubectl get --raw /readyz) and at the controller's log. Workloads run on meanwhile.",
+      },
       busy: { severity: 'warning', todo: 'The controller answers, and is not ready yet; wait, then look at its log.' },
       other: { severity: 'failed', todo: 'Something else answers at this address: check the URL in the join string.' },
     },
@@ -97,7 +114,9 @@ export const NETWORK_CHECKS = [
       const url = context.controllerUrl();
       if (!url) return { skipped: NOT_YET };
       const said = await context.controllerStatus();
-      if (said.state === 'silent') return { problem: 'silent', what: `${url.origin}: ${said.message}` };
+      if (said.state === 'silent') return SILENCES[said.reached](`${url.origin}: ${said.message}`);
+      if (said.status === 503 && said.body.includes('CONTROLLER_DB_UNAVAILABLE'))
+        return { problem: 'store', what: `${url.origin} answers 503: its API server does not answer` };
       if (said.status === 503) return { problem: 'busy', what: `${url.origin} answers 503` };
       if (said.status !== 200 || said.offset === undefined)
         return { problem: 'other', what: `${url.origin} answers ${said.status}, and not as a controller does` };
@@ -135,7 +154,7 @@ export const NETWORK_CHECKS = [
     problems: {
       refused: {
         severity: 'failed',
-        todo: 'The node was deleted or provisioned elsewhere. Workloads run on. To join again: skerry-agent deprovision, then provision with a new join string.',
+        todo: 'The node was deleted or provisioned elsewhere. Workloads run on. To join again: skerry-agent provision with a new join string, which keeps them; skerry-agent deprovision would remove them.',
       },
       unknown: { severity: 'warning', todo: 'See the checks before this one.' },
     },
@@ -186,7 +205,22 @@ async function askAsNode(context: DoctorContext): Promise<Found<'refused' | 'unk
   }
 }
 
-type CertificateProblem = 'expired' | 'future' | 'unknown' | 'name' | 'other' | 'none' | 'soon' | 'unverified';
+const SILENCES: Readonly<Record<Reached, (what: string) => { problem: 'silent' | 'hangs' | 'store'; what: string }>> = {
+  nothing: (what) => ({ problem: 'silent', what }),
+  connection: (what) => ({ problem: 'hangs', what: `${what}, although a connection opens` }),
+  process: (what) => ({ problem: 'store', what: `${what} to /status; the process itself answers` }),
+};
+
+type CertificateProblem =
+  | 'expired'
+  | 'future'
+  | 'unknown'
+  | 'name'
+  | 'other'
+  | 'none'
+  | 'soon'
+  | 'unverified'
+  | 'plain';
 
 const BY_CODE: readonly [RegExp, CertificateProblem][] = [
   [/CERT_HAS_EXPIRED/, 'expired'],
@@ -233,7 +267,8 @@ const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$/g, '');
 function registryHosts({ database }: DoctorContext): string[] {
   const { documents } = database();
   const used = new Set([...views(documents).values()].map(({ registryId }) => registryId));
-  const wanted = [...registries(documents)].filter(([id]) => used.has(id));
+  // Nothing is pulled from the machine's own cache; what stands in place of its address is no name.
+  const wanted = [...registries(documents)].filter(([id]) => used.has(id) && id !== BUILT_IN_REGISTRIES.local.id);
   return wanted.flatMap(([, { url }]) => {
     const text = url.includes('://') ? url : `https://${url}`;
     return url !== '' && URL.canParse(text) && new URL(text).hostname !== '' ? [hostOf(new URL(text))] : [];
