@@ -114,7 +114,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       agent,
       channels,
       engine: engine as unknown as Engine,
-      logEntries: sink.entries,
+      logs: sink,
       changeSettings: (set: Record<string, unknown>) => changeSettings(file, set, reload),
       reload,
       stop: () => stopping.abort(),

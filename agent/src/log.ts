@@ -54,13 +54,17 @@ export function errorText(error: unknown): string {
   return parts.join(': ') || String(error);
 }
 
+/** What was logged last, and what is logged from now on. */
+export interface LogBuffer {
+  readonly entries: readonly LogEntry[];
+  /** Entries as they come, until the signal fires; who reads too slowly misses the oldest. */
+  follow(signal: AbortSignal): AsyncGenerator<LogEntry>;
+}
+
 /** The last entries, for the local API, and a stream to write them to. */
-export function bufferedSink(
-  level: LogLevel,
-  size: number,
-  write: (line: string) => void,
-): LogSink & { entries: LogEntry[] } {
+export function bufferedSink(level: LogLevel, size: number, write: (line: string) => void): LogSink & LogBuffer {
   const entries: LogEntry[] = [];
+  const listeners = new Set<(entry: LogEntry) => void>();
   return {
     level,
     entries,
@@ -68,6 +72,32 @@ export function bufferedSink(
       entries.push(entry);
       if (entries.length > size) entries.splice(0, entries.length - size);
       write(`${JSON.stringify(entry)}\n`);
+      for (const listener of listeners) listener(entry);
+    },
+    async *follow(signal) {
+      const waiting: LogEntry[] = [];
+      let wake = () => {};
+      const listener = (entry: LogEntry) => {
+        waiting.push(entry);
+        if (waiting.length > size) waiting.shift();
+        wake();
+      };
+      const onAbort = () => wake();
+      listeners.add(listener);
+      signal.addEventListener('abort', onAbort);
+      try {
+        while (!signal.aborted) {
+          const entry = waiting.shift();
+          if (entry) yield entry;
+          else
+            await new Promise<void>((resolve) => {
+              wake = resolve;
+            });
+        }
+      } finally {
+        listeners.delete(listener);
+        signal.removeEventListener('abort', onAbort);
+      }
     },
   };
 }

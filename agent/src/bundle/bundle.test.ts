@@ -109,7 +109,7 @@ test('what an agent is and does, and none of its secrets', async () => {
     agent,
     channels,
     engine,
-    logEntries: sink.entries,
+    logs: sink,
     changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
     reload: () => {},
     stop: () => {},

@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { runCli } from './cli.ts';
-import { COMMANDS } from './commands.ts';
+import { COMMANDS, momentOf } from './commands.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -15,7 +16,7 @@ beforeEach(() => {
 async function cli(...args: string[]) {
   let out = '';
   let err = '';
-  const code = await runCli([...args, '--config', join(folder, 'config.yaml')], {
+  const code = await runCli(['--config', join(folder, 'config.yaml'), ...args], {
     out: (text) => {
       out += text;
     },
@@ -56,6 +57,25 @@ const wrong: Record<string, [string[], number, RegExp]> = {
     10,
     /\[DAEMON_UNAVAILABLE\]: no agent answers at .*api\.sock\nStart it with: skerry-agent start --config/,
   ],
+  'a misspelt flag of start': [
+    ['start', '--conifg', '/tmp/x'],
+    2,
+    /"start" has no flag --conifg\nSee: skerry-agent start --help/,
+  ],
+  'a misspelt flag of version': [['version', '--ouptut=json'], 2, /"version" has no flag --ouptut/],
+  'a misspelt flag alone': [['--conifg', '/tmp/x'], 2, /no (flag --conifg|command)/],
+  'a flag of help': [['help', '-z'], 2, /"help" has no flag -z/],
+  'help for what there is not': [['help', 'fly'], 2, /no command "fly"/],
+  'a value where none belongs': [['doctor', '--json=no'], 2, /--json takes no value/],
+  'a word too much': [['status', 'now'], 2, /"status" takes no words; too much: now\nSee: skerry-agent status --help/],
+  'two where one belongs': [['ms', 'stop', 'a', 'b'], 2, /"ms stop" takes <microservice> alone; too much: b/],
+  'words for start': [['start', 'now'], 2, /"start" takes no words/],
+  'a time that is none': [['logs', '--since', '10'], 2, /--since is "10".*\nSuch as .*10m/],
+  'a file of settings that is not there': [
+    ['status', '-c', '/nowhere/x.yaml'],
+    2,
+    /there is no file \/nowhere\/x\.yaml/,
+  ],
   'no join string': [['provision'], 2, /the join string is missing\nSee --help/],
 };
 for (const [name, [args, code, text]] of Object.entries(wrong))
@@ -65,6 +85,48 @@ for (const [name, [args, code, text]] of Object.entries(wrong))
     expect(said.err).toMatch(text);
     expect(said.out).toBe('');
   });
+
+test('a duration is a time that long ago', () => {
+  const now = Date.parse('2026-05-01T10:00:00Z');
+  for (const [text, at] of Object.entries({
+    '90s': '2026-05-01T09:58:30.000Z',
+    '10m': '2026-05-01T09:50:00.000Z',
+    '2h': '2026-05-01T08:00:00.000Z',
+    '1d': '2026-04-30T10:00:00.000Z',
+    '2026-04-01T00:00:00+02:00': '2026-03-31T22:00:00.000Z',
+  }))
+    expect(momentOf(text, 'since', now)).toBe(at);
+});
+
+test.runIf(process.getuid?.() === 0)('who is not root is told so, with what to do', async () => {
+  writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: /root/not-for-others\n');
+  chmodSync(folder, 0o755);
+  const main = join(import.meta.dirname, '../main.ts');
+  for (const words of [['start'], ['status', '-c', '/root/.profile']]) {
+    const { status, stderr } = spawnSync(
+      'setpriv',
+      [
+        '--reuid=65534',
+        '--regid=65534',
+        '--clear-groups',
+        process.execPath,
+        main,
+        '--config',
+        join(folder, 'config.yaml'),
+        ...words,
+      ],
+      { encoding: 'utf8', timeout: 60_000 },
+    );
+    expect([status, stderr.split('\n').slice(-3)], words.join(' ')).toEqual([
+      3,
+      [
+        expect.stringMatching(/^Error\[FORBIDDEN\]: \/root/),
+        'Run this as the user that the agent runs as, usually root.',
+        '',
+      ],
+    ]);
+  }
+});
 
 test('doctor answers people and programs, and its exit code says whether something failed', async () => {
   const people = await cli('doctor');

@@ -1,10 +1,9 @@
-import { DEFAULT_CONFIG_FILE } from '../config.ts';
-import { exists } from '../disk.ts';
+import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../config.ts';
+import { readText } from '../disk.ts';
 import { errorText } from '../log.ts';
-import { AGENT_VERSION } from '../names.ts';
-import { CliError, EXIT_MEANINGS, exitCode, LocalClient } from './client.ts';
+import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from './client.ts';
 import { COMMANDS, type Command } from './commands.ts';
-import { FORMATS, type Format, structured } from './output.ts';
+import { FORMATS, type Format } from './output.ts';
 
 export interface CliPorts {
   out(text: string): void;
@@ -28,43 +27,51 @@ export async function runCli(args: readonly string[], ports: CliPorts): Promise<
     return await run(args, ports);
   } catch (error) {
     if (ports.signal.aborted) return 130;
-    const { code, message, hint } = error instanceof CliError ? error : new CliError('INTERNAL', errorText(error));
+    const { code, message, hint } = toCliError(error);
     ports.err(`Error[${code}]: ${message}\n${hint ? `${hint}\n` : ''}`);
     return exitCode(code);
   }
+}
+
+function toCliError(error: unknown): CliError {
+  if (error instanceof CliError) return error;
+  if (error instanceof ConfigError)
+    return new CliError('INVALID_ARGUMENT', error.message, 'Correct the file and try again.');
+  const { code, path, syscall } = (error ?? {}) as NodeJS.ErrnoException;
+  if ((code === 'EACCES' || code === 'EPERM') && path)
+    return new CliError('FORBIDDEN', `${path}: not permitted (${syscall})`, AS_ROOT);
+  return new CliError('INTERNAL', errorText(error));
 }
 
 async function run(args: readonly string[], ports: CliPorts): Promise<number> {
   const { words, flags } = parse(args);
   // The group has no meaning of its own; document 3's command names have it.
   if (words[0] === 'system' && words.length > 1) words.shift();
-  const command = findCommand(words);
-  if (words[0] === 'version' || (flags.has('version') && words.length === 0)) return version(flags, ports);
+  if (words.length === 0 && flags.delete('version')) words.push('version');
+  const command = words[0] === 'help' ? undefined : findCommand(words);
   if (words.length === 0 || words[0] === 'help' || (flags.has('help') && !command)) {
-    ports.out(help(words[0] === 'help' ? words.slice(1) : words));
+    checkFlags({ name: 'help' }, flags);
+    const asked = words[0] === 'help' ? words.slice(1) : words;
+    const page = help(asked);
+    if (page === undefined) throw unknown(asked);
+    ports.out(page);
     return 0;
   }
-  const named = flags.get('config') ?? ports.env.SKERRY_AGENT_CONFIG;
-  const configFile = String(named ?? DEFAULT_CONFIG_FILE);
-  if (named !== undefined && !exists(configFile))
-    throw new CliError(
-      'INVALID_ARGUMENT',
-      `there is no file ${configFile}`,
-      'Name one with --config, or leave the flag out.',
-    );
-  if (words[0] === 'start') return start(flags, configFile, ports);
   if (!command) throw unknown(words);
+  checkFlags(command, flags);
   if (flags.has('help')) {
     ports.out(commandHelp(command));
     return 0;
   }
-  checkFlags(command, flags);
-  const { socket, tokenFile } = command.offline ? NOWHERE : await settings(configFile);
+  const own = words.slice(command.name.split(' ').length);
+  checkWords(command, own);
+  const configFile = configFileOf(flags, ports);
+  const { socket, tokenFile } = command.offline ? NOWHERE : settings(configFile);
   let code = 0;
   await command.run({
     client: new LocalClient({ socket, tokenFile, configFile, signal: ports.signal }),
     configFile,
-    words: words.slice(command.name.split(' ').length),
+    words: own,
     flags,
     format: formatOf(flags),
     out: ports.out,
@@ -77,44 +84,25 @@ async function run(args: readonly string[], ports: CliPorts): Promise<number> {
   return code;
 }
 
+function configFileOf(flags: ReadonlyMap<string, string | true>, { env }: CliPorts): string {
+  const named = flags.get('config') ?? env.SKERRY_AGENT_CONFIG;
+  const file = String(named ?? DEFAULT_CONFIG_FILE);
+  if (named === undefined) return file;
+  try {
+    if (readText(file) !== undefined) return file;
+  } catch (error) {
+    // A directory, say: what is wrong with it is told when it is read as settings.
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') return file;
+    throw error;
+  }
+  throw new CliError('INVALID_ARGUMENT', `there is no file ${file}`, 'Name one with --config, or leave the flag out.');
+}
+
 /** Commands that work without an agent find their own way to it. */
 const NOWHERE = { socket: '', tokenFile: '' };
 
-async function settings(configFile: string): Promise<{ socket: string; tokenFile: string }> {
-  const { parseConfig, ConfigError } = await import('../config.ts');
-  const { readText } = await import('../disk.ts');
-  try {
-    return parseConfig(readText(configFile), configFile);
-  } catch (error) {
-    if (error instanceof ConfigError)
-      throw new CliError('INVALID_ARGUMENT', error.message, 'Correct the file and try again.');
-    throw error;
-  }
-}
-
-async function start(flags: ReadonlyMap<string, string | true>, configFile: string, ports: CliPorts): Promise<number> {
-  if (flags.has('help')) {
-    ports.out(
-      'Usage: skerry-agent start [--config FILE]\n\nRuns the agent in the foreground until SIGTERM or Ctrl-C. Containers run on.\n',
-    );
-    return 0;
-  }
-  const { runDaemon } = await import('../daemon.ts');
-  const { ConfigError } = await import('../config.ts');
-  try {
-    await runDaemon(configFile, ports.signal);
-    return 0;
-  } catch (error) {
-    if (error instanceof ConfigError)
-      throw new CliError('INVALID_ARGUMENT', error.message, 'Correct the file and try again.');
-    throw error;
-  }
-}
-
-function version(flags: ReadonlyMap<string, string | true>, ports: CliPorts): number {
-  const format = formatOf(flags);
-  ports.out(format === 'human' ? `skerry-agent ${AGENT_VERSION}\n` : structured({ version: AGENT_VERSION }, format));
-  return 0;
+function settings(configFile: string): { socket: string; tokenFile: string } {
+  return parseConfig(readText(configFile), configFile);
 }
 
 function formatOf(flags: ReadonlyMap<string, string | true>): Format {
@@ -160,10 +148,29 @@ function findCommand(words: readonly string[]): Command | undefined {
   return COMMANDS.find(({ name }) => name.split(' ').every((word, index) => words[index] === word));
 }
 
-function checkFlags({ name, flags = {} }: Command, given: ReadonlyMap<string, string | true>): void {
-  for (const flag of given.keys())
-    if (![GLOBAL_FLAGS, flags].some((known) => flag in known || `${flag}=` in known))
-      throw new CliError('INVALID_ARGUMENT', `"${name}" has no flag --${flag}`, `See: skerry-agent ${name} --help`);
+function checkFlags(
+  { name, flags = {} }: Pick<Command, 'name' | 'flags'>,
+  given: ReadonlyMap<string, string | true>,
+): void {
+  const known = { ...GLOBAL_FLAGS, ...flags };
+  const see = `See: skerry-agent ${name === 'help' ? '' : `${name} `}--help`;
+  for (const [flag, value] of given) {
+    const written = flag.length === 1 ? `-${flag}` : `--${flag}`;
+    if (!(flag in known) && !(`${flag}=` in known))
+      throw new CliError('INVALID_ARGUMENT', `"${name}" has no flag ${written}`, see);
+    if (flag in known && value !== true) throw new CliError('INVALID_ARGUMENT', `${written} takes no value`, see);
+  }
+}
+
+function checkWords({ name, usage = '' }: Command, given: readonly string[]): void {
+  const most = usage.endsWith('...]') ? Number.POSITIVE_INFINITY : (usage.match(/<[^>]*>|\[[^\]]*\]/g)?.length ?? 0);
+  if (given.length <= most) return;
+  const takes = most === 0 ? 'takes no words' : `takes ${usage} alone`;
+  throw new CliError(
+    'INVALID_ARGUMENT',
+    `"${name}" ${takes}; too much: ${given.slice(most).join(' ')}`,
+    `See: skerry-agent ${name} --help`,
+  );
 }
 
 function unknown(words: readonly string[]): CliError {
@@ -172,16 +179,16 @@ function unknown(words: readonly string[]): CliError {
   return new CliError('INVALID_ARGUMENT', `there is no command "${words.slice(0, 2).join(' ')}"`, hint);
 }
 
-function help(words: readonly string[]): string {
+/** The page of a command, of a group of them, or of all; undefined when there is no such thing. */
+function help(words: readonly string[]): string | undefined {
   const command = findCommand(words);
   if (command) return commandHelp(command);
   const prefix = words.length > 0 ? `${words.join(' ')} ` : '';
-  const listed = [
-    { name: 'start', summary: 'Run the agent in the foreground' },
-    { name: 'version', summary: 'Show the version' },
-    ...COMMANDS.map(({ name, usage, summary }) => ({ name: [name, usage].filter(Boolean).join(' '), summary })),
-  ].filter(({ name }) => name.startsWith(prefix));
-  if (listed.length === 0) return help([]);
+  const listed = COMMANDS.map(({ name, usage, summary }) => ({
+    name: [name, usage].filter(Boolean).join(' '),
+    summary,
+  })).filter(({ name }) => name.startsWith(prefix));
+  if (listed.length === 0) return undefined;
   const width = Math.max(...listed.map(({ name }) => name.length));
   return [
     'skerry-agent runs containers on this machine, as a controller wants them.',

@@ -14,6 +14,9 @@ export class CliError extends Error {
   }
 }
 
+/** What to do about what only the agent's user may. */
+export const AS_ROOT = 'Run this as the user that the agent runs as, usually root.';
+
 /** What each exit code means, for the help; scripts may rely on them. */
 export const EXIT_MEANINGS: Readonly<Record<number, string>> = {
   0: 'done',
@@ -106,11 +109,7 @@ export class LocalClient {
       return readText(path)?.trim();
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'EACCES')
-        throw new CliError(
-          'FORBIDDEN',
-          `${path} cannot be read`,
-          'Run this as the user that the agent runs as, usually root.',
-        );
+        throw new CliError('FORBIDDEN', `${path} cannot be read`, AS_ROOT);
       throw error;
     }
   }
@@ -118,12 +117,7 @@ export class LocalClient {
   #unreachable(error: unknown): unknown {
     if (!(error instanceof TransportError)) return error;
     const { socket, configFile } = this.#options;
-    if (error.code === 'EACCES')
-      return new CliError(
-        'FORBIDDEN',
-        `${socket} may not be opened`,
-        'Run this as the user that the agent runs as, usually root.',
-      );
+    if (error.code === 'EACCES') return new CliError('FORBIDDEN', `${socket} may not be opened`, AS_ROOT);
     return new CliError(
       'DAEMON_UNAVAILABLE',
       `no agent answers at ${socket}`,

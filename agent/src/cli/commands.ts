@@ -1,5 +1,6 @@
 import { writeBytes } from '../disk.ts';
 import { errorText } from '../log.ts';
+import { AGENT_VERSION } from '../names.ts';
 import type { LocalClient } from './client.ts';
 import { CliError } from './client.ts';
 import { bytes, diagnosisTable, duration, type Format, facts, structured, table } from './output.ts';
@@ -22,7 +23,7 @@ export interface CommandContext {
 export interface Command {
   /** the words that name it */
   name: string;
-  /** what follows the name, for the help */
+  /** the words that follow the name: `<one>`, `[one that may be left out]`, `[some ...]` */
   usage?: string;
   /** one line for the list of commands */
   summary: string;
@@ -62,6 +63,7 @@ interface Item {
   state: string;
   reason?: string;
   image: string;
+  wantedImage?: string;
   containerId: string;
   restartCount?: number;
   percentage?: number;
@@ -74,15 +76,63 @@ interface Item {
 
 const LOG_FLAGS = {
   'tail=': 'how many lines from the end (default 100)',
-  'since=': 'not before this date and time',
-  'until=': 'not after this date and time',
+  'since=': 'not before this date and time, or this long ago: 90s, 10m, 2h, 1d',
+  'until=': 'not after this date and time, or this long ago',
+  follow: 'go on until Ctrl-C',
 } as const;
+
+const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3600_000, d: 86_400_000 };
+
+/** A date and time, from one or from a duration that has passed since. */
+export function momentOf(text: string, flag: string, now: number): string {
+  const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+  const at = count ? now - Number(count) * (UNITS[unit] ?? 0) : Date.parse(text);
+  // A number alone would be read as a year.
+  if (Number.isNaN(at) || /^\d*$/.test(text) || Math.abs(at) > 8.64e15)
+    throw new CliError(
+      'INVALID_ARGUMENT',
+      `--${flag} is "${text}", which is neither a date and time nor a duration`,
+      'Such as 2026-05-01T10:00:00Z, 90s, 10m, 2h or 1d.',
+    );
+  return new Date(at).toISOString();
+}
 
 function logQuery({ flags }: CommandContext): URLSearchParams {
   const query = new URLSearchParams();
   if (flags.has('tail')) query.set('tailLines', String(flags.get('tail')));
-  for (const name of ['since', 'until']) if (flags.has(name)) query.set(name, String(flags.get(name)));
+  for (const name of ['since', 'until']) {
+    const given = flags.get(name);
+    if (given !== undefined) query.set(name, momentOf(String(given), name, Date.now()));
+  }
   return query;
+}
+
+interface Line {
+  line: string;
+}
+
+/** Shows lines: those that there are, or, with --follow, those that come as well until somebody has seen enough. */
+async function showLines(context: CommandContext, path: string, query: URLSearchParams): Promise<void> {
+  const { client, flags, signal, format, out } = context;
+  if (!flags.has('follow')) {
+    const data = await client.call<{ entries: Line[] }>('GET', `${path}?${query}`);
+    return show(context, data, () => data.entries.map(({ line }) => `${line}\n`).join(''));
+  }
+  query.set('follow', 'true');
+  try {
+    for await (const entry of client.stream<Line>(`${path}?${query}`))
+      out(format === 'human' ? `${entry.line}\n` : `${JSON.stringify(entry)}\n`);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+/** What a microservice does, as far as a column has room for it. */
+function stateOf({ state, percentage, reason, healthStatus }: Item): string {
+  if (percentage !== undefined) return `${state} ${percentage}%`;
+  const health = healthStatus === 'starting' ? 'health unknown yet' : healthStatus;
+  const notes = [reason, health !== 'healthy' && health].filter(Boolean);
+  return notes.length > 0 ? `${state} (${notes.join(', ')})` : state;
 }
 
 /** ms. A machine may have many containers to stop, a few at a time; the agent answers earlier when it gets no further. */
@@ -119,8 +169,24 @@ async function orderMicroservice(context: CommandContext, verb: 'start' | 'stop'
   });
 }
 
-/** Every command but `start`, `help` and `version`. */
+/** Every command but `help`. */
 export const COMMANDS: readonly Command[] = [
+  {
+    name: 'start',
+    summary: 'Run the agent in the foreground until SIGTERM or Ctrl-C; containers run on',
+    example: 'skerry-agent start --config /etc/skerry-agent/config.yaml',
+    offline: true,
+    run: async ({ configFile, signal }) => {
+      const { runDaemon } = await import('../daemon.ts');
+      await runDaemon(configFile, signal);
+    },
+  },
+  {
+    name: 'version',
+    summary: 'Show the version',
+    offline: true,
+    run: async (context) => show(context, { version: AGENT_VERSION }, () => `skerry-agent ${AGENT_VERSION}\n`),
+  },
   {
     name: 'status',
     summary: 'Show how the agent is, and whether the controller hears it',
@@ -242,20 +308,14 @@ export const COMMANDS: readonly Command[] = [
       const data = await context.client.call<{ items: Item[] }>('GET', `/v1/ms?source=${encodeURIComponent(source)}`);
       show(context, data, () => {
         if (data.items.length === 0) return 'No microservices on this node\n';
-        const state = (item: Item) =>
-          item.percentage !== undefined
-            ? `${item.state} ${item.percentage}%`
-            : item.reason
-              ? `${item.state} (${item.reason})`
-              : item.state;
         const rows = data.items.map((item) => [
           item.application,
           item.name,
-          state(item),
+          stateOf(item),
           item.startTime ? duration((Date.now() - item.startTime) / 1000) : '',
           String(item.restartCount ?? 0),
           bytes(item.memoryUsage),
-          item.image,
+          item.wantedImage ? `${item.image} (wanted: ${item.wantedImage})` : item.image,
           item.uuid,
         ]);
         const errors = data.items.filter(({ errorMessage }) => errorMessage);
@@ -281,27 +341,12 @@ export const COMMANDS: readonly Command[] = [
     name: 'ms logs',
     usage: '<microservice>',
     summary: 'Show what a microservice wrote',
-    flags: { ...LOG_FLAGS, follow: 'go on until Ctrl-C', timestamps: 'begin each line with its time' },
+    flags: { ...LOG_FLAGS, timestamps: 'begin each line with its time' },
     run: async (context) => {
       const id = required(context, 'the microservice');
       const query = logQuery(context);
       if (context.flags.has('timestamps')) query.set('timestamps', 'true');
-      const path = `/v1/ms/${encodeURIComponent(id)}/logs?`;
-      interface Line {
-        line: string;
-      }
-      if (context.flags.has('follow')) {
-        query.set('follow', 'true');
-        try {
-          for await (const entry of context.client.stream<Line>(path + query))
-            context.out(context.format === 'human' ? `${entry.line}\n` : `${JSON.stringify(entry)}\n`);
-        } catch (error) {
-          if (!context.signal.aborted) throw error;
-        }
-        return;
-      }
-      const data = await context.client.call<{ entries: Line[] }>('GET', path + query);
-      show(context, data, () => data.entries.map(({ line }) => `${line}\n`).join(''));
+      await showLines(context, `/v1/ms/${encodeURIComponent(id)}/logs`, query);
     },
   },
   {
@@ -336,13 +381,8 @@ export const COMMANDS: readonly Command[] = [
     name: 'logs',
     summary: 'Show what the agent wrote',
     flags: LOG_FLAGS,
-    run: async (context) => {
-      const data = await context.client.call<{ entries: { line: string }[] }>(
-        'GET',
-        `/v1/system/logs?${logQuery(context)}`,
-      );
-      show(context, data, () => data.entries.map(({ line }) => `${line}\n`).join(''));
-    },
+    example: 'skerry-agent logs --since 10m --follow',
+    run: (context) => showLines(context, '/v1/system/logs', logQuery(context)),
   },
   {
     name: 'prune',

@@ -10,7 +10,7 @@ import { systemClock } from '../clock.ts';
 import { type Config, parseConfig } from '../config.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { exchange } from '../http.ts';
-import { type LogEntry, silentLog } from '../log.ts';
+import { bufferedSink, silentLog } from '../log.ts';
 import { memoryIdentity } from '../state/identity.ts';
 import { memoryStore } from '../state/store.ts';
 import { ControlChannels } from './control-channels.ts';
@@ -36,7 +36,7 @@ export class LocalAgent implements AsyncDisposable {
   readonly controller = new FakeController();
   readonly agent: Agent;
   /** what the agent has logged */
-  readonly logEntries: LogEntry[] = [{ timestamp: '2026-01-01T00:00:00.000Z', level: 'INFO', message: 'Hello' }];
+  readonly logs = bufferedSink('INFO', 100, () => {});
   /** errors by setting; those that are not named here are taken */
   refusedSettings: Record<string, string> = {};
   servers: Server[] = [];
@@ -72,7 +72,8 @@ export class LocalAgent implements AsyncDisposable {
   }
 
   async #start(): Promise<void> {
-    const { agent, engine, clock, config, logEntries } = this;
+    const { agent, engine, clock, config, logs } = this;
+    logs.write({ timestamp: '2026-01-01T00:00:00.000Z', level: 'INFO', message: 'Hello' });
     mkdirSync(this.folder, { recursive: true });
     writeFileSync(this.configFile, `diskDirectory: ${this.folder}\n`);
     await this.controller.listen();
@@ -84,7 +85,7 @@ export class LocalAgent implements AsyncDisposable {
         agent,
         channels: this.#channels,
         engine,
-        logEntries,
+        logs,
         changeSettings: (set: Record<string, unknown>) => ({
           errorMap: Object.fromEntries(
             Object.keys(set).flatMap((key) => (this.refusedSettings[key] ? [[key, this.refusedSettings[key]]] : [])),

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { FakeController } from '../_fake-controller.ts';
+import type { FakeController, View } from '../_fake-controller.ts';
 import type { Agent } from '../app.ts';
 import { until } from '../engines/_contract.ts';
 import type { MemoryEngine } from '../engines/memory/engine.ts';
+import { EngineError } from '../engines/port.ts';
 import { exchange } from '../http.ts';
 import { AGENT_METRICS } from '../metrics/table.ts';
 import { newKey } from '../state/identity.ts';
@@ -232,6 +233,39 @@ describe('the command line', () => {
     expect((await cli('ms', 'inspect', 'web')).out).toContain('state: RUNNING');
   });
 
+  test('ms ls shows what is unhealthy, and the image that runs beside the one that is wanted', async () => {
+    await running();
+    const [container] = await engine.containers();
+    engine.setHealth(container?.id ?? '', 'unhealthy');
+    engine.faults.before = (operation) => {
+      if (operation === 'pull') throw new EngineError('ImageNotFound', 'no image example/app:2');
+    };
+    controller.change((one) => {
+      one.microservices = [{ ...(one.microservices[0] as View), imageId: 'example/app:2', revision: 'r2' }];
+    });
+    await until('the failure', () => controller.microservice(uuid)?.reason !== undefined);
+    expect((await cli('ms', 'ls')).out).toMatch(
+      /RUNNING \(\w+, unhealthy\) .* example\/app:1 \(wanted: example\/app:2\)/,
+    );
+  });
+
+  test('logs --follow shows what is logged from now on, logs --since what was lately', async () => {
+    const stopped = new AbortController();
+    let shown = '';
+    const out = (text: string) => {
+      shown += text;
+    };
+    const following = local.cliWith({ out, signal: stopped.signal }, 'logs', '--follow', '--since', '10m');
+    await until('the lines', async () => {
+      local.logs.write({ timestamp: new Date().toISOString(), level: 'INFO', message: 'news' });
+      return /"news"/.test(shown);
+    });
+    stopped.abort();
+    expect(await following).toMatchObject({ code: 0 });
+    expect(shown).not.toContain('"Hello"');
+    expect((await cli('logs')).out).toContain('"Hello"');
+  });
+
   const failures: Record<string, { args: string[]; code: number; says: RegExp }> = {
     'a command that is not there': { args: ['dance'], code: 2, says: /no command "dance"\n.*--help/ },
     'half a command': { args: ['ms', 'dance'], code: 2, says: /There is: ms ls/ },
@@ -241,7 +275,7 @@ describe('the command line', () => {
     'leaving when nobody is there': { args: ['deprovision'], code: 5, says: /not provisioned/ },
     'a bad join string': { args: ['provision', 'hello'], code: 2, says: /join string/ },
     'a format that is not there': { args: ['status', '-o', 'xml'], code: 2, says: /human, json, yaml/ },
-    'a setting that is not there': { args: ['config', 'nonsense=1'], code: 2, says: /no setting could be changed/ },
+    'a setting that is not there': { args: ['config', 'nonsense=1'], code: 2, says: /nonsense: no such setting/ },
   };
   for (const [name, { args, code, says }] of Object.entries(failures))
     test(`says what is wrong: ${name}`, async () => {

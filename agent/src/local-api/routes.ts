@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { Agent } from '../app.ts';
 import type { Engine, LogLine } from '../engines/port.ts';
-import type { LogEntry } from '../log.ts';
+import type { LogBuffer, LogEntry } from '../log.ts';
 import { metricsPage } from '../metrics/metrics.ts';
 import { AGENT_VERSION } from '../names.ts';
 import { AgentError } from '../provisioning.ts';
@@ -24,7 +24,7 @@ import type { WebSocketConnection } from './websocket.ts';
 export interface ApiContext {
   agent: Agent;
   engine: Engine;
-  logEntries: readonly LogEntry[];
+  logs: LogBuffer;
   /** Writes settings to the file and says what was refused. */
   changeSettings(set: Record<string, unknown>): { errorMap: Record<string, string>; restartNeeded: string[] };
   reload(): void;
@@ -181,15 +181,13 @@ const SYSTEM: Route[] = [
     method: 'GET',
     path: '/v1/system/logs',
     access: 'admin',
-    handler: ({ query }, { logEntries }) => {
-      const { tail, since, until } = readLogQuery(query);
-      const entries = logEntries
-        .map((entry) => ({ ts: entry.timestamp, stream: 'stdout', line: JSON.stringify(entry) }))
-        .filter(
-          ({ ts }) =>
-            (since === undefined || Date.parse(ts) >= since) && (until === undefined || Date.parse(ts) <= until),
-        );
-      return bare({ entries: entries.slice(-tail) });
+    handler: ({ query, signal }, { logs }) => {
+      const { tail, since = -Infinity, until = Infinity } = readLogQuery(query);
+      const asked = ({ timestamp }: LogEntry) => Date.parse(timestamp) >= since && Date.parse(timestamp) <= until;
+      const line = (entry: LogEntry) => ({ ts: entry.timestamp, stream: 'stdout', line: JSON.stringify(entry) });
+      const entries = logs.entries.filter(asked).slice(-tail).map(line);
+      if (!readBoolean(query, 'follow')) return bare({ entries });
+      return { kind: 'lines', lines: joined(entries, mapLines(logs.follow(signal), line)) };
     },
   },
   {
@@ -208,7 +206,7 @@ const SYSTEM: Route[] = [
         throw new ApiError('INVALID_ARGUMENT', 'set names at least one setting', { field: 'set' });
       const { errorMap, restartNeeded } = changeSettings(set as Record<string, unknown>);
       if (Object.keys(errorMap).length === Object.keys(set).length)
-        throw new ApiError('INVALID_ARGUMENT', 'no setting could be changed', { errorMap });
+        throw new ApiError('INVALID_ARGUMENT', `nothing was changed: ${reasonsOf(errorMap)}`, { errorMap });
       return ok({
         status: 'ok',
         errorMap,
@@ -416,8 +414,19 @@ export function toApiError(error: unknown): ApiError | undefined {
   return undefined;
 }
 
-async function* mapLines<T>(lines: AsyncIterable<T>, change: (line: T) => T): AsyncGenerator<T> {
+async function* joined<T>(first: readonly T[], then: AsyncIterable<T>): AsyncGenerator<T> {
+  yield* first;
+  yield* then;
+}
+
+async function* mapLines<T, U>(lines: AsyncIterable<T>, change: (line: T) => U): AsyncGenerator<U> {
   for await (const line of lines) yield change(line);
+}
+
+function reasonsOf(errorMap: Record<string, string>): string {
+  return Object.entries(errorMap)
+    .map(([name, text]) => `${name}: ${text}`)
+    .join('; ');
 }
 
 function readLogQuery(query: URLSearchParams): { tail: number; since?: number; until?: number } {

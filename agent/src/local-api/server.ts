@@ -225,6 +225,8 @@ async function write(outgoing: ServerResponse, reply: ApiReply): Promise<void> {
       return;
     case 'lines': {
       outgoing.writeHead(200, { 'content-type': 'application/x-ndjson' });
+      // The first line may be long in coming.
+      outgoing.flushHeaders();
       for await (const line of reply.lines) {
         if (outgoing.destroyed) return;
         if (!outgoing.write(`${JSON.stringify(line)}\n`)) await drained(outgoing);

@@ -118,9 +118,18 @@ export function nameOf(agent: Agent, uuid: string): string {
   return application && name ? `${application}.${name}` : uuid;
 }
 
+/** The image that a microservice runs, and the one that it is to run where that is another. */
+function imagesOf(agent: Agent, status: MicroserviceStatus): { image: string; wantedImage?: string } {
+  const wanted = agent.view(status.id);
+  const ran = agent.supervisor.row(status.id)?.lastGood;
+  if (!status.containerId || status.revision === wanted?.revision) return { image: wanted?.imageId ?? '' };
+  const image = status.revision === ran?.revision ? ran?.imageId : status.imageId;
+  if (image === wanted?.imageId) return { image: image ?? '' };
+  return { image: image ?? '', wantedImage: wanted?.imageId };
+}
+
 /** An item of `GET /v1/ms`. */
 export function listItem(agent: Agent, status: MicroserviceStatus): Record<string, unknown> {
-  const view = agent.view(status.id);
   return {
     uuid: status.id,
     name: status.name ?? '',
@@ -129,7 +138,7 @@ export function listItem(agent: Agent, status: MicroserviceStatus): Record<strin
     type: sourceOf(agent),
     state: status.status,
     reason: status.reason,
-    image: view?.imageId ?? '',
+    ...imagesOf(agent, status),
     containerId: status.containerId ?? '',
     podId: status.podId,
     restartCount: status.restartCount,
