@@ -16,6 +16,7 @@ export interface LeaderClient extends LeaderLink, Disposable {
 /** No leader, or one that did not answer as it should. */
 export class LeaderError extends Error {
   override readonly name = 'LeaderError';
+  /** REFUSED: the message is wrong, and always will be; UNREACHABLE: another time it may be taken */
   readonly code: 'NO_LEADER' | 'NOT_LEADER' | 'REFUSED' | 'UNREACHABLE';
 
   constructor(code: LeaderError['code'], message: string, cause?: unknown) {
@@ -23,6 +24,9 @@ export class LeaderError extends Error {
     this.code = code;
   }
 }
+
+/** Answers to a message that are about what is in it. */
+const REFUSALS: ReadonlySet<number> = new Set([400, 413]);
 
 const ANSWER_BYTES = 64 * 2 ** 20;
 
@@ -40,7 +44,8 @@ export function createLeaderClient(options: {
     const token = await credentials.token(signal);
     const { status, text } = await post(agent, `http://${address}${path}`, token, JSON.stringify(body), signal);
     if (status === 409) throw new LeaderError('NOT_LEADER', `${address} does not lead`);
-    if (status !== 200) throw new LeaderError('REFUSED', `${address} answered ${status}`);
+    if (status !== 200)
+      throw new LeaderError(REFUSALS.has(status) ? 'REFUSED' : 'UNREACHABLE', `${address} answered ${status}`);
     return JSON.parse(text) as T;
   }
 

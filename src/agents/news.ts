@@ -1,5 +1,6 @@
 import type { Observation } from '../domain/inputs.ts';
 import { type Backoff, backoffDelay, type Clock, type Log } from '../kube/mod.ts';
+import { LeaderError } from './leader-client.ts';
 import { holdAfter, type MergeReport, mergeHandedOut } from './observations.ts';
 import type { AgentMetrics, LeaderLink, Leadership, NodeNews, Observations } from './ports.ts';
 
@@ -7,7 +8,8 @@ import type { AgentMetrics, LeaderLink, Leadership, NodeNews, Observations } fro
  * What this replica hears of nodes, on its way to the leader.
  *
  * - While it leads, straight into its own observations.
- * - Else in batches, the latest per node; what the leader did not take stays, merged with what comes later.
+ * - Else in batches, the latest per node; what the leader could not take now stays, merged with what comes later.
+ * - What the leader refuses is told in halves until the one is found that it is about, whose report is left out.
  * - A leader that has just begun is told again all that was ever heard here: it remembers nothing of it.
  */
 export interface News extends AsyncDisposable {
@@ -39,12 +41,18 @@ export interface NewsOptions {
 
 const RETRY: Backoff = { baseMs: 200, factor: 2, maxMs: 5_000, jitter: 0.5 };
 const SEND_MS = 10_000;
+/** Of one batch: the leader takes eight times as much, and a single report is no longer than this. */
+const BATCH_BYTES = 4 * 2 ** 20;
+/** Of news without a report. */
+const CONTACT_BYTES = 512;
 
 export function createNews(options: NewsOptions): News {
   const { leadership, link, observations, mergeReport, clock, log, metrics = {} } = options;
   const { random = Math.random, batchMs = 200, batchSize = 500 } = options;
   /** not yet with the leader */
   const waiting = new Map<string, NodeNews>();
+  /** what the leader refused, in parts that it may take */
+  let parts: NodeNews[][] = [];
   /** everything heard here, while another replica leads */
   const heard = new Map<string, NodeNews>();
   const idle = new Set<() => void>();
@@ -66,6 +74,7 @@ export function createNews(options: NewsOptions): News {
       for (const news of heard.values()) observations.hear(news);
       heard.clear();
       waiting.clear();
+      parts = [];
       return finish();
     }
     for (const [uuid, observation] of observations.entries()) heard.set(uuid, newsOf(uuid, observation));
@@ -101,25 +110,50 @@ export function createNews(options: NewsOptions): News {
       meet(term, batch);
       metrics.agent?.('news-batch', 'sent');
     } catch (error) {
-      failures++;
       metrics.agent?.('news-batch', 'failed');
-      if (failures === 3) log.warn({ err: error, leader: address }, 'Leader does not take news');
-      for (const news of batch) keepWaiting(news);
+      if (error instanceof LeaderError && error.code === 'REFUSED') isolate(batch, error);
+      else {
+        failures++;
+        if (failures === 3) log.warn({ err: error, leader: address }, 'Leader does not take news');
+        for (const news of batch) keepWaiting(news);
+      }
     } finally {
       sending = false;
     }
-    if (waiting.size === 0) finish();
+    if (waiting.size === 0 && parts.length === 0) finish();
     else schedule(failures > 0 ? backoffDelay(RETRY, failures, random) : 0);
   }
 
   function takeBatch(): NodeNews[] {
+    const part = parts.pop();
+    if (part) return part;
     const batch: NodeNews[] = [];
+    let bytes = 0;
     for (const [uuid, news] of waiting) {
-      if (batch.length >= batchSize) break;
+      bytes += bytesOf(news);
+      if (batch.length >= batchSize || (bytes > BATCH_BYTES && batch.length > 0)) break;
       batch.push(news);
       waiting.delete(uuid);
     }
     return batch;
+  }
+
+  /** One node must not keep the others silent: the batch is halved until only what it said is left, and left out. */
+  function isolate(batch: readonly NodeNews[], error: LeaderError) {
+    const middle = Math.ceil(batch.length / 2);
+    const [news] = batch;
+    if (batch.length > 1) parts.push(batch.slice(middle), batch.slice(0, middle));
+    else if (news) {
+      metrics.agent?.('news-refused');
+      log.warn({ node: news.uuid, reason: error.message }, 'The leader refuses what a node said: it is left out');
+      const known = heard.get(news.uuid);
+      if (!known) return;
+      // Without a report here the agent is asked for a whole one; what it said since is part of that.
+      const contact = contactOf(known);
+      heard.set(news.uuid, contact);
+      if (bytesOf(news) > CONTACT_BYTES) waiting.set(news.uuid, contact);
+      else waiting.delete(news.uuid);
+    }
   }
 
   /** Back into the queue, below what came meanwhile. */
@@ -158,7 +192,7 @@ export function createNews(options: NewsOptions): News {
     },
     async flush(timeoutMs) {
       settle();
-      if (wasLeading || (waiting.size === 0 && !sending)) return;
+      if (wasLeading || (waiting.size === 0 && parts.length === 0 && !sending)) return;
       await new Promise<void>((resolve) => {
         const cancelTimer = clock.after(timeoutMs, resolve);
         idle.add(() => {
@@ -176,6 +210,18 @@ export function createNews(options: NewsOptions): News {
       finish();
     },
   };
+}
+
+const bytesOf = (news: NodeNews) => {
+  const { report, handedOut, settings } = news;
+  return report || handedOut || settings
+    ? CONTACT_BYTES + JSON.stringify([report, handedOut, settings]).length
+    : CONTACT_BYTES;
+};
+
+/** That it was heard of, and nothing of what it said. */
+function contactOf({ report: _, reportedAt: __, settings: ___, handedOut: ____, ...contact }: NodeNews): NodeNews {
+  return contact;
 }
 
 function mergeNews(older: NodeNews, newer: NodeNews, mergeReport: MergeReport): NodeNews {

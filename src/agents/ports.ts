@@ -101,6 +101,7 @@ export type AgentMetric =
   | 'refused'
   | 'desired-state'
   | 'news-batch'
+  | 'news-refused'
   | 'report-repaired';
 
 export interface AgentOptions {

@@ -28,6 +28,7 @@ const ON_THE_CHANNEL: Readonly<Record<string, (detail: string) => [keyof Table, 
   refused: (code) => ['agentRefusals', { code }],
   'desired-state': (source) => ['desiredStates', { source }],
   'news-batch': (outcome) => ['leaderBatches', { outcome }],
+  'news-refused': () => ['leaderRefusals', {}],
   'report-repaired': (field) => ['reportRepairs', { field }],
 };
 

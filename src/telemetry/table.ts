@@ -143,6 +143,14 @@ export const CONTROLLER_METRICS = {
     help: 'Batches of what this replica heard, on their way to the leader.',
   },
 
+  leaderRefusals: {
+    name: 'skerry_leader_refusals_total',
+    type: 'counter',
+    labels: {},
+    unit: 'reports',
+    help: 'Reports of nodes that the leader refused, found one by one and left out. Anything but 0 is a bug.',
+  },
+
   // REST
   httpRequests: {
     name: 'skerry_http_request_duration_seconds',
