@@ -22,6 +22,7 @@ import { createDesiredCache } from './desired-cache.ts';
 import { AgentFailure, notReady } from './failure.ts';
 import { createFreshness } from './freshness.ts';
 import { createHeldPolls } from './held-polls.ts';
+import { createMarks } from './marks.ts';
 import type { News } from './news.ts';
 import { createNodeDirectory } from './node-directory.ts';
 import {
@@ -158,7 +159,9 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       held.release(uuid);
     }
   });
-  const standingOf: StandingOf = options.history ? createStandingOf(options.history, directory, clock) : () => ({});
+  const standingOf: StandingOf = options.history
+    ? createStandingOf(options.history, directory, createMarks(options.revisionKey ?? ''), clock)
+    : () => ({});
   const changes = createChanges({ desired, directory, held, told, standingOf, hear, clock, maxHeld: limits.heldPolls });
   const views = [stores.nodes, stores.applications, stores.registries, stores.secrets, stores.configMaps] as const;
   const freshness = createFreshness({

@@ -1,12 +1,13 @@
 import { hash } from 'node:crypto';
 import { ANNOTATIONS, HEADERS } from '../api/names.ts';
-import { formatMark, hasGivenOut, isAccepted, type Mark, markOf, parseMark, termName } from '../domain/history.ts';
+import { hasGivenOut, isAccepted, markOf, termName } from '../domain/history.ts';
 import type { Clock } from '../kube/mod.ts';
 import { createRequestRates } from '../kube/request-rates.ts';
 import type { StoreHistory } from '../stores/history.ts';
 import type { Digests, Keep } from '../wire/index.ts';
 import { type Call, headerOf } from './call.ts';
 import { AgentFailure, notReady } from './failure.ts';
+import type { Marks, ShownMark } from './marks.ts';
 import type { NodeDirectory } from './node-directory.ts';
 
 /** How the store that answers stands to the one that told the agent what it runs. */
@@ -20,44 +21,61 @@ export interface Standing {
 /** Answers at once unless the API server must be asked; then rejects when that does not answer. */
 export type StandingOf = (call: Call) => Standing | Promise<Standing>;
 
-/** No store is ahead of another by more terms: who says so makes it up. */
-const MOST_TERMS_LOST = 1_000_000;
 /** Each dispute that is lost costs a write and an event; a restore makes one, whoever notices. */
 const DISPUTES = { perSecond: 1 / 600, burst: 3 };
+/** Looks at the API server for marks that nobody can prove. */
+const LOOKS = { perSecond: 1 / 60, burst: 3 };
 
+/**
+ * A mark that was given to this node and that the store does not know proves a restore, and begins a term. One that
+ * nobody can prove is the word of one node: it may be right (an emptied store has another key), so this node keeps what it
+ * runs; but it changes nothing for anybody else.
+ */
 export function createStandingOf(
   history: Pick<StoreHistory, 'present' | 'isDoubtful' | 'isStale' | 'verify' | 'dispute'>,
   directory: Pick<NodeDirectory, 'node'>,
+  marks: Marks,
   clock: Clock,
 ): StandingOf {
   const disputes = createRequestRates({ clock, ...DISPUTES });
+  const looks = createRequestRates({ clock, ...LOOKS });
 
-  function shownBy({ req }: Call): Mark | undefined {
-    const mark = parseMark(headerOf(req, HEADERS.store, 64));
-    return mark && mark.n <= (markOf(history.present)?.n ?? 0) + MOST_TERMS_LOST ? mark : undefined;
-  }
+  const shownBy = ({ req, uuid }: Call) => marks.read(uuid, headerOf(req, HEADERS.store, 64));
 
+  /** Undefined when the API server must be asked first: the view is late, or nobody has noticed the restore yet. */
   function judge(call: Call): Standing | undefined {
     const present = markOf(history.present);
-    const known = present ? { mark: formatMark(present) } : {};
-    const mark = shownBy(call);
-    if (!mark || hasGivenOut(history.present, mark)) return known;
+    const mark = present && marks.seal(call.uuid, present);
+    const shown = shownBy(call);
+    if (!shown || hasGivenOut(history.present, shown.mark) || isAcceptedBy(call, shown)) return mark ? { mark } : {};
+    if (!shown.isProven || shown.mark.n >= (present?.n ?? 0)) return undefined;
+    return keeping(call);
+  }
+
+  function isAcceptedBy(call: Call, { mark, isProven }: ShownMark): boolean {
     const node = directory.node(call.uuid) ?? call.node;
-    const accepted = node.metadata.annotations?.[ANNOTATIONS.acceptStore];
-    if (isAccepted(history.present, mark, accepted)) return known;
-    // Later than anything here: the view is late, or nobody has noticed the restore yet.
-    if (mark.n >= (present?.n ?? 0)) return undefined;
-    return { keep: { reason: 'StoreRestored', accept: termName(history.present) ?? '', store: known.mark ?? '' } };
+    // The number of a mark that nobody can prove says nothing.
+    const after = isProven ? mark : { ...mark, n: 0 };
+    return isAccepted(history.present, after, node.metadata.annotations?.[ANNOTATIONS.acceptStore]);
+  }
+
+  function keeping(call: Call): Standing {
+    const present = markOf(history.present);
+    const store = present ? marks.seal(call.uuid, present) : '';
+    return { keep: { reason: 'StoreRestored', accept: termName(history.present) ?? '', store } };
   }
 
   async function ask(call: Call): Promise<Standing> {
-    await history.verify();
+    const shown = shownBy(call);
+    const isOwnWord = shown !== undefined && !shown.isProven;
+    // Nobody is asked again and again because one node says so.
+    if (!isOwnWord || history.isDoubtful || looks.admit(call.uuid)) await history.verify();
     const standing = unlessStale(judge(call));
-    if (standing) return standing;
-    const mark = shownBy(call);
-    if (mark && !disputes.admit(call.uuid))
+    if (standing || !shown) return standing ?? {};
+    if (isOwnWord) return keeping(call);
+    if (!disputes.admit(call.uuid))
       throw new AgentFailure('TOO_MANY_REQUESTS', 'this node told of too many stores', { retryAfterSeconds: 60 });
-    if (mark) await history.dispute(mark);
+    await history.dispute(shown.mark);
     return unlessStale(judge(call)) ?? {};
   }
 
