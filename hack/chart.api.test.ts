@@ -87,6 +87,14 @@ describe('it renders', () => {
     expect(text).not.toContain('skerry:admin');
   });
 
+  test('a controller behind a proxy believes its address of the client only when that is asked for', async () => {
+    const env = async (...args: string[]) =>
+      JSON.stringify((await render(...args)).filter(({ kind }) => kind === 'Deployment'));
+    expect(await env()).not.toContain('TRUST_PROXY');
+    expect(await env('--set', 'trustProxy=true')).toContain('{"name":"TRUST_PROXY","value":"true"}');
+    expect(await env('--set', 'tokenAudience=plant')).toContain('{"name":"SKERRY_TOKEN_AUDIENCE","value":"plant"}');
+  });
+
   test('TLS when a certificate is named', async () => {
     const deployment = (await render('--set', 'tls.secretName=cert')).find(({ kind }) => kind === 'Deployment');
     expect(JSON.stringify(deployment)).toContain('TLS_PATH_CERT');

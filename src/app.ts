@@ -119,7 +119,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     ids,
     observations: { of: agents.live.of, listeningSince: () => listeningSince },
     self: { version: packageJson.version, caCert: () => caCert(config) },
-    acceptApiServerTokens: config.tokenAudience === undefined,
+    tokenAudience: config.tokenAudience ?? '',
     metrics: { access: metrics.access },
   });
   const rest = building.use(

@@ -44,6 +44,34 @@ describe('authentication by TokenReview', () => {
     expect((await lenient.authenticate('abc', signal))?.name).toBe('ann');
   });
 
+  test('a token counts only for the audience that is configured', async () => {
+    const reviewer = makeReviewer(({ spec }) => ({
+      status: { authenticated: true, user, audiences: spec.audiences?.filter((one) => one === 'plant') ?? [] },
+    }));
+    const authenticator = createTokenReviewAuthenticator({ reviewer, audience: 'plant' });
+    expect((await authenticator.authenticate('abc', signal))?.name).toBe('ann');
+    expect(await createTokenReviewAuthenticator({ reviewer }).authenticate('abc', signal)).toBeUndefined();
+  });
+
+  test('a token that was known a minute ago is asked about again, and counts as known for the limits', async () => {
+    let now = 0;
+    const reviewer = makeReviewer(({ spec }) => (spec.token === 'good' ? accepted : { status: {} }));
+    const authenticator = createTokenReviewAuthenticator({ reviewer, now: () => now });
+    const guesses = {
+      unknown: () => {
+        throw new Error('too many unknown tokens from this address');
+      },
+      wrong: () => {},
+    };
+    await authenticator.authenticate('good', signal);
+    now = 61_000;
+    expect((await authenticator.authenticate('good', signal, guesses))?.name).toBe('ann');
+    expect(reviewer.asked).toHaveLength(2);
+    await expect(authenticator.authenticate('bad', signal, guesses)).rejects.toThrow();
+    now += 2 * 3_600_000;
+    await expect(authenticator.authenticate('good', signal, guesses)).rejects.toThrow();
+  });
+
   test('an answer is remembered: 60 s when accepted, 5 s when refused, never beyond the end of the token', async () => {
     let now = 0;
     const reviewer = makeReviewer(({ spec }) => (spec.token === 'bad' ? { status: {} } : accepted));

@@ -24,11 +24,15 @@ interface Timing {
 /** Until an API server has judged. */
 const REVIEW_MS = 5_000;
 const MAX_TOKEN = 16 * 1024;
+/** For so long a token that stood for somebody counts as known, though the cluster is asked about it again. */
+const KNOWN_MS = 60 * 60_000;
 const TOKEN_SHAPE = /^[A-Za-z0-9._~+/-]+=*$/;
 
 export interface TokenReviewOptions extends Timing {
   reviewer: Reviewer;
   metrics?: ReviewMetrics;
+  /** that tokens must be meant for */
+  audience?: string;
   /** Also accept tokens that are meant for the API server itself, such as `kubectl create token` gives without an audience. */
   acceptApiServerTokens?: boolean;
 }
@@ -43,7 +47,8 @@ interface TokenReview {
 
 /** Any bearer token that the cluster accepts. Tokens are remembered by their hash only. */
 export function createTokenReviewAuthenticator(options: TokenReviewOptions): Authenticator {
-  const { reviewer, metrics = {}, acceptApiServerTokens = false, allowedMs = 60_000, deniedMs = 5_000 } = options;
+  const { reviewer, metrics = {}, audience = TOKEN_AUDIENCE, acceptApiServerTokens = false } = options;
+  const { allowedMs = 60_000, deniedMs = 5_000 } = options;
   type Answer = { identity?: Identity; expiresAt?: number };
   const answers: Answers<Answer> = createAnswers({
     capacity: options.capacity ?? 10_000,
@@ -72,9 +77,19 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
     return { name, groups, ...(uid && { uid }), ...(extra && { extra }) };
   }
 
+  /** Tokens that stood for somebody, by hash, and until when they count as known. */
+  const known = new Map<string, number>();
+  const { capacity = 10_000, now = () => performance.now() } = options;
+
+  function remember(key: string, isKnown: boolean): void {
+    known.delete(key);
+    if (!isKnown) return;
+    if (known.size >= capacity) for (const oldest of known.keys()) if (known.delete(oldest)) break;
+    known.set(key, now() + KNOWN_MS);
+  }
+
   async function judge(token: string): Promise<Answer> {
-    const identity =
-      (await review(token, [TOKEN_AUDIENCE])) ?? (acceptApiServerTokens ? await review(token) : undefined);
+    const identity = (await review(token, [audience])) ?? (acceptApiServerTokens ? await review(token) : undefined);
     return { ...(identity && { identity }), expiresAt: expiryOf(token) };
   }
 
@@ -85,10 +100,12 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
       const ask = async () => {
         const answer = await judge(token);
         if (!answer.identity) guesses?.wrong();
+        remember(key, answer.identity !== undefined);
         return answer;
       };
       const load = () => {
-        guesses?.unknown();
+        // Others at his address may have tried so many tokens that nothing unknown is looked at any more.
+        if ((known.get(key) ?? 0) <= now()) guesses?.unknown();
         return ask();
       };
       const { identity } = await counted('token', metrics, () => answers.ask(key, load, signal), {

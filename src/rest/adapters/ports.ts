@@ -16,8 +16,8 @@ export interface PortsOptions {
   ids: Ids;
   observations: Observations;
   self: Self;
-  /** Also accept tokens that are meant for the API server itself. */
-  acceptApiServerTokens?: boolean;
+  /** of bearer tokens; the empty one also accepts those that are meant for the API server itself */
+  tokenAudience?: string;
   metrics?: RestMetrics;
   /** For tests; TokenReview and SubjectAccessReview unless told. */
   authenticator?: Authenticator;
@@ -53,7 +53,13 @@ export function createPorts(options: PortsOptions): Ports {
     readiness: createReadiness(client, stores),
     authenticator:
       options.authenticator ??
-      createTokenReviewAuthenticator({ reviewer, metrics, acceptApiServerTokens: options.acceptApiServerTokens }),
+      createTokenReviewAuthenticator({
+        reviewer,
+        metrics,
+        ...(options.tokenAudience
+          ? { audience: options.tokenAudience }
+          : { acceptApiServerTokens: options.tokenAudience === '' }),
+      }),
     authorizer: options.authorizer ?? createAccessReviewAuthorizer({ reviewer, metrics, namespace }),
     self: options.self,
     clock: Date.now,

@@ -1,0 +1,56 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, expect, inject, test } from 'vitest';
+import { kubeFromFile } from '../../hack/kube.ts';
+import { createApp } from '../app.ts';
+import { readConfig } from '../config.ts';
+import { createLog } from '../telemetry/log.ts';
+import { BASE } from './base.ts';
+
+/** Tokens of a real API server, at a whole controller. */
+const namespace = `audience-${randomUUID().slice(0, 8)}`;
+const all = new AsyncDisposableStack();
+afterAll(() => all.disposeAsync());
+
+async function startWith(env: Record<string, string>): Promise<(token: string) => Promise<number>> {
+  const config = readConfig({
+    KUBECONFIG: inject('kubeconfig'),
+    CONTROLLER_NAMESPACE: namespace,
+    SERVER_HOST: '127.0.0.1',
+    SERVER_PORT: '0',
+    METRICS_PORT: '0',
+    INTERNAL_PORT: '0',
+    ...env,
+  });
+  const app = all.use(await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) }));
+  await app.start();
+  return async (token) => {
+    const url = `http://127.0.0.1:${app.addresses.rest}${BASE}/node-list`;
+    return (await fetch(url, { headers: { authorization: `Bearer ${token}` } })).status;
+  };
+}
+
+test('a bearer token counts for the audience that SKERRY_TOKEN_AUDIENCE names, and the empty one takes those of the API server', async () => {
+  const kube = await kubeFromFile(inject('kubeconfig'));
+  all.defer(() => kube.close());
+  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+  const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts`;
+  await kube.request('POST', accounts, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'ann' } });
+  const mint = async (audiences?: string[]) => {
+    const body = {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: { ...(audiences && { audiences }) },
+    };
+    const { status } = await kube.request<{ status: { token: string } }>('POST', `${accounts}/ann/token`, body);
+    return status.token;
+  };
+  const tokens = [await mint(['plant']), await mint(['skerry']), await mint()];
+  const seen: Record<string, number[]> = {};
+  for (const audience of ['plant', 'skerry', '']) {
+    const ask = await startWith({ SKERRY_TOKEN_AUDIENCE: audience });
+    seen[audience] = [];
+    for (const token of tokens) seen[audience].push(await ask(token));
+  }
+  // 403: known, and without a role.
+  expect(seen).toEqual({ plant: [403, 401, 401], skerry: [401, 403, 401], '': [401, 403, 403] });
+});
