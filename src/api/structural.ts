@@ -101,6 +101,31 @@ export function prune(value: unknown, schema: Structural, path = ''): { value: u
   return { value: Object.fromEntries(kept), dropped };
 }
 
+/** A list or map that holds more than its schema allows, and how much that is. */
+export interface TooLong {
+  path: (string | number)[];
+  max: number;
+  what: 'items' | 'keys';
+}
+
+/**
+ * The first list or map with more members than allowed. Asked before anybody looks at the members: what a document costs
+ * then depends on our bounds, and not on its length.
+ */
+export function tooLong(value: unknown, schema: Structural): TooLong | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const isList = Array.isArray(value);
+  const keys = Object.keys(value);
+  const max = schema[isList ? 'maxItems' : 'maxProperties'];
+  if (typeof max === 'number' && keys.length > max) return { path: [], max, what: isList ? 'items' : 'keys' };
+  for (const key of keys) {
+    const below = isList ? schema.items : memberOf(schema, key);
+    const found = below && tooLong((value as Record<string, unknown>)[key], below);
+    if (found) return { ...found, path: [isList ? Number(key) : key, ...found.path] };
+  }
+  return undefined;
+}
+
 /**
  * Removes null members of objects, which is how the API server reads null in a field that is not nullable. What the schema
  * does not know stays, null or not, to be refused.

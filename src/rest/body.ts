@@ -15,16 +15,25 @@ export type RawBody = { json: unknown } | { file: string };
 
 const YAML_TYPES = ['application/x-yaml', 'application/yaml', 'text/yaml', 'text/x-yaml', 'text/vnd.yaml'];
 
+/** Told of each piece of a body that arrives, whatever becomes of it; throws when there is no room for it. */
+export type Arriving = (bytes: number) => void;
+
 /** Reads the body that a route wants, and no byte more than allowed. */
-export async function readBody(request: IncomingMessage, body: Body, limits: BodyLimits): Promise<RawBody> {
+export async function readBody(
+  request: IncomingMessage,
+  body: Body,
+  limits: BodyLimits,
+  arriving: Arriving,
+): Promise<RawBody> {
   const type = mediaType(request);
   if (body.kind === 'file') {
-    if (YAML_TYPES.includes(type)) return { file: decode(await readAll(request, limits.bodyBytes)) };
-    if (type === 'multipart/form-data') return { file: decode(await readPart(request, body.part, limits.bodyBytes)) };
+    if (YAML_TYPES.includes(type)) return { file: decode(await readAll(request, limits.bodyBytes, arriving)) };
+    if (type === 'multipart/form-data')
+      return { file: decode(await readPart(request, body.part, limits.bodyBytes, arriving)) };
     if (type === '' && !hasBody(request)) throw fileMissing(body.part);
     throw unsupported(`send a multipart form with the file part "${body.part}", or an application/x-yaml body`);
   }
-  const bytes = await readAll(request, limits.bodyBytes);
+  const bytes = await readAll(request, limits.bodyBytes, arriving);
   if (bytes.length === 0) return { json: undefined };
   if (type !== 'application/json' && !type.endsWith('+json') && type !== '')
     throw unsupported('send the body as application/json');
@@ -52,13 +61,14 @@ const severalParts = (part: string) => invalid(`send one part only, the file "${
  * The whole body. One that is too large is still received, up to a point, and thrown away: who is cut off in the middle
  * of sending sees a broken connection and not the answer.
  */
-async function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
+async function readAll(request: IncomingMessage, limit: number, arriving: Arriving): Promise<Buffer> {
   refuseHuge(request, limit);
   const chunks: Buffer[] = [];
   let size = 0;
   try {
     for await (const chunk of request as AsyncIterable<Buffer>) {
       size += chunk.length;
+      arriving(chunk.length);
       if (size <= limit) chunks.push(chunk);
       else chunks.length = 0;
       if (size > limit * PATIENCE) throw tooLarge(limit);
@@ -78,7 +88,7 @@ function refuseHuge(request: IncomingMessage, limit: number): void {
 }
 
 /** The one file of a multipart form. Other parts are an error: they would be ignored, and their sender would not know. */
-function readPart(request: IncomingMessage, part: string, limit: number): Promise<Buffer> {
+function readPart(request: IncomingMessage, part: string, limit: number, arriving: Arriving): Promise<Buffer> {
   refuseHuge(request, limit);
   return new Promise((resolve, reject) => {
     let parser: busboy.Busboy;
@@ -114,6 +124,13 @@ function readPart(request: IncomingMessage, part: string, limit: number): Promis
     parser.on('close', () => (found ? found.then(resolve, fail) : fail(fileMissing(part))));
     request.on('error', () => fail(endedEarly()));
     request.on('aborted', () => fail(endedEarly()));
+    request.on('data', (chunk: Buffer) => {
+      try {
+        arriving(chunk.length);
+      } catch (error) {
+        fail(error as Error);
+      }
+    });
     request.pipe(parser);
   });
 }

@@ -20,6 +20,8 @@ export interface Limits {
   /** open at once; held polls of agents count */
   connections: number;
   keepAliveMs: number;
+  /** bodies that are being received: of all callers, and of one */
+  receiving: Readonly<Record<'all' | 'caller', { bytes: number; messages: number }>>;
 }
 
 export const LIMITS: Limits = {
@@ -32,4 +34,8 @@ export const LIMITS: Limits = {
   headerBytes: 32 * 1024,
   connections: 16_384,
   keepAliveMs: 75_000,
+  receiving: {
+    all: { bytes: 64 * 2 ** 20, messages: 2_000 },
+    caller: { bytes: 16 * 2 ** 20, messages: 256 },
+  },
 };

@@ -149,6 +149,13 @@ describe('bodies', () => {
     ['malformed', '{"a":', 'application/json', 400, 'MALFORMED_JSON'],
     ['nested too deeply', '['.repeat(65) + ']'.repeat(65), 'application/json', 400, 'VALIDATION_ERROR'],
     ['nested very deeply', '['.repeat(500_000), 'application/json', 400, 'VALIDATION_ERROR'],
+    [
+      'of more elements than any body needs',
+      `[${'{},'.repeat(200_000)}{}]`,
+      'application/json',
+      400,
+      'VALIDATION_ERROR',
+    ],
     ['of another type', 'a=1', 'application/x-www-form-urlencoded', 415, 'UNSUPPORTED_MEDIA_TYPE'],
     ['too large', `"${'a'.repeat(1024 * 1024)}"`, 'application/json', 413, 'PAYLOAD_TOO_LARGE'],
     ['absent', '', 'application/json', 400, 'VALIDATION_ERROR'],

@@ -3,12 +3,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ErrorRequestHandler, RequestHandler, Router } from 'express';
 import type { z } from 'zod';
 import { explain } from '../domain/upload/validate.ts';
+import { type ByteBudget, isFull } from '../kube/byte-budget.ts';
 import type { Log } from '../kube/ports.ts';
 import { abortable } from './access/answers.ts';
 import { admit } from './access/gate.ts';
-import { readBody } from './body.ts';
+import { type Arriving, readBody } from './body.ts';
 import { ConstantReply } from './constant-reply.ts';
-import { errorReply, HttpError, invalid, notFound, unavailable } from './errors.ts';
+import { errorReply, HttpError, invalid, notFound, tooOften, unavailable } from './errors.ts';
 import type { Limits, RestMetrics } from './limits.ts';
 import { ListReply, writeList } from './list-reply.ts';
 import type { Ports } from './ports.ts';
@@ -25,6 +26,7 @@ export interface Mounting {
   /** See createTurns. */
   turn: () => Promise<void>;
   rates: Rates;
+  receiving: ByteBudget;
   /** The address that a request counts for. */
   addressOf: (request: IncomingMessage) => string;
 }
@@ -89,7 +91,7 @@ export function answerErrors(log: Log): ErrorRequestHandler {
 }
 
 function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
-  const { ports, log, metrics, limits, validateReplies, turn, rates, addressOf } = mounting;
+  const { ports, log, metrics, limits, validateReplies, turn, rates, receiving, addressOf } = mounting;
   const handle = route.handler as (call: object) => unknown;
   return async (request, response) => {
     const start = performance.now();
@@ -119,10 +121,16 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       user = caller.identity?.name ?? '';
       if (route.body?.kind === 'file') rates.upload(user);
       if (route.access !== 'public' && !isSynced(ports)) throw unavailable('the controller is still reading its state');
+      const charge = route.body ? rates.body(user || address) : () => {};
+      using share = route.body && room(receiving, user || address);
+      const arriving = (bytes: number) => {
+        charge(bytes);
+        if (share?.take(bytes) === false) throw tooBusy();
+      };
       const call = {
         params: check(route.params, params, 'the path'),
         query: check(route.query, { ...request.query }, 'the query'),
-        ...(await input(route, request, limits)),
+        ...(await input(route, request, limits, arriving)),
         signal,
         ports,
         caller,
@@ -158,9 +166,22 @@ function deadline(response: ServerResponse, ms: number): { signal: AbortSignal; 
   };
 }
 
-async function input(route: AnyRoute, request: IncomingMessage, limits: Limits) {
+/** Memory for what this request brings. */
+function room(receiving: ByteBudget, caller: string) {
+  const share = receiving.open(caller);
+  if (!isFull(share)) return share;
+  throw share.full === 'caller' ? tooOften('too many requests of this caller are under way', 1) : tooBusy();
+}
+
+const tooBusy = () =>
+  // What is left of the body is not read: the connection cannot be used again.
+  new HttpError(503, 'SERVICE_UNAVAILABLE', 'too many bodies are being received, try again', {
+    headers: { connection: 'close', 'retry-after': '1' },
+  });
+
+async function input(route: AnyRoute, request: IncomingMessage, limits: Limits, arriving: Arriving) {
   if (!route.body) return { body: undefined, file: '' };
-  const raw = await readBody(request, route.body, limits);
+  const raw = await readBody(request, route.body, limits, arriving);
   if ('file' in raw) return { body: undefined, file: raw.file };
   if (route.body.kind !== 'json') return { body: undefined, file: '' };
   if (raw.json === undefined) {

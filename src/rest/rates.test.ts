@@ -52,6 +52,14 @@ test('a caller whose token is remembered does not share the fate of others at hi
   expect((await client.get('/application', { token: 'admin' })).status).toBe(200);
 });
 
+test('the bodies of a caller are charged by their bytes, and those of others are not', () => {
+  const clock = makeClock();
+  const rates = createRates(clock);
+  for (let i = 0; i < 32; i++) rates.body('ann')(2 ** 20);
+  expect(() => rates.body('ann')).toThrow(/too many bytes of this caller/);
+  expect(() => rates.body('bob')).not.toThrow();
+});
+
 test.each(['/user/login', '/user/refresh', '/user/change-password', '/user/interaction/x/login'])(
   'passwords cannot be guessed at %s without end',
   async (path) => {

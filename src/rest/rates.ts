@@ -12,12 +12,16 @@ const RATES = {
   unknownTokens: { perSecond: 1, burst: 60 },
   /** files, per caller: a large one takes the process a quarter of a second to read */
   uploads: { perSecond: 10, burst: 120 },
+  /** bytes of bodies, per caller: a megabyte of JSON takes it a twentieth */
+  bytes: { perSecond: 4 * 2 ** 20, burst: 32 * 2 ** 20 },
 } as const;
 
 /** Keeps one caller from using up what all need. Each method throws 429 with Retry-After. */
 export interface Rates {
   credentials(address: string): void;
   upload(caller: string): void;
+  /** Before a body is read; what arrives of it is charged to the caller. */
+  body(caller: string): (bytes: number) => void;
   /** Before the cluster is asked about a token. */
   unknownToken(address: string): void;
   /** It stood for nobody. */
@@ -26,7 +30,8 @@ export interface Rates {
 
 export function createRates(clock: Clock = systemClock): Rates {
   const rates = (name: keyof typeof RATES) => createRequestRates({ clock, ...RATES[name] });
-  const [credentials, unknownTokens, uploads] = [rates('credentials'), rates('unknownTokens'), rates('uploads')];
+  const [credentials, unknownTokens] = [rates('credentials'), rates('unknownTokens')];
+  const [uploads, bytes] = [rates('uploads'), rates('bytes')];
   const refuse = (of: RequestRates, key: string, what: string): never => {
     throw tooOften(`too many ${what}, try again later`, of.retryAfter(key));
   };
@@ -36,6 +41,10 @@ export function createRates(clock: Clock = systemClock): Rates {
     },
     upload(caller) {
       if (!uploads.admit(caller)) refuse(uploads, caller, 'files of this caller');
+    },
+    body(caller) {
+      if (!bytes.admit(caller)) refuse(bytes, caller, 'bytes of this caller');
+      return (more) => bytes.charge(caller, more);
     },
     unknownToken(address) {
       if (unknownTokens.exhausted(address)) refuse(unknownTokens, address, 'wrong tokens from this address');

@@ -3,6 +3,7 @@ import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import express from 'express';
+import { createByteBudget } from '../kube/byte-budget.ts';
 import { type Log, silentLog } from '../kube/ports.ts';
 import { BASE } from './base.ts';
 import { LIMITS, type Limits, type RestMetrics } from './limits.ts';
@@ -63,6 +64,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     validateReplies,
     turn: createTurns(),
     rates: createRates(),
+    receiving: createByteBudget({ ...limits.receiving.all, each: limits.receiving.caller }),
     addressOf: (request) => addressOf(request, options.trustProxy ?? false),
   };
 

@@ -1,3 +1,4 @@
+import { BOUNDS } from '../../api/bounds.ts';
 import { type ApplicationSpec, applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
 import { entryFromFlat } from '../microservice/flat.ts';
@@ -57,6 +58,8 @@ function readApplication(fields: Record<string, unknown>, read: ReadEntry, prefi
   if (has && !Array.isArray(microservices))
     throw invalid(`${at('microservices')}: must be a list`, at('microservices'));
   const given = has ? (microservices as unknown[]) : [];
+  if (given.length > BOUNDS.entries)
+    throw invalid(`${at('microservices')}: must have at most ${BOUNDS.entries} items`, at('microservices'));
   const entries = given.map((entry, index) => read(entry, `${at('microservices')}[${index}]`));
   const spec = validateSpec(
     applicationSpecSchema,

@@ -226,6 +226,18 @@ describe('readApplicationBody', () => {
     });
   });
 
+  it('refuses a list that is too long before it looks at an item', () => {
+    let looks = 0;
+    const item = new Proxy({}, { get: () => void looks++, ownKeys: () => [String(looks++)] });
+    const error = failure(() => readApplicationBody({ name: 'plant-a', microservices: Array(129).fill(item) }));
+    expect(error.message).toBe('microservices: must have at most 128 items');
+    expect(looks).toBe(0);
+    const ports = { name: 'm', images, ports: Array(65).fill({}) };
+    expect(failure(() => readApplicationBody({ name: 'plant-a', microservices: [ports] })).message).toMatch(
+      /ports: must have at most 64 items/,
+    );
+  });
+
   it('takes the name from the path when it has none', () => {
     expect(readApplicationBody({}, { path: 'plant-a' }).name).toBe('plant-a');
     expect(failure(() => readApplicationBody({}))).toMatchObject({ field: 'name' });

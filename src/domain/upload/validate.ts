@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { structuralOf } from '../../api/normal-form.ts';
-import { prune, withoutNulls } from '../../api/structural.ts';
+import { prune, tooLong, withoutNulls } from '../../api/structural.ts';
 import { invalid } from '../errors.ts';
 
 /** The first thing wrong with a value: where, and what would be right. */
@@ -21,6 +21,8 @@ export function check<T extends z.ZodType>(
   { tolerant = false }: CheckOptions = {},
 ): { ok: true; value: z.infer<T> } | { ok: false; violation: Violation } {
   const structural = structuralOf(schema);
+  const long = tooLong(value, structural);
+  if (long) return { ok: false, violation: { path: long.path, message: `must have at most ${long.max} ${long.what}` } };
   const known = tolerant ? prune(value, structural).value : value;
   const input = withoutNulls(known, structural);
   const parsed = schema.safeParse(input);
