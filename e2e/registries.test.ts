@@ -1,4 +1,6 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
@@ -8,7 +10,7 @@ import { freePort } from '../hack/ports.ts';
 import { REGISTRY_USERS, type Registry, startRegistry } from '../hack/registry.ts';
 import { sampleImage } from '../hack/sample.ts';
 import { API_VERSION } from '../src/api/names.ts';
-import { createNetwork } from './_network.ts';
+import { createNetwork, type EdgeNetwork } from './_network.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
@@ -31,13 +33,14 @@ let user: AgentProcess;
 let other: AgentProcess;
 let registry: Registry;
 let certificate: Certificate;
+let network: EdgeNetwork;
 let id: number;
 let port: number;
 
 beforeAll(async () => {
   const dir = mkdtempSync(join(tmpdir(), 'skerry-registry-'));
   stack.defer(() => rmSync(dir, { recursive: true, force: true }));
-  const network = stack.use(await createNetwork());
+  network = stack.use(await createNetwork());
   certificate = makeCertificate(join(dir, 'tls'), [network.inside]);
   const images = await (async () => {
     await using pier = await startRegistry({ dir: join(dir, 'pier') });
@@ -148,7 +151,29 @@ test('without its authority it is refused, and with it again taken', async () =>
   const before = await rebuild();
   await told('shop', /certificate/);
   expect((await running())?.id).toBe(before);
-  expect(await rest('PATCH', `/registries/${id}`, { ca })).toMatchObject({ status: 204 });
+  // whom the machine trusts with the password has changed: it comes again, or not at all
+  expect(await rest('PATCH', `/registries/${id}`, { ca, password: later })).toMatchObject({ status: 204 });
+  await replaced(before);
+});
+
+test('whoever moves a registry to a listener of their own hears no password from the machine', async () => {
+  const heard: (string | undefined)[] = [];
+  const listener = createServer(({ headers }, response) => {
+    heard.push(headers.authorization);
+    response.writeHead(401, { 'www-authenticate': 'Basic realm="registry"' }).end();
+  });
+  await new Promise<void>((resolve) => listener.listen(0, network.outside[0], resolve));
+  const { port: listens } = listener.address() as AddressInfo;
+  const elsewhere = { url: `http://${network.outside[0]}:${listens}`, insecure: true };
+  expect(await rest('PATCH', `/registries/${id}`, elsewhere)).toMatchObject({ status: 204 });
+  const before = await rebuild();
+  await told('shop', /wants credentials/);
+  listener.close();
+  expect(heard.length).toBeGreaterThan(0);
+  expect(heard.filter((header) => header !== undefined)).toEqual([]);
+  const ca = Buffer.from(certificate.ca).toString('base64');
+  const back = { url: registry.url, insecure: false, ca, username: 'limpet', password: later };
+  expect(await rest('PATCH', `/registries/${id}`, back)).toMatchObject({ status: 204 });
   await replaced(before);
 });
 

@@ -4,7 +4,7 @@ import { type AgreementCase, applicationCases, edgeNodeCases, fullEntry, registr
 import type { KindDefinition } from './meta.ts';
 import { API_VERSION } from './names.ts';
 import { readSpec } from './normal-form.ts';
-import { applicationKind, edgeNodeKind, KINDS, registryKind } from './v3/index.ts';
+import { applicationKind, edgeNodeKind, KINDS, passwordRule, registryKind } from './v3/index.ts';
 
 /**
  * Single source, shown and not hoped: each table of documents runs against zod and against the CRD on a real API
@@ -67,6 +67,36 @@ describe('changes that identity forbids are refused by the API server with the w
     ['an entry more', { microservices: [...spec.microservices, { name: 'db' }] }, 'accepted'],
   ])('%s', async (_, fields, expected) => {
     expect(await change(fields)).toContain(expected);
+  });
+});
+
+describe('a password stays where its registry was, and the API server says so with the words of the rule', () => {
+  const path = `/apis/${API_VERSION}/namespaces/default/registries`;
+  const spec = { url: 'reg.example', ca: 'QQ==', passwordSecretRef: { name: 'pull', key: 'one' } };
+  const patch = (fields: object, query = '') =>
+    kube.request('PATCH', `${path}/destination${query}`, { spec: fields }, 'application/merge-patch+json').then(
+      () => 'accepted',
+      (error: Error) => error.message,
+    );
+  beforeAll(async () => {
+    const metadata = { name: 'destination' };
+    await kube.request('POST', path, { apiVersion: API_VERSION, kind: 'Registry', metadata, spec });
+  });
+  const refused = passwordRule.message;
+  test.each([
+    ['another host', { url: 'evil.example' }, refused],
+    ['another port', { url: 'reg.example:5000' }, refused],
+    ['a longer host', { url: 'reg.example.org' }, refused],
+    ['plain HTTP', { url: 'HTTP://reg.example' }, refused],
+    ['unchecked certificates', { insecure: true }, refused],
+    ['another CA', { ca: 'Qg==' }, refused],
+    ['no CA', { ca: null }, 'accepted'],
+    ['another spelling of the host', { url: 'https://Reg.Example/v2/x' }, 'accepted'],
+    ['another user', { username: 'ann' }, 'accepted'],
+    ['another host without a password', { url: 'evil.example', passwordSecretRef: null }, 'accepted'],
+    ['another host with another password', { url: 'evil.example', passwordSecretRef: { key: 'two' } }, 'accepted'],
+  ])('%s', async (_, fields, expected) => {
+    expect(await patch(fields, '?dryRun=All')).toContain(expected);
   });
 });
 

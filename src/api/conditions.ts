@@ -98,7 +98,7 @@ export const STATUS_REASONS = {
   MachineDecides: 'The setting belongs to the machine.',
   // Registry
   Usable: 'The registry can be used.',
-  PasswordNotFound: 'The Secret with the password, or the key in it, does not exist.',
+  PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',
   IdNotAssigned: 'The registry has no id yet.',
   // all
   Deleting: 'The object is being deleted.',

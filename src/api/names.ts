@@ -55,6 +55,8 @@ export const ANNOTATIONS = {
   acceptStore: `${GROUP}/accept-store`,
   /** on a Registry: it is being made, and is nobody's yet; it has no id and is gone a minute later unless it is finished */
   draft: `${GROUP}/draft`,
+  /** on a Secret: the registry that its passwords may be sent to, and no other (domain/registry/destination.ts) */
+  registry: `${GROUP}/registry`,
   /** on core objects: the v3 name that is not a legal object name */
   name: `${GROUP}/name`,
   /** on core objects: map of escaped keys to their v3 spelling */

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { destinationOf, STAYS_WITHIN_CEL, staysWithin } from './destination.ts';
 
 /**
  * Rules between the fields of one object, as data. Each is written once and becomes both a zod check and a CEL rule of
@@ -39,12 +40,20 @@ export type Rule =
    */
   | { rule: 'recorded'; field: string; message: string }
   /** present from the start or never, and then unchanged */
-  | { rule: 'immutable'; field: string; message: string };
+  | { rule: 'immutable'; field: string; message: string }
+  /** the object `field`, a reference to what identifies us, changes when the destination of the object widens */
+  | { rule: 'staysAtDestination'; field: string; message: string };
 
 type Fields = Record<string, unknown>;
 const present = (object: Fields, field: string) => object[field] !== undefined;
 const hasAny = (value: unknown, keys: readonly string[]) =>
   typeof value === 'object' && value !== null && keys.some((key) => (value as Fields)[key] !== undefined);
+
+/** Whether two objects have the same members, all of them plain values. */
+const isSameFlat = (a: unknown, b: unknown) => {
+  const [one, other] = [a, b].map((value) => Object.entries(value ?? {}).toSorted());
+  return JSON.stringify(one) === JSON.stringify(other);
+};
 
 /** True when the object obeys the rule. Transition rules need `old`; without it they hold. */
 export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
@@ -94,6 +103,13 @@ export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
     }
     case 'immutable':
       return !old || old[rule.field] === object[rule.field];
+    case 'staysAtDestination':
+      return (
+        !old ||
+        !present(old, rule.field) ||
+        !isSameFlat(old[rule.field], object[rule.field]) ||
+        staysWithin(destinationOf(object as never), destinationOf(old as never))
+      );
   }
   return rule satisfies never;
 }
@@ -137,6 +153,8 @@ export function toCel(rule: Rule): string {
     }
     case 'immutable':
       return `${has(rule.field)} == ${has(rule.field, 'oldSelf')} && (!${has(rule.field)} || ${at(rule.field)} == ${at(rule.field, 'oldSelf')})`;
+    case 'staysAtDestination':
+      return `!${has(rule.field)} || !${has(rule.field, 'oldSelf')} || ${at(rule.field)} != ${at(rule.field, 'oldSelf')} || (${STAYS_WITHIN_CEL})`;
   }
   return rule satisfies never;
 }

@@ -1,7 +1,7 @@
 import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
 import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { Registry } from '../api/v3/index.ts';
-import { BUILT_INS, identityLabels, registryStatus, registryUsers } from '../domain/index.ts';
+import { BUILT_INS, destinationText, identityLabels, registryStatus, registryUsers } from '../domain/index.ts';
 import {
   type Controller,
   createController,
@@ -16,6 +16,7 @@ import {
   type Watch,
   watching,
 } from '../kube/mod.ts';
+import { isOwnedBy, registryOf } from '../stores/keyed-text.ts';
 import { asksForSomething } from './change.ts';
 import { identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
@@ -52,6 +53,7 @@ export function createRegistryController(leader: Leader): Controller {
     const registry = deleting
       ? stored
       : await stamp(client, resource, await mark(stored, users.length > 0, signal), stamps, signal);
+    await bindPassword(registry, signal);
     const judged = registryStatus({
       registry,
       users,
@@ -83,6 +85,28 @@ export function createRegistryController(leader: Leader): Controller {
         if (isAlreadyExists(error)) return undefined;
         throw error;
       });
+  }
+
+  /**
+   * A Secret that a registry owns is for where the registry is when the two are first seen together: one that was written
+   * before Secrets named their registry, or by hand.
+   */
+  async function bindPassword(registry: Registry, signal: AbortSignal) {
+    const ref = registry.spec.passwordSecretRef;
+    const secret = ref && stores.secrets.get(registry.metadata.namespace, ref.name);
+    if (!secret || registryOf(secret) !== undefined || !isOwnedBy(secret, registry)) return;
+    const body = {
+      metadata: {
+        resourceVersion: secret.metadata.resourceVersion,
+        annotations: { [ANNOTATIONS.registry]: destinationText(registry.spec) },
+      },
+    };
+    await client.patch(
+      RESOURCES.secrets,
+      refOf(secret),
+      { type: 'merge', body },
+      { signal, fieldManager: FIELD_MANAGERS.controller },
+    );
   }
 
   /** The label by which the admission policy refuses to delete what is in use. */

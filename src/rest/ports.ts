@@ -73,10 +73,11 @@ export interface Shared {
 export interface RegistryPasswords {
   read(registry: Registry, signal: AbortSignal): Promise<string | undefined>;
   /**
-   * Stores it beside the one that the registry refers to now, and tells where: to refer to it is what makes it count. The
-   * registry must exist: it owns the Secret.
+   * Stores it for this destination, beside the one that the registry refers to now, and tells where: to refer to it is what
+   * makes it count. The registry must exist: it owns the Secret.
    */
   write(registry: Registry, password: string, signal: AbortSignal): Promise<{ name: string; key: string }>;
+  /** Removes the one that the registry refers to. */
   remove(registry: Registry, signal: AbortSignal): Promise<void>;
 }
 

@@ -1,13 +1,16 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import { RESOURCES } from '../api/resources.ts';
+import type { Registry } from '../api/v3/index.ts';
 import { BUILT_INS } from '../domain/registry/index.ts';
+import { createWorld } from '../stores/world.ts';
 import type { TestClient } from './_client.ts';
-import { startTestCluster, type TestCluster } from './_cluster.ts';
+import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
 
 let cluster: TestCluster;
 let admin: TestClient;
 let developer: TestClient;
+let replica: Replica;
 
 beforeAll(async () => {
   cluster = await startTestCluster(inject('kubeconfig'));
@@ -19,7 +22,7 @@ beforeAll(async () => {
       metadata: { name, namespace },
       spec,
     });
-  const replica = await cluster.startReplica();
+  replica = await cluster.startReplica();
   admin = replica.client.as(await cluster.token('admin'));
   developer = replica.client.as(await cluster.token('developer'));
 });
@@ -117,9 +120,10 @@ describe('a password', () => {
     expect(await read()).toBe(SECRET);
     await developer.patch(`/registries/${id}`, { json: { password: 'another' } });
     expect(await read()).toBe('another');
+    const ref = (await find('registries', `registry-${id}`))?.spec.passwordSecretRef as { name: string };
     await developer.patch(`/registries/${id}`, { json: { password: null } });
     expect(await read()).toBe('');
-    expect(await find('secrets', `registry-${id}-password`)).toBeUndefined();
+    expect(await find('secrets', ref.name)).toBeUndefined();
   });
 
   test("of a registry that names somebody else's Secret is not read through it", async () => {
@@ -144,5 +148,103 @@ describe('a password', () => {
       },
     });
     expect((await admin.get('/registries/777777')).body.password).toBe('');
+  });
+});
+
+describe('a password never follows its registry', () => {
+  const CA = Buffer.from('-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n').toString('base64');
+  const make = () => create({ url: 'private.example', isPublic: false, username: 'ann', password: SECRET });
+  const read = async (id: number) => (await admin.get(`/registries/${id}`)).body;
+  const stored = async (id: number) => (await cluster.kube.get(RESOURCES.registries, refOf(id))) as Registry;
+  const refOf = (id: number) => ({ namespace: cluster.namespace, name: `registry-${id}` });
+  const kubectl = (id: number, spec: object) =>
+    cluster.kube.patch(RESOURCES.registries, refOf(id), { type: 'merge', body: { spec } }).then(
+      () => 'stored',
+      (error: Error) => error.message,
+    );
+  const WIDENINGS: [string, object][] = [
+    ['another host', { url: 'evil.example' }],
+    ['another port', { url: 'private.example:5000' }],
+    ['plain HTTP', { url: 'http://private.example' }],
+    ['unchecked certificates', { insecure: true }],
+    ['another CA', { ca: CA }],
+  ];
+
+  test.each(WIDENINGS)('to %s over REST: it is removed, and its Secret with it', async (_, change) => {
+    const id = await make();
+    const { passwordSecretRef: ref } = (await stored(id)).spec;
+    expect((await developer.patch(`/registries/${id}`, { json: { ...change, password: '***' } })).status).toBe(204);
+    expect(await read(id)).toMatchObject({ username: '', password: '' });
+    expect((await stored(id)).spec).not.toHaveProperty('passwordSecretRef');
+    expect(await find('secrets', ref?.name ?? '')).toBeUndefined();
+  });
+
+  test.each(WIDENINGS)('to %s with kubectl: the change is refused', async (_, change) => {
+    expect(await kubectl(await make(), change)).toContain('a password does not follow its registry');
+  });
+
+  test.each(WIDENINGS)('to %s with kubectl in three steps: nobody is given it', async (_, change) => {
+    const id = await make();
+    const { passwordSecretRef } = (await stored(id)).spec;
+    for (const step of [{ passwordSecretRef: null }, change, { passwordSecretRef }])
+      expect(await kubectl(id, step)).toBe('stored');
+    expect((await read(id)).password).toBe('');
+    const registry = await stored(id);
+    const world = createWorld(replica.stores);
+    await expect.poll(() => replica.stores.secrets.get(cluster.namespace, passwordSecretRef?.name ?? '')).toBeDefined();
+    expect(world.registryPassword(registry)).toBeUndefined();
+  });
+
+  test('to another host where it comes in the same request, and the Secret of the former is gone', async () => {
+    const id = await make();
+    const { passwordSecretRef: former } = (await stored(id)).spec;
+    const json = { url: 'http://other.example', password: 'another' };
+    expect((await developer.patch(`/registries/${id}`, { json })).status).toBe(204);
+    expect(await read(id)).toMatchObject({ url: json.url, username: 'ann', password: 'another' });
+    expect(await find('secrets', former?.name ?? '')).toBeUndefined();
+    // and back again by hand, to where the other password was
+    expect(await kubectl(id, { url: 'private.example', passwordSecretRef: former })).toBe('stored');
+    expect((await read(id)).password).toBe('');
+  });
+
+  test('to another registry that names its Secret, also after its own was deleted', async () => {
+    const id = await make();
+    const { passwordSecretRef, ...spec } = (await stored(id)).spec;
+    const sly = {
+      apiVersion: 'skerry.dev/v3',
+      kind: 'Registry',
+      metadata: { name: 'evil', namespace: cluster.namespace },
+    };
+    await cluster.kube.create(RESOURCES.registries, { ...sly, spec: { ...spec, id: 777_778, passwordSecretRef } });
+    expect((await read(777_778)).password).toBe('');
+    await cluster.kube.delete(RESOURCES.registries, refOf(id));
+    await cluster.kube.create(RESOURCES.registries, {
+      ...sly,
+      metadata: refOf(id),
+      spec: { ...spec, id: 777_779, passwordSecretRef },
+    });
+    expect((await read(777_779)).password).toBe('');
+  });
+
+  test('away from the place that a Secret made by hand names', async () => {
+    const { namespace, kube } = cluster;
+    const annotations = { 'skerry.dev/registry': 'https://private.example' };
+    const data = { token: Buffer.from(SECRET).toString('base64') };
+    const hands: Record<string, Record<string, string>> = {
+      'by-hand': {},
+      'by-hand-shared': { 'skerry.dev/shareable': 'true' },
+    };
+    for (const [name, labels] of Object.entries(hands)) {
+      const metadata = { name, namespace, annotations, labels };
+      await kube.create(RESOURCES.secrets, { apiVersion: 'v1', kind: 'Secret', metadata, data });
+      const passwordSecretRef = { name, key: 'token' };
+      const [there, elsewhere] = await Promise.all([
+        create({ url: 'private.example' }),
+        create({ url: 'evil.example' }),
+      ]);
+      for (const id of [there, elsewhere]) expect(await kubectl(id, { passwordSecretRef })).toBe('stored');
+      expect((await read(there)).password).toBe(SECRET);
+      expect((await read(elsewhere)).password).toBe('');
+    }
   });
 });

@@ -1,7 +1,8 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import { ANNOTATIONS, LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import type { KeyedText } from '../domain/index.ts';
+import type { Registry } from '../api/v3/index.ts';
+import { type KeyedText, mayBeSentTo } from '../domain/index.ts';
 import { textNameOf } from './references.ts';
 
 /** Only what carries the label may be listed over REST or used by a microservice. */
@@ -10,6 +11,21 @@ export const isShareable = (object: Secret | ConfigMap) => object.metadata.label
 /** Whether this very object, not one of the same name, owns the Secret. */
 export const isOwnedBy = (secret: Secret, owner: { metadata: ObjectMeta }) =>
   secret.metadata.ownerReferences?.some(({ uid }) => uid === owner.metadata.uid) ?? false;
+
+/** The one registry that passwords of a Secret may be sent to; undefined where it names none. */
+export const registryOf = (secret: Secret) => secret.metadata.annotations?.[ANNOTATIONS.registry];
+
+/**
+ * Whether a registry may use a Secret as its password. A reference is text that many may write: without this whoever may
+ * write a Registry could have any Secret of the namespace sent to any place. The Secret itself says what is allowed: by the
+ * registry that it names, by its owner, or by the label that lets every microservice have it anyway.
+ */
+export function isPasswordOf(secret: Secret, registry: Registry): boolean {
+  const allowed = registryOf(secret);
+  if (allowed !== undefined && !mayBeSentTo(registry.spec, allowed)) return false;
+  const isNobodys = (secret.metadata.ownerReferences ?? []).length === 0;
+  return isOwnedBy(secret, registry) || isShareable(secret) || (allowed !== undefined && isNobodys);
+}
 
 /** `data` of a Secret -> text by key. */
 export function decodeData(data: Record<string, string> = {}): Record<string, string> {

@@ -1,14 +1,14 @@
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import { type KeyedText, nodeUuid, v3Name, type World } from '../domain/index.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
-import { isOwnedBy, isShareable, textOfConfigMap, textOfSecret } from './keyed-text.ts';
+import { isPasswordOf, isShareable, textOfConfigMap, textOfSecret } from './keyed-text.ts';
 import { oldest } from './oldest.ts';
 import { reportedApplicationsOf } from './references.ts';
 import type { ReadStores } from './stores.ts';
 
 /** The world that verdicts look at, and what desired states read besides. Nothing is copied; each call sees the present. */
 export interface StoreWorld extends World {
-  /** from the Secret that the registry names, when it owns it or the Secret is shareable; else undefined */
+  /** from the Secret that the registry names, when it may use it; else undefined */
   registryPassword(registry: Registry): string | undefined;
   /** the oldest Application with this uuid */
   applicationByUuid(uuid: string): Application | undefined;
@@ -36,9 +36,7 @@ export function createWorld(stores: ReadStores): StoreWorld {
     registryPassword(registry) {
       const ref = registry.spec.passwordSecretRef;
       const secret = ref && stores.secrets.get(registry.metadata.namespace, ref.name);
-      // Else whoever may write a Registry could send any Secret of the namespace to a machine.
-      const allowed = secret && (isShareable(secret) || isOwnedBy(secret, registry));
-      return allowed ? secretText(secret).data[ref.key] : undefined;
+      return secret && isPasswordOf(secret, registry) ? secretText(secret).data[ref.key] : undefined;
     },
   };
 }

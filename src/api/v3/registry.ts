@@ -13,8 +13,19 @@ import {
   recordedId,
   secretKeyRefSchema,
 } from '../meta.ts';
-import { withRules } from '../rules.ts';
+import { type Rule, withRules } from '../rules.ts';
 import { object, oneOf, text } from '../schema.ts';
+
+/** A host and port, with scheme and path or without. What the agent sends to is what stands here, read in one way only. */
+const REGISTRY_URL_PATTERN =
+  '^([Hh][Tt][Tt][Pp][Ss]?://)?([A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?(/[^ @]*)?$';
+
+export const passwordRule: Rule = {
+  rule: 'staysAtDestination',
+  field: 'passwordSecretRef',
+  message:
+    'a password does not follow its registry to another host, to plain HTTP, away from verified TLS or to another CA: remove passwordSecretRef in the same change, or name another',
+};
 
 export const registrySpecSchema = withRules(
   object({
@@ -25,12 +36,16 @@ export const registrySpecSchema = withRules(
     url: text({
       min: 1,
       max: BOUNDS.url,
-      pattern: '^[^ @]+$',
-      expects: 'a host, or a URL without credentials',
+      pattern: REGISTRY_URL_PATTERN,
+      expects: 'a host such as registry.example:5000, or an http or https URL of one, without credentials',
     }).describe('Host of the registry, with port and scheme where needed.'),
     isPublic: z.boolean().default(true).describe('Whether pulls need no credentials.'),
     username: text({ max: BOUNDS.name }).optional().describe('User name for pulls.'),
-    passwordSecretRef: secretKeyRefSchema.optional().describe('Secret with the password; never part of this object.'),
+    passwordSecretRef: secretKeyRefSchema
+      .optional()
+      .describe(
+        'Secret with the password, labelled skerry.dev/shareable=true, or with the annotation skerry.dev/registry that names where its passwords may be sent.',
+      ),
     email: text({ max: BOUNDS.name, pattern: '^[^ @]+@[^ @]+$', expects: 'a mail address' })
       .optional()
       .describe('Contact of the account.'),
@@ -42,7 +57,7 @@ export const registrySpecSchema = withRules(
       .describe('CA certificates to trust besides those of the system: PEM bundle in base64.'),
     insecure: z.boolean().default(false).describe('Allow plain HTTP and skip the check of certificates.'),
   }),
-  [nameRule],
+  [nameRule, passwordRule],
 );
 
 export const registryStatusSchema = object({

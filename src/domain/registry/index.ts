@@ -1,3 +1,4 @@
+import { destinationOf, staysWithin } from '../../api/destination.ts';
 import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import { type Application, type Registry, type RegistrySpec, registrySpecSchema } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
@@ -5,6 +6,7 @@ import { normalEntry, normalReference } from '../microservice/normal-form.ts';
 import { registryId, v3Name } from '../names.ts';
 import { check, formatPath } from '../upload/validate.ts';
 
+export * from './destination.ts';
 export * from './status.ts';
 
 /** A registry as its users see it: ids known, aliases resolved. */
@@ -124,7 +126,10 @@ export function registryFromBody(body: unknown): RegistryWrite {
   return { spec: checked(fields), ...(password !== undefined && { password }) };
 }
 
-/** The spec after a PATCH body: absent fields stay, null removes. Throws DomainError, also for the built-in ones. */
+/**
+ * The spec after a PATCH body: absent fields stay, null removes. What identified us to the former destination is removed
+ * when the destination widens, unless it comes in the same body. Throws DomainError, also for the built-in ones.
+ */
 export function patchRegistry(registry: Registry, body: unknown): RegistryWrite {
   if (isBuiltIn(registry)) throw builtInError(registry);
   const { fields, password } = fieldsOf(body);
@@ -134,11 +139,11 @@ export function patchRegistry(registry: Registry, body: unknown): RegistryWrite 
   if (id !== undefined && id !== registryId(registry))
     throw invalid(`id: ${JSON.stringify(id)}; is immutable and is ${registryId(registry)}`, 'id');
   // A number of before ids had a bound stays as it is stored, and means nothing.
-  const { id: stored, ...spec } = registry.spec;
-  return {
-    spec: { ...checked({ ...spec, ...rest }), ...(stored !== undefined && { id: stored }) },
-    ...(password !== undefined && { password }),
-  };
+  const { id: stored, ...former } = registry.spec;
+  const spec = { ...checked({ ...former, ...rest }), ...(stored !== undefined && { id: stored }) };
+  if (password !== undefined) return { spec, password };
+  if (staysWithin(destinationOf(spec), destinationOf(registry.spec))) return { spec };
+  return { spec: { ...spec, username: rest.username === undefined ? undefined : spec.username }, password: null };
 }
 
 /** Refusal to change or delete a built-in registry. */

@@ -81,9 +81,11 @@ describe('registryStatus', () => {
     );
   });
 
-  it('names the Secret that is missing', () => {
+  it('names the Secret that is missing or not allowed, and how it is allowed', () => {
     const { conditions } = registryStatus(makeInputs({ spec: { passwordSecretRef }, hasPassword: false }));
-    expect(conditions?.[0]?.message).toBe('there is no Secret pull with the key password');
+    expect(conditions?.[0]?.message).toBe(
+      'there is no Secret pull with the key password, or it may not be sent to https://registry.example: that is allowed by its annotation skerry.dev/registry=https://registry.example',
+    );
   });
 
   it('names a few of very many users', () => {

@@ -1,13 +1,15 @@
-import type { Registry, RegistryStatus } from '../../api/v3/index.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
+import type { Registry, RegistrySpec, RegistryStatus } from '../../api/v3/index.ts';
 import { conditionsOf, joined, kstatus, type Progress } from '../conditions.ts';
 import { registryId } from '../names.ts';
+import { destinationText } from './destination.ts';
 
 /** What the status of a registry is computed from. */
 export interface RegistryStatusInputs {
   registry: Registry;
   /** names `application/microservice` that use it */
   users: readonly string[];
-  /** the Secret with the password has the key; true when the registry names none */
+  /** the Secret with the password has the key and may be used; true when the registry names none */
   hasPassword: boolean;
   /** RFC 3339 */
   now: string;
@@ -41,10 +43,16 @@ function progress({ registry, users, hasPassword }: RegistryStatusInputs): Progr
     return {
       is: 'stalled',
       reason: 'PasswordNotFound',
-      message: `there is no Secret ${passwordSecretRef.name} with the key ${passwordSecretRef.key}`,
+      message: passwordNotFound(registry.spec, passwordSecretRef),
     };
   // Its users are not named here: each application that comes or goes would be a write.
   return { is: 'done', reason: 'Usable', message: 'the registry can be used' };
+}
+
+/** One message for both, so that nobody learns here which Secrets there are. */
+function passwordNotFound(spec: RegistrySpec, { name, key }: { name: string; key: string }): string {
+  const destination = destinationText(spec);
+  return `there is no Secret ${name} with the key ${key}, or it may not be sent to ${destination}: that is allowed by its annotation ${ANNOTATIONS.registry}=${destination}`;
 }
 
 function named(users: readonly string[]): string {

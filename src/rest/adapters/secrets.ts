@@ -1,13 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { FIELD_MANAGERS, LABELS } from '../../api/names.ts';
+import { ANNOTATIONS, FIELD_MANAGERS, LABELS } from '../../api/names.ts';
 import { type ConfigMap, RESOURCES, type Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { nodeUuid } from '../../domain/names.ts';
+import { destinationText } from '../../domain/registry/index.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { ownerReference } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
-import { isOwnedBy, isShareable } from '../../stores/keyed-text.ts';
+import { isOwnedBy, isPasswordOf, registryOf } from '../../stores/keyed-text.ts';
 import { isReplacedBy } from '../../stores/references.ts';
 import { HttpError } from '../errors.ts';
 import type { ProvisioningKeys, RegistryPasswords, Shared } from '../ports.ts';
@@ -24,45 +25,43 @@ interface SecretsOptions {
 const encode = (text: string) => Buffer.from(text).toString('base64');
 const decode = (text: string) => Buffer.from(text, 'base64').toString();
 
-/** Passwords in Secrets that their registry owns. */
+/** Passwords in Secrets that their registry owns, one for each place that they may be sent to. */
 export function createRegistryPasswords({ client, namespace }: SecretsOptions): RegistryPasswords {
-  const nameFor = (objectName: string) => `${objectName}-${PASSWORD}`.slice(-253);
   const find = (name: string, signal: AbortSignal) => client.find(RESOURCES.secrets, { namespace, name }, { signal });
 
   return {
     async read(registry, signal) {
       const ref = registry.spec.passwordSecretRef;
       const secret = ref && (await find(ref.name, signal));
-      // A reference is text that many may write; what it names may be somebody else's secret.
-      if (!secret || !(isOwnedBy(secret, registry) || isShareable(secret))) return undefined;
+      if (!secret || !isPasswordOf(secret, registry)) return undefined;
       const value = secret.data?.[ref.key];
       return value === undefined ? undefined : decode(value);
     },
     async write(registry, password, signal) {
-      const ref = { name: nameFor(registry.metadata.name), key: `${PASSWORD}-${randomBytes(4).toString('hex')}` };
-      const { name } = ref;
+      const destination = destinationText(registry.spec);
+      const name = passwordSecretName(registry.metadata.name, destination);
+      const ref = { name, key: `${PASSWORD}-${randomBytes(4).toString('hex')}` };
       const current = registry.spec.passwordSecretRef;
       for (let attempt = 1; ; attempt++) {
         const known = await find(name, signal);
         if (known && !isOwnedBy(known, registry))
           throw new HttpError(409, 'SECRET_ALREADY_EXISTS', `the Secret ${name} exists and belongs to something else`);
-        const kept = current?.name === name ? known?.data?.[current.key] : undefined;
+        const keeps = known && current?.name === name && registryOf(known) === destination;
+        const kept = keeps ? known.data?.[current.key] : undefined;
+        const metadata = {
+          ...(known?.metadata ?? { name, namespace, ownerReferences: [ownerReference(registry)] }),
+          annotations: { ...known?.metadata.annotations, [ANNOTATIONS.registry]: destination },
+        };
         const data = {
           ...(current && kept !== undefined && { [current.key]: kept }),
           [ref.key]: encode(password),
         };
         try {
-          if (known) await client.replace(RESOURCES.secrets, { ...known, data }, { fieldManager, signal });
+          if (known) await client.replace(RESOURCES.secrets, { ...known, metadata, data }, { fieldManager, signal });
           else
             await client.create(
               RESOURCES.secrets,
-              {
-                apiVersion: 'v1',
-                kind: 'Secret',
-                metadata: { name, namespace, ownerReferences: [ownerReference(registry)] },
-                type: 'Opaque',
-                data,
-              },
+              { apiVersion: 'v1', kind: 'Secret', metadata, type: 'Opaque', data },
               { fieldManager, signal },
             );
           return ref;
@@ -73,11 +72,18 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
       }
     },
     async remove(registry, signal) {
-      const name = nameFor(registry.metadata.name);
-      const known = await find(name, signal);
-      if (known && isOwnedBy(known, registry)) await client.delete(RESOURCES.secrets, { namespace, name }, { signal });
+      const { name } = registry.spec.passwordSecretRef ?? {};
+      const known = name === undefined ? undefined : await find(name, signal);
+      if (known && isOwnedBy(known, registry))
+        await client.delete(RESOURCES.secrets, { namespace, name: known.metadata.name }, { signal });
     },
   };
+}
+
+/** A password for another place is in another Secret, so that none is ever in one that names a place it was not given for. */
+function passwordSecretName(registry: string, destination: string): string {
+  const owner = registry.slice(0, 200).replace(/[^a-z0-9]+$/, '');
+  return `${owner}-${PASSWORD}-${createHash('sha256').update(`${registry} ${destination}`).digest('hex').slice(0, 16)}`;
 }
 
 /** Name of the Secret that holds a provisioning key: nobody who may list Secrets' names learns a key. */

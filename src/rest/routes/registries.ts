@@ -92,6 +92,8 @@ export const registryRoutes = [
     operation: 'updateRegistry',
     tag,
     summary: 'Change a registry',
+    description:
+      'User name and password do not follow a registry to another host, to plain HTTP, away from verified TLS or to another CA: they are removed, unless they come in the same request.',
     access: { resource: 'registries', verb: 'patch', ...byId },
     params: shapes.idParam,
     body: { kind: 'json', schema: shapes.anyObject, documents: shapes.registryBody },
@@ -99,23 +101,24 @@ export const registryRoutes = [
     errors: [400, 404, 409],
     async handler({ ports, params, body, signal }) {
       const { registryPasswords } = ports;
+      let former: Registry | undefined;
       const edited = await edit(
         ports.registries,
         () => registryById(ports, params.id, signal),
         async (registry): Promise<Registry> => {
+          former = registry;
           const { spec, password } = patchRegistry(registry, body);
-          if (typeof password === 'string') {
-            const passwordSecretRef = await registryPasswords.write(registry, password, signal);
-            return withChanges(registry, { spec: { ...spec, passwordSecretRef } });
-          }
-          if (password !== null) return withChanges(registry, { spec });
-          const { passwordSecretRef: _, ...rest } = spec;
-          return withChanges(registry, { spec: rest });
+          if (password === undefined) return withChanges(registry, { spec });
+          const { passwordSecretRef, ...rest } = spec;
+          if (password === null) return withChanges(registry, { spec: rest });
+          const ref = await registryPasswords.write(withChanges(registry, { spec }), password, signal);
+          return withChanges(registry, { spec: { ...rest, passwordSecretRef: ref } });
         },
         signal,
       );
       // Only once nothing refers to it.
-      if (body.password === null) await registryPasswords.remove(edited, signal);
+      if (former && former.spec.passwordSecretRef?.name !== edited.spec.passwordSecretRef?.name)
+        await registryPasswords.remove(former, signal);
       return undefined;
     },
   }),
