@@ -137,6 +137,12 @@ async function makeRunning(prefix: string): Promise<Application> {
   return made;
 }
 
+async function writesOfNodes(): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${app.addresses.metrics}/metrics`)).text();
+  const counts = text.matchAll(/^skerry_apiserver_request_duration_seconds_count\{(.*edgenodes.*)\} (\d+)$/gm);
+  return [...counts].reduce((sum, [, labels = '', count]) => sum + (/patch/.test(labels) ? Number(count) : 0), 0);
+}
+
 const remove = (one: Application) => kube.request('DELETE', path('applications', one.metadata.name));
 const isGone = async (one: Application) => (await application(one.metadata.name)) === undefined;
 
@@ -195,6 +201,26 @@ test('a status that is overwritten by hand is put right at once', async () => {
     expect(ready(edited)).toBe('False Lie');
     await poll(async () => ready(await kube.get<Application>(path(plural, object)))).toBe(is);
   }
+});
+
+test('a node that reports all the time is written at a pace of its own, the state of what it runs first', async () => {
+  const made = await makeApplication('flooded', liar);
+  const own = await running(liar, made);
+  const before = await writesOfNodes();
+  const say = async (round: number, status: 'RUNNING' | 'FAILED', madeUp = 1) => {
+    const errorMessage = `${round} ${'x'.repeat(1000)}`;
+    const rest = Array.from({ length: madeUp }, (_, index) => ({ id: `made-up-${index}`, status, errorMessage }));
+    const microserviceStatus = [{ ...own, errorMessage, status }, ...rest];
+    return (await request(liar, 'PUT', 'status', { daemonStatus: 'RUNNING', microserviceStatus })).status;
+  };
+  const answers: number[] = [];
+  // as many as the rate of requests lets through
+  for (let round = 0; round < 150; round++) answers.push(await say(round, round % 2 ? 'RUNNING' : 'FAILED'));
+  expect(answers.filter((status) => status === 204).length).toBeGreaterThan(100);
+  await poll(() => say(150, 'FAILED', 200)).toBe(204);
+  await poll(async () => ready(await application(made.metadata.name)), 10_000).toBe('False MicroserviceFailed');
+  expect((await writesOfNodes()) - before).toBeLessThan(30);
+  expect(JSON.stringify((await node(liar))?.status?.microservices).length).toBeLessThan(68 * 1024);
 });
 
 test('a status that the API server refuses takes the place of the old Ready, and is counted', async () => {

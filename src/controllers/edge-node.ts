@@ -11,6 +11,7 @@ import {
   type Observation,
   signOfLife,
   silentAt,
+  statusCost,
   type Verdict,
   v3Name,
 } from '../domain/index.ts';
@@ -18,6 +19,7 @@ import {
   type Controller,
   createController,
   done,
+  equal,
   keyFor,
   keyOf,
   parseKey,
@@ -25,6 +27,8 @@ import {
   requeueAfter,
   watching,
 } from '../kube/mod.ts';
+import { applicationsOn } from '../stores/world.ts';
+import { createBudget } from './budget.ts';
 import { asksForSomething } from './change.ts';
 import { identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
@@ -39,6 +43,16 @@ const FIRST_REPORT_MS = 1_000;
 /** Nodes a second that are written UNKNOWN while our own side is suspected (design: mass silence). */
 const SILENCED_PER_SECOND = 20;
 const JUDGED_AGAIN_MS = 5_000;
+/**
+ * What one node may cause by what it says: a status costs as many units as it has KiB, as microservices changed, and as
+ * applications look at it, whichever is most, and never less than LEAST_COST. 15 writes at once, then one in two seconds.
+ */
+const STATUS_BUDGET = { burst: 600, perSecond: 20 };
+const LEAST_COST = 40;
+/** Texts and counters leave this much for changes of state, and are merged while they wait. */
+const RESERVE = 300;
+/** Reports in quick succession are looked at together. */
+const LOOK_MS = 250;
 
 /** EdgeNode: identity, liveness, what the node observed, and a deletion that waits for the machine. */
 export function createEdgeNodeController(leader: Leader): Controller & Disposable {
@@ -46,6 +60,8 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
   const resource = RESOURCES.edgeNodes;
   const pace = createPace(SILENCED_PER_SECOND, clock);
   const statuses = createStatuses(leader, resource);
+  const budget = createBudget(STATUS_BUDGET, clock);
+  const lookedAt = new Map<string, number>();
   const left = createLeft((entry) => nodeOf(entry, leader.world));
   let suspected = false;
   let judgedAt = 0;
@@ -56,9 +72,12 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     const stored = stores.nodes.get(namespace, name);
     if (!stored) {
       pace.release(key);
+      budget.forget(key);
+      lookedAt.delete(key);
       return done();
     }
     const now = clock();
+    lookedAt.set(key, now);
     const deleting = stored.metadata.deletionTimestamp !== undefined;
     const identity = await identityOf(stored, { withUuid: (uuid) => stores.nodes.byIndex('uuid', uuid) });
     const stamps = { finalizer: FINALIZERS.workloads, labels: identityLabels(identity) };
@@ -94,10 +113,22 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
       if (waitMs > 0) return requeueAfter(waitMs);
     }
     pace.release(key);
+    const waitMs = turnsSilent || deleting ? 0 : payFor(key, node, status);
+    if (waitMs > 0) return requeueAfter(waitMs);
     const { refused } = await statuses.write(node, status, signal);
     if (refused) return requeueAfter(hold ? HELD_MS : REFUSED_AGAIN_MS);
     if (hold) return requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock())));
     return again(node, observation, status, now);
+  }
+
+  /** What a node says is written as far as it has something left; 0 when it may be written now, which uses it up. */
+  function payFor(key: string, node: EdgeNode, status: EdgeNodeStatus): number {
+    // an answer to what somebody asks for is not for the node to pay
+    if (node.status?.observedGeneration !== status.observedGeneration || equal(node.status, status)) return 0;
+    const { urgent, units } = statusCost(node.status, status);
+    const waitMs = budget.waitMs(key, urgent ? 0 : RESERVE);
+    if (waitMs === 0) budget.spend(key, Math.max(LEAST_COST, units, applicationsOn(stores, node).length));
+    return waitMs;
   }
 
   /** When to look again although nothing was heard: the moment at which silence begins. */
@@ -185,7 +216,8 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
   const news = observations.subscribe((uuid, now, before) => {
     const stored = stores.nodes.byIndex('uuid', uuid)[0];
     if (!isNews(now, before, stored?.status, clock())) return;
-    for (const key of keyOfUuid(uuid)) controller.enqueue(key);
+    for (const key of keyOfUuid(uuid))
+      controller.enqueue(key, { afterMs: Math.max(0, (lookedAt.get(key) ?? 0) + LOOK_MS - clock()) });
   });
   return Object.assign(controller, {
     [Symbol.dispose]: () => {

@@ -6,6 +6,7 @@ export * from './application/verdict.ts';
 export * from './conditions.ts';
 export * from './deletion.ts';
 export * from './edge-node/body.ts';
+export * from './edge-node/cost.ts';
 export * from './edge-node/desired.ts';
 export * from './edge-node/read.ts';
 export * from './edge-node/revision.ts';

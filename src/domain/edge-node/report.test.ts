@@ -210,6 +210,17 @@ describe('observedMicroservices', () => {
     });
   });
 
+  it('takes no more bytes than go with what was placed on the node, and first those of what was', () => {
+    const long = 'x'.repeat(1000);
+    const reported = Array.from({ length: BOUNDS.report }, (_, index) =>
+      makeItem({ id: `a-${index}`, errorMessage: long, lastError: long }),
+    );
+    const items = observe({ reported: [...reported.slice(1), makeItem({ errorMessage: long })] }) ?? [];
+    expect(JSON.stringify(items).length).toBeLessThan(68 * 1024);
+    expect(items).toHaveLength(BOUNDS.report);
+    expect(items.find(({ uuid }) => uuid === 'ms-1')?.errorMessage).toBe(long);
+  });
+
   describe('times of another clock', () => {
     const slow = { reportedAt: T0, report: { systemTime: T0 - 10 * MINUTE } };
     const start = (given: Given) => observe(given)?.[0]?.startTime;

@@ -61,15 +61,45 @@ export function observedMicroservices(inputs: ObserveInputs): ObservedMicroservi
   return withinBounds(kept, desired).sort((a, b) => (a.uuid < b.uuid ? -1 : a.uuid > b.uuid ? 1 : 0));
 }
 
-/** What somebody asked for comes before what is merely left over. */
-function withinBounds(
-  items: readonly ObservedMicroservice[],
-  desired: Pick<DesiredState, 'entries'> | undefined,
-): ObservedMicroservice[] {
-  if (items.length <= BOUNDS.report) return [...items];
-  const isAsked = (item: ObservedMicroservice) => desired?.entries.has(item.uuid) ?? false;
-  return [...items].sort((a, b) => Number(isAsked(b)) - Number(isAsked(a))).slice(0, BOUNDS.report);
+type Items = readonly ObservedMicroservice[];
+type IsAsked = (item: ObservedMicroservice) => boolean;
+
+/**
+ * At most so many items, and so many bytes as go with what was placed on the node. What somebody asked for comes before
+ * what is merely left over, and what it does before the texts about it.
+ */
+function withinBounds(items: Items, desired: Pick<DesiredState, 'entries'> | undefined): ObservedMicroservice[] {
+  const isAsked: IsAsked = ({ uuid }) => desired?.entries.has(uuid) ?? false;
+  const most = Math.min(BYTES.most, BYTES.base + BYTES.perEntry * (desired?.entries.size ?? 0));
+  let kept = [...items].sort((a, b) => Number(isAsked(b)) - Number(isAsked(a))).slice(0, BOUNDS.report);
+  for (const shrink of SHRINKS) {
+    if (bytesOf(kept) <= most) return kept;
+    kept = shrink(kept, isAsked);
+  }
+  while (kept.length > 0 && bytesOf(kept) > most) kept = kept.slice(0, Math.floor(kept.length * 0.9));
+  return kept;
 }
+
+/** Bytes of JSON that the microservices of one node may have: an ordinary one takes 500, one without names 100. */
+const BYTES = { base: 64 * 1024, perEntry: 4 * 1024, most: 512 * 1024 };
+
+const bytesOf = (items: Items) => Buffer.byteLength(JSON.stringify(items));
+
+/** One after the other until the rest is small enough. */
+const SHRINKS: readonly ((items: Items, isAsked: IsAsked) => ObservedMicroservice[])[] = [
+  (items, isAsked) => items.map((item) => (isAsked(item) ? item : withTexts(item, 0))),
+  (items) => items.map((item) => withTexts(item, 256)),
+  (items) => items.map((item) => withTexts({ ...item, notHonoured: undefined }, 64)),
+  (items, isAsked) => items.map((item) => (isAsked(item) ? item : { uuid: item.uuid, state: item.state })),
+];
+
+const withTexts = (item: ObservedMicroservice, max: number) =>
+  withoutEmpty({
+    ...item,
+    errorMessage: item.errorMessage && cut(item.errorMessage, max),
+    lastError: item.lastError && cut(item.lastError, max),
+    notHonoured: max > 0 ? item.notHonoured : undefined,
+  });
 
 function reportedItems(inputs: ObserveInputs): ObservedMicroservice[] | undefined {
   const { node, observation, desired } = inputs;

@@ -262,7 +262,7 @@ describe('what the agent says', () => {
           refusedSettings: Array.from({ length: 40 }, (_, index) => ({ field: `f${index}`, reason: long })),
           microserviceStatus: Array.from({ length: 600 }, (_, index) =>
             makeItem({
-              id: `${index}-${long}`,
+              id: `${index}-${'x'.repeat(50)}`,
               errorMessage: long,
               imageId: long,
               restartCount: -1,
