@@ -203,6 +203,21 @@ test('a status that is overwritten by hand is put right at once', async () => {
   }
 });
 
+test('a microservice is ready once it has run for minReadySeconds, although nothing more is heard of it', async () => {
+  const entry = { name: 'web', agent: { name: honest.name }, images: { amd64: 'a:1' }, minReadySeconds: 3 };
+  const made = await makeApplication('young', honest, { microservices: [entry] });
+  await report(honest, [await running(honest, made)]);
+  await poll(async () => ready(await application(made.metadata.name))).toBe('False Starting');
+  await poll(async () => ready(await application(made.metadata.name))).toBe('True AllRunning');
+});
+
+test('a microservice that ended twice within a minute is not ready while it runs again', async () => {
+  const made = await makeRunning('looping');
+  await report(honest, [await running(honest, made, { restartCount: 1, lastError: 'exitCode=2' })]);
+  await report(honest, [await running(honest, made, { restartCount: 2, lastError: 'exitCode=2' })]);
+  await poll(async () => ready(await application(made.metadata.name))).toBe('False CrashLooping');
+});
+
 test('a node that reports all the time is written at a pace of its own, the state of what it runs first', async () => {
   const made = await makeApplication('flooded', liar);
   const own = await running(liar, made);

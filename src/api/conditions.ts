@@ -73,13 +73,15 @@ export const STATUS_REASONS = {
   Stopped: 'Nothing should run, and nothing does.',
   Empty: 'The application has no microservices.',
   Admitted: 'Everything that should run may run.',
-  Starting: 'A microservice is on its way: queued, pulled, created or started.',
+  Starting:
+    'A microservice is on its way: queued, pulled, created, started, or not running for its minReadySeconds yet.',
   Updating: 'A node runs an older revision of a microservice.',
   Stopping: 'A microservice that should not run still does.',
   Removing: 'A removed microservice still runs.',
   Unhealthy: 'The health check of a microservice fails, or has not succeeded yet.',
   MicroserviceFailed: 'A microservice could not be started; its node keeps trying.',
-  CrashLooping: 'A microservice ends again and again; its node keeps trying, ever more slowly.',
+  CrashLooping:
+    'A microservice ends again and again; its node keeps trying, ever more slowly. Also while one runs that ended twice within a minute and has not run for a minute since.',
   PolicyRefused: "The machine's own policy turns a microservice down.",
   StoppedLocally: 'A microservice was stopped on its machine.',
   StateUnknown: 'A live node cannot tell the state of a microservice.',

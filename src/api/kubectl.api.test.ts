@@ -35,6 +35,7 @@ const objects = [
       observedGeneration: 1,
       uuid: UUID,
       daemonStatus: 'RUNNING',
+      lastSeenTime: new Date().toISOString(),
       version: '0.1.0',
       ipAddress: '10.0.0.7',
       containerEngine: 'docker',
@@ -110,7 +111,7 @@ async function output(args: string): Promise<string> {
   return stdout
     .replaceAll(namespace, '<namespace>')
     .replaceAll(/\b\d+s\b */g, '<age> ')
-    .replaceAll(/(UID|Resource Version|Creation Timestamp): +\S+/g, '$1: <any>')
+    .replaceAll(/(UID|Resource Version|Creation Timestamp|Last Seen Time): +\S+/g, '$1: <any>')
     .replaceAll(/^ +Manager:[\s\S]*?(?=^ {2}[A-Z]|^[A-Z])/gm, '')
     .replaceAll(/ +$/gm, '');
 }

@@ -9,6 +9,7 @@ import {
   type NodeFacts,
   nodeOf,
   nodeUuid,
+  readyAt,
   v3Name,
   verdicts,
 } from '../domain/index.ts';
@@ -85,20 +86,20 @@ export function createApplicationController(leader: Leader): Controller {
       await removeFinalizer(client, resource, application, FINALIZERS.workloads, { signal });
       return done();
     }
-    const status = {
-      ...applicationStatus({
-        application,
-        ...(rival && { identity: rival }),
-        verdicts: verdicts(application, world),
-        nodes,
-        now: new Date(clock()).toISOString(),
-      }),
-      ...identity,
+    const inputs = {
+      application,
+      ...(rival && { identity: rival }),
+      verdicts: verdicts(application, world),
+      nodes,
+      now: new Date(clock()).toISOString(),
     };
+    const status = { ...applicationStatus(inputs), ...identity };
     const { refused } = await statuses.write(application, status, signal);
     lag.judged(key, application, !refused && isReady(status));
     if (hold) return requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock())));
-    return refused ? requeueAfter(REFUSED_AGAIN_MS) : done();
+    if (refused) return requeueAfter(REFUSED_AGAIN_MS);
+    const at = readyAt(inputs);
+    return at === undefined ? done() : requeueAfter(Math.max(0, at - clock()) + 10);
   }
 
   return createController({

@@ -135,6 +135,8 @@ export const observedMicroserviceSchema = object({
   lastError: text({ max: BOUNDS.message }).optional().describe('How it last ended unexpectedly.'),
   lastErrorAt: unixMs.optional().describe('When that was, Unix ms.'),
   restartCount: counter.optional().describe('Restarts since the last ordered rebuild.'),
+  lastEndTime: unixMs.optional().describe('When it was last seen to have ended by itself, Unix ms.'),
+  isUnsteady: z.boolean().optional().describe('It ended twice within a minute, and has not run for a minute since.'),
   rebuildOrder: counter.optional().describe('Rebuilds carried out.'),
   told: object({
     revision: text({ max: 64 }).describe('Revision.'),
@@ -267,6 +269,13 @@ export const edgeNodeKind = {
       description: 'Running of all reported.',
     },
     { name: 'Version', type: 'string', jsonPath: '.status.version', description: 'Version of the agent.' },
+    {
+      name: 'Last-Seen',
+      type: 'date',
+      jsonPath: '.status.lastSeenTime',
+      description:
+        'Age of the last sign of life that is written here. A live node is written every five minutes: more means that the node is silent, or that no controller writes.',
+    },
     AGE_COLUMN,
     { name: 'Address', type: 'string', jsonPath: '.status.ipAddress', priority: 1 },
     { name: 'Engine', type: 'string', jsonPath: '.status.containerEngine', priority: 1 },

@@ -378,6 +378,11 @@ export const microserviceSchema = withRules(
       .describe(
         'Configuration that the microservice reads over the local API of its agent; any JSON of at most 64 KiB.',
       ),
+    minReadySeconds: integer(0, 3600)
+      .optional()
+      .describe(
+        'Seconds that it must run before it counts as ready, unless its health check succeeds first; 0 when absent. Starts nothing anew.',
+      ),
     schedule: integer(0, 100).default(50).describe('Start order: lower starts first and stops last.'),
     container: containerSchema.optional().describe('How the container runs.'),
     models: catalogSchema('Model').optional().describe('Models projected into the container.'),

@@ -7,7 +7,7 @@ import { makeApplication, makeEntry, makeInputs, makeNode, makeObserved, makeWor
 import { desiredState } from '../edge-node/desired.ts';
 import type { Liveness } from '../inputs.ts';
 import { entryUuid } from '../names.ts';
-import { type ApplicationStatusInputs, applicationStatus } from './status.ts';
+import { type ApplicationStatusInputs, applicationStatus, readyAt } from './status.ts';
 import { verdicts } from './verdict.ts';
 
 type Observed = Parameters<typeof makeObserved>[0];
@@ -235,6 +235,33 @@ const CASES: Record<string, [Given, Want]> = {
     { observed: [RUNNING, { uuid: 'other', application: 'plant-b', name: 'x' }] },
     ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
   ],
+  'one that must run for a time before it is ready': [
+    { entry: { minReadySeconds: 30 }, observed: [{ ...RUNNING, startTime: Date.parse(NOW) - 29_000 }] },
+    ['False', 'Starting', 'True', 'False', '0/1', /reader: running; ready after 30 s/],
+  ],
+  'one that has run for that time': [
+    { entry: { minReadySeconds: 30 }, observed: [{ ...RUNNING, startTime: Date.parse(NOW) - 30_000 }] },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
+  'one whose health check succeeds before that time': [
+    {
+      entry: { ...CHECKED, minReadySeconds: 30 },
+      observed: [{ ...RUNNING, startTime: Date.parse(NOW), healthStatus: 'healthy' }],
+    },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
+  'one that ended twice within a minute and runs again': [
+    { observed: [{ ...RUNNING, isUnsteady: true, startTime: Date.parse(NOW) - 59_000, lastError: 'exitCode=2' }] },
+    ['False', 'CrashLooping', 'True', 'False', '0/1', /ended twice within a minute \(exitCode=2\)/],
+  ],
+  'one that ended twice within a minute and has run for a minute since': [
+    { observed: [{ ...RUNNING, isUnsteady: true, startTime: Date.parse(NOW) - 60_000 }] },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
+  'one whose machine has a clock that is ahead': [
+    { observed: [{ ...RUNNING, startTime: Date.parse(NOW) + 3_000 }] },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
   'a node that is being deleted': [
     { node: { deletionTimestamp: NOW }, observed: [RUNNING] },
     ['False', 'NodeDeleting', 'False', 'True', '0/1', /is being deleted/],
@@ -374,7 +401,8 @@ describe('stability', () => {
         const inputs = inputsOf(one);
         const first = applicationStatus(inputs);
         const stored: Application = { ...inputs.application, status: first };
-        const later = applicationStatus({ ...inputs, application: stored, now: '2030-01-01T00:00:00.000Z' });
+        const end = readyAt(inputs) ?? Date.parse('2030-01-01T00:00:00.000Z');
+        const later = applicationStatus({ ...inputs, application: stored, now: new Date(end - 1).toISOString() });
         expect(later).toEqual(first);
       }),
       { numRuns: 60 },
@@ -402,6 +430,37 @@ describe('stability', () => {
     const forward = inputsOf({ application: { entries } });
     const backward = inputsOf({ application: { entries: [...entries].reverse() } });
     expect(applicationStatus(backward)).toEqual(applicationStatus(forward));
+  });
+
+  it('tells when it is to be looked at again, though nothing is heard', () => {
+    const startTime = Date.parse(NOW) - 10_000;
+    const at = (given: Given) => readyAt(inputsOf(given));
+    expect(at({ entry: { minReadySeconds: 30 }, observed: [{ ...RUNNING, startTime }] })).toBe(startTime + 30_000);
+    expect(at({ entry: { minReadySeconds: 5 }, observed: [{ ...RUNNING, startTime }] })).toBeUndefined();
+    expect(at({ observed: [{ ...RUNNING, isUnsteady: true, startTime }] })).toBe(startTime + 60_000);
+    expect(at({ observed: [{ ...RUNNING, startTime: startTime + 60_000 }] })).toBeUndefined();
+  });
+
+  it('says what becomes of what runs on a node that is being deleted', () => {
+    const given = { node: { deletionTimestamp: NOW }, observed: [{ state: 'RUNNING' }] };
+    const message = condition(applicationStatus(inputsOf(given)), 'Ready')?.message;
+    expect(message).toMatch(/what runs there is being removed/);
+    expect(message).not.toMatch(/keeps running/);
+  });
+
+  it("says nothing of the owner's container to one whose uuid is taken", () => {
+    const inputs = inputsOf({ observed: [RUNNING] });
+    const [at] = inputs.nodes;
+    const entries = new Map(
+      [...(at?.desired.entries ?? [])].map(([uuid, entry]) => [uuid, { ...entry, owner: 'older' }]),
+    );
+    const taken = { reason: 'UuidTaken', message: 'the uuid is taken', status: 409, code: 'DUPLICATE_UUID' } as const;
+    const status = applicationStatus({
+      ...inputs,
+      verdicts: new Map([['reader', taken]]),
+      nodes: [{ ...at, desired: { ...at?.desired, entries } } as (typeof inputs.nodes)[number]],
+    });
+    expect(status.microservices).toMatchObject([{ state: 'QUEUED', ready: false, message: 'the uuid is taken' }]);
   });
 
   it('any number of removed microservices of one name each get a line of their own', () => {

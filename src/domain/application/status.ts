@@ -9,6 +9,7 @@ import type {
 import type { MicroserviceHold, MicroserviceView } from '../../wire/index.ts';
 import { conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
 import { hasContainer, ownerOf } from '../deletion.ts';
+import { STEADY_MS } from '../edge-node/report.ts';
 import type { DesiredState, Liveness, Verdict } from '../inputs.ts';
 import { shouldRun } from '../microservice/read.ts';
 import { entryUuid, v3Name } from '../names.ts';
@@ -34,7 +35,7 @@ export interface NodeFacts {
   desired: Pick<DesiredState, 'microservices'> & Partial<Pick<DesiredState, 'entries'>>;
 }
 
-/** Status of an application. Stable: the same facts give the same status, transition times included. */
+/** Status of an application. Stable until `readyAt`: the same facts give the same status, transition times included. */
 export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationStatus {
   const { application, now } = inputs;
   const parts = [
@@ -86,6 +87,8 @@ interface Part {
 interface EntryFacts {
   entry: MicroserviceEntry;
   wanted: boolean;
+  /** RFC 3339 */
+  now: string;
   verdict?: Verdict;
   nodeName: string;
   liveness?: Liveness;
@@ -97,7 +100,7 @@ interface EntryFacts {
   warning: string;
 }
 
-function entryPart(entry: MicroserviceEntry, { application, nodes, verdicts }: ApplicationStatusInputs): Part {
+function entryPart(entry: MicroserviceEntry, { application, nodes, verdicts, now }: ApplicationStatusInputs): Part {
   const uuid = entryUuid(application, entry);
   const at = nodes.find(({ node }) => entriesOn(application, node).some(({ name }) => name === entry.name));
   const item = at && observedOf(application, uuid, at);
@@ -105,6 +108,7 @@ function entryPart(entry: MicroserviceEntry, { application, nodes, verdicts }: A
   const facts: EntryFacts = {
     entry,
     wanted,
+    now,
     verdict: verdicts.get(entry.name),
     nodeName: at ? v3Name(at.node) : '',
     liveness: at?.liveness,
@@ -144,7 +148,7 @@ const RULES: readonly ((facts: EntryFacts) => Progress | undefined)[] = [
   (facts) => (facts.wanted ? undefined : stopping(facts)),
   ({ verdict, item, liveness, nodeName }) => {
     if (!verdict) return undefined;
-    const rest = !item || !hasContainer(item) ? '' : `; ${stillRuns(liveness, nodeName)}`;
+    const rest = !item || !hasContainer(item) ? '' : `; ${whatRan(verdict, liveness, nodeName)}`;
     return {
       is: verdict.passes ? 'working' : 'stalled',
       reason: verdict.reason,
@@ -166,6 +170,7 @@ const RULES: readonly ((facts: EntryFacts) => Progress | undefined)[] = [
       : { is: 'working', reason: 'Updating', message: `${outdated}${warning}` };
   },
   ({ item, entry }) => (item?.state === 'RUNNING' ? unhealthy(item, entry) : undefined),
+  ({ item, entry, now }) => (item?.state === 'RUNNING' ? tooYoung(item, entry, now) : undefined),
 ];
 
 function progressOf(facts: EntryFacts): Progress {
@@ -235,15 +240,49 @@ function isOutdated(item: ObservedMicroservice, view: MicroserviceView | undefin
   return undefined;
 }
 
-/** Only where the entry has a health check that its node performs. */
-function unhealthy(item: ObservedMicroservice, entry: MicroserviceEntry): Progress | undefined {
+/** Whether the entry has a health check that its node performs. */
+function isChecked(item: ObservedMicroservice, entry: MicroserviceEntry): boolean {
   const test = entry.container?.healthCheck?.test ?? [];
-  if (test.length === 0 || test[0] === 'NONE') return undefined;
-  if (item.notHonoured?.some(({ field }) => field === 'healthCheck')) return undefined;
+  return test.length > 0 && test[0] !== 'NONE' && !item.notHonoured?.some(({ field }) => field === 'healthCheck');
+}
+
+function unhealthy(item: ObservedMicroservice, entry: MicroserviceEntry): Progress | undefined {
+  if (!isChecked(item, entry)) return undefined;
   if (item.healthStatus === 'healthy') return undefined;
   if (item.healthStatus === 'unhealthy')
     return { is: 'waiting', reason: 'Unhealthy', message: 'running, but its health check fails' };
   return { is: 'working', reason: 'Unhealthy', message: 'running; its health check has not succeeded yet' };
+}
+
+/** Milliseconds that it must have run before it counts as ready. A success of its health check takes the place of the wait. */
+function minReadyMs(item: ObservedMicroservice, entry: MicroserviceEntry): number {
+  const asked = isChecked(item, entry) ? 0 : (entry.minReadySeconds ?? 0) * 1000;
+  return Math.max(asked, item.isUnsteady ? STEADY_MS : 0);
+}
+
+/** It runs, and not yet long enough. */
+function tooYoung(item: ObservedMicroservice, entry: MicroserviceEntry, now: string): Progress | undefined {
+  const least = minReadyMs(item, entry);
+  if (least === 0 || item.startTime === undefined || Date.parse(now) - item.startTime >= least) return undefined;
+  return item.isUnsteady
+    ? {
+        is: 'working',
+        reason: 'CrashLooping',
+        message: `running, but it ended twice within a minute${item.lastError ? ` (${item.lastError})` : ''}; ready after ${least / 1000} s without another end`,
+      }
+    : { is: 'working', reason: 'Starting', message: `running; ready after ${least / 1000} s` };
+}
+
+/** When (Unix ms) the status changes although nothing is heard: the next microservice has run for long enough then. */
+export function readyAt({ application, nodes, now }: ApplicationStatusInputs): number | undefined {
+  const times = (application.spec.microservices ?? []).flatMap((entry) => {
+    const at = nodes.find(({ node }) => entriesOn(application, node).some(({ name }) => name === entry.name));
+    const item = at && observedOf(application, entryUuid(application, entry), at);
+    const least = item?.state === 'RUNNING' ? minReadyMs(item, entry) : 0;
+    return item?.startTime && least > 0 ? [item.startTime + least] : [];
+  });
+  const open = times.filter((time) => time > Date.parse(now));
+  return open.length > 0 ? Math.min(...open) : undefined;
 }
 
 const unreachable = (nodeName: string): Progress => ({
@@ -252,8 +291,11 @@ const unreachable = (nodeName: string): Progress => ({
   message: `nothing is heard of the node ${nodeName}`,
 });
 
-const stillRuns = (liveness: Liveness | undefined, nodeName: string) =>
-  liveness === 'live' ? 'what ran before keeps running' : `nothing is heard of the node ${nodeName}`;
+/** What becomes of the container that is there. */
+function whatRan({ reason }: Verdict, liveness: Liveness | undefined, nodeName: string): string {
+  if (liveness !== 'live') return `nothing is heard of the node ${nodeName}`;
+  return reason === 'NodeDeleting' ? 'what runs there is being removed' : 'what ran before keeps running';
+}
 
 /** Microservices that a node still has although no entry puts them there any more. */
 function removed({ application, identity, nodes, verdicts }: ApplicationStatusInputs): Part[] {

@@ -221,6 +221,72 @@ describe('observedMicroservices', () => {
     expect(items.find(({ uuid }) => uuid === 'ms-1')?.errorMessage).toBe(long);
   });
 
+  describe('one that ends by itself', () => {
+    /** Reports one after the other, by seconds, each on top of what was stored of the one before. */
+    const story = (...looks: [second: number, Partial<MicroserviceStatus>][]) =>
+      looks.reduce<ObservedMicroservice[]>((stored, [second, item]) => {
+        const at = T0 + second * SECOND;
+        const startTime = item.status === 'RESTARTING' ? undefined : at;
+        const reported = [makeItem({ revision: 'r1', startTime, ...item })];
+        return observe({ stored, reported, observation: { agent: '1.0.0', reportedAt: at } }) ?? [];
+      }, [])[0];
+    const ended = { status: 'RESTARTING', reason: 'Crashed' } as const;
+    test.each<[string, ReturnType<typeof story>, boolean | undefined]>([
+      ['once is steady', story([0, {}], [1, ended], [11, { restartCount: 1 }]), undefined],
+      [
+        'twice within a minute is not',
+        story([0, {}], [1, ended], [11, { restartCount: 1 }], [12, { ...ended, restartCount: 1 }]),
+        true,
+      ],
+      ['twice between two reports is not', story([0, {}], [30, { restartCount: 2 }]), true],
+      [
+        'twice within a minute is not when it runs again',
+        story(
+          [0, {}],
+          [1, ended],
+          [11, { restartCount: 1 }],
+          [12, { ...ended, restartCount: 1 }],
+          [32, { restartCount: 2 }],
+        ),
+        true,
+      ],
+      [
+        'later than a minute, after short runs, is not yet steady again',
+        story(
+          [0, {}],
+          [9, { restartCount: 2 }],
+          [10, { ...ended, restartCount: 2 }],
+          [99, { restartCount: 3 }],
+          [100, { ...ended, restartCount: 3 }],
+        ),
+        true,
+      ],
+      [
+        'again after it ran for long is',
+        story([0, {}], [9, { restartCount: 2 }], [999, { ...ended, restartCount: 2 }]),
+        undefined,
+      ],
+      [
+        'with another revision begins afresh',
+        story([0, {}], [9, { restartCount: 2 }], [12, { restartCount: 3, revision: 'r2' }]),
+        undefined,
+      ],
+    ])('%s', (_, item, isUnsteady) => {
+      expect(item?.isUnsteady).toBe(isUnsteady);
+    });
+  });
+
+  it('texts do not change with the ids that an engine gives anew each time, and keep what they are about', () => {
+    const [a, b] = ['a', 'b'].map((digit) => {
+      const id = digit.repeat(64);
+      const errorMessage = `container ${id} of sha256:${'c'.repeat(64)} is not running; No such container: ${id}; exec in container ${digit.repeat(12)}`;
+      return observe({ reported: [makeItem({ errorMessage, lastError: errorMessage })] })?.[0];
+    });
+    expect(a?.errorMessage).toBe(b?.errorMessage);
+    expect(a?.lastError).toBe(b?.lastError);
+    expect(a?.errorMessage).toContain(`sha256:${'c'.repeat(64)}`);
+  });
+
   describe('times of another clock', () => {
     const slow = { reportedAt: T0, report: { systemTime: T0 - 10 * MINUTE } };
     const start = (given: Given) => observe(given)?.[0]?.startTime;

@@ -152,11 +152,39 @@ function observed(
     lastError,
     lastErrorAt: steady(item.lastErrorAt, sameError ? previous?.lastErrorAt : undefined, observation),
     restartCount: count(item.restartCount),
+    ...steadiness(item, previous, revision, observation),
     rebuildOrder,
     told,
     notHonoured: item.notHonoured?.length ? item.notHonoured : undefined,
   });
 }
+
+/** Who ended twice within this time, must have run for as long before counting as ready. */
+export const STEADY_MS = 60_000;
+
+/** Whether it ends again and again, by the clock of the controller: an agent's own may be wrong by hours. */
+function steadiness(
+  item: MicroserviceStatus,
+  previous: ObservedMicroservice | undefined,
+  revision: string | undefined,
+  { reportedAt = 0 }: Observation,
+): Pick<ObservedMicroservice, 'lastEndTime' | 'isUnsteady'> {
+  const ends = endsOf({ state: item.status, reason: item.reason, restartCount: count(item.restartCount) });
+  const more = ends - endsOf(previous ?? {});
+  // of one that was changed or rebuilt since there is nothing to compare with
+  if (!previous || more < 0 || (previous.revision !== undefined && previous.revision !== revision)) return {};
+  const { lastEndTime, startTime, isUnsteady } = previous;
+  if (more > 0) {
+    const again = more > 1 || (lastEndTime !== undefined && reportedAt - lastEndTime < STEADY_MS);
+    const ranLong = startTime !== undefined && reportedAt - startTime >= STEADY_MS;
+    return { lastEndTime: reportedAt, isUnsteady: again || (isUnsteady && !ranLong) || undefined };
+  }
+  return { lastEndTime, isUnsteady };
+}
+
+/** How often it ended by itself since the last rebuild: it is counted when it is restarted. */
+const endsOf = ({ state, reason, restartCount = 0 }: Partial<ObservedMicroservice>) =>
+  restartCount + Number(state === 'RESTARTING' && reason === 'Crashed');
 
 const UNIQUE_IDS: ReadonlySet<string | undefined> = new Set(['docker', 'podman']);
 
@@ -275,7 +303,14 @@ function isGone(item: ObservedMicroservice, desired: Pick<DesiredState, 'entries
 const sortedPorts = (ports: NonNullable<MicroserviceStatus['ports']>) =>
   [...ports].sort((a, b) => a.external - b.external || (a.protocol < b.protocol ? -1 : 1));
 
-const shortText = (text: string | undefined) => (text ? cut(text, BOUNDS.message) : undefined);
+const shortText = (text: string | undefined) => (text ? cut(withoutIds(text), BOUNDS.message) : undefined);
+
+/**
+ * Engines name containers and the like by ids that differ at each attempt, and a text that is new each time is a write
+ * each time. Digests of images stay: they say what it is about.
+ */
+const withoutIds = (text: string) =>
+  text.replace(/(?<!sha256:)\b[0-9a-f]{64}\b|(?<=\bcontainer(?: with id)? ["']?)[0-9a-f]{12}\b/gi, '<id>');
 
 const count = (value: number | undefined): number | undefined =>
   value === undefined ? undefined : Math.min(Math.max(0, Math.round(value)), Number.MAX_SAFE_INTEGER);

@@ -65,6 +65,7 @@ const TABLE: readonly Row[] = [
   { flat: 'catalogItemId', entry: 'images.catalogId', write: idFromFlat, read: (id) => id },
   { flat: 'config', entry: 'config', write: configFromBody, read: configText },
   same('schedule', 'schedule'),
+  same('minReadySeconds', 'minReadySeconds'),
   { flat: 'annotations', entry: 'container.annotations', write: annotationsFromFlat, read: canonicalJson },
   same('entrypoint'),
   { ...same('commands'), replaces: ['container.cmd'] },

@@ -21,6 +21,8 @@ export interface NormalEntry {
   catalogId?: number | string;
   /** any JSON */
   config?: unknown;
+  /** absent: 0 */
+  minReadySeconds?: number;
   schedule: number;
   container: NormalContainer;
   models?: MicroserviceEntry['models'];
@@ -51,6 +53,7 @@ export function normalEntry(entry: MicroserviceEntry): NormalEntry {
     registry: normalReference(registry),
     catalogId: normalReference(catalogId) || undefined,
     config: entry.config ?? undefined,
+    minReadySeconds: entry.minReadySeconds || undefined,
     schedule: entry.schedule ?? DEFAULT_SCHEDULE,
     container: normalContainer({ ...container, commands: container.commands ?? cmd }),
     models: entry.models?.items?.length ? entry.models : undefined,

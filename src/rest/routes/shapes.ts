@@ -147,6 +147,7 @@ const microserviceFields = z.object({
     .max(4)
     .optional(),
   schedule: entry.schedule.optional(),
+  minReadySeconds: entry.minReadySeconds,
   rebuild: z.boolean().describe('Order one rebuild').optional(),
   isActivated: z.boolean().optional(),
   volumeMappings: z.array(volumeMapping).max(BOUNDS.volumes).optional(),
@@ -180,6 +181,7 @@ export const microserviceRead = reply(
     catalogItemId: z.union([z.number(), z.string()]).optional(),
     images: z.array(z.looseObject({ containerImage: z.string(), archId: z.number().int() })),
     schedule: z.number().int().optional(),
+    minReadySeconds: z.number().int().optional(),
     ports: z.array(portMapping),
     volumeMappings: z.array(z.looseObject({ id: z.number().int() })),
     env: z.array(z.looseObject({ key: z.string() })),
