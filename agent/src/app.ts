@@ -11,14 +11,15 @@ import { bindConflict, exchanged } from './binds.ts';
 import type { Clock, Random } from './clock.ts';
 import type { Config } from './config.ts';
 import { Documents } from './documents.ts';
-import type { ContainerSpec, Engine } from './engines/port.ts';
+import type { ContainerSpec, Engine, ForeignContainer } from './engines/port.ts';
 import { keepHouse, type PrunedImage, prune } from './housekeeping.ts';
 import type { Connection, Transport } from './link/client.ts';
-import type { Log, LogLevel } from './log.ts';
+import { errorText, type Log, type LogLevel } from './log.ts';
 import type { Machine } from './machine.ts';
 import { createAgentMetrics } from './metrics/metrics.ts';
 import { AGENT_VERSION } from './names.ts';
 import { Orders } from './orders.ts';
+import { findOrphans, instanceOf, orphanTrouble } from './orphans.ts';
 import type { Step } from './plan/model.ts';
 import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext, refusal } from './policy.ts';
 import { Provisioning } from './provisioning.ts';
@@ -59,6 +60,12 @@ export interface AgentPorts {
   portTaken?: (port: PortMapping) => Promise<boolean>;
   /** applies what the controller or the machine chose for the log */
   setLogging?: (level: LogLevel, settings: AgentConfig) => void;
+  /** what is wrong with the machine's own files, for people */
+  fileTroubles?: () => string[];
+  /** whether the agent of an instance runs on this machine; absent: none does */
+  isAlive?: (instance: string) => Promise<boolean>;
+  /** we are another instance now */
+  instanceChanged?: (instance: string) => void;
   /** PEM of a further authority for the controller's certificate */
   controllerCa?: string;
   /** fetches the authority that a join string names */
@@ -114,6 +121,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
       const mounted = policy.bindPrefixes && pid > 0 ? places.mountedPlaces(pid) : [];
       return mounted.length > 0 ? exchanged(sources, mounted, places) : undefined;
     },
+    adopt,
     view: (uuid) => documents.views.get(uuid),
     stopsRefused: () => policyContext.policy.stopRefused,
     prepareMounts: (spec, step) => ports.prepareMounts?.(spec, step),
@@ -157,6 +165,14 @@ export function createAgent(config: Config, ports: AgentPorts) {
     relation,
     engineKind: () => engineFacts()?.kind ?? config.containerEngine,
     microservices: () => supervisor.present,
+    adopt: async () => {
+      try {
+        if (await adopt()) supervisor.reconnect();
+      } catch (error) {
+        // It is looked for again as soon as the engine answers, before anything is made.
+        log.debug('Cannot look for containers of an earlier installation', { error: errorText(error) });
+      }
+    },
     fetchAuthority: ports.fetchAuthority,
   });
 
@@ -164,6 +180,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
   let usage = new Map<string, Usage>();
   /** names of containers on the same engine that are somebody else's; kept up while the watchdog is on */
   let strangers: readonly string[] | undefined;
+  /** containers of agents that are no more, as of the last measurement */
+  let orphans: readonly ForeignContainer[] = [];
 
   act(new Set());
   supervisor.onChange(() => {
@@ -209,16 +227,44 @@ export function createAgent(config: Config, ports: AgentPorts) {
     return supervisor.statuses()?.map((status) => withUsage(status, usage));
   }
 
+  /**
+   * Becomes the installation that made the containers of this node, where there is none of our own: its data was lost,
+   * and what it left is what the controller wants here. Answers whether it did.
+   */
+  async function adopt(signal?: AbortSignal): Promise<boolean> {
+    const { node } = identity.current;
+    if (!node || (await engine.containers(signal)).length > 0) return false;
+    const instance = instanceOf(await lookForOrphans(signal), node.uuid);
+    if (!instance) return false;
+    log.warn('Taking over the containers of an earlier installation of this node', { instance });
+    try {
+      identity.become({ ...identity.current, instance });
+      store.saveValue('instance', instance);
+    } catch (error) {
+      log.error('Cannot keep the identity', { error: errorText(error) });
+    }
+    engine.become(instance);
+    ports.instanceChanged?.(instance);
+    return true;
+  }
+
+  function lookForOrphans(signal?: AbortSignal): Promise<ForeignContainer[]> {
+    return findOrphans(engine, ports.isAlive ?? (async () => false), signal);
+  }
+
   /** What keeps the agent from doing its work, for people. */
   function troubles(): string[] {
     const lost = identity.isLost && !identity.current.node;
-    return agentTroubles([...supervisor.troubles, ...relation.troubles], lost, relation.client?.skew);
+    const beside = orphanTrouble(orphans, identity.current.node?.uuid) ?? [];
+    const known = [...supervisor.troubles, ...relation.troubles, ...(ports.fileTroubles?.() ?? [])];
+    return agentTroubles(known.concat(beside), lost, relation.client?.skew);
   }
 
   async function report(measurements: boolean): Promise<StatusReport> {
     if (measurements) await measureUsage();
     const look = isWatching(config, documents.wanted) && engineFacts() && (measurements || strangers === undefined);
     if (look) strangers = (await lookForStrangers(engine, log)) ?? strangers;
+    if (measurements && engineFacts()) orphans = await lookForOrphans().catch(() => orphans);
     const figures = measurements ? await machine.measure() : undefined;
     return statusReport({
       measured: figures && { figures, duration: clock.wall() - startedAt },
@@ -247,8 +293,25 @@ export function createAgent(config: Config, ports: AgentPorts) {
     measureUsage,
     report,
     prune: (): Promise<PrunedImage[]> => prune(house),
+    /** Containers of agents that are no more, whatever node they were. */
+    orphans: lookForOrphans,
+    /** Ends and removes them, or those with these names, as somebody on the machine has ordered; answers those. */
+    async removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<ForeignContainer[]> {
+      const all = await lookForOrphans(signal);
+      const found = all.filter(({ name }) => names.length === 0 || names.includes(name));
+      for (const { id, name, application, microservice } of found) {
+        log.info('Removing a container of an agent that is no more', { name, application, microservice });
+        await engine.stop(id, 10, signal);
+        await engine.remove(id, signal);
+      }
+      orphans = await lookForOrphans(signal);
+      relation.changed();
+      return found;
+    },
     /** The machine's own settings are others now. */
     settingsChanged: () => applyLogging(),
+    /** Something on this machine has changed that the controller should hear of. */
+    changed: () => relation.changed(),
     /** milliseconds that the controller's clock is ahead of ours, as far as that is known */
     get clockOffset(): number {
       return relation.client?.offset ?? 0;

@@ -28,6 +28,8 @@ export interface ProvisioningPorts {
   relation: Relation;
   /** the container engine, as the controller is told of it */
   engineKind(): Config['containerEngine'];
+  /** Takes over what an earlier installation of this node left here. */
+  adopt(): Promise<void>;
   /** microservices that are here */
   microservices(): string[];
   /** fetches the authority that a join string names */
@@ -105,6 +107,7 @@ export class Provisioning {
       documents.reload();
       identity.become({ ...rest, node });
       log.info('Provisioned', { node: node.uuid, name: node.name, controllerUrl });
+      await this.#ports.adopt();
       relation.open();
       return node;
     } catch (error) {

@@ -55,6 +55,8 @@ function remoteEngine(instance: string): Engine {
     connect: (signal) => call('connect', [instance], signal),
     containers: simple('containers', 0),
     strangers: simple('strangers', 0),
+    ofOtherAgents: simple('ofOtherAgents', 0),
+    become: () => {},
     network: simple('network', 0),
     ensureNetwork: simple('ensureNetwork', 0),
     removeNetwork: simple('removeNetwork', 0),

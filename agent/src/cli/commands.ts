@@ -74,6 +74,14 @@ interface Item {
   healthStatus?: string;
 }
 
+interface Orphan {
+  name: string;
+  application: string;
+  microservice: string;
+  nodeUuid: string;
+  running: boolean;
+}
+
 const LOG_FLAGS = {
   'tail=': 'how many lines from the end (default 100)',
   'since=': 'not before this date and time, or this long ago: 90s, 10m, 2h, 1d',
@@ -394,6 +402,42 @@ export const COMMANDS: readonly Command[] = [
         data,
         () => `Removed ${data.deleted.length} images\n${data.deleted.map((each) => `  ${each}\n`).join('')}`,
       );
+    },
+  },
+  {
+    name: 'orphans',
+    usage: '[<container> ...]',
+    summary: 'Show containers that agents left here which are no more, or remove them',
+    flags: { remove: 'stop and remove them, or those that are named; volumes stay', yes: 'do not ask' },
+    example: 'skerry-agent orphans --remove',
+    run: async (context) => {
+      const { client, flags, ask, words } = context;
+      const all = (await client.call<{ items: Orphan[] }>('GET', '/v1/system/orphans')).items;
+      const items = all.filter(({ name }) => words.length === 0 || words.includes(name));
+      const shown =
+        items.length === 0
+          ? 'No containers of agents that are no more\n'
+          : table(
+              ['CONTAINER', 'APPLICATION', 'NAME', 'RUNNING', 'NODE'],
+              items.map((item) => [
+                item.name,
+                item.application,
+                item.microservice,
+                item.running ? 'yes' : 'no',
+                item.nodeUuid,
+              ]),
+            );
+      if (!flags.has('remove') || items.length === 0) return show(context, { items }, () => shown);
+      if (!flags.has('yes')) {
+        if (!ask) throw new CliError('INVALID_ARGUMENT', `${shown}Nobody is there to be asked`, 'Say so with --yes.');
+        if (!(await ask(`${shown}They are stopped and removed. Go on?`)))
+          throw new CliError('DECLINED', 'nothing was changed');
+      }
+      const query = new URLSearchParams(items.map(({ name }): [string, string] => ['name', name]));
+      const data = await client.call<{ removed: Orphan[] }>('DELETE', `/v1/system/orphans?${query}`, {
+        deadline: REMOVAL,
+      });
+      show(context, data, () => data.removed.map(({ name }) => `${name}: removed\n`).join(''));
     },
   },
   {

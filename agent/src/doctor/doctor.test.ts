@@ -171,6 +171,16 @@ const CASES: Record<string, Case> = {
     /docker 24\.0/,
     () => engineAnswering({ ApiVersion: '1.43', Version: '24.0', SecurityOptions: ['name=rootless'] }),
   ],
+  'containers of an agent that is no more': [
+    'orphans',
+    'left',
+    /skerry-lost \(shop\)/,
+    () =>
+      engineAnswering({ ApiVersion: '1.43', Version: '24.0' }, [
+        { Id: 'c1', Names: ['/skerry-lost'], ImageID: 'i1', State: 'running', Labels: ORPHAN_LABELS },
+      ]),
+  ],
+  'no containers of other agents': ['orphans', undefined, /none/, () => engineAnswering({ ApiVersion: '1.43' }, [])],
   'an engine that works': [
     'engine',
     undefined,
@@ -389,9 +399,13 @@ async function tlsNode(certificate: string): Promise<World> {
   return { node: { controllerUrl: await servingTls(certificate), ca: read('ca.pem') } };
 }
 
-async function engineAnswering(facts: Record<string, unknown>): Promise<World> {
+const ORPHAN_LABELS = { 'skerry.dev/agent': 'f'.repeat(32), 'skerry.dev/application': 'shop' };
+
+async function engineAnswering(facts: Record<string, unknown>, containers: object[] = []): Promise<World> {
   await listening(
-    http.createServer((_request, response) => response.end(JSON.stringify({ Components: [], ...facts }))),
+    http.createServer(({ url = '' }, response) =>
+      response.end(JSON.stringify(url.includes('/containers/json') ? containers : { Components: [], ...facts })),
+    ),
     join(folder, 'engine.sock'),
   );
   return {};

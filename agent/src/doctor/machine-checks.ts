@@ -6,6 +6,7 @@ import { findEngineUrl } from '../engines/find.ts';
 import { exchange } from '../http.ts';
 import { errorText } from '../log.ts';
 import { processLimits } from '../machine.ts';
+import { findOrphans, isAlive } from '../orphans.ts';
 import { parsePolicy } from '../policy.ts';
 import { check } from './check.ts';
 import type { DoctorContext } from './context.ts';
@@ -33,7 +34,7 @@ export const MACHINE_CHECKS = [
     problems: {
       unusable: {
         severity: 'failed',
-        todo: 'Correct the file, or remove it to allow everything; the agent does not start with it.',
+        todo: 'Correct the file, or remove it to allow everything, then send the agent SIGHUP. A running agent keeps the former rules; one that starts with it refuses whatever the file does not plainly allow.',
       },
     },
     run: ({ config: { policyFile } }: DoctorContext) => {
@@ -200,6 +201,30 @@ export const MACHINE_CHECKS = [
         const text = errorText(error);
         const problem = /EACCES/.test(text) ? 'forbidden' : /speaks API/.test(text) ? 'unfit' : 'absent';
         return { problem, what: text };
+      }
+    },
+  }),
+  check({
+    name: 'orphans',
+    about: 'containers of agents that are no more',
+    problems: {
+      left: {
+        severity: 'warning',
+        todo: 'They run beside what the controller wants, and may have its ports. Remove them: skerry-agent orphans --remove',
+      },
+    },
+    run: async ({ config, identity }: DoctorContext) => {
+      const instance = identity().identity?.instance ?? 'doctor';
+      const engine = new DockerEngine({ url: findEngineUrl(config), instance });
+      const signal = AbortSignal.timeout(10_000);
+      try {
+        await engine.connect(signal);
+        const found = await findOrphans(engine, isAlive, signal);
+        return found.length > 0
+          ? { problem: 'left', what: found.map(({ name, application }) => `${name} (${application})`).join(', ') }
+          : { ok: 'none' };
+      } catch (error) {
+        return { skipped: errorText(error) };
       }
     },
   }),

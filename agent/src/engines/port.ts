@@ -14,6 +14,10 @@ export interface Engine {
   containers(signal?: AbortSignal): Promise<Container[]>;
   /** Names of the containers on this engine that are not of this agent, running or not. They are never touched. */
   strangers(signal?: AbortSignal): Promise<string[]>;
+  /** Containers that other agents made, running or not. What only claims to be one, by a label of its image, is none. */
+  ofOtherAgents(signal?: AbortSignal): Promise<ForeignContainer[]>;
+  /** From now on the containers of this instance are ours, those of the former one are not. Connect again after it. */
+  become(instance: string): void;
   /** The network that this agent's containers share, if it exists. */
   network(signal?: AbortSignal): Promise<EngineNetwork | undefined>;
   /** Makes that network unless it is there. */
@@ -55,6 +59,18 @@ export interface Engine {
    * is missed. Ends or throws when the connection is lost.
    */
   events(signal: AbortSignal): AsyncIterable<EngineEvent>;
+}
+
+/** A container that another agent made. */
+export interface ForeignContainer {
+  id: string;
+  name: string;
+  /** of the agent that made it, and of the node that this one was then */
+  instance: string;
+  nodeUuid: string;
+  application: string;
+  microservice: string;
+  running: boolean;
 }
 
 /** What kind of engine it is and what it can do. */

@@ -179,6 +179,19 @@ const SYSTEM: Route[] = [
   },
   {
     method: 'GET',
+    path: '/v1/system/orphans',
+    access: 'admin',
+    handler: async ({ signal }, { agent }) => bare({ items: await agent.orphans(signal) }),
+  },
+  {
+    method: 'DELETE',
+    path: '/v1/system/orphans',
+    access: 'admin',
+    handler: async ({ query, signal }, { agent }) =>
+      ok({ status: 'ok', removed: await agent.removeOrphans(query.getAll('name'), signal) }),
+  },
+  {
+    method: 'GET',
     path: '/v1/system/logs',
     access: 'admin',
     handler: ({ query, signal }, { logs }) => {

@@ -138,6 +138,27 @@ for (const { kind } of inject('engines'))
       });
 
     test.runIf(kind === 'docker')(
+      'nothing is started in an engine that is being stopped, also while it waits for a container that is slow to end',
+      async () => {
+        const slow = { ...controller.microservices[0], uuid: randomUUID(), name: 'slow', portMappings: [] };
+        controller.change((c) => {
+          c.microservices.push({ ...slow, commands: ['-stop-delay', '5s'] });
+        });
+        await until('both', () => controller.microservice(slow.uuid)?.status === 'RUNNING');
+        lines.length = 0;
+        await engine.stop();
+        await until('the loss to be seen', () => agent.supervisor.engine.state === 'lost');
+        expect(lines.filter((line) => line.includes('Starting the container'))).toEqual([]);
+        await engine.start();
+        await up();
+        controller.change((c) => {
+          c.microservices.pop();
+        });
+        await until('one', () => agent.supervisor.containers.length === 1);
+      },
+    );
+
+    test.runIf(kind === 'docker')(
       'an agent that starts while the engine is gone lists what is stored, and says that it cannot tell its state',
       async () => {
         const before = agent.supervisor.containers[0];

@@ -50,6 +50,8 @@ export interface SupervisorPorts {
   registry(id: number): RegistryView | undefined;
   /** why the machine does not allow a view, or undefined */
   refusal?(view: MicroserviceView): string | undefined;
+  /** Looks, right after the engine answers, whether containers of an earlier installation are ours to look after. */
+  adopt?(signal: AbortSignal): Promise<unknown>;
   /** why binds may not be made beside those of others, where the machine's policy says where binds may lie */
   bindConflict?(own: Binder, others: readonly Binder[], isNew: boolean): string | undefined;
   /** the source that a process does not have mounted as it was checked, where the policy says where binds may lie */
@@ -117,6 +119,8 @@ export class Supervisor {
   #networkRetry = { notBefore: 0, count: 0, message: '' };
   #storeError = '';
   #wake = () => {};
+  /** the present connection to the engine */
+  #connection = new AbortController();
   #awake = false;
   #listeners = new Set<() => void>();
 
@@ -127,6 +131,12 @@ export class Supervisor {
     this.#saved = new Map(this.#memory);
     this.#rebooted = ports.store.value('bootId') !== undefined && ports.store.value('bootId') !== ports.bootId;
     this.#engine = { state: 'connecting', since: ports.clock.now() };
+  }
+
+  /** Begins again with the engine, as one who has not looked yet: its containers are others now. */
+  reconnect(): void {
+    this.#first = true;
+    this.#connection.abort();
   }
 
   /** What the node is to run; undefined while that is not known. */
@@ -342,6 +352,8 @@ export class Supervisor {
   async run(signal: AbortSignal): Promise<void> {
     for (let attempt = 0; !signal.aborted; attempt++) {
       const session = new AbortController();
+      let renewed = false;
+      this.#connection = session;
       const stop = () => session.abort();
       signal.addEventListener('abort', stop, { once: true });
       try {
@@ -349,18 +361,20 @@ export class Supervisor {
           attempt = 0;
         });
         // Engines end their streams now and then: whether this one is gone the next attempt tells, in a moment.
-        if (!signal.aborted) this.#lost(ended);
+        if (!session.signal.aborted) this.#lost(ended);
       } catch (error) {
-        if (!signal.aborted) {
+        if (!session.signal.aborted) {
           this.#blind = errorText(error);
           this.#lost(error);
         }
       } finally {
+        renewed = session.signal.aborted;
         session.abort();
         this.#health.stop();
         signal.removeEventListener('abort', stop);
         for (const { abort } of this.#running.values()) abort.abort();
       }
+      if (renewed) continue;
       const delay = Math.min(500 * 2 ** Math.min(attempt, 6), 15 * SECOND);
       await pause(this.#ports.clock, jitter(delay, this.#ports.random), signal);
     }
@@ -370,6 +384,7 @@ export class Supervisor {
   async #session(signal: AbortSignal, onConnected: () => void): Promise<unknown> {
     const { engine, clock, log } = this.#ports;
     const facts = await engine.connect(signal);
+    await this.#ports.adopt?.(signal);
     const network = await engine.network(signal);
     await this.#tidyNames(signal);
     const lost = new AbortController();

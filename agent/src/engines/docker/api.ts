@@ -18,6 +18,8 @@ export interface CallOptions {
   body?: unknown;
   deadline?: number;
   signal?: AbortSignal;
+  /** over a connection of its own: an engine that is going away still answers on old ones, and takes no new ones */
+  anew?: boolean;
   /** statuses that are an empty answer rather than an error */
   tolerate?: readonly number[];
 }
@@ -62,7 +64,7 @@ export class DockerApi {
           body: body === undefined ? undefined : JSON.stringify(body),
           deadline: options.deadline ?? 30 * SECOND,
           signal: options.signal,
-          connections: this.#connections,
+          connections: options.anew ? undefined : this.#connections,
         },
         BODY_LIMIT,
       );

@@ -11,6 +11,7 @@ import {
   type EngineEvent,
   type EngineFacts,
   type EngineNetwork,
+  type ForeignContainer,
   type LogLine,
   type LogOptions,
   type PullRequest,
@@ -43,14 +44,14 @@ export interface DockerEngineOptions {
 /** The engine port over the Docker API. */
 export class DockerEngine implements Engine {
   readonly url: string;
-  readonly #instance: string;
+  #instance: string;
   readonly #api: DockerApi;
   #dialect: Dialect = dialectOf();
   #network: EngineNetwork | undefined;
   /** inspected containers; the key tells whether the list shows the same state as when they were inspected */
   #inspected = new Map<string, { key: string; container: Container }>();
-  /** whether an image claims to be this agent, by its id */
-  #claims = new Map<string, boolean>();
+  /** the agent that an image claims to be of, by its id */
+  #claims = new Map<string, string | undefined>();
 
   constructor({ url, instance }: DockerEngineOptions) {
     this.url = url;
@@ -104,6 +105,32 @@ export class DockerEngine implements Engine {
     return others.sort();
   }
 
+  async ofOtherAgents(signal?: AbortSignal): Promise<ForeignContainer[]> {
+    const query = { all: '1', filters: JSON.stringify({ label: [CONTAINER_LABELS.agent] }) };
+    const items = await this.#api.call<ListItem[]>('GET', '/containers/json', { query, signal });
+    const others: ForeignContainer[] = [];
+    for (const { Id, Labels = {}, Names, ImageID, State } of items) {
+      const instance = Labels[CONTAINER_LABELS.agent] ?? '';
+      if (instance === this.#instance || (await this.#agentOfImage(ImageID, signal)) !== undefined) continue;
+      others.push({
+        id: Id,
+        name: (Names[0] ?? '').replace(/^\//, ''),
+        instance,
+        nodeUuid: Labels[CONTAINER_LABELS.node] ?? '',
+        application: Labels[CONTAINER_LABELS.application] ?? '',
+        microservice: Labels[CONTAINER_LABELS.microservice] ?? '',
+        running: State === 'running',
+      });
+    }
+    return others.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  become(instance: string): void {
+    this.#instance = instance;
+    this.#network = undefined;
+    this.#inspected.clear();
+  }
+
   /** Inspects what the list shows as changed; most of the time that is nothing. */
   async #inspect(item: ListItem, signal?: AbortSignal): Promise<Container | undefined> {
     const health = /\((healthy|unhealthy|health: starting)\)/.exec(item.Status)?.[1] ?? '';
@@ -128,7 +155,7 @@ export class DockerEngine implements Engine {
 
   async network(signal?: AbortSignal): Promise<EngineNetwork | undefined> {
     const query = { filters: JSON.stringify({ label: [this.#ownLabel()] }) };
-    const [own] = await this.#api.call<NetworkItem[]>('GET', '/networks', { query, signal });
+    const [own] = await this.#api.call<NetworkItem[]>('GET', '/networks', { query, signal, anew: true });
     // What was inspected was read with the eyes of the network of that time.
     if (own?.Id !== this.#network?.id) {
       this.#inspected.clear();
@@ -219,11 +246,14 @@ export class DockerEngine implements Engine {
    * it from a container of ours: what was made of it is not ours, and we make nothing of it.
    */
   async #claimsToBeUs(imageId: string, signal?: AbortSignal): Promise<boolean> {
-    const known = this.#claims.get(imageId);
-    if (known !== undefined) return known;
+    return (await this.#agentOfImage(imageId, signal)) === this.#instance;
+  }
+
+  async #agentOfImage(imageId: string, signal?: AbortSignal): Promise<string | undefined> {
+    if (this.#claims.has(imageId)) return this.#claims.get(imageId);
     const path = `/images/${encodeURI(imageId)}/json`;
     const image = await this.#api.call<ImageAnswer | undefined>('GET', path, { signal, tolerate: [404] });
-    const claims = image?.Config?.Labels?.[CONTAINER_LABELS.agent] === this.#instance;
+    const claims = image?.Config?.Labels?.[CONTAINER_LABELS.agent];
     if (image) this.#claims.set(imageId, claims);
     return claims;
   }

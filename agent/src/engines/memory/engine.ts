@@ -9,6 +9,7 @@ import {
   type EngineEvent,
   type EngineFacts,
   type EngineNetwork,
+  type ForeignContainer,
   type LogLine,
   type PullRequest,
 } from '../port.ts';
@@ -75,6 +76,12 @@ export class MemoryEngine implements Engine {
   async strangers(): Promise<string[]> {
     return [];
   }
+
+  async ofOtherAgents(): Promise<ForeignContainer[]> {
+    return [];
+  }
+
+  become(): void {}
 
   async network(): Promise<EngineNetwork | undefined> {
     return this.#network;

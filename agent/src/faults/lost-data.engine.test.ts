@@ -1,0 +1,63 @@
+import { randomUUID } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest';
+import { callEngine } from '../../../hack/engine-api.ts';
+import { freePort } from '../../../hack/ports.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import { CONTAINER_LABELS } from '../../../src/api/names.ts';
+import { FakeController } from '../_fake-controller.ts';
+import { pushVersions, webView } from '../_web.ts';
+import { until } from '../engines/_contract.ts';
+import { Home, Stranger, Witness } from './_home.ts';
+
+/** The agent's data is lost, and its node is provisioned again on the same machine: nothing runs twice. */
+
+const engineUrl = inject('engineUrl');
+const image = `${new URL(inject('registryUrl')).host}/lost/sample:1`;
+
+let controller: FakeController;
+let home: Home;
+
+beforeAll(() => pushVersions(inject('registryUrl'), 'lost/sample', '1'));
+beforeEach(async () => {
+  controller = await new FakeController().listen();
+  home = new Home({ engineUrl });
+});
+afterEach(async () => {
+  await home.remove();
+  await controller.close();
+});
+
+test('the containers of a node whose data was lost are adopted by its next installation; others are named and removed on demand', async () => {
+  const uuid = randomUUID();
+  const view = webView({ uuid, imageId: image, external: await freePort() });
+  controller.microservices = [view];
+  await home.up();
+  await home.cli('provision', controller.joinString);
+  await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING', 60_000);
+  const [before] = await home.containers();
+  const witness = new Witness(engineUrl, [uuid]);
+
+  await home.end('SIGKILL');
+  rmSync(home.disk, { recursive: true });
+  controller.publicKey = undefined;
+  controller.said = {};
+  const stranger = await Stranger.start(engineUrl, {
+    name: `lost-${uuid}`,
+    image,
+    labels: { [CONTAINER_LABELS.agent]: 'f'.repeat(32), [CONTAINER_LABELS.node]: 'another-node' },
+  });
+  await home.up();
+  await home.cli('provision', controller.joinString);
+  await until('RUNNING again', () => controller.microservice(uuid)?.status === 'RUNNING', 60_000);
+  expect(controller.microservice(uuid)?.containerId).toBe(before?.id);
+  expect((await witness.read()).starts).toEqual(new Map());
+  witness.close();
+
+  expect((await home.cli('orphans')).out).toContain(`lost-${uuid}`);
+  expect((await home.cli('orphans', `lost-${uuid}`, '--remove')).code).not.toBe(0);
+  expect(await stranger.untouched()).toBe(true);
+  expect((await home.cli('orphans', `lost-${uuid}`, '--remove', '--yes')).out).toContain(`lost-${uuid}: removed`);
+  await expect(callEngine(engineUrl, 'GET', `/containers/${stranger.id}/json`)).rejects.toThrow();
+  expect((await home.containers()).map(({ id }) => id)).toEqual([before?.id]);
+});
