@@ -8,7 +8,6 @@ import { type Config, changeConfig, parseConfig, type SettingName, settingError,
 import {
   fileIdentity,
   followLinks,
-  giveDirectory,
   locate,
   makeDirectory,
   mountedPlaces,
@@ -18,7 +17,7 @@ import {
 } from './disk.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
-import type { ContainerSpec, Engine } from './engines/port.ts';
+import type { Engine } from './engines/port.ts';
 import { fetchAuthority } from './link/trust.ts';
 import { ControlChannels } from './local-api/control-channels.ts';
 import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
@@ -26,9 +25,11 @@ import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
 import { bufferedSink, createLog, errorText } from './log.ts';
 import { type LogFileLimits, logFileWriter } from './log-files.ts';
 import { localMachine } from './machine.ts';
-import type { Step } from './plan/model.ts';
-import { parsePolicy } from './policy.ts';
+import { prepareMounts } from './mounts.ts';
+import { isAlive, showAlive } from './orphans.ts';
+import { parsePolicy, strictestReading } from './policy.ts';
 import { isPortTaken } from './port-probe.ts';
+import { holdDirectory } from './state/directory-lock.ts';
 import { identityFile } from './state/identity.ts';
 import { openSqliteStore } from './state/sqlite-store.ts';
 
@@ -57,12 +58,26 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
 
   if (await answers(config.socket)) throw new Error(`another agent answers at ${config.socket}; stop it first`);
   using closing = new DisposableStack();
+  closing.use(holdDirectory(config.diskDirectory, log));
   const database = join(config.diskDirectory, 'agent.db');
   const { store, setAside } = openSqliteStore(database, clock.wall(), [config.runDirectory, tmpdir()]);
   closing.use(store);
   if (setAside) log.warn('The database was damaged and is begun anew', { setAside });
   const trouble = store.trouble();
   if (trouble) log.error('Nothing can be saved; what runs is looked after', { error: trouble });
+
+  // An agent that does not start is a machine that nobody looks after.
+  const { policy, trouble: unreadable } = strictestReading(() => readText(config.policyFile), config.policyFile);
+  if (unreadable)
+    log.error('The policy cannot be read; what it does not plainly allow is refused', { error: unreadable });
+  let policyIsPartial = unreadable !== undefined;
+  /** The file is looked at each time: it counts at the next start, and whoever broke it may not have signalled. */
+  const policyTroubles = (): string[] => {
+    const { trouble } = strictestReading(() => readText(config.policyFile), config.policyFile);
+    const now = policyIsPartial ? 'what it does not plainly allow is refused' : 'the former rules stay';
+    if (trouble) return [`policy: ${trouble}; ${now}`];
+    return policyIsPartial ? ['policy: the file can be read again; the agent takes it at SIGHUP'] : [];
+  };
 
   const engineUrl = findEngineUrl(config);
   let engine: Engine | undefined;
@@ -79,13 +94,14 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       log.error('The identity could not be read and was set aside; provision the agent again', { setAside: path }),
     ),
     machine: localMachine(config.diskDirectory),
-    policy: parsePolicy(readText(config.policyFile), config.policyFile),
+    policy,
+    fileTroubles: policyTroubles,
     protectedPaths: protectedPaths(config, engineUrl),
     places: {
       ...{ follow: followLinks, identity: fileIdentity, mountsBelow, locate },
       mountedPlaces: engineUrl.startsWith('unix://') ? mountedPlaces : () => [],
     },
-    prepareMounts: (spec, step) => prepareMounts(spec, step, join(config.diskDirectory, 'volumes')),
+    prepareMounts: (spec, { view }) => prepareMounts(spec, view.runAsGroup, join(config.diskDirectory, 'volumes')),
     // Of a machine that the engine is not on nothing can be said.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
     setLogging: (level, settings) => {
@@ -94,13 +110,21 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     },
     controllerCa: config.controllerCert && readText(config.controllerCert),
     fetchAuthority,
+    isAlive,
+    instanceChanged: (instance) => {
+      shown.close();
+      shown = showAlive(instance);
+    },
   });
+  let shown = showAlive(agent.identity.instance);
+  closing.defer(() => shown.close());
   const writeToken = () => writeAdminToken(config.tokenFile, agent.identity, clock);
 
   const reload = () => {
     const settings = parseConfig(readText(file), file);
     const policy = parsePolicy(readText(settings.policyFile), settings.policyFile);
     config = settings;
+    policyIsPartial = false;
     Object.assign(agent.config, config);
     agent.setPolicy(policy);
     agent.settingsChanged();
@@ -136,6 +160,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       reload();
     } catch (error) {
       log.error('The settings were not taken; the former ones stay', { error: errorText(error) });
+      agent.changed();
     }
   };
   process.on('SIGHUP', onHangup);
@@ -232,23 +257,4 @@ function protectedPaths(config: Config, engineUrl: string): string[] {
   ];
   const own = [config.diskDirectory, config.runDirectory, config.file, config.policyFile, import.meta.dirname];
   return [...new Set([...sockets, ...own].map(followLinks))];
-}
-
-/**
- * Makes what a container binds and is not there yet, as `docker run -v` does. A volume of ours belongs to the user that
- * the container runs as; where that is not known, any user of the container may write to it. Nobody else gets there,
- * since the directory above is the agent's alone.
- */
-function prepareMounts(spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>, volumesDirectory: string): void {
-  for (const mount of spec.mounts) {
-    const own = mount.source.startsWith(`${volumesDirectory}/`);
-    // What was looked at is what is bound: a link that changes later leads nowhere else.
-    if (!own) mount.source = followLinks(mount.source);
-    const { source } = mount;
-    const made = makeDirectory(source, 0o755);
-    if (!own || !made) continue;
-    const [, user, group] = /^(\d+)(?::(\d+))?$/.exec(spec.user ?? '') ?? [];
-    if (user === undefined) giveDirectory(source, 0o777);
-    else giveDirectory(source, 0o755, { uid: Number(user), gid: Number(group ?? step.view.runAsGroup ?? user) });
-  }
 }

@@ -21,7 +21,7 @@ import {
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** The only module that touches files; the database (state/sqlite-store.ts) opens its own. */
+/** The only module that touches files; the database and the lock (state/) open their own. */
 
 /** A file's text, or undefined when there is none. */
 export function readText(path: string): string | undefined {
@@ -115,6 +115,12 @@ export function makeDirectory(path: string, mode: number): boolean {
 export function giveDirectory(path: string, mode: number, owner?: { uid: number; gid: number }): void {
   chmodSync(path, mode);
   if (owner) chownSync(path, owner.uid, owner.gid);
+}
+
+/** Whose a directory is, and its permissions. */
+export function directoryOwner(path: string): { uid: number; gid: number; mode: number } {
+  const { uid, gid, mode } = statSync(path);
+  return { uid, gid, mode: mode & 0o7777 };
 }
 
 /** Copies a file. One that is not there is no error. */

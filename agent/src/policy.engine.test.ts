@@ -45,16 +45,20 @@ beforeAll(async () => {
     at('policy.yaml'),
     `privileged: false\nhostNetwork: false\nbindPrefixes: [${folder}, /run, /var/run, /proc]\n`,
   );
-  child = spawn(process.execPath, [MAIN, 'start', '--config', file], { stdio: ['ignore', 'ignore', 'pipe'] });
-  child.stderr?.setEncoding('utf8').on('data', (piece: string) => {
-    log += piece;
-  });
+  startAgent();
   await until('the agent to answer', async () => await cli('status'), 60_000);
   await cli('provision', controller.joinString);
   const { instance } = JSON.parse(readText(at('data/identity.json')) ?? '') as { instance: string };
   engine = new DockerEngine({ url: engineUrl, instance });
   await engine.connect();
 });
+
+function startAgent(): void {
+  child = spawn(process.execPath, [MAIN, 'start', '--config', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+  child.stderr?.setEncoding('utf8').on('data', (piece: string) => {
+    log += piece;
+  });
+}
 
 afterAll(async () => {
   const gone = new Promise((resolve) => child.once('exit', resolve));
@@ -141,6 +145,9 @@ test('another policy takes effect at SIGHUP, and what runs runs on unless it say
   // One that cannot be read changes nothing, and is not the end of the agent.
   await becomes('bindPrefixes: nothing\n');
   expect(log).toContain('policy.yaml: bindPrefixes');
+  await until('the warning', () =>
+    /policy: .*bindPrefixes.*the former rules stay/.test(controller.said.warningMessage ?? ''),
+  );
   expect(controller.microservice(web.uuid)).toMatchObject({ status: 'RUNNING', reason: 'PolicyRefused' });
 
   await becomes('bindPrefixes: [/nowhere]\nstopRefused: true\n');
@@ -149,6 +156,44 @@ test('another policy takes effect at SIGHUP, and what runs runs on unless it say
 
   await becomes(undefined);
   expect(await heard(web.uuid, 'RUNNING')).toMatchObject({ containerId });
+});
+
+test('a second agent on the same data directory does not start, and names the first', async () => {
+  const other = at('other.yaml');
+  const settings = {
+    containerEngineUrl: engineUrl,
+    diskDirectory: at('data'),
+    runDirectory: at('run-2'),
+    localApiPort: 0,
+  };
+  writeFileSync(other, JSON.stringify(settings));
+  const start = promisify(execFile)(process.execPath, [MAIN, 'start', '--config', other], { timeout: 30_000 });
+  await expect(start).rejects.toMatchObject({
+    stderr: expect.stringContaining(`another agent (process ${child.pid}) works with ${at('data')}`),
+  });
+});
+
+test('a policy that cannot be read does not keep the agent from starting: it allows what is plainly there, and says so', async () => {
+  const plain = view('plain');
+  const privileged = view('privileged', { isPrivileged: true });
+  controller.change((c) => {
+    c.microservices = [plain];
+  });
+  await heard(plain.uuid, 'RUNNING');
+  const host = image.slice(0, image.indexOf('/'));
+  writeFileSync(at('policy.yaml'), `registries: ["${host}"]\nbindPrefixes: nothing\n`);
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGKILL');
+  await gone;
+  startAgent();
+  controller.change((c) => {
+    c.microservices = [plain, privileged];
+  });
+  await until('the warning', () => /policy: .*bindPrefixes/.test(controller.said.warningMessage ?? ''), 60_000);
+  expect((await heard(privileged.uuid, 'FAILED', 'PolicyRefused')).errorMessage).toContain('privileged');
+  await heard(plain.uuid, 'RUNNING');
+  await becomes(undefined);
+  await until('no warning', () => controller.said.daemonStatus === 'RUNNING');
 });
 
 test('a path that leads elsewhere when its container is to start again is looked at again', async () => {

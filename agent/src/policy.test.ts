@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -6,7 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import type { MicroserviceView } from '../../src/wire/agent.ts';
 import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from './disk.ts';
 import { makeView } from './plan/_util.ts';
-import { PLAIN_PLACES, type Places, parsePolicy, policySchema, refusal } from './policy.ts';
+import { PLAIN_PLACES, type Places, parsePolicy, policySchema, refusal, strictestReading } from './policy.ts';
 
 const mapping = { containerDestination: '/x', accessMode: 'rw', scope: 'private' } as const;
 const bind = (...sources: string[]): Partial<MicroserviceView> => ({
@@ -204,5 +205,29 @@ describe('a policy file', () => {
     expect(() => parsePolicy('a: [', '/p.yaml')).toThrow(/\/p\.yaml is not YAML/));
   test('that is empty or absent says nothing', () => {
     expect(parsePolicy('', '/p.yaml')).toEqual(parsePolicy(undefined, '/p.yaml'));
+  });
+});
+
+describe('a policy file at the start of an agent', () => {
+  const strictly = (text: string) => strictestReading(() => text, '/p.yaml');
+  test('that can be read says what it says', () =>
+    expect(strictly('privileged: false')).toEqual({ policy: policySchema.parse({ privileged: false }) }));
+  test('with a rule of the wrong form keeps the others and allows nothing else', () => {
+    const { policy, trouble } = strictly('bindPrefixes: nothing\nregistries: [docker.io]\nhostNetwork: true\n');
+    expect(policy).toMatchObject({ registries: ['docker.io'], hostNetwork: true, bindPrefixes: [], privileged: false });
+    expect(policy.stopRefused).toBe(false);
+    expect(trouble).toMatch(/\/p\.yaml: bindPrefixes/);
+  });
+  test('with an unknown word allows nothing that it does not plainly allow', () =>
+    expect(strictly('priviledged: false\nhostPid: true')).toMatchObject({
+      policy: { privileged: false, hostPid: true, devices: false, capAdd: [] },
+      trouble: expect.stringContaining('priviledged'),
+    }));
+  test('that is no YAML, or is not to be had, allows nothing', () => {
+    for (const read of [() => 'a: [', () => '- a list', () => assert.fail('EACCES')])
+      expect(strictestReading(read, '/p.yaml')).toMatchObject({
+        policy: { privileged: false, registries: [], bindPrefixes: [] },
+        trouble: expect.stringMatching(/\/p\.yaml|EACCES/),
+      });
   });
 });

@@ -2,6 +2,7 @@ import { parseDocument } from 'yaml';
 import { z } from 'zod';
 import { BUILT_IN_REGISTRIES } from '../../src/api/names.ts';
 import type { MicroserviceView } from '../../src/wire/agent.ts';
+import { errorText } from './log.ts';
 import { canonicalHost, parseReference } from './registries/reference.ts';
 
 /**
@@ -28,7 +29,46 @@ export type Policy = z.infer<typeof policySchema>;
 /** The policy of a machine that says nothing. */
 export const OPEN_POLICY: Policy = policySchema.parse({});
 
-/** Reads a policy file. One that cannot be read allows nothing, rather than everything: the agent does not start. */
+/** Allows nothing that a rule could forbid. */
+const STRICTEST_POLICY: Policy = {
+  privileged: false,
+  hostNetwork: false,
+  hostPid: false,
+  hostIpc: false,
+  devices: false,
+  capAdd: [],
+  bindPrefixes: [],
+  registries: [],
+  stopRefused: false,
+};
+
+/**
+ * A policy file for an agent that has to start whatever is in it. Where something cannot be read, every rule that is not
+ * plainly there is as strict as it can be: it may be what was meant. What runs runs on.
+ */
+export function strictestReading(read: () => string | undefined, file: string): { policy: Policy; trouble?: string } {
+  let text: string | undefined;
+  try {
+    text = read();
+    return { policy: parsePolicy(text, file) };
+  } catch (error) {
+    const rules = Object.entries(policySchema.shape).flatMap(([name, rule]) => {
+      const said = rule.safeParse(memberOf(text, name));
+      return said.success && memberOf(text, name) !== undefined ? [[name, said.data]] : [];
+    });
+    return { policy: { ...STRICTEST_POLICY, ...Object.fromEntries(rules) }, trouble: errorText(error) };
+  }
+}
+
+function memberOf(text: string | undefined, name: string): unknown {
+  const document = parseDocument(text ?? '');
+  const content: unknown = document.errors.length > 0 ? {} : document.toJS();
+  return content !== null && typeof content === 'object' && Object.hasOwn(content, name)
+    ? (content as Record<string, unknown>)[name]
+    : undefined;
+}
+
+/** Reads a policy file; throws for one that cannot be read as a whole. */
 export function parsePolicy(text: string | undefined, file: string): Policy {
   if (text === undefined) return OPEN_POLICY;
   const document = parseDocument(text);
