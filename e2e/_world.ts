@@ -44,6 +44,7 @@ export interface World extends AsyncDisposable {
   application(name: string): Promise<Application | undefined>;
   node(name: string): Promise<EdgeNode | undefined>;
   remove(plural: string, name: string): Promise<void>;
+  annotate(plural: string, name: string, annotations: Record<string, string | null>): Promise<void>;
   rest(controller: ControllerProcess): Rest;
   containers(): Promise<Container[]>;
   inspect(container: string): Promise<{ State: { StartedAt: string }; RestartCount: number }>;
@@ -288,6 +289,9 @@ export async function createWorld(options: { kubeconfig?: string } = {}): Promis
       await kube.request('DELETE', path(plural, name)).catch((error: unknown) => {
         if (!(error instanceof KubeError && error.status === 404)) throw error;
       });
+    },
+    async annotate(plural, name, annotations) {
+      await kube.request('PATCH', path(plural, name), { metadata: { annotations } }, 'application/merge-patch+json');
     },
     rest: (controller) => {
       const client = createTestClient(controller.url, routes, restToken);

@@ -181,6 +181,13 @@ describe('REST', () => {
       return now !== undefined && now.id !== before?.id;
     });
     await untilReady(world, 'over-rest');
+    const rebuilt = await containerOf('over-rest');
+    await world.annotate('applications', 'over-rest', { 'skerry.dev/rebuild': null });
+    expect(await rest('PATCH', `/microservices/${uuid}/rebuild`)).toMatchObject({ status: 204 });
+    await until('another container, although the annotation was dropped', async () => {
+      const now = await containerOf('over-rest');
+      return now !== undefined && now.id !== rebuilt?.id;
+    });
     expect(await rest('PATCH', `/microservices/${uuid}/stop`)).toMatchObject({ status: 204 });
     await until('it to stop', async () => (await get(`http://127.0.0.1:${port}/`)) === undefined);
     expect(await rest('PATCH', `/microservices/${uuid}/start`)).toMatchObject({ status: 204 });

@@ -17,19 +17,21 @@ export const CONDITIONS = {
   DuplicateAgent: 'Two installations report with the identity of this node; neither is wiped.',
   StoreRestored:
     'The store does not know what the node was told; the node keeps what it runs until somebody says which is right.',
+  OrderIgnored: 'An annotation orders something that nobody carries out: it cannot be read, or its count is not above.',
   SettingsRefused: 'The machine keeps settings of its own where the spec asks for others.',
 } as const;
 export type ConditionType = keyof typeof CONDITIONS;
 
 /** Condition types per kind, in the order in which they are written. */
 export const CONDITIONS_OF = {
-  Application: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'NotSupportedYet'],
+  Application: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'OrderIgnored', 'NotSupportedYet'],
   EdgeNode: [
     'Ready',
     'Reconciling',
     'Stalled',
     'DuplicateAgent',
     'StoreRestored',
+    'OrderIgnored',
     'SettingsRefused',
     'NotSupportedYet',
   ],
@@ -86,6 +88,7 @@ export const STATUS_REASONS = {
   StoppedLocally: 'A microservice was stopped on its machine.',
   StateUnknown: 'A live node cannot tell the state of a microservice.',
   Fields: 'Fields that are stored do not act yet.',
+  NoSuchCount: 'The annotation of an order has no count, or one that was ordered before.',
   // EdgeNode
   AgentRunning: 'The agent is live and runs.',
   AgentWarning: 'The agent is live and has a warning.',

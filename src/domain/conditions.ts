@@ -1,5 +1,7 @@
 import { CONDITIONS_OF, type ConditionType, type Reason } from '../api/conditions.ts';
 import type { Condition, ObjectMeta } from '../api/meta.ts';
+import type { Application, EdgeNode } from '../api/v3/index.ts';
+import { ignoredOrders } from './orders.ts';
 
 /** What a condition says now. The message is stable: no times, no counters that move by themselves. */
 export interface Finding {
@@ -75,6 +77,13 @@ export function conditionsOf(
       message: cut(finding.message ?? '', MESSAGE_LENGTH),
     };
   });
+}
+
+/** Says of orders in annotations that nobody carries out, why. */
+export function orderIgnored(object: Application | EdgeNode): Finding | undefined {
+  const ignored = ignoredOrders(object);
+  if (ignored.length === 0) return undefined;
+  return { status: 'True', reason: 'NoSuchCount', message: joined(ignored) };
 }
 
 /** What an object says whose status the API server refuses: nothing is known to be so any more. */

@@ -2,7 +2,16 @@ import { describe, expect, it, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
 import { makeNode } from './edge-node/_util.ts';
-import { giveOrder, isDue, orderOf, orderRebuild, platformGeneration, rebuildCount, rebuildCounts } from './orders.ts';
+import {
+  giveOrder,
+  ignoredOrders,
+  isDue,
+  orderOf,
+  orderRebuild,
+  platformGeneration,
+  rebuildCount,
+  rebuildCounts,
+} from './orders.ts';
 
 const nodeWith = (annotation: string | undefined, done?: number) =>
   makeNode({
@@ -35,6 +44,9 @@ describe('orders of a node', () => {
     ['given, and carried out', '1', 1, false],
     ['given again since', '2', 1, true],
     ['cannot be read', 'x', 0, false],
+    ['dropped after it was carried out', undefined, 4, false],
+    ['given anew from one, after it was dropped', '1', 4, false],
+    ['above what was carried out, after it was dropped', '5', 4, true],
   ])('due: %s', (_, annotation, done, want) => {
     expect(isDue(nodeWith(annotation, done), 'reboot')).toBe(want);
   });
@@ -54,6 +66,11 @@ describe('orders of a node', () => {
     expect(orderOf(node, 'version')).toEqual({ count: 1, ...details });
     expect(isDue(node, 'version')).toBe(true);
     expect(isDue(node, 'prune')).toBe(false);
+  });
+
+  it('a dropped order to reconcile does not take the generation of the platform back', () => {
+    const node = makeNode({ metadata: { generation: 3 }, status: { orders: { reconcile: 2 } } });
+    expect(platformGeneration(node)).toBe(5);
   });
 
   it('edits of the spec and orders to reconcile raise the generation of the platform', () => {
@@ -88,5 +105,78 @@ describe('rebuilds', () => {
     expect(rebuildCount(applicationWith('{}'), name)).toBe(0);
     const written = orderRebuild(applicationWith('{}'), [name]);
     expect(rebuildCount(applicationWith(written[ANNOTATIONS.rebuild]), name)).toBe(1);
+  });
+});
+
+describe('an order outlives its annotation', () => {
+  const entry = (rebuilds?: number) => ({ name: 'web', state: 'RUNNING', ready: true, ...(rebuilds && { rebuilds }) });
+  const plant = (annotation: string | undefined, rebuilds?: number) =>
+    ({
+      apiVersion: API_VERSION,
+      kind: 'Application',
+      metadata: { name: 'plant', ...(annotation && { annotations: { [ANNOTATIONS.rebuild]: annotation } }) },
+      spec: { isActivated: true },
+      status: { observedGeneration: 1, microservices: [entry(rebuilds)] },
+    }) as Application;
+
+  test.each([
+    ['dropped, and still to be carried out', undefined, 5, 4, 5],
+    ['dropped, and carried out', undefined, 5, 5, 5],
+    ['dropped before the status knew of it', undefined, 4, 5, 5],
+    ['replaced by an older one', '{"web":3}', 5, 5, 5],
+    ['unreadable', 'web', 5, 5, 5],
+    ['given above', '{"web":6}', 5, 5, 6],
+    ['given as a time', '{"web":1795312800}', 5, 5, 1795312800],
+    ['never given', undefined, undefined, 0, 0],
+    ['a machine cannot use the counter up', '{"web":1}', 1, Number.MAX_SAFE_INTEGER, 1],
+  ])('%s', (_, annotation, known, carriedOut, want) => {
+    expect(rebuildCount(plant(annotation, known), 'web', carriedOut)).toBe(want);
+  });
+
+  it.each([[undefined], ['web'], ['{"web":1}']])('one more after %s is above all before', (annotation) => {
+    const [written] = Object.values(orderRebuild(plant(annotation, 5), ['web']));
+    expect(JSON.parse(written as string)).toMatchObject({ web: 6 });
+  });
+
+  it('a counter at its end is refused with words, not wrapped or lost', () => {
+    expect(() => orderRebuild(plant(`{"web":${2 ** 52}}`), ['web'])).toThrow(
+      /skerry.dev\/rebuild: its counter is at its end/,
+    );
+  });
+});
+
+describe('orders that nobody carries out are named', () => {
+  const plant = (annotation?: string) =>
+    ({
+      kind: 'Application',
+      metadata: { name: 'plant', annotations: annotation === undefined ? {} : { [ANNOTATIONS.rebuild]: annotation } },
+      spec: { isActivated: true },
+      status: { microservices: [{ name: 'web', state: 'RUNNING', ready: true, rebuilds: 5 }] },
+    }) as unknown as Application;
+  test.each<[string | undefined, RegExp[]]>([
+    [undefined, []],
+    ['{"web":6}', []],
+    ['{"web":5}', []],
+    ['web', [/^skerry.dev\/rebuild: "web"; must be a JSON object of whole numbers, such as {"web": 1}$/]],
+    ['["web"]', [/must be a JSON object/]],
+    ['{"web":"6","other":1}', [/^skerry.dev\/rebuild: "web": "\\"6\\""; must be a whole number from 0 to \d+$/]],
+    ['{"web":1}', [/^skerry.dev\/rebuild: "web": "1"; is below 5, which was ordered before; 6 orders it again$/]],
+    [`{"web":${Number.MAX_SAFE_INTEGER}}`, [/must be a whole number/]],
+  ])('rebuild: %s', (annotation, want) => {
+    expect(ignoredOrders(plant(annotation))).toEqual(want.map((text) => expect.stringMatching(text)));
+  });
+
+  test.each<[Record<string, string>, RegExp[]]>([
+    [{}, []],
+    [{ reboot: '3', prune: '1' }, []],
+    [{ reboot: 'now' }, [/^skerry.dev\/reboot: "now"; must be a whole number from 0 to \d+$/]],
+    [{ reboot: '1' }, [/^skerry.dev\/reboot: "1"; is below 2, which was ordered before; 3 orders it again$/]],
+    [{ version: '3' }, [/names no command, upgrade or rollback, as in {"count": 1, "command": "upgrade"}$/]],
+  ])('of a node: %j', (given, want) => {
+    const annotations = Object.fromEntries(
+      Object.entries(given).map(([order, text]) => [ANNOTATIONS[order as 'reboot'], text]),
+    );
+    const node = makeNode({ metadata: { annotations }, status: { orders: { reboot: 2 } } });
+    expect(ignoredOrders(node)).toEqual(want.map((text) => expect.stringMatching(text)));
   });
 });

@@ -53,6 +53,7 @@ export const applicationStatusSchema = object({
       node: text({ max: BOUNDS.anyName }).optional().describe('Name of its node.'),
       state: text({ max: 32 }).describe('State as the node last reported it.'),
       ready: z.boolean().describe('Whether it runs as asked.'),
+      rebuilds: integer(0, Number.MAX_SAFE_INTEGER).optional().describe('Rebuilds ever ordered.'),
       message: text({ max: BOUNDS.message }).optional().describe('One line: what it does, or why it does not run.'),
     }),
     ['name'],

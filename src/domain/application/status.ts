@@ -7,12 +7,13 @@ import type {
   ObservedMicroservice,
 } from '../../api/v3/index.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../wire/index.ts';
-import { conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
+import { conditionsOf, cut, type Finding, joined, kstatus, orderIgnored, type Progress } from '../conditions.ts';
 import { hasContainer, ownerOf } from '../deletion.ts';
 import { STEADY_MS } from '../edge-node/report.ts';
 import type { DesiredState, Liveness, Verdict } from '../inputs.ts';
 import { shouldRun } from '../microservice/read.ts';
 import { entryUuid, v3Name } from '../names.ts';
+import { rebuildCount } from '../orders.ts';
 import { entriesOn } from './ports.ts';
 import { notActing } from './verdict.ts';
 
@@ -53,6 +54,7 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
       {
         ...overall(inputs, parts, `${ready}/${total} ready`),
         Admitted: admitted(inputs),
+        OrderIgnored: orderIgnored(application),
         NotSupportedYet: notSupportedYet(inputs, parts),
       },
       now,
@@ -60,12 +62,13 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
     ready: `${ready}/${total}`,
     readyCount: Math.min(ready, BOUNDS.report),
     totalCount: Math.min(total, BOUNDS.report),
-    microservices: parts.slice(0, BOUNDS.report).map(({ name, uuid, node, state, progress }) => ({
+    microservices: parts.slice(0, BOUNDS.report).map(({ name, uuid, node, state, rebuilds = 0, progress }) => ({
       name,
       uuid,
       ...(node !== undefined && { node }),
       state,
       ready: progress.is === 'done',
+      ...(rebuilds > 0 && { rebuilds }),
       ...(progress.message && { message: cut(progress.message, BOUNDS.message) }),
     })),
   };
@@ -79,6 +82,8 @@ interface Part {
   state: string;
   /** an entry that should run */
   wanted: boolean;
+  /** rebuilds ever ordered of an entry */
+  rebuilds?: number;
   progress: Progress;
   item?: ObservedMicroservice;
 }
@@ -123,6 +128,7 @@ function entryPart(entry: MicroserviceEntry, { application, nodes, verdicts, now
     ...(at && { node: v3Name(at.node) }),
     state: stateOf(facts),
     wanted,
+    rebuilds: rebuildCount(application, entry.name, item?.rebuildOrder),
     progress,
     ...(item && { item }),
   };

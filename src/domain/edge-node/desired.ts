@@ -126,8 +126,8 @@ interface ViewInputs {
 function viewOf({ application, entry, uuid, node, world, key }: ViewInputs): MicroserviceView {
   const { container } = entry;
   const isSystem = application.spec.isSystem ?? false;
-  const rebuildOrder = rebuildCount(application, entry.name);
   const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildOrder ?? 0;
+  const rebuildOrder = rebuildCount(application, entry.name, carriedOut);
   const argv = container.commands ?? [];
   const registry = resolveRegistry(world.registries, entry.registry);
   const view: MicroserviceView = {

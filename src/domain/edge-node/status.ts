@@ -3,7 +3,7 @@ import { ANNOTATIONS } from '../../api/names.ts';
 import { structuralOf } from '../../api/normal-form.ts';
 import { type EdgeNode, type EdgeNodeStatus, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
-import { conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
+import { conditionsOf, cut, type Finding, joined, kstatus, orderIgnored, type Progress } from '../conditions.ts';
 import type { DesiredEntry, DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
 import { v3Name } from '../names.ts';
 import { orderOf, platformGeneration } from '../orders.ts';
@@ -73,6 +73,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
       ...kstatus(progress({ inputs, alive, status })),
       DuplicateAgent: duplicateAgent(inputs),
       StoreRestored: storeRestored(inputs),
+      OrderIgnored: orderIgnored(node),
       SettingsRefused: settingsRefused(node, report, status),
       NotSupportedYet: notSupportedYet(node),
     },
