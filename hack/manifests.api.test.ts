@@ -1,11 +1,14 @@
+import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import type { RequestOptions } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { API_VERSION, LABELS } from '../src/api/names.ts';
+import { ANNOTATIONS, API_VERSION, LABELS, PROTECTED } from '../src/api/names.ts';
 import { ROLE_NAMES, type RoleName } from '../src/rest/access/roles.ts';
+import { findTools } from './binaries.ts';
 import { type ControlPlane, installCrds, startControlPlane } from './control-plane.ts';
 import { createKube, type Kube } from './kube.ts';
 import { admissionPolicies, CONTROLLER_ACCOUNT, controllerRoles, peopleRoles } from './manifests.ts';
@@ -22,6 +25,8 @@ let server: string;
 let credentials: RequestOptions;
 let admin: Kube;
 let dir: string;
+let kubectl: string;
+const run = promisify(execFile);
 const people: Kube[] = [];
 
 /** A person of these groups, or a service account. */
@@ -54,6 +59,7 @@ const MERGE = 'application/merge-patch+json';
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'skerry-policies-'));
+  ({ kubectl } = await findTools(['kubectl']));
   cluster = await startControlPlane({ dir });
   const config = new KubeConfig();
   config.loadFromFile(cluster.kubeconfig);
@@ -165,4 +171,80 @@ test('a built-in registry cannot be changed, but its labels can', async () => {
     'cannot be changed or deleted',
   );
   expect(await verdict(admin, 'PATCH', at, { metadata: { labels: { team: 'a' } } }, MERGE)).toBe('allowed');
+});
+
+describe('deletion', () => {
+  const kubectlDelete = async (kind: string, name: string) => {
+    const { stdout, stderr } = await run(kubectl, [
+      ...['--kubeconfig', cluster.kubeconfig, '--namespace', 'skerry'],
+      ...['delete', kind, name, '--dry-run=server'],
+    ]);
+    return stdout + stderr;
+  };
+  const running = (name: string, fields: object) => ({ name, uuid: name, state: 'RUNNING', ...fields });
+  const create = async (plural: string, body: { metadata: { name: string } }, microservices?: object[]) => {
+    await admin.request('POST', path(plural, 'skerry'), body);
+    if (!microservices) return;
+    const at = `${path(plural, 'skerry')}/${body.metadata.name}/status`;
+    await admin.request('PATCH', at, { status: { observedGeneration: 1, microservices } }, MERGE);
+  };
+  beforeAll(async () => {
+    const many = Array.from({ length: 100 }, (_, i) => running(`reader-${i}`, { application: 'plant-a' }));
+    await create('edgenodes', object('EdgeNode', 'busy'), many.slice(0, 2));
+    await create('edgenodes', object('EdgeNode', 'full'), many);
+    await create('edgenodes', object('EdgeNode', 'idle'));
+    const entries = [
+      running('web', { node: 'gw-1', ready: true }),
+      { ...running('db', { ready: false }), state: 'NONE' },
+    ];
+    await create('applications', object('Application', 'plant-a'), entries);
+    await create('applications', object('Application', 'unplaced'), entries.slice(1));
+    for (const value of ['true', 'false'])
+      await create(
+        'edgenodes',
+        object('EdgeNode', `said-${value}`, {}, { annotations: { [ANNOTATIONS.protected]: value } }),
+      );
+  });
+
+  test.each([
+    [
+      'edgenode',
+      'busy',
+      /this removes from the machine what the node runs: plant-a\/reader-0, plant-a\/reader-1; the annotation/,
+    ],
+    ['edgenode', 'full', /plant-a\/reader-0, .* \.\.\.; the annotation skerry.dev\/protected=true keeps a node/],
+    ['application', 'plant-a', /this removes from their machines: web on gw-1, db; the annotation/],
+  ])('of the %s %s with kubectl prints a warning that names what goes with it', async (kind, name, warning) => {
+    const text = await kubectlDelete(kind, name);
+    expect(text).toContain('Warning: ');
+    expect(text).toMatch(warning);
+    expect(text).toContain(`"${name}" deleted`);
+    expect(text.length).toBeLessThan(1_200);
+  });
+
+  test.each([
+    ['edgenode', 'idle'],
+    ['application', 'unplaced'],
+    ['edgenode', 'said-false'],
+  ])('of the %s %s, with which nothing goes, prints none', async (kind, name) => {
+    expect(await kubectlDelete(kind, name)).not.toContain('Warning');
+  });
+
+  test('of what is protected is refused, whoever asks for it', async () => {
+    const at = path('edgenodes', 'skerry');
+    for (const kube of [admin, person('skerry', 'admin'), controllerOf('skerry')])
+      expect(await verdict(kube, 'DELETE', `${at}/said-true`)).toContain(PROTECTED);
+    expect(await verdict(admin, 'DELETE', at)).toContain(PROTECTED);
+  });
+});
+
+test('a registry is made a draft by the controller alone', async () => {
+  const metadata = { annotations: { [ANNOTATIONS.draft]: 'true' } };
+  const draft = object('Registry', 'draft', { url: 'registry.example' }, metadata);
+  const dora = person('skerry', 'developer');
+  expect(await verdict(dora, 'POST', path('registries', 'skerry'), draft)).toContain("controller's own");
+  expect(await verdict(dora, 'PATCH', `${path('registries', 'skerry')}/remote`, { metadata }, MERGE)).toContain(
+    "controller's own",
+  );
+  expect(await verdict(controllerOf('skerry'), 'POST', path('registries', 'skerry'), draft)).toBe('allowed');
 });

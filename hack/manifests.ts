@@ -2,7 +2,15 @@
  * What an installation needs besides the CRDs and the program: roles and admission policies, as objects. hack/gen.ts
  * writes them twice, as templates of the chart and as manifests/install.yaml for an installation without Helm.
  */
-import { BUILT_IN_REGISTRIES, FIELD_MANAGERS, GROUP, LABELS, VERSION } from '../src/api/names.ts';
+import {
+  ANNOTATIONS,
+  BUILT_IN_REGISTRIES,
+  FIELD_MANAGERS,
+  GROUP,
+  LABELS,
+  PROTECTED,
+  VERSION,
+} from '../src/api/names.ts';
 import { KINDS } from '../src/api/v3/index.ts';
 import { roles } from '../src/rest/access/roles.ts';
 
@@ -100,6 +108,14 @@ const USER = 'request.userInfo.username';
 /** The cluster itself, which removes what a deleted namespace held and what a deleted owner left. */
 const COLLECTOR = `${USER}.startsWith('system:serviceaccount:kube-system:') || ${USER} == 'system:kube-controller-manager'`;
 
+/** CEL: what the status of the object that is being deleted says of its microservices. */
+const OBSERVED = 'has(oldObject.status) && has(oldObject.status.microservices)';
+/** Of a list of names a message shows so much. */
+const SHOWN = 500;
+/** CEL of a message that lists the observed microservices, each by a CEL expression over `m`. */
+const listing = (before: string, each: string, after: string) =>
+  `'${before}' + [oldObject.status.microservices.map(m, ${each}).join(', ')].map(text, text.size() > ${SHOWN} ? text.substring(0, ${SHOWN}) + ' ...' : text)[0] + '${after}'`;
+
 /** CEL: whether `object` has a label or an annotation. */
 const marked = (object: string, marks: 'labels' | 'annotations', key: string) =>
   `has(${object}.metadata.${marks}) && '${key}' in ${object}.metadata.${marks}`;
@@ -126,6 +142,46 @@ function policies(namespace: string): Policy[] {
       resources: PLURALS,
       expression: `!(${marked('oldObject', 'labels', LABELS.inUse)} && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${controller} || ${COLLECTOR}`,
       message: 'it is in use; first remove what names it (a DELETE over REST lists its users)',
+    },
+    {
+      name: 'protected',
+      operations: ['DELETE'],
+      resources: PLURALS,
+      expression: `!(${marked('oldObject', 'annotations', ANNOTATIONS.protected)}) || oldObject.metadata.annotations['${ANNOTATIONS.protected}'] == 'false' || ${COLLECTOR}`,
+      message: PROTECTED,
+    },
+    {
+      name: 'what-a-node-runs',
+      operations: ['DELETE'],
+      resources: ['edgenodes'],
+      warns: true,
+      expression: `!(${OBSERVED}) || oldObject.status.microservices.size() == 0 || ${controller} || ${COLLECTOR}`,
+      message: 'what the node runs is removed from its machine',
+      messageExpression: listing(
+        'this removes from the machine what the node runs: ',
+        `(has(m.application) ? m.application + '/' : '') + (has(m.name) ? m.name : m.uuid)`,
+        `; the annotation ${ANNOTATIONS.protected}=true keeps a node from being deleted`,
+      ),
+    },
+    {
+      name: 'what-an-application-runs',
+      operations: ['DELETE'],
+      resources: ['applications'],
+      warns: true,
+      expression: `!(${OBSERVED}) || !oldObject.status.microservices.exists(m, has(m.node)) || ${controller} || ${COLLECTOR}`,
+      message: 'what the application runs is removed from its machines',
+      messageExpression: listing(
+        'this removes from their machines: ',
+        `m.name + (has(m.node) ? ' on ' + m.node : '')`,
+        `; the annotation ${ANNOTATIONS.protected}=true keeps an application from being deleted`,
+      ),
+    },
+    {
+      name: 'drafts',
+      operations: ['CREATE', 'UPDATE'],
+      resources: ['registries'],
+      expression: `!(${marked('object', 'annotations', ANNOTATIONS.draft)}) || (oldObject != null && ${marked('oldObject', 'annotations', ANNOTATIONS.draft)}) || ${controller}`,
+      message: `${ANNOTATIONS.draft} is a note of the controller's own; leave it out`,
     },
     {
       name: 'system',

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
-import { API_VERSION, LABELS } from './api/names.ts';
+import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';
 import { readConfig } from './config.ts';
@@ -210,6 +210,42 @@ describe('registries', () => {
       status: 'False',
       reason: 'PasswordNotFound',
     });
+  });
+});
+
+describe('what somebody writes on a registry does not lead past what protects it', () => {
+  test('a note that it is a draft neither removes a built-in registry nor one with a number', async () => {
+    const annotations = { [ANNOTATIONS.draft]: 'true' };
+    const merge = 'application/merge-patch+json';
+    await create('registries', 'Registry', 'numbered', { url: 'numbered.example' });
+    await poll(async () => (await registry('numbered'))?.status?.id).toBeGreaterThan(0);
+    for (const name of ['remote', 'numbered']) {
+      // older than any draft may become
+      await kube.request('PATCH', path('registries', name), { metadata: { annotations } }, merge);
+      await kube.request('PATCH', path('registries', name), { spec: { email: 'a@example.org' } }, merge);
+      await poll(async () => {
+        const { metadata, status } = (await registry(name)) ?? {};
+        return metadata?.deletionTimestamp ?? [metadata?.generation === status?.observedGeneration];
+      }).toEqual([true]);
+    }
+    // one that is being deleted all the same ends
+    await kube.request('DELETE', path('registries', 'numbered'));
+    await poll(() => registry('numbered')).toBeUndefined();
+  });
+
+  test('a Secret that a registry owns is bound to where the registry was first', async () => {
+    const passwordSecretRef = { name: 'older', key: 'password' };
+    const spec = { url: 'first.example', insecure: true, passwordSecretRef };
+    const { metadata } = await create<Registry>('registries', 'Registry', 'older', spec);
+    const owner = { apiVersion: API_VERSION, kind: 'Registry', name: metadata.name, uid: metadata.uid };
+    await kube.request('POST', `/api/v1/namespaces/${namespace}/secrets`, {
+      metadata: { name: 'older', ownerReferences: [owner] },
+      stringData: { password: 'p' },
+    });
+    const bound = async () =>
+      (await kube.get<Registry>(`/api/v1/namespaces/${namespace}/secrets/older`))?.metadata.annotations;
+    await poll(bound).toEqual({ [ANNOTATIONS.registry]: 'http://first.example' });
+    await poll(async () => condition(await registry('older'), 'Ready')?.reason).toBe('Usable');
   });
 });
 

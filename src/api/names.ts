@@ -51,6 +51,8 @@ export const ANNOTATIONS = {
   version: `${GROUP}/version`,
   /** on an EdgeNode or Application in deletion: do not wait for the machine */
   forceDelete: `${GROUP}/force-delete`,
+  /** on any object of ours: it is not deleted, by nobody and over no door, while this is there and not "false" */
+  protected: `${GROUP}/protected`,
   /** on an EdgeNode: term of a restored store that may say what the node removes (domain/history.ts) */
   acceptStore: `${GROUP}/accept-store`,
   /** on a Registry: it is being made, and is nobody's yet; it has no id and is gone a minute later unless it is finished */
@@ -62,6 +64,9 @@ export const ANNOTATIONS = {
   /** on core objects: map of escaped keys to their v3 spelling */
   keys: `${GROUP}/keys`,
 } as const;
+
+/** Why a DELETE is refused, in the same words at both doors. */
+export const PROTECTED = `it is protected against deletion; first remove its annotation ${ANNOTATIONS.protected}`;
 
 export const FINALIZERS = {
   /** holds an Application or EdgeNode until the machine no longer runs its containers */

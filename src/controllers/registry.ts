@@ -1,7 +1,7 @@
 import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
 import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { Registry } from '../api/v3/index.ts';
-import { BUILT_INS, destinationText, identityLabels, registryStatus, registryUsers } from '../domain/index.ts';
+import { BUILT_INS, destinationText, identityLabels, isDraft, registryStatus, registryUsers } from '../domain/index.ts';
 import {
   type Controller,
   createController,
@@ -38,9 +38,9 @@ export function createRegistryController(leader: Leader): Controller {
     const stored =
       stores.registries.get(ref.namespace, ref.name) ?? (builtIn && (await createBuiltIn(builtIn, signal)));
     if (!stored) return done();
-    if (stored.metadata.annotations?.[ANNOTATIONS.draft] !== undefined) return removeDraft(stored, signal);
-    const users = registryUsers(stored, stores.registries.list(), stores.applications.list());
     const deleting = stored.metadata.deletionTimestamp !== undefined;
+    if (isDraft(stored) && !deleting) return removeDraft(stored, signal);
+    const users = registryUsers(stored, stores.registries.list(), stores.applications.list());
     if (deleting && users.length === 0) {
       await removeFinalizer(client, resource, stored, FINALIZERS.inUse, { signal });
       return done();

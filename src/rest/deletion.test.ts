@@ -79,3 +79,22 @@ test('a name that is given up meanwhile goes to who waits, and to one of two who
   const lost = answers.find((one) => one.status === 'rejected');
   expect(errorReply(lost?.reason)).toMatchObject({ status: 409, body: { code: 'DUPLICATE_NAME' } });
 });
+
+test('what is protected is refused with 409 and stays, until its annotation is gone or says false', async () => {
+  const { applications, old } = await setup();
+  const marked = (value: string) => {
+    const metadata = { ...old.metadata, annotations: { 'skerry.dev/protected': value } };
+    return { ...old, metadata };
+  };
+  for (const value of ['true', ''])
+    expect(await deleteObject(applications, marked(value), signal).catch(errorReply)).toMatchObject({
+      status: 409,
+      body: {
+        code: 'PROTECTED',
+        message: expect.stringContaining('Application plant: it is protected against deletion'),
+      },
+    });
+  expect(await applications.read('plant', signal)).toBeDefined();
+  await deleteObject(applications, marked('false'), signal);
+  expect(await applications.read('plant', signal)).toBeUndefined();
+});

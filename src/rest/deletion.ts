@@ -1,4 +1,6 @@
+import { ANNOTATIONS, PROTECTED } from '../api/names.ts';
 import { duplicateName } from '../domain/errors.ts';
+import { v3Name } from '../domain/names.ts';
 import { isAlreadyExists } from '../kube/api-error.ts';
 import { HttpError } from './errors.ts';
 import type { Objects, StoredObject } from './ports.ts';
@@ -16,12 +18,15 @@ const NAME_RETRY_AFTER = 5;
  */
 export const isPresent = ({ metadata }: StoredObject): boolean => metadata.deletionTimestamp === undefined;
 
-/** Deletes an object, and waits a moment for its end, so that most answers find its name free. */
-export async function deleteObject<T extends StoredObject>(
+/** Deletes an object, and waits a moment for its end, so that most answers find its name free. 409 when it is protected. */
+export async function deleteObject<T extends StoredObject & { kind: string; spec: { name?: string } }>(
   objects: Objects<T>,
   object: T,
   signal: AbortSignal,
 ): Promise<void> {
+  const mark = object.metadata.annotations?.[ANNOTATIONS.protected];
+  if (mark !== undefined && mark !== 'false')
+    throw new HttpError(409, 'PROTECTED', `${object.kind} ${v3Name(object)}: ${PROTECTED}`);
   await objects.delete(object, signal);
   await objects.untilGone(object, DELETE_WAIT_MS, signal);
 }

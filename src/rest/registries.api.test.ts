@@ -93,6 +93,20 @@ describe('a registry', () => {
   });
 });
 
+test('what is protected is not deleted over REST either', async () => {
+  const id = await create({ url: 'precious.example' });
+  const ref = { namespace: cluster.namespace, name: `registry-${id}` };
+  const protect = (value: string | null) =>
+    cluster.kube.patch(RESOURCES.registries, ref, {
+      type: 'merge',
+      body: { metadata: { annotations: { 'skerry.dev/protected': value } } },
+    });
+  await protect('true');
+  expect(await admin.delete(`/registries/${id}`)).toMatchObject({ status: 409, body: { code: 'PROTECTED' } });
+  await protect(null);
+  expect((await admin.delete(`/registries/${id}`)).status).toBe(204);
+});
+
 describe('a password', () => {
   test('is in a Secret that the registry owns, and nowhere else', async () => {
     const id = await create({ url: 'private.example', isPublic: false, username: 'u', password: SECRET });

@@ -1,5 +1,5 @@
 import { destinationOf, staysWithin } from '../../api/destination.ts';
-import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
+import { ANNOTATIONS, BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import { type Application, type Registry, type RegistrySpec, registrySpecSchema } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
 import { normalEntry, normalReference } from '../microservice/normal-form.ts';
@@ -46,6 +46,15 @@ const BUILT_IN_IDS: ReadonlySet<number | undefined> = new Set(BUILT_INS.map(({ s
 export function isBuiltIn(registry: Registry): boolean {
   return BUILT_IN_IDS.has(registryId(registry));
 }
+
+/**
+ * One that REST is making, and nobody's yet. The annotation is nothing but REST's own note: on what has a number or is
+ * built in it means nothing, whoever set it.
+ */
+export const isDraft = (registry: Registry): boolean =>
+  registry.metadata.annotations?.[ANNOTATIONS.draft] !== undefined &&
+  registryId(registry) === undefined &&
+  !BUILT_INS.some(({ name }) => name === registry.metadata.name);
 
 /**
  * The registry that a reference names: a number or digits are an id, other text a name; absent: the public hub. Of two

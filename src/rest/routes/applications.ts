@@ -155,7 +155,7 @@ export const applicationRoutes = [
     access: { resource: 'applications', verb: 'delete', ...byName },
     params: shapes.nameParam,
     reply: { status: 204 },
-    errors: [400, 404],
+    errors: [400, 404, 409],
     async handler({ ports, params, signal }) {
       if (oldest(ports.applications.find('name', params.name))?.spec.isSystem)
         throw new DomainError(
@@ -176,7 +176,7 @@ export const applicationRoutes = [
     access: { resource: 'systemapplications', verb: 'delete', ...byName },
     params: shapes.nameParam,
     reply: { status: 204 },
-    errors: [404],
+    errors: [404, 409],
     async handler({ ports, params, signal }) {
       const application = await applicationByName(ports, params.name, signal, { system: true });
       await deleteObject(ports.applications, application, signal);

@@ -147,7 +147,7 @@ export const nodeRoutes = [
     access: { resource: 'edgenodes', verb: 'delete', ...byUuid },
     params: shapes.uuidParam,
     reply: { status: 202 },
-    errors: [404],
+    errors: [404, 409],
     async handler({ ports, params, signal }) {
       await deleteObject(ports.nodes, await nodeByUuid(ports, params.uuid, signal), signal);
       return undefined;

@@ -131,7 +131,7 @@ export const registryRoutes = [
     access: { resource: 'registries', verb: 'delete', ...byId },
     params: shapes.idParam,
     reply: { status: 204 },
-    errors: [400, 404],
+    errors: [400, 404, 409],
     async handler({ ports, params, signal }) {
       const registry = await registryById(ports, params.id, signal);
       if (isBuiltIn(registry)) throw builtInError(registry);
