@@ -327,6 +327,7 @@ describe('digests', () => {
     'a config blob': [withEntry({ config: { a: 2 } }), ['microserviceConfig']],
     'an image': [withEntry({ images: { amd64: 'new:1' } }), ['microserviceList']],
     'a schedule': [withEntry({ schedule: 3 }), ['microserviceList']],
+    'a minReadySeconds, which the machine need not know': [withEntry({ minReadySeconds: 30 }), []],
     'the content of a Secret': [{ ...base, secrets: [{ name: 'db', data: { p: '2' } }] }, ['microserviceList']],
     'another key of that Secret': [{ ...base, secrets: [{ name: 'db', data: { p: '1', q: '2' } }] }, []],
     'a Secret that vanishes': [{ ...base, secrets: [] }, ['microserviceList', 'microserviceConfig']],
