@@ -1,0 +1,48 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { transformSync } from 'esbuild';
+import { expect, test } from 'vitest';
+import { ROOT } from './paths.ts';
+
+/** bin/: what people start from the sources. */
+
+const BIN = join(ROOT, 'bin');
+const PROGRAMS = ['skerry', 'skerry-agent'];
+
+function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, args, { timeout: 60_000 }, (error, out, err) =>
+      resolve({ code: error ? Number(error.code ?? 1) : 0, out, err }),
+    );
+  });
+}
+
+test.each(PROGRAMS)('%s runs from its sources', async (name) => {
+  const { code, out } = await run(join(BIN, `${name}.cjs`), '--help');
+  expect([code, out]).toEqual([0, expect.stringContaining(name)]);
+});
+
+test.each(PROGRAMS)('%s says which Node it needs to one that is too old', async (name) => {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-node-'));
+  const old = join(folder, 'old.cjs');
+  writeFileSync(old, "Object.defineProperty(process.versions, 'node', { value: '20.20.2' });\n");
+  try {
+    const { code, out, err } = await run('--require', old, join(BIN, `${name}.cjs`), '--help');
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toMatch(
+      new RegExp(`^Error: ${name} needs Node 24 or newer, and this is Node 20.20.2 .*\\n.*bin/${name}.cjs\\n$`),
+    );
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('the first lines are read by an old Node as well', () => {
+  for (const file of readdirSync(BIN)) {
+    const text = readFileSync(join(BIN, file), 'utf8');
+    const { code } = transformSync(text, { target: 'node12.22' });
+    expect(code.replace(/\s/g, ''), file).toBe(transformSync(text, { target: 'esnext' }).code.replace(/\s/g, ''));
+  }
+});
