@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { goBuild, goVersion } from './go.ts';
+import { goBuild, goVersion, isRoomy } from './go.ts';
 import { lock } from './lock.ts';
 import { cacheFolder, ROOT } from './paths.ts';
 import { type Log, startClock } from './progress.ts';
@@ -247,19 +247,24 @@ function build(folder: string, log: Log, signal?: AbortSignal): Source {
       if (wanted.includes('kube-apiserver')) {
         log('Building Kubernetes takes about five minutes on two cores, once; the result is kept');
       }
-      for (const tool of TOOLS.filter((each) => wanted.includes(each))) {
-        const { pins, package: path, variables } = FACTS[tool];
-        const version = toolVersion(tool);
-        await goBuild({
-          name: `${tool} ${version}`,
-          module: join(TOOLS_FOLDER, pins),
-          package: path,
-          output: join(folder, tool),
-          variables: variables?.(version),
-          log,
-          signal,
-        });
-      }
+      const queue = TOOLS.filter((each) => wanted.includes(each));
+      const work = async () => {
+        for (let tool = queue.shift(); tool; tool = queue.shift()) {
+          const { pins, package: path, variables } = FACTS[tool];
+          const version = toolVersion(tool);
+          await goBuild({
+            name: `${tool} ${version}`,
+            module: join(TOOLS_FOLDER, pins),
+            package: path,
+            output: join(folder, tool),
+            variables: variables?.(version),
+            log,
+            signal,
+          });
+        }
+      };
+      const ends = await Promise.allSettled(isRoomy() ? [work(), work()] : [work()]);
+      for (const end of ends) if (end.status === 'rejected') throw end.reason;
       return inFolder(wanted, folder);
     },
   };

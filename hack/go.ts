@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, renameSync, rmSync } from 'node:fs';
-import { setPriority } from 'node:os';
+import { setPriority, totalmem } from 'node:os';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { formatDuration, type Log } from './progress.ts';
@@ -23,6 +23,12 @@ export interface GoBuildOptions {
   /** Ends the build. */
   signal?: AbortSignal;
 }
+
+/**
+ * Whether builds may trade memory for time: the compiler then collects less garbage, which is a fifth of its work, and
+ * two builds run at once, so that one uses the processors while the other downloads or links.
+ */
+export const isRoomy = () => totalmem() >= 6 * 2 ** 30;
 
 /** The version of the Go toolchain on PATH, such as `1.26.8`, or undefined when there is none. */
 export function goVersion(): string | undefined {
@@ -61,6 +67,7 @@ export async function goBuild(options: GoBuildOptions): Promise<void> {
         CGO_ENABLED: '0',
         GOFLAGS: '-mod=readonly -buildvcs=false',
         GOWORK: 'off',
+        ...(isRoomy() && { GOGC: process.env.GOGC ?? '400' }),
         ...(arch && { GOOS: 'linux', GOARCH: arch }),
       },
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -497,6 +497,20 @@ describe('a store that forgot', () => {
   });
 });
 
+test('a controller at another address is asked there by the same node, and nothing restarts', async () => {
+  const agent = await running();
+  const before = (await engine.containers()).map(({ id, startedAt }) => [id, startedAt]);
+  await controller.close();
+  await controller.listen(0);
+  agent.moveController(`${controller.url}/api/v3`);
+  expect(agent.identity.node).toMatchObject({ uuid: controller.nodeUuid, controllerUrl: controller.url });
+  controller.said = {};
+  await until('a report at the new address', () => controller.microservice(uuid)?.status === 'RUNNING');
+  await restart();
+  await until('another', () => controller.reports.length > 1);
+  expect((await engine.containers()).map(({ id, startedAt }) => [id, startedAt])).toEqual(before);
+});
+
 test('an end whose answer was lost ends no later relation', async () => {
   const agent = await running();
   store.value.saveValue('ending', 'deleteNode');

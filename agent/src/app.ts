@@ -345,6 +345,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
       await relation.ended();
     },
 
+    /** The controller is at another address now: who this node is stays, and so does what runs. */
+    moveController: (url: string): void => provisioning.moveController(url),
     /** Exchanges a join string for an identity. */
     provision: (text: string, signal?: AbortSignal): Promise<Node> => provisioning.provision(text, signal),
     /**

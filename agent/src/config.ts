@@ -33,7 +33,7 @@ export const settingsSchema = z.object({
   /** loopback port of the health routes and the metrics; 0 is off */
   localApiPort: number.pipe(z.number().int().min(0).max(65535)).default(PORTS.agent),
 
-  /** where a provisioning key that is no join string is sent to */
+  /** where a provisioning key that is no join string is sent to; changed by command, also where a provisioned node asks */
   controllerUrl: z.string().optional(),
   /** PEM file of an authority that the controller's certificate may come from */
   controllerCert: z.string().optional(),
@@ -189,6 +189,8 @@ function settingsOf(text: string, file: string): Record<string, unknown> {
 
 /** Checks one setting's new value; answers what is wrong with it, or undefined. */
 export function settingError(name: SettingName, value: unknown): string | undefined {
+  if (name === 'controllerUrl' && !/^https?:$/.test(URL.parse(String(value))?.protocol ?? ''))
+    return 'is an address that begins with http:// or https://';
   const result = settingsSchema.shape[name].safeParse(value);
   return result.success ? undefined : result.error.issues.map(({ message }) => message).join('; ');
 }

@@ -139,7 +139,11 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       channels,
       engine: engine as unknown as Engine,
       logs: sink,
-      changeSettings: (set: Record<string, unknown>) => changeSettings(file, set, reload),
+      changeSettings: (set: Record<string, unknown>) =>
+        changeSettings(file, set, (changed) => {
+          reload();
+          if (changed.controllerUrl !== undefined) agent.moveController(String(changed.controllerUrl));
+        }),
       reload,
       stop: () => stopping.abort(),
       phase: () => 'listening' as const,
@@ -228,7 +232,7 @@ const NEEDS_RESTART: ReadonlySet<SettingName> = new Set([
 function changeSettings(
   file: string,
   set: Record<string, unknown>,
-  reload: () => void,
+  taken: (changes: Partial<Record<SettingName, unknown>>) => void,
 ): { errorMap: Record<string, string>; restartNeeded: string[] } {
   const errorMap: Record<string, string> = {};
   const changes: Partial<Record<SettingName, unknown>> = {};
@@ -243,7 +247,7 @@ function changeSettings(
     const text = changeConfig(readText(file), changes);
     parseConfig(text, file);
     writeDurably(file, text, 0o644);
-    reload();
+    taken(changes);
   }
   return { errorMap, restartNeeded: names.filter((name) => NEEDS_RESTART.has(name)) };
 }

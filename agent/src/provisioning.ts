@@ -72,6 +72,18 @@ export class Provisioning {
     });
   }
 
+  /** Keeps in touch at another address, as the same node. */
+  moveController(url: string): void {
+    const { identity, relation, log } = this.#ports;
+    const { node } = identity.current;
+    const controllerUrl = new URL(url).origin;
+    if (!node || node.controllerUrl === controllerUrl) return;
+    identity.become({ ...identity.current, node: { ...node, controllerUrl } });
+    relation.close();
+    relation.open();
+    log.info('The controller has another address', { controllerUrl, before: node.controllerUrl });
+  }
+
   async #alone<T>(act: () => Promise<T>): Promise<T> {
     if (this.#busy) throw new AgentError('CONFLICT', 'another provisioning or deprovisioning is under way');
     this.#busy = true;

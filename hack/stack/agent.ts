@@ -89,6 +89,16 @@ export async function provisionAgent({ dir, rest, uuid, agent, signal }: AgentPa
   await waitFor(attempt, { what: 'the agent to be provisioned', intervalMs: 200, signal });
 }
 
+/** Tells an agent that knows its controller by another address where it is now, as one would on any machine. */
+export async function moveAgent({ dir, rest, agent, signal }: AgentParts): Promise<void> {
+  const attempt = async () => {
+    agent.assertRunning();
+    await runAgent(['config', `controllerUrl=${rest.url}`, '--config', configFile(dir)]);
+    return true;
+  };
+  await waitFor(attempt, { what: 'the agent to take the address of the controller', intervalMs: 200, signal });
+}
+
 /**
  * Waits until the controller has heard the agent since `start`: the node's status may still tell of an earlier run.
  */

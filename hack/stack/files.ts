@@ -28,6 +28,8 @@ export interface StackFile {
 export interface StackState {
   /** uuid of the local node; its containers carry it. */
   node: string;
+  /** Where its agent asks. */
+  rest?: string;
   /** URL of an engine that is not ours. */
   engine?: string;
 }

@@ -8,7 +8,7 @@ import { ROOT } from '../paths.ts';
 import { isFree, portOwner } from '../ports.ts';
 import { stopLeftovers, writePidFile } from '../process.ts';
 import type { Log } from '../progress.ts';
-import { endContainers, NODE, nodeUuid, provisionAgent, startAgent, waitForAgent } from './agent.ts';
+import { endContainers, moveAgent, NODE, nodeUuid, provisionAgent, startAgent, waitForAgent } from './agent.ts';
 import { adminAccount, keepAdminToken, startController } from './controller.ts';
 import {
   chooseRegistryPort,
@@ -99,11 +99,11 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   if (!engine.private) started.defer(() => endContainers(engine.url, uuid, 'stop').catch(() => {}));
   started.defer(() => agent.stop(30_000));
   const parts = { dir, rest: { url: rest, tokenFile }, uuid, agent, signal };
-  if (readJson<StackState>(stateFile)?.node !== uuid) {
-    await provisionAgent(parts);
-    const state: StackState = { node: uuid, ...(!engine.private && { engine: engine.url }) };
-    writeAtomically(stateFile, JSON.stringify(state));
-  }
+  const last = readJson<StackState>(stateFile);
+  if (last?.node !== uuid) await provisionAgent(parts);
+  else if (last.rest !== rest) await moveAgent(parts);
+  const state: StackState = { node: uuid, rest, ...(!engine.private && { engine: engine.url }) };
+  writeAtomically(stateFile, JSON.stringify(state));
   await waitForAgent(parts, agentStart);
   log(`The agent of the node "${NODE}" is connected`);
 
