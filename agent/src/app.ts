@@ -167,7 +167,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     microservices: () => supervisor.present,
     adopt: async () => {
       try {
-        if (await adopt()) supervisor.reconnect();
+        if (await adopt(AbortSignal.timeout(10_000))) supervisor.reconnect();
       } catch (error) {
         // It is looked for again as soon as the engine answers, before anything is made.
         log.debug('Cannot look for containers of an earlier installation', { error: errorText(error) });
@@ -245,6 +245,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     }
     engine.become(instance);
     ports.instanceChanged?.(instance);
+    relation.renew();
     return true;
   }
 

@@ -112,6 +112,13 @@ export class Relation {
     this.#open = { link, client, stop, done };
   }
 
+  /** Keeps in touch as who we are now. */
+  renew(): void {
+    if (!this.#open) return;
+    this.close();
+    this.open();
+  }
+
   close(): void {
     this.#open?.stop.abort();
     this.#open = undefined;
