@@ -117,6 +117,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     namespace,
     stores,
     ids,
+    provisioning: (uuid) => provisioningOf(stores.secrets.get(namespace, nodeKeyName(uuid))),
     observations: { of: agents.live.of, listeningSince: () => listeningSince },
     self: { version: packageJson.version, caCert: () => caCert(config) },
     tokenAudience: config.tokenAudience ?? '',

@@ -209,7 +209,7 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
   const clock = options.clock;
   const agents = createAgents({
     client: noClient as KubeClient,
-    provisioningKeys: { issue: async () => {} },
+    provisioningKeys: { issue: async () => {}, isUsable: async () => true },
     credentials: { token: async () => 'replica', verify: async (token) => token === 'replica' },
     namespace: NAMESPACE,
     identity: randomUUID(),

@@ -286,6 +286,18 @@ test('a desired state that cannot be computed is 503 and wakes nobody', async ()
 
 const foreign = { foreign: true };
 
+test('a foreign agent reads of each microservice that it is not to be deleted; ours has no such member', async () => {
+  const { replica, node, key } = await startWithNode();
+  await using _ = replica;
+  const flags = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false };
+  const { body } = await replica.as(node, key, 'GET', '/microservices', foreign);
+  expect(body.microservices[0]).toMatchObject(flags);
+  const one = await replica.as(node, key, 'GET', `/microservices/${body.microservices[0].uuid}`, foreign);
+  expect(one.body).toMatchObject(flags);
+  const ours = await replica.as(node, key, 'GET', '/microservices');
+  expect(Object.keys(ours.body.microservices[0])).not.toContain('delete');
+});
+
 test('a foreign agent gets every flag, and acknowledges what this replica told', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
@@ -482,10 +494,14 @@ test('reads that have nothing yet answer empty lists, and what is not there says
   expect(await read('/microservices/other')).toMatchObject({ code: 'MICROSERVICE_NOT_FOUND' });
 });
 
-test('an ordered version comes with a key, which is told again for a while', async () => {
+test('an ordered version comes with a key, which is told again for as long as it can be used', async () => {
   const issued: string[] = [];
+  let used: string | undefined;
   const { replica, node, key, clock } = await startWithNode({
-    provisioningKeys: { issue: async (_node, { key }) => void issued.push(key) },
+    provisioningKeys: {
+      issue: async (_node, { key }) => void issued.push(key),
+      isUsable: async (_node, key) => key !== used,
+    },
   });
   await using _ = replica;
   const annotations = { 'skerry.dev/version': '{"count":1,"command":"upgrade","semver":"2.0.0"}' };
@@ -506,6 +522,12 @@ test('an ordered version comes with a key, which is told again for a while', asy
   expect((await replica.as(node, key, 'GET', '/version', known)).status).toBe(304);
   await clock.advance(6 * 60_000);
   expect((await replica.as(node, key, 'GET', '/version')).body.provisionKey).toBe(issued[1]);
+  used = issued[1];
+  expect((await replica.as(node, key, 'GET', '/version')).body.provisionKey).toBe(issued[2]);
+  // Each key is a write.
+  const statuses: number[] = [];
+  for (let i = 0; i < 12; i++) statuses.push((await replica.as(node, key, 'GET', '/version')).status);
+  expect(statuses.at(-1)).toBe(429);
 });
 
 test('contact of our own agent names its version, installation and boot', async () => {

@@ -19,8 +19,10 @@ export interface AgentStores {
   configMaps: Store<ConfigMap>;
 }
 
-/** Issues a provisioning key of a node; the one before it stops working. */
 export interface ProvisioningKeys {
+  /** Whether an agent could take the identity of the node with it now; asks the API server. */
+  isUsable(node: EdgeNode, key: string, signal: AbortSignal): Promise<boolean>;
+  /** Issues a provisioning key of a node; the one before it stops working. */
   issue(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<void>;
 }
 
@@ -144,8 +146,8 @@ export const AGENT_LIMITS: AgentLimits = {
   receiving: {
     all: { bytes: 64 * 2 ** 20, messages: 4_000 },
     node: { bytes: 5 * 2 ** 20, messages: 4 },
-    strangers: { bytes: 4 * 2 ** 20, messages: 512 },
-    address: { bytes: 512 * 2 ** 10, messages: 64 },
+    strangers: { bytes: 4 * 2 ** 20, messages: 1_000 },
+    address: { bytes: 2 ** 20, messages: 256 },
   },
   bodyMs: 20_000,
   strangerBodyMs: 10_000,

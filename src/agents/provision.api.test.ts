@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { LABELS } from '../api/names.ts';
+import { ANNOTATIONS, LABELS } from '../api/names.ts';
 import { RESOURCES } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import { createClient, type KubeClient, ownerReference } from '../kube/mod.ts';
+import { createProvisioningKeys } from '../rest/adapters/secrets.ts';
 import { createStores, followStores } from '../stores/stores.ts';
 import { makeKey, makeNode, makeSecret, makeToken, type Replica, startReplica, type TestKey } from './_util.ts';
 import { readNodeKey } from './node-key.ts';
@@ -195,9 +196,42 @@ test('a request that is wrong in itself costs no key', async () => {
   });
   expect((await provision(replicas[0], key, agent, { type: 5 })).status).toBe(400);
   expect((await provision(replicas[0], key, agent, { publicKey: { kty: 'OKP' } })).status).toBe(400);
+  const engine = await provision(replicas[0], key, agent, { type: 2, engine: 'lxc' });
+  expect(engine).toMatchObject({ status: 400, body: { message: expect.stringContaining('engine: "lxc" is unknown') } });
   expect((await provision(replicas[0], key, agent, { type: 2 })).status).toBe(200);
   const known = await createNode({ archId: 2 });
   expect((await provision(replicas[0], await issue(known), makeKey(), { type: 0 })).status).toBe(200);
+});
+
+test('the key of an ordered version is never one that was used or replaced', async () => {
+  const { stores } = replicas[0];
+  const provisioningKeys = createProvisioningKeys({ client, namespace, secrets: stores.secrets as never });
+  await using replica = await startReplica({ client, stores, namespace, provisioningKeys });
+  const made = await createNode();
+  const node = await client.replace(RESOURCES.edgeNodes, {
+    ...made,
+    metadata: { ...made.metadata, annotations: { [ANNOTATIONS.version]: '{"count":1,"command":"upgrade"}' } },
+  });
+  stores.nodes.observe(node);
+  let agent = makeKey();
+  await provision(replicas[1], await issue(node), agent);
+  // Tokens count from the second after a replica started.
+  const offered = async () => {
+    const ask = () => replica.as(node, agent, 'GET', '/version');
+    await expect.poll(async () => (await ask()).status, { timeout: 5_000 }).toBe(200);
+    return (await ask()).body.provisionKey as string;
+  };
+  const first = await offered();
+  expect(await offered()).toBe(first);
+  const next = makeKey();
+  expect((await provision(replicas[1], first, next)).status).toBe(200);
+  agent = next;
+  const second = await offered();
+  expect(second).not.toBe(first);
+  await provisioningKeys.issue(node, { key: randomUUID(), expiresAt: Date.now() + 60_000 }, AbortSignal.timeout(5_000));
+  const third = await offered();
+  expect(third).not.toBe(second);
+  expect((await provision(replicas[1], third, makeKey())).status).toBe(200);
 });
 
 test('after deprovisioning the identity is gone everywhere', async () => {

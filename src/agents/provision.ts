@@ -47,7 +47,14 @@ const ATTEMPTS = 5;
 const CALL_MS = 10_000;
 const unknownKey = () =>
   new AgentFailure('INVALID_PROVISIONING_KEY', 'the provisioning key is unknown, used or replaced');
-const ENGINES: Readonly<Record<string, string>> = { engine_a: 'docker', engine_b: 'podman' };
+/** What an agent may call its engine, and what we call it. */
+const ENGINES: ReadonlyMap<string, string> = new Map([
+  ['docker', 'docker'],
+  ['podman', 'podman'],
+  ['embedded', 'embedded'],
+  ['engine_a', 'docker'],
+  ['engine_b', 'podman'],
+]);
 
 /**
  * Gives the identity of a node to an agent that shows its provisioning key.
@@ -64,13 +71,14 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
     const parsed = provisionRequestSchema.safeParse(body);
     if (!parsed.success) throw invalid(parsed.error.issues);
     const { key, type, engine, publicKey } = parsed.data;
+    const containerEngine = engine ? engineOf(engine) : undefined;
     const pair = publicKey ? { publicKey } : generateKeyPair();
     const { node, used } = await useUp(key, type, pair.publicKey);
     const record: NodeKey = {
       nodeUuid: used.nodeUuid,
       publicKey: pair.publicKey,
       archId: type,
-      ...(engine && { containerEngine: ENGINES[engine] ?? engine }),
+      ...(containerEngine && { containerEngine }),
       provisionedAt: clock.wall(),
       keyExpiresAt: used.expiresAt,
     };
@@ -156,6 +164,16 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
     }
     throw new AgentFailure('CONTROLLER_DB_BUSY', 'the key of the node is being written by others');
   }
+}
+
+/** Before the key is looked at: an agent that sends something else may ask again with the same one. */
+function engineOf(engine: string): string {
+  const known = ENGINES.get(engine);
+  if (known) return known;
+  throw new AgentFailure(
+    'VALIDATION_ERROR',
+    `engine: ${JSON.stringify(engine)} is unknown; send one of ${[...ENGINES.keys()].join(', ')}`,
+  );
 }
 
 function checkType(type: number, node: EdgeNode): void {

@@ -50,6 +50,9 @@ export interface ReadsOptions {
 /** An order that was told, and neither acknowledged nor carried out after this long, was lost. */
 const LOST_MS = 5 * 60_000;
 
+/** Members that foreign agents look for, in both spellings: what is to go is absent. */
+const NOT_DELETED = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false } as const;
+
 /** The sections of the desired state, each answer with the digests that it shows as ETag. */
 export function createReads({ desired, standingOf, onListed, told, hear, clock }: ReadsOptions) {
   function stateOf({ uuid }: Call): DesiredState {
@@ -69,7 +72,11 @@ export function createReads({ desired, standingOf, onListed, told, hear, clock }
   function entriesFor(call: Call, state: DesiredState): Entries {
     if (!isForeign(call)) return state.microservices;
     const views = foreignView(state, desired.admitted(call.uuid), call.node.status);
-    return views.map((view) => (view.rebuild && isUnderWay(call, state, view) ? { ...view, rebuild: false } : view));
+    return views.map((view) => ({
+      ...NOT_DELETED,
+      ...view,
+      rebuild: view.rebuild && !isUnderWay(call, state, view),
+    }));
   }
 
   /**

@@ -108,6 +108,11 @@ test('settings told apart from a report replace their own and no other', async (
   expect(gps.status).toBe(204);
   expect(observed(setup)?.report.config).toEqual({ diskLimit: 10, logLevel: 'info', latitude: 1.5, longitude: -2 });
   expect((await replica.as(node, key, 'PATCH', '/config/gps', { body: { latitude: 91 } })).status).toBe(400);
+  for (const body of [{ diskLimit: 'much' }, { logFileCount: -1 }, { watchdogEnabled: 'no' }, [], 'x', undefined]) {
+    const refused = await replica.as(node, key, 'PATCH', '/config', { body });
+    expect(refused, JSON.stringify(body)).toMatchObject({ status: 400, body: { code: 'VALIDATION_ERROR' } });
+  }
+  expect(observed(setup)?.report.config).toMatchObject({ diskLimit: 10, logLevel: 'info' });
 });
 
 test('tracking is read and dropped; nobody may register a controller', async () => {

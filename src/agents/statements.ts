@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { HEADERS } from '../api/names.ts';
 import { RESOURCES } from '../api/resources.ts';
 import { type Clock, type KubeClient, refOf } from '../kube/mod.ts';
-import { deprovisionRequestSchema, type StatusReport } from '../wire/index.ts';
+import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../wire/index.ts';
 import type { Call, Hear } from './call.ts';
 import { AgentFailure } from './failure.ts';
 import { nodeKeyName } from './node-key.ts';
@@ -52,8 +52,7 @@ export function createStatements(options: StatementsOptions) {
     },
 
     config(call: Call, body: unknown): Reply {
-      const { config } = readReport({ config: body }).report;
-      hear(call, config ? { settings: config } : {});
+      hear(call, { settings: valid(agentConfigSchema, body) });
       return NO_CONTENT;
     },
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { orderOf } from '../domain/orders.ts';
 import type { Clock } from '../kube/mod.ts';
+import { createRequestRates } from '../kube/request-rates.ts';
 import type { VersionReply } from '../wire/index.ts';
 import type { Call, Hear } from './call.ts';
 import type { DesiredCache } from './desired-cache.ts';
@@ -13,7 +14,7 @@ export interface VersionOptions {
   desired: Pick<DesiredCache, 'digests'>;
   provisioningKeys: ProvisioningKeys;
   hear: Hear;
-  clock: Pick<Clock, 'wall'>;
+  clock: Clock;
 }
 
 const LIFETIME_MS = 20 * 60_000;
@@ -21,16 +22,26 @@ const LIFETIME_MS = 20 * 60_000;
 const FRESH_MS = 15 * 60_000;
 const CALL_MS = 10_000;
 const REMEMBERED = 1_000;
+/** Questions of one node that the API server must be asked about: each makes a key, or looks whether it still counts. */
+const QUESTIONS = { perSecond: 1 / 10, burst: 10 };
 
 /** `GET /agent/version`: the ordered version, with a key to provision again after the change. */
 export function createVersion({ desired, provisioningKeys, hear, clock }: VersionOptions) {
   const issued = new Map<string, { key: string; expiresAt: number }>();
+  const questions = createRequestRates({ clock, ...QUESTIONS });
 
   async function keyFor({ uuid, node }: Call) {
+    if (!questions.admit(uuid))
+      throw new AgentFailure('TOO_MANY_REQUESTS', 'this node asks too often for its version', {
+        retryAfterSeconds: 10,
+      });
+    const signal = AbortSignal.timeout(CALL_MS);
     const known = issued.get(uuid);
-    if (known && known.expiresAt - clock.wall() >= FRESH_MS) return known;
+    const isFresh = known !== undefined && known.expiresAt - clock.wall() >= FRESH_MS;
+    // Somebody may have used it since, or issued another.
+    if (isFresh && (await provisioningKeys.isUsable(node, known.key, signal))) return known;
     const key = { key: randomUUID(), expiresAt: clock.wall() + LIFETIME_MS };
-    await provisioningKeys.issue(node, key, AbortSignal.timeout(CALL_MS));
+    await provisioningKeys.issue(node, key, signal);
     if (issued.size >= REMEMBERED) issued.clear();
     issued.set(uuid, key);
     return key;

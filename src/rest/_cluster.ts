@@ -103,6 +103,7 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
             isTaken: (kind, id) =>
               (kind === 'Registry' ? stores.registries : stores.applications).byIndex('id', String(id)).length > 0,
           }),
+          provisioning: () => undefined,
           observations: { of: async () => observed, listeningSince: () => 0 },
           self: { version: '0.0.0-test', caCert: () => 'Q0E=' },
         }),

@@ -49,6 +49,7 @@ export function createMemoryPorts(overrides: Partial<Ports> = {}): MemoryPorts {
     provisioningKeys: {
       issue: async (node, { key, expiresAt }) => void keys.push({ uuid: nodeUuid(node), key, expiresAt }),
     },
+    provisioning: () => undefined,
     ids: { next: async (kind) => ids[kind]++ },
     observations: { of: async () => observed, listeningSince: () => 0 },
     readiness: { check: async () => undefined },

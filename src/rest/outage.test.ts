@@ -63,6 +63,7 @@ beforeEach(async () => {
     namespace: 'ns',
     stores,
     ids: { next: async () => 10 },
+    provisioning: () => undefined,
     observations: { of: async () => new Map(), listeningSince: () => 0 },
     self: { version: '0', caCert: () => '' },
   });

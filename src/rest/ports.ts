@@ -1,5 +1,6 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import type { Provisioning } from '../domain/edge-node/read.ts';
 import type { Observation, World } from '../domain/inputs.ts';
 import type { Authenticator, Authorizer } from './access/access.ts';
 
@@ -13,6 +14,8 @@ export interface Ports {
   world: World;
   registryPasswords: RegistryPasswords;
   provisioningKeys: ProvisioningKeys;
+  /** What the agent that took the identity of a node said of its machine then; undefined while there is none. */
+  provisioning: (nodeUuid: string) => Provisioning | undefined;
   ids: Ids;
   observations: Observations;
   readiness: Readiness;

@@ -19,7 +19,12 @@ export async function liveNodes(
     const observation = observations.get(nodeUuid(node));
     // Of a node of which we have heard no report ourselves only the stored status may say that it is silent.
     const listeningSince = observation?.reportedAt === undefined ? now : ports.observations.listeningSince();
-    return { liveness: liveness(node, observation, now, listeningSince), ...(observation && { observation }) };
+    const provisioned = ports.provisioning(nodeUuid(node));
+    return {
+      liveness: liveness(node, observation, now, listeningSince),
+      ...(observation && { observation }),
+      ...(provisioned && { provisioned }),
+    };
   };
 }
 

@@ -52,6 +52,15 @@ describe('the read of a node', () => {
     expect(nodeRead(makeNode({ spec, status: { config } }), never)[field]).toBe(want);
   });
 
+  it('shows architecture and engine of a provisioning at once, and until the first report', () => {
+    const provisioned = { archId: 2, containerEngine: 'podman' };
+    const shown = { archId: 2, containerEngine: 'podman' };
+    expect(nodeRead(makeNode(), { ...never, provisioned })).toMatchObject(shown);
+    expect(nodeRead(makeNode({ status: shown }), never)).toMatchObject(shown);
+    const config = { containerEngine: 'docker' };
+    expect(nodeRead(makeNode({ status: { config } }), { ...never, provisioned }).containerEngine).toBe('docker');
+  });
+
   test.each(
     Object.entries({
       containerEngine: 'docker',

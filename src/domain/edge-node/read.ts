@@ -11,14 +11,36 @@ import { archOf, hostOf, settingsShown } from './settings.ts';
 export interface LiveNode {
   liveness: Liveness;
   observation?: Observation;
+  /** record of the last provisioning; the status shows it a moment later */
+  provisioned?: Provisioning;
+}
+
+export interface Provisioning {
+  /** 0 when the agent named none */
+  archId: number;
+  containerEngine?: string;
+}
+
+/** The node as it will be once the leader has seen its last provisioning. */
+function withProvisioning(node: EdgeNode, { archId, containerEngine }: Provisioning): EdgeNode {
+  const { status = { observedGeneration: -1 } } = node;
+  return {
+    ...node,
+    status: {
+      ...status,
+      ...(archId > 0 && { archId }),
+      ...(containerEngine && { containerEngine: status.config?.containerEngine ?? containerEngine }),
+    },
+  };
 }
 
 /** v3 read of a node (document 1; gaps-01 section 2.3). */
 export function nodeRead(
-  node: EdgeNode,
+  stored: EdgeNode,
   live: LiveNode,
   { platformStatus = true }: { platformStatus?: boolean } = {},
 ): Record<string, unknown> {
+  const node = live.provisioned ? withProvisioning(stored, live.provisioned) : stored;
   const { status = { observedGeneration: -1 } } = node;
   const { observation } = live;
   const report = observation?.report ?? {};

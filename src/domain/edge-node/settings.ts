@@ -107,8 +107,12 @@ export function settingShown(node: EdgeNode, field: keyof EdgeNodeSpec): unknown
   if (field === 'archId') return archOf(node);
   if (field === 'host') return hostOf(node) ?? '';
   const effective = (node.status?.config ?? {}) as Partial<Record<keyof EdgeNodeSpec, unknown>>;
-  const shown = node.spec[field] ?? effective[field] ?? DEFAULTS[field];
-  return field === 'containerEngine' ? canonicalEngine(shown as string) : shown;
+  if (field === 'containerEngine') {
+    // Until the first report only the provisioning says it.
+    const engine = node.spec[field] ?? effective[field] ?? node.status?.containerEngine ?? DEFAULTS[field];
+    return canonicalEngine(engine as string);
+  }
+  return node.spec[field] ?? effective[field] ?? DEFAULTS[field];
 }
 
 /** All settings as reads show them. */

@@ -16,6 +16,7 @@ export interface PortsOptions {
   ids: Ids;
   observations: Observations;
   self: Self;
+  provisioning: Ports['provisioning'];
   /** of bearer tokens; the empty one also accepts those that are meant for the API server itself */
   tokenAudience?: string;
   metrics?: RestMetrics;
@@ -48,6 +49,7 @@ export function createPorts(options: PortsOptions): Ports {
     world: createWorld(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),
     provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
+    provisioning: options.provisioning,
     ids: options.ids,
     observations: options.observations,
     readiness: createReadiness(client, stores),

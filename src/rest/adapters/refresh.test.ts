@@ -5,11 +5,31 @@ const signal = AbortSignal.timeout(30_000);
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe('refresh', () => {
-  test('callers that wait share one run, and runs are spaced', async () => {
+  test('callers that ask in a row wait for what each run takes, and not for a fixed time', async () => {
+    let time = 0;
+    let runs = 0;
+    const refresh = createRefresh(
+      async () => {
+        runs++;
+        time += 2;
+      },
+      { everyMs: 60_000, now: () => time + performance.now() / 1_000_000 },
+    );
+    const began = performance.now();
+    for (let i = 0; i < 20; i++) {
+      await refresh(signal);
+      time += 8;
+    }
+    expect(runs).toBe(20);
+    expect(performance.now() - began).toBeLessThan(10_000);
+  });
+
+  test('callers that wait share one run, and slow runs are spaced', async () => {
     const starts: number[] = [];
     const refresh = createRefresh(
       async () => {
         starts.push(performance.now());
+        await pause(30);
       },
       { everyMs: 100 },
     );

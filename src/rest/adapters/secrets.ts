@@ -90,13 +90,30 @@ function passwordSecretName(registry: string, destination: string): string {
 export const provisioningKeyName = (key: string) =>
   `provisioning-key-${createHash('sha256').update(key).digest('hex')}`;
 
+export interface ProvisioningKeyLooks {
+  /** Whether an agent could take the identity of the node with it now; asks the API server. */
+  isUsable(node: EdgeNode, key: string, signal: AbortSignal): Promise<boolean>;
+}
+
 export interface ProvisioningKeysOptions extends SecretsOptions {
   secrets: Store<Secret>;
 }
 
 /** Keys in Secrets that their node owns, labelled with the node's uuid; `data`: nodeUuid and expiresAt (Unix ms). */
-export function createProvisioningKeys({ client, namespace, secrets }: ProvisioningKeysOptions): ProvisioningKeys {
+export function createProvisioningKeys({
+  client,
+  namespace,
+  secrets,
+}: ProvisioningKeysOptions): ProvisioningKeys & ProvisioningKeyLooks {
   return {
+    async isUsable(node, key, signal) {
+      const labelSelector = `${LABELS.provisioningKey}=${nodeUuid(node)}`;
+      const { items } = await client.list(RESOURCES.secrets, { namespace, labelSelector, signal });
+      const found = items.find(({ metadata }) => metadata.name === provisioningKeyName(key));
+      return (
+        found !== undefined && found.data?.publicKey === undefined && !items.some((other) => isReplacedBy(found, other))
+      );
+    },
     async issue(node: EdgeNode, { key, expiresAt }, signal) {
       const uuid = nodeUuid(node);
       const issued = await client.create(

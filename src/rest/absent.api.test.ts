@@ -1,0 +1,42 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import type {} from '../../hack/testing/provided.ts';
+import { RESOURCES } from '../api/resources.ts';
+import type { Application } from '../api/v3/index.ts';
+import type { TestClient } from './_client.ts';
+import { startTestCluster, type TestCluster } from './_cluster.ts';
+
+let cluster: TestCluster;
+let admin: TestClient;
+beforeAll(async () => {
+  cluster = await startTestCluster(inject('kubeconfig'));
+  admin = (await cluster.startReplica()).client.as(await cluster.token('admin'));
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+test('things that are not there, asked for in a row, do not take a second each', async () => {
+  const began = performance.now();
+  const paths: Record<string, () => string> = {
+    microservices: () => `/microservices/${randomUUID()}`,
+    nodes: () => `/node/${randomUUID()}`,
+    registries: () => '/registries/900000',
+  };
+  for (const path of Object.values(paths))
+    for (let i = 0; i < 10; i++) expect((await admin.get(path())).status).toBe(404);
+  expect(performance.now() - began).toBeLessThan(15_000);
+});
+
+test('what was written a moment ago is there, however often it was absent before', async () => {
+  for (let i = 0; i < 10; i++) {
+    const uuid = randomUUID();
+    expect((await admin.get(`/microservices/${uuid}`)).status).toBe(404);
+    // By another door than the replica that is asked.
+    await cluster.kube.create(RESOURCES.applications, {
+      apiVersion: 'skerry.dev/v3',
+      kind: 'Application',
+      metadata: { name: `late-${i}`, namespace: cluster.namespace },
+      spec: { microservices: [{ name: 'web', uuid, images: { amd64: 'registry.example/web:1' } }] },
+    } as Application);
+    expect((await admin.get(`/microservices/${uuid}`)).status).toBe(200);
+  }
+});
