@@ -135,6 +135,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
         },
       }),
       metrics: {
+        leftOut: metrics.leftOut,
         request: ({ method, route, status }, seconds) =>
           metrics.httpRequest({ method, route, code: String(status) }, seconds),
       },

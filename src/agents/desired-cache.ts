@@ -151,6 +151,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
         add(nodes, nodesOf(stores, application));
         // Those that share its name or a uuid are judged anew.
         const rivals = new Set(stores.applications.byIndex('name', v3Name(application)));
+        for (const rival of stores.applications.byIndex('uuid', applicationUuid(application))) rivals.add(rival);
         for (const entry of entryUuidsOf(application)) {
           for (const rival of stores.applications.byIndex('microservice', entry)) rivals.add(rival);
         }

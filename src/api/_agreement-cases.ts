@@ -120,7 +120,26 @@ export const applicationCases: AgreementCase[] = [
   refuses('a name with an underscore', { name: 'plant_a' }),
   refuses('an empty name', { name: '' }),
   refuses('an id of zero', { id: 0 }),
-  accepts('a large id', { id: 2 ** 40 }),
+  accepts('the greatest id', { id: 2 ** 31 - 1 }),
+  refuses('an id beyond it', { id: 2 ** 31 }),
+  accepts(
+    'one port for two protocols',
+    container({
+      ports: [
+        { internal: 53, external: 5353 },
+        { internal: 53, external: 5353, protocol: 'udp' },
+      ],
+    }),
+  ),
+  refuses(
+    'one port twice, once with its protocol spelled out',
+    container({
+      ports: [
+        { internal: 53, external: 5353 },
+        { internal: 53, external: 5354, protocol: 'tcp' },
+      ],
+    }),
+  ),
   accepts('a description of 1024 characters beyond the basic plane', { description: '😀'.repeat(1024) }),
   refuses('a description of 1025 characters beyond the basic plane', { description: '😀'.repeat(1025) }),
   accepts('128 entries', { microservices: many(128, (index) => ({ name: `m${index}` })) }),

@@ -57,9 +57,10 @@ describe('changes that identity forbids are refused by the API server with the w
     });
   });
   test.each([
-    ['another uuid', { uuid: UUID2 }, 'uuid is immutable once set'],
-    ['no uuid any more', { uuid: null }, 'uuid is immutable once set'],
-    ['another id', { id: 8 }, 'id is immutable once set'],
+    ['another uuid', { uuid: UUID2 }, 'spec.uuid: Invalid value'],
+    ['another uuid', { uuid: UUID2 }, 'uuid is immutable'],
+    ['no uuid any more, while no status records it', { uuid: null }, 'uuid is immutable'],
+    ['another id', { id: 8 }, 'id is immutable'],
     ['another name', { name: 'plant-b' }, 'name is immutable'],
     ['no name any more', { name: null }, 'name is immutable'],
     ['another uuid of an entry', { microservices: [{ name: 'web', uuid: UUID2 }] }, 'uuid is immutable once set'],

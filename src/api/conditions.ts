@@ -42,6 +42,7 @@ export const CONDITIONS_OF = {
 export const VERDICT_REASONS = {
   NameTaken: 'An older object has the same v3 name; it wins.',
   UuidTaken: 'Another, older object has the same uuid; it wins.',
+  IdTaken: 'The number that the spec asks for belongs to another object; this one was given its own.',
   NodeNotSet: 'The microservice names no node.',
   NodeNotFound: 'The node that the microservice names does not exist.',
   NodeDeleting: 'The node that the microservice names is being deleted.',

@@ -44,7 +44,11 @@ function objectSchema(kind: KindDefinition): Structural {
     description: kind.description,
     required: ['spec'],
     ...(kind.rules && {
-      'x-kubernetes-validations': kind.rules.map((rule) => ({ rule: toCel(rule), message: rule.message })),
+      'x-kubernetes-validations': kind.rules.map((rule) => ({
+        rule: toCel(rule),
+        message: rule.message,
+        ...(rule.rule === 'recorded' && { fieldPath: `.spec.${rule.field}` }),
+      })),
     }),
     properties: {
       apiVersion: { type: 'string', description: `${GROUP}/${VERSION}.` },

@@ -129,6 +129,9 @@ export const BUILT_IN_REGISTRIES = {
   local: { id: 2, name: 'local' },
 } as const;
 
+/** The first number that is handed out; those below are kept for built-in objects. */
+export const FIRST_ID = 10;
+
 export const PORTS = { rest: 51121, metrics: 51122, internal: 51123, agent: 54321 } as const;
 /** External ports that no microservice may claim: the agent's local API, its sibling, and DNS. */
 export const RESERVED_EXTERNAL_PORTS: readonly number[] = [54321, 54322, 53];

@@ -30,6 +30,8 @@ export type Rule =
     }
   /** text `field` differs from `value` */
   | { rule: 'not'; field: string; value: string | number; message: string }
+  /** no two items of `list` agree in all fields of `by`, which have these values where they are absent */
+  | { rule: 'unique'; list: string; by: Readonly<Record<string, string | number>>; message: string }
   /** the list `field`, when not empty, begins with one of `words` */
   | { rule: 'beginsWith'; field: string; words: readonly string[]; message: string }
   /** once present, a field keeps its value */
@@ -88,6 +90,11 @@ export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
       return !(object[rule.field] === rule.value && hasAny(object[rule.other], rule.keys));
     case 'not':
       return object[rule.field] !== rule.value;
+    case 'unique': {
+      const items = (object[rule.list] ?? []) as Fields[];
+      const keys = items.map((item) => JSON.stringify(Object.entries(rule.by).map(([field, or]) => item[field] ?? or)));
+      return new Set(keys).size === keys.length;
+    }
     case 'beginsWith': {
       const list = object[rule.field];
       return !Array.isArray(list) || list.length === 0 || rule.words.includes(list[0]);
@@ -140,6 +147,16 @@ export function toCel(rule: Rule): string {
       return `!(${has(rule.field)} && ${at(rule.field)} == '${rule.value}' && ${has(rule.other)} && (${anyKey(rule)}))`;
     case 'not':
       return `!(${has(rule.field)} && ${at(rule.field)} == ${typeof rule.value === 'number' ? rule.value : `'${rule.value}'`})`;
+    case 'unique': {
+      const value =
+        (item: string) =>
+        ([field, or]: [string, string | number]) =>
+          `(${has(field, item)} ? ${at(field, item)} : ${typeof or === 'number' ? or : `'${or}'`})`;
+      const same = Object.entries(rule.by)
+        .map((one) => `${value('a')(one)} == ${value('b')(one)}`)
+        .join(' && ');
+      return `!${has(rule.list)} || ${at(rule.list)}.all(a, ${at(rule.list)}.exists_one(b, ${same}))`;
+    }
     case 'beginsWith':
       return `!${has(rule.field)} || size(${at(rule.field)}) == 0 || ${at(rule.field)}[0] in [${rule.words.map((word) => `'${word}'`).join(', ')}]`;
     case 'immutableOnceSet':
@@ -180,7 +197,8 @@ export function withRules<T extends z.ZodType<Fields>>(schema: T, rules: readonl
     .superRefine((value, context) => {
       for (const rule of rules) {
         if (obeys(rule, value)) continue;
-        const path = 'field' in rule && rule.field in value ? [rule.field] : [];
+        const field = 'field' in rule ? rule.field : rule.rule === 'unique' ? rule.list : undefined;
+        const path = field !== undefined && field in value ? [field] : [];
         context.addIssue({ code: 'custom', message: rule.message, path });
       }
     })

@@ -41,6 +41,17 @@ describe('toStructural', () => {
       /at a is not structural: anyOf/,
     );
   });
+  test.each(KINDS)('$kind: nothing inside a list has a default', ({ spec }) => {
+    // What the API server adds there looks to client-side apply and to GitOps tools like a change by somebody.
+    const defaults = (node: Structural, path: string, listed: boolean): string[] => [
+      ...(listed && 'default' in node ? [path] : []),
+      ...Object.entries(node.properties ?? {}).flatMap(([name, member]) => defaults(member, `${path}.${name}`, listed)),
+      ...(node.additionalProperties ? defaults(node.additionalProperties, `${path}{}`, listed) : []),
+      ...(node.items ? defaults(node.items, `${path}[]`, true) : []),
+    ];
+    expect(defaults(toStructural(spec), 'spec', false)).toEqual([]);
+  });
+
   test('turns rules into CEL', () => {
     const { 'x-kubernetes-validations': rules } = toStructural(KINDS[0]?.spec as z.ZodType);
     expect(rules).toContainEqual({
@@ -102,6 +113,19 @@ describe('rules that look at the change', () => {
     ['nothing changed is always fine', { uuid: 'a', name: 'x' }, { uuid: 'a', name: 'x' }, []],
   ])('%s', (_, old, now, broken) => {
     expect(brokenTransitions(rules, now, old)).toEqual(broken);
+  });
+  test.each([
+    ['an identity may be asked for while none is recorded', {}, {}, { uuid: 'a' }, []],
+    ['it stays as it was asked for until it is recorded', { uuid: 'a' }, {}, {}, ['uuid']],
+    ['and is not changed before', { uuid: 'a' }, {}, { uuid: 'b' }, ['uuid']],
+    ['once it is recorded the spec may leave it out', { uuid: 'a' }, { uuid: 'a' }, {}, []],
+    ['or repeat it', {}, { uuid: 'a' }, { uuid: 'a' }, []],
+    ['but not ask for another', {}, { uuid: 'a' }, { uuid: 'b' }, ['uuid']],
+    ['what was refused may stay', { uuid: 'b' }, { uuid: 'a' }, { uuid: 'b' }, []],
+    ['or go', { uuid: 'b' }, { uuid: 'a' }, {}, []],
+  ])('%s', (_, before, status, now, broken) => {
+    const recorded: Rule[] = [{ rule: 'recorded', field: 'uuid', message: 'uuid' }];
+    expect(brokenTransitions(recorded, { spec: now, status }, { spec: before, status })).toEqual(broken);
   });
   test('a field name that is no CEL identifier is escaped', () => {
     const rule: Rule = {

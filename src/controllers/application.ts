@@ -4,8 +4,10 @@ import type { Application, EdgeNode } from '../api/v3/index.ts';
 import {
   applicationHold,
   applicationStatus,
+  applicationUuid,
   applicationVerdict,
   identityLabels,
+  idVerdict,
   type NodeFacts,
   nodeOf,
   nodeUuid,
@@ -28,7 +30,7 @@ import {
 import { textNameOf } from '../stores/references.ts';
 import { applicationsOn } from '../stores/world.ts';
 import { asksForSomething } from './change.ts';
-import { identityOf } from './identity.ts';
+import { holderOf, identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
 import { createReadyLag } from './ready-lag.ts';
 import { stamp } from './stamp.ts';
@@ -50,7 +52,8 @@ export function createApplicationController(leader: Leader): Controller {
   const neighbours = (application: Application) =>
     [...nodesOf(leader, application)]
       .flatMap(ofNode)
-      .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf));
+      .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf))
+      .concat(stores.applications.byIndex('uuid', applicationUuid(application)).map(keyOf));
   const usersOf = (kind: 'secret' | 'configMap') => (object: Secret | ConfigMap) =>
     stores.applications.byIndex('source', `${kind}:${textNameOf(object)}`).map(keyOf);
 
@@ -78,7 +81,10 @@ export function createApplicationController(leader: Leader): Controller {
       liveness: leader.liveness(node),
       desired: leader.desired(node) ?? { microservices: [] },
     }));
-    const rival = applicationVerdict(application, world);
+    const askedId = stored.spec.id;
+    const rival =
+      applicationVerdict(application, world) ??
+      idVerdict(stored, identity.id, holderOf(stores.applications.byIndex('id', String(askedId)), stored));
     const hold = application.metadata.deletionTimestamp
       ? applicationHold(application, nodes, clock(), { ownsName: rival?.reason !== 'NameTaken' })
       : undefined;

@@ -4,6 +4,7 @@ import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
 import {
   identityLabels,
   massSilence,
+  nameTaken,
   nodeHold,
   nodeOf,
   nodeStatus,
@@ -12,6 +13,7 @@ import {
   signOfLife,
   silentAt,
   statusCost,
+  uuidTaken,
   type Verdict,
   v3Name,
 } from '../domain/index.ts';
@@ -141,10 +143,10 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
   function rivalOf(node: EdgeNode): Verdict | undefined {
     const byName = leader.world.nodeByName(v3Name(node));
     if (byName && byName.metadata.uid !== node.metadata.uid)
-      return taken('NameTaken', `the name ${v3Name(node)}`, byName);
+      return nameTaken('node', v3Name(node), byName.metadata.name);
     const byUuid = leader.world.nodeByUuid(nodeUuid(node));
     if (byUuid && byUuid.metadata.uid !== node.metadata.uid)
-      return taken('UuidTaken', `the uuid ${nodeUuid(node)}`, byUuid);
+      return uuidTaken('node', nodeUuid(node), byUuid.metadata.name);
     return undefined;
   }
 
@@ -235,13 +237,6 @@ function firstReportWait(provisionedAt: number | undefined, observation: Observa
   // By the clock of the replica that provisioned, which may be ahead.
   return now < provisionedAt ? 0 : Math.max(0, provisionedAt + FIRST_REPORT_MS - now);
 }
-
-const taken = (reason: 'NameTaken' | 'UuidTaken', what: string, winner: EdgeNode): Verdict => ({
-  reason,
-  message: `${what} belongs to the older node ${winner.metadata.name}`,
-  status: 409,
-  code: 'DUPLICATE_NAME',
-});
 
 const ownersOf = ({ metadata: { namespace, ownerReferences = [] } }: Secret) =>
   ownerReferences.filter(({ kind }) => kind === RESOURCES.edgeNodes.kind).map(({ name }) => keyFor(namespace, name));

@@ -6,6 +6,8 @@ import { isOlder } from '../stores/oldest.ts';
 export interface Others<T> {
   withUuid?(uuid: string): readonly T[];
   withId?(id: number): readonly T[];
+  /** whether a number is kept for somebody else */
+  isReserved?(id: number): boolean;
   /** a number that nobody has */
   nextId?(): Promise<number>;
 }
@@ -16,7 +18,7 @@ export interface Others<T> {
  */
 export async function identityOf<T extends KubeObject & Identified>(
   object: T,
-  { withUuid, withId, nextId }: Others<T>,
+  { withUuid, withId, isReserved, nextId }: Others<T>,
 ): Promise<Identity> {
   if (object.metadata.deletionTimestamp) return identityOnRecord(object);
   const isAnothers = (others: readonly T[], has: (other: T) => boolean) =>
@@ -25,10 +27,17 @@ export async function identityOf<T extends KubeObject & Identified>(
     withUuid && uuidToRecord(object, (wanted) => isAnothers(withUuid(wanted), ({ status }) => status?.uuid === wanted));
   const id =
     withId &&
-    (idToRecord(object, (wanted) => isAnothers(withId(wanted), ({ status }) => status?.id === wanted)) ??
+    (idToRecord(
+      object,
+      (wanted) => isReserved?.(wanted) || isAnothers(withId(wanted), ({ status }) => status?.id === wanted),
+    ) ??
       (await nextId?.()));
   return { ...(uuid && { uuid }), ...(id && { id }) };
 }
+
+/** Name of another object, for messages. */
+export const holderOf = <T extends KubeObject>(others: readonly T[], object: T): string | undefined =>
+  others.find((other) => other.metadata.uid !== object.metadata.uid)?.metadata.name;
 
 const identityOnRecord = ({ status }: Identified): Identity => ({
   ...(status?.uuid && { uuid: status.uuid }),

@@ -1,4 +1,5 @@
 import { BOUNDS } from '../api/bounds.ts';
+import { FIRST_ID } from '../api/names.ts';
 import { type ConfigMap, RESOURCES } from '../api/resources.ts';
 import { isAlreadyExists, isConflict, type KubeClient, type Log, silentLog } from '../kube/mod.ts';
 
@@ -24,8 +25,6 @@ const NAME = 'skerry-ids';
 /** Numbers taken at once: a replica writes the counter once per so many objects. What is left at its end is lost. */
 const BLOCK = 100;
 const ATTEMPTS = 20;
-/** Those below are kept for built-in objects. */
-const FIRST = 10;
 
 /**
  * A counter per kind in one ConfigMap, advanced in blocks under optimistic locking: one winner per block over all
@@ -76,21 +75,21 @@ function blockAfter(counter: number, isTaken: (id: number) => boolean): { next: 
     if (next + BLOCK <= BOUNDS.id) continue;
     // So many objects do not fit into any store.
     if (turns++ > 0) throw new Error('every number is taken');
-    next = FIRST - 1;
+    next = FIRST_ID - 1;
   }
   return { next, end: next + BLOCK - 1 };
 }
 
 /** The last number handed out. Whatever stands there, numbers go on being handed out. */
 function counterIn(text: string | undefined, kind: NumberedKind, log: Log): number {
-  if (text === undefined) return FIRST - 1;
+  if (text === undefined) return FIRST_ID - 1;
   const counter = Number(text);
-  if (Number.isInteger(counter) && counter >= FIRST - 1 && counter <= BOUNDS.id) return counter;
+  if (Number.isInteger(counter) && counter >= FIRST_ID - 1 && counter <= BOUNDS.id) return counter;
   log.warn(
     { kind, counter: text.slice(0, 64) },
     `The counter in the ConfigMap ${NAME} is out of bounds: it begins anew`,
   );
-  return FIRST - 1;
+  return FIRST_ID - 1;
 }
 
 const newCounter = (namespace: string, data: Record<string, string>): ConfigMap => ({

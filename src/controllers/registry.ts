@@ -1,7 +1,18 @@
 import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
 import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { Registry } from '../api/v3/index.ts';
-import { BUILT_INS, destinationText, identityLabels, isDraft, registryStatus, registryUsers } from '../domain/index.ts';
+import {
+  BUILT_INS,
+  destinationText,
+  identityLabels,
+  idVerdict,
+  isDraft,
+  isReserved,
+  nameTaken,
+  registryStatus,
+  registryUsers,
+  v3Name,
+} from '../domain/index.ts';
 import {
   type Controller,
   createController,
@@ -17,8 +28,9 @@ import {
   watching,
 } from '../kube/mod.ts';
 import { isOwnedBy, registryOf } from '../stores/keyed-text.ts';
+import { oldest } from '../stores/oldest.ts';
 import { asksForSomething } from './change.ts';
-import { identityOf } from './identity.ts';
+import { holderOf, identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
 import { stamp } from './stamp.ts';
 import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
@@ -45,10 +57,17 @@ export function createRegistryController(leader: Leader): Controller {
       await removeFinalizer(client, resource, stored, FINALIZERS.inUse, { signal });
       return done();
     }
+    const withId = (id: number) => stores.registries.byIndex('id', String(id));
     const identity = await identityOf(stored, {
-      withId: (id) => stores.registries.byIndex('id', String(id)),
+      withId,
+      isReserved: (id) => isReserved(stored, id),
       nextId: () => ids.next('Registry', signal),
     });
+    const named = oldest(stores.registries.byIndex('name', v3Name(stored)));
+    const rival =
+      named && named.metadata.uid !== stored.metadata.uid
+        ? nameTaken('registry', v3Name(stored), named.metadata.name)
+        : idVerdict(stored, identity.id, holderOf(stored.spec.id === undefined ? [] : withId(stored.spec.id), stored));
     const stamps = { finalizer: FINALIZERS.inUse, labels: identityLabels(identity) };
     const registry = deleting
       ? stored
@@ -56,6 +75,7 @@ export function createRegistryController(leader: Leader): Controller {
     await bindPassword(registry, signal);
     const judged = registryStatus({
       registry,
+      ...(rival && { identity: rival }),
       users,
       hasPassword: hasPassword(registry),
       now: new Date(clock()).toISOString(),
@@ -129,6 +149,7 @@ export function createRegistryController(leader: Leader): Controller {
   const hasPassword = (registry: Registry) =>
     registry.spec.passwordSecretRef === undefined || leader.world.registryPassword(registry) !== undefined;
 
+  const namesakes = (registry: Registry) => stores.registries.byIndex('name', v3Name(registry)).map(keyOf);
   const all = () => stores.registries.list().map(keyOf);
   const ofSecret = ({ metadata: { name } }: Secret) =>
     stores.registries
@@ -148,7 +169,11 @@ export function createRegistryController(leader: Leader): Controller {
     watches: [
       builtIns,
       watching(stores.registries, (change) =>
-        asksForSomething(change) || statuses.isForeign(change) ? [change.key] : [],
+        asksForSomething(change)
+          ? [change.key, ...namesakes(change.object)]
+          : statuses.isForeign(change)
+            ? [change.key]
+            : [],
       ),
       watching(stores.applications, (change) => (asksForSomething(change) ? all() : [])),
       watching(stores.secrets, (change) => ofSecret(change.object)),

@@ -2,7 +2,7 @@ import { describe, expect, it, test } from 'vitest';
 import { BOUNDS } from '../api/bounds.ts';
 import { LABELS } from '../api/names.ts';
 import type { Application, Registry } from '../api/v3/index.ts';
-import { applicationId, applicationUuid, idToRecord, registryId, uuidToRecord } from './identity.ts';
+import { applicationId, applicationUuid, idToRecord, idVerdict, registryId, uuidToRecord } from './identity.ts';
 
 const A = 'aaaaaaaa-0000-4000-8000-000000000000';
 const B = 'bbbbbbbb-0000-4000-8000-000000000000';
@@ -70,6 +70,18 @@ describe('the number of an object', () => {
   it('is another one when what is asked for belongs to another', () => {
     expect(idToRecord(make({ spec: { id: 13 } }), taken)).toBeUndefined();
     expect(idToRecord(make({ spec: { id: 13 }, labels: { [LABELS.id]: '12' } }), (id) => id === 13)).toBe(12);
+  });
+  it('of somebody else is told to who asked for it, and to nobody else', () => {
+    const told = (spec: object, given: number) => idVerdict(make({ spec }), given, 'plant-a')?.message;
+    expect(told({ id: 13 }, 20)).toBe('the id 13 belongs to plant-a; this object was given 20: leave spec.id out');
+    expect(told({ id: 13 }, 13)).toBeUndefined();
+    expect(told({}, 20)).toBeUndefined();
+    expect(told({ id: 2 ** 53 - 1 }, 20)).toBeUndefined();
+  });
+  it('of a built-in registry is no other registry’s, whoever comes first', () => {
+    const named = (name: string) => ({ ...make({ spec: { id: 1 } }), metadata: { name } }) as Registry;
+    expect(registryId(named('remote'))).toBe(1);
+    expect(registryId(named('mine'))).toBeUndefined();
   });
   it('stays once it is recorded', () => {
     expect(idToRecord(make({ status: { id: 14 }, spec: { id: 13 } }), taken)).toBe(14);

@@ -1,7 +1,8 @@
 import { BOUNDS } from '../api/bounds.ts';
 import { UUID_PATTERN } from '../api/meta.ts';
-import { LABELS } from '../api/names.ts';
+import { BUILT_IN_REGISTRIES, LABELS } from '../api/names.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import type { Verdict } from './inputs.ts';
 
 /**
  * Who an object is to machines and v3 clients, whatever becomes of its manifest. The status records it, which no manifest
@@ -30,7 +31,14 @@ export const nodeUuid = (node: EdgeNode): string => uuidOf(node);
 export const applicationId = (application: Application): number | undefined => idOf(application);
 
 /** The number of a registry, by which v3 clients and microservices name it; absent until it is given one. */
-export const registryId = (registry: Registry): number | undefined => idOf(registry);
+export function registryId(registry: Registry): number | undefined {
+  const id = idOf(registry);
+  return id !== undefined && isReserved(registry, id) ? undefined : id;
+}
+
+/** Numbers of built-in registries are theirs, whoever asks for them first. */
+export const isReserved = ({ metadata: { name } }: Registry, id: number): boolean =>
+  Object.values(BUILT_IN_REGISTRIES).some((builtIn) => builtIn.id === id && builtIn.name !== name);
 
 /** What is recorded, else what is asked for, else what the API server calls it. */
 function uuidOf(object: Identified): string {
@@ -58,6 +66,42 @@ export function idToRecord(object: Identified, isTaken: (id: number) => boolean)
   if (isId(object.status?.id)) return object.status.id;
   for (const id of [object.spec.id, labelledId(object)]) if (isId(id) && !isTaken(id)) return id;
   return undefined;
+}
+
+/** What an object is told whose name belongs to an older one. */
+export const nameTaken = (kind: string, name: string, owner: string): Verdict => ({
+  reason: 'NameTaken',
+  status: 409,
+  code: 'DUPLICATE_NAME',
+  field: 'name',
+  message: `the ${kind} name "${name}" belongs to the older object ${owner}`,
+});
+
+/** What an object is told whose uuid belongs to an older one. */
+export const uuidTaken = (kind: string, uuid: string, owner: string): Verdict => ({
+  reason: 'UuidTaken',
+  status: 409,
+  code: 'DUPLICATE_UUID',
+  field: 'uuid',
+  message: `the ${kind} uuid ${uuid} belongs to the older object ${owner}`,
+});
+
+/** What an object is told that asks for the number of another: it was given one of its own. */
+export function idVerdict(
+  object: Identified,
+  given: number | undefined,
+  holder: string | undefined,
+): Verdict | undefined {
+  const asked = object.spec.id;
+  if (!isId(asked) || given === undefined || asked === given) return undefined;
+  const owner = holder === undefined ? 'is not free' : `belongs to ${holder}`;
+  return {
+    reason: 'IdTaken',
+    status: 409,
+    code: 'DUPLICATE_ID',
+    field: 'id',
+    message: `the id ${asked} ${owner}; this object was given ${given}: leave spec.id out`,
+  };
 }
 
 /** Labels that repeat an identity. */

@@ -36,6 +36,8 @@ export interface NodeInputs {
    * and a name taken by an application on other nodes goes unnoticed here.
    */
   applicationByName?: (name: string) => Application | undefined;
+  /** the oldest Application with this uuid, over the whole namespace; without it nobody else has it */
+  applicationByUuid?: (uuid: string) => Application | undefined;
   /** every Application with an entry of this uuid, over the whole namespace; without it only `applications` */
   applicationsWithEntry?: (uuid: string) => readonly Application[];
   /**
@@ -59,6 +61,8 @@ export interface World {
   applicationsOn: (node: EdgeNode) => readonly Application[];
   /** the oldest Application with this v3 name */
   applicationByName: (name: string) => Application | undefined;
+  /** the oldest Application with this uuid; without it nobody else has it */
+  applicationByUuid?: (uuid: string) => Application | undefined;
   /** every Application with an entry of this uuid */
   applicationsWithEntry: (uuid: string) => readonly Application[];
   /** shareable Secrets and ConfigMaps only */

@@ -1,8 +1,9 @@
 import type { VerdictReason } from '../api/conditions.ts';
 import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
-import { verdict, worldWith } from '../domain/application/verdict.ts';
+import { applicationVerdict, verdict, worldWith } from '../domain/application/verdict.ts';
 import { verdictError } from '../domain/errors.ts';
 import type { Verdict } from '../domain/inputs.ts';
+import { normalEntry } from '../domain/microservice/normal-form.ts';
 import { objectName } from '../domain/names.ts';
 import { canonicalJson } from '../wire/digest.ts';
 import type { Ports } from './ports.ts';
@@ -36,8 +37,10 @@ export async function judge(
   before: Application | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, canonicalJson(entry)]));
-  const changed = (after.spec.microservices ?? []).filter((entry) => old.get(entry.name) !== canonicalJson(entry));
+  const taken = before ? undefined : applicationVerdict(after, worldWith(ports.world, after));
+  if (taken) throw verdictError(taken);
+  const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, meaningOf(entry)]));
+  const changed = (after.spec.microservices ?? []).filter((entry) => old.get(entry.name) !== meaningOf(entry));
   if (changed.length === 0) return;
   const looked = new Set<string>();
   for (;;) {
@@ -51,6 +54,9 @@ export async function judge(
     await look(ports, entry, signal);
   }
 }
+
+/** Equal for two spellings of one entry. */
+const meaningOf = (entry: MicroserviceEntry) => canonicalJson(normalEntry(entry));
 
 interface Negative {
   entry: MicroserviceEntry;

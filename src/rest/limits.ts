@@ -3,6 +3,8 @@ import { JSON_DEPTH } from '../api/json.ts';
 /** Every hook is optional and must not throw. `route` is the pattern, never the path. */
 export interface RestMetrics {
   request?(labels: { method: string; route: string; status: number }, seconds: number): void;
+  /** A list was answered without an object that could not be shown. */
+  leftOut?(labels: { operation: string }): void;
   access?(labels: { review: 'token' | 'access'; outcome: 'allowed' | 'denied' | 'failed'; cached: boolean }): void;
 }
 

@@ -1,7 +1,7 @@
 import { createServer, get } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { createTurns, type ListReply, listReply, writeList } from './list-reply.ts';
+import { createTurns, type ListReply, type ListWriting, listReply, writeList } from './list-reply.ts';
 
 const busy = (ms: number) => {
   const until = performance.now() + ms;
@@ -9,12 +9,14 @@ const busy = (ms: number) => {
 };
 const asList = (list: object) => list as unknown as ListReply;
 
-async function serve(list: ListReply, signal = AbortSignal.timeout(30_000)) {
+async function serve(list: ListReply, options: Partial<ListWriting> = {}) {
+  const signal = AbortSignal.timeout(30_000);
+  const leftOut = () => {};
   const turn = createTurns();
   const done = Promise.withResolvers<void>();
   const server = createServer((_request, response) => {
     response.on('error', () => {});
-    writeList(response.writeHead(200), list, turn, signal).then(done.resolve, done.reject);
+    writeList(response.writeHead(200), list, { turn, signal, leftOut, ...options }).then(done.resolve, done.reject);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const stop = () => {
@@ -34,6 +36,23 @@ describe('a long list', () => {
       expect(body).toEqual(JSON.parse(JSON.stringify(list)));
       await server.done;
     }
+  });
+
+  test('is whole but for the objects that cannot be shown, and somebody hears of those', async () => {
+    const sources = ['a', 'broken', 'c', 'odd'].map((name) => ({ metadata: { name } }));
+    const list = listReply('things', sources, ({ metadata: { name } }) => {
+      if (name === 'broken') throw new Error('cannot be read');
+      return [{ name }];
+    });
+    const left: string[] = [];
+    using server = await serve(asList(list), {
+      check(item) {
+        if ((item as { name: string }).name === 'odd') throw new TypeError('not promised');
+      },
+      leftOut: (error, name) => left.push(`${name}: ${(error as Error).message}`),
+    });
+    expect(await (await fetch(server.url)).json()).toEqual({ things: [{ name: 'a' }, { name: 'c' }] });
+    expect(left).toEqual(['broken: cannot be read', 'odd: not promised']);
   });
 
   test('leaves others their turn, also where nothing is written', async () => {

@@ -10,18 +10,25 @@ const CHUNK = 64 * 1024;
  */
 export class ListReply {
   readonly key: string;
-  /** Made one after the other, some of them empty. */
-  readonly groups: () => Iterable<readonly unknown[]>;
+  /** Made one after the other, some of them empty. What cannot be read is left out, and `leftOut` hears of it. */
+  readonly groups: (leftOut: LeftOut) => Iterable<readonly unknown[]>;
 
-  constructor(key: string, groups: () => Iterable<readonly unknown[]>) {
+  constructor(key: string, groups: (leftOut: LeftOut) => Iterable<readonly unknown[]>) {
     this.key = key;
     this.groups = groups;
   }
 
   toJSON(): object {
-    return { [this.key]: [...this.groups()].flat() };
+    return { [this.key]: [...this.groups(rethrow)].flat() };
   }
 }
+
+/** One object that cannot be shown must not take all others with it. */
+export type LeftOut = (error: unknown, name: string) => void;
+
+const rethrow: LeftOut = (error) => {
+  throw error;
+};
 
 /** A reply of many items; `read` makes those of one source. To a handler it looks like the object that it becomes. */
 export function listReply<K extends string, T>(
@@ -29,8 +36,14 @@ export function listReply<K extends string, T>(
   sources: Iterable<T>,
   read: (source: T) => readonly unknown[],
 ): Record<K, unknown[]> {
-  function* groups() {
-    for (const source of sources) yield read(source);
+  function* groups(leftOut: LeftOut) {
+    for (const source of sources) {
+      try {
+        yield read(source);
+      } catch (error) {
+        leftOut(error, (source as { metadata?: { name?: string } }).metadata?.name ?? '');
+      }
+    }
   }
   return new ListReply(key, groups) as unknown as Record<K, unknown[]>;
 }
@@ -44,18 +57,36 @@ export function createTurns(): () => Promise<void> {
   };
 }
 
+export interface ListWriting {
+  turn: () => Promise<void>;
+  signal: AbortSignal;
+  /** Throws for an item that the API does not promise. */
+  check?: (item: unknown) => void;
+  leftOut: LeftOut;
+}
+
+function isShown(item: unknown, check: ListWriting['check'], leftOut: LeftOut): boolean {
+  try {
+    check?.(item);
+    return true;
+  } catch (error) {
+    leftOut(error, String((item as { name?: unknown }).name));
+    return false;
+  }
+}
+
 /** Writes a list; ends early when the client is gone. The head must have been written. */
 export async function writeList(
   response: ServerResponse,
   { key, groups }: ListReply,
-  turn: () => Promise<void>,
-  signal: AbortSignal,
+  { turn, signal, check, leftOut }: ListWriting,
 ): Promise<void> {
   let text = `{${JSON.stringify(key)}:[`;
   let separator = '';
   let since = performance.now();
-  for (const group of groups()) {
+  for (const group of groups(leftOut)) {
     for (const item of group) {
+      if (!isShown(item, check, leftOut)) continue;
       text += separator + JSON.stringify(item);
       separator = ',';
     }

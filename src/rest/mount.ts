@@ -136,10 +136,19 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
         caller,
       };
       const result = await abortable(Promise.resolve(handle(call)), signal);
-      if (validateReplies && !(result instanceof ConstantReply)) checkReply(route, result);
+      const isChecked = validateReplies && !(result instanceof ConstantReply);
+      if (isChecked && !(result instanceof ListReply)) checkReply(route, result);
       if (request.method === 'HEAD') response.writeHead(route.reply.status, JSON_TYPE).end();
       else if (result instanceof ListReply)
-        await writeList(response.writeHead(route.reply.status, JSON_TYPE), result, turn, signal);
+        await writeList(response.writeHead(route.reply.status, JSON_TYPE), result, {
+          turn,
+          signal,
+          ...(isChecked && { check: (item) => checkReply(route, { [result.key]: [item] }) }),
+          leftOut(error, name) {
+            metrics.leftOut?.({ operation: route.operation });
+            log.error({ err: error, operation: route.operation, name }, 'An object cannot be shown and is left out');
+          },
+        });
       else send(response, route.reply.status, route.reply.schema ? result : undefined);
     } finally {
       stop();

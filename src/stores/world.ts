@@ -10,8 +10,6 @@ import type { ReadStores } from './stores.ts';
 export interface StoreWorld extends World {
   /** from the Secret that the registry names, when it may use it; else undefined */
   registryPassword(registry: Registry): string | undefined;
-  /** the oldest Application with this uuid */
-  applicationByUuid(uuid: string): Application | undefined;
 }
 
 export function createWorld(stores: ReadStores): StoreWorld {

@@ -99,6 +99,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     ready: (seconds: number) => metrics.readyLag.observe(seconds),
     httpRequest: (labels: { route: string; method: string; code: string }, seconds: number) =>
       metrics.httpRequests.observe(labels, seconds),
+    leftOut: (labels: { operation: string }) => metrics.listLeftOut.inc(labels),
     access: ({ review, outcome, cached }: { review: string; outcome: string; cached: boolean }) =>
       metrics.accessReviews.inc({ review, outcome, cached: String(cached) }),
     agent: (what: string, detail = '') => {

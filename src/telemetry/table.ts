@@ -160,6 +160,13 @@ export const CONTROLLER_METRICS = {
     help: 'Requests to REST.',
     buckets: SECONDS,
   },
+  listLeftOut: {
+    name: 'skerry_list_left_out_total',
+    type: 'counter',
+    labels: { operation: 'the list that was asked for' },
+    unit: 'objects',
+    help: 'Objects that could not be shown and were left out of a list; the log names them.',
+  },
   accessReviews: {
     name: 'skerry_access_reviews_total',
     type: 'counter',

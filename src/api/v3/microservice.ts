@@ -18,6 +18,9 @@ import {
 /**
  * A microservice: an entry of its Application, as a container is of a Pod. The form is that of the v3 YAML kind
  * (gaps-01 section 4), aliases included; domain/microservice reads one normal form.
+ *
+ * Nothing in here has a default of the CRD: what the API server adds to an item of a list looks to client-side apply and
+ * to GitOps tools as if somebody had changed the list. The normal form fills in what is absent.
  */
 
 const INT32 = 2 ** 31 - 1;
@@ -106,11 +109,10 @@ export const imagesSchema = withRules(
   ],
 );
 
-const PROTOCOL = 'Protocol, tcp or udp.';
 export const portSchema = object({
   internal: portNumber.describe('Port inside the container.'),
   external: portNumber.describe('Port of the node.'),
-  protocol: oneOf('tcp', 'udp').default('tcp').describe(PROTOCOL),
+  protocol: oneOf('tcp', 'udp').optional().describe('Protocol, tcp or udp; tcp when absent.'),
 });
 
 const REFERENCE = text({ min: 3, max: BOUNDS.name * 2, pattern: '^[^/]+/.+$', expects: '<name>/<key>' });
@@ -142,8 +144,10 @@ export const volumeSchema = object({
   ),
   containerDestination: absolutePath.describe('Path in the container.'),
   accessMode: oneOf('ro', 'rw').describe('ro or rw.'),
-  type: oneOf('bind', 'volume', 'volumeMount').default('bind').describe('What hostDestination names.'),
-  scope: oneOf('private', 'shared').default('private').describe('Of a volume: its own, or shared by name on the node.'),
+  type: oneOf('bind', 'volume', 'volumeMount').optional().describe('What hostDestination names; bind when absent.'),
+  scope: oneOf('private', 'shared')
+    .optional()
+    .describe('Of a volume: its own, or shared by name on the node; private when absent.'),
 });
 
 export const extraHostSchema = withRules(
@@ -162,8 +166,8 @@ export const deviceSchema = object({
   ),
   containerPath: text({ min: 1, max: BOUNDS.path }).describe('Path in the container.'),
   permissions: text({ min: 1, max: 3, pattern: '^[rwm]{1,3}$', expects: 'letters of rwm' })
-    .default('rwm')
-    .describe('Letters of rwm.'),
+    .optional()
+    .describe('Letters of rwm; all when absent.'),
 });
 
 export const tmpfsSchema = object({
@@ -232,9 +236,7 @@ export const containerSchema = withRules(
     cmd: argumentList('Other spelling of commands.'),
     workingDir: absolutePath.optional().describe('Working directory.'),
     env: mapList(envSchema, ['key'], BOUNDS.env).optional().describe('Environment variables.'),
-    ports: mapList(portSchema, ['internal', 'protocol'], BOUNDS.ports)
-      .optional()
-      .describe('Ports of the node that lead into the container.'),
+    ports: atomicList(portSchema, BOUNDS.ports).optional().describe('Ports of the node that lead into the container.'),
     volumes: mapList(volumeSchema, ['containerDestination'], BOUNDS.volumes)
       .optional()
       .describe('Volumes and bind mounts.'),
@@ -280,6 +282,12 @@ export const containerSchema = withRules(
       .describe('Labels of the container; keys under skerry.dev/ are refused.'),
   }),
   [
+    {
+      rule: 'unique',
+      list: 'ports',
+      by: { internal: 0, protocol: 'tcp' },
+      message: 'a port of the container is mapped once for each protocol',
+    },
     {
       rule: 'atMostOne',
       of: ['commands', 'cmd'],
@@ -327,7 +335,7 @@ const catalogSchema = (what: string) =>
       bindPath: text({ max: BOUNDS.path, pattern: '^(/.*)?$', expects: 'an absolute path' })
         .optional()
         .describe('Path in the container under which the items appear.'),
-      permissions: oneOf('ro', 'rw').default('ro').describe('ro or rw.'),
+      permissions: oneOf('ro', 'rw').optional().describe('ro or rw; ro when absent.'),
       items: mapList(
         object({ name: dottedName(BOUNDS.entryName).describe(`Name of a ${what}.`) }),
         ['name'],
@@ -370,7 +378,7 @@ export const microserviceSchema = withRules(
     uuid: uuidSchema
       .optional()
       .describe('Identity; derived from the application and the name when absent. Immutable once set.'),
-    isActivated: z.boolean().default(true).describe('false stops the microservice.'),
+    isActivated: z.boolean().optional().describe('false stops the microservice; true when absent.'),
     agent: agentRefSchema.optional().describe('The node it runs on.'),
     images: imagesSchema.optional().describe('Images by architecture.'),
     config: anyJson()
@@ -383,7 +391,7 @@ export const microserviceSchema = withRules(
       .describe(
         'Seconds that it must run before it counts as ready, unless its health check succeeds first; 0 when absent. Starts nothing anew.',
       ),
-    schedule: integer(0, 100).default(50).describe('Start order: lower starts first and stops last.'),
+    schedule: integer(0, 100).optional().describe('Start order: lower starts first and stops last; 50 when absent.'),
     container: containerSchema.optional().describe('How the container runs.'),
     models: catalogSchema('Model').optional().describe('Models projected into the container.'),
     knowledge: catalogSchema('Knowledge').optional().describe('Knowledge projected into the container.'),

@@ -23,7 +23,7 @@ export interface PortClaim {
   uid?: string;
 }
 
-type Port = { external: number; protocol: 'tcp' | 'udp' };
+type Port = { external: number; protocol?: 'tcp' | 'udp' };
 
 /** Every claim on a node's ports: of entries that should run, and of what the node still reports. */
 export function portClaims(node: EdgeNode, applications: readonly Application[]): readonly PortClaim[] {

@@ -122,7 +122,7 @@ function kept(
   return {
     ...entry,
     ...(old.uuid !== undefined && { uuid: old.uuid }),
-    ...(!said.has(entry.name) && { isActivated: old.isActivated ?? true }),
+    ...(!said.has(entry.name) && old.isActivated !== undefined && { isActivated: old.isActivated }),
   };
 }
 

@@ -20,7 +20,7 @@ import { notActing } from './verdict.ts';
 /** What the status of an application is computed from. */
 export interface ApplicationStatusInputs {
   application: Application;
-  /** NameTaken or UuidTaken, as `applicationVerdict` gives it */
+  /** NameTaken or UuidTaken, as `applicationVerdict` gives it; IdTaken, as `idVerdict` does */
   identity?: Verdict;
   /** negative verdicts by entry name, as `verdicts` gives them */
   verdicts: ReadonlyMap<string, Verdict>;
@@ -306,7 +306,7 @@ function whatRan({ reason }: Verdict, liveness: Liveness | undefined, nodeName: 
 /** Microservices that a node still has although no entry puts them there any more. */
 function removed({ application, identity, nodes, verdicts }: ApplicationStatusInputs): Part[] {
   // those of the namesake that owns the name are not ours
-  if (identity || [...verdicts.values()].some(({ reason }) => reason === 'NameTaken')) return [];
+  if ([identity, ...verdicts.values()].some((one) => one?.reason === 'NameTaken')) return [];
   const name = v3Name(application);
   const taken = new Set((application.spec.microservices ?? []).map((entry) => entry.name));
   return nodes.flatMap(({ node, liveness }) => {

@@ -441,6 +441,8 @@ describe('verdict', () => {
 
   it('has a case for every reason', () => {
     const tried = new Set(Object.values(REFUSED).map(([, reason]) => reason));
+    // is no entry's: see identity.test.ts
+    tried.add('IdTaken');
     expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());
   });
 
@@ -448,6 +450,7 @@ describe('verdict', () => {
     expect(POLICIES.map(({ name }) => name)).toMatchInlineSnapshot(`
       [
         "nameIsFree",
+        "applicationUuidIsFree",
         "uuidIsFree",
         "nodeIsSet",
         "nodeIsFound",
@@ -528,7 +531,8 @@ describe('applicationVerdict', () => {
     expect(applicationVerdict(older, makeWorld({ applications: [older, own] }))).toBeUndefined();
   });
   it('is about the uuid, when it can be looked up', () => {
-    const world = { applicationByName: () => own, applicationByUuid: () => older };
+    const world = { ...makeWorld({ applications: [own] }), applicationByUuid: () => older };
+    expect(verdicts(own, world).get('reader')).toMatchObject({ reason: 'UuidTaken', status: 409 });
     expect(applicationVerdict(own, world)).toMatchObject({ reason: 'UuidTaken', status: 409 });
   });
 });

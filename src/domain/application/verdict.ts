@@ -7,7 +7,7 @@ import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
 import { configText } from '../microservice/flat.ts';
 import { IMAGE_ARCHITECTURES, imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
-import { applicationUuid, entryUuid, nodeUuid, registryId, v3Name } from '../names.ts';
+import { applicationUuid, entryUuid, nameTaken, nodeUuid, registryId, uuidTaken, v3Name } from '../names.ts';
 import { normalType, resolveRegistry } from '../registry/index.ts';
 import { entriesOn, type PortClaim, portClaims, portHeir, portHolder, portKeeper } from './ports.ts';
 
@@ -31,20 +31,17 @@ export interface VerdictInput {
 export type Policy = (input: VerdictInput) => Verdict | undefined;
 
 /** Two applications with one name would share the names of their containers: the older keeps it. */
-export function nameIsFree({ application, world }: VerdictInput): Verdict | undefined {
-  return nameVerdict(application, world.applicationByName(v3Name(application)));
+export function nameIsFree({ application, world }: Pick<VerdictInput, 'application' | 'world'>) {
+  const name = v3Name(application);
+  const owner = world.applicationByName(name);
+  return owner && !isSame(owner, application) ? nameTaken('application', name, owner.metadata.name) : undefined;
 }
 
-function nameVerdict(application: Application, oldest: Application | undefined): Verdict | undefined {
-  const name = v3Name(application);
-  if (!oldest || isSame(oldest, application)) return undefined;
-  return {
-    reason: 'NameTaken',
-    status: 409,
-    code: 'DUPLICATE_NAME',
-    field: 'name',
-    message: `the application name "${name}" belongs to the older object ${oldest.metadata.name}`,
-  };
+/** Two applications with one uuid would share the uuids of their microservices: the older keeps it. */
+export function applicationUuidIsFree({ application, world }: Pick<VerdictInput, 'application' | 'world'>) {
+  const uuid = applicationUuid(application);
+  const owner = world.applicationByUuid?.(uuid);
+  return owner && !isSame(owner, application) ? uuidTaken('application', uuid, owner.metadata.name) : undefined;
 }
 
 /** A uuid names one microservice. The older application keeps it, within one application the first name. */
@@ -384,6 +381,7 @@ export function mountsAreApart({ entry }: VerdictInput): Verdict | undefined {
  */
 export const POLICIES: readonly Policy[] = [
   nameIsFree,
+  applicationUuidIsFree,
   uuidIsFree,
   nodeIsSet,
   nodeIsFound,
@@ -451,23 +449,8 @@ export function verdict(
 }
 
 /** Why an application as a whole may not act, whatever its entries are: its name or its uuid belongs to an older one. */
-export function applicationVerdict(
-  application: Application,
-  world: Pick<World, 'applicationByName'> & { applicationByUuid?: (uuid: string) => Application | undefined },
-): Verdict | undefined {
-  const named = nameVerdict(application, world.applicationByName(v3Name(application)));
-  if (named) return named;
-  const uuid = applicationUuid(application);
-  const owner = world.applicationByUuid?.(uuid);
-  if (!owner || isSame(owner, application)) return undefined;
-  return {
-    reason: 'UuidTaken',
-    status: 409,
-    code: 'DUPLICATE_UUID',
-    field: 'uuid',
-    message: `the uuid ${uuid} belongs to the older object ${owner.metadata.name}`,
-  };
-}
+export const applicationVerdict = (application: Application, world: World): Verdict | undefined =>
+  nameIsFree({ application, world }) ?? applicationUuidIsFree({ application, world });
 
 /** Negative verdicts of an application, by entry name. */
 export function verdicts(
@@ -521,6 +504,7 @@ export function worldOf(inputs: NodeInputs): World {
     applicationsOn: () => applications,
     applicationByName:
       inputs.applicationByName ?? ((name) => byAge.find((application) => v3Name(application) === name)),
+    ...(inputs.applicationByUuid && { applicationByUuid: inputs.applicationByUuid }),
     applicationsWithEntry: inputs.applicationsWithEntry ?? ((wanted) => byAge.filter((app) => hasEntry(app, wanted))),
     secret,
     configMap,
@@ -541,6 +525,10 @@ export function worldWith(world: World, application: Application): World {
     applicationByName: (wanted) => {
       const stored = world.applicationByName(wanted);
       return wanted === name && (!stored || isSame(stored, application)) ? application : stored;
+    },
+    applicationByUuid: (wanted) => {
+      const stored = world.applicationByUuid?.(wanted);
+      return wanted === applicationUuid(application) && (!stored || isSame(stored, application)) ? application : stored;
     },
     applicationsWithEntry: (uuid) => [
       ...others(world.applicationsWithEntry(uuid)),

@@ -198,7 +198,7 @@ describe('entryFromFlat', () => {
     'busEnabled is busConfig.busAccess': [{ busEnabled: true }, { busConfig: { busAccess: true } }],
     'portMappings is another word for ports': [
       { portMappings: [{ internal: 1, external: 2 }] },
-      { container: { ports: [{ internal: 1, external: 2, protocol: 'tcp' }] } },
+      { container: { ports: [{ internal: 1, external: 2 }] } },
     ],
     'a service account mapping is stripped': [
       {
@@ -207,7 +207,7 @@ describe('entryFromFlat', () => {
           { hostDestination: '/a', containerDestination: '/a', accessMode: 'rw' },
         ],
       },
-      { container: { volumes: [{ hostDestination: '/a', type: 'bind' }] } },
+      { container: { volumes: [{ hostDestination: '/a' }] } },
     ],
     'a scope in any letter case': [
       {
@@ -246,7 +246,7 @@ describe('entryFromFlat', () => {
     ],
     'items of catalogs may be plain names': [
       { models: { bindPath: '/m', items: ['tiny'] } },
-      { models: { bindPath: '/m', permissions: 'ro', items: [{ name: 'tiny' }] } },
+      { models: { bindPath: '/m', items: [{ name: 'tiny' }] } },
     ],
     'an empty nodeUuid beside a name says nothing': [{ nodeUuid: '' }, { agent: { name: 'gw-1' } }],
     'no images with a catalog item': [{ images: [], catalogItemId: 5 }, { images: { catalogId: 5 } }],
@@ -306,8 +306,8 @@ describe('entryFromFlat', () => {
           { internal: 1, external: 3 },
         ],
       },
-      'ports[1]',
-      /duplicate.*internal 1/,
+      'ports',
+      /mapped once for each protocol/,
     ],
     'a schedule beyond 100': [{ schedule: 101 }, 'schedule', /101.*at most 100/],
     'an env variable with value and reference': [

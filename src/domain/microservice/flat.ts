@@ -4,7 +4,7 @@ import { type MicroserviceEntry, microserviceSchema, portSchema, volumeSchema } 
 import { canonicalJson } from '../../wire/index.ts';
 import { type DomainError, invalid } from '../errors.ts';
 import { check, formatPath, validateSpec } from '../upload/validate.ts';
-import { IMAGE_ARCHITECTURES, normalEntry, normalReference } from './normal-form.ts';
+import { IMAGE_ARCHITECTURES, normalEntry, normalPort, normalReference, normalVolume } from './normal-form.ts';
 
 /** The flat JSON body of the REST routes (document 1, Microservice). */
 export interface FlatMicroservice {
@@ -163,7 +163,7 @@ export function flatFromEntry(
 
 /** One port mapping as its own route takes it. Throws DomainError. */
 export function portFromFlat(body: unknown): Port {
-  return validateSpec(portSchema, withoutEmpty(fieldsOf(body)), { tolerant: true });
+  return normalPort(validateSpec(portSchema, withoutEmpty(fieldsOf(body)), { tolerant: true }));
 }
 
 /** One volume mapping as its own route takes it. Throws DomainError; a `serviceAccount` mapping is refused. */
@@ -171,7 +171,7 @@ export function volumeFromFlat(body: unknown): Volume {
   const [volume] = volumesFromFlat([fieldsOf(body)], 'volumeMapping') ?? [];
   if (!volume)
     throw invalid('type: serviceAccount mappings are made by the controller; use bind, volume or volumeMount', 'type');
-  return validateSpec(volumeSchema, volume, { tolerant: true });
+  return normalVolume(validateSpec(volumeSchema, volume, { tolerant: true }));
 }
 
 /** A config body: JSON text, or any other JSON value; undefined when it is empty. Throws for text that is no JSON. */

@@ -9,6 +9,9 @@ export const IMAGE_ARCHITECTURES = ARCHITECTURES.slice(1) as readonly ImageArchi
 /** Container settings with one spelling per field; empty text, lists and maps are absent. */
 export type NormalContainer = Omit<ContainerSpec, 'cmd'>;
 
+type Port = NonNullable<ContainerSpec['ports']>[number];
+type Volume = NonNullable<ContainerSpec['volumes']>[number];
+
 /** An entry with one spelling per field, so that nothing behind it knows an alias. Empty means absent. */
 export interface NormalEntry {
   name: string;
@@ -56,8 +59,8 @@ export function normalEntry(entry: MicroserviceEntry): NormalEntry {
     minReadySeconds: entry.minReadySeconds || undefined,
     schedule: entry.schedule ?? DEFAULT_SCHEDULE,
     container: normalContainer({ ...container, commands: container.commands ?? cmd }),
-    models: entry.models?.items?.length ? entry.models : undefined,
-    knowledge: entry.knowledge?.items?.length ? entry.knowledge : undefined,
+    models: normalCatalog(entry.models),
+    knowledge: normalCatalog(entry.knowledge),
     template: entry.template,
     serviceAccount: entry.serviceAccount,
     busConfig: filled(
@@ -66,9 +69,22 @@ export function normalEntry(entry: MicroserviceEntry): NormalEntry {
   });
 }
 
+export const normalPort = (port: Port) => ({ ...port, protocol: port.protocol ?? 'tcp' });
+export const normalVolume = (volume: Volume) => ({
+  ...volume,
+  type: volume.type ?? 'bind',
+  scope: volume.scope ?? 'private',
+});
+const normalCatalog = (catalog: MicroserviceEntry['models']) =>
+  catalog?.items?.length ? { ...catalog, permissions: catalog.permissions ?? 'ro' } : undefined;
+
 function normalContainer(container: NormalContainer): NormalContainer {
   const kept = Object.entries(container).filter(([, value]) => !isEmpty(value) && value !== false);
   const normal: NormalContainer = Object.fromEntries(kept);
+  if (normal.ports) normal.ports = normal.ports.map(normalPort);
+  if (normal.volumes) normal.volumes = normal.volumes.map(normalVolume);
+  if (normal.devices)
+    normal.devices = normal.devices.map((device) => ({ ...device, permissions: device.permissions ?? 'rwm' }));
   if (normal.healthCheck && !normal.healthCheck.test?.length) delete normal.healthCheck;
   if (normal.sysctls)
     normal.sysctls = Object.fromEntries(Object.entries(normal.sysctls).map(([key, value]) => [key, String(value)]));

@@ -4,6 +4,7 @@ import type { Liveness } from '../inputs.ts';
 import { applicationId, entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
 import { rebuildCount } from '../orders.ts';
 import { flatFromEntry } from './flat.ts';
+import { normalVolume } from './normal-form.ts';
 
 /** What is known of one microservice at the moment of a read. */
 export interface MicroserviceFacts {
@@ -139,7 +140,7 @@ export function removedRead({ application, node, liveness, observed, live }: Rem
 export function volumeReads(entry: MicroserviceEntry): Record<string, unknown>[] {
   return (entry.container?.volumes ?? []).map((volume) => ({
     id: volumeMappingId(volume.containerDestination),
-    ...volume,
+    ...normalVolume(volume),
   }));
 }
 

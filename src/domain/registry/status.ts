@@ -1,12 +1,15 @@
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { Registry, RegistrySpec, RegistryStatus } from '../../api/v3/index.ts';
 import { conditionsOf, joined, kstatus, type Progress } from '../conditions.ts';
+import type { Verdict } from '../inputs.ts';
 import { registryId } from '../names.ts';
 import { destinationText } from './destination.ts';
 
 /** What the status of a registry is computed from. */
 export interface RegistryStatusInputs {
   registry: Registry;
+  /** NameTaken or IdTaken */
+  identity?: Verdict;
   /** names `application/microservice` that use it */
   users: readonly string[];
   /** the Secret with the password has the key and may be used; true when the registry names none */
@@ -26,7 +29,7 @@ export function registryStatus(inputs: RegistryStatusInputs): RegistryStatus {
 /** How many users a message names. */
 const NAMED_USERS = 20;
 
-function progress({ registry, users, hasPassword }: RegistryStatusInputs): Progress {
+function progress({ registry, identity, users, hasPassword }: RegistryStatusInputs): Progress {
   const { passwordSecretRef } = registry.spec;
   if (registry.metadata.deletionTimestamp !== undefined) {
     if (users.length === 0) return { is: 'working', reason: 'Deleting', message: 'the registry is being deleted' };
@@ -37,6 +40,7 @@ function progress({ registry, users, hasPassword }: RegistryStatusInputs): Progr
       message: `the registry goes once nobody uses it; used by ${named(users)}`,
     };
   }
+  if (identity) return { is: 'stalled', reason: identity.reason, message: identity.message };
   if (registryId(registry) === undefined)
     return { is: 'working', reason: 'IdNotAssigned', message: 'the registry has no id yet' };
   if (passwordSecretRef && !hasPassword)

@@ -50,7 +50,7 @@ describe('readApplicationUpload', () => {
             agent: { name: 'gw-1' },
             images: { amd64: 'reg.example/reader:2', registry: 'remote' },
             config: { rate: 5 },
-            container: { ports: [{ internal: 80, external: 8080, protocol: 'tcp' }] },
+            container: { ports: [{ internal: 80, external: 8080 }] },
           },
         ],
       },

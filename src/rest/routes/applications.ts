@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { API_VERSION } from '../../api/names.ts';
 import { type Application, applicationKind } from '../../api/v3/index.ts';
 import { applicationRead, replaceState } from '../../domain/application/read.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { conflict, DomainError } from '../../domain/errors.ts';
 import { applicationId, identityLabels, objectName } from '../../domain/names.ts';
 import { orderRebuild } from '../../domain/orders.ts';
 import {
@@ -201,7 +201,12 @@ async function get(ports: Ports, name: string, system: boolean, signal: AbortSig
 async function create(ports: Ports, { name, spec, rebuild }: ApplicationUpload, signal: AbortSignal) {
   const object = objectName(name);
   const make = async () => {
-    const identity = { uuid: spec.uuid ?? randomUUID(), id: await ports.ids.next('Application', signal) };
+    const identity = {
+      uuid: spec.uuid ?? randomUUID(),
+      id: spec.id ?? (await ports.ids.next('Application', signal)),
+    };
+    if (ports.applications.find('id', String(identity.id)).length > 0)
+      throw conflict('DUPLICATE_ID', `id: ${identity.id} belongs to another application; leave it out`, 'id');
     const application: Application = {
       apiVersion: API_VERSION,
       kind: applicationKind.kind,

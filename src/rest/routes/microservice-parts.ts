@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { ContainerSpec, MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { configFromBody, configText, portFromFlat, volumeFromFlat } from '../../domain/microservice/flat.ts';
+import { normalPort } from '../../domain/microservice/normal-form.ts';
 import { volumeReads } from '../../domain/microservice/read.ts';
 import { volumeMappingId } from '../../domain/names.ts';
 import { type AnyRoute, route } from '../route.ts';
@@ -192,7 +193,7 @@ export const microservicePartRoutes: AnyRoute[] = [
     errors: [404],
     async handler({ ports, params, signal }) {
       const { entry } = await entryBehind(ports, USER, params.uuid, signal);
-      return { ports: [...(entry.container?.ports ?? [])] };
+      return { ports: (entry.container?.ports ?? []).map(normalPort) };
     },
   }),
   route({

@@ -224,7 +224,8 @@ function keepIdentity(
   return {
     ...given,
     ...(stored.uuid !== undefined && { uuid: stored.uuid }),
-    ...(typeof spec?.isActivated !== 'boolean' && { isActivated: stored.isActivated ?? true }),
+    ...(typeof spec?.isActivated !== 'boolean' &&
+      stored.isActivated !== undefined && { isActivated: stored.isActivated }),
   };
 }
 

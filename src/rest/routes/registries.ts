@@ -1,5 +1,6 @@
 import { ANNOTATIONS, API_VERSION } from '../../api/names.ts';
 import { type Registry, registryKind } from '../../api/v3/index.ts';
+import { duplicateName } from '../../domain/errors.ts';
 import { identityLabels, registryId } from '../../domain/names.ts';
 import {
   builtInError,
@@ -14,6 +15,7 @@ import {
 import { oldest } from '../../stores/oldest.ts';
 import { deleteObject, isPresent } from '../deletion.ts';
 import { edit, withChanges } from '../edit.ts';
+import { listReply } from '../list-reply.ts';
 import { registryById } from '../lookup.ts';
 import type { Ports } from '../ports.ts';
 import { type Grant, route } from '../route.ts';
@@ -35,9 +37,11 @@ export const registryRoutes = [
     access: { resource: 'registries', verb: 'create' },
     body: { kind: 'json', schema: shapes.anyObject, documents: shapes.registryCreateBody },
     reply: { status: 201, schema: shapes.registryCreated },
-    errors: [400],
+    errors: [400, 409],
     async handler({ ports, body, signal }) {
       const { spec, password } = registryFromBody(body);
+      if (spec.name !== undefined && ports.registries.find('name', spec.name).length > 0)
+        throw duplicateName('registry', spec.name);
       const id = await ports.ids.next('Registry', signal);
       const metadata = { name: `registry-${id}`, labels: identityLabels({ id }) };
       const registry: Registry = { apiVersion: API_VERSION, kind: registryKind.kind, metadata, spec };
@@ -63,7 +67,8 @@ export const registryRoutes = [
           ? [{ id, registry }]
           : [];
       });
-      return { registries: numbered.toSorted((a, b) => a.id - b.id).map(({ registry }) => registryRead(registry)) };
+      const sorted = numbered.toSorted((a, b) => a.id - b.id).map(({ registry }) => registry);
+      return listReply('registries', sorted, (registry) => [registryRead(registry)]);
     },
   }),
   route({
