@@ -1,8 +1,18 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { compareVersions, findTools, type Source, TOOLS, type Tool, toolVersion, versionInGoMod } from './binaries.ts';
+import {
+  areAtHand,
+  cachedPath,
+  compareVersions,
+  findTools,
+  type Source,
+  TOOLS,
+  type Tool,
+  toolVersion,
+  versionInGoMod,
+} from './binaries.ts';
 
 function makeSource(name: string, has: Tool[], asked: string[] = []): Source {
   return {
@@ -41,6 +51,17 @@ test('each place is asked only for what the places before it did not have', asyn
     'release: kube-apiserver registry',
     'build: registry',
   ]);
+});
+
+test('at hand is what needs no download and no build', async () => {
+  const env = { ...makeEnv(), PATH: '' };
+  expect(await areAtHand(['registry'], env)).toBe(false);
+  const path = cachedPath('registry', env);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, '', { mode: 0o755 });
+  expect(await areAtHand(['registry'], env)).toBe(true);
+  expect(await areAtHand(['registry', 'kube-controller-manager'], env)).toBe(false);
+  expect(await findTools(['registry'], { env })).toEqual({ registry: path });
 });
 
 test('nothing slow is asked when everything is there', async () => {

@@ -106,9 +106,9 @@ export async function findTools<T extends Tool>(
   options: FindOptions = {},
 ): Promise<Record<T, string>> {
   const { log = () => {}, env = process.env, signal } = options;
-  const cache = join(cacheFolder(env), `bin-${versionsHash()}`);
+  const cache = cacheOf(env);
   const sources = options.sources ?? {
-    fast: [assets(env), onPath(env), cached(cache)],
+    fast: fastSources(env),
     slow: [release(cache, env, log), build(cache, log, signal)],
   };
   const paths: Partial<Record<Tool, string>> = {};
@@ -141,6 +141,20 @@ export async function findTools<T extends Tool>(
   if (missing().length > 0) throw new Error(`Found no ${missing().join(', ')}. Tried:\n  ${saw.join('\n  ')}`);
   return paths as Record<T, string>;
 }
+
+/** Whether none of these would have to be downloaded or built. */
+export async function areAtHand(wanted: readonly Tool[], env: NodeJS.ProcessEnv = process.env): Promise<boolean> {
+  const answers = await Promise.all(fastSources(env).map((place) => place.find(wanted)));
+  return wanted.every((tool) => answers.some(({ found }) => found[tool]));
+}
+
+/** Where a tool is that `findTools` downloads or builds. */
+export function cachedPath(tool: Tool, env: NodeJS.ProcessEnv = process.env): string {
+  return join(cacheOf(env), tool);
+}
+
+const cacheOf = (env: NodeJS.ProcessEnv) => join(cacheFolder(env), `bin-${versionsHash()}`);
+const fastSources = (env: NodeJS.ProcessEnv) => [assets(env), onPath(env), cached(cacheOf(env))];
 
 /** The version of a tool that hack/tools pins, without the v. */
 export function toolVersion(tool: Tool): string {
@@ -245,7 +259,7 @@ function build(folder: string, log: Log, signal?: AbortSignal): Source {
     async find(wanted) {
       if (!goVersion()) throw new Error('there is no Go toolchain (https://go.dev/dl)');
       if (wanted.includes('kube-apiserver')) {
-        log('Building Kubernetes takes about five minutes on two cores, once; the result is kept');
+        log('Building kube-apiserver takes some minutes, once; the result is kept');
       }
       const queue = TOOLS.filter((each) => wanted.includes(each));
       const work = async () => {

@@ -16,7 +16,7 @@ export interface ControlPlaneOptions {
   name?: string;
   /** Namespace of the kubeconfig's context; it is created. */
   namespace?: string;
-  /** Without it nothing makes service accounts, collects garbage or ends namespaces. */
+  /** Without it nothing makes service accounts, collects garbage or ends namespaces; it can be started later. */
   controllerManager?: boolean;
   /** Port of the API server; the last one used in `dir`, else a free one. */
   port?: number;
@@ -38,6 +38,8 @@ export interface ControlPlane extends AsyncDisposable {
   readonly logs: { etcd: string; apiServer: string; controllerManager?: string };
   /** Process ids as of now; those that do not run are absent. */
   pids(): { etcd?: number; apiServer?: number; controllerManager?: number };
+  /** Starts the controller manager unless it runs; returns when it has made the default service account. */
+  startControllerManager(): Promise<void>;
   /** Ends the API server in order, with two seconds for open requests, and starts it again with the same address and data. */
   restartApiServer(): Promise<void>;
   /** Ends the API server in order. */
@@ -97,9 +99,8 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
 async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
   const { dir, name = 'skerry', namespace = 'skerry', log = () => {} } = options;
   const withManager = options.controllerManager ?? true;
-  const wanted = withManager
-    ? (['etcd', 'kube-apiserver', 'kube-controller-manager'] as const)
-    : (['etcd', 'kube-apiserver'] as const);
+  const manages = withManager ? (['kube-controller-manager'] as const) : [];
+  const wanted = ['etcd', 'kube-apiserver', ...manages] as const;
   const tools: Partial<Record<string, string>> = await findTools(wanted, { log });
 
   mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -185,13 +186,15 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
     const kubeconfig = join(dir, 'kubeconfig');
     writeFileSync(kubeconfig, kubeconfigText, { mode: 0o600 });
 
-    if (withManager) {
+    const startControllerManager = async () => {
+      if (manager && !manager.exit()) return;
+      const found = await findTools(['kube-controller-manager'], { log });
       const config = join(dir, 'controller-manager.kubeconfig');
       writeFileSync(config, kubeconfigOf({ name, namespace, url, ca, token: files.managerToken }), { mode: 0o600 });
       const running = await startDaemon({
         name: 'kube-controller-manager',
         dir,
-        command: tools['kube-controller-manager'] as string,
+        command: found['kube-controller-manager'],
         args: [
           ...['--kubeconfig', config, '--authentication-kubeconfig', config, '--authorization-kubeconfig', config],
           ...['--authentication-tolerate-lookup-failure', '--bind-address', '127.0.0.1', '--secure-port', '0'],
@@ -201,17 +204,16 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
         ],
       });
       manager = running;
-    }
-
-    await createNamespace(client, namespace);
-    if (withManager) {
       const account = `/api/v1/namespaces/${namespace}/serviceaccounts/default`;
       const check = () => {
-        manager?.assertRunning();
+        running.assertRunning();
         return client.get(account);
       };
       await waitFor(check, { what: 'the controller manager to make the default service account', intervalMs: 50 });
-    }
+    };
+
+    await createNamespace(client, namespace);
+    if (withManager) await startControllerManager();
 
     return {
       kubeconfig,
@@ -222,9 +224,10 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
       logs: {
         etcd: etcd.logFile,
         apiServer: (apiServer as unknown as Daemon).logFile,
-        controllerManager: manager?.logFile,
+        controllerManager: (manager as Daemon | undefined)?.logFile,
       },
       pids: () => ({ etcd: pidOf(etcd), apiServer: pidOf(apiServer), controllerManager: pidOf(manager) }),
+      startControllerManager,
       startApiServer,
       stopApiServer: () => endApiServer('SIGTERM'),
       killApiServer: () => endApiServer('SIGKILL'),

@@ -3,11 +3,13 @@ import { request } from 'node:http';
 /** Where a container engine listens: a unix socket, or a TCP address. */
 type Target = { socketPath: string } | { host: string; port: string };
 
-/** One call of the Docker API; JSON in, JSON or text out. Throws on every status from 400 on. */
+/** One call of the Docker API; JSON or an archive in, JSON or text out. Throws on every status from 400 on. */
 export function callEngine<T = unknown>(url: string, method: string, path: string, body?: unknown): Promise<T> {
   return new Promise((resolve, reject) => {
-    const text = body === undefined ? undefined : JSON.stringify(body);
-    const headers = text === undefined ? {} : { 'content-type': 'application/json' };
+    const isArchive = Buffer.isBuffer(body);
+    const content = body === undefined || isArchive ? body : JSON.stringify(body);
+    const type = isArchive ? 'application/x-tar' : 'application/json';
+    const headers = content === undefined ? {} : { 'content-type': type };
     const outgoing = request({ ...targetOf(url), method, path, headers, timeout: 10_000 });
     outgoing.on('timeout', () => outgoing.destroy(new Error(`${url} does not answer`)));
     outgoing.on('error', reject);
@@ -22,7 +24,7 @@ export function callEngine<T = unknown>(url: string, method: string, path: strin
         resolve(parse(answer) as T);
       });
     });
-    outgoing.end(text);
+    outgoing.end(content);
   });
 }
 
@@ -38,6 +40,13 @@ export async function pullInsecure(url: string, reference: string): Promise<void
   const text = typeof answer === 'string' ? answer : JSON.stringify(answer);
   const error = /"error":\s*"((?:[^"\\]|\\.)+)"/.exec(text)?.[1];
   if (error) throw new Error(`pull ${reference}: ${error}`);
+}
+
+/** Gives an engine an image, without any registry. */
+export async function loadImage(url: string, archive: Buffer): Promise<void> {
+  const answer = await callEngine(url, 'POST', '/v1.41/images/load?quiet=true', archive);
+  const text = typeof answer === 'string' ? answer : JSON.stringify(answer);
+  if (/"error"/.test(text)) throw new Error(`load an image: ${text.trim()}`);
 }
 
 /** What kind of engine answers at a URL, or undefined when none does. */

@@ -1,6 +1,6 @@
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { callEngine, pullInsecure } from './engine-api.ts';
-import { pushImage } from './image.ts';
+import { callEngine, loadImage, pullInsecure } from './engine-api.ts';
+import { pushImage, saveImage } from './image.ts';
 import { freePort } from './ports.ts';
 import { sampleImage } from './sample.ts';
 import { waitFor } from './wait.ts';
@@ -40,5 +40,19 @@ test('the engine pulls and runs an image that was made without one', async () =>
   await callEngine(engineUrl, 'POST', `${path}/stop?t=20`);
   expect(await callEngine(engineUrl, 'GET', `${path}/json`)).toMatchObject({
     State: { Status: 'exited', ExitCode: 0 },
+  });
+});
+
+test('the engine takes an image without any registry', async () => {
+  const reference = '127.0.0.1:1/test/loaded:v1';
+  const image = await sampleImage({ labels: { origin: 'archive' } });
+  await loadImage(engineUrl, saveImage(image, reference));
+  const path = `/v1.41/images/${encodeURIComponent(reference)}`;
+  onTestFinished(async () => {
+    await callEngine(engineUrl, 'DELETE', `${path}?force=true`);
+  });
+  expect(await callEngine(engineUrl, 'GET', `${path}/json`)).toMatchObject({
+    Config: { Labels: { origin: 'archive' } },
+    RepoTags: [reference],
   });
 });

@@ -1,13 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DEFAULT_NAMESPACE } from '../../src/api/names.ts';
-import { findTools } from '../binaries.ts';
-import { startControlPlane } from '../control-plane.ts';
+import { areAtHand, cachedPath, findTools, type Tool } from '../binaries.ts';
+import { type ControlPlane, startControlPlane } from '../control-plane.ts';
 import { type Engine, findEngine } from '../engine.ts';
-import { pushImage } from '../image.ts';
+import { loadImage } from '../engine-api.ts';
+import { pushImage, saveImage } from '../image.ts';
 import { kubeFromFile } from '../kube.ts';
 import type { Log } from '../progress.ts';
-import { type Registry, startRegistry } from '../registry.ts';
+import { startRegistry } from '../registry.ts';
 import { sampleImage } from '../sample.ts';
 
 /** What Skerry runs on. */
@@ -17,9 +18,12 @@ export interface Foundations {
   /** Path of the kubeconfig of a cluster admin. */
   kubeconfig: string;
   engine: Engine;
-  registry: Registry;
+  /** URL of the registry. */
+  registry: string;
   /** Reference of the sample's image in the registry; absent without the sample. */
   image?: string;
+  /** Brings what the sample did without, as long as what it answers is not stopped; nothing when all is there. */
+  later(): AsyncDisposable | undefined;
 }
 
 export interface FoundationsOptions {
@@ -30,30 +34,27 @@ export interface FoundationsOptions {
   signal?: AbortSignal;
 }
 
+/** What the sample runs without; on a machine that has to build them they come while it runs already. */
+const LATER: readonly Tool[] = process.env.SKERRY_KUBECONFIG
+  ? ['kubectl', 'registry']
+  : ['kube-controller-manager', 'kubectl', 'registry'];
+
 /**
- * Starts control plane, container engine and registry side by side, and pushes the sample's image. What has been
- * started is put on the stack of things to stop, whether the rest succeeds or not. With SKERRY_KUBECONFIG that cluster
- * is used.
+ * Starts control plane, container engine and registry, and gives them the sample's image. What has been started is put on
+ * the stack of things to stop, whether the rest succeeds or not. With SKERRY_KUBECONFIG that cluster is used.
  */
 export async function startFoundations(
   started: AsyncDisposableStack,
   options: FoundationsOptions,
 ): Promise<Foundations> {
   const { dir, registryPort, sample, log, signal } = options;
-  const tools = findTools(['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'registry'], {
-    log,
-    signal,
-  });
+  const host = `127.0.0.1:${registryPort}`;
+  const atHand = await areAtHand(LATER);
   const work = {
-    kubectl: tools.then(({ kubectl }) => kubectl),
-    engine: findEngine({ dir: join(dir, 'engine'), outbound: true, registry: `127.0.0.1:${registryPort}`, log }).then(
-      (engine) => started.use(engine),
+    engine: findEngine({ dir: join(dir, 'engine'), outbound: true, registry: host, log }).then((engine) =>
+      started.use(engine),
     ),
-    kubeconfig: tools.then(() => startCluster(started, dir, log)),
-    registry: tools.then(async () => {
-      const registry = await startRegistry({ dir: join(dir, 'registry'), port: registryPort, log });
-      return started.use(registry);
-    }),
+    cluster: startCluster(started, dir, log, signal),
     image: sample ? sampleImage({}, undefined, log) : Promise.resolve(undefined),
   };
   // All are awaited even when one fails, so that none comes up after the others were stopped.
@@ -62,35 +63,70 @@ export async function startFoundations(
   );
   signal?.throwIfAborted();
   if (failures.length > 0) throw new Error([...new Set(failures)].join('\n'));
+  const [engine, { kubeconfig, cluster }, image] = await Promise.all([work.engine, work.cluster, work.image]);
 
-  const [kubectl, engine, kubeconfig, registry, image] = await Promise.all([
-    work.kubectl,
-    work.engine,
-    work.kubeconfig,
-    work.registry,
-    work.image,
-  ]);
-  if (!image) return { kubectl, engine, kubeconfig, registry };
   // Named by its content: another build is another image, which the agent then pulls.
-  const tag = image.top.digest.slice('sha256:'.length).slice(0, 12);
-  const { reference } = await pushImage(registry.url, 'sample', tag, image);
-  return { kubectl, engine, kubeconfig, registry, image: reference };
+  const tag = image?.top.digest.slice('sha256:'.length).slice(0, 12);
+  const complete = async (owned: AsyncDisposableStack, until?: AbortSignal) => {
+    await findTools(LATER, { log, signal: until });
+    const serve = async () => {
+      const registry = owned.use(await startRegistry({ dir: join(dir, 'registry'), port: registryPort, log }));
+      if (image && tag) await pushImage(registry.url, 'sample', tag, image);
+    };
+    await Promise.all([serve(), cluster?.startControllerManager()]);
+  };
+  if (atHand) await complete(started, signal);
+  else {
+    log(`What is missing of ${LATER.join(', ')} comes once the sample runs`);
+    if (image) await loadImage(engine.url, saveImage(image, `${host}/sample:${tag}`));
+  }
+  return {
+    kubectl: atHand ? (await findTools(['kubectl'])).kubectl : cachedPath('kubectl'),
+    kubeconfig,
+    engine,
+    registry: `http://${host}`,
+    ...(image && { image: `${host}/sample:${tag}` }),
+    later: () => (atHand ? undefined : beside(complete, log)),
+  };
 }
 
-async function startCluster(started: AsyncDisposableStack, dir: string, log: Log): Promise<string> {
+/** Goes on beside everything else, and ends with it; so does what it has started. */
+function beside(act: (owned: AsyncDisposableStack, until: AbortSignal) => Promise<void>, log: Log): AsyncDisposable {
+  const stop = new AbortController();
+  const owned = new AsyncDisposableStack();
+  const done = act(owned, stop.signal).then(
+    () => log(`${LATER.join(', ')} are there as well`),
+    (error: Error) => stop.signal.aborted || log(`Without ${LATER.join(', ')}: ${error.message}`),
+  );
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await done;
+      await owned.disposeAsync();
+    },
+  };
+}
+
+async function startCluster(
+  started: AsyncDisposableStack,
+  dir: string,
+  log: Log,
+  signal?: AbortSignal,
+): Promise<{ kubeconfig: string; cluster?: ControlPlane }> {
   const kubeconfig = join(dir, 'kubeconfig');
   const given = process.env.SKERRY_KUBECONFIG;
   if (given) {
     writeFileSync(kubeconfig, readFileSync(given), { mode: 0o600 });
     const kube = await kubeFromFile(kubeconfig);
     kube.close();
-    if (kube.namespace === DEFAULT_NAMESPACE) return kubeconfig;
+    if (kube.namespace === DEFAULT_NAMESPACE) return { kubeconfig };
     throw new Error(`The context of ${given} has the namespace ${kube.namespace}; it must be ${DEFAULT_NAMESPACE}`);
   }
-  const cluster = started.use(
-    await startControlPlane({ dir: join(dir, 'control-plane'), namespace: DEFAULT_NAMESPACE, log }),
-  );
+  // Here, where the build can be given up.
+  await findTools(['etcd', 'kube-apiserver'], { log, signal });
+  const options = { dir: join(dir, 'control-plane'), namespace: DEFAULT_NAMESPACE, controllerManager: false, log };
+  const cluster = started.use(await startControlPlane(options));
   writeFileSync(kubeconfig, cluster.kubeconfigText, { mode: 0o600 });
-  log(`etcd, kube-apiserver and kube-controller-manager are ready at ${cluster.url}`);
-  return kubeconfig;
+  log(`etcd and kube-apiserver are ready at ${cluster.url}`);
+  return { kubeconfig, cluster };
 }

@@ -119,7 +119,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
     rest,
     apiserver: kube.server,
     agent: `http://127.0.0.1:${ports.agent}`,
-    registry: registry.url,
+    registry,
     ...(application && { sample: application.url }),
     metrics: `http://127.0.0.1:${ports.metrics}/metrics`,
     node: NODE,
@@ -137,6 +137,8 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   // Stopping the stack ends its parts as well, when nobody listens any more.
   broken.catch(() => {});
 
+  const later = foundations.later();
+  if (later) started.use(later);
   const owned = started.move();
   return { urls, kubeconfig, kubectl, kube, sampleAnswer, broken, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

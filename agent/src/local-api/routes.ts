@@ -329,7 +329,7 @@ const MICROSERVICES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): R
       const { id } = findMicroservice(agent, parameters.id ?? '');
       await agent.supervisor.removeLocally(id);
       const wanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
-      const warning = wanted ? 'the controller still wants this microservice: its container is made again' : undefined;
+      const warning = wanted ? 'it is still wanted here: its container is made again' : undefined;
       return ok({ status: 'ok', microserviceUuid: id, warning });
     },
   },
