@@ -7,7 +7,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ControlPlane, installCrds, startControlPlane } from '../hack/control-plane.ts';
 import { freePort } from '../hack/ports.ts';
-import { hasGivenOut, parseHistory, parseMark } from '../src/domain/history.ts';
+import { createMarks } from '../src/agents/marks.ts';
+import { hasGivenOut, parseHistory } from '../src/domain/history.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
@@ -75,7 +76,7 @@ const markOfAgent = () => {
   const row = database.prepare('SELECT value FROM "values" WHERE name = ?').get('storeMark') as
     | { value: string }
     | undefined;
-  return parseMark(row?.value);
+  return createMarks('').read('', row?.value)?.mark;
 };
 const conditionOf = async (type: string) =>
   (await world.node(NODE))?.status?.conditions?.find((condition) => condition.type === type);

@@ -12,6 +12,8 @@ export interface BodyRules {
   budget: ByteBudget;
   /** whose bodies count together: a node, or an address as long as nobody knows who speaks */
   caller: string;
+  /** that its JSON may have; as many as any message of an agent when absent */
+  elements?: number;
   /** told of what arrives, whatever becomes of it */
   received?: (bytes: number) => void;
   /** until it must be complete, beyond what the slowest link needs for what has arrived */
@@ -23,7 +25,7 @@ const SLOWEST = 2;
 
 /** Undefined when there is no body. Rejects with AgentFailure. */
 export function createReadBody(clock: Clock): ReadBody {
-  return async (req, { maxBytes, budget, caller, ms, received: tell }) => {
+  return async (req, { maxBytes, budget, caller, ms, elements, received: tell }) => {
     const encoding = req.headers['content-encoding'];
     if (encoding !== undefined && encoding !== 'identity') {
       throw new AgentFailure('UNSUPPORTED_ENCODING', 'send the body without content encoding');
@@ -35,7 +37,7 @@ export function createReadBody(clock: Clock): ReadBody {
       if (received > maxBytes) throw tooLarge(maxBytes);
       if (!share.take(more)) throw busy();
     });
-    return parse(body);
+    return parse(body, elements);
   };
 }
 
@@ -93,10 +95,10 @@ function collect(
   });
 }
 
-function parse(body: Buffer): unknown {
+function parse(body: Buffer, elements?: number): unknown {
   if (body.length === 0) return undefined;
   const text = body.toString('utf8');
-  const excess = jsonExcess(text);
+  const excess = jsonExcess(text, { elements });
   if (excess) throw new AgentFailure('VALIDATION_ERROR', `the body ${excess}`);
   try {
     return JSON.parse(text);

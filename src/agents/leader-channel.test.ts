@@ -174,6 +174,13 @@ test.concurrent('what a replica with another clock heard is told in the time of 
   expect(Math.abs(Date.now() - contactAt)).toBeLessThan(5_000);
 });
 
+test.concurrent('replicas may tell each other more than an agent may tell', async () => {
+  await using replica = await replicaOf();
+  const marks = Array.from({ length: 100_000 }, (_, i) => [i, 1]);
+  const body = { replica: 'other', cursor: 0, marks };
+  expect((await post(replica.address, '/internal/tokens', 'replica', body)).status).toBe(200);
+});
+
 test.concurrent('strangers are not heard, and a replica that does not lead says so', async () => {
   let asked = 0;
   await using replica = await replicaOf({

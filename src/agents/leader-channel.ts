@@ -104,7 +104,13 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
     if (!handler) throw new AgentFailure('ROUTE_NOT_FOUND', 'no such route');
     await verified(req.headers.authorization);
     lead();
-    const body = await readBody(req, { maxBytes: BODY_BYTES, budget, caller: 'replicas', ms: BODY_MS });
+    const body = await readBody(req, {
+      maxBytes: BODY_BYTES,
+      elements: BODY_BYTES,
+      budget,
+      caller: 'replicas',
+      ms: BODY_MS,
+    });
     lead();
     return handler(body);
   }

@@ -230,6 +230,7 @@ describe('filters', () => {
   test.each([
     ['no list', { key: 'name' }, 'filters'],
     ['no filter', ['name'], 'filters[0]'],
+    ['more than anybody needs', Array(33).fill({ key: 'name', value: 'x' }), 'filters'],
     ['no key', [{ value: 'x' }], 'filters[0].key'],
     ['no value', [{ key: 'name' }], 'filters[0].value'],
     ['an unknown condition', [{ key: 'name', value: 'x', condition: 'like' }], 'filters[0].condition'],

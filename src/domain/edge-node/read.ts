@@ -141,10 +141,14 @@ export interface NodeFilter {
   condition: 'equals' | 'has';
 }
 
+const FILTERS = 32;
+
 /** Reads the filters of a body or a query; throws DomainError. */
 export function readFilters(value: unknown): NodeFilter[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value)) throw invalid('filters: must be a list of {key, value, condition}', 'filters');
+  // Each is held against each node.
+  if (value.length > FILTERS) throw invalid(`filters: must have at most ${FILTERS} items`, 'filters');
   return value.map((filter: unknown, index) => {
     const at = `filters[${index}]`;
     if (typeof filter !== 'object' || filter === null) throw invalid(`${at}: must be {key, value, condition}`, at);
