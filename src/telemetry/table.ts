@@ -125,8 +125,8 @@ export const CONTROLLER_METRICS = {
     name: 'skerry_agent_report_repairs_total',
     type: 'counter',
     labels: { field: 'field of the report' },
-    unit: 'fields',
-    help: 'Fields of reports that made no sense and were left out.',
+    unit: 'parts',
+    help: 'Parts of reports (members, items of lists) that made no sense and were mended or left out.',
   },
   desiredStates: {
     name: 'skerry_desired_states_total',
