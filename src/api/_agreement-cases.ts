@@ -273,6 +273,24 @@ export const applicationCases: AgreementCase[] = [
   refuses('bindPath without model items', entry({ models: { bindPath: '/m' } })),
   accepts('empty models', entry({ models: { items: [] } })),
   refuses('a model twice', entry({ models: { bindPath: '/m', items: [{ name: 'a' }, { name: 'a' }] } })),
+  refuses(
+    'one external port twice',
+    container({
+      ports: [
+        { internal: 80, external: 8080 },
+        { internal: 81, external: 8080 },
+      ],
+    }),
+  ),
+  accepts(
+    'one external port for either protocol',
+    container({
+      ports: [
+        { internal: 80, external: 8080 },
+        { internal: 81, external: 8080, protocol: 'udp' },
+      ],
+    }),
+  ),
 ];
 
 export const edgeNodeCases: AgreementCase[] = [

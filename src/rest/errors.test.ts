@@ -73,6 +73,28 @@ describe('what the API server says no to', () => {
     expect(JSON.stringify(body)).not.toContain('hunter2');
   });
 
+  test.each([
+    ['a number', 'Invalid value: 99999: must be lower', 'must be lower'],
+    ['no value', 'Invalid value: uuid is immutable: leave it out', 'uuid is immutable: leave it out'],
+    ['other words', 'Required value: at the top', 'Required value: at the top'],
+  ])('the reason is said, after %s', (_, message, said) => {
+    const { body } = api(422, { reason: 'Invalid', details: { causes: [{ message }] } });
+    expect(body.message).toBe(said);
+  });
+
+  test.each([
+    ['an object', '{"name":"web","env":[{"key":"A","value":"hunter2: \\"a b\\" }"}]}'],
+    ['a list', '["hunter2: x", {"a": "b"}]'],
+    ['what never ends', '{"a":"hunter2": '],
+  ])('of %s that a rule refuses nothing is repeated', (_, value) => {
+    const causes = [
+      { field: 'spec.microservices[0]', message: `Invalid value: ${value}: uuid is immutable: once set` },
+    ];
+    const { status, body } = api(422, { reason: 'Invalid', details: { causes } });
+    expect(status).toBe(400);
+    expect(body.message).toMatch(/^microservices\[0\]: (uuid is immutable: once set|has a value that is not valid)$/);
+  });
+
   test('a policy speaks without our own address of it', () => {
     const { body } = api(422, {
       reason: 'Invalid',

@@ -133,7 +133,22 @@ const afterContext = (error: ApiError) => error.message.replace(/^[a-z]+ \/[^ ]*
 function fieldText(error: ApiError): string {
   const cause = error.details.causes?.find((one) => one.message);
   if (!cause?.message) return 'the object is not valid';
-  const text = cause.message.replace(/^Invalid value: ("(?:[^"\\]|\\.)*"|\S+): /, '');
+  const text = afterValue(cause.message);
   const field = cause.field?.replace(/^spec\./, '').replace(/^<nil>$/, '');
   return field ? `${field}: ${text}` : text;
+}
+
+/** `Invalid value: <JSON>: why` without the value, which may be a whole object; rules of the root have none. */
+function afterValue(message: string): string {
+  const [start = ''] = /^Invalid value: /.exec(message) ?? [];
+  const text = message.slice(start.length);
+  if (!start) return message;
+  if (!/^["{[]/.test(text)) return text.replace(/^\S+: /, '');
+  let depth = 0;
+  for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\]]|: /g)) {
+    if (token === '{' || token === '[') depth++;
+    else if (token === '}' || token === ']') depth--;
+    else if (token === ': ' && depth === 0) return text.slice(index + token.length);
+  }
+  return 'has a value that is not valid';
 }

@@ -293,6 +293,12 @@ export const containerSchema = withRules(
       of: ['commands', 'cmd'],
       message: 'commands and cmd are two spellings of one field: give one',
     },
+    {
+      rule: 'distinct',
+      list: 'ports',
+      keys: ['external', 'protocol'],
+      message: 'two ports have the same external port and protocol',
+    },
     { rule: 'not', field: 'memorySwap', value: 0, message: 'memorySwap must be -1 or greater than 0' },
     {
       rule: 'requires',

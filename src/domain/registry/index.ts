@@ -4,6 +4,7 @@ import { type Application, type Registry, type RegistrySpec, registrySpecSchema 
 import { DomainError, invalid } from '../errors.ts';
 import { normalEntry, normalReference } from '../microservice/normal-form.ts';
 import { registryId, v3Name } from '../names.ts';
+import { quoted } from '../upload/document.ts';
 import { check, formatPath } from '../upload/validate.ts';
 
 export * from './destination.ts';
@@ -144,9 +145,9 @@ export function patchRegistry(registry: Registry, body: unknown): RegistryWrite 
   const { fields, password } = fieldsOf(body);
   const { name, id, ...rest } = fields;
   if (name !== undefined && name !== v3Name(registry))
-    throw invalid(`name: ${JSON.stringify(name)}; is immutable and is ${JSON.stringify(v3Name(registry))}`, 'name');
+    throw invalid(`name: ${quoted(name)}; is immutable and is ${quoted(v3Name(registry))}`, 'name');
   if (id !== undefined && id !== registryId(registry))
-    throw invalid(`id: ${JSON.stringify(id)}; is immutable and is ${registryId(registry)}`, 'id');
+    throw invalid(`id: ${quoted(id)}; is immutable and is ${registryId(registry)}`, 'id');
   // A number of before ids had a bound stays as it is stored, and means nothing.
   const { id: stored, ...former } = registry.spec;
   const spec = { ...checked({ ...former, ...rest }), ...(stored !== undefined && { id: stored }) };

@@ -2,7 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import { type ApplicationSpec, applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
 import { entryFromFlat } from '../microservice/flat.ts';
-import { isObject, readDocument, requireName } from './document.ts';
+import { isObject, quoted, readDocument, requireName } from './document.ts';
 import { readEntry } from './microservice.ts';
 import { validateSpec } from './validate.ts';
 
@@ -86,7 +86,7 @@ export function patchApplication(spec: ApplicationSpec, body: unknown, path: str
   if (!isObject(body)) throw invalid('body: must be an object');
   const { name, isSystem } = body;
   if (!isAbsent(name) && name !== path)
-    throw invalid(`name: ${JSON.stringify(name)}; is immutable and is ${JSON.stringify(path)}`, 'name');
+    throw invalid(`name: ${quoted(name)}; is immutable and is ${quoted(path)}`, 'name');
   if (!isAbsent(isSystem) && isSystem !== (spec.isSystem ?? false)) throw systemRefused('isSystem');
   const sent = PATCHED.filter((field) => body[field] !== undefined);
   const values = validateSpec(

@@ -39,4 +39,10 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-const quoted = (value: unknown) => (value === undefined ? 'absent' : JSON.stringify(value));
+/** A value in a message: of text and numbers the beginning, of objects only that they are such. */
+export function quoted(value: unknown): string {
+  if (value === undefined) return 'absent';
+  if (typeof value === 'object') return Array.isArray(value) ? 'a list' : value === null ? 'null' : 'an object';
+  const text = JSON.stringify(value);
+  return text.length > 100 ? `${text.slice(0, 100)}...` : text;
+}

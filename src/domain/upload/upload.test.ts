@@ -384,3 +384,26 @@ describe('readDocument', () => {
     });
   });
 });
+
+describe('a refusal', () => {
+  const big = { secret: 'hunter2' };
+  it.each<[string, () => unknown, RegExp]>([
+    [
+      'of a kind that is an object',
+      () => readApplicationUpload({ kind: big }),
+      /^kind: an object; must be Application$/,
+    ],
+    [
+      'of a name that is an object',
+      () => patchApplication({ isActivated: true }, { name: big }, 'a'),
+      /^name: an object; is immutable and is "a"$/,
+    ],
+    [
+      'of an unknown field',
+      () => validateSpec(applicationSpecSchema, { microservices: [{ name: 'web', ...big }] }),
+      /^microservices\[0\]: unknown field "secret"$/,
+    ],
+  ])('%s names the field and repeats no object', (_, act, message) => {
+    expect(failure(act).message).toMatch(message);
+  });
+});
