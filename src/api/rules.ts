@@ -9,8 +9,8 @@ import { destinationOf, STAYS_WITHIN_CEL, staysWithin } from './destination.ts';
 export type Rule =
   | { rule: 'exactlyOne'; of: readonly string[]; message: string }
   | { rule: 'atMostOne'; of: readonly string[]; message: string }
-  /** `field`, when present (and greater than zero where `positive`), needs `needs` */
-  | { rule: 'requires'; field: string; needs: string; positive?: true; message: string }
+  /** `field`, when present (and greater than zero where `positive`), needs `needs` (a list that is not empty where `filled`) */
+  | { rule: 'requires'; field: string; needs: string; positive?: true; filled?: true; message: string }
   /** numeric: `low` <= `high`, where -1 means unlimited */
   | { rule: 'ordered'; low: string; high: string; message: string }
   /** `list` non-empty if and only if `field` is present and not empty */
@@ -68,7 +68,8 @@ export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
       return rule.of.filter((field) => present(object, field)).length <= 1;
     case 'requires': {
       const applies = present(object, rule.field) && (!rule.positive || Number(object[rule.field]) > 0);
-      return !applies || present(object, rule.needs);
+      const needed = object[rule.needs];
+      return !applies || (rule.filled ? Array.isArray(needed) && needed.length > 0 : needed !== undefined);
     }
     case 'ordered': {
       const low = Number(object[rule.low]);
@@ -141,7 +142,7 @@ export function toCel(rule: Rule): string {
     case 'atMostOne':
       return `${count(rule.of)} <= 1`;
     case 'requires':
-      return `!(${has(rule.field)}${rule.positive ? ` && ${at(rule.field)} > 0` : ''}) || ${has(rule.needs)}`;
+      return `!(${has(rule.field)}${rule.positive ? ` && ${at(rule.field)} > 0` : ''}) || ${rule.filled ? `(${has(rule.needs)} && size(${at(rule.needs)}) > 0)` : has(rule.needs)}`;
     case 'ordered':
       return `${at(rule.high)} == -1 || (${at(rule.low)} != -1 && ${at(rule.low)} <= ${at(rule.high)})`;
     case 'together':

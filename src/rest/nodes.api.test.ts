@@ -59,7 +59,9 @@ describe('a node', () => {
   });
 
   test('connects to routers that exist', async () => {
-    const upstream = await create('upstream');
+    const routerPorts = { interRouterPort: 55671, edgeRouterPort: 45671 };
+    const upstream = await create('upstream', { routerMode: 'interior', host: '10.0.0.9', ...routerPorts });
+    await create('edge', { routerMode: 'edge', host: '10.0.0.8' });
     for (const upstreamRouters of [[upstream], ['upstream'], ['default-router'], []])
       await create(`downstream-${upstreamRouters}`.slice(0, 40), { upstreamRouters });
     const path = `/node/${await create('lost')}`;
@@ -70,6 +72,16 @@ describe('a node', () => {
     expect(await admin.post('/node', { json: { name: 'x', upstreamRouters: ['nowhere'] } })).toMatchObject(missing);
     expect(await admin.patch(path, { json: { upstreamRouters: ['upstream', 'nowhere'] } })).toMatchObject(missing);
     expect((await admin.patch(path, { json: { upstreamRouters: ['upstream'] } })).status).toBe(204);
+    expect(await admin.patch(path, { json: { upstreamRouters: ['edge'] } })).toMatchObject({
+      status: 400,
+      body: { message: expect.stringContaining('the router of "edge" is of mode edge') },
+    });
+    expect(await admin.patch(path, { json: { networkRouter: 'nowhere' } })).toMatchObject({
+      status: 404,
+      body: { message: 'networkRouter: there is no node "nowhere"' },
+    });
+    expect((await admin.patch(path, { json: { networkRouter: upstream } })).status).toBe(204);
+    expect((await admin.patch(path, { json: { networkRouter: '' } })).status).toBe(204);
   });
 
   test('is one to kubectl as well', async () => {

@@ -58,6 +58,7 @@ export async function readContext(
     liveness: (node) => live(node).liveness,
     live: (node, uuid) => statuses(node).get(uuid),
     now: ports.clock(),
+    applicationsOn: ports.world.applicationsOn,
     registryId: memo((ref: number | string) => {
       const registry = resolveRegistry(ports.registries.list(), ref);
       return registry && registryId(registry);

@@ -196,6 +196,13 @@ export const healthCheckSchema = withRules(
       words: ['CMD', 'CMD-SHELL', 'NONE'],
       message: 'the test of a health check begins with CMD, CMD-SHELL or NONE',
     },
+    ...(['interval', 'timeout', 'startPeriod', 'startInterval', 'retries'] as const).map((field) => ({
+      rule: 'requires' as const,
+      field,
+      needs: 'test',
+      filled: true as const,
+      message: `${field} of a health check needs test`,
+    })),
   ],
 );
 
@@ -358,7 +365,7 @@ export const templateRefSchema = object({
   variables: anyJson().optional().describe('Values of its variables: a map, or a list of {key, value}.'),
 });
 
-export const busConfigSchema = object({
+export const busConfigSchema = closedObject({
   busAccess: z.boolean().optional().describe('Whether credentials for the message bus are issued.'),
   busRule: text({ min: 1, max: BOUNDS.anyName }).optional().describe('Name of the rule that limits them.'),
 });

@@ -3,6 +3,7 @@ import type { MicroserviceStatus } from '../../wire/index.ts';
 import { hasContainer } from '../deletion.ts';
 import { invalid } from '../errors.ts';
 import type { Liveness } from '../inputs.ts';
+import { keepLogSize } from '../microservice/normal-form.ts';
 import { busRead, microserviceRead, removedRead } from '../microservice/read.ts';
 import { applicationId, applicationUuid, entryUuid, v3Name } from '../names.ts';
 import type { ApplicationUpload } from '../upload/application.ts';
@@ -18,6 +19,7 @@ export interface ReadContext {
   /** nodes that still report a microservice of this application (by v3 name) */
   nodesReporting: (application: string) => readonly EdgeNode[];
   registryId: (ref: number | string) => number | undefined;
+  applicationsOn: (node: EdgeNode) => readonly Application[];
   /** Unix ms, for how long something runs */
   now?: number;
 }
@@ -55,6 +57,7 @@ function entryRead(application: Application, entry: MicroserviceEntry, context: 
     application,
     entry,
     registryId: context.registryId,
+    hosts: context,
     ...(node && {
       node,
       liveness: context.liveness(node),
@@ -120,7 +123,7 @@ function kept(
   if (!old) return entry;
   requireUnchanged(`microservices.${entry.name}.uuid`, entry.uuid, old.uuid);
   return {
-    ...entry,
+    ...keepLogSize(entry, old),
     ...(old.uuid !== undefined && { uuid: old.uuid }),
     ...(!said.has(entry.name) && old.isActivated !== undefined && { isActivated: old.isActivated }),
   };

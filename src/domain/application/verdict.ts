@@ -2,6 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import { ARCHITECTURES, RESERVED_ENV_PREFIX, RESERVED_EXTERNAL_PORTS, RESERVED_LABEL_PREFIX } from '../../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
 import { archOf } from '../edge-node/settings.ts';
+import { findExpression } from '../expressions.ts';
 import type { NodeInputs, Verdict, World } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
@@ -475,6 +476,7 @@ export function notActing(entry: MicroserviceEntry): readonly string[] {
     ...(configText(config) !== '{}' ? ['config (workloads get no token to read it with)'] : []),
     ...(busConfig?.busAccess || busConfig?.busRule ? ['busConfig'] : []),
     ...(serviceAccount ? ['serviceAccount'] : []),
+    ...(findExpression(entry) ? ['template expressions, whose text is taken as it stands'] : []),
   ];
 }
 

@@ -431,7 +431,8 @@ describe('foreignView', () => {
 
   it('is what is desired, where nothing is held', () => {
     const desired = desiredState(makeInputs());
-    expect(foreignView(desired, new Map(), undefined)).toEqual(desired.microservices);
+    const want = desired.microservices.map((view) => ({ ...view, logSize: 10 }));
+    expect(foreignView(desired, new Map(), undefined)).toEqual(want);
   });
 
   const known = (facts: Partial<ObservedMicroservice>) =>

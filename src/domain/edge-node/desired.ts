@@ -17,7 +17,7 @@ import type { DesiredEntry, DesiredState, NodeInputs, World } from '../inputs.ts
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
 import { configText } from '../microservice/flat.ts';
-import { imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
+import { imageFor, logSizeOf, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { shouldRun } from '../microservice/read.ts';
 import { entryUuid, nodeUuid, registryId, v3Name } from '../names.ts';
 import { isDue, orderOf, rebuildCount } from '../orders.ts';
@@ -92,7 +92,7 @@ export function foreignView(
   observed: EdgeNode['status'],
 ): MicroserviceView[] {
   return desired.microservices.flatMap((item) => {
-    if (!('hold' in item)) return [item];
+    if (!('hold' in item)) return [{ ...item, logSize: logSizeOf(item.logSize) }];
     const known = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
     // What is held starts nothing new: no rebuild either.
     const { revision = '', rebuildOrder = 0, told } = known ?? {};

@@ -4,7 +4,14 @@ import { type MicroserviceEntry, microserviceSchema, portSchema, volumeSchema } 
 import { canonicalJson } from '../../wire/index.ts';
 import { type DomainError, invalid } from '../errors.ts';
 import { check, formatPath, validateSpec } from '../upload/validate.ts';
-import { IMAGE_ARCHITECTURES, normalEntry, normalPort, normalReference, normalVolume } from './normal-form.ts';
+import {
+  IMAGE_ARCHITECTURES,
+  keepLogSize,
+  normalEntry,
+  normalPort,
+  normalReference,
+  normalVolume,
+} from './normal-form.ts';
 
 /** The flat JSON body of the REST routes (document 1, Microservice). */
 export interface FlatMicroservice {
@@ -138,7 +145,7 @@ export function patchEntry(
   const patched = applied(structuredClone(entry) as Fields, flat);
   if ('images' in flat) requireImages(patched);
   return {
-    entry: checked(patched),
+    entry: keepLogSize(checked(patched), entry),
     rebuild: booleanOf(flat.rebuild, 'rebuild') ?? false,
   };
 }
@@ -358,8 +365,8 @@ function envFromFlat(value: unknown, field: string): Fields[] | undefined {
 }
 
 function healthCheckFromFlat(value: unknown, field: string): Fields | undefined {
-  const { test, ...rest } = fieldsOf(value, field);
-  return isEmpty(test) ? undefined : { test, ...rest };
+  const given = Object.entries(fieldsOf(value, field)).filter(([, member]) => !isEmpty(member));
+  return given.length === 0 ? undefined : Object.fromEntries(given);
 }
 
 /** Items of a catalog come as names or as `{name}`. */

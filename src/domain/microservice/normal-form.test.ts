@@ -18,7 +18,7 @@ describe('normalEntry', () => {
       { container: { env: [], ulimits: {}, pidMode: '', isPrivileged: false }, busConfig: {} },
       { container: {}, busConfig: undefined },
     ],
-    'a health check without a test is none': [{ container: { healthCheck: { interval: 5 } } }, { container: {} }],
+    'a health check without a test is none': [{ container: { healthCheck: { test: [] } } }, { container: {} }],
     'sysctls are text': [
       { container: { sysctls: { 'net.ipv4.tcp_syncookies': 1 } } },
       { container: { sysctls: { 'net.ipv4.tcp_syncookies': '1' } } },

@@ -86,9 +86,23 @@ function normalContainer(container: NormalContainer): NormalContainer {
   if (normal.devices)
     normal.devices = normal.devices.map((device) => ({ ...device, permissions: device.permissions ?? 'rwm' }));
   if (normal.healthCheck && !normal.healthCheck.test?.length) delete normal.healthCheck;
+  if (normal.logSize === 0) delete normal.logSize;
   if (normal.sysctls)
     normal.sysctls = Object.fromEntries(Object.entries(normal.sysctls).map(([key, value]) => [key, String(value)]));
   return normal;
+}
+
+/** Size of a container's log, MiB; 0 and none mean the default. */
+export const logSizeOf = (size: number | undefined): number => size || 10;
+
+/** Reads show the default. Sent back, it changes nothing of what is stored, or the container would be replaced. */
+export function keepLogSize(entry: MicroserviceEntry, before: MicroserviceEntry | undefined): MicroserviceEntry {
+  const [now, old] = [entry.container?.logSize, before?.container?.logSize];
+  if (!before || now === old || logSizeOf(now) !== logSizeOf(old)) return entry;
+  const { logSize: _, ...container } = entry.container ?? {};
+  const kept = { ...container, ...(old !== undefined && { logSize: old }) };
+  const { container: __, ...rest } = entry;
+  return { ...rest, ...(Object.keys(kept).length > 0 && { container: kept }) };
 }
 
 /** A reference by id or name: digits are an id; empty is absent. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceStatus } from '../../wire/index.ts';
-import { makeApplication, makeEntry, makeNode, makeObserved, NODE_UUID, NOW } from '../_util.ts';
+import { makeApplication, makeEntry, makeNode, makeObserved, makeWorld, NODE_UUID, NOW } from '../_util.ts';
 import type { Liveness } from '../inputs.ts';
 import { entryUuid, volumeMappingId } from '../names.ts';
 import { entryFromFlat, patchEntry } from './flat.ts';
@@ -57,11 +57,26 @@ describe('microserviceState', () => {
 });
 
 describe('microserviceRead', () => {
+  it('shows to which address each extra host resolves now', () => {
+    const extraHosts = [
+      { name: 'db', address: '192.0.2.7' },
+      { name: 'gw', address: '${Agents.gw-1}' },
+      { name: 'lost', address: '${Agents.nowhere}' },
+    ];
+    const hosts = makeWorld({ nodes: [makeNode({ spec: { host: '10.0.0.1' } })] });
+    const read = microserviceRead({ ...factsOf({ entry: { container: { extraHosts } } }), hosts });
+    expect(read.extraHosts).toEqual([
+      { ...extraHosts[0], value: '192.0.2.7' },
+      { ...extraHosts[1], value: '10.0.0.1' },
+      { ...extraHosts[2], value: '' },
+    ]);
+  });
+
   it('has every field of the documents', () => {
     const read = microserviceRead(factsOf({ live: {}, entry: { container: { memoryLimit: 5, cpus: 1 } } }));
     const FIELDS = `uuid name application applicationId flowId nodeUuid isActivated config annotations images registryId
       schedule ports volumeMappings env extraHosts commands entrypoint cdiDevices capAdd capDrop devices tmpfs sysctls
-      ulimits healthCheck hostNetworkMode isPrivileged pidMode ipcMode cpuSetCpus runAsUser platform runtime logSize
+      ulimits healthCheck hostNetworkMode isPrivileged readOnlyRootFilesystem pidMode ipcMode cpuSetCpus runAsUser platform runtime logSize
       memoryLimit cpus busConfig busAccess serviceAccount rebuild delete deleteWithCleanup status execStatus`;
     expect(Object.keys(read).sort()).toEqual(FIELDS.split(/\s+/).sort());
     expect(read).toMatchObject({
@@ -71,6 +86,8 @@ describe('microserviceRead', () => {
       registryId: 1,
       busConfig: { busAccess: false, busRule: null },
       busAccess: false,
+      readOnlyRootFilesystem: false,
+      logSize: 10,
       config: '{}',
       rebuild: false,
       delete: false,

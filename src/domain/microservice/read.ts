@@ -3,8 +3,9 @@ import type { MicroserviceState, MicroserviceStatus } from '../../wire/index.ts'
 import type { Liveness } from '../inputs.ts';
 import { applicationId, entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
 import { rebuildCount } from '../orders.ts';
+import { resolveHost } from './extra-hosts.ts';
 import { flatFromEntry } from './flat.ts';
-import { normalVolume } from './normal-form.ts';
+import { logSizeOf, normalVolume } from './normal-form.ts';
 
 /** What is known of one microservice at the moment of a read. */
 export interface MicroserviceFacts {
@@ -18,6 +19,8 @@ export interface MicroserviceFacts {
   /** item of the node's latest report, when this replica has it */
   live?: MicroserviceStatus;
   registryId?: (ref: number | string) => number | undefined;
+  /** what addresses of extra hosts are resolved from */
+  hosts?: Parameters<typeof resolveHost>[2];
   /** Unix ms */
   now?: number;
 }
@@ -60,7 +63,8 @@ const DEFAULTS = {
   annotations: '{}',
   hostNetworkMode: false,
   isPrivileged: false,
-  logSize: 0,
+  readOnlyRootFilesystem: false,
+  logSize: logSizeOf(undefined),
   pidMode: '',
   ipcMode: '',
   cpuSetCpus: '',
@@ -98,6 +102,7 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
     ...identity(application),
     // one of the two, so that what was read can be sent back
     ...(node ? { nodeUuid: nodeUuid(node) } : namedUuid ? { nodeUuid: namedUuid } : agentName ? { agentName } : {}),
+    extraHosts: hostReads(facts),
     volumeMappings: volumeReads(entry),
     busConfig: busRead(flat.busConfig as BusConfig | undefined),
     busAccess: (flat.busConfig as BusConfig | undefined)?.busAccess ?? false,
@@ -134,6 +139,14 @@ export function removedRead({ application, node, liveness, observed, live }: Rem
     status: statusRead(state, observed, live),
     execStatus: { status: 'INACTIVE', execSessionId: '' },
   };
+}
+
+/** Extra hosts with the address that each has now; empty when it has none. */
+function hostReads({ entry, node, hosts }: MicroserviceFacts): Record<string, unknown>[] {
+  return (entry.container?.extraHosts ?? []).map((host) => {
+    const resolved = node && hosts ? resolveHost(host, node, hosts) : undefined;
+    return { ...host, value: resolved && 'address' in resolved ? resolved.address : '' };
+  });
 }
 
 /** The volume mappings of an entry with their ids. */

@@ -1,4 +1,5 @@
 import { invalid } from '../errors.ts';
+import { expressionError } from '../expressions.ts';
 
 /** A parsed YAML document of an upload, checked for its outer form. */
 export interface UploadDocument {
@@ -45,4 +46,10 @@ export function quoted(value: unknown): string {
   if (typeof value === 'object') return Array.isArray(value) ? 'a list' : value === null ? 'null' : 'an object';
   const text = JSON.stringify(value);
   return text.length > 100 ? `${text.slice(0, 100)}...` : text;
+}
+
+/** Uploads are rendered once templates exist; until then nothing that would be is stored raw. */
+export function refuseExpressions(document: unknown): void {
+  const refused = expressionError(document);
+  if (refused) throw invalid(refused);
 }

@@ -1,6 +1,6 @@
 import { type MicroserviceEntry, microserviceSchema } from '../../api/v3/index.ts';
 import { invalid } from '../errors.ts';
-import { isObject, readDocument } from './document.ts';
+import { isObject, readDocument, refuseExpressions } from './document.ts';
 import { validateSpec } from './validate.ts';
 
 /** What an uploaded Microservice document asks for. */
@@ -19,6 +19,7 @@ export function readMicroserviceUpload(
   document: unknown,
   { name, application }: { name?: string; application?: string } = {},
 ): MicroserviceUpload {
+  refuseExpressions(document);
   const { metadata, spec } = readDocument(document, 'Microservice');
   const named = splitName(metadata.name);
   const { application: specApplication, rebuild, ...rest } = spec;

@@ -54,7 +54,7 @@ export const applicationRoutes = [
     tag,
     summary: 'Create an application with its microservices',
     access: { resource: 'applications', verb: 'create' },
-    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.applicationCreateBody },
+    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.applicationCreateBody },
     reply: { status: 201, schema: shapes.applicationCreated },
     errors: [400, 404, 409],
     handler: ({ ports, body, signal }) => create(ports, readApplicationBody(body), signal),
@@ -106,7 +106,7 @@ export const applicationRoutes = [
       'Microservices are told apart by name: those that the body does not name are removed, unless it has no `microservices` at all.',
     access: { resource: 'applications', verb: 'update', ...byName },
     params: shapes.nameParam,
-    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.applicationBody },
+    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.applicationBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
     handler: ({ ports, params, body, signal }) =>
@@ -134,7 +134,7 @@ export const applicationRoutes = [
     summary: 'Change description, activation or bus settings of an application',
     access: { resource: 'applications', verb: 'patch', ...byName },
     params: shapes.nameParam,
-    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.applicationPatchBody },
+    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.applicationPatchBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
     async handler({ ports, params, body, signal }) {

@@ -3,6 +3,7 @@ import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/inde
 import { microserviceReads } from '../../domain/application/read.ts';
 import { DomainError, duplicateName, invalid } from '../../domain/errors.ts';
 import { entryFromFlat, patchEntry } from '../../domain/microservice/flat.ts';
+import { keepLogSize } from '../../domain/microservice/normal-form.ts';
 import { entryUuid, v3Name } from '../../domain/names.ts';
 import { readMicroserviceUpload } from '../../domain/upload/microservice.ts';
 import { oldest } from '../../stores/oldest.ts';
@@ -72,7 +73,7 @@ export const microserviceRoutes: AnyRoute[] = [
       summary: `Change a microservice${door.words}`,
       access: { resource: door.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
-      body: { kind: 'json', schema: shapes.anyObject, documents: shapes.microserviceBody },
+      body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.microserviceBody },
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler: ({ ports, params, body, signal }) =>
@@ -121,7 +122,7 @@ export const microserviceRoutes: AnyRoute[] = [
     tag,
     summary: 'Add a microservice to an application',
     access: { resource: 'microservices', verb: 'create' },
-    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.microserviceCreateBody },
+    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.microserviceCreateBody },
     reply: { status: 201, schema: shapes.microserviceCreated },
     errors: [400, 404, 409],
     handler: ({ ports, body, signal }) => create(ports, entryFromFlat(body), signal),
@@ -222,7 +223,7 @@ function keepIdentity(
     throw invalid(`spec.uuid: ${JSON.stringify(given.uuid)}; is immutable and is ${JSON.stringify(uuid)}`, 'spec.uuid');
   const { spec } = document as { spec?: { isActivated?: unknown } };
   return {
-    ...given,
+    ...keepLogSize(given, stored),
     ...(stored.uuid !== undefined && { uuid: stored.uuid }),
     ...(typeof spec?.isActivated !== 'boolean' &&
       stored.isActivated !== undefined && { isActivated: stored.isActivated }),

@@ -4,6 +4,7 @@ import { API_VERSION } from '../../api/names.ts';
 import { edgeNodeKind } from '../../api/v3/index.ts';
 import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
 import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
+import { settingShown } from '../../domain/edge-node/settings.ts';
 import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { giveOrder } from '../../domain/orders.ts';
 import { oldest } from '../../stores/oldest.ts';
@@ -38,21 +39,30 @@ const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
 /** Stands for the router of the control plane, which is no node. */
 const DEFAULT_ROUTER = 'default-router';
 
-/** Routers that a node is to connect to are those of other nodes, by name or uuid. */
-async function requireRouters(ports: Ports, routers: unknown, signal: AbortSignal): Promise<void> {
-  const missing = () =>
-    (Array.isArray(routers) ? routers : []).find(
-      (one) =>
-        typeof one === 'string' &&
-        one !== DEFAULT_ROUTER &&
-        ports.nodes.find('name', one).length === 0 &&
-        ports.nodes.find('uuid', one).length === 0,
-    );
-  if (missing() === undefined) return;
-  await ports.nodes.refresh(signal);
-  const name = missing();
-  if (name !== undefined)
-    throw notFound('INVALID_ROUTER', `upstreamRouters: there is no node ${JSON.stringify(name.slice(0, 255))}`);
+/** What a body names as routers must be nodes, by name or uuid; those that it connects to have a router for others. */
+async function requireRouters(ports: Ports, body: Record<string, unknown>, signal: AbortSignal): Promise<void> {
+  const find = (one: string) =>
+    oldest([...ports.nodes.find('uuid', one), ...ports.nodes.find('name', one)].filter(isPresent));
+  const upstream = Array.isArray(body.upstreamRouters) ? body.upstreamRouters : [];
+  const named = [
+    ...upstream.map((router: unknown) => ({ field: 'upstreamRouters', router })),
+    { field: 'networkRouter', router: body.networkRouter },
+  ].filter(
+    (one): one is { field: string; router: string } =>
+      typeof one.router === 'string' && one.router !== '' && one.router !== DEFAULT_ROUTER,
+  );
+  if (named.some(({ router }) => !find(router))) await ports.nodes.refresh(signal);
+  for (const { field, router } of named) {
+    const node = find(router);
+    const shown = JSON.stringify(router.slice(0, 255));
+    if (!node) throw notFound('INVALID_ROUTER', `${field}: there is no node ${shown}`);
+    const mode = settingShown(node, 'routerMode');
+    if (field === 'upstreamRouters' && mode !== 'interior')
+      throw invalid(
+        `${field}: the router of ${shown} is of mode ${mode}; others connect to interior ones only`,
+        'INVALID_ROUTER',
+      );
+  }
 }
 
 export const nodeRoutes = [
@@ -85,12 +95,12 @@ export const nodeRoutes = [
     tag,
     summary: 'Create a node',
     access: { resource: 'edgenodes', verb: 'create' },
-    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.nodeCreateBody },
+    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.nodeCreateBody },
     reply: { status: 201, schema: shapes.nodeCreated },
     errors: [400, 404, 409],
     async handler({ ports, body, signal }) {
       const { name, spec } = nodeFromBody(body);
-      await requireRouters(ports, spec.upstreamRouters, signal);
+      await requireRouters(ports, spec, signal);
       const uuid = spec.uuid ?? randomUUID();
       const object = objectName(name);
       const node = {
@@ -127,11 +137,11 @@ export const nodeRoutes = [
     summary: 'Change settings of a node',
     access: { resource: 'edgenodes', verb: 'patch', ...byUuid },
     params: shapes.uuidParam,
-    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.nodeBody },
+    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.nodeBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
     async handler({ ports, params, body, signal }) {
-      await requireRouters(ports, body.upstreamRouters, signal);
+      await requireRouters(ports, body, signal);
       await editNode(ports, params.uuid, signal, (node) => withChanges(node, { spec: patchNode(node, body) }));
       return undefined;
     },

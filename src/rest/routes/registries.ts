@@ -35,7 +35,7 @@ export const registryRoutes = [
     tag,
     summary: 'Create a registry',
     access: { resource: 'registries', verb: 'create' },
-    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.registryCreateBody },
+    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.registryCreateBody },
     reply: { status: 201, schema: shapes.registryCreated },
     errors: [400, 409],
     async handler({ ports, body, signal }) {
@@ -101,7 +101,7 @@ export const registryRoutes = [
       'User name and password do not follow a registry to another host, to plain HTTP, away from verified TLS or to another CA: they are removed, unless they come in the same request.',
     access: { resource: 'registries', verb: 'patch', ...byId },
     params: shapes.idParam,
-    body: { kind: 'json', schema: shapes.anyObject, documents: shapes.registryBody },
+    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.registryBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
     async handler({ ports, params, body, signal }) {

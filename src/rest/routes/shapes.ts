@@ -10,6 +10,7 @@ import {
   registrySpecSchema,
   volumeSchema,
 } from '../../api/v3/index.ts';
+import { EXPRESSION_REFUSED, findExpression } from '../../domain/expressions.ts';
 
 /**
  * Bodies and replies of the API, for checks of their outer form and for the OpenAPI document. What bodies may hold is
@@ -20,6 +21,15 @@ type Json = Record<string, unknown>;
 
 /** Any JSON object. The domain reads it. */
 export const anyObject = z.record(z.string(), z.unknown(), 'must be a JSON object');
+
+/** A body whose texts are rendered once templates exist. Until then an expression is refused: nothing is stored raw. */
+const templated = <T extends z.ZodType>(schema: T): T =>
+  schema.superRefine((value, context) => {
+    const path = findExpression(value);
+    if (path) context.addIssue({ code: 'custom', path, message: EXPRESSION_REFUSED });
+  });
+export const templatedObject = templated(anyObject);
+export const templatedAny = templated(z.unknown());
 
 /** A reply of which some members are documented and others may follow. `id` is its name in the OpenAPI document. */
 const reply = (shape: z.ZodRawShape, id?: string): z.ZodType<Json, Json> => {

@@ -1,0 +1,68 @@
+import { describe, expect, it, test } from 'vitest';
+import { makeApplication, makeEntry } from './_util.ts';
+import { notActing } from './application/verdict.ts';
+import { expressionError, findExpression } from './expressions.ts';
+import { entryFromFlat, patchEntry } from './microservice/flat.ts';
+import { readApplicationUpload } from './upload/application.ts';
+import { readMicroserviceUpload } from './upload/microservice.ts';
+
+describe('template expressions', () => {
+  test.each<[unknown, (string | number)[] | undefined]>([
+    [{ a: 'x', b: { c: ['{', '}}', '{ {', 'a{{b'] } }, ['b', 'c', 3]],
+    [{ config: '{"rate": "{% if x %}"}' }, ['config']],
+    [{ config: '{"a":{"b":{"c":[{}]}}}', '{{key}}': 1 }, undefined],
+    ['{{ self }}', []],
+    [{ first: '{{ 1 }}', second: '{{ 2 }}' }, ['first']],
+    [null, undefined],
+    [[1, true, 'plain ${Agents.gw}'], undefined],
+  ])('in %j stand at %j', (document, path) => expect(findExpression(document)).toEqual(path));
+
+  it('are found however deep the document is, and the path stays short', () => {
+    let document: unknown = '{{ x }}';
+    for (let depth = 0; depth < 100_000; depth++) document = [document];
+    expect(findExpression(document)).toHaveLength(32);
+  });
+
+  it('are refused in uploads, with the path of the field', () => {
+    const spec = { images: { amd64: 'x:1' }, container: { env: [{ key: 'A', value: '{{ self.name }}' }] } };
+    expect(() => readMicroserviceUpload({ kind: 'Microservice', metadata: { name: 'm' }, spec })).toThrow(
+      /^spec\.container\.env\[0\]\.value: holds a template expression/,
+    );
+    const application = { kind: 'Application', metadata: { name: 'p' }, spec: { description: '{% raw %}' } };
+    expect(() => readApplicationUpload(application)).toThrow(/^spec\.description: holds a template expression/);
+  });
+
+  it('are said to be plain text where kubectl stored them', () => {
+    const entry = makeEntry({ container: { env: [{ key: 'A', value: '{{ .Name }}' }] } });
+    expect(notActing(entry)).toEqual(['template expressions, whose text is taken as it stands']);
+    expect(makeApplication({ entries: [entry] }).spec.microservices?.[0]?.container?.env?.[0]?.value).toBe(
+      '{{ .Name }}',
+    );
+  });
+  it('expressionError names nothing when there is none', () => expect(expressionError({ a: 'b' })).toBeUndefined());
+});
+
+describe('what was dropped or taken without a word', () => {
+  const flat = (more: object) => ({ name: 'm', images: [{ containerImage: 'x:1', archId: 1 }], ...more });
+  test.each<[string, object, RegExp]>([
+    ['a health check without a test', { healthCheck: { interval: 5 } }, /healthCheck.*needs test/],
+    ['a health check whose test is empty', { healthCheck: { test: [], retries: 3 } }, /healthCheck.*needs test/],
+    ['an unknown key in busConfig', { busConfig: { busAcces: true } }, /busConfig/],
+  ])('%s is refused', (_, more, message) => expect(() => entryFromFlat(flat(more))).toThrow(message));
+
+  it.each([{}, { test: null, interval: null }, null])('an empty health check is none: %j', (healthCheck) => {
+    expect(entryFromFlat(flat({ healthCheck })).entry.container?.healthCheck).toBeUndefined();
+  });
+
+  it.each([
+    [undefined, 10, undefined],
+    [0, 10, 0],
+    [10, 0, 10],
+    [10, 10, 10],
+    [5, 10, 10],
+    [undefined, 7, 7],
+  ])('a log size of %j that is sent back as %j is stored as %j, so that nothing is replaced', (stored, sent, want) => {
+    const entry = makeEntry({ container: { hostNetworkMode: true, ...(stored !== undefined && { logSize: stored }) } });
+    expect(patchEntry(entry, { logSize: sent }).entry.container?.logSize).toBe(want);
+  });
+});

@@ -1,0 +1,45 @@
+import { formatPath } from './upload/validate.ts';
+
+/** What opens an expression of the template language. */
+const OPENS = /\{\{|\{%/;
+
+/**
+ * The path of the first text of a document that holds a template expression; keys are never rendered. `{{` and `{%` are
+ * no part of JSON but inside its texts, so JSON in a text is found too.
+ */
+export function findExpression(document: unknown): (string | number)[] | undefined {
+  // Links instead of paths: a path for each member of a deep document would cost the square of its depth.
+  const open: Place[] = [{ value: document }];
+  for (let place = open.pop(); place; place = open.pop()) {
+    const { value } = place;
+    if (typeof value === 'string' && OPENS.test(value)) return pathOf(place);
+    if (typeof value !== 'object' || value === null) continue;
+    const members = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
+    for (const [key, member] of members.reverse()) open.push({ value: member, key, parent: place });
+  }
+  return undefined;
+}
+
+/** A path that a message shows; whoever sent a deeper document finds the rest. */
+const PATH_STEPS = 32;
+
+interface Place {
+  value: unknown;
+  key?: string | number;
+  parent?: Place;
+}
+
+function pathOf(found: Place): (string | number)[] {
+  const path: (string | number)[] = [];
+  for (let place: Place | undefined = found; place?.key !== undefined; place = place.parent) path.push(place.key);
+  return path.reverse().slice(0, PATH_STEPS);
+}
+
+export const EXPRESSION_REFUSED =
+  'holds a template expression, {{ or {%; these are not rendered yet, and never stored raw';
+
+/** As words of an error: the path and why; undefined when there is no expression. */
+export function expressionError(document: unknown): string | undefined {
+  const path = findExpression(document);
+  return path && `${formatPath(path)}: ${EXPRESSION_REFUSED}`;
+}
