@@ -235,7 +235,8 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
 
   /** An agent's part: a key, and the identity for it. */
   async function provision() {
-    const { uuid } = (await read('edgenodes', 'node-r')).spec;
+    const { metadata, status } = await read('edgenodes', 'node-r');
+    const uuid = status?.uuid ?? metadata.labels['skerry.dev/uuid'];
     const { x } = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' });
     const keys = async () =>
       (await core('secrets')).filter(({ metadata }: Any) => metadata.labels?.['skerry.dev/provisioning-key'] === uuid);
