@@ -10,8 +10,10 @@ export interface Fleet extends AsyncDisposable {
   readonly applications: readonly string[];
   /** Adds nodes until there are `count`, and says how long each step took for those that were added. */
   grow(count: number): Promise<Growth>;
-  /** Adds applications until there are `count`, one after the other; ms until each was answered. */
-  deploy(count: number): Promise<number[]>;
+  /** Adds applications until there are `count`, one after the other unless told; ms until each was answered. */
+  deploy(count: number, options?: { concurrency?: number }): Promise<number[]>;
+  /** The last `count` agents go without a word, until the result is called: then all come back at once. */
+  silence(count: number): Promise<() => void>;
 }
 
 export interface Growth {
@@ -40,8 +42,16 @@ export const MICROSERVICES = 5;
 export function createFleet({ rest, http, held }: FleetOptions): Fleet {
   const agents: TestAgent[] = [];
   const applications: string[] = [];
-  const stop = new AbortController();
-  const lives: Promise<void>[] = [];
+  /** by number of the agent: ends its life, and resolves when it has ended */
+  const lives: (() => Promise<void>)[] = [];
+  const begin = (i: number) => {
+    const stop = new AbortController();
+    const ended = (agents[i] as TestAgent).live(stop.signal);
+    lives[i] = () => {
+      stop.abort();
+      return ended;
+    };
+  };
 
   return {
     agents,
@@ -62,25 +72,29 @@ export function createFleet({ rest, http, held }: FleetOptions): Fleet {
         added[i] = await provisionTestAgent({ name, key: keys[i] as string, http, held });
       });
       agents.push(...added);
-      lives.push(...added.map((agent) => agent.live(stop.signal)));
+      for (const i of added.keys()) begin(first + i);
       return { nodes: names.length, created, keyed, provisioned };
     },
-    async deploy(count) {
-      const times: number[] = [];
-      while (applications.length < count) {
-        const i = applications.length;
-        const name = `line-${i}`;
-        const body = applicationBody(name, (agents[i] as TestAgent).uuid, 'first');
-        const began = performance.now();
-        await rest.call('POST', '/application', body);
-        times.push(performance.now() - began);
-        applications.push(name);
-      }
-      return times;
+    async deploy(count, { concurrency = 1 } = {}) {
+      const first = applications.length;
+      const names = Array.from({ length: Math.max(0, count - first) }, (_, i) => `line-${first + i}`);
+      const load = await closedLoop(names.length, concurrency, async (i) => {
+        const name = names[i] as string;
+        await rest.call('POST', '/application', applicationBody(name, (agents[first + i] as TestAgent).uuid, 'first'));
+      });
+      for (const [text, failed] of load.failures) throw new Error(`${failed} x ${text}`);
+      applications.push(...names);
+      return load.latencies;
+    },
+    async silence(count) {
+      const first = agents.length - count;
+      await Promise.all(lives.slice(first).map((end) => end()));
+      return () => {
+        for (let i = first; i < agents.length; i++) begin(i);
+      };
     },
     async [Symbol.asyncDispose]() {
-      stop.abort();
-      await Promise.all(lives);
+      await Promise.all(lives.map((end) => end()));
     },
   };
 }

@@ -2,6 +2,7 @@ import type { Benchmark } from '../benchmark.ts';
 import { apply } from './apply.ts';
 import { change } from './change.ts';
 import { creation } from './creation.ts';
+import { growth } from './growth.ts';
 import { heartbeat } from './heartbeat.ts';
 import { idle } from './idle.ts';
 import { listing } from './listing.ts';
@@ -21,6 +22,7 @@ import { secondStart } from './second-start.ts';
 export const BENCHMARKS: readonly Benchmark[] = [
   secondStart,
   nodes,
+  growth,
   provisioning,
   creation,
   replay,

@@ -101,7 +101,7 @@ export function makeStores() {
   const stores = {
     nodes: createStore<EdgeNode>({ resource: RESOURCES.edgeNodes, indexes: INDEXES.nodes }),
     applications: createStore<Application>({ resource: RESOURCES.applications, indexes: INDEXES.applications }),
-    registries: createStore<Registry>({ resource: RESOURCES.registries }),
+    registries: createStore<Registry>({ resource: RESOURCES.registries, indexes: INDEXES.registries }),
     secrets: createStore<Secret>({ resource: RESOURCES.secrets, indexes: INDEXES.secrets }),
     configMaps: createStore<ConfigMap>({ resource: RESOURCES.configMaps, indexes: INDEXES.configMaps }),
   };

@@ -1,9 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import type { Application, EdgeNode, EdgeNodeStatus, Registry } from '../api/v3/index.ts';
+import type { Application, Registry } from '../api/v3/index.ts';
 import type { DesiredState, NodeInputs } from '../domain/inputs.ts';
 import { applicationUuid, nodeUuid, registryId, v3Name } from '../domain/names.ts';
+import { refsTo } from '../domain/registry/index.ts';
 import type { Change, KubeObject } from '../kube/mod.ts';
+import { isWorkedFromAlike } from '../stores/node-change.ts';
 import { oldest } from '../stores/oldest.ts';
 import { entryUuidsOf, textNameOf } from '../stores/references.ts';
 import type { Digests, MicroserviceView } from '../wire/index.ts';
@@ -25,8 +27,8 @@ export interface DesiredCache extends Disposable {
   keepAdmitted(uuid: string): void;
   /** The views as last admitted, by microservice; only of nodes that {@link keepAdmitted} was called for. */
   admitted(uuid: string): ReadonlyMap<string, MicroserviceView>;
-  /** Called with the nodes whose memo has become invalid, or `all`. Must be quick. */
-  subscribe(listener: (nodes: ReadonlySet<string> | 'all') => void): Disposable;
+  /** Called with the nodes whose memo has become invalid. Must be quick. */
+  subscribe(listener: (nodes: ReadonlySet<string>) => void): Disposable;
 }
 
 export interface DesiredCacheOptions {
@@ -43,8 +45,6 @@ interface Memo {
   digests: Digests;
   dependencies: ReadonlySet<string>;
   valid: boolean;
-  /** the registries it was made from */
-  generation: number;
 }
 
 const NOTHING: ReadonlyMap<string, MicroserviceView> = new Map();
@@ -57,8 +57,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
   /** in order of use, oldest first */
   const states = new Map<string, DesiredState>();
   const admitted = new Map<string, Map<string, MicroserviceView>>();
-  const listeners = new Set<(nodes: ReadonlySet<string> | 'all') => void>();
-  let generation = 0;
+  const listeners = new Set<(nodes: ReadonlySet<string>) => void>();
 
   function compute(uuid: string): Memo | undefined {
     const node = oldest(stores.nodes.byIndex('uuid', uuid));
@@ -69,7 +68,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
     metrics.agent?.('desired-state', 'computed');
     const used = new Set<string>();
     const state = desiredState(inputsOf(node, (key) => used.add(key)));
-    const memo: Memo = { digests: state.digests, dependencies: used, valid: true, generation };
+    const memo: Memo = { digests: state.digests, dependencies: used, valid: true };
     link(uuid, memos.get(uuid)?.dependencies, used);
     memos.set(uuid, memo);
     keep(uuid, state);
@@ -79,7 +78,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
 
   function current(uuid: string): Memo | undefined {
     const memo = memos.get(uuid);
-    if (memo?.valid && memo.generation === generation) return memo;
+    if (memo?.valid) return memo;
     return compute(uuid);
   }
 
@@ -120,21 +119,18 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
     admitted.delete(uuid);
   }
 
-  function invalidate(nodes: ReadonlySet<string> | 'all') {
-    if (nodes === 'all') generation++;
-    else {
-      if (nodes.size === 0) return;
-      for (const uuid of nodes) {
-        const memo = memos.get(uuid);
-        if (memo) memo.valid = false;
-      }
+  function invalidate(nodes: ReadonlySet<string>) {
+    if (nodes.size === 0) return;
+    for (const uuid of nodes) {
+      const memo = memos.get(uuid);
+      if (memo) memo.valid = false;
     }
     for (const listener of listeners) listener(nodes);
   }
 
   const subscriptions = [
     stores.nodes.subscribe((change) => {
-      if (change.initial || !matters(change, sameNode)) return;
+      if (change.initial || !matters(change, isWorkedFromAlike)) return;
       const nodes = new Set<string>();
       for (const node of bothOf(change)) {
         nodes.add(nodeUuid(node));
@@ -161,7 +157,11 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
       invalidate(nodes);
     }),
     stores.registries.subscribe((change) => {
-      if (!change.initial && matters(change, sameRegistry)) invalidate('all');
+      if (change.initial || !matters(change, sameRegistry)) return;
+      const nodes = new Set<string>();
+      for (const registry of bothOf(change))
+        for (const ref of refsTo(registry)) add(nodes, dependents.get(dependency.registry(ref)));
+      invalidate(nodes);
     }),
     stores.secrets.subscribe((change) => {
       if (change.initial || !matters(change, sameContent)) return;
@@ -237,7 +237,7 @@ function matters<T extends KubeObject>(change: Change<T>, same: (a: T, b: T) => 
 }
 
 /** The API server raises the generation with every change of a spec, and with no other. */
-const sameSpec = (a: Application | Registry | EdgeNode, b: Application | Registry | EdgeNode) =>
+const sameSpec = (a: Application | Registry, b: Application | Registry) =>
   a.metadata.generation === b.metadata.generation;
 /** Who somebody is does not stand in the spec. */
 const sameApplication = (a: Application, b: Application) => sameSpec(a, b) && applicationUuid(a) === applicationUuid(b);
@@ -247,13 +247,3 @@ const sameContent = (a: Secret | ConfigMap, b: Secret | ConfigMap) =>
   isDeepStrictEqual(a.data, b.data) &&
   isDeepStrictEqual(a.metadata.labels, b.metadata.labels) &&
   isDeepStrictEqual(a.metadata.ownerReferences, b.metadata.ownerReferences);
-
-/** The rest of a status is said to people, or about time. */
-const sameNode = (a: EdgeNode, b: EdgeNode) =>
-  sameSpec(a, b) && nodeUuid(a) === nodeUuid(b) && isDeepStrictEqual(readStatus(a.status), readStatus(b.status));
-
-function readStatus(status: EdgeNodeStatus | undefined) {
-  if (!status) return undefined;
-  const { uuid: _u, conditions: _c, lastSeenTime: _l, observedGeneration: _o, microserviceCount: _m, ...read } = status;
-  return read;
-}

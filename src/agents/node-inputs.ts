@@ -1,28 +1,34 @@
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { NodeInputs } from '../domain/inputs.ts';
 import { nodeUuid, v3Name } from '../domain/names.ts';
+import { registryKey } from '../domain/registry/index.ts';
 import { nodeRefsOf } from '../stores/references.ts';
 import { createWorld } from '../stores/world.ts';
 import type { AgentStores } from './ports.ts';
 
-/** What a desired state was made from besides the node, its applications and the registries. */
+/** What a desired state was made from besides the node and its applications. */
 export const dependency = {
   node: (name: string) => `node:${name}`,
   secret: (name: string) => `secret:${name}`,
   /** by object name */
   password: (name: string) => `password:${name}`,
   configMap: (name: string) => `config-map:${name}`,
+  /** by id or v3 name */
+  registry: (ref: number | string) => `registry:${registryKey(ref)}`,
 } as const;
 
 /** Gathers what concerns one node. `track` hears of every lookup while the domain computes, found or not. */
 export function createNodeInputs(stores: AgentStores, options: { revisionKey?: string }) {
   const world = createWorld(stores);
-  const { registries: _all, applicationsOn, ...lookups } = world;
+  const { applicationsOn, ...lookups } = world;
   return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({
     ...lookups,
     node,
     applications: applicationsOn(node),
-    registries: stores.registries.list(),
+    registry(ref) {
+      track(dependency.registry(ref));
+      return world.registry(ref);
+    },
     nodeByName(name) {
       track(dependency.node(name));
       return world.nodeByName(name);

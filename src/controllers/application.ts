@@ -1,6 +1,7 @@
+import type { Reason } from '../api/conditions.ts';
 import { FINALIZERS } from '../api/names.ts';
 import { type ConfigMap, RESOURCES, type Secret } from '../api/resources.ts';
-import type { Application, EdgeNode } from '../api/v3/index.ts';
+import type { Application, ApplicationStatus, EdgeNode, Registry } from '../api/v3/index.ts';
 import {
   applicationHold,
   applicationStatus,
@@ -12,6 +13,9 @@ import {
   nodeOf,
   nodeUuid,
   readyAt,
+  refsTo,
+  registryId,
+  registryKey,
   v3Name,
   verdicts,
 } from '../domain/index.ts';
@@ -27,12 +31,14 @@ import {
   requeueAfter,
   watching,
 } from '../kube/mod.ts';
+import { isSeenAlike } from '../stores/node-change.ts';
 import { textNameOf } from '../stores/references.ts';
 import { applicationsOn } from '../stores/world.ts';
 import { asksForSomething } from './change.ts';
 import { holderOf, identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
 import { createReadyLag } from './ready-lag.ts';
+import type { Silence, Turn } from './silence.ts';
 import { stamp } from './stamp.ts';
 import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
 
@@ -40,10 +46,11 @@ import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
 const HELD_MS = 5_000;
 
 /** Application: identity, verdicts, status, and a deletion that waits for the machines. */
-export function createApplicationController(leader: Leader): Controller {
+export function createApplicationController(leader: Leader, silence: Silence): Controller {
   const { client, stores, world, ids, clock, log, metrics } = leader;
   const resource = RESOURCES.applications;
   const statuses = createStatuses(leader, resource);
+  const turns = silence.turns();
   const lag = createReadyLag(clock, (seconds) => metrics.ready?.(seconds));
 
   /** Applications that may see a node differently now. */
@@ -54,6 +61,8 @@ export function createApplicationController(leader: Leader): Controller {
       .flatMap(ofNode)
       .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf))
       .concat(stores.applications.byIndex('uuid', applicationUuid(application)).map(keyOf));
+  const usersOfRegistry = (registry: Registry) =>
+    refsTo(registry).flatMap((ref) => stores.applications.byIndex('registry', registryKey(ref)).map(keyOf));
   const usersOf = (kind: 'secret' | 'configMap') => (object: Secret | ConfigMap) =>
     stores.applications.byIndex('source', `${kind}:${textNameOf(object)}`).map(keyOf);
 
@@ -66,7 +75,10 @@ export function createApplicationController(leader: Leader): Controller {
   async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
     const { namespace, name } = parseKey(key);
     const stored = stores.applications.get(namespace, name);
-    if (!stored) return done();
+    if (!stored) {
+      turns.forget(key);
+      return done();
+    }
     const identity = await identityOf(stored, {
       withUuid: (uuid) => stores.applications.byIndex('uuid', uuid),
       withId: (id) => stores.applications.byIndex('id', String(id)),
@@ -100,7 +112,10 @@ export function createApplicationController(leader: Leader): Controller {
       now: new Date(clock()).toISOString(),
     };
     const status = { ...applicationStatus(inputs), ...identity };
-    const { refused } = await statuses.write(application, status, signal);
+    const turn = hold ? undefined : turnOf(application, status);
+    const waitMs = turns.waitFor(turn, key);
+    if (waitMs > 0) return requeueAfter(waitMs);
+    const { refused } = await statuses.write(application, status, signal, turns.writing(turn, key));
     lag.judged(key, application, !refused && isReady(status));
     if (hold) return requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock())));
     if (refused) return requeueAfter(REFUSED_AGAIN_MS);
@@ -116,8 +131,8 @@ export function createApplicationController(leader: Leader): Controller {
         if (asksForSomething(change)) return [change.key, ...both(neighbours)(change)];
         return statuses.isForeign(change) ? [change.key] : [];
       }),
-      watching(stores.nodes, both(ofNode)),
-      watching(stores.registries, (change) => (asksForSomething(change) ? stores.applications.list().map(keyOf) : [])),
+      watching(stores.nodes, (change) => (isSeen(change) ? both(ofNode)(change) : [])),
+      watching(stores.registries, (change) => (isJudgedBy(change) ? both(usersOfRegistry)(change) : [])),
       watching(stores.secrets, both(usersOf('secret'))),
       watching(stores.configMaps, both(usersOf('configMap'))),
     ],
@@ -127,6 +142,29 @@ export function createApplicationController(leader: Leader): Controller {
     metrics,
   });
 }
+
+/** What silence alone changes of what is stored; what somebody asked for is written at once. */
+function turnOf({ status: before }: Application, after: ApplicationStatus): Turn | undefined {
+  if (before?.observedGeneration !== after.observedGeneration) return undefined;
+  const [was, is] = [isUnreachable(before), isUnreachable(after)];
+  if (was && is) return 'more';
+  return is ? 'silent' : was ? 'back' : undefined;
+}
+
+const isUnreachable = ({ conditions = [] }: Pick<ApplicationStatus, 'conditions'>) =>
+  conditions.some(({ type, reason }) => type === 'Ready' && reason === ('NodeUnreachable' satisfies Reason));
+
+/** Whether an application may see a node differently: a sign of life alone shows nowhere. */
+const isSeen = (change: Change<EdgeNode>) =>
+  asksForSomething(change) || !change.previous || !isSeenAlike(change.object, change.previous);
+
+/** Whether verdicts on those who use a registry may be others now: labels and annotations do not matter to them. */
+const isJudgedBy = ({ type, object, previous }: Change<Registry>) =>
+  type === 'delete' ||
+  previous === undefined ||
+  previous.metadata.uid !== object.metadata.uid ||
+  previous.metadata.generation !== object.metadata.generation ||
+  registryId(previous) !== registryId(object);
 
 /** Every node that an entry names, or that still reports a microservice of the application. */
 function nodesOf({ stores, world }: Leader, application: Application): Set<EdgeNode> {

@@ -3,6 +3,7 @@ import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
 import {
   identityLabels,
+  type Liveness,
   massSilence,
   nameTaken,
   nodeHold,
@@ -36,15 +37,15 @@ import { identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
 import { createLeft } from './left.ts';
 import { isNews } from './news.ts';
-import { createPace } from './pace.ts';
+import type { Silence, Turn } from './silence.ts';
 import { stamp } from './stamp.ts';
 import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
 
 const HELD_MS = 5_000;
 const FIRST_REPORT_MS = 1_000;
-/** Nodes a second that are written UNKNOWN while our own side is suspected (design: mass silence). */
-const SILENCED_PER_SECOND = 20;
 const JUDGED_AGAIN_MS = 5_000;
+/** As many wait that their silence may be one of many, not seen as such yet. */
+const SEVERAL = 3;
 /**
  * What one node may cause by what it says: a status costs as many units as it has KiB, as microservices changed, and as
  * applications look at it, whichever is most, and never less than LEAST_COST. 15 writes at once, then one in two seconds.
@@ -57,15 +58,14 @@ const RESERVE = 300;
 const LOOK_MS = 250;
 
 /** EdgeNode: identity, liveness, what the node observed, and a deletion that waits for the machine. */
-export function createEdgeNodeController(leader: Leader): Controller & Disposable {
+export function createEdgeNodeController(leader: Leader, silence: Silence): Controller & Disposable {
   const { client, stores, observations, clock, listeningSince, log, metrics } = leader;
   const resource = RESOURCES.edgeNodes;
-  const pace = createPace(SILENCED_PER_SECOND, clock);
+  const turns = silence.turns();
   const statuses = createStatuses(leader, resource);
   const budget = createBudget(STATUS_BUDGET, clock);
   const lookedAt = new Map<string, number>();
   const left = createLeft((entry) => nodeOf(entry, leader.world));
-  let suspected = false;
   let judgedAt = 0;
   let looking: NodeJS.Timeout | undefined;
 
@@ -73,7 +73,7 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     const { namespace, name } = parseKey(key);
     const stored = stores.nodes.get(namespace, name);
     if (!stored) {
-      pace.release(key);
+      turns.forget(key);
       budget.forget(key);
       lookedAt.delete(key);
       return done();
@@ -93,6 +93,11 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
       left.forget(uuid);
       return done();
     }
+    // Before anything is computed: of many that wait most ask more than once.
+    const turn = deleting ? undefined : turnOf(node, leader.liveness(node));
+    if (turn === 'silent') judgeSilence(now);
+    const waitMs = turns.waitFor(turn, key);
+    if (waitMs > 0) return requeueAfter(waitMs);
     const rival = rivalOf(node);
     const desired = leader.desired(node);
     const provisioned = leader.provisioned(uuid);
@@ -109,15 +114,10 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
       ...(provisioned && { provisioned }),
     });
     const status = { ...judged, ...identity };
-    const turnsSilent = status.daemonStatus === 'UNKNOWN' && node.status?.daemonStatus !== 'UNKNOWN';
-    if (turnsSilent) {
-      const waitMs = isMassSilence(now) ? pace.take(key) : 0;
-      if (waitMs > 0) return requeueAfter(waitMs);
-    }
-    pace.release(key);
-    const waitMs = turnsSilent || deleting ? 0 : payFor(key, node, status);
-    if (waitMs > 0) return requeueAfter(waitMs);
-    const { refused } = await statuses.write(node, status, signal);
+    // A turn is paid for by its pace, and comes no more often than silence does.
+    const payMs = turn || deleting ? 0 : payFor(key, node, status);
+    if (payMs > 0) return requeueAfter(payMs);
+    const { refused } = await statuses.write(node, status, signal, turns.writing(turn, key));
     if (refused) return requeueAfter(hold ? HELD_MS : REFUSED_AGAIN_MS);
     if (hold) return requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock())));
     return again(node, observation, status, now);
@@ -151,9 +151,10 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
   }
 
   /** More than 30 % of the live nodes silent at once is first our own fault: said once, written slowly. */
-  function isMassSilence(now: number): boolean {
-    // Everybody who falls silent asks, and everybody is looked at: once a second is enough.
-    if (now - judgedAt < 1_000) return suspected;
+  function judgeSilence(now: number): void {
+    // Everybody who falls silent asks, and everybody is looked at: once a second is enough, and sooner when it begins.
+    const begins = !silence.suspected && turns.waiting >= SEVERAL;
+    if (now - judgedAt < (begins ? 100 : 1_000)) return;
     judgedAt = now;
     const facts = stores.nodes.list().flatMap((node) => {
       const observation = observations.get(nodeUuid(node));
@@ -162,9 +163,9 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
     });
     const verdict = massSilence(facts, now);
     // As long as somebody waits to be marked, those who have long been silent included.
-    const is = verdict.suspected || (suspected && pace.waiting > 0);
-    if (is !== suspected) {
-      suspected = is;
+    const suspected = verdict.suspected || (silence.suspected && turns.waiting > 0);
+    if (suspected !== silence.suspected) {
+      silence.suspected = suspected;
       watchEnd();
       metrics.massSilence?.(suspected);
       const { live, fellSilent } = verdict;
@@ -183,13 +184,12 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
         about: 'MassSilence',
       });
     }
-    return suspected;
   }
 
   /** Its end is noticed although nobody falls silent any more. */
   function watchEnd() {
     clearInterval(looking);
-    if (suspected) looking = setInterval(() => isMassSilence(clock()), JUDGED_AGAIN_MS);
+    if (silence.suspected) looking = setInterval(() => judgeSilence(clock()), JUDGED_AGAIN_MS);
   }
 
   const keyOfUuid = (uuid: string) => stores.nodes.byIndex('uuid', uuid).map(keyOf);
@@ -229,6 +229,13 @@ export function createEdgeNodeController(leader: Leader): Controller & Disposabl
       metrics.massSilence?.(false);
     },
   });
+}
+
+/** What silence alone changes of what is stored. */
+function turnOf({ status }: EdgeNode, alive: Liveness): Turn | undefined {
+  const isStored = status?.daemonStatus === 'UNKNOWN';
+  if (alive === 'silent') return isStored ? undefined : 'silent';
+  return alive === 'live' && isStored ? 'back' : undefined;
 }
 
 /** ms to wait yet for the first report of an agent that took its identity a moment ago: one status tells both. */

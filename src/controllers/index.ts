@@ -4,9 +4,10 @@ import { createEdgeNodeController } from './edge-node.ts';
 import type { Leader } from './leader.ts';
 import { createProvisioningKeyController } from './provisioning-key.ts';
 import { createRegistryController } from './registry.ts';
+import { createSilence, type Silence } from './silence.ts';
 
 /** Every reconciler. The list is the table of contents of what the leader does. */
-const CONTROLLERS: readonly ((leader: Leader) => Controller & Partial<Disposable>)[] = [
+const CONTROLLERS: readonly ((leader: Leader, silence: Silence) => Controller & Partial<Disposable>)[] = [
   createRegistryController,
   createEdgeNodeController,
   createApplicationController,
@@ -15,7 +16,8 @@ const CONTROLLERS: readonly ((leader: Leader) => Controller & Partial<Disposable
 
 /** Runs them until the signal aborts, and resolves when the last one ended. */
 export async function runControllers(leader: Leader, signal: AbortSignal): Promise<void> {
-  const controllers = CONTROLLERS.map((create) => create(leader));
+  const silence = createSilence(leader.clock);
+  const controllers = CONTROLLERS.map((create) => create(leader, silence));
   try {
     await Promise.all(controllers.map((controller) => controller.run(signal)));
   } finally {

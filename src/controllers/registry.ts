@@ -1,6 +1,6 @@
 import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
-import { RESOURCES, type Secret } from '../api/resources.ts';
-import type { Registry } from '../api/v3/index.ts';
+import { RESOURCES } from '../api/resources.ts';
+import type { Application, Registry } from '../api/v3/index.ts';
 import {
   BUILT_INS,
   destinationText,
@@ -8,12 +8,16 @@ import {
   idVerdict,
   isDraft,
   isReserved,
+  isUsed,
   nameTaken,
+  refsTo,
+  registryRefsOf,
   registryStatus,
   registryUsers,
   v3Name,
 } from '../domain/index.ts';
 import {
+  both,
   type Controller,
   createController,
   done,
@@ -29,6 +33,7 @@ import {
 } from '../kube/mod.ts';
 import { isOwnedBy, registryOf } from '../stores/keyed-text.ts';
 import { oldest } from '../stores/oldest.ts';
+import { registryUse } from '../stores/world.ts';
 import { asksForSomething } from './change.ts';
 import { holderOf, identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
@@ -43,6 +48,7 @@ export function createRegistryController(leader: Leader): Controller {
   const { client, stores, namespace, ids, clock, log, metrics } = leader;
   const resource = RESOURCES.registries;
   const statuses = createStatuses(leader, resource);
+  const use = registryUse(stores);
 
   async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
     const ref = parseKey(key);
@@ -52,8 +58,8 @@ export function createRegistryController(leader: Leader): Controller {
     if (!stored) return done();
     const deleting = stored.metadata.deletionTimestamp !== undefined;
     if (isDraft(stored) && !deleting) return removeDraft(stored, signal);
-    const users = registryUsers(stored, stores.registries.list(), stores.applications.list());
-    if (deleting && users.length === 0) {
+    const used = isUsed(stored, use);
+    if (deleting && !used) {
       await removeFinalizer(client, resource, stored, FINALIZERS.inUse, { signal });
       return done();
     }
@@ -71,12 +77,13 @@ export function createRegistryController(leader: Leader): Controller {
     const stamps = { finalizer: FINALIZERS.inUse, labels: identityLabels(identity) };
     const registry = deleting
       ? stored
-      : await stamp(client, resource, await mark(stored, users.length > 0, signal), stamps, signal);
+      : await stamp(client, resource, await mark(stored, used, signal), stamps, signal);
     await bindPassword(registry, signal);
     const judged = registryStatus({
       registry,
       ...(rival && { identity: rival }),
-      users,
+      // Only that message names them.
+      users: deleting ? registryUsers(registry, use) : [],
       hasPassword: hasPassword(registry),
       now: new Date(clock()).toISOString(),
     });
@@ -149,13 +156,10 @@ export function createRegistryController(leader: Leader): Controller {
   const hasPassword = (registry: Registry) =>
     registry.spec.passwordSecretRef === undefined || leader.world.registryPassword(registry) !== undefined;
 
-  const namesakes = (registry: Registry) => stores.registries.byIndex('name', v3Name(registry)).map(keyOf);
-  const all = () => stores.registries.list().map(keyOf);
-  const ofSecret = ({ metadata: { name } }: Secret) =>
-    stores.registries
-      .list()
-      .filter((registry) => registry.spec.passwordSecretRef?.name === name)
-      .map(keyOf);
+  const named = (ref: number | string) =>
+    stores.registries.byIndex(typeof ref === 'number' ? 'id' : 'name', String(ref)).map(keyOf);
+  const namesakes = (registry: Registry) => refsTo(registry).flatMap(named);
+  const usedBy = (application: Application) => [...registryRefsOf(application)].flatMap(named);
   /** The built-in ones are looked at from the start, whether they exist or not. */
   const builtIns: Watch = {
     whenSynced: (signal) => stores.registries.whenSynced(signal),
@@ -168,15 +172,15 @@ export function createRegistryController(leader: Leader): Controller {
     name: 'registry',
     watches: [
       builtIns,
+      // An older one may have had its name or id.
       watching(stores.registries, (change) =>
-        asksForSomething(change)
-          ? [change.key, ...namesakes(change.object)]
-          : statuses.isForeign(change)
-            ? [change.key]
-            : [],
+        asksForSomething(change) || statuses.isForeign(change) ? [change.key, ...both(namesakes)(change)] : [],
       ),
-      watching(stores.applications, (change) => (asksForSomething(change) ? all() : [])),
-      watching(stores.secrets, (change) => ofSecret(change.object)),
+      // All that is there is looked at anyway.
+      watching(stores.applications, (change) =>
+        asksForSomething(change) && !change.initial ? both(usedBy)(change) : [],
+      ),
+      watching(stores.secrets, ({ object }) => stores.registries.byIndex('secret', object.metadata.name).map(keyOf)),
     ],
     reconcile,
     log,

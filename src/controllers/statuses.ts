@@ -19,13 +19,26 @@ interface Owned extends KubeObject {
   status?: { observedGeneration: number; conditions?: Condition[] };
 }
 
+/** How one status is written. */
+export interface Writing {
+  /** transitions are no events */
+  isQuiet?: boolean;
+  /** Hears how many ms the API server took. */
+  took?: (ms: number) => void;
+}
+
 /** Writes the statuses of one kind, and knows its own writes when the store shows them. */
 export interface Statuses<T extends Owned> {
   /**
    * Writes what differs, and records the transitions. A status that the API server refuses is counted, and the object
    * then says so instead of what it said before: an old Ready would outlive what it was about.
    */
-  write(object: T, status: NonNullable<T['status']>, signal: AbortSignal): Promise<{ refused: boolean }>;
+  write(
+    object: T,
+    status: NonNullable<T['status']>,
+    signal: AbortSignal,
+    writing?: Writing,
+  ): Promise<{ refused: boolean }>;
   /** Whether a change is of the status and by other hands: an edit with kubectl, or the last write of a former leader. */
   isForeign(change: Change<T>): boolean;
 }
@@ -43,9 +56,15 @@ export function createStatuses<T extends Owned>(
   /** resource versions of our last writes */
   const written = new Map<string, string | undefined>();
 
-  async function put(object: T, status: NonNullable<T['status']>, signal: AbortSignal): Promise<void> {
+  async function put(
+    object: T,
+    status: NonNullable<T['status']>,
+    signal: AbortSignal,
+    { isQuiet = false, took }: Writing = {},
+  ): Promise<void> {
     const key = keyOf(object);
     underWay.set(key, status);
+    const began = performance.now();
     try {
       const result = await writeStatus(client, resource, object, status, {
         signal,
@@ -53,16 +72,17 @@ export function createStatuses<T extends Owned>(
       });
       if (!result.written) return;
       written.set(key, result.object.metadata.resourceVersion);
-      recordTransitions(events, object, object.status, status);
+      if (!isQuiet) recordTransitions(events, object, object.status, status);
     } finally {
+      took?.(performance.now() - began);
       underWay.delete(key);
     }
   }
 
   return {
-    async write(object, status, signal) {
+    async write(object, status, signal, writing) {
       try {
-        await put(object, status, signal);
+        await put(object, status, signal, writing);
         return { refused: false };
       } catch (error) {
         if (!isStatusRefused(error)) throw error;

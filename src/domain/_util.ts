@@ -1,7 +1,7 @@
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice, Registry } from '../api/v3/index.ts';
 import { applicationSpecSchema, edgeNodeSpecSchema, microserviceSchema, registrySpecSchema } from '../api/v3/index.ts';
 import { entriesOn } from './application/ports.ts';
-import type { KeyedText, NodeInputs, Observation, World } from './inputs.ts';
+import type { KeyedText, NodeInputs, Observation, RegistryLookup, World } from './inputs.ts';
 import { entryUuid, nodeUuid, v3Name } from './names.ts';
 
 /** Builders for tests: valid objects with as little as possible said. */
@@ -111,6 +111,12 @@ interface Things {
   configMaps?: readonly KeyedText[];
 }
 
+/** Of registries in the order of their age. */
+export const registryLookup =
+  (registries: readonly Registry[]): RegistryLookup =>
+  (ref) =>
+    registries.find((registry) => (typeof ref === 'number' ? registry.spec.id : v3Name(registry)) === ref);
+
 const byName =
   <T extends { name: string }>(items: readonly T[]) =>
   (name: string) =>
@@ -125,7 +131,7 @@ export function makeWorld({
   configMaps = [],
 }: Things = {}): World {
   return {
-    registries,
+    registry: registryLookup(registries),
     nodeByName: (name) => nodes.find((node) => v3Name(node) === name),
     nodeByUuid: (uuid) => nodes.find((node) => nodeUuid(node) === uuid),
     applicationsOn: (node) =>
@@ -150,7 +156,7 @@ export function makeInputs({ node = makeNode(), ...things }: Things & Partial<No
   return {
     node,
     applications,
-    registries,
+    registry: registryLookup(registries),
     nodeByName: (name) => [node, ...nodes].find((other) => v3Name(other) === name),
     secret: byName(secrets),
     configMap: byName(configMaps),

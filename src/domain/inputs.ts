@@ -15,6 +15,9 @@ export interface KeyedText {
   data: Readonly<Record<string, string>>;
 }
 
+/** The oldest Registry with this id (a number) or v3 name (text). */
+export type RegistryLookup = (ref: number | string) => Registry | undefined;
+
 /**
  * Everything that concerns one node, gathered once by the I/O side. The domain asks for nothing else, so its answer is
  * a pure function of this and can be memoised by the versions of what was read.
@@ -23,7 +26,7 @@ export interface NodeInputs {
   node: EdgeNode;
   /** applications with at least one entry that names this node, and those whose containers it still reports */
   applications: readonly Application[];
-  registries: readonly Registry[];
+  registry: RegistryLookup;
   /** an EdgeNode by v3 name, for `${Agents.<node>}` */
   nodeByName: (name: string) => EdgeNode | undefined;
   /** shareable Secrets and ConfigMaps only */
@@ -52,7 +55,7 @@ export interface NodeInputs {
  * the entries of that node.
  */
 export interface World {
-  registries: readonly Registry[];
+  registry: RegistryLookup;
   /** the oldest EdgeNode with this v3 name */
   nodeByName: (name: string) => EdgeNode | undefined;
   /** the oldest EdgeNode with this uuid */

@@ -266,10 +266,12 @@ describe('an index', () => {
     store.swap([owned('a', 1, 'x.y'), owned('b', 2, 'x')], '5');
     expect(names(store.byIndex('owner', 'x'))).toEqual(['a', 'b']);
     expect(names(store.byIndex('owner', 'y'))).toEqual(['a']);
+    expect(['x', 'y', 'z'].map((key) => store.countByIndex('owner', key))).toEqual([2, 1, 0]);
     store.set(owned('a', 6, 'y.z'));
     store.remove(owned('b', 7, 'x'));
     expect([store.byIndex('owner', 'x'), names(store.byIndex('owner', 'z'))]).toEqual([[], ['a']]);
     expect(store.byIndex('owner', 'y')[0]?.metadata.resourceVersion).toBe('6');
+    expect(['x', 'y', 'z'].map((key) => store.countByIndex('owner', key))).toEqual([0, 1, 1]);
   });
 
   test('its version changes exactly when something under the key changed, came or left', () => {

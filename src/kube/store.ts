@@ -61,6 +61,8 @@ export interface Store<T extends KubeObject> {
   list(): readonly T[];
   /** In no particular order. Throws for an index that was not declared. */
   byIndex(index: string, key: string): readonly T[];
+  /** How many objects {@link byIndex} would give, at the same cost however many they are. */
+  countByIndex(index: string, key: string): number;
   readonly size: number;
   /** True once the first complete list is in; stays true afterwards, however old the view may be. */
   readonly synced: boolean;
@@ -175,6 +177,10 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
 
   byIndex(index: string, key: string): readonly T[] {
     return [...(this.#index(index).buckets.get(key)?.objects.values() ?? [])];
+  }
+
+  countByIndex(index: string, key: string): number {
+    return this.#index(index).buckets.get(key)?.objects.size ?? 0;
   }
 
   get size(): number {

@@ -33,7 +33,7 @@ export interface StoredObject {
 
 /** Under which keys objects are found: see src/stores. */
 export type NodeIndex = 'uuid' | 'name' | 'reports';
-export type ApplicationIndex = 'id' | 'name' | 'node' | 'microservice';
+export type ApplicationIndex = 'id' | 'name' | 'node' | 'microservice' | 'registry';
 export type RegistryIndex = 'id' | 'name';
 
 /**

@@ -60,7 +60,7 @@ export async function readContext(
     now: ports.clock(),
     applicationsOn: ports.world.applicationsOn,
     registryId: memo((ref: number | string) => {
-      const registry = resolveRegistry(ports.registries.list(), ref);
+      const registry = resolveRegistry(ports.world.registry, ref);
       return registry && registryId(registry);
     }),
   };

@@ -4,7 +4,9 @@ import { applicationId, applicationUuid, nodeUuid, registryId, v3Name } from '..
 import {
   entryUuidsOf,
   nodeRefsOf,
+  passwordSecretOf,
   provisioningKeyOf,
+  registriesOf,
   reportedApplicationsOf,
   sourcesOf,
   textNameOf,
@@ -30,10 +32,14 @@ export const INDEXES = {
     microservice: entryUuidsOf,
     /** `secret:<name>` and `configMap:<name>` */
     source: sourcesOf,
+    /** `id:<id>` and `name:<name>` of the registries that its entries name */
+    registry: registriesOf,
   },
   registries: {
     id: (registry: Registry) => numbered(registryId(registry)),
     name: (registry: Registry) => [v3Name(registry)],
+    /** name of the Secret with its password */
+    secret: passwordSecretOf,
   },
   secrets: {
     name: (secret: Secret) => [textNameOf(secret)],

@@ -1,7 +1,8 @@
 import { ANNOTATIONS, LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import type { Application, EdgeNode } from '../api/v3/index.ts';
+import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import { entryUuid } from '../domain/names.ts';
+import { registryKey, registryRefsOf } from '../domain/registry/index.ts';
 import { compareResourceVersions } from '../kube/mod.ts';
 
 /** v3 name of a core object. */
@@ -41,6 +42,14 @@ export function sourcesOf(application: Application): Iterable<string> {
   }
   return refs;
 }
+
+/** `id:<id>` and `name:<name>`: how the entries of an application name their registries. */
+export const registriesOf = (application: Application): Iterable<string> =>
+  Array.from(registryRefsOf(application), registryKey);
+
+/** Name of the Secret with the password of a registry. */
+export const passwordSecretOf = ({ spec: { passwordSecretRef } }: Registry): readonly string[] =>
+  passwordSecretRef ? [passwordSecretRef.name] : [];
 
 /** uuid of the node that a provisioning key is for; nothing for any other Secret. */
 export function provisioningKeyOf({ metadata }: Secret): readonly string[] {

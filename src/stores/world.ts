@@ -1,5 +1,5 @@
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
-import { type KeyedText, nodeUuid, v3Name, type World } from '../domain/index.ts';
+import { type KeyedText, nodeUuid, type RegistryUse, registryKey, v3Name, type World } from '../domain/index.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { isPasswordOf, isShareable, textOfConfigMap, textOfSecret } from './keyed-text.ts';
 import { oldest } from './oldest.ts';
@@ -20,9 +20,7 @@ export function createWorld(stores: ReadStores): StoreWorld {
     return object && text(object);
   };
   return {
-    get registries() {
-      return stores.registries.list();
-    },
+    registry: (ref) => registryBy(stores, ref),
     nodeByName: (name) => oldest(stores.nodes.byIndex('name', name)),
     nodeByUuid: (uuid) => oldest(stores.nodes.byIndex('uuid', uuid)),
     applicationsOn: (node) => applicationsOn(stores, node),
@@ -38,6 +36,17 @@ export function createWorld(stores: ReadStores): StoreWorld {
     },
   };
 }
+
+/** The oldest Registry with this id (a number) or v3 name (text). */
+export const registryBy = ({ registries }: Pick<ReadStores, 'registries'>, ref: number | string) =>
+  oldest(typeof ref === 'number' ? registries.byIndex('id', String(ref)) : registries.byIndex('name', ref));
+
+/** Who uses which registry, as the index of the applications counts it. */
+export const registryUse = (stores: Pick<ReadStores, 'applications' | 'registries'>): RegistryUse => ({
+  registry: (ref) => registryBy(stores, ref),
+  countUsing: (ref) => stores.applications.countByIndex('registry', registryKey(ref)),
+  applicationsUsing: (ref) => stores.applications.byIndex('registry', registryKey(ref)),
+});
 
 /** Applications with an entry that names this node, and those whose containers it still reports. */
 export function applicationsOn(stores: Pick<ReadStores, 'nodes' | 'applications'>, node: EdgeNode): Application[] {

@@ -72,18 +72,46 @@ export function entriesOn(application: Application, node: EdgeNode): readonly Mi
   );
 }
 
+/** Claims found by their port and by whose they are, made once for each list of them: a node has up to thousands. */
+interface Found {
+  at: Map<string, PortClaim[]>;
+  of: Map<string, PortClaim[]>;
+}
+const known = new WeakMap<readonly PortClaim[], Found>();
+
+function findIn(claims: readonly PortClaim[]): Found {
+  let found = known.get(claims);
+  if (!found) {
+    found = { at: Map.groupBy(claims, keyOf), of: Map.groupBy(claims, ({ uuid }) => uuid) };
+    known.set(claims, found);
+  }
+  return found;
+}
+
+const keyOf = ({ external, protocol }: Port) => `${external}/${protocol ?? 'tcp'}`;
+
+/** Every claim of one port. */
+export const claimsAt = (claims: readonly PortClaim[], port: Port): readonly PortClaim[] =>
+  findIn(claims).at.get(keyOf(port)) ?? [];
+
+/** Every claim of one microservice. */
+export const claimsOf = (claims: readonly PortClaim[], uuid: string): readonly PortClaim[] =>
+  findIn(claims).of.get(uuid) ?? [];
+
 /** The claim that holds a port (design section 6): the reported one, else the older Application, its uid, the entry name. */
 export function portHolder(
   claims: readonly PortClaim[],
   external: number,
   protocol: 'tcp' | 'udp',
 ): PortClaim | undefined {
-  return claims.filter((claim) => isSamePort(claim, { external, protocol })).sort(byPrecedence)[0];
+  return claimsAt(claims, { external, protocol }).toSorted(byPrecedence)[0];
 }
 
 /** Of those who ask for a port, the one that has it, or gets it once its holder has given it up. */
 export function portHeir(claims: readonly PortClaim[], port: Port): PortClaim | undefined {
-  return claims.filter((claim) => claim.wanted && isSamePort(claim, port)).sort(byPrecedence)[0];
+  return claimsAt(claims, port)
+    .filter(({ wanted }) => wanted)
+    .sort(byPrecedence)[0];
 }
 
 /**
@@ -101,7 +129,7 @@ export function portKeeper(
   for (const member of line) {
     if (!member.runs) continue;
     if (isRefused(member.runs)) return member;
-    for (const asked of claims.filter(({ uuid, wanted }) => wanted && uuid === member.uuid)) {
+    for (const asked of claimsOf(claims, member.uuid).filter(({ wanted }) => wanted)) {
       if (portHeir(claims, asked)?.uuid !== member.uuid) return member;
       const next = portHolder(claims, asked.external, asked.protocol);
       if (!next || seen.has(next.uuid)) continue;

@@ -10,7 +10,16 @@ import { configText } from '../microservice/flat.ts';
 import { IMAGE_ARCHITECTURES, imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { applicationUuid, entryUuid, nameTaken, nodeUuid, registryId, uuidTaken, v3Name } from '../names.ts';
 import { normalType, resolveRegistry } from '../registry/index.ts';
-import { entriesOn, type PortClaim, portClaims, portHeir, portHolder, portKeeper } from './ports.ts';
+import {
+  claimsAt,
+  claimsOf,
+  entriesOn,
+  type PortClaim,
+  portClaims,
+  portHeir,
+  portHolder,
+  portKeeper,
+} from './ports.ts';
 
 /** What one policy looks at. */
 export interface VerdictInput {
@@ -24,6 +33,8 @@ export interface VerdictInput {
   writing?: boolean;
   /** claims of the node's ports; made once for all entries that are judged together */
   claims: (node: EdgeNode) => readonly PortClaim[];
+  /** uuids of the microservices that the node has no room for; made once as well */
+  crowd: (node: EdgeNode) => ReadonlySet<string>;
   /** whether an entry may not run as asked, whatever ports there are */
   isRefused: (entry: NonNullable<PortClaim['runs']>) => boolean;
 }
@@ -108,23 +119,8 @@ export function nodeStays({ node }: VerdictInput): Verdict | undefined {
   };
 }
 
-/** The agent reads a bounded list. What it reports already stays; of the rest the older applications come first. */
-export function nodeHasRoom({ uuid, node, world }: VerdictInput): Verdict | undefined {
-  if (!node) return undefined;
-  const applications = world.applicationsOn(node);
-  const bound = applications.reduce((sum, { spec }) => sum + (spec.microservices?.length ?? 0), 0);
-  if (bound <= BOUNDS.report) return undefined;
-  const reported = new Set((node.status?.microservices ?? []).map((item) => item.uuid));
-  const rank = applications
-    .flatMap((application) =>
-      entriesOn(application, node).map((entry) => {
-        const own = entryUuid(application, entry);
-        return { application, name: entry.name, uuid: own, reported: reported.has(own) };
-      }),
-    )
-    .sort((a, b) => Number(b.reported) - Number(a.reported) || byAge(a, b))
-    .findIndex((other) => other.uuid === uuid);
-  if (rank < BOUNDS.report) return undefined;
+export function nodeHasRoom({ uuid, node, crowd }: VerdictInput): Verdict | undefined {
+  if (!node || !crowd(node).has(uuid)) return undefined;
   return {
     reason: 'NodeFull',
     status: 400,
@@ -133,6 +129,29 @@ export function nodeHasRoom({ uuid, node, world }: VerdictInput): Verdict | unde
     message: `the node "${v3Name(node)}" has its ${BOUNDS.report} microservices; no more can be placed on it`,
   };
 }
+
+/**
+ * The microservices that a node has no room for: the agent reads a bounded list. What it reports already stays; of the
+ * rest the older applications come first.
+ */
+function crowdOn(node: EdgeNode, applications: readonly Application[]): ReadonlySet<string> {
+  const bound = applications.reduce((sum, { spec }) => sum + (spec.microservices?.length ?? 0), 0);
+  if (bound <= BOUNDS.report) return NOBODY;
+  const reported = new Set((node.status?.microservices ?? []).map((item) => item.uuid));
+  const all = applications
+    .flatMap((application) =>
+      entriesOn(application, node).map((entry) => {
+        const uuid = entryUuid(application, entry);
+        return { application, name: entry.name, uuid, reported: reported.has(uuid) };
+      }),
+    )
+    .sort((a, b) => Number(b.reported) - Number(a.reported) || byAge(a, b))
+    .map(({ uuid }) => uuid);
+  const first = new Set(all.slice(0, BOUNDS.report));
+  return new Set(all.slice(BOUNDS.report).filter((uuid) => !first.has(uuid)));
+}
+
+const NOBODY: ReadonlySet<string> = new Set();
 
 /** What would change what the container is, and that nothing acts on yet. */
 const UNSUPPORTED: readonly { field: string; what: string; uses: (input: VerdictInput) => boolean }[] = [
@@ -181,7 +200,7 @@ export function imageIsGiven({ entry, node }: VerdictInput): Verdict | undefined
 }
 
 export function registryIsUsable({ entry, world }: VerdictInput): Verdict | undefined {
-  const registry = resolveRegistry(world.registries, entry.registry);
+  const registry = resolveRegistry(world.registry, entry.registry);
   const field = 'images.registry';
   const shown = JSON.stringify(entry.registry);
   if (!registry)
@@ -266,7 +285,7 @@ export function portsAreFree(input: VerdictInput): Verdict | undefined {
   });
   for (const port of ports) {
     const other = writing
-      ? claims.find((claim) => isSamePort(claim, port) && claim.uuid !== uuid && claim.wanted)
+      ? claimsAt(claims, port).find((claim) => claim.uuid !== uuid && claim.wanted)
       : portHeir(claims, port);
     if (other && other.uuid !== uuid) return taken(port, other);
   }
@@ -276,7 +295,7 @@ export function portsAreFree(input: VerdictInput): Verdict | undefined {
     const keeper = portKeeper(claims, holder, input.isRefused);
     if (keeper)
       return taken(port, holder, `, which cannot give it up: ${keeper.application}/${keeper.name} is refused`);
-    const isPresent = claims.some((claim) => claim.uuid === uuid && claim.present);
+    const isPresent = claimsOf(claims, uuid).some(({ present }) => present);
     if (!isPresent) return { ...taken(port, holder, ', which is giving it up'), passes: true };
   }
   return undefined;
@@ -409,15 +428,19 @@ export function createJudge(
   world: World,
   { writing = false }: { writing?: boolean } = {},
 ): (application: Application, entry: MicroserviceEntry, normal?: NormalEntry) => Verdict | undefined {
-  const known = new Map<EdgeNode, readonly PortClaim[]>();
-  const claims = (node: EdgeNode) => {
-    const made = known.get(node) ?? portClaims(node, world.applicationsOn(node));
-    known.set(node, made);
-    return made;
+  const once = <V>(make: (node: EdgeNode, applications: readonly Application[]) => V) => {
+    const known = new Map<EdgeNode, V>();
+    return (node: EdgeNode) => {
+      const made = known.get(node) ?? make(node, world.applicationsOn(node));
+      known.set(node, made);
+      return made;
+    };
   };
+  const claims = once(portClaims);
+  const crowd = once(crowdOn);
   const inputOf = (application: Application, stored: MicroserviceEntry, entry: NormalEntry): VerdictInput => {
     const uuid = entryUuid(application, stored);
-    return { application, entry, uuid, node: nodeOf(stored, world), world, writing, claims, isRefused };
+    return { application, entry, uuid, node: nodeOf(stored, world), world, writing, claims, crowd, isRefused };
   };
   const refused = new Map<MicroserviceEntry, boolean>();
   const isRefused: VerdictInput['isRefused'] = ({ application, entry }) => {
@@ -492,11 +515,11 @@ export function nodeOf(
 
 /** The world as it concerns the entries of one node. */
 export function worldOf(inputs: NodeInputs): World {
-  const { node, applications, registries, nodeByName, secret, configMap } = inputs;
+  const { node, applications, registry, nodeByName, secret, configMap } = inputs;
   const uuid = nodeUuid(node);
   const byAge = [...applications].sort((a, b) => byAgeOf(a, b));
   return {
-    registries,
+    registry,
     nodeByName: (name) => {
       const found = nodeByName(name) ?? (name === v3Name(node) ? node : undefined);
       // the node in hand, in the version that was handed in

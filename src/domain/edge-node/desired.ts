@@ -129,7 +129,7 @@ function viewOf({ application, entry, uuid, node, world, key }: ViewInputs): Mic
   const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildOrder ?? 0;
   const rebuildOrder = rebuildCount(application, entry.name, carriedOut);
   const argv = container.commands ?? [];
-  const registry = resolveRegistry(world.registries, entry.registry);
+  const registry = resolveRegistry(world.registry, entry.registry);
   const view: MicroserviceView = {
     uuid,
     name: entry.name,
@@ -206,8 +206,8 @@ const catalogOf = ({ bindPath, permissions = 'ro', items = [] }: NonNullable<Nor
 });
 
 /** The registry of an entry as its node needs it. Credentials only where pulls need them. */
-function registryView(entry: NormalEntry, { registries, registryPassword }: NodeInputs): RegistryView | undefined {
-  const registry = resolveRegistry(registries, entry.registry);
+function registryView(entry: NormalEntry, { registry: find, registryPassword }: NodeInputs): RegistryView | undefined {
+  const registry = resolveRegistry(find, entry.registry);
   const normal = registry && normalRegistry(registry);
   if (!registry || normal?.type !== 'oci') return undefined;
   const { id, url, isPublic, username, email, type, ca, insecure } = normal;

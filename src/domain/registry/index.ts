@@ -2,7 +2,8 @@ import { destinationOf, staysWithin } from '../../api/destination.ts';
 import { ANNOTATIONS, BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import { type Application, type Registry, type RegistrySpec, registrySpecSchema } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
-import { normalEntry, normalReference } from '../microservice/normal-form.ts';
+import type { RegistryLookup } from '../inputs.ts';
+import { normalReference } from '../microservice/normal-form.ts';
 import { registryId, v3Name } from '../names.ts';
 import { quoted } from '../upload/document.ts';
 import { check, formatPath } from '../upload/validate.ts';
@@ -61,24 +62,32 @@ export const isDraft = (registry: Registry): boolean =>
  * The registry that a reference names: a number or digits are an id, other text a name; absent: the public hub. Of two
  * with one name or id the older counts. The built-in ones exist even before the reconciler has made their objects.
  */
-export function resolveRegistry(
-  registries: readonly Registry[],
-  reference: number | string | undefined,
-): Registry | undefined {
-  const ref = normalReference(reference) ?? BUILT_IN_REGISTRIES.remote.id;
-  const names = (registry: Registry) =>
-    typeof ref === 'number' ? registryId(registry) === ref : v3Name(registry) === ref;
-  const [oldest] = registries.filter(names).sort(byAge);
+export function resolveRegistry(find: RegistryLookup, reference: number | string | undefined): Registry | undefined {
+  const ref = refOf(reference);
+  const oldest = find(ref);
   if (oldest) return oldest;
   const builtIn = BUILT_INS.find(({ name, spec }) => ref === spec.id || ref === name);
   return builtIn && { apiVersion: '', kind: 'Registry', metadata: { name: builtIn.name }, spec: builtIn.spec };
 }
 
-/** Older first; then by uid, so that the order is the same everywhere. */
-function byAge(a: Registry, b: Registry): number {
-  return compare(a.metadata.creationTimestamp, b.metadata.creationTimestamp) || compare(a.metadata.uid, b.metadata.uid);
+const refOf = (reference: number | string | undefined) => normalReference(reference) ?? BUILT_IN_REGISTRIES.remote.id;
+
+/** `id:12`, `name:team`: a reference as a key of an index. */
+export const registryKey = (ref: number | string): string => (typeof ref === 'number' ? `id:${ref}` : `name:${ref}`);
+
+/** The references that could mean this registry. */
+export const refsTo = (registry: Registry): readonly (number | string)[] => [
+  ...[registryId(registry)].filter((id) => id !== undefined),
+  v3Name(registry),
+];
+
+/** By which references an application uses registries: what it takes from a catalog names none. */
+export function registryRefsOf(application: Application): ReadonlySet<number | string> {
+  const refs = new Set<number | string>();
+  for (const { images } of application.spec.microservices ?? [])
+    if (!normalReference(images?.catalogId)) refs.add(refOf(images?.registry));
+  return refs;
 }
-const compare = (a = '', b = '') => (a < b ? -1 : a > b ? 1 : 0);
 
 /** One spelling per field; absent while the registry has no id. */
 export function normalRegistry(registry: Registry): NormalRegistry | undefined {
@@ -174,22 +183,34 @@ export function inUseError(registry: Registry, users: readonly string[]): Domain
   );
 }
 
+/** What it takes to find who uses a registry. */
+export interface RegistryUse {
+  registry: RegistryLookup;
+  /** how many applications refer to a registry so */
+  countUsing: (ref: number | string) => number;
+  applicationsUsing: (ref: number | string) => readonly Application[];
+}
+
+/** Whether any entry uses a registry: as cheap for thousands of users as for one. */
+export const isUsed = (registry: Registry, use: Pick<RegistryUse, 'registry' | 'countUsing'>): boolean =>
+  meaning(registry, use).some((ref) => use.countUsing(ref) > 0);
+
 /** Names `application/microservice` of the entries that use a registry, sorted. */
-export function registryUsers(
-  registry: Registry,
-  registries: readonly Registry[],
-  applications: readonly Application[],
-): string[] {
-  return applications
+export function registryUsers(registry: Registry, use: Omit<RegistryUse, 'countUsing'>): string[] {
+  const refs = meaning(registry, use);
+  const applications = new Set(refs.flatMap((ref) => use.applicationsUsing(ref)));
+  return [...applications]
     .flatMap((application) =>
       (application.spec.microservices ?? [])
-        .map(normalEntry)
-        .filter((entry) => entry.catalogId === undefined)
-        .filter((entry) => isSame(resolveRegistry(registries, entry.registry), registry))
-        .map((entry) => `${v3Name(application)}/${entry.name}`),
+        .filter(({ images }) => !normalReference(images?.catalogId) && refs.includes(refOf(images?.registry)))
+        .map(({ name }) => `${v3Name(application)}/${name}`),
     )
     .sort();
 }
+
+/** The references that do mean this registry: an older one may have its name or id. */
+const meaning = (registry: Registry, { registry: find }: Pick<RegistryUse, 'registry'>) =>
+  refsTo(registry).filter((ref) => isSame(find(ref), registry));
 
 const isSame = (a: Registry | undefined, b: Registry): boolean =>
   a !== undefined && (a === b || (a.metadata.name === b.metadata.name && a.metadata.uid === b.metadata.uid));

@@ -1,17 +1,19 @@
 import { describe, expect, it } from 'vitest';
-import { type Registry, registrySpecSchema } from '../../api/v3/index.ts';
-import { makeApplication, makeEntry, makeRegistry } from '../_util.ts';
+import { type Application, type Registry, registrySpecSchema } from '../../api/v3/index.ts';
+import { makeApplication, makeEntry, makeRegistry, registryLookup } from '../_util.ts';
 import { DomainError } from '../errors.ts';
 import {
   BUILT_INS,
   builtInError,
   inUseError,
   isBuiltIn,
+  isUsed,
   normalRegistry,
   PASSWORD_MASK,
   patchRegistry,
   registryFromBody,
   registryRead,
+  registryRefsOf,
   registryUsers,
   resolveRegistry,
 } from './index.ts';
@@ -32,24 +34,21 @@ describe('resolveRegistry', () => {
     'an unknown id': [99, undefined],
     'an unknown name': ['x', undefined],
   };
-  it.each(Object.entries(CASES))('%s', (_, [ref, want]) => expect(resolveRegistry(all, ref)).toBe(want));
+  it.each(Object.entries(CASES))('%s', (_, [ref, want]) =>
+    expect(resolveRegistry(registryLookup(all), ref)).toBe(want),
+  );
 
   it('knows the built-in ones before their objects exist', () => {
-    expect(resolveRegistry([], undefined)?.spec.id).toBe(1);
-    expect(resolveRegistry([], 'local')?.spec.url).toBe('from_cache');
-    expect(resolveRegistry([], 2)?.metadata.name).toBe('local');
-  });
-
-  it('of two with one name the older one counts', () => {
-    const young = { ...team, metadata: { ...team.metadata, uid: 'a', creationTimestamp: '2027-01-01T00:00:00Z' } };
-    expect(resolveRegistry([young, team], 'team')).toBe(team);
-    expect(resolveRegistry([team, young], 'team')).toBe(team);
+    const none = registryLookup([]);
+    expect(resolveRegistry(none, undefined)?.spec.id).toBe(1);
+    expect(resolveRegistry(none, 'local')?.spec.url).toBe('from_cache');
+    expect(resolveRegistry(none, 2)?.metadata.name).toBe('local');
   });
 
   it('a name that is another than that of the object', () => {
     const odd = makeRegistry('team-1', { name: 'Team Süd' });
-    expect(resolveRegistry([odd], 'Team Süd')).toBe(odd);
-    expect(resolveRegistry([odd], 'team-1')).toBeUndefined();
+    expect(resolveRegistry(registryLookup([odd]), 'Team Süd')).toBe(odd);
+    expect(resolveRegistry(registryLookup([odd]), 'team-1')).toBeUndefined();
   });
 });
 
@@ -165,16 +164,33 @@ describe('patchRegistry', () => {
 describe('registryUsers', () => {
   const uses = (registry: number | string | undefined, more: object = {}) =>
     makeApplication({ name: 'app', entries: [makeEntry({ images: { amd64: 'a', registry }, ...more })] });
+  /** Everybody who could mean it is asked. */
+  const users = (of: Registry, registries: Registry[], applications: Application[]) => {
+    const applicationsUsing = (ref: number | string) => applications.filter((one) => registryRefsOf(one).has(ref));
+    const use = { registry: registryLookup(registries), applicationsUsing };
+    const names = registryUsers(of, use);
+    expect(isUsed(of, { ...use, countUsing: (ref) => applicationsUsing(ref).length })).toBe(names.length > 0);
+    return names;
+  };
   it('finds users by id, by name and by default', () => {
-    expect(registryUsers(team, [team, remote], [uses(12)])).toEqual(['app/reader']);
-    expect(registryUsers(team, [team, remote], [uses('team')])).toEqual(['app/reader']);
-    expect(registryUsers(remote, [team, remote], [uses(undefined)])).toEqual(['app/reader']);
+    expect(users(team, [team, remote], [uses(12)])).toEqual(['app/reader']);
+    expect(users(team, [team, remote], [uses('12')])).toEqual(['app/reader']);
+    expect(users(team, [team, remote], [uses('team')])).toEqual(['app/reader']);
+    expect(users(remote, [team, remote], [uses(undefined)])).toEqual(['app/reader']);
   });
   it('nobody else is one', () => {
-    expect(registryUsers(team, [team, remote], [uses(1), uses('other'), makeApplication({ entries: [] })])).toEqual([]);
+    expect(users(team, [team, remote], [uses(1), uses('other'), makeApplication({ entries: [] })])).toEqual([]);
+  });
+  it('what comes from a catalog is none', () => {
+    const entries = [makeEntry({ images: { catalogId: 7 } as never })];
+    expect(users(remote, [team, remote], [makeApplication({ entries })])).toEqual([]);
   });
   it('a stopped microservice is one: it can be started', () => {
-    expect(registryUsers(team, [team], [uses('team', { isActivated: false })])).toEqual(['app/reader']);
+    expect(users(team, [team], [uses('team', { isActivated: false })])).toEqual(['app/reader']);
+  });
+  it('those who use the older one of its name do not use it', () => {
+    const young = { ...team, metadata: { ...team.metadata, name: 'team-2', uid: 'b' } };
+    expect(users(young, [team, young], [uses('team')])).toEqual([]);
   });
   it('says who', () => {
     expect(inUseError(team, ['a/b', 'c/d'])).toMatchObject({

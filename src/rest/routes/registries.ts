@@ -9,6 +9,7 @@ import {
   PASSWORD_MASK,
   patchRegistry,
   registryFromBody,
+  registryKey,
   registryRead,
   registryUsers,
 } from '../../domain/registry/index.ts';
@@ -140,7 +141,10 @@ export const registryRoutes = [
     async handler({ ports, params, signal }) {
       const registry = await registryById(ports, params.id, signal);
       if (isBuiltIn(registry)) throw builtInError(registry);
-      const users = registryUsers(registry, ports.registries.list(), ports.applications.list());
+      const users = registryUsers(registry, {
+        registry: ports.world.registry,
+        applicationsUsing: (ref) => ports.applications.find('registry', registryKey(ref)),
+      });
       if (users.length > 0) throw inUseError(registry, users);
       await deleteObject(ports.registries, registry, signal);
       return undefined;

@@ -1,0 +1,257 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { waitFor } from '../../hack/wait.ts';
+import { API_VERSION } from '../../src/api/names.ts';
+import { type Benchmark, by, type Context, type Row } from '../benchmark.ts';
+import { applicationBody, MICROSERVICES } from '../fleet.ts';
+import { closedLoop, openLoop } from '../load.ts';
+import { percentile } from '../percentile.ts';
+import { type Usage, watchUsage } from '../processes.ts';
+import type { TestAgent } from '../test-agent.ts';
+import { createWorld, describeWrites, pathOf, timeList, type World } from '../world.ts';
+
+const SIZES = [100, 1_000] as const;
+/** Measured one by one, so that none waits for another. */
+const TIMES = { short: 4, usual: 15, long: 50 };
+const PAUSE_MS = 300;
+/** Nodes with an agent: what is measured happens on them. */
+const AGENTS = { short: 20, usual: 100, long: 1_000 };
+/** Of the fleet, who goes on to poll while the others are silent. */
+const STAY = 0.2;
+const POLLS_PER_SECOND = 100;
+
+/** The same edits among few and among many, and what many do that fall silent at once. */
+export const growth: Benchmark = {
+  name: 'growth',
+  about: 'create, edit and list at 100 and 1,000 applications of 5; a fleet falls silent and returns',
+  rows: {
+    ...Object.fromEntries(SIZES.flatMap((size) => Object.entries(rowsOf(size)))),
+    silent: { what: 'a node of 5 that falls silent with 4 of 5 others, until it is written', unit: 'CPU-ms' },
+    silentP99: {
+      what: `polls of the others meanwhile at ${POLLS_PER_SECOND}/s, p99`,
+      unit: 'ms',
+      budget: { atMost: 50 },
+    },
+    silentSeconds: { what: 'until all of them are written', unit: 's' },
+    back: { what: 'the same nodes return at once: a node, until it is written', unit: 'CPU-ms' },
+    backP99: {
+      what: `polls of the others meanwhile at ${POLLS_PER_SECOND}/s, p99`,
+      unit: 'ms',
+      budget: { atMost: 50 },
+    },
+    backSeconds: { what: 'until all of them are written as running', unit: 's' },
+  },
+  async run(context) {
+    await using world = await createWorld(context.log);
+    const figures: Record<string, number> = {};
+    const notes = [
+      'CPU is that of controller, API server and etcd; what they use at rest is taken off',
+      `created and edited one by one, ${PAUSE_MS} ms apart, ${by(context, TIMES)} of each; the CPU is until the node runs it and all is written`,
+    ];
+    for (const size of by<readonly number[]>(context, { short: [100], usual: SIZES, long: SIZES })) {
+      const measured = await edits(context, world, size);
+      for (const [key, value] of Object.entries(measured)) figures[`${key}@${size}`] = value;
+    }
+    const fall = await silence(context, world);
+    return { figures: { ...figures, ...fall.figures }, notes: [...notes, ...fall.notes] };
+  },
+};
+
+function rowsOf(size: number): Record<string, Row> {
+  const among = `among ${size.toLocaleString('en-US')} applications`;
+  const rows: Record<string, Row> = {
+    create: {
+      what: `${among}: create one of 5 microservices, until answered, p50`,
+      unit: 'ms',
+      budget: { atMost: 40 },
+    },
+    createCpu: { what: `${among}: all that it costs until its node runs it and all is written`, unit: 'CPU-ms' },
+    createController: { what: 'of it, the controller', unit: 'CPU-ms' },
+    edit: { what: `${among}: edit one, until answered, p50`, unit: 'ms' },
+    editCpu: { what: `${among}: all that the edit costs until its node runs it and all is written`, unit: 'CPU-ms' },
+    editController: { what: 'of it, the controller', unit: 'CPU-ms' },
+    list: { what: `${among}: list them, p50`, unit: 'ms', budget: { atMost: (size * 3) / 10 } },
+  };
+  return Object.fromEntries(Object.entries(rows).map(([key, row]) => [`${key}@${size}`, row]));
+}
+
+async function edits(context: Context, world: World, size: number): Promise<Record<string, number>> {
+  const { log } = context;
+  const { fleet, rest } = world;
+  const times = by(context, TIMES);
+  log(`${size} applications`);
+  await fleet.grow(by(context, AGENTS));
+  // Those that nothing is done to are on nodes that no agent speaks for: they are there, and that is all.
+  await fill(world, size - 2 * times - fleet.applications.length);
+  await fleet.deploy(fleet.applications.length + times, { concurrency: 4 });
+  await world.quiet(900_000);
+  const atRest = await rateOf(world, async () => sleep(10_000));
+
+  const created: number[] = [];
+  const create = await costOf(world, atRest, times, () =>
+    context.profiled(`create among ${size}`, async () => {
+      for (let i = 0; i < times; i++) {
+        created.push(...(await fleet.deploy(fleet.applications.length + 1)));
+        await sleep(PAUSE_MS);
+      }
+      await world.quiet(600_000);
+    }),
+  );
+  const edited: number[] = [];
+  const edit = await costOf(world, atRest, times, async () => {
+    for (let i = 0; i < times; i++) {
+      const name = fleet.applications[i] as string;
+      const body = applicationBody(name, (fleet.agents[i] as TestAgent).uuid, `edited-${i}`);
+      const began = performance.now();
+      await rest.call('PUT', `/application/${name}`, body);
+      edited.push(performance.now() - began);
+      await sleep(PAUSE_MS);
+    }
+    await world.quiet(600_000);
+  });
+  const listed: number[] = [];
+  for (let i = 0; i < times; i++) listed.push(await timeList(world, '/application'));
+  return {
+    create: percentile(created, 0.5),
+    createCpu: create.total,
+    createController: create.controller,
+    edit: percentile(edited, 0.5),
+    editCpu: edit.total,
+    editController: edit.controller,
+    list: percentile(listed, 0.5),
+  };
+}
+
+/** Applications of five until there are `count` of them, each on a node of its own, made by kubectl. */
+async function fill({ kube }: World, count: number): Promise<void> {
+  const { items } = await kube.request<{ items: { metadata: { name: string } }[] }>('GET', pathOf('applications'));
+  const before = items.filter(({ metadata: { name } }) => name.startsWith(FILL)).length;
+  const load = await closedLoop(Math.max(0, count - before), 4, async (i) => {
+    const name = `${FILL}${before + i}`;
+    await kube.request('POST', pathOf('edgenodes'), {
+      apiVersion: API_VERSION,
+      kind: 'EdgeNode',
+      metadata: { name },
+      spec: { archId: 1 },
+    });
+    const microservices = Array.from({ length: MICROSERVICES }, (_, part) => ({
+      name: `part-${part}`,
+      agent: { name },
+      images: { amd64: `registry.example/plant/part-${part}:1.0` },
+      container: { ports: [{ internal: 8080, external: 20_000 + part }], env: [{ key: 'MODE', value: 'fast' }] },
+      config: { rate: 5, part },
+    }));
+    await kube.request('POST', pathOf('applications'), {
+      apiVersion: API_VERSION,
+      kind: 'Application',
+      metadata: { name },
+      spec: { microservices },
+    });
+  });
+  for (const [text, failed] of load.failures) throw new Error(`${failed} x ${text}`);
+}
+
+const FILL = 'other-';
+
+/** CPU-ms a second. */
+type Rate = Pick<Usage['cpuMs'], 'total'> & { controller: number };
+
+async function rateOf(world: World, work: () => Promise<unknown>): Promise<Rate> {
+  const usage = watchUsage(world.pids());
+  await work();
+  const { cpuMs, seconds } = usage();
+  return { total: cpuMs.total / seconds, controller: (cpuMs.controller ?? 0) / seconds };
+}
+
+/** CPU-ms for each of `count`, beyond what is used at rest. */
+async function costOf(world: World, atRest: Rate, count: number, work: () => Promise<unknown>): Promise<Rate> {
+  const usage = watchUsage(world.pids());
+  await work();
+  const { cpuMs, seconds } = usage();
+  return {
+    total: (cpuMs.total - atRest.total * seconds) / count,
+    controller: ((cpuMs.controller ?? 0) - atRest.controller * seconds) / count,
+  };
+}
+
+async function silence(context: Context, world: World) {
+  const { fleet } = world;
+  const stay = Math.round(fleet.agents.length * STAY);
+  const count = fleet.agents.length - stay;
+  // The application at i is on the node at i.
+  await fleet.deploy(fleet.agents.length, { concurrency: 4 });
+  await world.quiet(900_000);
+  const polls = pollsOf(fleet.agents.slice(0, stay));
+  context.log(`${count} of ${fleet.agents.length} nodes fall silent`);
+  const atRest = await rateOf(world, () => polls.during(sleep(10_000)));
+
+  /** Until `count` nodes and applications were written, and nothing more is. */
+  const turned = async (work: () => Promise<unknown>) => {
+    const wrote = await world.watchWrites();
+    const began = performance.now();
+    let seconds = 0;
+    let latencies: number[] = [];
+    const cost = await costOf(world, atRest, count, async () => {
+      await work();
+      latencies = await polls.during(
+        waitFor(
+          async () => {
+            const { kinds } = await wrote();
+            const all = (kind: string) => (kinds.get(`PATCH ${kind}/status`) ?? 0) >= count;
+            return all('edgenodes') && all('applications');
+          },
+          { what: `${count} nodes and their applications to be written`, timeoutMs: 600_000, intervalMs: 1_000 },
+        ).then(() => {
+          seconds = (performance.now() - began) / 1_000;
+        }),
+      );
+      await world.quiet(600_000);
+    });
+    return { cost, seconds, p99: percentile(latencies, 0.99), writes: describeWrites(await wrote(), count) };
+  };
+
+  const comeBack = await fleet.silence(count);
+  // Their held polls count for a while, and nothing is done about them until then.
+  await sleep(60_000);
+  const silent = await turned(async () => {});
+  context.log(`${count} nodes return`);
+  const back = await turned(async () => comeBack());
+  return {
+    figures: {
+      silent: silent.cost.total,
+      silentP99: silent.p99,
+      silentSeconds: silent.seconds,
+      back: back.cost.total,
+      backP99: back.p99,
+      backSeconds: back.seconds,
+    },
+    notes: [
+      `${count} of ${fleet.agents.length} nodes with an agent fall silent at once, which shows some 90 s later; the others poll; applications of other nodes are there as well`,
+      `written for each that fell silent: ${silent.writes}`,
+      `written for each that returned: ${back.writes}`,
+    ],
+  };
+}
+
+/** Polls of agents in turn, at a fixed rate, as long as something goes on. */
+function pollsOf(agents: readonly TestAgent[]) {
+  return {
+    async during(work: Promise<unknown>): Promise<number[]> {
+      let going = true;
+      const end = () => {
+        going = false;
+      };
+      work.then(end, end);
+      const latencies: number[] = [];
+      for (let turn = 0; going; turn++) {
+        const load = await openLoop(POLLS_PER_SECOND, 1, async (i) => {
+          const agent = agents[(turn * POLLS_PER_SECOND + i) % agents.length] as TestAgent;
+          const { status } = await agent.poll();
+          if (status !== 200) throw new Error(`a poll was answered ${status}`);
+        });
+        latencies.push(...load.latencies);
+      }
+      await work;
+      return latencies;
+    },
+  };
+}

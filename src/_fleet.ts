@@ -1,0 +1,309 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { createMemoryCluster } from './_memory-cluster.ts';
+import { createAgents } from './agents/agents.ts';
+import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
+import { API_VERSION, LABELS } from './api/names.ts';
+import type { ConfigMap, Secret } from './api/resources.ts';
+import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
+import { createIds } from './controllers/ids.ts';
+import { runControllers } from './controllers/index.ts';
+import { liveness, nodeUuid } from './domain/index.ts';
+import { type EventInput, type KubeObject, silentLog } from './kube/mod.ts';
+import type { Store } from './kube/store.ts';
+import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
+import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
+import { createPorts } from './rest/adapters/ports.ts';
+import { createRestServer } from './rest/server.ts';
+import { createStores, type Stores } from './stores/stores.ts';
+import { createWorld } from './stores/world.ts';
+import type { MicroserviceStatus } from './wire/index.ts';
+
+export const NAMESPACE = 'plant';
+const MICROSERVICES = 2;
+
+export type Fleet = Awaited<ReturnType<typeof startFleet>>;
+
+/** Everything as src/app.ts puts it together, but for the API server, the election and the network. */
+export async function startFleet(size: number, { holdSeconds = 3_600 } = {}) {
+  await using started = new AsyncDisposableStack();
+  const stop = new AbortController();
+  const stores = createStores({ namespace: NAMESPACE });
+  fill(stores, size);
+  const handedOut = watchStores(stores);
+  const cluster = createMemoryCluster(stores);
+  const { client } = cluster;
+  const numbered = { Application: stores.applications, Registry: stores.registries };
+  const ids = createIds({
+    client,
+    namespace: NAMESPACE,
+    isTaken: (kind, id) => numbered[kind].byIndex('id', String(id)).length > 0,
+  });
+  const agents = started.use(
+    createAgents({
+      client,
+      namespace: NAMESPACE,
+      stores,
+      provisioningKeys: { issue: async () => {}, isUsable: async () => true },
+      leadership: { isLeading: true, leaderAddress: undefined },
+      credentials: { token: async () => '', verify: async () => true },
+      identity: 'one',
+      log: silentLog,
+    }),
+  );
+  // Time stands still unless a test moves it: nobody falls silent, however slow the machine is.
+  const time = { now: Date.now() };
+  const clock = () => time.now;
+  const listeningSince = time.now;
+  const events: (EventInput & { of: string })[] = [];
+  const provisioning = (uuid: string) => {
+    const secret = stores.secrets.get(NAMESPACE, nodeKeyName(uuid));
+    return secret && readNodeKey(secret);
+  };
+  const server = started.use(
+    createRestServer({
+      validateReplies: false,
+      ports: createPorts({
+        client,
+        namespace: NAMESPACE,
+        stores,
+        ids,
+        observations: { of: agents.live.of, listeningSince: () => listeningSince },
+        self: { version: '0.0.0', caCert: () => '' },
+        provisioning,
+        authenticator: createTokenTable({ admin: { name: 'admin', groups: [] } }),
+        authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role)]))),
+      }),
+    }),
+  );
+  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+  const depths = new Map<string, number>();
+  const runs = runControllers(
+    {
+      namespace: NAMESPACE,
+      client,
+      stores,
+      world: createWorld(stores),
+      observations: agents.observations,
+      desired: (node) => agents.routes.desired(nodeUuid(node)),
+      provisioned: provisioning,
+      liveness: (node) => liveness(node, agents.observations.get(nodeUuid(node)), clock(), listeningSince),
+      listeningSince,
+      ids,
+      events: {
+        record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),
+        [Symbol.asyncDispose]: async () => {},
+      },
+      self: { apiVersion: 'v1', kind: 'Lease', metadata: { name: 'lease', namespace: NAMESPACE } },
+      log: silentLog,
+      metrics: { queueDepth: ({ controller }, depth) => void depths.set(controller, depth) },
+      clock,
+    },
+    stop.signal,
+  );
+  started.defer(async () => {
+    stop.abort();
+    await runs;
+  });
+
+  const node = (i: number) => stores.nodes.get(NAMESPACE, `gateway-${i}`) as EdgeNode;
+  const spare = node(size);
+
+  /** The node reports that it runs what it is to run. */
+  function report(of: EdgeNode, state: MicroserviceStatus['status'] = 'RUNNING') {
+    const views = agents.routes.desired(nodeUuid(of))?.microservices ?? [];
+    const microserviceStatus = views.flatMap((view, i) =>
+      'hold' in view
+        ? []
+        : [
+            {
+              id: view.uuid,
+              name: view.name,
+              application: view.application,
+              status: i === 0 ? state : ('RUNNING' as const),
+              revision: view.revision,
+              imageId: 'sha256:1',
+              rebuildOrder: view.rebuildOrder,
+              containerId: `c-${view.uuid}`,
+              ports: view.portMappings,
+            },
+          ],
+    );
+    lookedAt = performance.now() + LOOK_MS;
+    agents.observations.hear({
+      uuid: nodeUuid(of),
+      contactAt: clock(),
+      reportedAt: clock(),
+      holdSeconds,
+      agent: '1.0.0',
+      instance: 'i',
+      boot: 'b',
+      report: { daemonStatus: 'RUNNING', microserviceStatus },
+    });
+  }
+
+  /** A report may wait so long for others that come right after it. */
+  const LOOK_MS = 300;
+  let lookedAt = 0;
+
+  async function settle() {
+    await new Promise((resolve) => setTimeout(resolve, Math.max(0, lookedAt - performance.now())));
+    let same = 0;
+    let before = -1;
+    while (same < 5) {
+      await new Promise((resolve) => setTimeout(resolve, 4));
+      const busy = [...depths.values()].reduce((sum, depth) => sum + depth, 0);
+      const written = [...cluster.writes.values()].reduce((sum, count) => sum + count, 0);
+      same = busy === 0 && written === before ? same + 1 : 0;
+      before = written;
+    }
+  }
+
+  // A replica that begins to lead forgets what it heard before.
+  agents.observations.entries();
+  await settle();
+  for (let i = 0; i <= size; i++) report(node(i));
+  await settle();
+  const running = stores.applications
+    .list()
+    .filter(({ status }) => status?.ready === `${MICROSERVICES}/${MICROSERVICES}`);
+  if (running.length !== size) throw new Error(`${running.length} of ${size} applications run`);
+  const owned = started.move();
+  return {
+    stores,
+    cluster,
+    handedOut,
+    events,
+    time,
+    node,
+    spare,
+    report,
+    settle,
+    microservice: (i: number) => stores.applications.get(NAMESPACE, `line-${i}`)?.spec.microservices?.[0]?.uuid,
+    async rest(method: string, path: string, body?: unknown): Promise<number> {
+      const response = await fetch(`http://127.0.0.1:${port}/api/v3${path}`, {
+        method,
+        headers: { authorization: 'Bearer admin', 'content-type': 'application/json' },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      await response.text();
+      return response.status;
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Counts the objects that readers are given. */
+function watchStores(stores: Stores): Map<string, number> {
+  const handedOut = new Map<string, number>();
+  for (const [name, store] of Object.entries(stores) as [string, Store<KubeObject>][]) {
+    const { list, byIndex } = store;
+    const count = <T extends { length: number }>(what: string, given: T): T => {
+      handedOut.set(`${name}.${what}`, (handedOut.get(`${name}.${what}`) ?? 0) + given.length);
+      return given;
+    };
+    store.list = () => count('list', list.call(store));
+    store.byIndex = (index, key) => count(`byIndex ${index}`, byIndex.call(store, index, key));
+  }
+  return handedOut;
+}
+
+/** `size` of everything, each used by the one of its number, and a node without work. */
+function fill(stores: Stores, size: number) {
+  const numbers = Array.from({ length: size }, (_, i) => i);
+  const registry = (name: string, id: number, spec: object = {}) =>
+    ({
+      ...made('Registry', name),
+      spec: { id, url: `${name}.example`, isPublic: true, type: 'oci', insecure: false, ...spec },
+    }) as Registry;
+  const nodes = [...numbers, size].map(
+    (i) => ({ ...made('EdgeNode', `gateway-${i}`), spec: { uuid: uuidOf(`node ${i}`), archId: 1 } }) as EdgeNode,
+  );
+  stores.nodes.swap(nodes, '1');
+  stores.applications.swap(
+    numbers.map((i) => application(i)),
+    '1',
+  );
+  stores.registries.swap(
+    [
+      registry('remote', 1),
+      registry('local', 2),
+      ...numbers.map((i) =>
+        registry(`team-${i}`, 20 + i, { passwordSecretRef: { name: `password-${i}`, key: 'value' }, isPublic: false }),
+      ),
+    ],
+    '1',
+  );
+  const shareable = { labels: { [LABELS.shareable]: 'true' } };
+  const secret = (name: string) =>
+    ({ ...made('Secret', name, shareable), data: { value: Buffer.from('one').toString('base64') } }) as Secret;
+  const publicKey = { kty: 'OKP', crv: 'Ed25519', x: 'A'.repeat(43) } as const;
+  stores.secrets.swap(
+    [
+      ...numbers.flatMap((i) => [secret(`secret-${i}`), secret(`password-${i}`)]),
+      ...nodes.map((node) => {
+        const record = { nodeUuid: nodeUuid(node), publicKey, archId: 1, provisionedAt: 1_000, keyExpiresAt: 0 };
+        const key = nodeKeySecret(node, record);
+        return { ...key, metadata: { ...made('Secret', key.metadata.name).metadata, ...key.metadata } };
+      }),
+    ],
+    '1',
+  );
+  stores.configMaps.swap(
+    numbers.map((i) => ({ ...made('ConfigMap', `map-${i}`, shareable), data: { value: 'one' } }) as ConfigMap),
+    '1',
+  );
+}
+
+const made = (kind: string, name: string, metadata: object = {}) => ({
+  apiVersion: kind === 'Secret' || kind === 'ConfigMap' ? 'v1' : API_VERSION,
+  kind,
+  metadata: {
+    name,
+    namespace: NAMESPACE,
+    uid: randomUUID(),
+    resourceVersion: '1',
+    generation: 1,
+    creationTimestamp: '2026-01-01T00:00:00Z',
+    ...metadata,
+  },
+});
+
+const uuidOf = (text: string) => {
+  const hex = createHash('sha256').update(text).digest('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+};
+
+const application = (i: number) =>
+  ({
+    ...made('Application', `line-${i}`),
+    spec: {
+      uuid: uuidOf(`application ${i}`),
+      id: 20 + i,
+      isActivated: true,
+      microservices: Array.from({ length: MICROSERVICES }, (_, part) => ({
+        name: `part-${part}`,
+        uuid: uuidOf(`microservice ${i} ${part}`),
+        isActivated: true,
+        agent: { name: `gateway-${i}` },
+        images: { amd64: `plant/part-${part}:1.0`, ...(part > 0 && { registry: `team-${i}` }) },
+        container: {
+          ports: [{ internal: 8080, external: 20_000 + part, protocol: 'tcp' }],
+          env: [
+            { key: 'FROM_SECRET', valueFromSecret: `secret-${i}/value` },
+            { key: 'FROM_MAP', valueFromConfigMap: `map-${i}/value` },
+          ],
+        },
+      })),
+    },
+  }) as unknown as Application;
+
+export const applicationBody = (name: string, node: EdgeNode, value = 'first') => ({
+  name,
+  microservices: Array.from({ length: MICROSERVICES }, (_, part) => ({
+    name: `part-${part}`,
+    nodeUuid: nodeUuid(node),
+    images: [{ containerImage: `plant/part-${part}:1.0`, archId: 1 }],
+    ports: [{ internal: 8080, external: 20_000 + part }],
+    env: [{ key: 'VALUE', value }],
+  })),
+});

@@ -1,0 +1,161 @@
+import { randomUUID } from 'node:crypto';
+import { equal } from './kube/compare.ts';
+import {
+  ApiError,
+  type JsonPatchOperation,
+  type KubeClient,
+  type KubeObject,
+  nameOf,
+  type ObjectRef,
+  type Patch,
+  type Resource,
+} from './kube/mod.ts';
+import type { MutableStore } from './kube/store.ts';
+import type { Stores } from './stores/stores.ts';
+
+/** An API server in memory that shows each write in the stores at once. */
+export interface MemoryCluster {
+  client: KubeClient;
+  /** Written so far, by verb and resource. */
+  writes: Map<string, number>;
+  /** A write of somebody else. */
+  edit<T extends KubeObject>(object: T, change: (copy: T) => void): T;
+}
+
+/** Knows of resource versions, generations, merge and JSON patches, finalizers and preconditions; of nothing else. */
+export function createMemoryCluster(stores: Stores): MemoryCluster {
+  const writes = new Map<string, number>();
+  /** of resources that no store follows */
+  const others = new Map<string, KubeObject>();
+  let version = 1_000;
+
+  const storeOf = ({ plural }: Resource) =>
+    Object.values(stores).find((store) => store.resource.plural === plural) as unknown as
+      | MutableStore<KubeObject>
+      | undefined;
+  const keyIn = (resource: Resource, { namespace, name }: ObjectRef) => `${nameOf(resource)}/${namespace}/${name}`;
+  const read = (resource: Resource, ref: ObjectRef) =>
+    storeOf(resource)?.get(ref.namespace, ref.name) ?? others.get(keyIn(resource, ref));
+
+  function put(resource: Resource, object: KubeObject): KubeObject {
+    const { metadata } = object;
+    metadata.resourceVersion = String(++version);
+    const store = storeOf(resource);
+    if (metadata.deletionTimestamp && !metadata.finalizers?.length) {
+      if (store) store.remove(object);
+      else others.delete(keyIn(resource, metadata));
+    } else if (store) store.set(object);
+    else others.set(keyIn(resource, metadata), object);
+    return structuredClone(object);
+  }
+
+  function write(
+    verb: string,
+    resource: Resource,
+    ref: ObjectRef,
+    subresource: string,
+    next: (old: KubeObject) => KubeObject,
+  ) {
+    const known = read(resource, ref);
+    if (!known) throw new ApiError(404, { reason: 'NotFound' }, `${verb} ${ref.name}`);
+    // Objects of stores never change.
+    const before = known;
+    const after = next(structuredClone(known));
+    const { uid = before.metadata.uid, resourceVersion = before.metadata.resourceVersion } = after.metadata;
+    if (uid !== before.metadata.uid || resourceVersion !== before.metadata.resourceVersion)
+      throw new ApiError(409, { reason: 'Conflict' }, `${verb} ${ref.name}`);
+    const kept: KubeObject = {
+      ...(subresource ? { ...before, status: after.status } : { ...after, status: before.status }),
+      metadata: { ...(subresource ? before : after).metadata },
+    };
+    if (equal(kept, before)) return structuredClone(before);
+    count(verb, resource, subresource);
+    kept.metadata.generation = (before.metadata.generation ?? 1) + (equal(kept.spec, before.spec) ? 0 : 1);
+    return put(resource, kept);
+  }
+
+  function count(verb: string, resource: Resource, subresource = '') {
+    const kind = `${verb} ${resource.plural}${subresource && `/${subresource}`}`;
+    writes.set(kind, (writes.get(kind) ?? 0) + 1);
+  }
+
+  const list = async (resource: Resource) => ({
+    items: structuredClone([...(storeOf(resource)?.list() ?? [])]),
+    resourceVersion: String(version),
+  });
+
+  const client = {
+    find: async (resource: Resource, ref: ObjectRef) => structuredClone(read(resource, ref)),
+    async get(resource: Resource, ref: ObjectRef) {
+      const found = read(resource, ref);
+      if (!found) throw new ApiError(404, { reason: 'NotFound' }, `get ${ref.name}`);
+      return structuredClone(found);
+    },
+    list,
+    listPage: list,
+    async create(resource: Resource, object: KubeObject) {
+      if (read(resource, object.metadata)) throw new ApiError(409, { reason: 'AlreadyExists' }, 'create');
+      count('create', resource);
+      const creationTimestamp = new Date().toISOString();
+      const metadata = { uid: randomUUID(), generation: 1, creationTimestamp, ...structuredClone(object.metadata) };
+      return put(resource, { ...structuredClone(object), metadata });
+    },
+    replace: async (resource: Resource, object: KubeObject) =>
+      write('replace', resource, object.metadata, '', () => structuredClone(object)),
+    patch: async (resource: Resource, ref: ObjectRef, patch: Patch, { subresource = '' } = {}) =>
+      write('patch', resource, ref, subresource, (old) =>
+        patch.type === 'json' ? jsonPatched(old, patch.body) : (merged(old, patch.body) as KubeObject),
+      ),
+    async delete(resource: Resource, ref: ObjectRef) {
+      const known = read(resource, ref);
+      if (!known) return { found: false };
+      count('delete', resource);
+      const metadata = { ...known.metadata, deletionTimestamp: new Date().toISOString() };
+      const object = put(resource, { ...structuredClone(known), metadata });
+      return { found: true, ...(metadata.finalizers?.length && { object }) };
+    },
+    observeWrites: () => ({ [Symbol.dispose]: () => {} }),
+    fenced: () => client,
+  } as unknown as KubeClient;
+
+  return {
+    client,
+    writes,
+    edit(object, change) {
+      const copy = structuredClone(object);
+      change(copy);
+      const resource = Object.values(stores).find(({ resource }) => resource.kind === object.kind)
+        ?.resource as Resource;
+      return write('edit', resource, object.metadata, '', () => copy) as typeof object;
+    },
+  };
+}
+
+/** RFC 7386. */
+function merged(target: unknown, patch: unknown): unknown {
+  if (patch === null || typeof patch !== 'object' || Array.isArray(patch)) return patch;
+  const result = { ...(typeof target === 'object' && !Array.isArray(target) ? target : {}) } as Record<string, unknown>;
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === undefined) continue;
+    if (value === null) delete result[key];
+    else result[key] = merged(result[key], value);
+  }
+  return result;
+}
+
+/** RFC 6902, as far as finalizers need it. */
+function jsonPatched(object: KubeObject, operations: readonly JsonPatchOperation[]): KubeObject {
+  for (const { op, path, value } of operations) {
+    const parts = path.split('/').slice(1);
+    const last = parts.pop() as string;
+    const parent = parts.reduce((at, part) => (at as Record<string, unknown>)[part], object as unknown);
+    const at = parent as Record<string, unknown>;
+    if (op === 'test' && !equal(at[last] ?? null, value))
+      throw new ApiError(422, { reason: 'Invalid' }, `test ${path}`);
+    if (op === 'remove' && Array.isArray(parent)) parent.splice(Number(last), 1);
+    else if (op === 'remove') delete at[last];
+    else if (op === 'add' && Array.isArray(parent)) parent.push(value);
+    else if (op === 'add') at[last] = value;
+  }
+  return object;
+}

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest';
+import { countCalls } from '../../_calls.ts';
+import { makeApplication, makeEntry, makeInputs } from '../_util.ts';
+import { desiredState } from '../edge-node/desired.ts';
+import { entryUuid } from '../names.ts';
+
+/** Applications of 20 entries with eight ports each, all on one node. */
+const applicationsOf = (entries: number) =>
+  Array.from({ length: entries / 20 }, (_, i) =>
+    makeApplication({
+      name: `app-${i}`,
+      uid: `22222222-2222-4222-8222-${String(i).padStart(12, '0')}`,
+      entries: Array.from({ length: 20 }, (_, j) =>
+        makeEntry({
+          name: `entry-${j}`,
+          container: {
+            ports: Array.from({ length: 8 }, (_, k) => ({
+              internal: 1_000 + k,
+              external: 10_000 + (i * 20 + j) * 8 + k,
+              protocol: 'tcp' as const,
+            })),
+          },
+        }),
+      ),
+    }),
+  );
+
+async function workOf(entries: number): Promise<number> {
+  const applications = applicationsOf(entries);
+  // As the indexes of the stores find them.
+  const byName = new Map(applications.map((application) => [application.metadata.name, application]));
+  const byEntry = new Map(
+    applications.flatMap((application) =>
+      (application.spec.microservices ?? []).map((entry) => [entryUuid(application, entry), [application]] as const),
+    ),
+  );
+  const inputs = makeInputs({
+    applications,
+    applicationByName: (name) => byName.get(name),
+    applicationsWithEntry: (uuid) => byEntry.get(uuid) ?? [],
+  });
+  const calls = await countCalls(() => desiredState(inputs));
+  return [...calls.values()].reduce((sum, count) => sum + count, 0);
+}
+
+test.each([400, 1_200])(
+  'what a node is to do costs no more for each of %d entries than for each of 40',
+  async (many) => {
+    expect((await workOf(many)) / many).toBeLessThan(((await workOf(40)) / 40) * 1.6);
+  },
+);

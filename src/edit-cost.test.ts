@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { countCalls } from './_calls.ts';
+import { applicationBody, type Fleet, NAMESPACE, startFleet } from './_fleet.ts';
+import type { ConfigMap, Secret } from './api/resources.ts';
+import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
+import { nodeUuid } from './domain/index.ts';
+
+/**
+ * The whole controller in one process, over an API server in memory, with few and with many of everything: nodes,
+ * applications, registries, Secrets, ConfigMaps. The same is done to both; how often each function of ours was
+ * called (V8 counts), how many objects views handed out, and what was written must not depend on how many others there
+ * are.
+ */
+const FEW = 10;
+const MANY = 1_000;
+/** Calls of one function that may be more among many: timers and batches fall differently. */
+const SLACK = 60;
+/** Functions that a failure names. */
+const SHOWN = 20;
+
+interface Work {
+  /** calls by function */
+  calls: Map<string, number>;
+  /** objects that stores handed out, by store and method */
+  handedOut: Map<string, number>;
+  writes: Map<string, number>;
+}
+
+/** What is done, to the application, node or registry of number 3 alone. */
+const STEPS: Record<string, (fleet: Fleet) => Promise<unknown> | unknown> = {
+  'an application is created over REST': async ({ rest, spare }) => {
+    expect(await rest('POST', '/application', applicationBody('another', spare))).toBe(201);
+  },
+  'its node reports that it runs': ({ report, spare }) => report(spare),
+  'an application is edited over REST': async ({ rest, node }) => {
+    expect(await rest('PUT', '/application/line-4', applicationBody('line-4', node(4), 'edited'))).toBe(204);
+  },
+  'an application is edited with kubectl': ({ cluster, stores }) =>
+    cluster.edit(stores.applications.get(NAMESPACE, 'line-3') as Application, ({ spec }) => {
+      for (const entry of spec.microservices ?? []) entry.config = { edited: true };
+    }),
+  'a microservice ends': ({ report, node }) => report(node(3), 'STOPPED'),
+  'a microservice runs again': ({ report, node }) => report(node(3)),
+  'a node is edited': ({ cluster, node }) =>
+    cluster.edit(node(3), ({ spec }) => {
+      spec.description = 'edited';
+    }),
+  'a registry is edited that one application uses': ({ cluster, stores }) =>
+    cluster.edit(stores.registries.get(NAMESPACE, 'team-3') as Registry, ({ spec }) => {
+      spec.email = 'edited@plant.example';
+    }),
+  'a registry is labelled that all applications use': ({ cluster, stores }) =>
+    cluster.edit(stores.registries.get(NAMESPACE, 'remote') as Registry, ({ metadata }) => {
+      metadata.labels = { ...metadata.labels, edited: 'true' };
+    }),
+  'a Secret is edited that one application uses': ({ cluster, stores }) =>
+    cluster.edit(stores.secrets.get(NAMESPACE, 'secret-3') as Secret, (secret) => {
+      secret.data = { value: Buffer.from('edited').toString('base64') };
+    }),
+  'a password of a registry is edited': ({ cluster, stores }) =>
+    cluster.edit(stores.secrets.get(NAMESPACE, 'password-3') as Secret, (secret) => {
+      secret.data = { value: Buffer.from('edited').toString('base64') };
+    }),
+  'a ConfigMap is edited that one application uses': ({ cluster, stores }) =>
+    cluster.edit(stores.configMaps.get(NAMESPACE, 'map-3') as ConfigMap, (map) => {
+      map.data = { value: 'edited' };
+    }),
+  'one application, microservice, node and registry are read': async ({ rest, node, microservice }) => {
+    expect(await rest('GET', '/application/line-3')).toBe(200);
+    expect(await rest('GET', `/microservices/${microservice(3)}`)).toBe(200);
+    expect(await rest('GET', `/node/${nodeUuid(node(3))}`)).toBe(200);
+    expect(await rest('GET', '/registries/23')).toBe(200);
+  },
+  'the microservices of one application are listed': async ({ rest }) => {
+    expect(await rest('GET', '/microservices?application=line-3')).toBe(200);
+  },
+  'a registry in use is not deleted': async ({ rest }) => {
+    expect(await rest('DELETE', '/registries/23')).toBe(400);
+  },
+  'an application is deleted': async ({ rest }) => {
+    expect(await rest('DELETE', '/application/another')).toBe(204);
+  },
+  'its node reports that nothing runs': ({ report, spare }) => report(spare),
+  'a node is created and deleted': async ({ rest, settle, stores }) => {
+    expect(await rest('POST', '/node', { name: 'extra', archId: 1 })).toBe(201);
+    await settle();
+    const [extra] = stores.nodes.byIndex('name', 'extra');
+    expect(await rest('DELETE', `/node/${nodeUuid(extra as EdgeNode)}`)).toBe(202);
+  },
+};
+
+describe('what an edit costs does not grow with what it does not touch', () => {
+  const work = new Map<string, Work[]>();
+
+  beforeAll(async () => {
+    // As it is deployed: nothing is frozen.
+    vi.stubEnv('NODE_ENV', 'production');
+    for (const size of [FEW, MANY]) {
+      await using fleet = await startFleet(size);
+      for (const [step, act] of Object.entries(STEPS)) {
+        work.set(step, [...(work.get(step) ?? []), await measure(fleet, () => act(fleet))]);
+      }
+    }
+  });
+  afterAll(() => {
+    vi.unstubAllEnvs();
+  });
+
+  test.each(Object.keys(STEPS))('%s', (step) => {
+    const [few, many] = work.get(step) as [Work, Work];
+    expect([...many.writes].sort()).toEqual([...few.writes].sort());
+    expect(more(many.calls, few.calls)).toEqual([]);
+    expect(more(many.handedOut, few.handedOut)).toEqual([]);
+    // It did something.
+    expect(few.calls.size).toBeGreaterThan(20);
+  });
+});
+
+/** What was done so much more often that it must have to do with the number of the others. */
+const more = (many: ReadonlyMap<string, number>, few: ReadonlyMap<string, number>) =>
+  [...many]
+    .filter(([what, count]) => count > (few.get(what) ?? 0) + SLACK)
+    .slice(0, SHOWN)
+    .map(([what, count]) => `${what}: ${few.get(what) ?? 0} among ${FEW}, ${count} among ${MANY}`);
+
+async function measure(fleet: Fleet, act: () => unknown): Promise<Work> {
+  await fleet.settle();
+  fleet.cluster.writes.clear();
+  fleet.handedOut.clear();
+  const calls = await countCalls(async () => {
+    await act();
+    await fleet.settle();
+  });
+  return { calls, handedOut: new Map(fleet.handedOut), writes: new Map(fleet.cluster.writes) };
+}

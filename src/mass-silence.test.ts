@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+import { type Fleet, startFleet } from './_fleet.ts';
+
+const NODES = 40;
+/** What falls silent before the silence is seen as one of many. */
+const BEFORE_SUSPICION = 10;
+const SILENT_MS = 40_000;
+
+const states = ({ stores }: Fleet) => ({
+  nodes: stores.nodes.list().map(({ status }) => status?.daemonStatus),
+  ready: stores.applications
+    .list()
+    .map(({ status }) => status?.conditions?.find(({ type }) => type === 'Ready')?.status),
+});
+
+async function until(is: () => boolean): Promise<number> {
+  const began = performance.now();
+  while (!is()) await new Promise((resolve) => setTimeout(resolve, 5));
+  return (performance.now() - began) / 1_000;
+}
+
+test('a fleet that falls silent and returns costs one write for each node and application, at a pace, and one event', async () => {
+  await using fleet = await startFleet(NODES, { holdSeconds: 1 });
+  const { cluster, events, time, node, report, stores } = fleet;
+  const keys = Array.from({ length: NODES }, (_, i) => node(i).metadata.name);
+  const wrote = () => Object.fromEntries(cluster.writes);
+  const all = (nodes: string, ready: string) => () => {
+    const is = states(fleet);
+    return is.nodes.every((state) => state === nodes) && is.ready.every((state) => state === ready);
+  };
+  // Time stands still here: the clock that queues wait by moves on.
+  const passing = setInterval(() => {
+    time.now += 10;
+  }, 10);
+
+  cluster.writes.clear();
+  events.length = 0;
+  time.now += SILENT_MS;
+  // Whoever is asked about says so at once: their turns are what takes time.
+  for (const key of keys) cluster.edit(stores.nodes.get('plant', key) as never, touch);
+  cluster.edit(node(NODES), touch);
+  cluster.writes.clear();
+  const silent = await until(all('UNKNOWN', 'Unknown'));
+  await fleet.settle();
+  expect(wrote()).toEqual({ 'patch edgenodes/status': NODES + 1, 'patch applications/status': NODES });
+  expect(silent).toBeGreaterThan((NODES / 20) * 0.8);
+  expect(events.filter(({ about }) => about === 'MassSilence')).toHaveLength(1);
+  expect(events.filter(({ about }) => about === 'Ready').length).toBeLessThanOrEqual(BEFORE_SUSPICION);
+
+  cluster.writes.clear();
+  events.length = 0;
+  for (let i = 0; i <= NODES; i++) report(node(i));
+  await until(all('RUNNING', 'True'));
+  await fleet.settle();
+  clearInterval(passing);
+  expect(wrote()).toEqual({ 'patch edgenodes/status': NODES + 1, 'patch applications/status': NODES });
+  expect(events.filter(({ about }) => about === 'Ready').length).toBeLessThanOrEqual(BEFORE_SUSPICION);
+});
+
+const touch = ({ metadata }: { metadata: { annotations?: Record<string, string> } }) => {
+  metadata.annotations = { touched: 'true' };
+};

@@ -1,0 +1,28 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
+import { nodeUuid } from '../domain/names.ts';
+
+/** Whether what a node is to do may depend on what differs: the rest of a status is said to people, or about time. */
+export const isWorkedFromAlike = (a: EdgeNode, b: EdgeNode): boolean =>
+  a.metadata.generation === b.metadata.generation &&
+  nodeUuid(a) === nodeUuid(b) &&
+  isDeepStrictEqual(readFrom(a.status), readFrom(b.status));
+
+/** The same for statuses of applications, which also say when a node is silent. */
+export const isSeenAlike = (a: EdgeNode, b: EdgeNode): boolean =>
+  a.status?.daemonStatus === b.status?.daemonStatus && isWorkedFromAlike(a, b);
+
+function readFrom(status: EdgeNodeStatus | undefined) {
+  if (!status) return undefined;
+  const {
+    uuid: _u,
+    conditions: _c,
+    lastSeenTime: _l,
+    observedGeneration: _o,
+    microserviceCount: _m,
+    daemonStatus: _d,
+    platformStatus: _p,
+    ...read
+  } = status;
+  return read;
+}
