@@ -163,6 +163,12 @@ describe('bodies', () => {
     expect(await post(raw, type)).toMatchObject({ status, body: { code } });
   });
 
+  test('one that is thrown away takes no room', async () => {
+    const room = { bytes: 4_000, messages: 10 };
+    const limits = { bodyBytes: 1_000, receiving: { all: room, caller: room } };
+    expect((await post('x'.repeat(10_000), 'application/json', { limits })).status).toBe(413);
+  });
+
   test('one that is not UTF-8 or compressed is refused', async () => {
     expect((await post(new Uint8Array([0x22, 0xff, 0x22]), 'application/json')).status).toBe(400);
     const { client } = await start([echo]);

@@ -123,9 +123,12 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       if (route.access !== 'public' && !isSynced(ports)) throw unavailable('the controller is still reading its state');
       const charge = route.body ? rates.body(user || address) : () => {};
       using share = route.body && room(receiving, user || address);
+      let received = 0;
       const arriving = (bytes: number) => {
         charge(bytes);
-        if (share?.take(bytes) === false) throw tooBusy();
+        received += bytes;
+        // What is beyond the limit is thrown away.
+        if (received <= limits.bodyBytes && share?.take(bytes) === false) throw tooBusy();
       };
       const call = {
         params: check(route.params, params, 'the path'),
