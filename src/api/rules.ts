@@ -34,8 +34,6 @@ export type Rule =
   | { rule: 'unique'; list: string; by: Readonly<Record<string, string | number>>; message: string }
   /** the list `field`, when not empty, begins with one of `words` */
   | { rule: 'beginsWith'; field: string; words: readonly string[]; message: string }
-  /** no two items of `list` have the same values under all of `keys`, which every item has */
-  | { rule: 'distinct'; list: string; keys: readonly string[]; message: string }
   /** once present, a field keeps its value */
   | { rule: 'immutableOnceSet'; field: string; message: string }
   /**
@@ -102,11 +100,6 @@ export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
       const list = object[rule.field];
       return !Array.isArray(list) || list.length === 0 || rule.words.includes(list[0]);
     }
-    case 'distinct': {
-      const list = object[rule.list];
-      const seen = Array.isArray(list) ? list.map((item) => JSON.stringify(rule.keys.map((key) => item[key]))) : [];
-      return new Set(seen).size === seen.length;
-    }
     case 'immutableOnceSet':
       return !old || !present(old, rule.field) || old[rule.field] === object[rule.field];
     case 'recorded': {
@@ -167,10 +160,6 @@ export function toCel(rule: Rule): string {
     }
     case 'beginsWith':
       return `!${has(rule.field)} || size(${at(rule.field)}) == 0 || ${at(rule.field)}[0] in [${rule.words.map((word) => `'${word}'`).join(', ')}]`;
-    case 'distinct': {
-      const same = rule.keys.map((key) => `${at(key, 'a')} == ${at(key, 'b')}`).join(' && ');
-      return `!${has(rule.list)} || ${at(rule.list)}.all(a, ${at(rule.list)}.exists_one(b, ${same}))`;
-    }
     case 'immutableOnceSet':
       return `!${has(rule.field, 'oldSelf')} || (${has(rule.field)} && ${at(rule.field)} == ${at(rule.field, 'oldSelf')})`;
     case 'recorded': {

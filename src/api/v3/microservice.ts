@@ -301,9 +301,9 @@ export const containerSchema = withRules(
       message: 'commands and cmd are two spellings of one field: give one',
     },
     {
-      rule: 'distinct',
+      rule: 'unique',
       list: 'ports',
-      keys: ['external', 'protocol'],
+      by: { external: 0, protocol: 'tcp' },
       message: 'two ports have the same external port and protocol',
     },
     { rule: 'not', field: 'memorySwap', value: 0, message: 'memorySwap must be -1 or greater than 0' },
