@@ -105,7 +105,11 @@ function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, k
 
   async function follow(reply: ChangesReply, at: number): Promise<void> {
     const flagged = SECTIONS.filter((section) => reply[section] === true);
-    if (flagged.length === 0) return;
+    if (flagged.length === 0) {
+      // As our agent does once a hold: who only polls is not live.
+      await agent.report();
+      return;
+    }
     const due = parseHave(reply.due);
     const told: Digests = { ...have };
     for (const section of flagged) told[section] = due[section];
