@@ -379,7 +379,7 @@ spec: {agent: {name: gw}, images: {amd64: "${image}"}, container: {env: [{key: A
     expect((await admin.patch(`/microservices/yaml/${body.uuid}`, { yaml: file('w:2') })).status).toBe(204);
     const read = (await admin.get(path)).body;
     expect(read).toMatchObject({ uuid: body.uuid, isActivated: false, images: [{ containerImage: 'w:2', archId: 1 }] });
-    expect(read.logSize).toBe(0);
+    expect(read.logSize).toBe(10);
     expect(
       (await admin.patch(`/microservices/yaml/${body.uuid}`, { yaml: file('w:2').replace('/writer', '/other') }))
         .status,
