@@ -12,7 +12,7 @@ function mergePatch(target: unknown, patch: unknown): unknown {
   const result: Record<string, unknown> = { ...base };
   for (const [key, value] of Object.entries(patch)) {
     if (value === null) delete result[key];
-    else result[key] = mergePatch(result[key], value);
+    else result[key] = mergePatch(Object.hasOwn(result, key) ? result[key] : undefined, value);
   }
   return result;
 }
@@ -31,6 +31,13 @@ describe('mergeDiff', () => {
         expect(patch === undefined).toBe(equal(from, to));
       }),
     );
+  });
+
+  test.each(['toString', 'constructor', 'hasOwnProperty'])('treats a member called %s like any other', (key) => {
+    expect(mergeDiff({}, { [key]: 1 })).toEqual({ [key]: 1 });
+    expect(mergeDiff({ [key]: 1 }, {})).toEqual({ [key]: null });
+    expect(equal({}, { [key]: undefined })).toBe(true);
+    expect(covers({}, { [key]: { a: 1 } })).toBe(false);
   });
 
   test('names only what differs and removes with null', () => {

@@ -12,7 +12,7 @@ export function equal(a: unknown, b: unknown): boolean {
     return a.length === b.length && a.every((item, index) => equal(item, b[index]));
   }
   if (!isPlain(a) || !isPlain(b)) return false;
-  return keysOfBoth(a, b).every((key) => equal(a[key], b[key]));
+  return keysOfBoth(a, b).every((key) => equal(own(a, key), own(b, key)));
 }
 
 /**
@@ -32,7 +32,9 @@ export function covers(live: unknown, desired: unknown, path = ''): boolean {
   }
   if (isPlain(desired)) {
     if (live === undefined) return Object.values(desired).every((value) => value === undefined);
-    return isPlain(live) && Object.entries(desired).every(([key, value]) => covers(live[key], value, `${path}.${key}`));
+    return (
+      isPlain(live) && Object.entries(desired).every(([key, value]) => covers(own(live, key), value, `${path}.${key}`))
+    );
   }
   return live === desired;
 }
@@ -41,12 +43,12 @@ export function covers(live: unknown, desired: unknown, path = ''): boolean {
 export function mergeDiff(from: unknown, to: unknown): unknown {
   if (equal(from, to)) return undefined;
   if (!isPlain(from) || !isPlain(to)) return to === undefined ? null : to;
-  const patch: Json = {};
-  for (const key of keysOfBoth(from, to)) {
-    const inner = to[key] === undefined && from[key] !== undefined ? null : mergeDiff(from[key], to[key]);
-    if (inner !== undefined) patch[key] = inner;
-  }
-  return patch;
+  const changes = keysOfBoth(from, to).flatMap((key): [string, unknown][] => {
+    const [before, after] = [own(from, key), own(to, key)];
+    const change = after === undefined && before !== undefined ? null : mergeDiff(before, after);
+    return change === undefined ? [] : [[key, change]];
+  });
+  return Object.fromEntries(changes);
 }
 
 /** JSON with sorted keys: equal values give equal text. */
@@ -55,6 +57,9 @@ export function canonical(value: unknown): string {
     isPlain(inner) ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1))) : inner,
   );
 }
+
+/** Users choose keys: one named `toString` or `__proto__` is a member like any other. */
+const own = (object: Json, key: string): unknown => (Object.hasOwn(object, key) ? object[key] : undefined);
 
 function keysOfBoth(a: Json, b: Json): string[] {
   return [...new Set([...Object.keys(a), ...Object.keys(b)])];
