@@ -240,8 +240,8 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'PORT_RESERVED',
     /54321.*54322/,
   ],
-  'one external port twice': [
-    { entry: { container: { ports: [port(8080, 80), port(8080, 81)] } } },
+  'one external port twice, in an entry that was stored before its schema refused that': [
+    { application: { entries: [{ ...makeEntry(), container: { ports: [port(8080, 80), port(8080, 81)] } }] } },
     'PortTaken',
     400,
     'PORT_MAPPING_ALREADY_EXISTS',

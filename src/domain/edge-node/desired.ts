@@ -91,8 +91,8 @@ export function foreignView(
   lastAdmitted: ReadonlyMap<string, MicroserviceView>,
   observed: EdgeNode['status'],
 ): MicroserviceView[] {
-  return desired.microservices.flatMap((item) => {
-    if (!('hold' in item)) return [{ ...item, logSize: logSizeOf(item.logSize) }];
+  const views = desired.microservices.flatMap((item) => {
+    if (!('hold' in item)) return [item];
     const known = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
     // What is held starts nothing new: no rebuild either.
     const { revision = '', rebuildOrder = 0, told } = known ?? {};
@@ -102,6 +102,7 @@ export function foreignView(
     const draft = desired.held.get(item.uuid);
     return imageId && draft ? [{ ...draft, imageId, revision, rebuildOrder, rebuild: false }] : [];
   });
+  return views.map((view) => ({ ...view, logSize: logSizeOf(view.logSize) }));
 }
 
 function configOf(spec: EdgeNodeSpec): AgentConfig {
