@@ -29,14 +29,17 @@ const other = (container: MicroserviceEntry['container'], more: Parameters<typeo
 
 interface Given {
   entry?: Partial<MicroserviceEntry>;
+  /** members of the entry that its schema would refuse today */
+  stored?: Partial<MicroserviceEntry>;
   application?: Parameters<typeof makeApplication>[0];
   world?: Omit<NonNullable<Parameters<typeof makeWorld>[0]>, 'applications'>;
   others?: readonly Application[];
   writing?: boolean;
 }
 
-function judge({ entry, application, world, others = [], writing }: Given): Verdict | undefined {
+function judge({ entry, stored, application, world, others = [], writing }: Given): Verdict | undefined {
   const own = makeApplication({ entries: [makeEntry(entry)], ...application });
+  Object.assign(own.spec.microservices?.[0] ?? {}, stored);
   const applications = [...others, own].sort((a, b) =>
     (a.metadata.creationTimestamp ?? '') < (b.metadata.creationTimestamp ?? '') ? -1 : 1,
   );
@@ -241,7 +244,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     /54321.*54322/,
   ],
   'one external port twice, in an entry that was stored before its schema refused that': [
-    { application: { entries: [{ ...makeEntry(), container: { ports: [port(8080, 80), port(8080, 81)] } }] } },
+    { stored: { container: { ports: [port(8080, 80), port(8080, 81)] } } },
     'PortTaken',
     400,
     'PORT_MAPPING_ALREADY_EXISTS',

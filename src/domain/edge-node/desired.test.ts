@@ -441,7 +441,7 @@ describe('foreignView', () => {
   it('keeps the last admitted view of what is held, and rebuilds nothing', () => {
     const ordered = { ...admitted, rebuild: true, rebuildOrder: 2 };
     expect(foreignView(held, new Map([[uuid, ordered]]), known({ rebuildOrder: 1 }))).toEqual([
-      { ...admitted, rebuild: false, rebuildOrder: 1 },
+      { ...admitted, rebuild: false, rebuildOrder: 1, logSize: 10 },
     ]);
   });
 
