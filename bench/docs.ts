@@ -1,3 +1,4 @@
+import { EARLIER } from './earlier.ts';
 import { MISSES, NOT_MEASURED } from './misses.ts';
 import { budgetText, type Figure, type Report, type Result, shown } from './report.ts';
 
@@ -9,6 +10,7 @@ export function renderDocs({ results }: Report): string {
     conditions(results),
     ['## Figures', table(results)].join('\n\n'),
     misses(results),
+    earlier(results),
     ['## Not measured', notMeasured(results)].join('\n\n'),
     ['## How each was measured', results.map(method).join('\n\n')].join('\n\n'),
   ];
@@ -78,6 +80,16 @@ function misses(results: readonly Result[]): string {
     ),
   ];
   return lines.length === 0 ? '' : `## Misses\n\n${lines.join('\n')}`;
+}
+
+function earlier(results: readonly Result[]): string {
+  const figures = new Map(results.flatMap(({ figures }) => figures).map((figure) => [figure.id, figure]));
+  const rows = Object.entries(EARLIER.figures).flatMap(([id, value]) => {
+    const now = figures.get(id);
+    return now ? [[now.what, shown({ value, unit: now.unit }), shown(now)]] : [];
+  });
+  if (rows.length === 0) return '';
+  return [`## ${EARLIER.title}`, EARLIER.about, markdown(['what', 'before', 'after'], rows)].join('\n\n');
 }
 
 /** At the specified frequencies a node reports every 10 s and asks every 20 s. */

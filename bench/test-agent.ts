@@ -165,6 +165,8 @@ function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, k
       }),
     async live(signal) {
       let failures = 0;
+      // Who comes back says how it is.
+      if (microservices) await agent.report().catch(() => {});
       while (!signal.aborted) {
         try {
           const delay = await hold(signal);
