@@ -26,7 +26,8 @@ async function start(options: { trustProxy?: boolean } = {}) {
       },
     },
   });
-  const server = createRestServer({ ports: createMemoryPorts({ authenticator }), ...options });
+  // Time stands still, or a slow machine would be forgiven.
+  const server = createRestServer({ ports: createMemoryPorts({ authenticator }), clock: makeClock(), ...options });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   stops.push(async () => server[Symbol.asyncDispose]());
   return { client: createTestClient(`http://127.0.0.1:${port}`, routes), asked };

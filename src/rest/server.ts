@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import express from 'express';
 import { createByteBudget } from '../kube/byte-budget.ts';
+import type { Clock } from '../kube/clock.ts';
 import { type Log, silentLog } from '../kube/ports.ts';
 import { BASE } from './base.ts';
 import { LIMITS, type Limits, type RestMetrics } from './limits.ts';
@@ -27,6 +28,8 @@ export interface RestServerOptions {
   trustProxy?: boolean;
   /** The whole facade unless told. */
   routes?: readonly AnyRoute[];
+  /** What rates are measured with. */
+  clock?: Clock;
 }
 
 /** Answers a request, or returns false and has not touched it. */
@@ -63,7 +66,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     limits,
     validateReplies,
     turn: createTurns(),
-    rates: createRates(),
+    rates: createRates(options.clock),
     receiving: createByteBudget({ ...limits.receiving.all, each: limits.receiving.caller }),
     addressOf: (request) => addressOf(request, options.trustProxy ?? false),
   };
