@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { createMemoryCluster } from './_memory-cluster.ts';
 import { createAgents } from './agents/agents.ts';
 import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
+import type { NodeNews } from './agents/ports.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
@@ -129,17 +130,22 @@ export async function startFleet(size: number, { holdSeconds = 3_600 } = {}) {
           ],
     );
     lookedAt = performance.now() + LOOK_MS;
+    hear(of, { reportedAt: clock(), report: { daemonStatus: 'RUNNING', microserviceStatus } });
+  }
+
+  /** The node asks for changes. */
+  const poll = (of: EdgeNode) => hear(of, {});
+
+  const hear = (of: EdgeNode, said: Pick<NodeNews, 'report' | 'reportedAt'>) =>
     agents.observations.hear({
       uuid: nodeUuid(of),
       contactAt: clock(),
-      reportedAt: clock(),
       holdSeconds,
       agent: '1.0.0',
       instance: 'i',
       boot: 'b',
-      report: { daemonStatus: 'RUNNING', microserviceStatus },
+      ...said,
     });
-  }
 
   /** A report may wait so long for others that come right after it. */
   const LOOK_MS = 300;
@@ -177,6 +183,7 @@ export async function startFleet(size: number, { holdSeconds = 3_600 } = {}) {
     node,
     spare,
     report,
+    poll,
     settle,
     microservice: (i: number) => stores.applications.get(NAMESPACE, `line-${i}`)?.spec.microservices?.[0]?.uuid,
     async rest(method: string, path: string, body?: unknown): Promise<number> {

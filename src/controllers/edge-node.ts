@@ -217,7 +217,9 @@ export function createEdgeNodeController(leader: Leader, silence: Silence): Cont
   });
   const news = observations.subscribe((uuid, now, before) => {
     const stored = stores.nodes.byIndex('uuid', uuid)[0];
-    if (!isNews(now, before, stored?.status, clock())) return;
+    // Whether contact alone ends a silence is for liveness to say.
+    const isBack = stored !== undefined && turnOf(stored, leader.liveness(stored)) === 'back';
+    if (!isBack && !isNews(now, before, stored?.status, clock())) return;
     for (const key of keyOfUuid(uuid))
       controller.enqueue(key, { afterMs: Math.max(0, (lookedAt.get(key) ?? 0) + LOOK_MS - clock()) });
   });

@@ -30,20 +30,6 @@ describe('what is heard costs a reconcile only when it can change the status', (
   test.each<[string, Observation, Observation | undefined, EdgeNodeStatus | undefined, boolean]>([
     ['the first word of a node', observation(), undefined, stored(), true],
     ['a mere sign of life', observation({ contactAt: NOW + 1 }), observation(), stored(), false],
-    [
-      'a report of a node that counts as silent',
-      observation({ reportedAt: NOW + 1 }),
-      observation(),
-      stored({ daemonStatus: 'UNKNOWN' }),
-      true,
-    ],
-    [
-      'a mere poll of a node that counts as silent',
-      observation({ contactAt: NOW + 1 }),
-      observation(),
-      stored({ daemonStatus: 'UNKNOWN' }),
-      false,
-    ],
     ['a sign of life after five minutes', observation(), observation(), stored({ lastSeenTime: ago(300_000) }), true],
     ['an equal report', reporting({}), observation(), stored(), false],
     [

@@ -27,7 +27,7 @@ const LAST_SEEN_MS = 5 * 60_000;
 
 /**
  * Whether what was heard can change the stored status. Heartbeats and measurements cannot, so they cost no reconcile:
- * this is the filter that lets thousands of nodes report without work for the leader.
+ * this is the filter that lets thousands of nodes report without work for the leader. That a silence ends is not seen here.
  */
 export function isNews(
   now: Observation,
@@ -37,8 +37,6 @@ export function isNews(
 ): boolean {
   if (!before || !stored || stored.observedGeneration === -1) return true;
   if (stored.daemonStatus === 'NOT_PROVISIONED' || stored.daemonStatus === 'DEPROVISIONED') return true;
-  // Contact alone does not end it.
-  if (stored.daemonStatus === 'UNKNOWN' && now.reportedAt !== before.reportedAt) return true;
   if (stored.lastSeenTime === undefined || clock - Date.parse(stored.lastSeenTime) >= LAST_SEEN_MS) return true;
   if (now.agent !== before.agent || Object.keys(now.instances).length !== Object.keys(before.instances).length)
     return true;
