@@ -22,3 +22,27 @@ test.each([
   }
   await expect.poll(state).toBe('RUNNING');
 });
+
+test('a fleet that is back before it was written silent keeps no later silence waiting', async () => {
+  await using fleet = await startFleet(30, { holdSeconds: 1 });
+  const { cluster, node, poll, stores, time } = fleet;
+  const others = Array.from({ length: 30 }, (_, i) => i + 1);
+  const look = (i: number) =>
+    cluster.edit(node(i), ({ metadata }) => {
+      metadata.annotations = { touched: `${time.now}` };
+    });
+  const silent = () => stores.nodes.list().filter(({ status }) => status?.daemonStatus === 'UNKNOWN').length;
+  time.now += 500;
+  poll(node(0));
+  time.now += 30_600;
+  others.forEach(look);
+  await expect.poll(silent).toBe(1);
+  for (const i of others) poll(node(i));
+  await expect.poll(silent).toBe(0);
+  await fleet.settle();
+
+  // The last of the others would have had its turn later than this.
+  time.now += 1_000;
+  look(0);
+  await expect.poll(() => node(0).status?.daemonStatus).toBe('UNKNOWN');
+});

@@ -186,6 +186,12 @@ export function createEdgeNodeController(leader: Leader, silence: Silence): Cont
     }
   }
 
+  /** Whether a silence is over that is stored, or waits to be: whether contact alone ends it is for liveness to say. */
+  function endsSilence(node: EdgeNode): boolean {
+    const turn = turnOf(node, leader.liveness(node));
+    return turn === 'back' || (turn === undefined && turns.waits(keyOf(node)));
+  }
+
   /** Its end is noticed although nobody falls silent any more. */
   function watchEnd() {
     clearInterval(looking);
@@ -217,9 +223,7 @@ export function createEdgeNodeController(leader: Leader, silence: Silence): Cont
   });
   const news = observations.subscribe((uuid, now, before) => {
     const stored = stores.nodes.byIndex('uuid', uuid)[0];
-    // Whether contact alone ends a silence is for liveness to say.
-    const isBack = stored !== undefined && turnOf(stored, leader.liveness(stored)) === 'back';
-    if (!isBack && !isNews(now, before, stored?.status, clock())) return;
+    if (!(stored && endsSilence(stored)) && !isNews(now, before, stored?.status, clock())) return;
     for (const key of keyOfUuid(uuid))
       controller.enqueue(key, { afterMs: Math.max(0, (lookedAt.get(key) ?? 0) + LOOK_MS - clock()) });
   });

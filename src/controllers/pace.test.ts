@@ -55,3 +55,13 @@ test('once writes are quick again the pace recovers', () => {
   const { seconds } = spread(1_000, (pace, turn) => pace.took(turn < 20 ? 2 * EASY_MS : 10));
   expect(seconds).toBeLessThan(80);
 });
+
+test('places of those who no longer want one delay nobody, and are no burst', () => {
+  const time = { now: 0 };
+  const pace = createPace(20, () => time.now);
+  const many = Array.from({ length: 1_000 }, (_, i) => `n${i}`);
+  for (const key of many) pace.take(key);
+  for (const key of many) pace.release(key);
+  expect(pace.take('next')).toBeLessThanOrEqual(50);
+  expect(pace.take('second')).toBeGreaterThanOrEqual(50);
+});

@@ -6,6 +6,7 @@ export interface Pace {
   release(key: string): void;
   /** What had its turn took so long to be written: beyond {@link EASY_MS} the queue slows down, else it recovers. */
   took(ms: number): void;
+  waits(key: string): boolean;
   /** Keys that wait for their turn. */
   readonly waiting: number;
 }
@@ -45,13 +46,15 @@ export function createPace(perSecond: number, clock: () => number): Pace {
       return 0;
     },
     release(key) {
-      places.delete(key);
+      // Of a fleet that is back before its turns came nobody else has to wait for the places.
+      if (places.delete(key) && places.size === 0) next = Math.min(next, present() + 1);
     },
     took(ms) {
       come = present();
       at = clock();
       rate = ms > EASY_MS ? Math.max(rate * SLOWER, perSecond * LEAST) : Math.min(rate + perSecond * FASTER, perSecond);
     },
+    waits: (key) => places.has(key),
     get waiting() {
       return places.size;
     },

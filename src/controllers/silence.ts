@@ -32,7 +32,9 @@ export interface Turns {
   /** How its status is to be written: without events where there would be one for each of very many. */
   writing(turn: Turn | undefined, key: string): Writing;
   forget(key: string): void;
-  /** Objects that wait to be said silent. */
+  /** Whether an object waits to be said silent. */
+  waits(key: string): boolean;
+  /** How many do. */
   readonly waiting: number;
 }
 
@@ -79,6 +81,7 @@ export function createSilence(clock: () => number): Silence {
         unsaid.delete(key);
         written.delete(key);
       },
+      waits: silent.waits,
       get waiting() {
         return silent.waiting;
       },
