@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import type { ForeignContainer } from './engines/port.ts';
 import { findOrphans, instanceOf, isAlive, orphanTrouble, showAlive } from './orphans.ts';
@@ -30,6 +31,15 @@ test('an agent shows that it lives for as long as it does, and its containers ar
   expect((await findOrphans(engine, isAlive)).map((each) => each.instance)).toEqual([B]);
   await new Promise((resolve) => server.close(resolve));
   expect(await isAlive(instance)).toBe(false);
+});
+
+test('an agent that cannot be asked counts as one that lives', async () => {
+  const instance = randomBytes(16).toString('hex');
+  // Its queue of connections is full: nobody takes them within this turn.
+  const busy = createServer((socket) => socket.destroy());
+  await new Promise<void>((resolve) => busy.listen({ path: `\0skerry-agent/${instance}`, backlog: 1 }, resolve));
+  expect(await Promise.all(Array.from({ length: 8 }, () => isAlive(instance)))).toEqual(Array(8).fill(true));
+  await new Promise((resolve) => busy.close(resolve));
 });
 
 test('a warning is about containers of this very node', () => {

@@ -15,7 +15,7 @@ export function showAlive(instance: string): Server {
   return server.listen(socketOf(instance)).unref();
 }
 
-/** Whether an agent of an instance runs in this network namespace. */
+/** Whether an agent of an instance runs in this network namespace, or may: one that cannot be asked counts as one. */
 export function isAlive(instance: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(socketOf(instance));
@@ -23,7 +23,8 @@ export function isAlive(instance: string): Promise<boolean> {
       socket.destroy();
       resolve(true);
     });
-    socket.once('error', () => resolve(false));
+    // Refused is who is not there. A full queue, or a rule of the machine, says nothing.
+    socket.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code !== 'ECONNREFUSED'));
   });
 }
 

@@ -218,6 +218,8 @@ describe('a policy file at the start of an agent', () => {
     expect(policy.stopRefused).toBe(false);
     expect(trouble).toMatch(/\/p\.yaml: bindPrefixes/);
   });
+  test('with a rule that cannot be read stops nothing, even where what is refused is to be stopped', () =>
+    expect(strictly('stopRefused: true\nprivileged: perhaps').policy).toMatchObject({ stopRefused: false }));
   test('with an unknown word allows nothing that it does not plainly allow', () =>
     expect(strictly('priviledged: false\nhostPid: true')).toMatchObject({
       policy: { privileged: false, hostPid: true, devices: false, capAdd: [] },

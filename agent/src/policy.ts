@@ -44,7 +44,8 @@ const STRICTEST_POLICY: Policy = {
 
 /**
  * A policy file for an agent that has to start whatever is in it. Where something cannot be read, every rule that is not
- * plainly there is as strict as it can be: it may be what was meant. What runs runs on.
+ * plainly there is as strict as it can be: it may be what was meant. What runs runs on, also with `stopRefused`: nobody
+ * meant to refuse all of it.
  */
 export function strictestReading(read: () => string | undefined, file: string): { policy: Policy; trouble?: string } {
   let text: string | undefined;
@@ -56,7 +57,8 @@ export function strictestReading(read: () => string | undefined, file: string): 
       const said = rule.safeParse(memberOf(text, name));
       return said.success && memberOf(text, name) !== undefined ? [[name, said.data]] : [];
     });
-    return { policy: { ...STRICTEST_POLICY, ...Object.fromEntries(rules) }, trouble: errorText(error) };
+    const policy = { ...STRICTEST_POLICY, ...Object.fromEntries(rules), stopRefused: false };
+    return { policy, trouble: errorText(error) };
   }
 }
 

@@ -175,12 +175,26 @@ const CASES: Record<string, Case> = {
     'orphans',
     'left',
     /skerry-lost \(shop\)/,
-    () =>
-      engineAnswering({ ApiVersion: '1.43', Version: '24.0' }, [
-        { Id: 'c1', Names: ['/skerry-lost'], ImageID: 'i1', State: 'running', Labels: ORPHAN_LABELS },
-      ]),
+    async () => ({
+      ...(await engineAnswering({ ApiVersion: '1.43', Version: '24.0' }, [ORPHAN])),
+      node: { controllerUrl: 'http://127.0.0.1:1' },
+    }),
   ],
-  'no containers of other agents': ['orphans', undefined, /none/, () => engineAnswering({ ApiVersion: '1.43' }, [])],
+  'containers of an agent that does not know who it is': [
+    'orphans',
+    undefined,
+    /which containers are its own is not known/,
+    () => engineAnswering({ ApiVersion: '1.43', Version: '24.0' }, [ORPHAN]),
+  ],
+  'no containers of other agents': [
+    'orphans',
+    undefined,
+    /none/,
+    async () => ({
+      ...(await engineAnswering({ ApiVersion: '1.43' }, [])),
+      node: { controllerUrl: 'http://127.0.0.1:1' },
+    }),
+  ],
   'an engine that works': [
     'engine',
     undefined,
@@ -400,6 +414,7 @@ async function tlsNode(certificate: string): Promise<World> {
 }
 
 const ORPHAN_LABELS = { 'skerry.dev/agent': 'f'.repeat(32), 'skerry.dev/application': 'shop' };
+const ORPHAN = { Id: 'c1', Names: ['/skerry-lost'], ImageID: 'i1', State: 'running', Labels: ORPHAN_LABELS };
 
 async function engineAnswering(facts: Record<string, unknown>, containers: object[] = []): Promise<World> {
   await listening(

@@ -210,11 +210,13 @@ export const MACHINE_CHECKS = [
     problems: {
       left: {
         severity: 'warning',
-        todo: 'They run beside what the controller wants, and may have its ports. Remove them: skerry-agent orphans --remove',
+        todo: 'They may have ports that others want. An agent that is provisioned again as their node takes them over, as long as it has none of its own; one that is only stopped needs a start. What nobody needs: skerry-agent orphans --remove',
       },
     },
     run: async ({ config, identity }: DoctorContext) => {
-      const instance = identity().identity?.instance ?? 'doctor';
+      const instance = identity().identity?.instance;
+      if (instance === undefined)
+        return { skipped: 'this agent has no identity: which containers are its own is not known' };
       const engine = new DockerEngine({ url: findEngineUrl(config), instance });
       const signal = AbortSignal.timeout(10_000);
       try {
