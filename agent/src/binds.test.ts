@@ -1,5 +1,9 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import { type Bind, bindConflict, exchanged, type Locations } from './binds.ts';
+import { mountedPlaces, readText } from './disk.ts';
+import { until } from './engines/_contract.ts';
 import { PLAIN_PLACES } from './policy.ts';
 
 const rw = (source: string): Bind => ({ source, writable: true });
@@ -36,6 +40,39 @@ describe('binds beside each other', () => {
       else expect(found).toBeUndefined();
     });
 });
+
+test('the machine is asked once where paths lie, however many containers there are', () => {
+  const others = Array.from({ length: 200 }, (_, index) => ({
+    name: `shop.m${index}`,
+    binds: [rw(`/srv/${index}/data`), ro(`/etc/app/${index}`)],
+  }));
+  let asked = 0;
+  const counted: Locations = {
+    mountsBelow: () => [],
+    locate: (paths) => {
+      asked++;
+      return PLAIN_PLACES.locate(paths);
+    },
+  };
+  expect(bindConflict({ name: '', binds: [rw('/srv/new'), ro('/etc/new')] }, others, true, counted)).toBeUndefined();
+  expect(asked).toBe(1);
+});
+
+test.runIf(process.platform === 'linux')(
+  'what a process that has just ended had mounted is not known, and no error',
+  async () => {
+    // Its parent became another program, which waits for nobody.
+    const parent = spawn('sh', ['-c', 'sleep 0 & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
+    try {
+      const [said] = (await once(parent.stdout, 'data')) as [Buffer];
+      const pid = Number(said);
+      await until('a zombie', () => readText(`/proc/${pid}/stat`)?.includes(') Z '));
+      expect(mountedPlaces(pid)).toEqual([]);
+    } finally {
+      parent.kill();
+    }
+  },
+);
 
 test('a source that a container has not mounted is named', () => {
   expect(exchanged(['/srv/a', '/srv/b'], ['/proc', '/srv/a', '/srv/b'], PLAIN_PLACES)).toBeUndefined();

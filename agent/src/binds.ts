@@ -34,25 +34,48 @@ export function bindConflict(
   isNew: boolean,
   locations: Locations,
 ): string | undefined {
+  const lay = layOf(
+    [own, ...others].flatMap(({ binds }) => binds),
+    locations,
+  );
   for (const other of others) {
-    const above = findBelow(own.binds, other.binds, locations);
+    const above = findBelow(own.binds, other.binds, lay);
     if (above)
       return `${above.below.source} may not be bound: ${other.name} may write to ${above.writer.source}, and could put something else in its place`;
-    const beneath = isNew && findBelow(other.binds, own.binds, locations);
+    const beneath = isNew && findBelow(other.binds, own.binds, lay);
     if (beneath)
       return `${beneath.writer.source} may not be bound for writing: ${other.name} binds ${beneath.below.source}, and something else could be put in its place`;
   }
   return undefined;
 }
 
+/** Where binds lie, by their sources. */
+interface Lay {
+  /** the places that the way to a source leads through */
+  way(source: string): readonly string[];
+  /** the places that a source shows: its own, and those that are mounted below it */
+  shown(source: string): readonly string[];
+}
+
+/** Asks the machine once for all binds: its table of mounts is long where many containers run. */
+function layOf(binds: readonly Bind[], { locate, mountsBelow }: Locations): Lay {
+  const ways = new Map(binds.map(({ source }) => [source, waysTo(source)]));
+  const writers = binds.filter(({ writable }) => writable).map(({ source }) => source);
+  const shown = new Map([...new Set(writers)].map((source) => [source, [source, ...mountsBelow(source)]]));
+  const paths = [...new Set([...ways.values(), ...shown.values()].flat())];
+  const places = locate(paths);
+  const placeOf = new Map(paths.map((path, index) => [path, places[index] ?? path]));
+  const placesOf = (asked: readonly string[] = []) => asked.map((path) => placeOf.get(path) ?? path);
+  return { way: (source) => placesOf(ways.get(source)), shown: (source) => placesOf(shown.get(source)) };
+}
+
 /** A bind whose way leads through what another one may write to. */
-function findBelow(binds: readonly Bind[], writers: readonly Bind[], { locate, mountsBelow }: Locations) {
+function findBelow(binds: readonly Bind[], writers: readonly Bind[], lay: Lay) {
   for (const writer of writers) {
     if (!writer.writable) continue;
-    const shown = locate([writer.source, ...mountsBelow(writer.source)]);
+    const shown = lay.shown(writer.source);
     for (const below of binds)
-      if (locate(waysTo(below.source)).some((step) => shown.some((place) => isInside(step, place))))
-        return { below, writer };
+      if (lay.way(below.source).some((step) => shown.some((place) => isInside(step, place)))) return { below, writer };
   }
   return undefined;
 }

@@ -220,10 +220,23 @@ interface Mount {
 }
 
 function mountsOf(process: string): Mount[] {
-  return (readText(`/proc/${process}/mountinfo`) ?? '').split('\n').flatMap((line) => {
-    const [, , device, root, point] = line.split(' ').map(unescaped);
-    return root === undefined || point === undefined ? [] : [{ point, place: `${device}${root === '/' ? '' : root}` }];
-  });
+  return mountTable(process)
+    .split('\n')
+    .flatMap((line) => {
+      const [, , device, root, point] = line.split(' ', 5);
+      if (root === undefined || point === undefined) return [];
+      return [{ point: unescaped(point), place: `${device}${root === '/' ? '' : unescaped(root)}` }];
+    });
+}
+
+function mountTable(process: string): string {
+  try {
+    return readText(`/proc/${process}/mountinfo`) ?? '';
+  } catch (error) {
+    // A process that has ended and is not waited for yet has none, and says so in this way.
+    if (['EINVAL', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return '';
+    throw error;
+  }
 }
 
 const unescaped = (text: string) =>
