@@ -430,8 +430,8 @@ export const COMMANDS: readonly Command[] = [
       if (!flags.has('remove') || items.length === 0) return show(context, { items }, () => shown);
       if (!flags.has('yes')) {
         if (!ask) throw new CliError('INVALID_ARGUMENT', `${shown}Nobody is there to be asked`, 'Say so with --yes.');
-        if (!(await ask(`${shown}They are stopped and removed. Go on?`)))
-          throw new CliError('DECLINED', 'nothing was changed');
+        const fate = 'They are stopped and removed. An agent that is only stopped counts as one that is no more.';
+        if (!(await ask(`${shown}${fate}\nGo on?`))) throw new CliError('DECLINED', 'nothing was changed');
       }
       const query = new URLSearchParams(items.map(({ name }): [string, string] => ['name', name]));
       const data = await client.call<{ removed: Orphan[] }>('DELETE', `/v1/system/orphans?${query}`, {
