@@ -9,6 +9,7 @@ import { applicationKind, edgeNodeKind, registryKind } from '../api/v3/index.ts'
 import { nodeFromBody } from '../domain/edge-node/body.ts';
 import { DomainError } from '../domain/errors.ts';
 import { entryFromFlat, flatFromEntry } from '../domain/microservice/flat.ts';
+import { normalEntry } from '../domain/microservice/normal-form.ts';
 import { registryFromBody } from '../domain/registry/index.ts';
 import { readApplicationBody, readApplicationUpload, readMicroserviceUpload } from '../domain/upload/index.ts';
 import { parseJson } from './body.ts';
@@ -241,14 +242,15 @@ describe(`readers (${seeds})`, () => {
   );
 
   test(
-    'an entry that is read from its flat form is the same when it is written and read again',
+    'an entry that is read from its flat form means the same when it is written and read again',
     () => {
       fc.assert(
         fc.property(steps, (changes) => {
           const first = refusesOrReads(() => entryFromFlat(mutate(flat, changes)))?.entry;
           if (!first) return;
           const again = entryFromFlat(flatFromEntry(first as never)).entry;
-          expect(again).toEqual(first);
+          // The one has the defaults of the flat form, the other leaves them out.
+          expect(normalEntry(again as never)).toEqual(normalEntry(first as never));
         }),
         budget,
       );

@@ -37,6 +37,7 @@ test('the containers of a node whose data was lost are adopted by its next insta
   await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING', 60_000);
   const [before] = await home.containers();
   const witness = new Witness(engineUrl, [uuid]);
+  (await witness.read()).forget();
 
   await home.end('SIGKILL');
   rmSync(home.disk, { recursive: true });
