@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import fc from 'fast-check';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { until } from '../engines/_contract.ts';
 import { newKey } from '../state/identity.ts';
 import { signingKey, signToken } from '../token.ts';
@@ -166,6 +166,19 @@ describe('the control channel', () => {
   test('a request that asks for some other protocol is answered as if it had not', async () => {
     expect(await handshake('', { upgrade: 'h2c' }, '/health/live')).toMatch(/^HTTP\/1.1 200 .*"status":"ok"/s);
   });
+});
+
+test('who was refused and does not end its side of the connection is disconnected', async () => {
+  const socket = connect({ port: local.port, host: '127.0.0.1', allowHalfOpen: true });
+  socket.resume().on('error', () => {});
+  socket.write('GET /health/live HTTP/1.1\r\nhost: agent\r\nconnection: Upgrade\r\nupgrade: h2c\r\n\r\n');
+  const open = () => new Promise<number>((resolve) => local.servers[1]?.getConnections((_, count) => resolve(count)));
+  await new Promise((resolve) => socket.once('end', resolve));
+  try {
+    await vi.waitFor(async () => expect(await open()).toBe(0), 2000);
+  } finally {
+    socket.destroy();
+  }
 });
 
 /** All that the server answers to a handshake until it ends the connection. */

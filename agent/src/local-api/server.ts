@@ -85,7 +85,8 @@ function upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer, ports:
   const outgoing = new ServerResponse(incoming);
   outgoing.shouldKeepAlive = false;
   outgoing.assignSocket(socket as Socket);
-  outgoing.once('finish', () => socket.end());
+  // Who does not end its own side is not waited for.
+  outgoing.once('finish', () => (socket as Socket).destroySoon());
   void answer(incoming, outgoing, ports, local, () => {
     outgoing.detachSocket(socket as Socket);
     return new WebSocketConnection(incoming, socket, head);
