@@ -88,12 +88,18 @@ function concludeFailure(
     reason,
     message,
   };
-  const { stopping, ...live } = row.live;
+  const { stopping, startedLocally, restart, ...rest } = row.live;
+  const live = {
+    ...rest,
+    ...(step.kind !== 'stop' && { stopping }),
+    // A start that somebody on the machine ordered is tried at once, and once.
+    ...(step.kind !== 'start' && { startedLocally, restart }),
+  };
   return {
     ...row,
     failure,
     error: { message, at: now },
     ...(lost && { image: undefined }),
-    live: step.kind === 'stop' ? live : row.live,
+    live,
   };
 }
