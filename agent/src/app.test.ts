@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FakeController, failure, type View } from './_fake-controller.ts';
-import { type Agent, createAgent } from './app.ts';
+import { type Agent, type AgentPorts, createAgent } from './app.ts';
 import { systemClock } from './clock.ts';
 import { parseConfig } from './config.ts';
 import { until } from './engines/_contract.ts';
@@ -9,7 +9,7 @@ import { MemoryEngine } from './engines/memory/engine.ts';
 import { exchange, type HttpRequest } from './http.ts';
 import { silentLog } from './log.ts';
 import type { Machine } from './machine.ts';
-import { policySchema } from './policy.ts';
+import { PLAIN_PLACES, policySchema } from './policy.ts';
 import { relayMark } from './registries/pull.ts';
 import { memoryIdentity } from './state/identity.ts';
 import { memoryStore } from './state/store.ts';
@@ -49,7 +49,7 @@ afterEach(async () => {
 });
 
 /** Starts an agent on the engine, the store and the identity of this test. */
-function start(policy = {}): Agent {
+function start(policy = {}, more: Partial<AgentPorts> = {}): Agent {
   const agent = createAgent(
     parseConfig('{diskDirectory: /nowhere, statusFrequency: 1, changeFrequency: 1}', '/nowhere/config.yaml'),
     {
@@ -65,6 +65,7 @@ function start(policy = {}): Agent {
         requests.push(request);
         return exchange(request, limit);
       },
+      ...more,
     },
   );
   runs.push(agent.run(stop.signal));
@@ -426,6 +427,44 @@ describe('entries that may not run', () => {
     expect(controller.microservice(uuid)?.errorMessage).toContain('privileged');
     expect(engine.running().size).toBe(1);
   });
+
+  const MOVES: Record<string, [string, Record<string, unknown>, 'RUNNING' | 'FAILED']> = {
+    'that was moved and linked starts again': ['/mnt/large', {}, 'RUNNING'],
+    'that leads to the agent now does not': ['/nowhere/volumes', {}, 'FAILED'],
+    'that was moved out of what the machine allows does not': ['/mnt/large', { bindPrefixes: ['/srv'] }, 'FAILED'],
+    'that was moved where the machine says where binds may lie does not': [
+      '/srv/large',
+      { bindPrefixes: ['/srv'] },
+      'FAILED',
+    ],
+  };
+  for (const [name, [target, policy, state]] of Object.entries(MOVES))
+    test(`a container with a directory of the machine ${name}`, async () => {
+      let moved = false;
+      const follow = (path: string) => (moved && path === '/srv/data' ? target : path);
+      const agent = start(policy, { protectedPaths: ['/nowhere'], places: { ...PLAIN_PLACES, follow } });
+      controller.microservices = [
+        view({
+          volumeMappings: [
+            {
+              type: 'bind',
+              hostDestination: '/srv/data',
+              containerDestination: '/data',
+              accessMode: 'rw',
+              scope: 'private',
+            },
+          ],
+        }),
+      ];
+      await agent.provision(controller.joinString);
+      await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+      moved = true;
+      const [container] = await engine.containers();
+      engine.exit(container?.id ?? '', 1);
+      await until('the end', () => controller.microservice(uuid)?.status !== 'RUNNING');
+      agent.supervisor.startLocally(uuid);
+      await until(state, () => controller.microservice(uuid)?.status === state);
+    });
 
   test('an entry that cannot be read harms no other', async () => {
     const agent = start();

@@ -21,7 +21,15 @@ import { AGENT_VERSION } from './names.ts';
 import { Orders } from './orders.ts';
 import { findOrphans, instanceOf, orphanTrouble } from './orphans.ts';
 import type { Step } from './plan/model.ts';
-import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext, refusal } from './policy.ts';
+import {
+  bindRefusal,
+  OPEN_POLICY,
+  PLAIN_PLACES,
+  type Places,
+  type Policy,
+  type PolicyContext,
+  refusal,
+} from './policy.ts';
 import { Provisioning } from './provisioning.ts';
 import { pullTarget } from './registries/target.ts';
 import { Relation, type Scope } from './relation.ts';
@@ -111,8 +119,9 @@ export function createAgent(config: Config, ports: AgentPorts) {
       const { policy, places } = policyContext;
       // The engine follows the links that it finds, and the view may name another way than the container has.
       const moved = isNew ? undefined : own.binds.find(({ source }) => places.follow(source) !== source);
+      // Where any directory may be bound, somebody may move one and leave a link.
+      if (!policy.bindPrefixes) return moved && bindRefusal(moved.source, policyContext);
       if (moved) return `${moved.source} may not be bound: it leads to ${places.follow(moved.source)} now`;
-      if (!policy.bindPrefixes) return undefined;
       const binds = own.binds.map((bind) => ({ ...bind, source: places.follow(bind.source) }));
       return bindConflict({ ...own, binds }, others, isNew, places);
     },

@@ -156,7 +156,8 @@ const RULES: readonly Rule[] = [
 /** Through these a path leads into whatever a process sees. */
 const PROCESS_VIEW = /^\/proc\/(\d+|self|thread-self)(\/|$)/;
 
-function bindRefusal(source: string, { policy, protectedPaths, places }: PolicyContext): string | undefined {
+/** Why a path of the machine may not be bound, in one sentence, or undefined. */
+export function bindRefusal(source: string, { policy, protectedPaths, places }: PolicyContext): string | undefined {
   if (!source.startsWith('/')) return `the bind source ${source} is not an absolute path`;
   if (PROCESS_VIEW.test(plainPath(source))) return `${source} may not be bound: it leads to what a process sees`;
   let path: string;

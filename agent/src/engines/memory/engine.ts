@@ -154,6 +154,7 @@ export class MemoryEngine implements Engine {
         networkId: spec.hostNetwork ? '' : (this.#network?.id ?? ''),
         ports: [],
         pid: 0,
+        binds: spec.mounts.map(({ source, readOnly }) => ({ source, writable: !readOnly })),
         spec,
       });
       return { id, imageId };
