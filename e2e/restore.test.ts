@@ -145,11 +145,17 @@ test('what is running runs on when etcd goes back to a snapshot under a controll
   expect(await world.application('lost')).toBeUndefined();
   for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
   expect(await greeting('lost')).toBe('l1\n');
-  const events = await world.kube.get<{ items: { reason: string; regarding: { kind: string }; note: string }[] }>(
-    `/apis/events.k8s.io/v1/namespaces/${world.namespace}/events`,
+  const told = async () => {
+    const events = await world.kube.get<{ items: { reason: string; regarding: { kind: string } }[] }>(
+      `/apis/events.k8s.io/v1/namespaces/${world.namespace}/events`,
+    );
+    const items = events?.items.filter(({ reason }) => reason === 'StoreRestored' || reason === 'StoreForgot') ?? [];
+    return new Set(items.map(({ regarding }) => regarding.kind));
+  };
+  // Events are written beside the work that they tell of.
+  await until('events of the Lease and of the node', async () =>
+    isDeepStrictEqual(await told(), new Set(['Lease', 'EdgeNode'])),
   );
-  const told = events?.items.filter(({ reason }) => reason === 'StoreRestored' || reason === 'StoreForgot');
-  expect(new Set(told?.map(({ regarding }) => regarding.kind))).toEqual(new Set(['Lease', 'EdgeNode']));
 }, 600_000);
 
 test.runIf(NIGHTLY)(

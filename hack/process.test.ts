@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -76,6 +76,8 @@ test.runIf(process.platform === 'linux')('a daemon dies with the process that st
   const dir = makeFolder();
   const { kill, pid } = await startParent(dir);
   expect(processStartTime(pid)).toBeDefined();
+  // Until then it is setpriv, which may not have asked for the signal yet.
+  await waitFor(() => readFileSync(`/proc/${pid}/comm`, 'utf8') === 'sleep\n', { what: 'the daemon to run' });
   kill();
   await waitFor(() => processStartTime(pid) === undefined, { what: 'the daemon to die' });
   expect(await stopLeftovers(dir)).toEqual([]);

@@ -136,7 +136,7 @@ describe('the table between the flat form and the entry', () => {
             protocol: maybe(fc.constantFrom('tcp', 'udp')),
           }),
           (item) => item.internal,
-        ),
+        ).map((ports) => ports.filter((port, at) => ports.findIndex((one) => one.external === port.external) === at)),
       ),
       volumeMappings: maybe(
         unique(
