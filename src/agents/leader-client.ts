@@ -2,6 +2,7 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 import type { Observation } from '../domain/inputs.ts';
 import type { Clock } from '../kube/mod.ts';
 import { INTERNAL_PATHS } from './leader-channel.ts';
+import { LeaderError } from './leader-error.ts';
 import type { InternalCredentials, LeaderLink, Leadership } from './ports.ts';
 import type { TokenMark } from './replay.ts';
 
@@ -11,18 +12,6 @@ export interface LeaderClient extends LeaderLink, Disposable {
     message: { replica: string; term?: string; cursor: number; marks: readonly TokenMark[] },
     signal: AbortSignal,
   ): Promise<{ term: string; cursor: number; marks: TokenMark[] }>;
-}
-
-/** No leader, or one that did not answer as it should. */
-export class LeaderError extends Error {
-  override readonly name = 'LeaderError';
-  /** REFUSED: the message is wrong, and always will be; UNREACHABLE: another time it may be taken */
-  readonly code: 'NO_LEADER' | 'NOT_LEADER' | 'REFUSED' | 'UNREACHABLE';
-
-  constructor(code: LeaderError['code'], message: string, cause?: unknown) {
-    super(cause instanceof Error ? `${message}: ${cause.message}` : message, { cause });
-    this.code = code;
-  }
 }
 
 /** Answers to a message that are about what is in it. */

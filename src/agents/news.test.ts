@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { mergeReport } from '../domain/index.ts';
 import { silentLog } from '../kube/mod.ts';
 import { makeClock } from './_util.ts';
-import { LeaderError } from './leader-client.ts';
+import { LeaderError } from './leader-error.ts';
 import { createNews } from './news.ts';
 import { createObservations } from './observations.ts';
 import type { NodeNews } from './ports.ts';

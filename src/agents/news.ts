@@ -1,6 +1,6 @@
 import type { Observation } from '../domain/inputs.ts';
 import { type Backoff, backoffDelay, type Clock, type Log } from '../kube/mod.ts';
-import { LeaderError } from './leader-client.ts';
+import { LeaderError } from './leader-error.ts';
 import { holdAfter, type MergeReport, mergeHandedOut } from './observations.ts';
 import type { AgentMetrics, LeaderLink, Leadership, NodeNews, Observations } from './ports.ts';
 

@@ -1,6 +1,6 @@
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice, Registry } from '../api/v3/index.ts';
 import { applicationSpecSchema, edgeNodeSpecSchema, microserviceSchema, registrySpecSchema } from '../api/v3/index.ts';
-import { entriesOn } from './application/ports.ts';
+import { entriesOn } from './application/entries.ts';
 import type { KeyedText, NodeInputs, Observation, RegistryLookup, World } from './inputs.ts';
 import { entryUuid, nodeUuid, v3Name } from './names.ts';
 

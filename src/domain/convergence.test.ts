@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest';
 import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../api/v3/index.ts';
 import type { MicroserviceHold, MicroserviceStatus, MicroserviceView } from '../wire/index.ts';
 import { makeApplication, makeEntry, makeInputs, makeNode, makeObservation, makeRegistry, makeWorld } from './_util.ts';
+import { shouldRun } from './application/entries.ts';
 import { applicationStatus } from './application/status.ts';
 import { verdicts } from './application/verdict.ts';
 import { desiredState } from './edge-node/desired.ts';
 import { mergeReport, nodeStatus } from './edge-node/status.ts';
 import type { Observation } from './inputs.ts';
-import { shouldRun } from './microservice/read.ts';
 import { orderRebuild } from './orders.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import { hasContainer } from '../deletion.ts';
-import { shouldRun } from '../microservice/read.ts';
-import { entryUuid, nodeUuid, v3Name } from '../names.ts';
+import { entryUuid, v3Name } from '../names.ts';
+import { entriesOn, shouldRun } from './entries.ts';
 
 /** One claim of an external port of a node. */
 export interface PortClaim {
@@ -61,15 +61,6 @@ export function portClaims(node: EdgeNode, applications: readonly Application[])
     claims.push(...heldPorts(item, []).map((port) => claim(owner, port, { wanted: false, reported: true })));
   }
   return claims;
-}
-
-/** Entries of an application that name this node. */
-export function entriesOn(application: Application, node: EdgeNode): readonly MicroserviceEntry[] {
-  const uuid = nodeUuid(node);
-  const name = v3Name(node);
-  return (application.spec.microservices ?? []).filter(
-    ({ agent }) => agent && (agent.uuid === undefined ? agent.name === name : agent.uuid === uuid),
-  );
 }
 
 /** Claims found by their port and by whose they are, made once for each list of them: a node has up to thousands. */

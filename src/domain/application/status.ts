@@ -11,10 +11,9 @@ import { conditionsOf, cut, type Finding, joined, kstatus, orderIgnored, type Pr
 import { hasContainer, ownerOf } from '../deletion.ts';
 import { STEADY_MS } from '../edge-node/report.ts';
 import type { DesiredState, Liveness, Verdict } from '../inputs.ts';
-import { shouldRun } from '../microservice/read.ts';
 import { entryUuid, v3Name } from '../names.ts';
 import { rebuildCount } from '../orders.ts';
-import { entriesOn } from './ports.ts';
+import { entriesOn, shouldRun } from './entries.ts';
 import { notActing } from './verdict.ts';
 
 /** What the status of an application is computed from. */

@@ -10,16 +10,8 @@ import { configText } from '../microservice/flat.ts';
 import { IMAGE_ARCHITECTURES, imageFor, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { applicationUuid, entryUuid, nameTaken, nodeUuid, registryId, uuidTaken, v3Name } from '../names.ts';
 import { normalType, resolveRegistry } from '../registry/index.ts';
-import {
-  claimsAt,
-  claimsOf,
-  entriesOn,
-  type PortClaim,
-  portClaims,
-  portHeir,
-  portHolder,
-  portKeeper,
-} from './ports.ts';
+import { entriesOn } from './entries.ts';
+import { claimsAt, claimsOf, type PortClaim, portClaims, portHeir, portHolder, portKeeper } from './ports.ts';
 
 /** What one policy looks at. */
 export interface VerdictInput {

@@ -10,7 +10,7 @@ import {
   type MicroserviceView,
   type RegistryView,
 } from '../../wire/index.ts';
-import { entriesOn } from '../application/ports.ts';
+import { entriesOn, shouldRun } from '../application/entries.ts';
 import { createJudge, nodeOf, worldOf } from '../application/verdict.ts';
 import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, NodeInputs, World } from '../inputs.ts';
@@ -18,7 +18,6 @@ import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
 import { configText } from '../microservice/flat.ts';
 import { imageFor, logSizeOf, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
-import { shouldRun } from '../microservice/read.ts';
 import { entryUuid, nodeUuid, registryId, v3Name } from '../names.ts';
 import { isDue, orderOf, rebuildCount } from '../orders.ts';
 import { normalRegistry, resolveRegistry } from '../registry/index.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
-import { entriesOn } from '../application/ports.ts';
+import { entriesOn } from '../application/entries.ts';
 import { hostOf } from '../edge-node/settings.ts';
 import type { Verdict, World } from '../inputs.ts';
 import { v3Name } from '../names.ts';

@@ -1,5 +1,6 @@
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceState, MicroserviceStatus } from '../../wire/index.ts';
+import { shouldRun } from '../application/entries.ts';
 import type { Liveness } from '../inputs.ts';
 import { applicationId, entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
 import { rebuildCount } from '../orders.ts';
@@ -32,13 +33,6 @@ export interface RemovedFacts {
   liveness?: Liveness;
   observed: ObservedMicroservice;
   live?: MicroserviceStatus;
-}
-
-/** Whether an entry is to run at all. */
-export function shouldRun(application: Application, entry: Pick<MicroserviceEntry, 'isActivated'>): boolean {
-  return (
-    (application.spec.isActivated ?? true) && (entry.isActivated ?? true) && !application.metadata.deletionTimestamp
-  );
 }
 
 /** States in which no container of the microservice runs or is about to. */
