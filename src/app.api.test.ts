@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
+import { testConfig } from './_config.ts';
 import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';
-import { readConfig } from './config.ts';
 import { createLog } from './telemetry/log.ts';
 
 /** The reconcilers on a real API server, as kubectl users meet them; no agent takes part. */
@@ -15,14 +15,7 @@ let app: App;
 beforeAll(async () => {
   kube = await kubeFromFile(inject('kubeconfig'));
   await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  const config = readConfig({
-    KUBECONFIG: inject('kubeconfig'),
-    CONTROLLER_NAMESPACE: namespace,
-    SERVER_HOST: '127.0.0.1',
-    SERVER_PORT: '0',
-    METRICS_PORT: '0',
-    INTERNAL_PORT: '0',
-  });
+  const config = testConfig(inject('kubeconfig'), namespace);
   app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) });
   await app.start();
 });

@@ -7,12 +7,12 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { stringify } from 'yaml';
 import { findTools } from '../hack/binaries.ts';
+import { testConfig } from './_config.ts';
 import { BOUNDS } from './api/bounds.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import { type ConfigMap, RESOURCES } from './api/resources.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';
-import { readConfig } from './config.ts';
 import { createTestClient, type TestClient } from './rest/_client.ts';
 import { startTestCluster, type TestCluster } from './rest/_cluster.ts';
 import { routes } from './rest/routes/index.ts';
@@ -37,14 +37,7 @@ beforeAll(async () => {
     metadata: { name: 'skerry-ids', namespace: cluster.namespace },
     data: { Application: '9007199254740991', Registry: 'many' },
   });
-  const config = readConfig({
-    KUBECONFIG: inject('kubeconfig'),
-    CONTROLLER_NAMESPACE: cluster.namespace,
-    SERVER_HOST: '127.0.0.1',
-    SERVER_PORT: '0',
-    METRICS_PORT: '0',
-    INTERNAL_PORT: '0',
-  });
+  const config = testConfig(inject('kubeconfig'), cluster.namespace);
   app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) });
   await app.start();
   rest = createTestClient(`http://127.0.0.1:${app.addresses.rest}`, routes, await cluster.token('admin'));

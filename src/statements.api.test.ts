@@ -2,13 +2,14 @@ import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
 import { signToken } from '../agent/src/token.ts';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
+import { testConfig } from './_config.ts';
 import { nodeKeySecret } from './agents/node-key.ts';
 import type { Condition } from './api/meta.ts';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from './api/names.ts';
 import { RESOURCES } from './api/resources.ts';
 import type { Application, EdgeNode } from './api/v3/index.ts';
 import { type App, connect, createApp } from './app.ts';
-import { type Config, readConfig } from './config.ts';
+import type { Config } from './config.ts';
 import { createStatuses } from './controllers/statuses.ts';
 import { conditionsOf, entryUuid, kstatus } from './domain/index.ts';
 import { silentLog } from './kube/mod.ts';
@@ -34,14 +35,7 @@ type Items = NonNullable<StatusReport['microserviceStatus']>;
 beforeAll(async () => {
   kube = await kubeFromFile(inject('kubeconfig'));
   await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  config = readConfig({
-    KUBECONFIG: inject('kubeconfig'),
-    CONTROLLER_NAMESPACE: namespace,
-    SERVER_HOST: '127.0.0.1',
-    SERVER_PORT: '0',
-    METRICS_PORT: '0',
-    INTERNAL_PORT: '0',
-  });
+  config = testConfig(inject('kubeconfig'), namespace);
   app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) });
   await app.start();
   url = `http://127.0.0.1:${app.addresses.rest}`;

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, expect, inject, test } from 'vitest';
 import { kubeFromFile } from '../../hack/kube.ts';
+import { testConfig } from '../_config.ts';
 import { createApp } from '../app.ts';
-import { readConfig } from '../config.ts';
 import { createLog } from '../telemetry/log.ts';
 import { BASE } from './base.ts';
 
@@ -12,15 +12,7 @@ const all = new AsyncDisposableStack();
 afterAll(() => all.disposeAsync());
 
 async function startWith(env: Record<string, string>): Promise<(token: string) => Promise<number>> {
-  const config = readConfig({
-    KUBECONFIG: inject('kubeconfig'),
-    CONTROLLER_NAMESPACE: namespace,
-    SERVER_HOST: '127.0.0.1',
-    SERVER_PORT: '0',
-    METRICS_PORT: '0',
-    INTERNAL_PORT: '0',
-    ...env,
-  });
+  const config = testConfig(inject('kubeconfig'), namespace, env);
   const app = all.use(await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) }));
   await app.start();
   return async (token) => {

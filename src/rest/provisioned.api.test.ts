@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, expect, inject, test } from 'vitest';
 import { kubeFromFile } from '../../hack/kube.ts';
+import { testConfig } from '../_config.ts';
 import { makeKey } from '../agents/_util.ts';
 import { createApp } from '../app.ts';
-import { readConfig } from '../config.ts';
 import { createLog } from '../telemetry/log.ts';
 import { BASE } from './base.ts';
 
@@ -28,14 +28,7 @@ test('a node shows the architecture and the engine of its agent from the provisi
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/ann/token`;
   const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { audiences: ['skerry'] } };
   const { status: minted } = await kube.request<{ status: { token: string } }>('POST', path, request);
-  const config = readConfig({
-    KUBECONFIG: inject('kubeconfig'),
-    CONTROLLER_NAMESPACE: namespace,
-    SERVER_HOST: '127.0.0.1',
-    SERVER_PORT: '0',
-    METRICS_PORT: '0',
-    INTERNAL_PORT: '0',
-  });
+  const config = testConfig(inject('kubeconfig'), namespace);
   const app = all.use(await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) }));
   await app.start();
   const call = async (method: string, path: string, body?: object) => {
