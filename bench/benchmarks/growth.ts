@@ -100,7 +100,7 @@ async function edits(context: Context, world: World, size: number): Promise<Reco
   const edit = await costOf(world, atRest, times, async () => {
     for (let i = 0; i < times; i++) {
       const name = fleet.applications[i] as string;
-      const body = applicationBody(name, (fleet.agents[i] as TestAgent).uuid, `edited-${i}`);
+      const body = applicationBody(name, (fleet.agents[i] as TestAgent).uuid, `edited-among-${size}-${i}`);
       const began = performance.now();
       await rest.call('PUT', `/application/${name}`, body);
       edited.push(performance.now() - began);
