@@ -12,7 +12,7 @@ export interface Row {
   what: string;
   unit: Unit;
   budget?: Budget;
-  /** what the comparable controller or agent of design section 11 takes */
+  /** what a comparable controller or agent takes, measured on the same machine */
   baseline?: string;
 }
 

@@ -25,7 +25,7 @@ export const MISSES: Readonly<Record<string, string>> = {
     "The agents' own back-off decides: who found nobody two or three times before the controller listened asks again only seconds later.",
 };
 
-/** Budgets of the design that no benchmark here takes, and why. */
+/** Budgets that no benchmark here measures, and why. */
 export const NOT_MEASURED: readonly (readonly [what: string, why: string])[] = [
   ['reconnect storm of 10,000 agents', 'not tried; the largest is 1,000, with --long'],
   ['exec pairing; sockets per replica', 'exec sessions are not built yet'],

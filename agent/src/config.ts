@@ -90,7 +90,10 @@ export interface Config extends Settings {
   policyFile: string;
 }
 
-/** Names that the local API uses for settings, and short ones, where they differ from the file's (gaps-03 section 12). */
+/**
+ * Names that the local API uses for settings, and short ones, where they differ from the file's
+ * (docs/spec/agent-local-api.md#settings).
+ */
 const API_NAMES: Readonly<Record<string, SettingName>> = {
   diskLimitGiB: 'diskLimit',
   memoryLimitMiB: 'memoryLimit',

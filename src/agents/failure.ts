@@ -2,8 +2,8 @@ import { STATUS_CODES } from 'node:http';
 import { printable } from '../api/printable.ts';
 
 /**
- * Why a request of an agent was not carried out, with the codes of gaps-02 section 2.5. An agent looks at `retryable`
- * before anything else: false only for what is provably a bad credential or a bad request.
+ * Why a request of an agent was not carried out, with the codes of docs/spec/agent-channel.md#errors. An agent looks at
+ * `retryable` before anything else: false only for what is provably a bad credential or a bad request.
  */
 const CODES = {
   AGENT_AUTH_HEADER_INVALID: 401,

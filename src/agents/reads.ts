@@ -28,7 +28,7 @@ interface Read {
 const READS: Readonly<Record<string, Read>> = {
   '/config': { sections: ['config'], body: (state) => state.config },
   '/registries': { sections: ['registries'], body: ({ registries }) => ({ registries }) },
-  // Not built yet: agents read a missing list as an empty one (gaps-02 section 3.1).
+  // Not built yet: agents read a missing list as an empty one (docs/spec/agent-channel.md#requests).
   '/models': { sections: ['models'], body: () => ({ models: [] }) },
   '/knowledge': { sections: ['knowledge'], body: () => ({ knowledge: [] }) },
   '/runtimeClasses': { sections: ['runtimeClasses'], body: () => ({ runtimeClasses: [] }) },

@@ -85,7 +85,7 @@ export const idRule: Rule = {
 export const nameRule: Rule = { rule: 'immutable', field: 'name', message: 'name is immutable' };
 export const isSystemRule: Rule = { rule: 'immutable', field: 'isSystem', message: 'isSystem is immutable' };
 
-/** Dotted lower-case name of applications, microservices, roles and the like (gaps-01 section 2.1). */
+/** Dotted lower-case name of applications, microservices, roles and the like (docs/spec/workloads.md#names). */
 export const NAME_PATTERN = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
 export const dottedName = (max: number = BOUNDS.name) =>
   text({ min: 1, max, pattern: NAME_PATTERN, expects: 'a name of lower-case letters, digits, "-" and "."' });

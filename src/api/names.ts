@@ -136,6 +136,6 @@ export const PORTS = { rest: 51121, metrics: 51122, internal: 51123, agent: 5432
 /** External ports that no microservice may claim: the agent's local API, its sibling, and DNS. */
 export const RESERVED_EXTERNAL_PORTS: readonly number[] = [54321, 54322, 53];
 
-/** Architecture ids of the v3 API (document 1); the index is the id. */
+/** Architecture ids of the v3 API (docs/spec/rest-v3.md#architectures); the index is the id. */
 export const ARCHITECTURES = ['auto', 'amd64', 'arm64', 'riscv64', 'arm'] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];

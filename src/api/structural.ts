@@ -73,8 +73,8 @@ function integerBounds({ minimum, maximum }: Structural) {
 }
 
 /**
- * Drops what the schema does not know, as the API server prunes. For doors that tolerate unknown fields (gaps-01 0.3);
- * returns the pruned copy and the paths that were dropped.
+ * Drops what the schema does not know, as the API server prunes. For doors that tolerate unknown fields
+ * (docs/spec/rest-v3.md#unknown-members); returns the pruned copy and the paths that were dropped.
  */
 export function prune(value: unknown, schema: Structural, path = ''): { value: unknown; dropped: string[] } {
   if (schema['x-kubernetes-preserve-unknown-fields'] || schema[CLOSED] || typeof value !== 'object' || value === null)

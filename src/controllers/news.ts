@@ -22,7 +22,7 @@ const MEASURED_OF_MICROSERVICE: ReadonlySet<keyof MicroserviceStatus> = new Set<
   'percentage',
 ]);
 
-/** Shown time of the last sign of life may be this old (design: one write per node in five minutes). */
+/** Shown time of the last sign of life may be this old: it costs one write per node in five minutes. */
 const LAST_SEEN_MS = 5 * 60_000;
 
 /**

@@ -7,7 +7,10 @@ import type { Writing } from './statuses.ts';
  */
 export type Turn = 'silent' | 'back' | 'more';
 
-/** A second, in each kind (design: mass silence). Who comes back waits for less. Reads say the truth at once either way. */
+/**
+ * A second, in each kind (docs/decisions/2026-11-22-what-silence-writes.md). Who comes back waits for less. Reads say
+ * the truth at once either way.
+ */
 const PER_SECOND = { silent: 20, back: 40 } as const;
 /** An object that is unreachable is written again at most this often because of further nodes. */
 const MORE_MS = 10_000;

@@ -7,9 +7,9 @@ import { entryUuid, v3Name } from './names.ts';
 export const DELETION_LIMIT_MS = 5 * 60_000;
 
 /**
- * Whether a deletion must wait, for whom, and until when at most (Unix ms). Deletion is absence (design section 6): a
- * live node is waited for until its report no longer shows the containers; a silent or never provisioned one holds
- * nothing.
+ * Whether a deletion must wait, for whom, and until when at most (Unix ms). Deletion is absence
+ * (docs/spec/workloads.md#deletion): a live node is waited for until its report no longer shows the containers; a
+ * silent or never provisioned one holds nothing.
  */
 export type Hold = { held: false; because: string } | { held: true; message: string; until: number };
 

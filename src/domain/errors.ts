@@ -1,6 +1,6 @@
 import type { Verdict } from './inputs.ts';
 
-/** `name` of a REST error body by kind of failure (gaps-01 section 5.2). */
+/** `name` of a REST error body by kind of failure (docs/spec/rest-v3.md#errors). */
 const NAMES = {
   400: 'ValidationError',
   403: 'ForbiddenError',
@@ -34,7 +34,7 @@ export const notFound = (code: string, message: string, field?: string) =>
   new DomainError(404, code, message, { field });
 export const conflict = (code: string, message: string, field?: string) =>
   new DomainError(409, code, message, { field });
-/** A name that is taken; 409 always (design section 12). */
+/** A name that is taken; 409 always. */
 export const duplicateName = (what: string, name: string) =>
   new DomainError(409, 'DUPLICATE_NAME', `${what} name "${name}" is already used`, {
     field: 'name',

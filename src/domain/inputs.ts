@@ -106,7 +106,7 @@ export interface Verdict {
   message: string;
   /** HTTP status that REST answers a write with that earns this verdict */
   status: 400 | 404 | 409;
-  /** code of the REST error body (gaps-01 section 5.3) */
+  /** code of the REST error body (docs/spec/rest-v3.md#error-codes) */
   code: string;
   /** path of the field in the entry, in the words of the YAML form */
   field?: string;

@@ -2,7 +2,7 @@ import { printable } from '../api/printable.ts';
 import { DomainError } from '../domain/errors.ts';
 import { ApiError, isTransient } from '../kube/api-error.ts';
 
-/** Names of error classes on the wire, by status (gaps-01 section 5.2). */
+/** Names of error classes on the wire, by status (docs/spec/rest-v3.md#errors). */
 const NAMES: Readonly<Record<number, string>> = {
   400: 'ValidationError',
   401: 'AuthenticationError',

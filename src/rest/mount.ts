@@ -203,7 +203,7 @@ async function input(route: AnyRoute, request: IncomingMessage, limits: Limits, 
   return { body: check(route.body.schema, raw.json, 'the body'), file: '' };
 }
 
-/** Parses by a schema. Only the first violation is told (gaps-01 section 5.2). */
+/** Parses by a schema. Only the first violation is reported (docs/spec/rest-v3.md#errors). */
 function check(schema: z.ZodType | undefined, value: unknown, where: string): unknown {
   if (!schema) return undefined;
   const result = schema.safeParse(value);

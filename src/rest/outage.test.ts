@@ -78,7 +78,7 @@ const synced = () => {
 };
 
 describe('readiness', () => {
-  test('is refused until every view is complete, with the body of the specification', async () => {
+  test('answers 503 with the documented body until every store is complete', async () => {
     const { status, body, headers } = await client.get('/status');
     expect([status, headers.get('retry-after')]).toEqual([503, '5']);
     expect(body).toMatchObject({

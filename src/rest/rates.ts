@@ -6,7 +6,7 @@ import { tooOften } from './errors.ts';
 
 /** How often something may be asked: so many in the long run, and so many at once. */
 const RATES = {
-  /** routes that passwords and codes can be guessed at, per address (gaps-05 A12) */
+  /** routes that passwords and codes can be guessed at, per address (docs/spec/rest-v3.md#rate-limits) */
   credentials: { perSecond: 1, burst: 60 },
   /** tokens that the cluster had to be asked about and that stood for nobody, per address */
   unknownTokens: { perSecond: 1, burst: 60 },

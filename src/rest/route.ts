@@ -103,7 +103,9 @@ export function route<
 /** Names of the parameters in a path. */
 export const paramNames = (path: string): string[] => [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? '');
 
-/** Second spellings of the first segment: the words of existing v3 clients (gaps-01 0.2). */
+/**
+ * Second spellings of the first segment: the words of existing v3 clients (docs/spec/rest-v3.md#spellings-of-paths).
+ */
 const SPELLINGS: readonly [string, string][] = [
   ['/node-list', '/iofog-list'],
   ['/node', '/iofog'],

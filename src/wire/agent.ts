@@ -69,9 +69,9 @@ export type ChangesReply = z.infer<typeof changesReplySchema>;
 export const changesAckSchema = z.object({ lastUpdated: text(64) });
 
 /**
- * Settings of `GET|PATCH /agent/config` (gaps-02 section 1.1). Units: diskLimit and logLimit GiB, memoryLimit MiB,
- * cpuLimit percent of one core, frequencies seconds, pruningFrequency hours, availableDiskThreshold percent.
- * An absent member means: the machine decides.
+ * Settings of `GET|PATCH /agent/config` (docs/spec/agent-channel.md#settings). Units: diskLimit and logLimit GiB,
+ * memoryLimit MiB, cpuLimit percent of one core, frequencies seconds, pruningFrequency hours, availableDiskThreshold
+ * percent. An absent member means: the machine decides.
  */
 export const agentConfigSchema = z.object({
   networkInterface: text(64).optional(),
@@ -133,8 +133,8 @@ const catalogSchema = z.object({
 });
 
 /**
- * What a node is to run of one microservice (gaps-02 section 5). Units: memory sizes MiB, cpus cores, tmpfs.size MiB,
- * logSize MiB (0 = 10), health check times seconds.
+ * What a node is to run of one microservice (docs/spec/agent-channel.md#microservice-view). Units: memory sizes MiB,
+ * cpus cores, tmpfs.size MiB, logSize MiB (0 = 10), health check times seconds.
  */
 export const microserviceViewSchema = z.object({
   uuid: text(64),
@@ -247,7 +247,10 @@ export const microservicesReplySchema = z.object({
 });
 export type MicroservicesReply = z.infer<typeof microservicesReplySchema>;
 
-/** One registry as a node needs it (gaps-02 section 1, row 11). Credentials only where a microservice of the node needs them. */
+/**
+ * One registry as a node needs it (docs/spec/agent-channel.md#registries). Credentials only where a microservice of the
+ * node needs them.
+ */
 export const registryViewSchema = z.object({
   id: z.number().int(),
   url: z.string(),
@@ -298,7 +301,10 @@ export const DAEMON_STATES = [
 ] as const;
 export type DaemonState = (typeof DAEMON_STATES)[number];
 
-/** What a node reports of one microservice (gaps-02 section 4.1). Times are Unix ms, memoryUsage bytes, cpuUsage percent. */
+/**
+ * What a node reports of one microservice (docs/spec/agent-channel.md#microservice-status). Times are Unix ms,
+ * memoryUsage bytes, cpuUsage percent.
+ */
 export const microserviceStatusSchema = z.object({
   id: text(64),
   status: z.enum(MICROSERVICE_STATES).catch('UNKNOWN'),
@@ -355,7 +361,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Body of `PUT /agent/status` (gaps-02 section 4): a delta, absent members keep their value. */
+/** Body of `PUT /agent/status` (docs/spec/agent-channel.md#status-report): a delta, absent members keep their value. */
 export const statusReportSchema = z.object({
   daemonStatus: z.enum(DAEMON_STATES).catch('UNKNOWN').optional(),
   warningMessage: text(BOUNDS.message).optional(),

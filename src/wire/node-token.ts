@@ -1,7 +1,7 @@
 import type { NODE_TOKEN_ISSUER } from '../api/names.ts';
 
 /**
- * The token that an agent signs for each request (gaps-02 section 2.3; design: tokens live 60 s, 10 minutes at most).
+ * The token that an agent signs for each request (docs/spec/agent-channel.md#node-token).
  * A JWT, `alg: EdDSA` only; `sub` is the node's uuid, `jti` is used once.
  */
 export interface NodeTokenClaims {

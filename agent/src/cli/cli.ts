@@ -45,7 +45,8 @@ function toCliError(error: unknown): CliError {
 
 async function run(args: readonly string[], ports: CliPorts): Promise<number> {
   const { words, flags } = parse(args);
-  // The group has no meaning of its own; document 3's command names have it.
+  // The group has no meaning of its own; the documented command names have it
+  // (docs/spec/agent-local-api.md#command-line).
   if (words[0] === 'system' && words.length > 1) words.shift();
   if (words.length === 0 && flags.delete('version')) words.push('version');
   const command = words[0] === 'help' ? undefined : findCommand(words);

@@ -30,7 +30,7 @@ export const EXIT_MEANINGS: Readonly<Record<number, string>> = {
   130: 'interrupted, or answered with no',
 };
 
-/** Exit codes by code of the failure (gaps-03 section 2). */
+/** Exit codes by code of the failure (docs/spec/agent-local-api.md#errors). */
 const EXIT_CODES: Readonly<Record<string, number>> = {
   INVALID_ARGUMENT: 2,
   UNAUTHORIZED: 3,

@@ -13,7 +13,7 @@ import type { Container } from '../plan/model.ts';
  * then the container has to run all the same.
  */
 export interface Field {
-  /** as document 1 calls it, and what of it where there are several rows */
+  /** name in docs/spec/workloads.md#container-fields, and what of it where there are several rows */
   field: string;
   /** how it is observed, for people */
   observed: string;

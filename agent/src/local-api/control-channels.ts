@@ -1,7 +1,7 @@
 import type { Agent } from '../app.ts';
 import { CLOSE, type WebSocketConnection } from './websocket.ts';
 
-/** First byte of each message (gaps-03 section 7.3). */
+/** First byte of each message (docs/spec/agent-local-api.md#control-channel). */
 const MESSAGES = { ping: 0x9, pong: 0xa, configChanged: 0xc, limitsChanged: 0xf } as const;
 
 const PING_EVERY = 30_000;

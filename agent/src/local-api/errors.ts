@@ -1,4 +1,4 @@
-/** Codes of the local API and their statuses (gaps-03 section 2). */
+/** Codes of the local API and their statuses (docs/spec/agent-local-api.md#errors). */
 export const API_ERRORS = {
   INVALID_ARGUMENT: 400,
   UNAUTHORIZED: 401,

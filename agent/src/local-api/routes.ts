@@ -402,7 +402,7 @@ const MICROSERVICES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): R
   },
 ]);
 
-/** Routes of document 3 that this version does not have; they say so. */
+/** Routes that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [RegExp, string][] = [
   [/^\/v1\/(images|models|knowledge|volumes|deploy)(\/|:|$)/, 'this part of the local API'],
   [/^\/v1\/system\/(controlplane|controller|gps|logs:stream|config\/switch)/, 'this part of the local API'],

@@ -6,7 +6,7 @@ import { ApiError } from './errors.ts';
 const MIB = 1024 * 1024;
 const MASK = '***';
 
-/** `GET /v1/system/status` (gaps-03 section 5.1). */
+/** `GET /v1/system/status` (docs/spec/agent-local-api.md#status). */
 export async function daemonStatus(agent: Agent): Promise<Record<string, unknown>> {
   const report = await agent.report(true);
   const { engine } = agent.supervisor;
@@ -53,7 +53,7 @@ export async function daemonStatus(agent: Agent): Promise<Record<string, unknown
   };
 }
 
-/** `GET /v1/system/info` (gaps-03 section 5.2). */
+/** `GET /v1/system/info` (docs/spec/agent-local-api.md#info). */
 export function daemonInfo(agent: Agent): Record<string, unknown> {
   const settings = agent.effective();
   const { node, instance } = agent.identity;
@@ -71,7 +71,7 @@ export function daemonInfo(agent: Agent): Record<string, unknown> {
   };
 }
 
-/** `GET /v1/system/config` (gaps-03 section 5.3): API names, effective values. */
+/** `GET /v1/system/config` (docs/spec/agent-local-api.md#settings): API names, effective values. */
 export function activeConfig(agent: Agent): Record<string, unknown> {
   const { config } = agent;
   const settings = agent.effective();
@@ -152,7 +152,7 @@ export function listItem(agent: Agent, status: MicroserviceStatus): Record<strin
   };
 }
 
-/** `GET /v1/ms/{id}` (gaps-03 section 5.4). What came from Secrets is masked. */
+/** `GET /v1/ms/{id}` (docs/spec/agent-local-api.md#microservices). What came from Secrets is masked. */
 export function inspection(agent: Agent, status: MicroserviceStatus): Record<string, unknown> {
   const view = agent.view(status.id);
   const row = agent.supervisor.row(status.id);

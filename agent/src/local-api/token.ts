@@ -32,7 +32,10 @@ export function isAdmin({ tokenUse, aud, sub }: Claims): boolean {
   return tokenUse === LOCAL_API.use && aud.includes(LOCAL_API.audience) && sub.startsWith(LOCAL_API.adminPrefix);
 }
 
-/** The uuid of the microservice that a token is for (gaps-03 section 3.2), or undefined for other tokens. */
+/**
+ * The uuid of the microservice that a token is for (docs/spec/agent-local-api.md#tokens), or undefined for other
+ * tokens.
+ */
 export function workloadOf(claims: Claims): string | undefined {
   const { tokenUse, aud } = claims;
   if (tokenUse !== WORKLOAD_TOKEN.use || !aud.includes(WORKLOAD_TOKEN.audience)) return undefined;

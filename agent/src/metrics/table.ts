@@ -1,6 +1,6 @@
 /**
- * Every metric of the agent, as data: what `/metrics` serves and docs/metrics.md are made from it. The prefix is that of
- * the local API's specification; units are base units. Labels are low in cardinality: outcomes and reasons are closed
+ * Every metric of the agent, as data: what `/metrics` serves and docs/metrics.md are made from it. Units are
+ * base units. Labels are low in cardinality: outcomes and reasons are closed
  * lists, and microservices are those of this one machine.
  */
 export interface MetricSpec {

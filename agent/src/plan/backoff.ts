@@ -3,7 +3,7 @@ import { jitter, type Random } from '../clock.ts';
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** Supervision's times, in milliseconds (design: it never gives up, it only gets slower). */
+/** Supervision's times, in milliseconds: it never gives up, it only gets slower. */
 export const TIMES = {
   firstDelay: 10 * SECOND,
   longestDelay: 5 * MINUTE,

@@ -28,7 +28,7 @@ const machineDecides = 'The machine decides when absent.';
 
 /**
  * Settings that belong to the machine have no default here: an unset field means that the machine decides
- * (design-agent section 1); REST shows the documented default.
+ * (docs/spec/agent-channel.md#settings); REST shows the documented default.
  */
 export const edgeNodeSpecSchema = withRules(
   object({

@@ -17,7 +17,7 @@ import {
 
 /**
  * A microservice: an entry of its Application, as a container is of a Pod. The form is that of the v3 YAML kind
- * (gaps-01 section 4), aliases included; domain/microservice reads one normal form.
+ * (docs/spec/workloads.md#microservice-entry), aliases included; domain/microservice reads one normal form.
  *
  * Nothing in here has a default of the CRD: what the API server adds to an item of a list looks to client-side apply and
  * to GitOps tools as if somebody had changed the list. The normal form fills in what is absent.

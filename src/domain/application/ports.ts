@@ -89,7 +89,10 @@ export const claimsAt = (claims: readonly PortClaim[], port: Port): readonly Por
 export const claimsOf = (claims: readonly PortClaim[], uuid: string): readonly PortClaim[] =>
   findIn(claims).of.get(uuid) ?? [];
 
-/** The claim that holds a port (design section 6): the reported one, else the older Application, its uid, the entry name. */
+/**
+ * The claim that holds a port (docs/spec/workloads.md#ports): the reported one, else the older Application, its uid,
+ * the entry name.
+ */
 export function portHolder(
   claims: readonly PortClaim[],
   external: number,

@@ -89,9 +89,10 @@ function removedReads(
 }
 
 /**
- * The spec after a PUT of the application's state (design section 2.1): absent microservices leave them, an empty list
- * removes all, an entry kept by name keeps uuid and activation unless the body sets them. Rebuild counts are annotations
- * and stay; orders of the body come back in `rebuild`. Other fields that the body does not name stay too.
+ * The spec after a PUT of the application's state (docs/spec/workloads.md#replacing-an-applications-state): absent
+ * microservices leave them, an empty list removes all, an entry kept by name keeps uuid and activation unless the body
+ * sets them. Rebuild counts are annotations and stay; orders of the body come back in `rebuild`. Other fields that the
+ * body does not name stay too.
  */
 export function replaceState(
   old: Application,

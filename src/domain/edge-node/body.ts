@@ -91,7 +91,7 @@ function requireAddress(spec: EdgeNodeSpec, sent: Fields): void {
     if (isAbsent(spec[field])) throw invalid(`${field}: is required with routerMode ${mode}`, field);
 }
 
-/** Coordinates without a mode that finds them are coordinates given by hand (gaps-01 section 2.3). */
+/** Coordinates without a mode that finds them are coordinates given by hand (docs/spec/rest-v3.md#node-body). */
 function withGpsMode(spec: EdgeNodeSpec, sent: Fields): EdgeNodeSpec {
   if (spec.gpsMode === 'dynamic' && isAbsent(spec.gpsDevice))
     throw invalid('gpsDevice: is required with gpsMode dynamic', 'gpsDevice');

@@ -12,7 +12,7 @@ const live = (observation?: Partial<Observation>): LiveNode => ({
 });
 const never: LiveNode = { liveness: 'never' };
 
-/** Node read fields of document 1, by type. */
+/** Node read fields (docs/spec/rest-v3.md#node-read), by type. */
 const FIELDS = {
   number: `lastActive daemonOperatingDuration daemonLastStart repositoryCount systemTime lastStatusTime lastCommandTime
     logFileCount latitude longitude memoryUsage diskUsage cpuUsage systemAvailableDisk systemAvailableMemory

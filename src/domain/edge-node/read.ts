@@ -34,7 +34,7 @@ function withProvisioning(node: EdgeNode, { archId, containerEngine }: Provision
   };
 }
 
-/** v3 read of a node (document 1; gaps-01 section 2.3). */
+/** v3 read of a node (docs/spec/rest-v3.md#node-read). */
 export function nodeRead(
   stored: EdgeNode,
   live: LiveNode,

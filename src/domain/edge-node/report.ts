@@ -6,7 +6,7 @@ import type { DesiredEntry, DesiredState, Liveness, Observation, Told } from '..
 
 /**
  * The report after a delta: absent members keep their value; microserviceStatus, when present, is the whole list, in
- * which an absent errorMessage keeps its value (gaps-02 section 4.1).
+ * which an absent errorMessage keeps its value (docs/spec/agent-channel.md#status-report).
  */
 export function mergeReport(report: StatusReport, delta: StatusReport): StatusReport {
   const said = Object.fromEntries(Object.entries(delta).filter(([, value]) => value !== undefined)) as StatusReport;
@@ -192,8 +192,9 @@ type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'rebuildOr
 
 /**
  * Revision, image and rebuilds that really run. Agents that do not echo them are judged by what they were told and when
- * (design section 6): a report that came later is about that, and where it means a new container, the container must
- * have started later too. What they were told is kept, since a container may start while no controller listens.
+ * (docs/spec/agent-channel.md#foreign-agents): a report that came later is about that, and where it means a new
+ * container, the container must have started later too. What they were told is kept, since a container may start while
+ * no controller listens.
  */
 function carriedOut(
   item: MicroserviceStatus,

@@ -25,7 +25,7 @@ export const CONFIG_FIELDS = [
   'timeZone',
 ] as const satisfies readonly (keyof AgentConfig & keyof EdgeNodeSpec)[];
 
-/** Settings that are never taken from the controller (design-agent section 1). */
+/** Settings that are never taken from the controller (docs/spec/agent-channel.md#settings). */
 export const MACHINE_OWNED = [
   'containerEngine',
   'containerEngineUrl',
@@ -43,7 +43,9 @@ export function canonicalEngine<T extends string | undefined>(engine: T): T | 'd
 /** Name of the agent's folders on a machine. */
 const AGENT = `${CONTAINER_NAME_PREFIX}agent`;
 
-/** What the documents say of settings that neither the spec nor the machine names. */
+/**
+ * Documented defaults, shown for settings that neither the spec nor the machine names (docs/spec/rest-v3.md#node-body).
+ */
 const DEFAULTS: Partial<Record<keyof EdgeNodeSpec, unknown>> = {
   location: '',
   description: '',

@@ -6,9 +6,9 @@ import type { Verdict, World } from '../inputs.ts';
 import { v3Name } from '../names.ts';
 
 /**
- * The address of an extra host on a node, or why it has none (gaps-01 section 6.4): an IP address, `${Agents.<node>}`, or
- * `${Apps.<application>.<microservice>.local}` of the same node. A plain name is none: it could not be told from that of
- * a microservice, and no engine takes one.
+ * The address of an extra host on a node, or why it has none (docs/spec/workloads.md#extra-hosts): an IP address,
+ * `${Agents.<node>}`, or `${Apps.<application>.<microservice>.local}` of the same node. A plain name is none: it could
+ * not be told from that of a microservice, and no engine takes one.
  */
 export function resolveHost(
   host: { name: string; address: string },

@@ -13,7 +13,7 @@ import {
   normalVolume,
 } from './normal-form.ts';
 
-/** The flat JSON body of the REST routes (document 1, Microservice). */
+/** The flat JSON body of the REST routes (docs/spec/workloads.md#container-fields). */
 export interface FlatMicroservice {
   [field: string]: unknown;
   name?: string;
@@ -314,7 +314,7 @@ function idToFlat(value: number | string, registryId: RegistryId): number | unde
   return registryId(value) ?? (typeof value === 'number' ? value : BUILT_IN_WORDS[value]);
 }
 
-/** Words of the YAML form for the two registries that always exist (gaps-01 section 4). */
+/** Words of the YAML form for the two registries that always exist (docs/spec/workloads.md#images-and-registries). */
 const BUILT_IN_WORDS: Readonly<Record<string, number>> = { remote: 1, local: 2 };
 
 function annotationsFromFlat(value: unknown, field: string): Record<string, string> | undefined {

@@ -82,7 +82,7 @@ const DEFAULTS = {
   serviceAccount: null,
 };
 
-/** The full v3 read of a microservice (document 1; gaps-01 section 2.2). */
+/** The full v3 read of a microservice (docs/spec/workloads.md#microservice-read). */
 export function microserviceRead(facts: MicroserviceFacts): Record<string, unknown> {
   const { application, entry, node, observed, live, registryId } = facts;
   const { agentName, nodeUuid: namedUuid, ...flat } = flatFromEntry(entry, { registryId });

@@ -10,8 +10,8 @@ export interface UploadDocument {
 
 /**
  * The outer form of an uploaded document: kind, metadata.name and spec. Both forms pass, that of the v3 files and that of
- * kubectl; they differ inside spec only. `apiVersion` is compared only for kinds that name theirs (gaps-01 section 4).
- * Throws DomainError.
+ * kubectl; they differ inside spec only. `apiVersion` is compared only for kinds that name theirs
+ * (docs/spec/workloads.md#uploads). Throws DomainError.
  */
 export function readDocument(
   document: unknown,

@@ -21,7 +21,7 @@ function failure(act: () => unknown): DomainError {
   throw new Error('nothing was refused');
 }
 
-/** The example of gaps-01 section 4. */
+/** A file as existing v3 clients send it. */
 const V3 = `
 kind: Application
 metadata: {name: plant-a}

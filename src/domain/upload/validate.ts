@@ -10,7 +10,7 @@ export interface Violation {
 }
 
 interface CheckOptions {
-  /** drop unknown fields instead of refusing them (gaps-01 section 0.3) */
+  /** drop unknown fields instead of refusing them (docs/spec/rest-v3.md#unknown-members) */
   tolerant?: boolean;
 }
 

@@ -2,7 +2,7 @@ import { GROUP } from '../../api/names.ts';
 import type { PolicyRule } from './rules.ts';
 
 /**
- * What the four roles of people may do (gaps-05 B3, tightened by G15 and design section 12). One set of roles rules both
+ * What the four roles of people may do (docs/spec/identity-and-access.md#roles). One set of roles rules both
  * doors: a resource is the plural of a CRD, a part of one that has its own permission, or a word that only REST knows.
  */
 

@@ -192,7 +192,7 @@ function rules(kind: string): string {
     DELETE ${path}/{ruleName}       ${resource} delete`;
 }
 
-/** Routes of users that nothing can be guessed at (gaps-05 A12). */
+/** Routes of users that nothing can be guessed at (docs/spec/rest-v3.md#rate-limits). */
 const UNGUESSABLE: ReadonlySet<string> = new Set([
   'POST /user/logout',
   'GET /user/profile',
