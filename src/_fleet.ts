@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createMemoryCluster } from './_memory-cluster.ts';
 import { createAgents } from './agents/agents.ts';
+import type { NodeNews } from './agents/dependencies.ts';
 import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
-import type { NodeNews } from './agents/ports.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
@@ -13,7 +13,7 @@ import { type EventInput, type KubeObject, silentLog } from './kube/mod.ts';
 import type { Store } from './kube/store.ts';
 import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
-import { createPorts } from './rest/adapters/ports.ts';
+import { createPorts } from './rest/adapters/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
 import { createStores, type Stores } from './stores/stores.ts';
 import { createWorld } from './stores/world.ts';

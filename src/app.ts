@@ -20,7 +20,7 @@ import {
   NoServiceAccountError,
   startElection,
 } from './kube/mod.ts';
-import { createPorts } from './rest/adapters/ports.ts';
+import { createPorts } from './rest/adapters/dependencies.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import { addressOf } from './rest/rates.ts';
 import { createRestServer } from './rest/server.ts';

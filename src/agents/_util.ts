@@ -8,8 +8,8 @@ import { type Clock, createStore, type KubeClient, silentLog } from '../kube/mod
 import { INDEXES } from '../stores/indexes.ts';
 import { NODE_TOKEN, type PublicKey } from '../wire/index.ts';
 import { type AgentsOptions, createAgents } from './agents.ts';
+import type { AgentStores, Leadership } from './dependencies.ts';
 import { type NodeKey, nodeKeySecret } from './node-key.ts';
-import type { AgentStores, Leadership } from './ports.ts';
 
 export const NAMESPACE = 'skerry';
 

@@ -1,10 +1,5 @@
 import { mergeReport } from '../domain/index.ts';
 import { type Clock, type KubeClient, type Log, systemClock } from '../kube/mod.ts';
-import { createLeaderChannel, type LeaderChannel } from './leader-channel.ts';
-import { createLeaderClient } from './leader-client.ts';
-import { createLiveValues } from './live.ts';
-import { createNews } from './news.ts';
-import { createObservations } from './observations.ts';
 import type {
   AgentMetrics,
   AgentOptions,
@@ -15,7 +10,12 @@ import type {
   LiveValues,
   Observations,
   ProvisioningKeys,
-} from './ports.ts';
+} from './dependencies.ts';
+import { createLeaderChannel, type LeaderChannel } from './leader-channel.ts';
+import { createLeaderClient } from './leader-client.ts';
+import { createLiveValues } from './live.ts';
+import { createNews } from './news.ts';
+import { createObservations } from './observations.ts';
 import { createUsedTokens } from './replay.ts';
 import { type AgentRoutesOptions, createAgentRoutes } from './server.ts';
 import { shareTokens } from './token-sharing.ts';

@@ -1,8 +1,8 @@
 import { type Clock, isTransient } from '../kube/mod.ts';
 import type { RequestRates } from '../kube/request-rates.ts';
+import type { NodeIdentity } from './dependencies.ts';
 import { AgentFailure, type AgentFailureCode } from './failure.ts';
 import type { NodeDirectory } from './node-directory.ts';
-import type { NodeIdentity } from './ports.ts';
 import type { UsedTokens } from './replay.ts';
 import { bearerOf, checkClaims, checkSignature, parseToken, type UnverifiedToken } from './token.ts';
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HEADERS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
-import type { NodeIdentity, NodeNews } from './ports.ts';
+import type { NodeIdentity, NodeNews } from './dependencies.ts';
 
 /** A request of a node that proved who it is. */
 export interface Call {

@@ -9,8 +9,8 @@ import { isWorkedFromAlike } from '../stores/node-change.ts';
 import { oldest } from '../stores/oldest.ts';
 import { entryUuidsOf, textNameOf } from '../stores/references.ts';
 import type { Digests, MicroserviceView } from '../wire/index.ts';
+import type { AgentMetrics, AgentStores } from './dependencies.ts';
 import { createNodeInputs, dependency, nodesOf } from './node-inputs.ts';
-import type { AgentMetrics, AgentStores } from './ports.ts';
 
 /**
  * The desired state of nodes, computed when asked for and remembered until something that it was made from changes.

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import type { Clock } from '../kube/mod.ts';
 import { createRequestRates } from '../kube/request-rates.ts';
+import type { InternalCredentials } from './dependencies.ts';
 import { AgentFailure } from './failure.ts';
-import type { InternalCredentials } from './ports.ts';
 import { bearerOf } from './token.ts';
 
 const ALLOWED_MS = 60_000;

@@ -1,9 +1,9 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 import type { Observation } from '../domain/inputs.ts';
 import type { Clock } from '../kube/mod.ts';
+import type { InternalCredentials, LeaderLink, Leadership } from './dependencies.ts';
 import { INTERNAL_PATHS } from './leader-channel.ts';
 import { LeaderError } from './leader-error.ts';
-import type { InternalCredentials, LeaderLink, Leadership } from './ports.ts';
 import type { TokenMark } from './replay.ts';
 
 /** A follower's end of the channel to the leader. One attempt per call; repeating is the caller's business. */

@@ -1,7 +1,7 @@
 import type { Observation } from '../domain/inputs.ts';
 import type { Clock } from '../kube/mod.ts';
+import type { LeaderLink, Leadership, LiveValues, NodeNews, Observations } from './dependencies.ts';
 import type { News } from './news.ts';
-import type { LeaderLink, Leadership, LiveValues, NodeNews, Observations } from './ports.ts';
 
 export interface LiveValuesOptions {
   leadership: Leadership;

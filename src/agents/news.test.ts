@@ -2,10 +2,10 @@ import { expect, test } from 'vitest';
 import { mergeReport } from '../domain/index.ts';
 import { silentLog } from '../kube/mod.ts';
 import { makeClock } from './_util.ts';
+import type { NodeNews } from './dependencies.ts';
 import { LeaderError } from './leader-error.ts';
 import { createNews } from './news.ts';
 import { createObservations } from './observations.ts';
-import type { NodeNews } from './ports.ts';
 
 /** A follower whose leader takes what `takes` says, by real JSON. */
 function startFollower(takes: (batch: readonly NodeNews[]) => boolean) {

@@ -1,8 +1,8 @@
 import type { Observation } from '../domain/inputs.ts';
 import { type Backoff, backoffDelay, type Clock, type Log } from '../kube/mod.ts';
+import type { AgentMetrics, LeaderLink, Leadership, NodeNews, Observations } from './dependencies.ts';
 import { LeaderError } from './leader-error.ts';
 import { holdAfter, type MergeReport, mergeHandedOut } from './observations.ts';
-import type { AgentMetrics, LeaderLink, Leadership, NodeNews, Observations } from './ports.ts';
 
 /**
  * What this replica hears of nodes, on its way to the leader.

@@ -4,8 +4,8 @@ import { RESOURCES } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { Clock, KubeClient } from '../kube/mod.ts';
 import { oldest } from '../stores/oldest.ts';
+import type { AgentStores } from './dependencies.ts';
 import { createKeyReader, nodeKeyName } from './node-key.ts';
-import type { AgentStores } from './ports.ts';
 
 /** Nodes and their keys, from the local views; the API server is asked where a view may only be late. */
 export interface NodeDirectory {

@@ -4,7 +4,7 @@ import { nodeUuid, v3Name } from '../domain/names.ts';
 import { registryKey } from '../domain/registry/index.ts';
 import { nodeRefsOf } from '../stores/references.ts';
 import { createWorld } from '../stores/world.ts';
-import type { AgentStores } from './ports.ts';
+import type { AgentStores } from './dependencies.ts';
 
 /** What a desired state was made from besides the node and its applications. */
 export const dependency = {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { mergeReport } from '../domain/index.ts';
+import type { NodeNews } from './dependencies.ts';
 import { createObservations } from './observations.ts';
-import type { NodeNews } from './ports.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

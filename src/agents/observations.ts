@@ -1,7 +1,7 @@
 import { latestTold } from '../domain/edge-node/report.ts';
 import type { Observation, Told } from '../domain/inputs.ts';
 import type { StatusReport } from '../wire/index.ts';
-import type { NodeNews, Observations } from './ports.ts';
+import type { NodeNews, Observations } from './dependencies.ts';
 import { createSpeakers } from './speakers.ts';
 
 export type MergeReport = (known: StatusReport, delta: StatusReport) => StatusReport;

@@ -6,10 +6,10 @@ import { nodeUuid, v3Name } from '../domain/names.ts';
 import { type Clock, isAlreadyExists, isConflict, isNotFound, type KubeClient } from '../kube/mod.ts';
 import { decodeData, isOwnedBy } from '../stores/keyed-text.ts';
 import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../wire/index.ts';
+import type { AgentStores } from './dependencies.ts';
 import { AgentFailure, notReady } from './failure.ts';
 import type { NodeDirectory } from './node-directory.ts';
 import { encodeData, type NodeKey, nodeKeyName, nodeKeySecret, parsePublicKey, readNodeKey } from './node-key.ts';
-import type { AgentStores } from './ports.ts';
 
 /** Who took the identity of a node, and what it is told. */
 export interface Provisioned {

@@ -18,13 +18,6 @@ import { createAuthenticate } from './authenticate.ts';
 import { createReadBody } from './body.ts';
 import { type Call, createCall, type Hear, targetOf } from './call.ts';
 import { createChanges, isForeign } from './changes.ts';
-import { createDesiredCache } from './desired-cache.ts';
-import { AgentFailure, notReady } from './failure.ts';
-import { createFreshness } from './freshness.ts';
-import { createHeldPolls } from './held-polls.ts';
-import { createMarks } from './marks.ts';
-import type { News } from './news.ts';
-import { createNodeDirectory } from './node-directory.ts';
 import {
   AGENT_LIMITS,
   type AgentMetric,
@@ -33,7 +26,14 @@ import {
   type AgentRoutes,
   type AgentStores,
   type ProvisioningKeys,
-} from './ports.ts';
+} from './dependencies.ts';
+import { createDesiredCache } from './desired-cache.ts';
+import { AgentFailure, notReady } from './failure.ts';
+import { createFreshness } from './freshness.ts';
+import { createHeldPolls } from './held-polls.ts';
+import { createMarks } from './marks.ts';
+import type { News } from './news.ts';
+import { createNodeDirectory } from './node-directory.ts';
 import { createProvision } from './provision.ts';
 import { createReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';

@@ -1,5 +1,5 @@
 import type { Observation } from '../domain/inputs.ts';
-import type { NodeNews } from './ports.ts';
+import type { NodeNews } from './dependencies.ts';
 
 type Instances = Observation['instances'];
 

@@ -4,9 +4,9 @@ import { RESOURCES } from '../api/resources.ts';
 import { type Clock, type KubeClient, refOf } from '../kube/mod.ts';
 import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../wire/index.ts';
 import type { Call, Hear } from './call.ts';
+import type { AgentMetrics, AgentStores } from './dependencies.ts';
 import { AgentFailure } from './failure.ts';
 import { nodeKeyName } from './node-key.ts';
-import type { AgentMetrics, AgentStores } from './ports.ts';
 import { NO_CONTENT, type Reply } from './reply.ts';
 import { readReport } from './report.ts';
 

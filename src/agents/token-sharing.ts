@@ -1,6 +1,6 @@
 import { type Backoff, backoffDelay, type Clock, type Log, sleep } from '../kube/mod.ts';
+import type { Leadership } from './dependencies.ts';
 import type { LeaderClient } from './leader-client.ts';
-import type { Leadership } from './ports.ts';
 import type { TokenMark, UsedTokens } from './replay.ts';
 
 export interface TokenSharingOptions {

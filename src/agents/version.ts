@@ -4,9 +4,9 @@ import type { Clock } from '../kube/mod.ts';
 import { createRequestRates } from '../kube/request-rates.ts';
 import type { VersionReply } from '../wire/index.ts';
 import type { Call, Hear } from './call.ts';
+import type { ProvisioningKeys } from './dependencies.ts';
 import type { DesiredCache } from './desired-cache.ts';
 import { AgentFailure } from './failure.ts';
-import type { ProvisioningKeys } from './ports.ts';
 import { etagOf, tagged } from './reads.ts';
 import type { Reply } from './reply.ts';
 

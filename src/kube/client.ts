@@ -4,9 +4,9 @@ import { ApiError, isConflict, isNotFound, isUnauthorized, type StatusBody, Tran
 import { type Backoff, backoffDelay } from './backoff.ts';
 import { sleep, systemClock } from './clock.ts';
 import { startDeadline } from './deadline.ts';
+import type { Metrics } from './dependencies.ts';
 import { createJsonLines } from './json-lines.ts';
 import { apiVersionOf, isEnded, type KubeObject, nameOf, type ObjectRef, type Resource, refOf } from './object.ts';
-import type { Metrics } from './ports.ts';
 import { createTransport, type Transport, translate } from './transport.ts';
 
 export * from './api-error.ts';

@@ -3,9 +3,9 @@ import type { Backoff } from './backoff.ts';
 import { FencedError } from './client.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { startDeadline } from './deadline.ts';
+import { type Log, type Metrics, silentLog } from './dependencies.ts';
 import { type KubeObject, keyOf } from './object.ts';
 import { delayOf, type Outcome } from './outcome.ts';
-import { type Log, type Metrics, silentLog } from './ports.ts';
 import { createQueue, type Queue } from './queue.ts';
 import type { Change, Store } from './store.ts';
 

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { KubeClient } from './client.ts';
 import { type Clock, systemClock } from './clock.ts';
+import { type Log, type Metrics, silentLog } from './dependencies.ts';
 import { microTime } from './micro-time.ts';
 import type { KubeObject, Resource } from './object.ts';
-import { type Log, type Metrics, silentLog } from './ports.ts';
 
 export interface EventOptions {
   client: Pick<KubeClient, 'create'>;

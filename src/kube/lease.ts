@@ -2,9 +2,9 @@ import { isAlreadyExists, isConflict, isNotFound } from './api-error.ts';
 import { jittered } from './backoff.ts';
 import type { KubeClient } from './client.ts';
 import { type Clock, sleep, systemClock } from './clock.ts';
+import { type Log, type Metrics, silentLog } from './dependencies.ts';
 import { microTime } from './micro-time.ts';
 import { compareResourceVersions, type KubeObject, type Resource } from './object.ts';
-import { type Log, type Metrics, silentLog } from './ports.ts';
 import { startReflector } from './reflector.ts';
 import { createStore } from './store.ts';
 

@@ -11,8 +11,8 @@ import {
 import { type Backoff, backoffDelay, jittered } from './backoff.ts';
 import type { KubeClient } from './client.ts';
 import { type Clock, sleep, systemClock } from './clock.ts';
+import { type Log, type Metrics, silentLog } from './dependencies.ts';
 import { compareResourceVersions, type KubeObject, keyOf, nameOf } from './object.ts';
-import { type Log, type Metrics, silentLog } from './ports.ts';
 import { type MutableStore, type Store, selectionQuery } from './store.ts';
 
 export interface ReflectorOptions<T extends KubeObject> {

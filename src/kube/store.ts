@@ -1,5 +1,5 @@
+import { type Log, silentLog } from './dependencies.ts';
 import { compareResourceVersions, type KubeObject, keyFor, keyOf, type ObjectRef, type Resource } from './object.ts';
-import { type Log, silentLog } from './ports.ts';
 
 /** Which objects of a resource a store mirrors. Stated once; the reflector builds its queries from it. */
 export interface Selection {

@@ -6,8 +6,8 @@ import { createClient, type KubeClient, type KubeObject, type Resource } from '.
 import { createStores, followStores, type Stores } from '../stores/stores.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { type RoleName, roles } from './access/roles.ts';
-import { createPorts } from './adapters/ports.ts';
-import type { Ports } from './ports.ts';
+import { createPorts } from './adapters/dependencies.ts';
+import type { Ports } from './dependencies.ts';
 import { routes } from './routes/index.ts';
 import { createRestServer } from './server.ts';
 

@@ -9,7 +9,7 @@ import { createWorld } from '../stores/world.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
 import { untilGone } from './adapters/gone.ts';
-import type { Objects, Ports } from './ports.ts';
+import type { Objects, Ports } from './dependencies.ts';
 
 const NAMESPACE = 'test';
 

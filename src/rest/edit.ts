@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isConflict } from '../kube/api-error.ts';
-import type { Objects, StoredObject } from './ports.ts';
+import type { Objects, StoredObject } from './dependencies.ts';
 
 /** Attempts until a writer gives up; each lost one means that somebody else's write succeeded. */
 const ATTEMPTS = 50;

@@ -6,7 +6,7 @@ import type { Verdict } from '../domain/inputs.ts';
 import { normalEntry } from '../domain/microservice/normal-form.ts';
 import { objectName } from '../domain/names.ts';
 import { canonicalJson } from '../wire/digest.ts';
-import type { Ports } from './ports.ts';
+import type { Ports } from './dependencies.ts';
 
 /** What a verdict may miss because another replica made it just now and our view does not show it yet. */
 const LATE: Partial<

@@ -3,8 +3,8 @@ import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../api/
 import { entryUuid, nodeUuid, objectName, registryId, v3Name } from '../domain/names.ts';
 import { oldest } from '../stores/oldest.ts';
 import { isPresent } from './deletion.ts';
+import type { Objects, Ports, StoredObject } from './dependencies.ts';
 import { notFound } from './errors.ts';
-import type { Objects, Ports, StoredObject } from './ports.ts';
 
 const UUID = new RegExp(UUID_PATTERN);
 

@@ -3,8 +3,8 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { createTestClient } from './_client.ts';
 import { createMemoryPorts } from './_memory.ts';
+import type { Ports } from './dependencies.ts';
 import { HttpError, unavailable } from './errors.ts';
-import type { Ports } from './ports.ts';
 import { type AnyRoute, route } from './route.ts';
 import { createRestServer, type RestServerOptions } from './server.ts';
 

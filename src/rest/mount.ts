@@ -4,15 +4,15 @@ import type { ErrorRequestHandler, RequestHandler, Router } from 'express';
 import type { z } from 'zod';
 import { explain } from '../domain/upload/validate.ts';
 import { type ByteBudget, isFull } from '../kube/byte-budget.ts';
-import type { Log } from '../kube/ports.ts';
+import type { Log } from '../kube/dependencies.ts';
 import { abortable } from './access/answers.ts';
 import { admit } from './access/gate.ts';
 import { type Arriving, readBody } from './body.ts';
 import { ConstantReply } from './constant-reply.ts';
+import type { Ports } from './dependencies.ts';
 import { errorReply, HttpError, invalid, notFound, tooOften, unavailable } from './errors.ts';
 import type { Limits, RestMetrics } from './limits.ts';
 import { ListReply, writeList } from './list-reply.ts';
-import type { Ports } from './ports.ts';
 import type { Rates } from './rates.ts';
 import { type AnyRoute, bySpecificity, spellings } from './route.ts';
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createClient, type KubeClient } from '../kube/mod.ts';
 import { createStores, type Stores } from '../stores/stores.ts';
 import { createTestClient, type TestClient } from './_client.ts';
-import { createPorts } from './adapters/ports.ts';
+import { createPorts } from './adapters/dependencies.ts';
 import { routes } from './routes/index.ts';
 import { createRestServer, type RestServer } from './server.ts';
 

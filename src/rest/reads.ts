@@ -5,7 +5,7 @@ import type { Observation } from '../domain/inputs.ts';
 import { nodeUuid, registryId } from '../domain/names.ts';
 import { oldest } from '../stores/oldest.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
-import type { Ports } from './ports.ts';
+import type { Ports } from './dependencies.ts';
 
 /** What is known of nodes at this moment, measurements included. */
 export async function liveNodes(

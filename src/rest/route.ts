@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { Attributes, Identity, Verb } from './access/access.ts';
-import type { Ports } from './ports.ts';
+import type { Ports } from './dependencies.ts';
 
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 

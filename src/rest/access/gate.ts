@@ -1,5 +1,5 @@
+import type { Ports } from '../dependencies.ts';
 import { forbidden, unauthenticated } from '../errors.ts';
-import type { Ports } from '../ports.ts';
 import type { Access, Caller } from '../route.ts';
 import type { Guesses } from './access.ts';
 

@@ -3,7 +3,7 @@ import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { compareResourceVersions, type KubeObject, type Resource } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
-import type { Objects } from '../ports.ts';
+import type { Objects } from '../dependencies.ts';
 import { untilGone } from './gone.ts';
 import { createRefresh } from './refresh.ts';
 

@@ -10,8 +10,8 @@ import { ownerReference } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
 import { isOwnedBy, isPasswordOf, registryOf } from '../../stores/keyed-text.ts';
 import { isReplacedBy } from '../../stores/references.ts';
+import type { ProvisioningKeys, RegistryPasswords, Shared } from '../dependencies.ts';
 import { HttpError } from '../errors.ts';
-import type { ProvisioningKeys, RegistryPasswords, Shared } from '../ports.ts';
 import { createRefresh } from './refresh.ts';
 
 const fieldManager = FIELD_MANAGERS.rest;

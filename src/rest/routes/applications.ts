@@ -13,11 +13,11 @@ import {
 } from '../../domain/upload/application.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { createNamed, deleteObject, isPresent } from '../deletion.ts';
+import type { Ports } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { judge } from '../judge.ts';
 import { listReply } from '../list-reply.ts';
 import { applicationByName } from '../lookup.ts';
-import type { Ports } from '../ports.ts';
 import { readContext } from '../reads.ts';
 import { type Grant, route } from '../route.ts';
 import { parseYaml } from '../yaml.ts';

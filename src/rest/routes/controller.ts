@@ -1,6 +1,6 @@
 import { ARCHITECTURES } from '../../api/names.ts';
+import type { Ports } from '../dependencies.ts';
 import { HttpError, RETRY_AFTER } from '../errors.ts';
-import type { Ports } from '../ports.ts';
 import { route } from '../route.ts';
 import { architecturesShape, livenessShape } from './shapes.ts';
 

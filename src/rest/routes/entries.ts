@@ -1,10 +1,10 @@
 import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { orderRebuild } from '../../domain/orders.ts';
+import type { Ports } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { judge } from '../judge.ts';
 import { findMicroservice, type Microservice, microserviceMissing } from '../lookup.ts';
-import type { Ports } from '../ports.ts';
 
 /** A user's microservices, and those of the system: the same operations behind two permissions. */
 export const DOORS = [

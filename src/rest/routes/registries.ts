@@ -15,10 +15,10 @@ import {
 } from '../../domain/registry/index.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { deleteObject, isPresent } from '../deletion.ts';
+import type { Ports } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { listReply } from '../list-reply.ts';
 import { registryById } from '../lookup.ts';
-import type { Ports } from '../ports.ts';
 import { type Grant, route } from '../route.ts';
 import * as shapes from './shapes.ts';
 

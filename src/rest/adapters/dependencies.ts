@@ -4,8 +4,8 @@ import { allSynced, type Stores } from '../../stores/stores.ts';
 import { createWorld } from '../../stores/world.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
+import type { Ids, Observations, Ports, Readiness, Self } from '../dependencies.ts';
 import type { RestMetrics } from '../limits.ts';
-import type { Ids, Observations, Ports, Readiness, Self } from '../ports.ts';
 import { createObjects } from './objects.ts';
 import { createProvisioningKeys, createRegistryPasswords, createShared } from './secrets.ts';
 
