@@ -13,7 +13,7 @@ import { type EventInput, type KubeObject, silentLog } from './kube/mod.ts';
 import type { Store } from './kube/store.ts';
 import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
-import { createPorts } from './rest/adapters/dependencies.ts';
+import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
 import { createStores, type Stores } from './stores/stores.ts';
 import { createWorld } from './stores/world.ts';
@@ -63,7 +63,7 @@ export async function startFleet(size: number, { holdSeconds = 3_600 } = {}) {
   const server = started.use(
     createRestServer({
       validateReplies: false,
-      ports: createPorts({
+      deps: createClusterDependencies({
         client,
         namespace: NAMESPACE,
         stores,

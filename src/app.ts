@@ -20,7 +20,7 @@ import {
   NoServiceAccountError,
   startElection,
 } from './kube/mod.ts';
-import { createPorts } from './rest/adapters/dependencies.ts';
+import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import { addressOf } from './rest/rates.ts';
 import { createRestServer } from './rest/server.ts';
@@ -112,7 +112,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     }),
   );
 
-  const ports = createPorts({
+  const deps = createClusterDependencies({
     client,
     namespace,
     stores,
@@ -125,7 +125,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   });
   const rest = building.use(
     createRestServer({
-      ports,
+      deps,
       trustProxy: config.server.trustProxy,
       log: kubeLog,
       ...(config.server.tls && {
@@ -147,7 +147,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
       registry: metrics.registry,
       ready: async () =>
         allSynced(stores)
-          ? (await ports.readiness.check(AbortSignal.timeout(5_000)))?.message
+          ? (await deps.readiness.check(AbortSignal.timeout(5_000)))?.message
           : 'the controller is still reading its state',
     }),
   );

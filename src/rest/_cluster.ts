@@ -6,8 +6,8 @@ import { createClient, type KubeClient, type KubeObject, type Resource } from '.
 import { createStores, followStores, type Stores } from '../stores/stores.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { type RoleName, roles } from './access/roles.ts';
-import { createPorts } from './adapters/dependencies.ts';
-import type { Ports } from './dependencies.ts';
+import { createClusterDependencies } from './adapters/dependencies.ts';
+import type { RestDependencies } from './dependencies.ts';
 import { routes } from './routes/index.ts';
 import { createRestServer } from './server.ts';
 
@@ -27,7 +27,7 @@ const BINDINGS: Resource = { ...RBAC, plural: 'rolebindings', kind: 'RoleBinding
 export interface Replica {
   client: TestClient;
   origin: string;
-  ports: Ports;
+  deps: RestDependencies;
   stores: Stores;
   observed: Map<string, Observation>;
 }
@@ -39,7 +39,7 @@ export interface TestCluster extends AsyncDisposable {
   /** A token of a ServiceAccount with a role, or without any. */
   token(role: RoleName | 'nobody', options?: { audience?: string }): Promise<string>;
   /** `follows: false`: its views stand still once they are complete, as if every watch event were late. */
-  startReplica(options?: { follows?: boolean; overrides?: Partial<Ports> }): Promise<Replica>;
+  startReplica(options?: { follows?: boolean; overrides?: Partial<RestDependencies> }): Promise<Replica>;
 }
 
 export async function startTestCluster(kubeconfig: string): Promise<TestCluster> {
@@ -92,8 +92,8 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
       await Promise.all(Object.values(stores).map((store) => store.whenSynced(AbortSignal.timeout(30_000))));
       if (!follows) stop.abort();
       const observed = new Map<string, Observation>();
-      const ports: Ports = {
-        ...createPorts({
+      const deps: RestDependencies = {
+        ...createClusterDependencies({
           client,
           namespace,
           stores,
@@ -109,10 +109,10 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
         }),
         ...overrides,
       };
-      const server = cleanup.use(createRestServer({ ports }));
+      const server = cleanup.use(createRestServer({ deps }));
       const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
       const origin = `http://127.0.0.1:${port}`;
-      return { client: createTestClient(origin, routes), origin, ports, stores, observed };
+      return { client: createTestClient(origin, routes), origin, deps, stores, observed };
     },
     [Symbol.asyncDispose]: () => cleanup.disposeAsync(),
   };

@@ -9,24 +9,24 @@ import { createWorld } from '../stores/world.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
 import { untilGone } from './adapters/gone.ts';
-import type { Objects, Ports } from './dependencies.ts';
+import type { Objects, RestDependencies } from './dependencies.ts';
 
 const NAMESPACE = 'test';
 
-/** Ports in memory: objects with resource versions and conflicts, tokens `admin`, `sre`, `developer` and `viewer`. */
-export interface MemoryPorts extends Ports {
+/** Dependencies in memory: objects with resource versions and conflicts, tokens `admin`, `sre`, `developer` and `viewer`. */
+export interface MemoryDependencies extends RestDependencies {
   stores: Stores;
   passwords: Map<string, string>;
   keys: { uuid: string; key: string; expiresAt: number }[];
   observed: Map<string, Observation>;
 }
 
-export function createMemoryPorts(overrides: Partial<Ports> = {}): MemoryPorts {
+export function createMemoryDependencies(overrides: Partial<RestDependencies> = {}): MemoryDependencies {
   const stores = createStores({ namespace: NAMESPACE });
   const version = { next: 1 };
   const ids = { Application: 10, Registry: 10 };
   const passwords = new Map<string, string>();
-  const keys: MemoryPorts['keys'] = [];
+  const keys: MemoryDependencies['keys'] = [];
   const observed = new Map<string, Observation>();
   return {
     stores,

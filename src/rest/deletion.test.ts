@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Application } from '../api/v3/index.ts';
-import { createMemoryPorts } from './_memory.ts';
+import { createMemoryDependencies } from './_memory.ts';
 import { createNamed, DELETE_WAIT_MS, deleteObject, NAME_WAIT_MS } from './deletion.ts';
 import { errorReply } from './errors.ts';
 
@@ -15,7 +15,7 @@ const application = (finalizers: string[] = []): Application => ({
   spec: { isActivated: true },
 });
 const setup = async (finalizers?: string[]) => {
-  const { applications } = createMemoryPorts();
+  const { applications } = createMemoryDependencies();
   const old = await applications.create(application(finalizers), signal);
   const end = async () => {
     const now = (await applications.read('plant', signal)) as Application;

@@ -4,8 +4,8 @@ import type { Provisioning } from '../domain/edge-node/read.ts';
 import type { Observation, World } from '../domain/inputs.ts';
 import type { Authenticator, Authorizer } from './access/access.ts';
 
-/** What the facade needs of the world. Handlers call these and the domain, and nothing else. */
-export interface Ports {
+/** What the facade is given. Handlers call these and the domain, and nothing else. */
+export interface RestDependencies {
   nodes: Objects<EdgeNode, NodeIndex>;
   applications: Objects<Application, ApplicationIndex>;
   registries: Objects<Registry, RegistryIndex>;

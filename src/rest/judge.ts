@@ -6,11 +6,11 @@ import type { Verdict } from '../domain/inputs.ts';
 import { normalEntry } from '../domain/microservice/normal-form.ts';
 import { objectName } from '../domain/names.ts';
 import { canonicalJson } from '../wire/digest.ts';
-import type { Ports } from './dependencies.ts';
+import type { RestDependencies } from './dependencies.ts';
 
 /** What a verdict may miss because another replica made it just now and our view does not show it yet. */
 const LATE: Partial<
-  Record<VerdictReason, (ports: Ports, entry: MicroserviceEntry, signal: AbortSignal) => Promise<unknown>>
+  Record<VerdictReason, (deps: RestDependencies, entry: MicroserviceEntry, signal: AbortSignal) => Promise<unknown>>
 > = {
   NodeNotFound: ({ nodes }, { agent }, signal) =>
     agent?.uuid !== undefined
@@ -32,26 +32,26 @@ const LATE: Partial<
  * judged: what was accepted before keeps nobody from changing something else.
  */
 export async function judge(
-  ports: Ports,
+  deps: RestDependencies,
   after: Application,
   before: Application | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  const taken = before ? undefined : applicationVerdict(after, worldWith(ports.world, after));
+  const taken = before ? undefined : applicationVerdict(after, worldWith(deps.world, after));
   if (taken) throw verdictError(taken);
   const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, meaningOf(entry)]));
   const changed = (after.spec.microservices ?? []).filter((entry) => old.get(entry.name) !== meaningOf(entry));
   if (changed.length === 0) return;
   const looked = new Set<string>();
   for (;;) {
-    const negative = firstNegative(ports, after, changed);
+    const negative = firstNegative(deps, after, changed);
     if (!negative) return;
     const { entry, verdict } = negative;
     const look = LATE[verdict.reason];
     const once = `${verdict.reason} ${entry.name}`;
     if (!look || looked.has(once)) throw refusal(negative);
     looked.add(once);
-    await look(ports, entry, signal);
+    await look(deps, entry, signal);
   }
 }
 
@@ -63,8 +63,12 @@ interface Negative {
   verdict: Verdict;
 }
 
-function firstNegative(ports: Ports, after: Application, entries: readonly MicroserviceEntry[]): Negative | undefined {
-  const world = worldWith(ports.world, after);
+function firstNegative(
+  deps: RestDependencies,
+  after: Application,
+  entries: readonly MicroserviceEntry[],
+): Negative | undefined {
+  const world = worldWith(deps.world, after);
   for (const entry of entries) {
     const negative = verdict(after, entry, world, { writing: true });
     if (negative) return { entry, verdict: negative };

@@ -2,8 +2,8 @@ import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { createTestClient } from './_client.ts';
-import { createMemoryPorts } from './_memory.ts';
-import type { Ports } from './dependencies.ts';
+import { createMemoryDependencies } from './_memory.ts';
+import type { RestDependencies } from './dependencies.ts';
 import { HttpError, unavailable } from './errors.ts';
 import { type AnyRoute, route } from './route.ts';
 import { createRestServer, type RestServerOptions } from './server.ts';
@@ -41,8 +41,11 @@ afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
 });
 
-async function start(routes: AnyRoute[], options: Partial<RestServerOptions> & { overrides?: Partial<Ports> } = {}) {
-  const server = createRestServer({ ports: createMemoryPorts(options.overrides), routes, ...options });
+async function start(
+  routes: AnyRoute[],
+  options: Partial<RestServerOptions> & { overrides?: Partial<RestDependencies> } = {},
+) {
+  const server = createRestServer({ deps: createMemoryDependencies(options.overrides), routes, ...options });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   stops.push(async () => server[Symbol.asyncDispose]());
   const origin = `http://127.0.0.1:${port}`;

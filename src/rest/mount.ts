@@ -9,7 +9,7 @@ import { abortable } from './access/answers.ts';
 import { admit } from './access/gate.ts';
 import { type Arriving, readBody } from './body.ts';
 import { ConstantReply } from './constant-reply.ts';
-import type { Ports } from './dependencies.ts';
+import type { RestDependencies } from './dependencies.ts';
 import { errorReply, HttpError, invalid, notFound, tooOften, unavailable } from './errors.ts';
 import type { Limits, RestMetrics } from './limits.ts';
 import { ListReply, writeList } from './list-reply.ts';
@@ -18,7 +18,7 @@ import { type AnyRoute, bySpecificity, spellings } from './route.ts';
 
 /** Everything that the routes share. */
 export interface Mounting {
-  ports: Ports;
+  deps: RestDependencies;
   log: Log;
   metrics: RestMetrics;
   limits: Limits;
@@ -91,7 +91,7 @@ export function answerErrors(log: Log): ErrorRequestHandler {
 }
 
 function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
-  const { ports, log, metrics, limits, validateReplies, turn, rates, receiving, addressOf } = mounting;
+  const { deps, log, metrics, limits, validateReplies, turn, rates, receiving, addressOf } = mounting;
   const handle = route.handler as (call: object) => unknown;
   return async (request, response) => {
     const start = performance.now();
@@ -117,10 +117,10 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const address = addressOf(request);
       if (route.guessable) rates.credentials(address);
       const guesses = { unknown: () => rates.unknownToken(address), wrong: () => rates.wrongToken(address) };
-      const caller = await admit(ports, route.access, { authorization, params, signal, guesses });
+      const caller = await admit(deps, route.access, { authorization, params, signal, guesses });
       user = caller.identity?.name ?? '';
       if (route.body?.kind === 'file') rates.upload(user);
-      if (route.access !== 'public' && !isSynced(ports)) throw unavailable('the controller is still reading its state');
+      if (route.access !== 'public' && !isSynced(deps)) throw unavailable('the controller is still reading its state');
       const charge = route.body ? rates.body(user || address) : () => {};
       using share = route.body && room(receiving, user || address);
       let received = 0;
@@ -135,7 +135,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
         query: check(route.query, { ...request.query }, 'the query'),
         ...(await input(route, request, limits, arriving)),
         signal,
-        ports,
+        deps,
         caller,
       };
       const result = await abortable(Promise.resolve(handle(call)), signal);
@@ -160,7 +160,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
 }
 
 /** Half a view would look like a whole one. */
-const isSynced = ({ nodes, applications, registries }: Ports) =>
+const isSynced = ({ nodes, applications, registries }: RestDependencies) =>
   nodes.synced && applications.synced && registries.synced;
 
 /** Aborts when the client is gone or time is up. */

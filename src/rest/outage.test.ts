@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createClient, type KubeClient } from '../kube/mod.ts';
 import { createStores, type Stores } from '../stores/stores.ts';
 import { createTestClient, type TestClient } from './_client.ts';
-import { createPorts } from './adapters/dependencies.ts';
+import { createClusterDependencies } from './adapters/dependencies.ts';
 import { routes } from './routes/index.ts';
 import { createRestServer, type RestServer } from './server.ts';
 
@@ -58,7 +58,7 @@ afterAll(async () => {
 beforeEach(async () => {
   answer = healthy;
   stores = createStores({ namespace: 'ns' });
-  const ports = createPorts({
+  const deps = createClusterDependencies({
     client: kube,
     namespace: 'ns',
     stores,
@@ -67,7 +67,7 @@ beforeEach(async () => {
     observations: { of: async () => new Map(), listeningSince: () => 0 },
     self: { version: '0', caCert: () => '' },
   });
-  server = createRestServer({ ports, limits: { requestMs: 4_000 } });
+  server = createRestServer({ deps, limits: { requestMs: 4_000 } });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   client = createTestClient(`http://127.0.0.1:${port}`, routes, 'token');
   return async () => server[Symbol.asyncDispose]();

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { afterEach, describe, expect, test } from 'vitest';
 import { makeClock } from '../agents/_util.ts';
 import { createTestClient } from './_client.ts';
-import { createMemoryPorts } from './_memory.ts';
+import { createMemoryDependencies } from './_memory.ts';
 import { createTokenReviewAuthenticator } from './access/reviews.ts';
 import { addressOf, createRates } from './rates.ts';
 import { routes } from './routes/index.ts';
@@ -27,7 +27,11 @@ async function start(options: { trustProxy?: boolean } = {}) {
     },
   });
   // Time stands still, or a slow machine would be forgiven.
-  const server = createRestServer({ ports: createMemoryPorts({ authenticator }), clock: makeClock(), ...options });
+  const server = createRestServer({
+    deps: createMemoryDependencies({ authenticator }),
+    clock: makeClock(),
+    ...options,
+  });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   stops.push(async () => server[Symbol.asyncDispose]());
   return { client: createTestClient(`http://127.0.0.1:${port}`, routes), asked };

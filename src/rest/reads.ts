@@ -5,21 +5,21 @@ import type { Observation } from '../domain/inputs.ts';
 import { nodeUuid, registryId } from '../domain/names.ts';
 import { oldest } from '../stores/oldest.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
-import type { Ports } from './dependencies.ts';
+import type { RestDependencies } from './dependencies.ts';
 
 /** What is known of nodes at this moment, measurements included. */
 export async function liveNodes(
-  ports: Ports,
+  deps: RestDependencies,
   nodes: readonly EdgeNode[],
   signal: AbortSignal,
 ): Promise<(node: EdgeNode) => LiveNode> {
-  const observations = await ports.observations.of(nodes.map(nodeUuid), signal);
-  const now = ports.clock();
+  const observations = await deps.observations.of(nodes.map(nodeUuid), signal);
+  const now = deps.clock();
   return (node) => {
     const observation = observations.get(nodeUuid(node));
     // Of a node of which we have heard no report ourselves only the stored status may say that it is silent.
-    const listeningSince = observation?.reportedAt === undefined ? now : ports.observations.listeningSince();
-    const provisioned = ports.provisioning(nodeUuid(node));
+    const listeningSince = observation?.reportedAt === undefined ? now : deps.observations.listeningSince();
+    const provisioned = deps.provisioning(nodeUuid(node));
     return {
       liveness: liveness(node, observation, now, listeningSince),
       ...(observation && { observation }),
@@ -33,15 +33,15 @@ export async function liveNodes(
  * so many that asking for all nodes is less work than finding theirs.
  */
 export async function readContext(
-  ports: Ports,
+  deps: RestDependencies,
   of: readonly Application[] | 'all',
   signal: AbortSignal,
 ): Promise<ReadContext> {
-  const nodeByName = memo((name: string) => oldest(ports.nodes.find('name', name)));
-  const nodeByUuid = memo((uuid: string) => oldest(ports.nodes.find('uuid', uuid)));
-  const nodesReporting = memo((name: string) => ports.nodes.find('reports', name));
+  const nodeByName = memo((name: string) => oldest(deps.nodes.find('name', name)));
+  const nodeByUuid = memo((uuid: string) => oldest(deps.nodes.find('uuid', uuid)));
+  const nodesReporting = memo((name: string) => deps.nodes.find('reports', name));
 
-  const nodes = new Set<EdgeNode>(of === 'all' ? ports.nodes.list() : []);
+  const nodes = new Set<EdgeNode>(of === 'all' ? deps.nodes.list() : []);
   for (const application of of === 'all' ? [] : of) {
     for (const node of nodesReporting(v3Name(application))) nodes.add(node);
     for (const { agent } of application.spec.microservices ?? []) {
@@ -49,7 +49,7 @@ export async function readContext(
       if (node) nodes.add(node);
     }
   }
-  const live = memo(await liveNodes(ports, [...nodes], signal));
+  const live = memo(await liveNodes(deps, [...nodes], signal));
   const statuses = memo((node: EdgeNode) => statusItems(live(node).observation));
   return {
     nodeByName,
@@ -57,10 +57,10 @@ export async function readContext(
     nodesReporting,
     liveness: (node) => live(node).liveness,
     live: (node, uuid) => statuses(node).get(uuid),
-    now: ports.clock(),
-    applicationsOn: ports.world.applicationsOn,
+    now: deps.clock(),
+    applicationsOn: deps.world.applicationsOn,
     registryId: memo((ref: number | string) => {
-      const registry = resolveRegistry(ports.world.registry, ref);
+      const registry = resolveRegistry(deps.world.registry, ref);
       return registry && registryId(registry);
     }),
   };

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { Attributes, Identity, Verb } from './access/access.ts';
-import type { Ports } from './dependencies.ts';
+import type { RestDependencies } from './dependencies.ts';
 
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
@@ -14,7 +14,7 @@ export interface Grant {
   verb: Verb;
   name?: string;
   /** The object name behind that parameter, when it is another one: roles written for kubectl name objects by it. */
-  objectName?: (parameter: string, ports: Ports) => string | undefined;
+  objectName?: (parameter: string, deps: RestDependencies) => string | undefined;
 }
 
 /** What a route reads as its body. */
@@ -63,7 +63,7 @@ export interface Route<
   handler: (call: Call<P, Q, B>) => Promise<z.input<R> | undefined> | z.input<R> | undefined;
 }
 
-/** What a handler is given: validated input, who asks, and the ports. */
+/** What a handler is given: validated input, who asks, and the dependencies of the facade. */
 export interface Call<
   P extends z.ZodType = z.ZodType,
   Q extends z.ZodType = z.ZodType,
@@ -76,7 +76,7 @@ export interface Call<
   file: string;
   /** Aborts when the client is gone or the deadline is over. */
   signal: AbortSignal;
-  ports: Ports;
+  deps: RestDependencies;
   caller: Caller;
 }
 

@@ -7,7 +7,7 @@ import { createByteBudget } from '../kube/byte-budget.ts';
 import type { Clock } from '../kube/clock.ts';
 import { type Log, silentLog } from '../kube/dependencies.ts';
 import { BASE } from './base.ts';
-import type { Ports } from './dependencies.ts';
+import type { RestDependencies } from './dependencies.ts';
 import { LIMITS, type Limits, type RestMetrics } from './limits.ts';
 import { createTurns } from './list-reply.ts';
 import { answerErrors, type Mounting, mountRoutes, preamble, unknownPath } from './mount.ts';
@@ -16,7 +16,7 @@ import type { AnyRoute } from './route.ts';
 import { routes as allRoutes } from './routes/index.ts';
 
 export interface RestServerOptions {
-  ports: Ports;
+  deps: RestDependencies;
   log?: Log;
   metrics?: RestMetrics;
   /** Check replies against their schemas; on unless NODE_ENV is `production`. */
@@ -49,18 +49,18 @@ export function createRestServer(options: RestServerOptions): RestServer {
   const { log = silentLog, metrics = {}, routes = allRoutes } = options;
   const limits = { ...LIMITS, ...options.limits };
   let draining = false;
-  const ports: Ports = {
-    ...options.ports,
+  const deps: RestDependencies = {
+    ...options.deps,
     readiness: {
       check: async (signal) =>
         draining
           ? { code: 'CONTROLLER_NOT_READY', message: 'the controller is shutting down' }
-          : options.ports.readiness.check(signal),
+          : options.deps.readiness.check(signal),
     },
   };
   const validateReplies = options.validateReplies ?? process.env.NODE_ENV !== 'production';
   const mounting: Mounting = {
-    ports,
+    deps,
     log,
     metrics,
     limits,
@@ -92,7 +92,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
   };
   function listener(request: IncomingMessage, response: ServerResponse): void {
-    preamble(request, response, ports.clock());
+    preamble(request, response, deps.clock());
     giveUpUntaken(response, limits.takeMs);
     if (draining) response.setHeader('connection', 'close');
     try {

@@ -4,7 +4,7 @@ import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { createMemoryPorts } from './_memory.ts';
+import { createMemoryDependencies } from './_memory.ts';
 import { createRestServer } from './server.ts';
 
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
@@ -25,7 +25,7 @@ function makeCertificate(): { key: string; cert: string } {
 
 test.skipIf(!hasOpenssl)('with a certificate the listener speaks TLS', async () => {
   const tls = makeCertificate();
-  await using server = createRestServer({ ports: createMemoryPorts(), tls });
+  await using server = createRestServer({ deps: createMemoryDependencies(), tls });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   const options = {
     host: '127.0.0.1',

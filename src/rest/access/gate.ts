@@ -1,11 +1,11 @@
-import type { Ports } from '../dependencies.ts';
+import type { RestDependencies } from '../dependencies.ts';
 import { forbidden, unauthenticated } from '../errors.ts';
 import type { Access, Caller } from '../route.ts';
 import type { Guesses } from './access.ts';
 
 /** Lets a request in, or throws 401, 403 or (when nobody can tell) 503. */
 export async function admit(
-  ports: Ports,
+  deps: RestDependencies,
   access: Access,
   request: {
     authorization: string | undefined;
@@ -17,11 +17,11 @@ export async function admit(
   const { signal, params, guesses } = request;
   if (access === 'public') return { may: async () => false };
 
-  const identity = await ports.authenticator.authenticate(bearerToken(request.authorization), signal, guesses);
+  const identity = await deps.authenticator.authenticate(bearerToken(request.authorization), signal, guesses);
   if (!identity) throw unauthenticated('the token is not valid');
   const caller: Caller = {
     identity,
-    may: (attributes) => ports.authorizer.allowed(identity, attributes, signal),
+    may: (attributes) => deps.authorizer.allowed(identity, attributes, signal),
   };
   if (access === 'authenticated') return caller;
 
@@ -29,7 +29,7 @@ export async function admit(
   // What is allowed without a name is allowed everywhere; only roles limited to some names need the second question.
   if (await caller.may({ resource, verb })) return caller;
   const parameter = name === undefined ? undefined : params[name];
-  const names = parameter === undefined ? [] : [parameter, objectName?.(parameter, ports) ?? parameter];
+  const names = parameter === undefined ? [] : [parameter, objectName?.(parameter, deps) ?? parameter];
   for (const one of new Set(names)) if (await caller.may({ resource, verb, name: one })) return caller;
   const what = parameter === undefined ? resource : `${resource} "${parameter}"`;
   throw forbidden(`${identity.name} may not ${verb} ${what} in the API group of this controller`);

@@ -4,19 +4,19 @@ import { allSynced, type Stores } from '../../stores/stores.ts';
 import { createWorld } from '../../stores/world.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
-import type { Ids, Observations, Ports, Readiness, Self } from '../dependencies.ts';
+import type { Ids, Observations, Readiness, RestDependencies, Self } from '../dependencies.ts';
 import type { RestMetrics } from '../limits.ts';
 import { createObjects } from './objects.ts';
 import { createProvisioningKeys, createRegistryPasswords, createShared } from './secrets.ts';
 
-export interface PortsOptions {
+export interface ClusterDependenciesOptions {
   client: KubeClient;
   namespace: string;
   stores: Stores;
   ids: Ids;
   observations: Observations;
   self: Self;
-  provisioning: Ports['provisioning'];
+  provisioning: RestDependencies['provisioning'];
   /** of bearer tokens; the empty one also accepts those that are meant for the API server itself */
   tokenAudience?: string;
   metrics?: RestMetrics;
@@ -25,8 +25,8 @@ export interface PortsOptions {
   authorizer?: Authorizer;
 }
 
-/** The ports of the facade over the cluster. */
-export function createPorts(options: PortsOptions): Ports {
+/** The dependencies of the facade over the cluster. */
+export function createClusterDependencies(options: ClusterDependenciesOptions): RestDependencies {
   const { client, namespace, stores, metrics } = options;
   const reviewer: Reviewer = { post: (path, body, signal) => client.request('POST', path, body, { signal }) };
   return {

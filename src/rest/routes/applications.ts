@@ -13,7 +13,7 @@ import {
 } from '../../domain/upload/application.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { createNamed, deleteObject, isPresent } from '../deletion.ts';
-import type { Ports } from '../dependencies.ts';
+import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { judge } from '../judge.ts';
 import { listReply } from '../list-reply.ts';
@@ -35,7 +35,7 @@ export const applicationRoutes = [
     summary: 'All applications of users',
     access: { resource: 'applications', verb: 'list' },
     reply: { status: 200, schema: shapes.applicationList },
-    handler: ({ ports, signal }) => list(ports, false, signal),
+    handler: ({ deps, signal }) => list(deps, false, signal),
   }),
   route({
     method: 'GET',
@@ -45,7 +45,7 @@ export const applicationRoutes = [
     summary: 'All applications of the system',
     access: { resource: 'systemapplications', verb: 'list' },
     reply: { status: 200, schema: shapes.applicationList },
-    handler: ({ ports, signal }) => list(ports, true, signal),
+    handler: ({ deps, signal }) => list(deps, true, signal),
   }),
   route({
     method: 'POST',
@@ -57,7 +57,7 @@ export const applicationRoutes = [
     body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.applicationCreateBody },
     reply: { status: 201, schema: shapes.applicationCreated },
     errors: [400, 404, 409],
-    handler: ({ ports, body, signal }) => create(ports, readApplicationBody(body), signal),
+    handler: ({ deps, body, signal }) => create(deps, readApplicationBody(body), signal),
   }),
   route({
     method: 'POST',
@@ -70,7 +70,7 @@ export const applicationRoutes = [
     body: { kind: 'file', part: 'application' },
     reply: { status: 201, schema: shapes.applicationCreated },
     errors: [400, 404, 409],
-    handler: ({ ports, file, signal }) => create(ports, readApplicationUpload(parseYaml(file)), signal),
+    handler: ({ deps, file, signal }) => create(deps, readApplicationUpload(parseYaml(file)), signal),
   }),
   route({
     method: 'GET',
@@ -82,7 +82,7 @@ export const applicationRoutes = [
     params: shapes.nameParam,
     reply: { status: 200, schema: shapes.applicationRead },
     errors: [404],
-    handler: ({ ports, params, signal }) => get(ports, params.name, false, signal),
+    handler: ({ deps, params, signal }) => get(deps, params.name, false, signal),
   }),
   route({
     method: 'GET',
@@ -94,7 +94,7 @@ export const applicationRoutes = [
     params: shapes.nameParam,
     reply: { status: 200, schema: shapes.applicationRead },
     errors: [404],
-    handler: ({ ports, params, signal }) => get(ports, params.name, true, signal),
+    handler: ({ deps, params, signal }) => get(deps, params.name, true, signal),
   }),
   route({
     method: 'PUT',
@@ -109,8 +109,8 @@ export const applicationRoutes = [
     body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.applicationBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
-    handler: ({ ports, params, body, signal }) =>
-      replace(ports, params.name, readApplicationBody(body, { path: params.name }), signal),
+    handler: ({ deps, params, body, signal }) =>
+      replace(deps, params.name, readApplicationBody(body, { path: params.name }), signal),
   }),
   route({
     method: 'PUT',
@@ -123,8 +123,8 @@ export const applicationRoutes = [
     body: { kind: 'file', part: 'application' },
     reply: { status: 204 },
     errors: [400, 404, 409],
-    handler: ({ ports, params, file, signal }) =>
-      replace(ports, params.name, readApplicationUpload(parseYaml(file), { path: params.name }), signal),
+    handler: ({ deps, params, file, signal }) =>
+      replace(deps, params.name, readApplicationUpload(parseYaml(file), { path: params.name }), signal),
   }),
   route({
     method: 'PATCH',
@@ -137,8 +137,8 @@ export const applicationRoutes = [
     body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.applicationPatchBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
-    async handler({ ports, params, body, signal }) {
-      await editApplication(ports, params.name, signal, (application) =>
+    async handler({ deps, params, body, signal }) {
+      await editApplication(deps, params.name, signal, (application) =>
         withChanges(application, { spec: patchApplication(application.spec, body, params.name) }),
       );
       return undefined;
@@ -156,14 +156,14 @@ export const applicationRoutes = [
     params: shapes.nameParam,
     reply: { status: 204 },
     errors: [400, 404, 409],
-    async handler({ ports, params, signal }) {
-      if (oldest(ports.applications.find('name', params.name))?.spec.isSystem)
+    async handler({ deps, params, signal }) {
+      if (oldest(deps.applications.find('name', params.name))?.spec.isSystem)
         throw new DomainError(
           400,
           'SYSTEM_APPLICATION_DELETE',
           `${params.name} belongs to the system; delete it at /application/system/${params.name}`,
         );
-      await deleteObject(ports.applications, await applicationByName(ports, params.name, signal), signal);
+      await deleteObject(deps.applications, await applicationByName(deps, params.name, signal), signal);
       return undefined;
     },
   }),
@@ -177,35 +177,35 @@ export const applicationRoutes = [
     params: shapes.nameParam,
     reply: { status: 204 },
     errors: [404, 409],
-    async handler({ ports, params, signal }) {
-      const application = await applicationByName(ports, params.name, signal, { system: true });
-      await deleteObject(ports.applications, application, signal);
+    async handler({ deps, params, signal }) {
+      const application = await applicationByName(deps, params.name, signal, { system: true });
+      await deleteObject(deps.applications, application, signal);
       return undefined;
     },
   }),
 ];
 
-async function list(ports: Ports, system: boolean, signal: AbortSignal) {
-  const applications = ports.applications
+async function list(deps: RestDependencies, system: boolean, signal: AbortSignal) {
+  const applications = deps.applications
     .list()
     .filter((application) => isPresent(application) && (application.spec.isSystem === true) === system);
-  const context = await readContext(ports, 'all', signal);
+  const context = await readContext(deps, 'all', signal);
   return listReply('applications', applications, (application) => [applicationRead(application, context)]);
 }
 
-async function get(ports: Ports, name: string, system: boolean, signal: AbortSignal) {
-  const application = await applicationByName(ports, name, signal, { system });
-  return applicationRead(application, await readContext(ports, [application], signal));
+async function get(deps: RestDependencies, name: string, system: boolean, signal: AbortSignal) {
+  const application = await applicationByName(deps, name, signal, { system });
+  return applicationRead(application, await readContext(deps, [application], signal));
 }
 
-async function create(ports: Ports, { name, spec, rebuild }: ApplicationUpload, signal: AbortSignal) {
+async function create(deps: RestDependencies, { name, spec, rebuild }: ApplicationUpload, signal: AbortSignal) {
   const object = objectName(name);
   const make = async () => {
     const identity = {
       uuid: spec.uuid ?? randomUUID(),
-      id: spec.id ?? (await ports.ids.next('Application', signal)),
+      id: spec.id ?? (await deps.ids.next('Application', signal)),
     };
-    if (ports.applications.find('id', String(identity.id)).length > 0)
+    if (deps.applications.find('id', String(identity.id)).length > 0)
       throw conflict('DUPLICATE_ID', `id: ${identity.id} belongs to another application; leave it out`, 'id');
     const application: Application = {
       apiVersion: API_VERSION,
@@ -215,29 +215,34 @@ async function create(ports: Ports, { name, spec, rebuild }: ApplicationUpload, 
     };
     const ordered =
       rebuild.length > 0 ? withChanges(application, { annotations: orderRebuild(application, rebuild) }) : application;
-    await judge(ports, ordered, undefined, signal);
+    await judge(deps, ordered, undefined, signal);
     return ordered;
   };
-  const created = await createNamed(ports.applications, { kind: 'application', name }, make, signal);
+  const created = await createNamed(deps.applications, { kind: 'application', name }, make, signal);
   return { id: applicationId(created), name };
 }
 
-async function replace(ports: Ports, name: string, upload: ApplicationUpload, signal: AbortSignal): Promise<undefined> {
-  await editApplication(ports, name, signal, async (application) => {
+async function replace(
+  deps: RestDependencies,
+  name: string,
+  upload: ApplicationUpload,
+  signal: AbortSignal,
+): Promise<undefined> {
+  await editApplication(deps, name, signal, async (application) => {
     const { spec, rebuild } = replaceState(application, upload);
     const annotations = rebuild.length > 0 ? orderRebuild(application, rebuild) : {};
     const changed = withChanges(application, { spec, annotations });
-    await judge(ports, changed, application, signal);
+    await judge(deps, changed, application, signal);
     return changed;
   });
   return undefined;
 }
 
 function editApplication(
-  ports: Ports,
+  deps: RestDependencies,
   name: string,
   signal: AbortSignal,
   change: (application: Application) => Application | Promise<Application>,
 ): Promise<Application> {
-  return edit(ports.applications, () => applicationByName(ports, name, signal), change, signal);
+  return edit(deps.applications, () => applicationByName(deps, name, signal), change, signal);
 }

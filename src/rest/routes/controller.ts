@@ -1,16 +1,16 @@
 import { ARCHITECTURES } from '../../api/names.ts';
-import type { Ports } from '../dependencies.ts';
+import type { RestDependencies } from '../dependencies.ts';
 import { HttpError, RETRY_AFTER } from '../errors.ts';
 import { route } from '../route.ts';
 import { architecturesShape, livenessShape } from './shapes.ts';
 
 const startedAt = performance.now();
 
-const liveness = (ports: Ports) => ({
+const liveness = (deps: RestDependencies) => ({
   status: 'online',
-  timestamp: ports.clock(),
+  timestamp: deps.clock(),
   uptimeSec: Math.floor((performance.now() - startedAt) / 1000),
-  versions: { controller: ports.self.version, console: '' },
+  versions: { controller: deps.self.version, console: '' },
 });
 
 const DESCRIPTIONS = ['Found out by the agent', 'x86, 64 bits', 'ARM, 64 bits', 'RISC-V, 64 bits', 'ARM, 32 bits'];
@@ -24,7 +24,7 @@ export const controllerRoutes = [
     summary: 'Whether the process answers',
     access: 'public',
     reply: { status: 200, schema: livenessShape },
-    handler: ({ ports }) => liveness(ports),
+    handler: ({ deps }) => liveness(deps),
   }),
   route({
     method: 'GET',
@@ -35,13 +35,13 @@ export const controllerRoutes = [
     access: 'public',
     reply: { status: 200, schema: livenessShape },
     errors: [503],
-    async handler({ ports, signal }) {
-      const missing = await ports.readiness.check(signal);
-      if (!missing) return liveness(ports);
+    async handler({ deps, signal }) {
+      const missing = await deps.readiness.check(signal);
+      if (!missing) return liveness(deps);
       throw new HttpError(503, missing.code, missing.message, {
         name: 'ReadinessNotReadyError',
         headers: { 'retry-after': String(RETRY_AFTER) },
-        members: { ...liveness(ports), status: 'not ready', error: 'ServiceUnavailable', retryable: true },
+        members: { ...liveness(deps), status: 'not ready', error: 'ServiceUnavailable', retryable: true },
       });
     },
   }),

@@ -1,7 +1,7 @@
 import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { orderRebuild } from '../../domain/orders.ts';
-import type { Ports } from '../dependencies.ts';
+import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { judge } from '../judge.ts';
 import { findMicroservice, type Microservice, microserviceMissing } from '../lookup.ts';
@@ -20,15 +20,20 @@ export const DOORS = [
 export type Door = (typeof DOORS)[number];
 
 /** The microservice as it is now, behind the door that it belongs to; or 404. */
-export async function entryBehind(ports: Ports, door: Door, uuid: string, signal: AbortSignal): Promise<Microservice> {
-  const found = await findMicroservice(ports, uuid, signal);
+export async function entryBehind(
+  deps: RestDependencies,
+  door: Door,
+  uuid: string,
+  signal: AbortSignal,
+): Promise<Microservice> {
+  const found = await findMicroservice(deps, uuid, signal);
   if (!found || (found.application.spec.isSystem === true) !== door.system) throw microserviceMissing(uuid);
   return found;
 }
 
 /** The application with these entries and rebuilds ordered, once the domain agrees. */
 export async function judged(
-  ports: Ports,
+  deps: RestDependencies,
   application: Application,
   microservices: MicroserviceEntry[],
   rebuild: readonly string[],
@@ -38,36 +43,36 @@ export async function judged(
     spec: { ...application.spec, microservices },
     annotations: rebuild.length > 0 ? orderRebuild(application, rebuild) : {},
   });
-  await judge(ports, changed, application, signal);
+  await judge(deps, changed, application, signal);
   return changed;
 }
 
 /** Edits the application of a microservice. */
 export async function editMicroservice(
-  ports: Ports,
+  deps: RestDependencies,
   uuid: string,
   signal: AbortSignal,
   change: (found: Microservice) => Application | Promise<Application>,
 ): Promise<void> {
   let found: Microservice;
   const read = async () => {
-    const now = await findMicroservice(ports, uuid, signal);
+    const now = await findMicroservice(deps, uuid, signal);
     if (!now) throw microserviceMissing(uuid);
     found = now;
     return now.application;
   };
-  await edit(ports.applications, read, () => change(found), signal);
+  await edit(deps.applications, read, () => change(found), signal);
 }
 
 /** Edits one entry and orders its rebuild. */
 export async function editEntry(
-  ports: Ports,
+  deps: RestDependencies,
   door: Door,
   uuid: string,
   signal: AbortSignal,
   change: (found: Microservice) => { entry: MicroserviceEntry; rebuild?: boolean },
 ): Promise<undefined> {
-  await editMicroservice(ports, uuid, signal, (found) => {
+  await editMicroservice(deps, uuid, signal, (found) => {
     const { application, entry } = found;
     const isSystem = application.spec.isSystem === true;
     if (isSystem && !door.system) throw systemUpdate(entry);
@@ -75,7 +80,7 @@ export async function editEntry(
     const { entry: changed, rebuild = false } = change(found);
     if (changed === entry && !rebuild) return application;
     const microservices = (application.spec.microservices ?? []).map((one) => (one === entry ? changed : one));
-    return judged(ports, application, microservices, rebuild ? [entry.name] : [], signal);
+    return judged(deps, application, microservices, rebuild ? [entry.name] : [], signal);
   });
   return undefined;
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestClient, type TestClient } from '../_client.ts';
-import { createMemoryPorts } from '../_memory.ts';
+import { createMemoryDependencies } from '../_memory.ts';
 import { ROLE_NAMES, rulesOf } from '../access/roles.ts';
 import { permits } from '../access/rules.ts';
 import { type AnyRoute, spellings } from '../route.ts';
@@ -11,7 +11,7 @@ import { laterRoutes } from './later.ts';
 let server: RestServer;
 let client: TestClient;
 beforeAll(async () => {
-  server = createRestServer({ ports: createMemoryPorts() });
+  server = createRestServer({ deps: createMemoryDependencies() });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   client = createTestClient(`http://127.0.0.1:${port}`, routes);
 });

@@ -48,8 +48,8 @@ export const microservicePartRoutes: AnyRoute[] = [
         params: shapes.uuidParam,
         reply: { status: 200, schema: z.string() },
         errors: [404],
-        handler: async ({ ports, params, signal }) =>
-          configText((await entryBehind(ports, door, params.uuid, signal)).entry.config),
+        handler: async ({ deps, params, signal }) =>
+          configText((await entryBehind(deps, door, params.uuid, signal)).entry.config),
       }),
       route({
         method: 'PATCH',
@@ -63,9 +63,9 @@ export const microservicePartRoutes: AnyRoute[] = [
         body: { kind: 'json', schema: shapes.templatedAny, documents: z.union([z.string(), shapes.anyObject]) },
         reply: { status: 204 },
         errors: [400, 404, 409],
-        handler({ ports, params, body, signal }) {
+        handler({ deps, params, body, signal }) {
           const config = configFromBody(body);
-          return editEntry(ports, door, params.uuid, signal, ({ entry }) => ({ entry: { ...entry, config } }));
+          return editEntry(deps, door, params.uuid, signal, ({ entry }) => ({ entry: { ...entry, config } }));
         },
       }),
       route({
@@ -78,8 +78,8 @@ export const microservicePartRoutes: AnyRoute[] = [
         params: shapes.uuidParam,
         reply: { status: 204 },
         errors: [400, 404, 409],
-        handler: ({ ports, params, signal }) =>
-          editEntry(ports, door, params.uuid, signal, ({ entry: { config: _, ...entry } }) => ({ entry })),
+        handler: ({ deps, params, signal }) =>
+          editEntry(deps, door, params.uuid, signal, ({ entry: { config: _, ...entry } }) => ({ entry })),
       }),
       route({
         method: 'POST',
@@ -92,9 +92,9 @@ export const microservicePartRoutes: AnyRoute[] = [
         body: { kind: 'json', schema: z.unknown(), documents: shapes.portMapping },
         reply: { status: 201, schema: shapes.portMapping },
         errors: [400, 404, 409],
-        async handler({ ports, params, body, signal }) {
+        async handler({ deps, params, body, signal }) {
           const port = portFromFlat(body);
-          await editEntry(ports, door, params.uuid, signal, ({ entry }) => {
+          await editEntry(deps, door, params.uuid, signal, ({ entry }) => {
             const mapped = entry.container?.ports ?? [];
             if (mapped.some((one) => one.internal === port.internal && (one.protocol ?? 'tcp') === port.protocol))
               throw new DomainError(
@@ -117,8 +117,8 @@ export const microservicePartRoutes: AnyRoute[] = [
         params: portParams,
         reply: { status: 204 },
         errors: [400, 404, 409],
-        handler: ({ ports, params, signal }) =>
-          editEntry(ports, door, params.uuid, signal, ({ entry }) => {
+        handler: ({ deps, params, signal }) =>
+          editEntry(deps, door, params.uuid, signal, ({ entry }) => {
             const mapped = entry.container?.ports ?? [];
             const kept = mapped.filter((one) => one.internal !== params.internalPort);
             if (kept.length === mapped.length)
@@ -141,9 +141,9 @@ export const microservicePartRoutes: AnyRoute[] = [
         body: { kind: 'json', schema: z.unknown(), documents: shapes.volumeMapping },
         reply: { status: 201, schema: z.object({ id: z.number().int() }) },
         errors: [400, 404, 409],
-        async handler({ ports, params, body, signal }) {
+        async handler({ deps, params, body, signal }) {
           const volume = volumeFromFlat(body);
-          await editEntry(ports, door, params.uuid, signal, ({ entry }) => {
+          await editEntry(deps, door, params.uuid, signal, ({ entry }) => {
             const mapped = entry.container?.volumes ?? [];
             if (mapped.some((one) => one.containerDestination === volume.containerDestination))
               throw new DomainError(
@@ -166,8 +166,8 @@ export const microservicePartRoutes: AnyRoute[] = [
         params: volumeParams,
         reply: { status: 204 },
         errors: [400, 404, 409],
-        handler: ({ ports, params, signal }) =>
-          editEntry(ports, door, params.uuid, signal, ({ entry }) => {
+        handler: ({ deps, params, signal }) =>
+          editEntry(deps, door, params.uuid, signal, ({ entry }) => {
             const mapped = entry.container?.volumes ?? [];
             const kept = mapped.filter((one) => volumeMappingId(one.containerDestination) !== params.id);
             if (kept.length === mapped.length)
@@ -191,8 +191,8 @@ export const microservicePartRoutes: AnyRoute[] = [
     params: shapes.uuidParam,
     reply: { status: 200, schema: z.object({ ports: z.array(shapes.portMapping) }) },
     errors: [404],
-    async handler({ ports, params, signal }) {
-      const { entry } = await entryBehind(ports, USER, params.uuid, signal);
+    async handler({ deps, params, signal }) {
+      const { entry } = await entryBehind(deps, USER, params.uuid, signal);
       return { ports: (entry.container?.ports ?? []).map(normalPort) };
     },
   }),
@@ -206,8 +206,8 @@ export const microservicePartRoutes: AnyRoute[] = [
     params: shapes.uuidParam,
     reply: { status: 200, schema: z.object({ volumeMappings: z.array(z.looseObject({ id: z.number().int() })) }) },
     errors: [404],
-    async handler({ ports, params, signal }) {
-      const { entry } = await entryBehind(ports, USER, params.uuid, signal);
+    async handler({ deps, params, signal }) {
+      const { entry } = await entryBehind(deps, USER, params.uuid, signal);
       return { volumeMappings: volumeReads(entry) as { id: number }[] };
     },
   }),

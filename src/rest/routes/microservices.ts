@@ -7,7 +7,7 @@ import { keepLogSize } from '../../domain/microservice/normal-form.ts';
 import { entryUuid, v3Name } from '../../domain/names.ts';
 import { readMicroserviceUpload } from '../../domain/upload/microservice.ts';
 import { oldest } from '../../stores/oldest.ts';
-import type { Ports } from '../dependencies.ts';
+import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { listReply } from '../list-reply.ts';
 import { applicationByName, findMicroservice, microserviceMissing } from '../lookup.ts';
@@ -35,12 +35,12 @@ export const microserviceRoutes: AnyRoute[] = [
       query: ofApplication,
       reply: { status: 200, schema: shapes.microserviceList },
       errors: [404],
-      async handler({ ports, query, signal }) {
+      async handler({ deps, query, signal }) {
         const applications =
           query.application === undefined
-            ? ports.applications.list().filter(({ spec }) => (spec.isSystem === true) === door.system)
-            : [await applicationByName(ports, query.application, signal, door)];
-        const context = await readContext(ports, query.application === undefined ? 'all' : applications, signal);
+            ? deps.applications.list().filter(({ spec }) => (spec.isSystem === true) === door.system)
+            : [await applicationByName(deps, query.application, signal, door)];
+        const context = await readContext(deps, query.application === undefined ? 'all' : applications, signal);
         return listReply('microservices', applications, (application) => microserviceReads(application, context));
       },
     }),
@@ -54,12 +54,12 @@ export const microserviceRoutes: AnyRoute[] = [
       params: shapes.uuidParam,
       reply: { status: 200, schema: shapes.microserviceRead },
       errors: [404],
-      async handler({ ports, params, signal }) {
-        const found = await findMicroservice(ports, params.uuid, signal);
-        const application = found?.application ?? removedFrom(ports, params.uuid);
+      async handler({ deps, params, signal }) {
+        const found = await findMicroservice(deps, params.uuid, signal);
+        const application = found?.application ?? removedFrom(deps, params.uuid);
         if (!application || (application.spec.isSystem === true) !== door.system)
           throw microserviceMissing(params.uuid);
-        const reads = microserviceReads(application, await readContext(ports, [application], signal));
+        const reads = microserviceReads(application, await readContext(deps, [application], signal));
         const read = reads.find((one) => one.uuid === params.uuid);
         if (!read) throw microserviceMissing(params.uuid);
         return read;
@@ -76,8 +76,8 @@ export const microserviceRoutes: AnyRoute[] = [
       body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.microserviceBody },
       reply: { status: 204 },
       errors: [400, 404, 409],
-      handler: ({ ports, params, body, signal }) =>
-        editEntry(ports, door, params.uuid, signal, ({ application, entry }) =>
+      handler: ({ deps, params, body, signal }) =>
+        editEntry(deps, door, params.uuid, signal, ({ application, entry }) =>
           patchEntry(entry, body, { application: v3Name(application), uuid: params.uuid }),
         ),
     }),
@@ -92,9 +92,9 @@ export const microserviceRoutes: AnyRoute[] = [
       body: { kind: 'file', part: 'microservice' },
       reply: { status: 204 },
       errors: [400, 404, 409],
-      handler({ ports, params, file, signal }) {
+      handler({ deps, params, file, signal }) {
         const document = parseYaml(file);
-        return editEntry(ports, door, params.uuid, signal, ({ application, entry }) => {
+        return editEntry(deps, door, params.uuid, signal, ({ application, entry }) => {
           const options = { name: entry.name, application: v3Name(application) };
           const upload = readMicroserviceUpload(document, options);
           return { entry: keepIdentity(upload.entry, entry, params.uuid, document), rebuild: upload.rebuild };
@@ -111,8 +111,8 @@ export const microserviceRoutes: AnyRoute[] = [
       params: shapes.uuidParam,
       reply: { status: 204 },
       errors: [400, 404, 409],
-      handler: ({ ports, params, signal }) =>
-        editEntry(ports, door, params.uuid, signal, ({ entry }) => ({ entry, rebuild: true })),
+      handler: ({ deps, params, signal }) =>
+        editEntry(deps, door, params.uuid, signal, ({ entry }) => ({ entry, rebuild: true })),
     }),
   ]),
   route({
@@ -125,7 +125,7 @@ export const microserviceRoutes: AnyRoute[] = [
     body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.microserviceCreateBody },
     reply: { status: 201, schema: shapes.microserviceCreated },
     errors: [400, 404, 409],
-    handler: ({ ports, body, signal }) => create(ports, entryFromFlat(body), signal),
+    handler: ({ deps, body, signal }) => create(deps, entryFromFlat(body), signal),
   }),
   route({
     method: 'POST',
@@ -138,7 +138,7 @@ export const microserviceRoutes: AnyRoute[] = [
     body: { kind: 'file', part: 'microservice' },
     reply: { status: 201, schema: shapes.microserviceCreated },
     errors: [400, 404, 409],
-    handler: ({ ports, file, signal }) => create(ports, readMicroserviceUpload(parseYaml(file)), signal),
+    handler: ({ deps, file, signal }) => create(deps, readMicroserviceUpload(parseYaml(file)), signal),
   }),
   route({
     method: 'DELETE',
@@ -157,8 +157,8 @@ export const microserviceRoutes: AnyRoute[] = [
     },
     reply: { status: 204 },
     errors: [400, 403, 404, 409],
-    async handler({ ports, params, signal }) {
-      await editMicroservice(ports, params.uuid, signal, ({ application, entry }) => {
+    async handler({ deps, params, signal }) {
+      await editMicroservice(deps, params.uuid, signal, ({ application, entry }) => {
         if (application.spec.isSystem) throw systemDelete(entry);
         const microservices = application.spec.microservices?.filter((one) => one !== entry);
         return withChanges(application, { spec: { ...application.spec, microservices } });
@@ -177,8 +177,8 @@ export const microserviceRoutes: AnyRoute[] = [
       params: shapes.uuidParam,
       reply: { status: 204 },
       errors: [400, 404, 409],
-      handler: ({ ports, params, signal }) =>
-        editEntry(ports, DOORS[0], params.uuid, signal, ({ application, entry }) => {
+      handler: ({ deps, params, signal }) =>
+        editEntry(deps, DOORS[0], params.uuid, signal, ({ application, entry }) => {
           const isActivated = order === 'start';
           if (isActivated && application.spec.isActivated === false)
             throw invalid(
@@ -193,19 +193,19 @@ export const microserviceRoutes: AnyRoute[] = [
 ];
 
 async function create(
-  ports: Ports,
+  deps: RestDependencies,
   order: { entry: MicroserviceEntry; application?: string; rebuild: boolean },
   signal: AbortSignal,
 ) {
   const { entry, application: name, rebuild } = order;
   if (name === undefined) throw invalid('application: is required, the name of an application', 'application');
   const stored = await edit(
-    ports.applications,
-    () => applicationByName(ports, name, signal),
+    deps.applications,
+    () => applicationByName(deps, name, signal),
     async (application) => {
       const others = application.spec.microservices ?? [];
       if (others.some((one) => one.name === entry.name)) throw duplicateName('microservice', entry.name);
-      return judged(ports, application, [...others, entry], rebuild ? [entry.name] : [], signal);
+      return judged(deps, application, [...others, entry], rebuild ? [entry.name] : [], signal);
     },
     signal,
   );
@@ -231,11 +231,11 @@ function keepIdentity(
 }
 
 /** The application that a microservice was removed from while its node still reports it. */
-function removedFrom(ports: Ports, uuid: string): Application | undefined {
+function removedFrom(deps: RestDependencies, uuid: string): Application | undefined {
   const reported = (node: EdgeNode) => node.status?.microservices?.find((one) => one.uuid === uuid)?.application;
-  for (const node of ports.nodes.list()) {
+  for (const node of deps.nodes.list()) {
     const name = reported(node);
-    if (name) return oldest(ports.applications.find('name', name));
+    if (name) return oldest(deps.applications.find('name', name));
   }
   return undefined;
 }

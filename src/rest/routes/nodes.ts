@@ -9,7 +9,7 @@ import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { giveOrder } from '../../domain/orders.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { createNamed, deleteObject, isPresent } from '../deletion.ts';
-import type { Ports } from '../dependencies.ts';
+import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { HttpError, invalid, notFound } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
@@ -22,7 +22,7 @@ const tag = 'Nodes';
 /** Roles written for kubectl name nodes by their object name. */
 const byUuid: Pick<Grant, 'name' | 'objectName'> = {
   name: 'uuid',
-  objectName: (uuid, ports) => oldest(ports.nodes.find('uuid', uuid))?.metadata.name,
+  objectName: (uuid, deps) => oldest(deps.nodes.find('uuid', uuid))?.metadata.name,
 };
 const KEY_LIFETIME_MS = 20 * 60_000;
 
@@ -40,9 +40,13 @@ const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
 const DEFAULT_ROUTER = 'default-router';
 
 /** What a body names as routers must be nodes, by name or uuid; those that it connects to have a router for others. */
-async function requireRouters(ports: Ports, body: Record<string, unknown>, signal: AbortSignal): Promise<void> {
+async function requireRouters(
+  deps: RestDependencies,
+  body: Record<string, unknown>,
+  signal: AbortSignal,
+): Promise<void> {
   const find = (one: string) =>
-    oldest([...ports.nodes.find('uuid', one), ...ports.nodes.find('name', one)].filter(isPresent));
+    oldest([...deps.nodes.find('uuid', one), ...deps.nodes.find('name', one)].filter(isPresent));
   const upstream = Array.isArray(body.upstreamRouters) ? body.upstreamRouters : [];
   const named = [
     ...upstream.map((router: unknown) => ({ field: 'upstreamRouters', router })),
@@ -51,7 +55,7 @@ async function requireRouters(ports: Ports, body: Record<string, unknown>, signa
     (one): one is { field: string; router: string } =>
       typeof one.router === 'string' && one.router !== '' && one.router !== DEFAULT_ROUTER,
   );
-  if (named.some(({ router }) => !find(router))) await ports.nodes.refresh(signal);
+  if (named.some(({ router }) => !find(router))) await deps.nodes.refresh(signal);
   for (const { field, router } of named) {
     const node = find(router);
     const shown = JSON.stringify(router.slice(0, 255));
@@ -78,10 +82,10 @@ export const nodeRoutes = [
     query: z.record(z.string(), z.unknown()),
     body: { kind: 'json', schema: z.unknown(), documents: shapes.filtersBody, optional: true },
     reply: { status: 200, schema: shapes.nodeList },
-    async handler({ ports, query, body, signal }) {
+    async handler({ deps, query, body, signal }) {
       const filters = [...readFilters(body ?? []), ...readFilters(filtersOfQuery(query))];
-      const nodes = ports.nodes.list().filter(isPresent);
-      const live = await liveNodes(ports, nodes, signal);
+      const nodes = deps.nodes.list().filter(isPresent);
+      const live = await liveNodes(deps, nodes, signal);
       return listReply('fogs', nodes, (node) => {
         const read = nodeRead(node, live(node), { platformStatus: false });
         return matches(read, filters) ? [read] : [];
@@ -98,9 +102,9 @@ export const nodeRoutes = [
     body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.nodeCreateBody },
     reply: { status: 201, schema: shapes.nodeCreated },
     errors: [400, 404, 409],
-    async handler({ ports, body, signal }) {
+    async handler({ deps, body, signal }) {
       const { name, spec } = nodeFromBody(body);
-      await requireRouters(ports, spec, signal);
+      await requireRouters(deps, spec, signal);
       const uuid = spec.uuid ?? randomUUID();
       const object = objectName(name);
       const node = {
@@ -109,7 +113,7 @@ export const nodeRoutes = [
         metadata: { name: object, labels: identityLabels({ uuid }) },
         spec: { ...spec, ...(object !== name && { name }) },
       };
-      await createNamed(ports.nodes, { kind: 'node', name }, async () => node, signal);
+      await createNamed(deps.nodes, { kind: 'node', name }, async () => node, signal);
       return { id: uuid, uuid };
     },
   }),
@@ -123,9 +127,9 @@ export const nodeRoutes = [
     params: shapes.uuidParam,
     reply: { status: 200, schema: shapes.nodeRead },
     errors: [404],
-    async handler({ ports, params, signal }) {
-      const node = await nodeByUuid(ports, params.uuid, signal);
-      const live = await liveNodes(ports, [node], signal);
+    async handler({ deps, params, signal }) {
+      const node = await nodeByUuid(deps, params.uuid, signal);
+      const live = await liveNodes(deps, [node], signal);
       return nodeRead(node, live(node), { platformStatus: true });
     },
   }),
@@ -140,9 +144,9 @@ export const nodeRoutes = [
     body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.nodeBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
-    async handler({ ports, params, body, signal }) {
-      await requireRouters(ports, body, signal);
-      await editNode(ports, params.uuid, signal, (node) => withChanges(node, { spec: patchNode(node, body) }));
+    async handler({ deps, params, body, signal }) {
+      await requireRouters(deps, body, signal);
+      await editNode(deps, params.uuid, signal, (node) => withChanges(node, { spec: patchNode(node, body) }));
       return undefined;
     },
   }),
@@ -158,8 +162,8 @@ export const nodeRoutes = [
     params: shapes.uuidParam,
     reply: { status: 202 },
     errors: [404, 409],
-    async handler({ ports, params, signal }) {
-      await deleteObject(ports.nodes, await nodeByUuid(ports, params.uuid, signal), signal);
+    async handler({ deps, params, signal }) {
+      await deleteObject(deps.nodes, await nodeByUuid(deps, params.uuid, signal), signal);
       return undefined;
     },
   }),
@@ -173,8 +177,8 @@ export const nodeRoutes = [
     params: shapes.uuidParam,
     reply: { status: 200, schema: shapes.uuidReply },
     errors: [404, 409],
-    async handler({ ports, params, signal }) {
-      await editNode(ports, params.uuid, signal, (node) =>
+    async handler({ deps, params, signal }) {
+      await editNode(deps, params.uuid, signal, (node) =>
         withChanges(node, { annotations: giveOrder(node, 'reconcile') }),
       );
       return { uuid: params.uuid };
@@ -191,8 +195,8 @@ export const nodeRoutes = [
       params: shapes.uuidParam,
       reply: { status: 204 },
       errors: [404, 409, 501],
-      async handler({ ports, params, signal }) {
-        await editNode(ports, params.uuid, signal, (node) => {
+      async handler({ deps, params, signal }) {
+        await editNode(deps, params.uuid, signal, (node) => {
           // An order that nobody carries out would be a silent failure.
           if (order === 'reboot' && node.status?.agent)
             throw new HttpError(
@@ -217,9 +221,9 @@ export const nodeRoutes = [
     body: { kind: 'json', schema: versionBody, optional: true },
     reply: { status: 204 },
     errors: [400, 404, 409],
-    async handler({ ports, params, body, signal }) {
+    async handler({ deps, params, body, signal }) {
       const { uuid, versionCommand: command } = params;
-      await editNode(ports, uuid, signal, (node) => {
+      await editNode(deps, uuid, signal, (node) => {
         const ready = command === 'upgrade' ? node.status?.isReadyToUpgrade : node.status?.isReadyToRollback;
         if (!ready)
           throw invalid(
@@ -243,12 +247,12 @@ export const nodeRoutes = [
     params: shapes.uuidParam,
     reply: { status: 201, schema: shapes.provisioningKey },
     errors: [404, 409],
-    async handler({ ports, params, signal }) {
-      const node = await nodeByUuid(ports, params.uuid, signal);
+    async handler({ deps, params, signal }) {
+      const node = await nodeByUuid(deps, params.uuid, signal);
       const key = randomUUID();
-      const expiresAt = ports.clock() + KEY_LIFETIME_MS;
-      await ports.provisioningKeys.issue(node, { key, expiresAt }, signal);
-      return { key, expirationTime: expiresAt, caCert: ports.self.caCert() };
+      const expiresAt = deps.clock() + KEY_LIFETIME_MS;
+      await deps.provisioningKeys.issue(node, { key, expiresAt }, signal);
+      return { key, expirationTime: expiresAt, caCert: deps.self.caCert() };
     },
   }),
 ];
@@ -256,8 +260,13 @@ export const nodeRoutes = [
 type Node = Awaited<ReturnType<typeof nodeByUuid>>;
 
 /** Other order routes build on this. */
-export function editNode(ports: Ports, uuid: string, signal: AbortSignal, change: (node: Node) => Node): Promise<Node> {
-  return edit(ports.nodes, () => nodeByUuid(ports, uuid, signal), change, signal);
+export function editNode(
+  deps: RestDependencies,
+  uuid: string,
+  signal: AbortSignal,
+  change: (node: Node) => Node,
+): Promise<Node> {
+  return edit(deps.nodes, () => nodeByUuid(deps, uuid, signal), change, signal);
 }
 
 /** `filters[0][key]=name&filters[0][value]=a`, as filters of a body. */

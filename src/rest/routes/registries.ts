@@ -15,7 +15,7 @@ import {
 } from '../../domain/registry/index.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { deleteObject, isPresent } from '../deletion.ts';
-import type { Ports } from '../dependencies.ts';
+import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { listReply } from '../list-reply.ts';
 import { registryById } from '../lookup.ts';
@@ -25,7 +25,7 @@ import * as shapes from './shapes.ts';
 const tag = 'Registries';
 const byId: Pick<Grant, 'name' | 'objectName'> = {
   name: 'id',
-  objectName: (id, ports) => oldest(ports.registries.find('id', id))?.metadata.name,
+  objectName: (id, deps) => oldest(deps.registries.find('id', id))?.metadata.name,
 };
 
 export const registryRoutes = [
@@ -39,15 +39,15 @@ export const registryRoutes = [
     body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.registryCreateBody },
     reply: { status: 201, schema: shapes.registryCreated },
     errors: [400, 409],
-    async handler({ ports, body, signal }) {
+    async handler({ deps, body, signal }) {
       const { spec, password } = registryFromBody(body);
-      if (spec.name !== undefined && ports.registries.find('name', spec.name).length > 0)
+      if (spec.name !== undefined && deps.registries.find('name', spec.name).length > 0)
         throw duplicateName('registry', spec.name);
-      const id = await ports.ids.next('Registry', signal);
+      const id = await deps.ids.next('Registry', signal);
       const metadata = { name: `registry-${id}`, labels: identityLabels({ id }) };
       const registry: Registry = { apiVersion: API_VERSION, kind: registryKind.kind, metadata, spec };
-      if (typeof password === 'string') await createWithPassword(ports, registry, password, signal);
-      else await ports.registries.create(registry, signal);
+      if (typeof password === 'string') await createWithPassword(deps, registry, password, signal);
+      else await deps.registries.create(registry, signal);
       return { id };
     },
   }),
@@ -59,8 +59,8 @@ export const registryRoutes = [
     summary: 'All registries, without passwords',
     access: { resource: 'registries', verb: 'list' },
     reply: { status: 200, schema: shapes.registryList },
-    handler({ ports }) {
-      const { registries } = ports;
+    handler({ deps }) {
+      const { registries } = deps;
       // What has no number yet cannot be named; of two that claim one, the older has it.
       const numbered = registries.list().flatMap((registry) => {
         const id = registryId(registry);
@@ -83,13 +83,13 @@ export const registryRoutes = [
     params: shapes.idParam,
     reply: { status: 200, schema: shapes.registryRead },
     errors: [404],
-    async handler({ ports, params, caller, signal }) {
-      const registry = await registryById(ports, params.id, signal);
+    async handler({ deps, params, caller, signal }) {
+      const registry = await registryById(deps, params.id, signal);
       if (!registry.spec.passwordSecretRef) return registryRead(registry, '');
       const permission = { resource: 'registries/credentials', verb: 'get' } as const;
       const mayRead = (await caller.may(permission)) || (await caller.may({ ...permission, name: String(params.id) }));
       if (!mayRead) return registryRead(registry, PASSWORD_MASK);
-      return registryRead(registry, (await ports.registryPasswords.read(registry, signal)) ?? '');
+      return registryRead(registry, (await deps.registryPasswords.read(registry, signal)) ?? '');
     },
   }),
   route({
@@ -105,12 +105,12 @@ export const registryRoutes = [
     body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.registryBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
-    async handler({ ports, params, body, signal }) {
-      const { registryPasswords } = ports;
+    async handler({ deps, params, body, signal }) {
+      const { registryPasswords } = deps;
       let former: Registry | undefined;
       const edited = await edit(
-        ports.registries,
-        () => registryById(ports, params.id, signal),
+        deps.registries,
+        () => registryById(deps, params.id, signal),
         async (registry): Promise<Registry> => {
           former = registry;
           const { spec, password } = patchRegistry(registry, body);
@@ -138,15 +138,15 @@ export const registryRoutes = [
     params: shapes.idParam,
     reply: { status: 204 },
     errors: [400, 404, 409],
-    async handler({ ports, params, signal }) {
-      const registry = await registryById(ports, params.id, signal);
+    async handler({ deps, params, signal }) {
+      const registry = await registryById(deps, params.id, signal);
       if (isBuiltIn(registry)) throw builtInError(registry);
       const users = registryUsers(registry, {
-        registry: ports.world.registry,
-        applicationsUsing: (ref) => ports.applications.find('registry', registryKey(ref)),
+        registry: deps.world.registry,
+        applicationsUsing: (ref) => deps.applications.find('registry', registryKey(ref)),
       });
       if (users.length > 0) throw inUseError(registry, users);
-      await deleteObject(ports.registries, registry, signal);
+      await deleteObject(deps.registries, registry, signal);
       return undefined;
     },
   }),
@@ -156,19 +156,19 @@ export const registryRoutes = [
  * A registry and the Secret that it owns, both or none: until its last write it is a draft without an id, which no
  * answer shows and which the leader removes when nobody finishes it.
  */
-async function createWithPassword(ports: Ports, registry: Registry, password: string, signal: AbortSignal) {
+async function createWithPassword(deps: RestDependencies, registry: Registry, password: string, signal: AbortSignal) {
   const { name, labels } = registry.metadata;
   const metadata = { name, annotations: { [ANNOTATIONS.draft]: 'true' } };
-  const draft = await ports.registries.create({ ...registry, metadata }, signal);
+  const draft = await deps.registries.create({ ...registry, metadata }, signal);
   try {
-    const passwordSecretRef = await ports.registryPasswords.write(draft, password, signal);
+    const passwordSecretRef = await deps.registryPasswords.write(draft, password, signal);
     const { annotations: _, ...finished } = draft.metadata;
-    await ports.registries.replace(
+    await deps.registries.replace(
       { ...draft, metadata: { ...finished, labels }, spec: { ...registry.spec, passwordSecretRef } },
       signal,
     );
   } catch (error) {
-    await ports.registries.delete(draft, AbortSignal.timeout(5_000)).catch(() => {});
+    await deps.registries.delete(draft, AbortSignal.timeout(5_000)).catch(() => {});
     throw error;
   }
 }
