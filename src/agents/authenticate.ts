@@ -1,5 +1,5 @@
 import { type Clock, isTransient } from '../kube/mod.ts';
-import type { RequestRates } from '../kube/request-rates.ts';
+import type { TokenBuckets } from '../kube/token-bucket.ts';
 import type { NodeIdentity } from './dependencies.ts';
 import { AgentFailure, type AgentFailureCode } from './failure.ts';
 import type { NodeDirectory } from './node-directory.ts';
@@ -16,7 +16,7 @@ export type Authenticate = (authorization: string | undefined) => NodeIdentity |
 export interface AuthenticateOptions {
   directory: NodeDirectory;
   used: UsedTokens;
-  rates: RequestRates;
+  rates: TokenBuckets;
   clock: Clock;
   /** Unix ms; tokens issued before may have been used with our predecessor */
   startedAt: number;
@@ -54,7 +54,7 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
       throw new AgentFailure('AGENT_JWT_ALREADY_USED', 'the token was used before: sign one for each request');
     }
     // After the look at used ones, so that nobody can exhaust a node's share with a token that he overheard.
-    if (!rates.admit(token.sub)) throw new AgentFailure('TOO_MANY_REQUESTS', 'this node asks too often');
+    if (!rates.take(token.sub)) throw new AgentFailure('TOO_MANY_REQUESTS', 'this node asks too often');
     if (!used.use(verified, now)) {
       throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'no more tokens can be remembered at present');
     }

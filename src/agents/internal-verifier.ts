@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Clock } from '../kube/mod.ts';
-import { createRequestRates } from '../kube/request-rates.ts';
+import { createTokenBuckets } from '../kube/token-bucket.ts';
 import type { InternalCredentials } from './dependencies.ts';
 import { AgentFailure } from './failure.ts';
 import { bearerOf } from './token.ts';
@@ -14,7 +14,7 @@ const CAPACITY = 1_000;
 export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>, clock: Clock) {
   const verdicts = new Map<string, { until: number; allowed: boolean }>();
   // Replicas are few, and their tokens live long: more than this is somebody who tries.
-  const reviews = createRequestRates({ clock, perSecond: 5, burst: 50 });
+  const reviews = createTokenBuckets({ clock, perSecond: 5, burst: 50 });
   const running = new Map<string, Promise<boolean>>();
 
   async function ask(token: string, key: string): Promise<boolean> {
@@ -30,7 +30,7 @@ export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>,
     if (verdict && verdict.until > clock.now()) return verdict.allowed;
     const asked = running.get(key);
     if (asked) return asked;
-    if (!reviews.admit('')) throw new AgentFailure('TOO_MANY_REQUESTS', 'too many unknown tokens at present');
+    if (!reviews.take('')) throw new AgentFailure('TOO_MANY_REQUESTS', 'too many unknown tokens at present');
     const asking = ask(token, key).finally(() => running.delete(key));
     running.set(key, asking);
     return asking;

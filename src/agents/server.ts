@@ -12,7 +12,7 @@ import {
   type Store,
   systemClock,
 } from '../kube/mod.ts';
-import { createRequestRates } from '../kube/request-rates.ts';
+import { createTokenBuckets } from '../kube/token-bucket.ts';
 import type { StoreHistory } from '../stores/history.ts';
 import { createAuthenticate } from './authenticate.ts';
 import { createReadBody } from './body.ts';
@@ -88,7 +88,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const limits = { ...AGENT_LIMITS, ...options.limits };
   const addressOf = options.addressOf ?? ((req) => req.socket.remoteAddress ?? '');
   const directory = createNodeDirectory({ stores, client, namespace, clock });
-  const rates = createRequestRates({
+  const rates = createTokenBuckets({
     clock,
     perSecond: limits.requestsPerNode,
     burst: limits.requestsPerNode * RATE_BURST_SECONDS,
@@ -126,7 +126,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     each: limits.receiving.address,
     within: receiving,
   });
-  const guesses = createRequestRates({
+  const guesses = createTokenBuckets({
     clock,
     perSecond: limits.guessesPerMinute / 60,
     burst: limits.guessesPerMinute,
@@ -289,7 +289,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
 
   async function provisioned(req: IncomingMessage, res: ServerResponse): Promise<Reply> {
     const address = addressOf(req);
-    if (guesses.exhausted(address)) {
+    if (guesses.waitMs(address) > 0) {
       throw new AgentFailure('TOO_MANY_REQUESTS', 'too many failed provisionings from this address', {
         retryAfterSeconds: 60,
       });
@@ -309,7 +309,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       log.info({ node: node.metadata.name, uuid: key.nodeUuid, address, anew }, 'Node provisioned');
       return json(reply);
     } catch (error) {
-      if (error instanceof AgentFailure && COUNTED.has(error.status)) guesses.admit(address);
+      if (error instanceof AgentFailure && COUNTED.has(error.status)) guesses.take(address);
       throw error;
     }
   }

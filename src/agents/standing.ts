@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { ANNOTATIONS, HEADERS } from '../api/names.ts';
 import { hasGivenOut, isAccepted, markOf, termName } from '../domain/history.ts';
 import type { Clock } from '../kube/mod.ts';
-import { createRequestRates } from '../kube/request-rates.ts';
+import { createTokenBuckets } from '../kube/token-bucket.ts';
 import type { StoreHistory } from '../stores/history.ts';
 import type { Digests, Keep } from '../wire/index.ts';
 import { type Call, headerOf } from './call.ts';
@@ -37,8 +37,8 @@ export function createStandingOf(
   marks: Marks,
   clock: Clock,
 ): StandingOf {
-  const disputes = createRequestRates({ clock, ...DISPUTES });
-  const looks = createRequestRates({ clock, ...LOOKS });
+  const disputes = createTokenBuckets({ clock, ...DISPUTES });
+  const looks = createTokenBuckets({ clock, ...LOOKS });
 
   const shownBy = ({ req, uuid }: Call) => marks.read(uuid, headerOf(req, HEADERS.store, 64));
 
@@ -69,11 +69,11 @@ export function createStandingOf(
     const shown = shownBy(call);
     const isOwnWord = shown !== undefined && !shown.isProven;
     // Nobody is asked again and again because one node says so.
-    if (!isOwnWord || history.isDoubtful || looks.admit(call.uuid)) await history.verify();
+    if (!isOwnWord || history.isDoubtful || looks.take(call.uuid)) await history.verify();
     const standing = unlessStale(judge(call));
     if (standing || !shown) return standing ?? {};
     if (isOwnWord) return keeping(call);
-    if (!disputes.admit(call.uuid))
+    if (!disputes.take(call.uuid))
       throw new AgentFailure('TOO_MANY_REQUESTS', 'this node told of too many stores', { retryAfterSeconds: 60 });
     await history.dispute(shown.mark);
     return unlessStale(judge(call)) ?? {};

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { orderOf } from '../domain/orders.ts';
 import type { Clock } from '../kube/mod.ts';
-import { createRequestRates } from '../kube/request-rates.ts';
+import { createTokenBuckets } from '../kube/token-bucket.ts';
 import type { VersionReply } from '../wire/index.ts';
 import type { Call, Hear } from './call.ts';
 import type { ProvisioningKeys } from './dependencies.ts';
@@ -28,10 +28,10 @@ const QUESTIONS = { perSecond: 1 / 10, burst: 10 };
 /** `GET /agent/version`: the ordered version, with a key to provision again after the change. */
 export function createVersion({ desired, provisioningKeys, hear, clock }: VersionOptions) {
   const issued = new Map<string, { key: string; expiresAt: number }>();
-  const questions = createRequestRates({ clock, ...QUESTIONS });
+  const questions = createTokenBuckets({ clock, ...QUESTIONS });
 
   async function keyFor({ uuid, node }: Call) {
-    if (!questions.admit(uuid))
+    if (!questions.take(uuid))
       throw new AgentFailure('TOO_MANY_REQUESTS', 'this node asks too often for its version', {
         retryAfterSeconds: 10,
       });

@@ -21,6 +21,7 @@ import {
 import {
   type Controller,
   createController,
+  createTokenBuckets,
   done,
   equal,
   keyFor,
@@ -31,7 +32,6 @@ import {
   watching,
 } from '../kube/mod.ts';
 import { applicationsOn } from '../stores/world.ts';
-import { createBudget } from './budget.ts';
 import { asksForSomething } from './change.ts';
 import { identityOf } from './identity.ts';
 import type { Leader } from './leader.ts';
@@ -63,7 +63,7 @@ export function createEdgeNodeController(leader: Leader, silence: Silence): Cont
   const resource = RESOURCES.edgeNodes;
   const turns = silence.turns();
   const statuses = createStatuses(leader, resource);
-  const budget = createBudget(STATUS_BUDGET, clock);
+  const budget = createTokenBuckets({ clock: { now: clock }, ...STATUS_BUDGET });
   const lookedAt = new Map<string, number>();
   const left = createLeft((entry) => nodeOf(entry, leader.world));
   let judgedAt = 0;
@@ -129,7 +129,7 @@ export function createEdgeNodeController(leader: Leader, silence: Silence): Cont
     if (node.status?.observedGeneration !== status.observedGeneration || equal(node.status, status)) return 0;
     const { urgent, units } = statusCost(node.status, status);
     const waitMs = budget.waitMs(key, urgent ? 0 : RESERVE);
-    if (waitMs === 0) budget.spend(key, Math.max(LEAST_COST, units, applicationsOn(stores, node).length));
+    if (waitMs === 0) budget.charge(key, Math.max(LEAST_COST, units, applicationsOn(stores, node).length));
     return waitMs;
   }
 

@@ -16,3 +16,4 @@ export * from './reflector.ts';
 export * from './service-account.ts';
 export * from './status.ts';
 export * from './store.ts';
+export * from './token-bucket.ts';

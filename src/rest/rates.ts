@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { type Clock, systemClock } from '../kube/clock.ts';
-import { createRequestRates, type RequestRates } from '../kube/request-rates.ts';
+import { createTokenBuckets, type TokenBuckets } from '../kube/token-bucket.ts';
 import { tooOften } from './errors.ts';
 
 /** How often something may be asked: so many in the long run, and so many at once. */
@@ -29,27 +29,27 @@ export interface Rates {
 }
 
 export function createRates(clock: Clock = systemClock): Rates {
-  const rates = (name: keyof typeof RATES) => createRequestRates({ clock, ...RATES[name] });
+  const rates = (name: keyof typeof RATES) => createTokenBuckets({ clock, ...RATES[name] });
   const [credentials, unknownTokens] = [rates('credentials'), rates('unknownTokens')];
   const [uploads, bytes] = [rates('uploads'), rates('bytes')];
-  const refuse = (of: RequestRates, key: string, what: string): never => {
-    throw tooOften(`too many ${what}, try again later`, of.retryAfter(key));
+  const refuse = (of: TokenBuckets, key: string, what: string): never => {
+    throw tooOften(`too many ${what}, try again later`, of.waitMs(key) / 1000);
   };
   return {
     credentials(address) {
-      if (!credentials.admit(address)) refuse(credentials, address, 'attempts from this address');
+      if (!credentials.take(address)) refuse(credentials, address, 'attempts from this address');
     },
     upload(caller) {
-      if (!uploads.admit(caller)) refuse(uploads, caller, 'files of this caller');
+      if (!uploads.take(caller)) refuse(uploads, caller, 'files of this caller');
     },
     body(caller) {
-      if (!bytes.admit(caller)) refuse(bytes, caller, 'bytes of this caller');
+      if (!bytes.take(caller)) refuse(bytes, caller, 'bytes of this caller');
       return (more) => bytes.charge(caller, more);
     },
     unknownToken(address) {
-      if (unknownTokens.exhausted(address)) refuse(unknownTokens, address, 'wrong tokens from this address');
+      if (unknownTokens.waitMs(address) > 0) refuse(unknownTokens, address, 'wrong tokens from this address');
     },
-    wrongToken: (address) => void unknownTokens.admit(address),
+    wrongToken: (address) => void unknownTokens.take(address),
   };
 }
 
