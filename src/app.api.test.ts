@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
-import { testConfig } from './_config.ts';
+import { testConfig } from './_test-config.ts';
 import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { countCalls } from './_calls.ts';
-import { applicationBody, type Fleet, NAMESPACE, startFleet } from './_fleet.ts';
+import { countCalls } from './_count-calls.ts';
+import { applicationBody, type Fleet, NAMESPACE, startFleet } from './_in-memory-controller.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { nodeUuid } from './domain/index.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Fleet, startFleet } from './_fleet.ts';
+import { type Fleet, startFleet } from './_in-memory-controller.ts';
 
 const NODES = 40;
 /** What falls silent before the silence is seen as one of many. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { startFleet } from './_fleet.ts';
+import { startFleet } from './_in-memory-controller.ts';
 
 test.each([
   ['a node whose reports are still due is back with its first poll', 40_000, ['poll']],

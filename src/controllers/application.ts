@@ -34,13 +34,13 @@ import {
 import { isSeenAlike } from '../stores/node-change.ts';
 import { textNameOf } from '../stores/references.ts';
 import { applicationsOn } from '../stores/world.ts';
-import { asksForSomething } from './change.ts';
+import { asksForSomething } from './change-filter.ts';
+import type { Leader } from './dependencies.ts';
 import { holderOf, identityOf } from './identity.ts';
-import type { Leader } from './leader.ts';
-import { createReadyLag } from './ready-lag.ts';
-import type { Silence, Turn } from './silence.ts';
+import { createReadyLag } from './ready-timer.ts';
+import type { Silence, Turn } from './silence-pacer.ts';
 import { stamp } from './stamp.ts';
-import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
+import { createStatuses, REFUSED_AGAIN_MS } from './status-writer.ts';
 
 /** How often a held deletion is looked at when nothing changes. */
 const HELD_MS = 5_000;

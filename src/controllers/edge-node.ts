@@ -1,6 +1,7 @@
 import { FINALIZERS, LABELS } from '../api/names.ts';
 import { RESOURCES, type Secret } from '../api/resources.ts';
 import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
+import { isNews } from '../domain/edge-node/status-filter.ts';
 import {
   identityLabels,
   type Liveness,
@@ -32,14 +33,13 @@ import {
   watching,
 } from '../kube/mod.ts';
 import { applicationsOn } from '../stores/world.ts';
-import { asksForSomething } from './change.ts';
+import { asksForSomething } from './change-filter.ts';
+import type { Leader } from './dependencies.ts';
 import { identityOf } from './identity.ts';
-import type { Leader } from './leader.ts';
-import { createLeft } from './left.ts';
-import { isNews } from './news.ts';
-import type { Silence, Turn } from './silence.ts';
+import { createLeft } from './removed-entries.ts';
+import type { Silence, Turn } from './silence-pacer.ts';
 import { stamp } from './stamp.ts';
-import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
+import { createStatuses, REFUSED_AGAIN_MS } from './status-writer.ts';
 
 const HELD_MS = 5_000;
 const FIRST_REPORT_MS = 1_000;

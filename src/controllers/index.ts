@@ -1,10 +1,10 @@
 import type { Controller } from '../kube/mod.ts';
 import { createApplicationController } from './application.ts';
+import type { Leader } from './dependencies.ts';
 import { createEdgeNodeController } from './edge-node.ts';
-import type { Leader } from './leader.ts';
 import { createProvisioningKeyController } from './provisioning-key.ts';
 import { createRegistryController } from './registry.ts';
-import { createSilence, type Silence } from './silence.ts';
+import { createSilence, type Silence } from './silence-pacer.ts';
 
 /** Every reconciler. The list is the table of contents of what the leader does. */
 const CONTROLLERS: readonly ((leader: Leader, silence: Silence) => Controller & Partial<Disposable>)[] = [

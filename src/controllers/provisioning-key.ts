@@ -11,7 +11,7 @@ import {
 } from '../kube/mod.ts';
 import { decodeData } from '../stores/keyed-text.ts';
 import { isReplacedBy, provisioningKeyOf } from '../stores/references.ts';
-import type { Leader } from './leader.ts';
+import type { Leader } from './dependencies.ts';
 
 /** A used key answers the same agent again until it expires; a little later it can go. */
 const GRACE_MS = 60_000;

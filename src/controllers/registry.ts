@@ -34,11 +34,11 @@ import {
 import { isOwnedBy, registryOf } from '../stores/keyed-text.ts';
 import { oldest } from '../stores/oldest.ts';
 import { registryUse } from '../stores/world.ts';
-import { asksForSomething } from './change.ts';
+import { asksForSomething } from './change-filter.ts';
+import type { Leader } from './dependencies.ts';
 import { holderOf, identityOf } from './identity.ts';
-import type { Leader } from './leader.ts';
 import { stamp } from './stamp.ts';
-import { createStatuses, REFUSED_AGAIN_MS } from './statuses.ts';
+import { createStatuses, REFUSED_AGAIN_MS } from './status-writer.ts';
 
 /** Far longer than a request takes. */
 const DRAFT_MS = 60_000;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { countCalls } from '../../_calls.ts';
+import { countCalls } from '../../_count-calls.ts';
 import { makeApplication, makeEntry, makeInputs } from '../_util.ts';
 import { desiredState } from '../edge-node/desired.ts';
 import { entryUuid } from '../names.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { EdgeNodeStatus } from '../../api/v3/index.ts';
 import { makeObserved } from './_util.ts';
-import { statusCost } from './cost.ts';
+import { statusCost } from './status-cost.ts';
 
 const statusOf = (...microservices: Parameters<typeof makeObserved>[0][]): EdgeNodeStatus => ({
   observedGeneration: 1,

@@ -11,8 +11,8 @@ import {
   type Resource,
   writeStatus,
 } from '../kube/mod.ts';
-import type { Leader } from './leader.ts';
-import { recordTransitions } from './transition.ts';
+import type { Leader } from './dependencies.ts';
+import { recordTransitions } from './transition-events.ts';
 
 /** What has a status of ours. */
 interface Owned extends KubeObject {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createSilence, type Turn } from './silence.ts';
+import { createSilence, type Turn } from './silence-pacer.ts';
 
 function make() {
   const time = { now: 1_000_000 };

@@ -1,5 +1,5 @@
-import { createPace } from './pace.ts';
-import type { Writing } from './statuses.ts';
+import type { Writing } from './status-writer.ts';
+import { createPace } from './write-pacer.ts';
 
 /**
  * What silence alone does to what is stored of an object: its node falls silent, is heard of again, or another of its

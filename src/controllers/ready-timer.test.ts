@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createReadyLag } from './ready-lag.ts';
+import { createReadyLag } from './ready-timer.ts';
 
 const at = (generation: number) => ({ apiVersion: 'v', kind: 'K', metadata: { name: 'a', generation } });
 

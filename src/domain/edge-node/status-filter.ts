@@ -1,6 +1,6 @@
-import type { EdgeNodeStatus } from '../api/v3/index.ts';
-import type { Observation } from '../domain/index.ts';
-import type { MicroserviceStatus, StatusReport } from '../wire/index.ts';
+import type { EdgeNodeStatus } from '../../api/v3/index.ts';
+import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
+import type { Observation } from '../inputs.ts';
 
 /** Measurements: they live in memory only and change with every report. */
 const MEASURED: ReadonlySet<keyof StatusReport> = new Set<keyof StatusReport>([

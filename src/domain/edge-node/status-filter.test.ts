@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { EdgeNodeStatus } from '../api/v3/index.ts';
-import type { Observation } from '../domain/index.ts';
-import { isNews } from './news.ts';
+import type { EdgeNodeStatus } from '../../api/v3/index.ts';
+import type { Observation } from '../inputs.ts';
+import { isNews } from './status-filter.ts';
 
 const NOW = Date.parse('2026-01-01T12:00:00Z');
 const ago = (ms: number) => new Date(NOW - ms).toISOString();

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { createMemoryCluster } from './_memory-cluster.ts';
+import { createMemoryCluster } from './_in-memory-api-server.ts';
 import { createAgents } from './agents/agents.ts';
 import type { NodeNews } from './agents/dependencies.ts';
 import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createPace, EASY_MS } from './pace.ts';
+import { createPace, EASY_MS } from './write-pacer.ts';
 
 test('twenty a second means one every 50 ms, and no burst after a pause', () => {
   let now = 1_000;
