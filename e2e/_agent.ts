@@ -1,13 +1,13 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createAgent } from '../agent/src/app.ts';
-import { type Clock, systemClock } from '../agent/src/clock.ts';
 import { parseConfig } from '../agent/src/config.ts';
-import type { Engine } from '../agent/src/engines/port.ts';
-import { silentLog } from '../agent/src/log.ts';
-import { localMachine } from '../agent/src/machine.ts';
+import type { Engine } from '../agent/src/domain/engine.ts';
 import { identityFile } from '../agent/src/state/identity.ts';
-import { openSqliteStore } from '../agent/src/state/sqlite-store.ts';
+import { openSqliteStore } from '../agent/src/state/sqlite-database.ts';
+import { type Clock, systemClock } from '../agent/src/system/clock.ts';
+import { silentLog } from '../agent/src/system/log.ts';
+import { localMachine } from '../agent/src/system/machine.ts';
 
 export interface LocalAgentOptions {
   /** with `data` in it, as the agent process has it */

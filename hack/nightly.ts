@@ -75,7 +75,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'fuzz-agent',
     about: 'a hostile controller says random things to the agent',
-    command: tests('unit', 'agent/src/hostile-controller.test.ts'),
+    command: tests('unit', 'agent/src/plan/hostile-controller.test.ts'),
   },
   {
     name: 'hostile',

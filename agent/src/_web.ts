@@ -1,6 +1,6 @@
 import { pushImage } from '../../hack/image.ts';
 import { sampleImage } from '../../hack/sample.ts';
-import type { View } from './_fake-controller.ts';
+import type { View } from './controller/_fake-controller.ts';
 
 /** The images that a story goes through: each answers with its own tag. */
 export async function pushVersions(registryUrl: string, repository: string, ...tags: string[]): Promise<void> {

@@ -9,12 +9,12 @@ import { pushImage } from '../../hack/image.ts';
 import { freePort } from '../../hack/ports.ts';
 import { sampleImage } from '../../hack/sample.ts';
 import type {} from '../../hack/testing/provided.ts';
-import { FakeController, type View } from './_fake-controller.ts';
 import { webView } from './_web.ts';
-import { readText } from './disk.ts';
+import { FakeController, type View } from './controller/_fake-controller.ts';
+import type { Container } from './domain/step.ts';
 import { cleanUp, until } from './engines/_contract.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
-import type { Container } from './plan/model.ts';
+import { readText } from './system/disk.ts';
 
 /**
  * The agent as a process, on real engines, with a small controller of wire messages. What depends on the engine is tried

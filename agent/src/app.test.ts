@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { FakeController, failure, type View } from './_fake-controller.ts';
 import { type Agent, type AgentPorts, createAgent } from './app.ts';
-import { systemClock } from './clock.ts';
 import { parseConfig } from './config.ts';
+import { FakeController, failure, type View } from './controller/_fake-controller.ts';
+import { PLAIN_PLACES, policySchema } from './domain/policy.ts';
 import { until } from './engines/_contract.ts';
 import { MemoryEngine } from './engines/memory/engine.ts';
-import { exchange, type HttpRequest } from './http.ts';
-import { silentLog } from './log.ts';
-import type { Machine } from './machine.ts';
-import { PLAIN_PLACES, policySchema } from './policy.ts';
 import { relayMark } from './registries/pull.ts';
+import { memoryStore } from './state/database.ts';
 import { memoryIdentity } from './state/identity.ts';
-import { memoryStore } from './state/store.ts';
+import { systemClock } from './system/clock.ts';
+import { exchange, type HttpRequest } from './system/http.ts';
+import { silentLog } from './system/log.ts';
+import type { Machine } from './system/machine.ts';
 
 /** The agent without files and without an engine: the link, and what of it reaches the containers. */
 

@@ -7,20 +7,17 @@ import type {
   PortMapping,
   StatusReport,
 } from '../../src/wire/agent.ts';
-import { bindConflict, exchanged } from './binds.ts';
-import type { Clock, Random } from './clock.ts';
 import type { Config } from './config.ts';
-import { Documents } from './documents.ts';
-import type { ContainerSpec, Engine, ForeignContainer } from './engines/port.ts';
-import { keepHouse, type PrunedImage, prune } from './housekeeping.ts';
-import type { Connection, Transport } from './link/client.ts';
-import { errorText, type Log, type LogLevel } from './log.ts';
-import type { Machine } from './machine.ts';
-import { createAgentMetrics } from './metrics/metrics.ts';
-import { AGENT_VERSION } from './names.ts';
-import { Orders } from './orders.ts';
-import { findOrphans, instanceOf, orphanTrouble } from './orphans.ts';
-import type { Step } from './plan/model.ts';
+import { Orders } from './controller/actions.ts';
+import type { Connection, Transport } from './controller/client.ts';
+import { Relation, type Scope } from './controller/membership.ts';
+import { Provisioning } from './controller/provisioning.ts';
+import { agentTroubles, statusReport, withUsage } from './controller/report.ts';
+import { Documents } from './controller/saved-responses.ts';
+import { refusedSettings, type SettingsSources, settingsInForce } from './controller/settings.ts';
+import { bindConflict, exchanged } from './domain/binds.ts';
+import type { ContainerSpec, Engine, ForeignContainer } from './domain/engine.ts';
+import { AGENT_VERSION } from './domain/names.ts';
 import {
   bindRefusal,
   OPEN_POLICY,
@@ -29,18 +26,21 @@ import {
   type Policy,
   type PolicyContext,
   refusal,
-} from './policy.ts';
-import { Provisioning } from './provisioning.ts';
-import { pullTarget } from './registries/target.ts';
-import { Relation, type Scope } from './relation.ts';
-import { agentTroubles, statusReport, withUsage } from './report.ts';
-import { refusedSettings, type SettingsSources, settingsInForce } from './settings.ts';
+} from './domain/policy.ts';
+import type { Step } from './domain/step.ts';
+import { pullTarget } from './domain/target.ts';
+import { findOrphans, instanceOf, orphanTrouble } from './engines/orphans.ts';
+import { createAgentMetrics } from './local-api/metrics-page.ts';
+import type { Store } from './state/database.ts';
 import type { Identity, IdentityStore, Node } from './state/identity.ts';
 import { loadIdentity } from './state/own-identity.ts';
-import type { Store } from './state/store.ts';
+import { isWatching, lookForStrangers } from './supervise/foreign-containers.ts';
+import { keepHouse, type PrunedImage, prune } from './supervise/pruning.ts';
 import { Supervisor } from './supervise/supervisor.ts';
-import { type Usage, UsageReader } from './supervise/usage.ts';
-import { isWatching, lookForStrangers } from './watchdog.ts';
+import type { Clock, Random } from './system/clock.ts';
+import { errorText, type Log, type LogLevel } from './system/log.ts';
+import type { Machine } from './system/machine.ts';
+import { type Usage, UsageReader } from './system/usage.ts';
 
 /** A removal that has taken nothing away for so long, ms, gets no further; a container has 10 s to stop. */
 const REMOVAL_PATIENCE = 60_000;

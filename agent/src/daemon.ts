@@ -3,8 +3,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { createAgent } from './app.ts';
-import { pause, systemClock } from './clock.ts';
 import { type Config, changeConfig, parseConfig, type SettingName, settingError, settingName } from './config.ts';
+import { fetchAuthority } from './controller/trust.ts';
+import type { Engine } from './domain/engine.ts';
+import { parsePolicy, strictestReading } from './domain/policy.ts';
+import { DockerEngine } from './engines/docker/engine.ts';
+import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
+import { isAlive, showAlive } from './engines/orphans.ts';
+import { ControlChannels } from './local-api/control-channels.ts';
+import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
+import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
+import { identityFile } from './state/identity.ts';
+import { openSqliteStore } from './state/sqlite-database.ts';
+import { prepareMounts } from './supervise/mounts.ts';
+import { pause, systemClock } from './system/clock.ts';
+import { holdDirectory } from './system/directory-lock.ts';
 import {
   fileIdentity,
   followLinks,
@@ -14,24 +27,11 @@ import {
   mountsBelow,
   readText,
   writeDurably,
-} from './disk.ts';
-import { DockerEngine } from './engines/docker/engine.ts';
-import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
-import type { Engine } from './engines/port.ts';
-import { fetchAuthority } from './link/trust.ts';
-import { ControlChannels } from './local-api/control-channels.ts';
-import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
-import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
-import { bufferedSink, createLog, errorText } from './log.ts';
-import { type LogFileLimits, logFileWriter } from './log-files.ts';
-import { localMachine } from './machine.ts';
-import { prepareMounts } from './mounts.ts';
-import { isAlive, showAlive } from './orphans.ts';
-import { parsePolicy, strictestReading } from './policy.ts';
-import { isPortTaken } from './port-probe.ts';
-import { holdDirectory } from './state/directory-lock.ts';
-import { identityFile } from './state/identity.ts';
-import { openSqliteStore } from './state/sqlite-store.ts';
+} from './system/disk.ts';
+import { bufferedSink, createLog, errorText } from './system/log.ts';
+import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
+import { localMachine } from './system/machine.ts';
+import { isPortTaken } from './system/port-probe.ts';
 
 /** Sockets that no container may ever get. */
 const FOREIGN_SOCKETS = [

@@ -1,4 +1,4 @@
-import { systemClock } from '../../agent/src/clock.ts';
+import { systemClock } from '../../agent/src/system/clock.ts';
 import { closedLoop } from '../load.ts';
 import type { Calls } from './calls.ts';
 import { type LinkQuality, through } from './link.ts';

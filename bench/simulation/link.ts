@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { exchange, TransportError } from '../../agent/src/http.ts';
-import type { Transport } from '../../agent/src/link/client.ts';
+import type { Transport } from '../../agent/src/controller/client.ts';
+import { exchange, TransportError } from '../../agent/src/system/http.ts';
 
 /** A network between an agent and its controller. */
 export interface LinkQuality {

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { type Agent, createAgent } from '../../agent/src/app.ts';
-import type { Clock } from '../../agent/src/clock.ts';
 import { parseConfig } from '../../agent/src/config.ts';
+import type { Transport } from '../../agent/src/controller/client.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
-import type { Transport } from '../../agent/src/link/client.ts';
-import { silentLog } from '../../agent/src/log.ts';
-import type { Machine } from '../../agent/src/machine.ts';
+import { memoryStore } from '../../agent/src/state/database.ts';
 import { memoryIdentity } from '../../agent/src/state/identity.ts';
-import { memoryStore } from '../../agent/src/state/store.ts';
+import type { Clock } from '../../agent/src/system/clock.ts';
+import { silentLog } from '../../agent/src/system/log.ts';
+import type { Machine } from '../../agent/src/system/machine.ts';
 import type { Speaker } from './calls.ts';
 
 /** A node with the real agent; only its engine, its disk and its network are not real. */

@@ -4,15 +4,15 @@
  */
 import { join } from 'node:path';
 import { createAgent } from '../../agent/src/app.ts';
-import { type Clock, systemClock } from '../../agent/src/clock.ts';
 import { parseConfig } from '../../agent/src/config.ts';
-import { makeDirectory } from '../../agent/src/disk.ts';
-import { type Engine, EngineError, type EngineErrorCode, type EngineEvent } from '../../agent/src/engines/port.ts';
-import { exchange } from '../../agent/src/http.ts';
-import { createLog, errorText } from '../../agent/src/log.ts';
-import { localMachine } from '../../agent/src/machine.ts';
+import { type Engine, EngineError, type EngineErrorCode, type EngineEvent } from '../../agent/src/domain/engine.ts';
 import { identityFile } from '../../agent/src/state/identity.ts';
-import { openSqliteStore } from '../../agent/src/state/sqlite-store.ts';
+import { openSqliteStore } from '../../agent/src/state/sqlite-database.ts';
+import { type Clock, systemClock } from '../../agent/src/system/clock.ts';
+import { makeDirectory } from '../../agent/src/system/disk.ts';
+import { exchange } from '../../agent/src/system/http.ts';
+import { createLog, errorText } from '../../agent/src/system/log.ts';
+import { localMachine } from '../../agent/src/system/machine.ts';
 import type { FromAgent, Settings, ToAgent } from './agents.ts';
 
 const settings = JSON.parse(process.argv[2] ?? '') as Settings;

@@ -1,4 +1,4 @@
-import { START_REASONS } from '../../agent/src/plan/model.ts';
+import { START_REASONS } from '../../agent/src/domain/step.ts';
 import type { EngineRecord, History, Operation, Version, Violation } from './history.ts';
 import { apply, sameState, stateText, wantedRuns } from './model.ts';
 

@@ -1,9 +1,9 @@
+import { type ContainerSpec, type Engine, EngineError } from '../../agent/src/domain/engine.ts';
+import { LABEL_REBUILD_ORDER } from '../../agent/src/domain/names.ts';
+import type { Container } from '../../agent/src/domain/step.ts';
 import { cleanUp } from '../../agent/src/engines/_contract.ts';
 import { DockerEngine } from '../../agent/src/engines/docker/engine.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
-import { type ContainerSpec, type Engine, EngineError } from '../../agent/src/engines/port.ts';
-import { LABEL_REBUILD_ORDER } from '../../agent/src/names.ts';
-import type { Container } from '../../agent/src/plan/model.ts';
 import { callEngine } from '../../hack/engine-api.ts';
 import { CONTAINER_LABELS } from '../../src/api/names.ts';
 import type { EngineRecord } from './history.ts';

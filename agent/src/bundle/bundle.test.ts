@@ -4,20 +4,20 @@ import type { Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
-import { FakeController } from '../_fake-controller.ts';
 import { createAgent } from '../app.ts';
 import { runCli } from '../cli/cli.ts';
-import { systemClock } from '../clock.ts';
 import { parseConfig } from '../config.ts';
+import { FakeController } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { ControlChannels } from '../local-api/control-channels.ts';
 import { listenOnSocket } from '../local-api/server.ts';
 import { writeAdminToken } from '../local-api/token.ts';
-import { bufferedSink, createLog } from '../log.ts';
-import { localMachine } from '../machine.ts';
 import { identityFile } from '../state/identity.ts';
-import { openSqliteStore } from '../state/sqlite-store.ts';
+import { openSqliteStore } from '../state/sqlite-database.ts';
+import { systemClock } from '../system/clock.ts';
+import { bufferedSink, createLog } from '../system/log.ts';
+import { localMachine } from '../system/machine.ts';
 import { masker } from './secrets.ts';
 
 /** A support bundle, unpacked by tar itself, of an agent that has secrets wherever an agent can have them. */

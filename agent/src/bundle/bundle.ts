@@ -1,18 +1,18 @@
 import { gzipSync } from 'node:zlib';
 import { stringify } from 'yaml';
-import { CliError, LocalClient } from '../cli/client.ts';
 import type { Config } from '../config.ts';
-import { views } from '../desired.ts';
-import { readTail, readText } from '../disk.ts';
 import { diagnose } from '../doctor/check.ts';
 import { createDoctorContext } from '../doctor/context.ts';
 import { CHECKS } from '../doctor/doctor.ts';
+import { views } from '../domain/desired.ts';
+import { AGENT_VERSION } from '../domain/names.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { findEngineUrl } from '../engines/find.ts';
-import { open, readAll } from '../http.ts';
-import { errorText } from '../log.ts';
-import { logFiles } from '../log-files.ts';
-import { AGENT_VERSION } from '../names.ts';
+import { CliError, LocalClient } from '../local-api/client.ts';
+import { readTail, readText } from '../system/disk.ts';
+import { open, readAll } from '../system/http.ts';
+import { errorText } from '../system/log.ts';
+import { logFiles } from '../system/log-files.ts';
 import { knownSecrets, masker } from './secrets.ts';
 import { tar } from './tar.ts';
 

@@ -1,5 +1,5 @@
+import type { StoredDocument } from '../state/database.ts';
 import type { Identity } from '../state/identity.ts';
-import type { StoredDocument } from '../state/store.ts';
 
 const MASK = '***';
 /** Shorter ones are words that stand everywhere; masking them would only hide what happened. */

@@ -1,7 +1,7 @@
 import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../config.ts';
-import { readText } from '../disk.ts';
-import { errorText } from '../log.ts';
-import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from './client.ts';
+import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
+import { readText } from '../system/disk.ts';
+import { errorText } from '../system/log.ts';
 import { COMMANDS, type Command } from './commands.ts';
 import { FORMATS, type Format } from './output.ts';
 

@@ -1,8 +1,8 @@
-import { writeBytes } from '../disk.ts';
-import { errorText } from '../log.ts';
-import { AGENT_VERSION } from '../names.ts';
-import type { LocalClient } from './client.ts';
-import { CliError } from './client.ts';
+import { AGENT_VERSION } from '../domain/names.ts';
+import type { LocalClient } from '../local-api/client.ts';
+import { CliError } from '../local-api/client.ts';
+import { writeBytes } from '../system/disk.ts';
+import { errorText } from '../system/log.ts';
 import { bytes, diagnosisTable, duration, type Format, facts, structured, table } from './output.ts';
 
 /** What a command works with. */

@@ -1,4 +1,4 @@
-import { errorText } from '../log.ts';
+import { errorText } from '../system/log.ts';
 
 /** What is wrong, and what to do about it. A warning is one that nothing stops because of. */
 export interface Problem {

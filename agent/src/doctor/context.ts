@@ -1,13 +1,13 @@
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { type Config, ConfigError, parseConfig } from '../config.ts';
-import { readText } from '../disk.ts';
-import { exchange, TransportError } from '../http.ts';
-import { errorText } from '../log.ts';
 import { type Identity, readIdentity } from '../state/identity.ts';
-import { type Examined, examineSqliteStore } from '../state/sqlite-store.ts';
+import { type Examined, examineSqliteStore } from '../state/sqlite-database.ts';
+import { readText } from '../system/disk.ts';
+import { exchange, TransportError } from '../system/http.ts';
+import { errorText } from '../system/log.ts';
+import { type ShownCertificate, showCertificate } from '../system/tls.ts';
 import { type DaemonView, lookAtDaemon } from './daemon.ts';
-import { type ShownCertificate, showCertificate } from './tls.ts';
 
 /** What the checks look at; each part is read once, when the first check asks. */
 export interface DoctorContext {

@@ -1,5 +1,5 @@
-import { CliError, LocalClient } from '../cli/client.ts';
 import type { Config } from '../config.ts';
+import { CliError, LocalClient } from '../local-api/client.ts';
 
 /** The running agent, as it shows itself on its socket. */
 export type DaemonView =

@@ -1,13 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { exists, fileMode, fileSystemSize, readKernelFile, readText, removePath, writeDurably } from '../disk.ts';
+import { parsePolicy } from '../domain/policy.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { findEngineUrl } from '../engines/find.ts';
-import { exchange } from '../http.ts';
-import { errorText } from '../log.ts';
-import { processLimits } from '../machine.ts';
-import { findOrphans, isAlive } from '../orphans.ts';
-import { parsePolicy } from '../policy.ts';
+import { findOrphans, isAlive } from '../engines/orphans.ts';
+import {
+  exists,
+  fileMode,
+  fileSystemSize,
+  readKernelFile,
+  readText,
+  removePath,
+  writeDurably,
+} from '../system/disk.ts';
+import { exchange } from '../system/http.ts';
+import { errorText } from '../system/log.ts';
+import { processLimits } from '../system/machine.ts';
 import { check } from './check.ts';
 import type { DoctorContext } from './context.ts';
 

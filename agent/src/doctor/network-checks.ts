@@ -1,12 +1,12 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
-import { systemClock } from '../clock.ts';
-import { registries, views } from '../desired.ts';
-import { ControllerClient, ControllerError } from '../link/client.ts';
-import { errorText } from '../log.ts';
-import { isLoopback } from '../registries/reference.ts';
-import { signingKey } from '../token.ts';
+import { ControllerClient, ControllerError } from '../controller/client.ts';
+import { signingKey } from '../controller/token.ts';
+import { registries, views } from '../domain/desired.ts';
+import { isLoopback } from '../domain/reference.ts';
+import { systemClock } from '../system/clock.ts';
+import { errorText } from '../system/log.ts';
 import { check, type Found } from './check.ts';
 import { authorities, type DoctorContext, type Reached } from './context.ts';
 

@@ -7,11 +7,11 @@ import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
-import { ownLimits } from '../machine.ts';
-import { UsageReader } from '../supervise/usage.ts';
+import { type Engine, EngineError, type EngineFacts, type LogLine } from '../domain/engine.ts';
+import { ownLimits } from '../system/machine.ts';
+import { UsageReader } from '../system/usage.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from './_contract.ts';
 import { DockerEngine } from './docker/engine.ts';
-import { type Engine, EngineError, type EngineFacts, type LogLine } from './port.ts';
 
 /** What the port promises, tried on a real engine. Every adapter has to pass. */
 

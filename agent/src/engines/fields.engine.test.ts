@@ -10,16 +10,16 @@ import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import { systemClock } from '../clock.ts';
-import { silentLog } from '../log.ts';
-import { ownLimits } from '../machine.ts';
+import type { EngineFacts } from '../domain/engine.ts';
 import { makeView } from '../plan/_util.ts';
+import { notHonoured } from '../plan/container-spec.ts';
 import { HealthChecks } from '../supervise/health-checks.ts';
+import { systemClock } from '../system/clock.ts';
+import { silentLog } from '../system/log.ts';
+import { ownLimits } from '../system/machine.ts';
 import { cleanUp, findContainer, makeSpec, until } from './_contract.ts';
 import { FIELDS, type Field, type Inspection, makeSources, type Running, type Scene, type Seen } from './_fields.ts';
-import { notHonoured } from './container-spec.ts';
 import { DockerEngine } from './docker/engine.ts';
-import type { EngineFacts } from './port.ts';
 
 /** Every row of the table of fields, on every engine. What came of it is written to SKERRY_FIELDS_OUT, if that is set. */
 

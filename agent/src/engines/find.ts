@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts';
-import { exists } from '../disk.ts';
+import { exists } from '../system/disk.ts';
 
 /** Where engines listen, the first that is there is taken. */
 export const ENGINE_SOCKETS = {

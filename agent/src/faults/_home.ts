@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callEngine } from '../../../hack/engine-api.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
-import { readText } from '../disk.ts';
+import type { Container } from '../domain/step.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { lines, open } from '../http.ts';
-import type { Container } from '../plan/model.ts';
+import { readText } from '../system/disk.ts';
+import { lines, open } from '../system/http.ts';
 
 const MAIN = join(import.meta.dirname, '../main.ts');
 

@@ -8,11 +8,11 @@ import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
-import { FakeController, type View } from '../_fake-controller.ts';
 import { pushVersions, webView } from '../_web.ts';
+import { FakeController, type View } from '../controller/_fake-controller.ts';
+import type { Container } from '../domain/step.ts';
+import { CREATE_REASONS, REMOVE_REASONS, RESUME_REASONS, START_REASONS, STOP_REASONS } from '../domain/step.ts';
 import { until } from '../engines/_contract.ts';
-import type { Container } from '../plan/model.ts';
-import { CREATE_REASONS, REMOVE_REASONS, RESUME_REASONS, START_REASONS, STOP_REASONS } from '../plan/model.ts';
 import { Home, Stranger, Witness } from './_home.ts';
 
 /** Somebody else's hands on the same engine: on our containers, on their own, and on what pretends to be ours. */

@@ -7,8 +7,8 @@ import { afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vite
 import { fakeTime } from '../../../hack/faketime.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { FakeController, type View } from '../_fake-controller.ts';
 import { pushVersions, webView } from '../_web.ts';
+import { FakeController, type View } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
 import { Home } from './_home.ts';
 

@@ -4,14 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Agent, createAgent } from '../app.ts';
-import { systemClock } from '../clock.ts';
 import { parseConfig } from '../config.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
-import { silentLog } from '../log.ts';
 import { makeRow, makeView } from '../plan/_util.ts';
+import type { Store } from '../state/database.ts';
 import { type IdentityStore, memoryIdentity, newIdentity, newKey } from '../state/identity.ts';
-import { openSqliteStore } from '../state/sqlite-store.ts';
-import type { Store } from '../state/store.ts';
+import { openSqliteStore } from '../state/sqlite-database.ts';
+import { systemClock } from '../system/clock.ts';
+import { silentLog } from '../system/log.ts';
 import { generator } from './_random.ts';
 
 /**

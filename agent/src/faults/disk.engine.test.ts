@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { FakeController, type View } from '../_fake-controller.ts';
 import { pushVersions, webView } from '../_web.ts';
+import { FakeController, type View } from '../controller/_fake-controller.ts';
+import type { Container } from '../domain/step.ts';
 import { until } from '../engines/_contract.ts';
-import type { Container } from '../plan/model.ts';
 import { Home } from './_home.ts';
 import { generator } from './_random.ts';
 

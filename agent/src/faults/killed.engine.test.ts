@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pullInsecure } from '../../../hack/engine-api.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { FakeController, type View } from '../_fake-controller.ts';
 import { pushVersions, webView } from '../_web.ts';
+import { FakeController, type View } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
 import { Home, Stranger, Witness } from './_home.ts';
 

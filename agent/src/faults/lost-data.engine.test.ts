@@ -5,8 +5,8 @@ import { callEngine } from '../../../hack/engine-api.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
-import { FakeController } from '../_fake-controller.ts';
 import { pushVersions, webView } from '../_web.ts';
+import { FakeController } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
 import { Home, Stranger, Witness } from './_home.ts';
 

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { Agent } from '../app.ts';
-import type { Engine, LogLine } from '../engines/port.ts';
-import type { LogBuffer, LogEntry } from '../log.ts';
-import { metricsPage } from '../metrics/metrics.ts';
-import { AGENT_VERSION } from '../names.ts';
-import { AgentError } from '../provisioning.ts';
+import { AgentError } from '../controller/provisioning.ts';
+import type { Engine, LogLine } from '../domain/engine.ts';
+import { AGENT_VERSION } from '../domain/names.ts';
+import type { LogBuffer, LogEntry } from '../system/log.ts';
 import type { ControlChannels } from './control-channels.ts';
 import { ApiError } from './errors.ts';
+import { metricsPage } from './metrics-page.ts';
 import {
   activeConfig,
   daemonInfo,

@@ -1,6 +1,6 @@
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
 import type { Agent } from '../app.ts';
-import { stringMap } from '../plan/digest.ts';
+import { stringMap } from '../domain/digest.ts';
 import { ApiError } from './errors.ts';
 
 const MIB = 1024 * 1024;

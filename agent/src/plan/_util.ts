@@ -1,6 +1,6 @@
 import { type MicroserviceView, microserviceViewSchema } from '../../../src/wire/agent.ts';
-import { containerDigest } from './digest.ts';
-import type { Container, HoldEntry, Remembered, RunEntry } from './model.ts';
+import { containerDigest } from '../domain/digest.ts';
+import type { Container, HoldEntry, Remembered, RunEntry } from '../domain/step.ts';
 import { newRow } from './remember.ts';
 
 /** Builders for tests; what a test does not name is a sensible default. */

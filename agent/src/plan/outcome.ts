@@ -1,6 +1,6 @@
-import { jitter, type Random } from '../clock.ts';
+import type { Failure, Remembered, Step } from '../domain/step.ts';
+import { jitter, type Random } from '../system/clock.ts';
 import { backoff, TIMES } from './backoff.ts';
-import type { Failure, Remembered, Step } from './model.ts';
 
 /** How a step ended. */
 export type Outcome = { ok: true; imageId?: string } | { ok: false; code: string; reason: string; message: string };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import type { Container, Entry, Failure, Plan, Remembered, RunEntry } from '../domain/step.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
-import type { Container, Entry, Failure, Plan, Remembered, RunEntry } from './model.ts';
 import { plan, targetKey } from './plan.ts';
 
 interface Case {

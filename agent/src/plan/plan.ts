@@ -1,7 +1,6 @@
 import { BUILT_IN_REGISTRIES, CONTAINER_NAME_PREFIX } from '../../../src/api/names.ts';
 import type { PortMapping } from '../../../src/wire/agent.ts';
-import { TIMES } from './backoff.ts';
-import { containerDigest } from './digest.ts';
+import { containerDigest } from '../domain/digest.ts';
 import {
   type Container,
   type CREATE_REASONS,
@@ -18,7 +17,8 @@ import {
   type START_REASONS,
   type Step,
   type Wait,
-} from './model.ts';
+} from '../domain/step.ts';
+import { TIMES } from './backoff.ts';
 import { arrangePorts } from './ports.ts';
 
 /**

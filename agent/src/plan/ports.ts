@@ -1,5 +1,5 @@
 import type { PortMapping } from '../../../src/wire/agent.ts';
-import type { Container, Step, Wait } from './model.ts';
+import type { Container, Step, Wait } from '../domain/step.ts';
 
 type Stop = Extract<Step, { kind: 'stop' }>;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import type { Container, Entry, Remembered } from '../domain/step.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
-import type { Container, Entry, Remembered } from './model.ts';
 import { remember, type Sight } from './remember.ts';
 
 const NOW = 10_000_000;

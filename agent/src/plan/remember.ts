@@ -1,5 +1,3 @@
-import { jitter, type Random } from '../clock.ts';
-import { backoff, TIMES } from './backoff.ts';
 import {
   type Container,
   type Current,
@@ -9,7 +7,9 @@ import {
   type Remembered,
   type RunEntry,
   runKey,
-} from './model.ts';
+} from '../domain/step.ts';
+import { jitter, type Random } from '../system/clock.ts';
+import { backoff, TIMES } from './backoff.ts';
 import { servesEntry, targetKey } from './plan.ts';
 
 /** What was seen, when, and how far the engine was watched. */

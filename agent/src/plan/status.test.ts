@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
+import type { Container, Entry, Failure, Remembered, Step } from '../domain/step.ts';
+import { type RunEntry, runKey } from '../domain/step.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
-import type { Container, Entry, Failure, Remembered, Step } from './model.ts';
-import { type RunEntry, runKey } from './model.ts';
 import { targetKey } from './plan.ts';
 import { type StatusInput, statusOf } from './status.ts';
 

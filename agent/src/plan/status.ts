@@ -1,7 +1,15 @@
 import type { MicroserviceState, MicroserviceStatus } from '../../../src/wire/agent.ts';
+import { containerDigest } from '../domain/digest.ts';
+import {
+  type Container,
+  type Current,
+  type Entry,
+  type Remembered,
+  runKey,
+  type Step,
+  type Wait,
+} from '../domain/step.ts';
 import { STUCK_AFTER, TIMES } from './backoff.ts';
-import { containerDigest } from './digest.ts';
-import { type Container, type Current, type Entry, type Remembered, runKey, type Step, type Wait } from './model.ts';
 import { servesEntry } from './plan.ts';
 import { heeding } from './remember.ts';
 

@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import http from 'node:http';
 import https from 'node:https';
 import tls from 'node:tls';
-import { EngineError } from '../engines/port.ts';
-import { exchange, open, TransportError } from '../http.ts';
+import { EngineError } from '../domain/engine.ts';
+import { PUBLIC_HUB } from '../domain/reference.ts';
+import { exchange, open, TransportError } from '../system/http.ts';
 import { parseChallenge } from './challenge.ts';
-import { PUBLIC_HUB } from './reference.ts';
 
 const SECOND = 1000;
 /** A registry has so long to begin an answer. */

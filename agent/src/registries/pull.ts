@@ -1,8 +1,8 @@
-import { type Engine, EngineError, type PullRequest } from '../engines/port.ts';
+import { type Engine, EngineError, type PullRequest } from '../domain/engine.ts';
+import { parseReference } from '../domain/reference.ts';
+import type { PullTarget } from '../domain/target.ts';
 import { RegistryClient } from './client.ts';
-import { parseReference } from './reference.ts';
 import { openRelay, type Relay } from './relay.ts';
-import type { PullTarget } from './target.ts';
 
 /** How long tidying up may take; a pull that was called off is tidied up all the same. */
 const TIDY = 30_000;

@@ -2,12 +2,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { makeCertificate } from '../../../hack/certificate.ts';
 import { REGISTRY_USERS, type Registry } from '../../../hack/registry.ts';
 import { registryViewSchema } from '../../../src/wire/agent.ts';
+import type { EngineFacts } from '../domain/engine.ts';
+import { pullTarget } from '../domain/target.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import type { EngineFacts } from '../engines/port.ts';
-import { ownLimits } from '../machine.ts';
 import { backoff } from '../plan/backoff.ts';
-import { memoryStore } from '../state/store.ts';
+import { memoryStore } from '../state/database.ts';
+import { ownLimits } from '../system/machine.ts';
 import {
   type Breakwater,
   createBreakwater,
@@ -18,9 +19,8 @@ import {
   HURRIED,
   sampleView,
   startEngine,
-} from './_world.ts';
+} from './_registries.ts';
 import { isRelayName, pullImage, relayMark } from './pull.ts';
-import { pullTarget } from './target.ts';
 
 /** Registries as they are in the world: with authorities and passwords of their own, at an address that is not loopback. */
 

@@ -4,12 +4,12 @@ import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { parseReference } from '../domain/reference.ts';
 import { RegistryClient, type RegistrySource } from './client.ts';
-import { parseReference } from './reference.ts';
 import { openRelay, type Relay, type RelayOptions } from './relay.ts';
 
-const LINK_DATA = join(import.meta.dirname, '../link/testdata');
-const read = (name: string) => readFileSync(join(LINK_DATA, name), 'utf8');
+const CONTROLLER_DATA = join(import.meta.dirname, '../controller/testdata');
+const read = (name: string) => readFileSync(join(CONTROLLER_DATA, name), 'utf8');
 
 const credentials = { username: 'limpet', password: 'holds-fast' };
 const basic = `Basic ${Buffer.from('limpet:holds-fast').toString('base64')}`;

@@ -2,10 +2,10 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
-import { EngineError } from '../engines/port.ts';
-import { readAll, TransportError } from '../http.ts';
+import { EngineError } from '../domain/engine.ts';
+import type { ImageReference } from '../domain/reference.ts';
+import { readAll, TransportError } from '../system/http.ts';
 import type { RegistryClient } from './client.ts';
-import type { ImageReference } from './reference.ts';
 
 const SECOND = 1000;
 const MANIFEST_LIMIT = 4 * 1024 * 1024;

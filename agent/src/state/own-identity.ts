@@ -1,6 +1,6 @@
-import { errorText, type Log } from '../log.ts';
+import { errorText, type Log } from '../system/log.ts';
+import type { Store } from './database.ts';
 import { type Identity, type IdentityStore, newIdentity } from './identity.ts';
-import type { Store } from './store.ts';
 
 /** The identity that an agent has at the moment. */
 export interface OwnIdentity {

@@ -7,18 +7,18 @@ import { pushImage } from '../../../hack/image.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import type { VolumeMapping } from '../../../src/wire/agent.ts';
-import { FakeController, type View } from '../_fake-controller.ts';
 import { createAgent } from '../app.ts';
-import { systemClock } from '../clock.ts';
 import { parseConfig } from '../config.ts';
-import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../disk.ts';
+import { FakeController, type View } from '../controller/_fake-controller.ts';
+import { policySchema } from '../domain/policy.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { silentLog } from '../log.ts';
-import { localMachine } from '../machine.ts';
-import { policySchema } from '../policy.ts';
+import { memoryStore } from '../state/database.ts';
 import { memoryIdentity } from '../state/identity.ts';
-import { memoryStore } from '../state/store.ts';
+import { systemClock } from '../system/clock.ts';
+import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../system/disk.ts';
+import { silentLog } from '../system/log.ts';
+import { localMachine } from '../system/machine.ts';
 
 /** A path that was checked is not the path that is mounted, when somebody exchanges it in between. */
 

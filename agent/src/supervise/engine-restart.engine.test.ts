@@ -8,16 +8,16 @@ import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { FakeController } from '../_fake-controller.ts';
 import { type Agent, createAgent } from '../app.ts';
-import { systemClock } from '../clock.ts';
 import { parseConfig } from '../config.ts';
+import { FakeController } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { bufferedSink, createLog } from '../log.ts';
-import { localMachine } from '../machine.ts';
+import { memoryStore } from '../state/database.ts';
 import { memoryIdentity } from '../state/identity.ts';
-import { memoryStore } from '../state/store.ts';
+import { systemClock } from '../system/clock.ts';
+import { bufferedSink, createLog } from '../system/log.ts';
+import { localMachine } from '../system/machine.ts';
 
 /** An engine that goes away and comes back: no crash of anybody, and everything runs again. */
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { EngineError } from '../domain/engine.ts';
+import type { ImagePolicy, Step } from '../domain/step.ts';
 import { imageIdOf, MemoryEngine } from '../engines/memory/engine.ts';
-import { EngineError } from '../engines/port.ts';
-import type { ImagePolicy, Step } from '../plan/model.ts';
 import { execute } from './executors.ts';
 import { createPullSlots } from './pull-slots.ts';
 

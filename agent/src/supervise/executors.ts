@@ -1,11 +1,11 @@
 import type { PortMapping } from '../../../src/wire/agent.ts';
-import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../engines/port.ts';
-import type { Step } from '../plan/model.ts';
+import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../domain/engine.ts';
+import { isPinned } from '../domain/reference.ts';
+import type { Step } from '../domain/step.ts';
+import type { PullTarget } from '../domain/target.ts';
 import type { Outcome } from '../plan/outcome.ts';
 import { portName } from '../plan/ports.ts';
 import { pullImage } from '../registries/pull.ts';
-import { isPinned } from '../registries/reference.ts';
-import type { PullTarget } from '../registries/target.ts';
 import type { PullSlots } from './pull-slots.ts';
 
 /** What the steps are carried out with. */

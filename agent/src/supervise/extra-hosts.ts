@@ -1,7 +1,7 @@
 import { lookup as systemLookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ContainerSpec, EngineError } from '../engines/port.ts';
+import { type ContainerSpec, EngineError } from '../domain/engine.ts';
 
 type Hosts = ContainerSpec['extraHosts'];
 

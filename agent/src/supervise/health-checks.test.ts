@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import type { Clock } from '../clock.ts';
-import { silentLog } from '../log.ts';
+import type { Container } from '../domain/step.ts';
 import { makeContainer, makeEntry } from '../plan/_util.ts';
-import type { Container } from '../plan/model.ts';
+import type { Clock } from '../system/clock.ts';
+import { silentLog } from '../system/log.ts';
 import { HealthChecks } from './health-checks.ts';
 
 /** A clock that stands until it is moved, and an engine whose checks take a time. */

@@ -1,7 +1,7 @@
-import { type Clock, pause } from '../clock.ts';
-import type { Engine } from '../engines/port.ts';
-import { errorText, type Log } from '../log.ts';
-import { type Container, runKey } from '../plan/model.ts';
+import type { Engine } from '../domain/engine.ts';
+import { type Container, runKey } from '../domain/step.ts';
+import { type Clock, pause } from '../system/clock.ts';
+import { errorText, type Log } from '../system/log.ts';
 
 export interface HealthCheckPorts {
   engine: Pick<Engine, 'checkHealth'>;

@@ -1,4 +1,4 @@
-import { parseReference } from '../registries/reference.ts';
+import { parseReference } from '../domain/reference.ts';
 
 /**
  * Who may pull now. Few at a time, so that a slow link is not shared by everything; and fewer still from one registry, so

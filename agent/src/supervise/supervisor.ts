@@ -1,10 +1,13 @@
 import type { MicroserviceStatus, MicroserviceView, PortMapping, RegistryView } from '../../../src/wire/agent.ts';
-import type { Bind, Binder } from '../binds.ts';
-import { type Clock, jitter, pause, type Random } from '../clock.ts';
-import { containerSpec, notHonoured, type SpecContext } from '../engines/container-spec.ts';
-import { type ContainerSpec, type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../engines/port.ts';
-import { errorText, type Log } from '../log.ts';
-import { containerDigest } from '../plan/digest.ts';
+import type { Bind, Binder } from '../domain/binds.ts';
+import { containerDigest } from '../domain/digest.ts';
+import {
+  type ContainerSpec,
+  type Engine,
+  EngineError,
+  type EngineFacts,
+  type EngineNetwork,
+} from '../domain/engine.ts';
 import {
   type Container,
   type Entry,
@@ -14,14 +17,17 @@ import {
   type Remembered,
   runKey,
   type Step,
-} from '../plan/model.ts';
+} from '../domain/step.ts';
+import type { PullTarget } from '../domain/target.ts';
+import { containerSpec, notHonoured, type SpecContext } from '../plan/container-spec.ts';
 import { begin, conclude, type Outcome } from '../plan/outcome.ts';
 import { plan } from '../plan/plan.ts';
 import { newRow, remember } from '../plan/remember.ts';
 import { POLICY_REFUSED, statusOf, unknownStatus } from '../plan/status.ts';
 import { isRelayName } from '../registries/pull.ts';
-import type { PullTarget } from '../registries/target.ts';
-import { rowText, type Store } from '../state/store.ts';
+import { rowText, type Store } from '../state/database.ts';
+import { type Clock, jitter, pause, type Random } from '../system/clock.ts';
+import { errorText, type Log } from '../system/log.ts';
 import { execute } from './executors.ts';
 import { type Lookup, lookupName, resolveHosts } from './extra-hosts.ts';
 import { HealthChecks } from './health-checks.ts';

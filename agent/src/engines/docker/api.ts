@@ -1,6 +1,6 @@
 import { Agent, type IncomingMessage } from 'node:http';
-import { exchange, open, readAll, type Target } from '../../http.ts';
-import { EngineError } from '../port.ts';
+import { EngineError } from '../../domain/engine.ts';
+import { exchange, open, readAll, type Target } from '../../system/http.ts';
 import { parseAnswer, type VersionAnswer } from './answers.ts';
 import { errorOf, unavailable } from './errors.ts';
 

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import type { ContainerSpec } from '../port.ts';
+import type { ContainerSpec } from '../../domain/engine.ts';
 import type { Dialect } from './dialect.ts';
 
 const SECOND_IN_NS = 1e9;

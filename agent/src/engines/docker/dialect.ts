@@ -1,4 +1,4 @@
-import type { EngineFacts } from '../port.ts';
+import type { EngineFacts } from '../../domain/engine.ts';
 
 /**
  * Where engines that speak the Docker API differ in what they mean by it. Everything else of the adapter holds for all

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import type { ContainerSpec, EngineFacts } from '../../domain/engine.ts';
 import { makeView } from '../../plan/_util.ts';
+import { notHonoured } from '../../plan/container-spec.ts';
 import { makeSpec } from '../_contract.ts';
-import { notHonoured } from '../container-spec.ts';
-import type { ContainerSpec, EngineFacts } from '../port.ts';
 import { createBody as bodyOf } from './create-body.ts';
 import { dialectOf } from './dialect.ts';
 import { readLogFrames } from './log-frames.ts';

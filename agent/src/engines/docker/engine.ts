@@ -1,9 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
-import { lines } from '../../http.ts';
-import { NETWORK_NAME } from '../../names.ts';
-import type { Container } from '../../plan/model.ts';
-import { isPinned, parseReference, standIn } from '../../registries/reference.ts';
 import {
   type ContainerSpec,
   type Engine,
@@ -15,7 +11,11 @@ import {
   type LogLine,
   type LogOptions,
   type PullRequest,
-} from '../port.ts';
+} from '../../domain/engine.ts';
+import { NETWORK_NAME } from '../../domain/names.ts';
+import { isPinned, parseReference, standIn } from '../../domain/reference.ts';
+import type { Container } from '../../domain/step.ts';
+import { lines } from '../../system/http.ts';
 import {
   type ImageAnswer,
   type ImageItem,

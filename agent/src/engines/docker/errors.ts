@@ -1,5 +1,5 @@
-import { TransportError } from '../../http.ts';
-import { EngineError, type EngineErrorCode } from '../port.ts';
+import { EngineError, type EngineErrorCode } from '../../domain/engine.ts';
+import { TransportError } from '../../system/http.ts';
 import { parseAnswer } from './answers.ts';
 
 /** An engine that does not answer at all; any other error as it is. */

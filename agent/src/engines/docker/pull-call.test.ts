@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { PullRequest } from '../port.ts';
+import type { PullRequest } from '../../domain/engine.ts';
 import { pullCall } from './pull-call.ts';
 
 /** What each engine is asked for one pull. */

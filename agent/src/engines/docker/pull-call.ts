@@ -1,5 +1,5 @@
-import { formatReference, isLoopback, parseReference } from '../../registries/reference.ts';
-import type { EngineFacts, PullRequest } from '../port.ts';
+import type { EngineFacts, PullRequest } from '../../domain/engine.ts';
+import { formatReference, isLoopback, parseReference } from '../../domain/reference.ts';
 
 /** How an engine is asked to pull. */
 export interface PullCall {

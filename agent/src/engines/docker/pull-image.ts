@@ -1,5 +1,5 @@
-import { lines } from '../../http.ts';
-import { EngineError, type EngineFacts, type PullRequest } from '../port.ts';
+import { EngineError, type EngineFacts, type PullRequest } from '../../domain/engine.ts';
+import { lines } from '../../system/http.ts';
 import { parseAnswer } from './answers.ts';
 import { type DockerApi, readText } from './api.ts';
 import { messageOf, pullError } from './errors.ts';

@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
-import { LABEL_REBUILD_ORDER } from '../../names.ts';
-import type { Container } from '../../plan/model.ts';
 import {
   type ContainerSpec,
   type Engine,
@@ -12,7 +10,9 @@ import {
   type ForeignContainer,
   type LogLine,
   type PullRequest,
-} from '../port.ts';
+} from '../../domain/engine.ts';
+import { LABEL_REBUILD_ORDER } from '../../domain/names.ts';
+import type { Container } from '../../domain/step.ts';
 
 /** What a memory engine can be told to do wrong. */
 export interface Faults {

@@ -1,0 +1,228 @@
+import { createPublicKey, type JsonWebKey, randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { HEADERS } from '../../../src/api/names.ts';
+import {
+  deprovisionRequestSchema,
+  type Keep,
+  type MicroserviceHold,
+  type MicroserviceStatus,
+  type MicroserviceView,
+  type PublicKey,
+  provisionRequestSchema,
+  type StatusReport,
+  statusReportSchema,
+} from '../../../src/wire/agent.ts';
+import { digestOf } from '../../../src/wire/digest.ts';
+import { formatJoinString } from '../../../src/wire/node-token.ts';
+import { type Digests, flagsOf, formatHave, parseHave, type Section } from '../../../src/wire/sections.ts';
+import { verifyToken } from './token.ts';
+
+/** A view as a test writes it: what it leaves out is the wire's default. */
+export type View = Partial<MicroserviceView> & { uuid: string };
+
+interface Answer {
+  status: number;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** A small controller that speaks src/wire: one node, desired state in variables, and what the node said in others. */
+export class FakeController {
+  readonly nodeUuid = randomUUID();
+  key = 'key-0123456789';
+  publicKey: PublicKey | undefined;
+  microservices: (View | MicroserviceHold)[] = [];
+  registries: unknown[] = [];
+  /** the list says nothing of what it does not name */
+  keep: Keep | undefined;
+  /** mark of the store, given with every answer unless something is kept */
+  store = '';
+  config: Record<string, unknown> = {};
+  /** sections without a document, by digest */
+  flags: Digests = {};
+  orders: Record<string, number> = {};
+  /** everything that was reported, put together */
+  said: StatusReport = {};
+  reports: StatusReport[] = [];
+  requests: { method: string; path: string; have?: string; seen?: string }[] = [];
+  /** how far its view has come */
+  seen: string | undefined;
+  deleted = false;
+  /** the microservices that the agent said it would remove when it left */
+  removing: string[] | undefined;
+  /** the next report is answered as by a replica that has heard nothing before */
+  forgetful = false;
+  /** answers instead of the real ones */
+  fault: ((method: string, path: string) => Answer | 'hang' | 'cut' | undefined) | undefined;
+  #jtis = new Set<string>();
+  #server = createServer((incoming, outgoing) => void this.#answer(incoming, outgoing));
+  #waiting = new Set<() => void>();
+  #port = 0;
+
+  async listen(port = this.#port): Promise<this> {
+    await new Promise<void>((resolve) => this.#server.listen(port, '127.0.0.1', resolve));
+    this.#port = (this.#server.address() as AddressInfo).port;
+    return this;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  get joinString(): string {
+    return formatJoinString({ controllerUrl: this.url, key: this.key });
+  }
+
+  /** Changes what is wanted, and wakes held polls. */
+  change(act: (controller: this) => void): void {
+    act(this);
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  microservice(uuid: string): MicroserviceStatus | undefined {
+    return this.said.microserviceStatus?.find(({ id }) => id === uuid);
+  }
+
+  /** Goes away: connections break, nothing listens. */
+  async close(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#server = createServer((incoming, outgoing) => void this.#answer(incoming, outgoing));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  get due(): Digests {
+    const views = this.microservices.map((item) => ('hold' in item ? item : { ...item, config: undefined }));
+    return {
+      config: digestOf(this.config),
+      microserviceList: digestOf(this.keep ? { views, keep: this.keep } : views),
+      microserviceConfig: digestOf(this.microservices.map((item) => ('hold' in item ? '' : item.config))),
+      registries: digestOf(this.registries),
+      ...this.flags,
+    };
+  }
+
+  async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const url = new URL(incoming.url ?? '/', this.url);
+    const method = incoming.method ?? 'GET';
+    const path = url.pathname.replace('/api/v3', '');
+    const seen = incoming.headers[HEADERS.seen]?.toString();
+    this.requests.push({ method, path, have: url.searchParams.get('have') ?? undefined, seen });
+    const text = await readText(incoming);
+    const fault = this.fault?.(method, path);
+    if (fault === 'hang') return;
+    if (fault === 'cut') return void incoming.socket.destroy();
+    const answer = fault ?? (await this.#route(method, path, url, text, incoming, outgoing));
+    const mark = this.keep || this.store === '' ? {} : { 'skerry-store': this.store };
+    const view = this.seen && { [HEADERS.seen]: this.seen };
+    outgoing.writeHead(answer.status, { 'content-type': 'application/json', ...mark, ...view, ...answer.headers });
+    outgoing.end(answer.body === undefined ? undefined : JSON.stringify(answer.body));
+  }
+
+  async #route(
+    method: string,
+    path: string,
+    url: URL,
+    text: string,
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+  ): Promise<Answer> {
+    if (path === '/status') return { status: 200, body: { status: 'online', timestamp: Date.now(), uptimeSec: 1 } };
+    if (path === '/agent/provision') return this.#provision(text);
+    const refused = this.#authenticate(incoming);
+    if (refused) return refused;
+    switch (`${method} ${path}`) {
+      case 'GET /agent/changes':
+        return this.#changes(url, outgoing);
+      case 'GET /agent/microservices':
+        return this.#document({ microservices: this.microservices, keep: this.keep }, [
+          'microserviceList',
+          'microserviceConfig',
+        ]);
+      case 'GET /agent/registries':
+        return this.#document({ registries: this.registries }, ['registries']);
+      case 'GET /agent/config':
+        return this.#document(this.config, ['config']);
+      case 'PUT /agent/status': {
+        const report = statusReportSchema.parse(JSON.parse(text));
+        this.reports.push(report);
+        this.said = { ...this.said, ...report };
+        if (!this.forgetful) return { status: 204 };
+        this.forgetful = false;
+        return { status: 204, headers: { 'report-wanted': 'full' } };
+      }
+      case 'PATCH /agent/changes':
+        return { status: 200, body: {} };
+      case 'POST /agent/deprovision':
+        this.removing = deprovisionRequestSchema.parse(JSON.parse(text)).microserviceUuids;
+        this.deleted = true;
+        this.publicKey = undefined;
+        return { status: 204 };
+      case 'DELETE /agent/delete-node':
+        this.deleted = true;
+        this.publicKey = undefined;
+        return { status: 204 };
+      default:
+        return { status: 404, body: { code: 'NOT_FOUND', error: 'NotFound', message: path, retryable: false } };
+    }
+  }
+
+  #provision(text: string): Answer {
+    const { key, publicKey } = provisionRequestSchema.parse(JSON.parse(text));
+    if (key !== this.key) return failure(404, 'AGENT_KEY_UNKNOWN');
+    if (this.publicKey && this.publicKey.x !== publicKey?.x) return failure(404, 'AGENT_KEY_USED');
+    this.publicKey = publicKey;
+    return { status: 200, body: { uuid: this.nodeUuid, namespace: 'skerry', name: 'fake' } };
+  }
+
+  #authenticate({ headers }: IncomingMessage): Answer | undefined {
+    const token = /^Bearer (.+)$/.exec(headers.authorization ?? '')?.[1] ?? '';
+    if (!this.publicKey) return failure(401, 'AGENT_NODE_NOT_FOUND');
+    const key = createPublicKey({ key: this.publicKey as JsonWebKey, format: 'jwk' });
+    const claims = verifyToken(token, key, Math.floor(Date.now() / 1000));
+    if (!claims || claims.sub !== this.nodeUuid || claims.tokenUse !== 'controller')
+      return failure(401, 'AGENT_JWT_SIGNATURE_INVALID');
+    if (claims.exp - claims.iat > 60 || this.#jtis.has(claims.jti)) return failure(401, 'AGENT_JWT_ALREADY_USED');
+    this.#jtis.add(claims.jti);
+    return undefined;
+  }
+
+  async #changes(url: URL, outgoing: ServerResponse): Promise<Answer> {
+    const held = parseHave(url.searchParams.get('have') ?? undefined);
+    const end = Date.now() + Number(url.searchParams.get('wait') ?? 0) * 1000;
+    while (!Object.values(flagsOf(this.due, held)).some(Boolean) && Date.now() < end && !outgoing.destroyed)
+      await new Promise<void>((resolve) => {
+        const wake = () => {
+          clearTimeout(timer);
+          this.#waiting.delete(wake);
+          resolve();
+        };
+        const timer = setTimeout(wake, Math.min(500, end - Date.now()));
+        this.#waiting.add(wake);
+      });
+    const flags = flagsOf(this.due, held);
+    const body = { ...flags, lastUpdated: new Date().toISOString(), due: formatHave(this.due), orders: this.orders };
+    return { status: 200, body };
+  }
+
+  #document(body: unknown, sections: Section[]): Answer {
+    const { due } = this;
+    const digests = Object.fromEntries(sections.map((section) => [section, due[section]]));
+    return { status: 200, body, headers: { etag: `"${formatHave(digests)}"` } };
+  }
+}
+
+/** The body of a refusal, as agent routes have it. */
+export function failure(status: number, code: string, headers?: Record<string, string>): Answer {
+  return { status, headers, body: { error: code, code, message: code, retryable: status >= 500 } };
+}
+
+async function readText(incoming: IncomingMessage): Promise<string> {
+  const pieces: Buffer[] = [];
+  for await (const piece of incoming as AsyncIterable<Buffer>) pieces.push(piece);
+  return Buffer.concat(pieces).toString('utf8');
+}

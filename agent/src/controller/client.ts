@@ -1,0 +1,342 @@
+import type { KeyObject } from 'node:crypto';
+import type { Agent } from 'node:http';
+import type { z } from 'zod';
+import { HEADERS, NODE_TOKEN_ISSUER } from '../../../src/api/names.ts';
+import {
+  agentErrorSchema,
+  type ChangesReply,
+  changesReplySchema,
+  type ProvisionReply,
+  type ProvisionRequest,
+  provisionReplySchema,
+  readinessSchema,
+  type StatusReport,
+} from '../../../src/wire/agent.ts';
+import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
+import { AGENT_VERSION } from '../domain/names.ts';
+import type { Clock } from '../system/clock.ts';
+import {
+  closeIdle,
+  exchange,
+  type HttpRequest,
+  type HttpResponse,
+  keepAlive,
+  STALE,
+  TransportError,
+} from '../system/http.ts';
+import { showCertificate } from '../system/tls.ts';
+import { signToken } from './token.ts';
+
+const SECOND = 1000;
+const API = '/api/v3';
+const MIB = 1024 * 1024;
+/** So far apart, in milliseconds, clocks are worth a word. */
+const SKEW_TOLD = 60 * SECOND;
+
+/** How the controller is reached, in the words of the local API. */
+export type Connection =
+  | 'NOT_PROVISIONED'
+  | 'NOT_CONNECTED'
+  | 'OK'
+  | 'UNAUTHORIZED'
+  | 'BROKEN_CERTIFICATE'
+  | 'BAD_REQUEST'
+  | 'NOT_FOUND'
+  | 'INTERNAL_ERROR';
+
+/** A request to the controller that failed, and what that means for the connection. */
+export class ControllerError extends Error {
+  readonly connection: Connection;
+  readonly code: string;
+  readonly status: number;
+  /** milliseconds after which the controller wants to be asked again */
+  readonly retryAfter: number | undefined;
+  constructor(
+    connection: Connection,
+    message: string,
+    {
+      code = '',
+      status = 0,
+      retryAfter,
+      cause,
+    }: { code?: string; status?: number; retryAfter?: number; cause?: unknown } = {},
+  ) {
+    super(message, { cause });
+    this.name = 'ControllerError';
+    this.connection = connection;
+    this.code = code;
+    this.status = status;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** Sends one request and reads its answer; replaced in tests and simulations. */
+export type Transport = (request: HttpRequest, limit: number) => Promise<HttpResponse>;
+
+export interface ClientOptions {
+  controllerUrl: string;
+  ca?: string;
+  /** the local flag that switches certificate verification off */
+  insecure?: boolean;
+  instance: string;
+  boot: string;
+  clock: Clock;
+  transport?: Transport;
+  /** each request that ended, by its path and the status or the transport's error code */
+  onAnswer?: (path: string, code: string) => void;
+  /** how far the view of the controller had come that we were last told of: shown with each question, opaque */
+  seen?: { get(): string | undefined; take(mark: string): void };
+  /** absent while the agent is not provisioned */
+  node?: { uuid: string; key: KeyObject };
+  /** mark of the store behind the controller, remembered for it: what it told last, and that it told another */
+  storeMark?: { get(): string | undefined; set(mark: string): void };
+}
+
+/** The agent routes of one controller. Every request has a token of its own, a deadline, and a limit on its answer. */
+export class ControllerClient {
+  readonly controllerUrl: string;
+  readonly #options: ClientOptions;
+  readonly #origin: URL;
+  readonly #transport: Transport;
+  readonly #connections: Agent;
+  /** the controller's clock minus ours, milliseconds */
+  #offset = 0;
+  /** what both clocks said when they were first seen to differ */
+  #skew: { own: number; theirs: number } | undefined;
+  #compared = false;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+    this.#origin = new URL(options.controllerUrl);
+    this.controllerUrl = this.#origin.origin;
+    this.#transport = options.transport ?? exchange;
+    this.#connections = keepAlive(this.#origin);
+  }
+
+  /** Milliseconds that the controller's clock is ahead of ours. */
+  get offset(): number {
+    return this.#offset;
+  }
+
+  /**
+   * What both clocks said when they were first seen to differ, Unix ms; undefined while they agree. The machine's clock
+   * may be set at any time, so each call looks at it again.
+   */
+  get skew(): { own: number; theirs: number } | undefined {
+    const { clock } = this.#options;
+    const [own, theirs] = [clock.wall(), Math.round(clock.now() + this.#offset)];
+    if (!this.#compared || Math.abs(own - theirs) < SKEW_TOLD) this.#skew = undefined;
+    else this.#skew ??= { own, theirs };
+    return this.#skew;
+  }
+
+  /** Mark of the store that the last answer came from. */
+  get storeMark(): string | undefined {
+    return this.#options.storeMark?.get();
+  }
+
+  /** Whether the controller is ready; takes its time over. */
+  async ping(signal?: AbortSignal): Promise<{ uptimeSec: number }> {
+    const { clock } = this.#options;
+    const before = clock.now();
+    const answer = await this.#send('GET', '/status', { signal, deadline: 20 * SECOND, anonymous: true });
+    const after = clock.now();
+    const ready = parseBody(readinessSchema, answer);
+    this.#offset = ready.timestamp - (before + after) / 2;
+    this.#compared = true;
+    return ready;
+  }
+
+  /** What has changed; with `wait` held by the controller for so many seconds while nothing has. */
+  async changes(have: string, wait: number | undefined, signal?: AbortSignal): Promise<ChangesReply> {
+    const query = new URLSearchParams({ ...(wait !== undefined && { wait: String(wait) }), have });
+    const deadline = ((wait ?? 0) + 30) * SECOND;
+    return parseBody(changesReplySchema, await this.#send('GET', `/agent/changes?${query}`, { signal, deadline }));
+  }
+
+  /** Acknowledges changes to a controller that does not read `have`. */
+  async acknowledge(lastUpdated: string, signal?: AbortSignal): Promise<void> {
+    await this.#send('PATCH', '/agent/changes', { body: { lastUpdated }, signal });
+  }
+
+  /** One document of the desired state, as text, with its ETag; undefined when there is none. */
+  async document(path: string, signal?: AbortSignal): Promise<{ body: string; etag: string | undefined } | undefined> {
+    try {
+      const { body, headers } = await this.#send('GET', path, { signal, limit: 32 * MIB });
+      return { body, etag: headers.etag };
+    } catch (error) {
+      if (error instanceof ControllerError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** Answers whether the controller wants to hear everything, since it does not know what was said before. */
+  async report(status: StatusReport, signal?: AbortSignal): Promise<boolean> {
+    const { headers } = await this.#send('PUT', '/agent/status', { body: status, signal });
+    return headers[HEADERS.reportWanted] === 'full';
+  }
+
+  async provision(body: ProvisionRequest, signal?: AbortSignal): Promise<ProvisionReply> {
+    const answer = await this.#send('POST', '/agent/provision', {
+      body,
+      signal,
+      deadline: 60 * SECOND,
+      anonymous: true,
+    });
+    return parseBody(provisionReplySchema, answer);
+  }
+
+  async deprovision(microserviceUuids: string[], signal?: AbortSignal): Promise<void> {
+    await this.#send('POST', '/agent/deprovision', { body: { microserviceUuids }, signal });
+  }
+
+  async deleteNode(signal?: AbortSignal): Promise<void> {
+    await this.#send('DELETE', '/agent/delete-node', { signal });
+  }
+
+  /** Ends the connections that are kept open. */
+  close(): void {
+    this.#connections.destroy();
+  }
+
+  async #send(method: string, path: string, options: SendOptions): Promise<HttpResponse> {
+    let answer: HttpResponse;
+    try {
+      answer = await this.#transport(this.#request(method, path, options), options.limit ?? MIB).catch(
+        (error: unknown) => {
+          if (!(error instanceof TransportError && error.code === STALE)) throw error;
+          // On a connection of its own: the other kept ones may be as old.
+          const again = { ...this.#request(method, path, options), connections: undefined };
+          return this.#transport(again, options.limit ?? MIB);
+        },
+      );
+    } catch (error) {
+      if (error instanceof TransportError) closeIdle(this.#connections);
+      if (!options.signal?.aborted)
+        this.#options.onAnswer?.(path, error instanceof TransportError ? error.code : 'FAILED');
+      throw await this.#timesTold(transportTrouble(error, this.controllerUrl));
+    }
+    this.#options.onAnswer?.(path, String(answer.status));
+    const seen = answer.headers[HEADERS.seen];
+    if (typeof seen === 'string') this.#options.seen?.take(seen);
+    if (answer.status >= 200 && answer.status < 300) {
+      const mark = answer.headers[HEADERS.store];
+      if (typeof mark === 'string' && mark !== '') this.#options.storeMark?.set(mark.slice(0, 64));
+      return answer;
+    }
+    throw refused(answer, `${method} ${path.split('?')[0]}`);
+  }
+
+  /** Says from when to when a certificate is valid whose time is not now, and which time that is here. */
+  async #timesTold(error: unknown): Promise<unknown> {
+    if (!(error instanceof ControllerError) || !CERTIFICATE_TIME.has(error.code)) return error;
+    const shown = await showCertificate(this.#origin, undefined);
+    if (shown.state === 'none') return error;
+    const [from, to, own] = [shown.validFrom, shown.validTo, this.#options.clock.wall()].map(timeText);
+    return new ControllerError(
+      'BROKEN_CERTIFICATE',
+      `the certificate of ${this.controllerUrl} is valid from ${from} to ${to}, and the clock of this machine says ${own}`,
+      { code: error.code, cause: error },
+    );
+  }
+
+  #request(method: string, path: string, options: SendOptions): HttpRequest {
+    const { ca, insecure, instance, boot, storeMark } = this.#options;
+    const mark = options.anonymous ? undefined : storeMark?.get();
+    const seen = method === 'GET' && !options.anonymous ? this.#options.seen?.get() : undefined;
+    return {
+      target: { origin: this.#origin, ca, insecure },
+      method,
+      path: `${API}${path}`,
+      headers: {
+        accept: 'application/json',
+        'accept-encoding': 'gzip',
+        [HEADERS.agent]: AGENT_VERSION,
+        [HEADERS.instance]: instance,
+        [HEADERS.boot]: boot,
+        ...(mark !== undefined && { [HEADERS.store]: mark }),
+        ...(seen !== undefined && { [HEADERS.seen]: seen }),
+        ...(options.body !== undefined && { 'content-type': 'application/json' }),
+        ...(!options.anonymous && { authorization: `Bearer ${this.#token()}` }),
+      },
+      body: options.body === undefined ? undefined : JSON.stringify(options.body),
+      deadline: options.deadline ?? 30 * SECOND,
+      signal: options.signal,
+      connections: this.#connections,
+    };
+  }
+
+  /** Signed in the controller's time. */
+  #token(): string {
+    const { node, clock } = this.#options;
+    if (!node) throw new ControllerError('NOT_PROVISIONED', 'the agent is not provisioned');
+    const now = Math.floor((clock.now() + this.#offset) / 1000);
+    const claims = { sub: node.uuid, iss: NODE_TOKEN_ISSUER, aud: [this.controllerUrl], tokenUse: NODE_TOKEN.use };
+    return signToken(node.key, claims, now, NODE_TOKEN.lifetime);
+  }
+}
+
+interface SendOptions {
+  body?: unknown;
+  signal?: AbortSignal;
+  deadline?: number;
+  limit?: number;
+  anonymous?: boolean;
+}
+
+function parseBody<T extends z.ZodType>(schema: T, { body }: HttpResponse): z.infer<T> {
+  try {
+    return schema.parse(JSON.parse(body));
+  } catch (error) {
+    throw new ControllerError('INTERNAL_ERROR', 'the controller gave an answer that cannot be read', { cause: error });
+  }
+}
+
+/** To the minute: a text that changes all the time would be news all the time. */
+function timeText(time: number): string {
+  return `${new Date(time).toISOString().slice(0, 16)}Z`;
+}
+
+const CERTIFICATE_TIME: ReadonlySet<string> = new Set(['CERT_NOT_YET_VALID', 'CERT_HAS_EXPIRED']);
+const CERTIFICATE_TROUBLE = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ALTNAME|UNABLE_TO_GET_ISSUER/;
+
+function transportTrouble(error: unknown, url: string): unknown {
+  if (!(error instanceof TransportError)) return error;
+  const { code, message } = error;
+  if (CERTIFICATE_TROUBLE.test(code))
+    return new ControllerError('BROKEN_CERTIFICATE', `the certificate of ${url} is not trusted: ${message}`, {
+      code,
+      cause: error,
+    });
+  return new ControllerError('NOT_CONNECTED', `the controller at ${url} does not answer: ${message}`, {
+    code,
+    cause: error,
+  });
+}
+
+const BY_STATUS: Record<number, Connection> = {
+  400: 'BAD_REQUEST',
+  401: 'UNAUTHORIZED',
+  403: 'UNAUTHORIZED',
+  404: 'NOT_FOUND',
+};
+
+function refused({ status, headers, body }: HttpResponse, what: string): ControllerError {
+  const error = agentErrorSchema.partial().safeParse(parseJson(body)).data ?? {};
+  const seconds = Number(headers['retry-after']);
+  const connection = BY_STATUS[status] ?? (status === 503 || status === 429 ? 'NOT_CONNECTED' : 'INTERNAL_ERROR');
+  const text = error.message ?? error.error ?? '';
+  return new ControllerError(connection, `${what}: ${status}${text && ` ${text}`}`, {
+    code: error.code,
+    status,
+    retryAfter: Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, 300) * SECOND : undefined,
+  });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}

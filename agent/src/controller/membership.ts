@@ -1,0 +1,193 @@
+import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
+import type { Config } from '../config.ts';
+import type { Store } from '../state/database.ts';
+import type { Node } from '../state/identity.ts';
+import type { OwnIdentity } from '../state/own-identity.ts';
+import type { Clock, Random } from '../system/clock.ts';
+import { errorText, type Log } from '../system/log.ts';
+import type { Orders } from './actions.ts';
+import { type Connection, ControllerClient, type Transport } from './client.ts';
+import type { Documents } from './saved-responses.ts';
+import { Link, orStoreError } from './sync-loop.ts';
+import { signingKey } from './token.ts';
+
+/** What ends with a relation: all that the controller wanted here, or the relation alone. */
+export type Scope = 'all' | 'local';
+
+export interface RelationPorts {
+  config: Config;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  metrics: { add(name: 'requests', labels: { kind: string; code: string }): void };
+  store: Pick<Store, 'value' | 'saveValue'>;
+  identity: OwnIdentity;
+  documents: Documents;
+  orders: Orders;
+  /** names this start of the agent */
+  boot: string;
+  /** how requests are sent */
+  transport?: Transport;
+  /** PEM of a further authority for the controller's certificate */
+  controllerCa?: string;
+  /** the settings in force */
+  settings(): AgentConfig;
+  report(measurements: boolean): Promise<StatusReport>;
+  /** The controller knows that these have stopped. */
+  acknowledgeGone(uuids: string[]): void;
+}
+
+/** The relation to the controller, from a provisioning to the end of it: a link while the agent runs and has a node. */
+export class Relation {
+  readonly #ports: RelationPorts;
+  #running: AbortSignal | undefined;
+  #open: { link: Link; client: ControllerClient; stop: AbortController; done: Promise<void> } | undefined;
+
+  constructor(ports: RelationPorts) {
+    this.#ports = ports;
+  }
+
+  get connection(): { state: Connection; error: string; lastContact: number } {
+    return this.#open?.link.connection ?? { state: 'NOT_PROVISIONED', error: '', lastContact: 0 };
+  }
+
+  /** What keeps the agent from doing what the controller says, for people. */
+  get troubles(): string[] {
+    const disk = this.#open?.link.storeTrouble;
+    return disk ? [`database: what the controller said last cannot be kept, and is not acted on: ${disk}`] : [];
+  }
+
+  /** The client of the link, while there is one. */
+  get client(): ControllerClient | undefined {
+    return this.#open?.client;
+  }
+
+  /** Keeps in touch until the signal fires, whenever there is a node. */
+  start(signal: AbortSignal): void {
+    this.#running = signal;
+    this.open();
+  }
+
+  /** Resolves when the link of this moment has come to its end. */
+  async ended(): Promise<void> {
+    await this.#open?.done;
+  }
+
+  /** Something has changed here that the controller should hear of. */
+  changed(): void {
+    this.#open?.link.changed();
+  }
+
+  /** Keeps in touch as the node that we are. */
+  open(): void {
+    const { config, clock, random, log, store, identity, documents, orders, settings, report } = this.#ports;
+    const { node } = identity.current;
+    if (!node || !this.#running || this.#running.aborted) return;
+    const stop = new AbortController();
+    const client = this.newClient(node.controllerUrl, node.ca, node);
+    const link = new Link({
+      client,
+      clock,
+      random,
+      log,
+      have: () => ({ ...documents.digests, ...orders.digests }),
+      store: (changed) => {
+        documents.save(changed);
+        this.changed();
+      },
+      order: (section, digest, count) => {
+        if (orders.carryOut(section, digest, count)) this.changed();
+      },
+      deleting: () => orStoreError(() => store.saveValue('ending', 'deleteNode')),
+      deleted: () => this.end(),
+      report,
+      reported: ({ microserviceStatus = [] }) =>
+        this.#ports.acknowledgeGone(
+          microserviceStatus.filter(({ status }) => status === 'STOPPED').map(({ id }) => id),
+        ),
+      statusFrequency: () => settings().statusFrequency ?? config.statusFrequency,
+      changeFrequency: () => settings().changeFrequency ?? config.changeFrequency,
+    });
+    const done = link.run(AbortSignal.any([stop.signal, this.#running])).finally(() => client.close());
+    this.#open = { link, client, stop, done };
+  }
+
+  /** Keeps in touch as who we are now. */
+  renew(): void {
+    if (!this.#open) return;
+    this.close();
+    this.open();
+  }
+
+  close(): void {
+    this.#open?.stop.abort();
+    this.#open = undefined;
+  }
+
+  /** Another controller takes this one's place: an end that it ordered, and that was never finished, is not for that one. */
+  makeWay(): void {
+    this.close();
+    this.#ports.store.saveValue('ending', undefined);
+  }
+
+  /**
+   * From here on no controller is obeyed, and who we were is forgotten. What it wanted is no longer wanted, or, with the
+   * scope `local`, runs on as the machine's own.
+   */
+  end(scope: Scope = 'all'): void {
+    const { store, identity, documents, orders, log } = this.#ports;
+    this.close();
+    if (scope === 'all') documents.wantNothing();
+    else documents.keepAsOwn();
+    orders.forget();
+    store.saveValue('storeMark', undefined);
+    const { instance, localKey } = identity.current;
+    identity.become({ instance, localKey });
+    // Last, so that who dies before goes on with it.
+    store.saveValue('ending', undefined);
+    documents.reload();
+    log.info('No longer provisioned');
+  }
+
+  /** The controller had ended the relation, and we died before it was ended here. */
+  finishEnding(): void {
+    const { store, log } = this.#ports;
+    if (store.value('ending') === undefined) return;
+    try {
+      this.end();
+    } catch (error) {
+      log.error('Cannot forget the controller that has deleted this node', { error: errorText(error) });
+    }
+  }
+
+  /** A client of a controller, as ourselves; without a node for provisioning. */
+  newClient(controllerUrl: string, ca: string | undefined, node?: Pick<Node, 'uuid'>): ControllerClient {
+    const { config, clock, transport, controllerCa, boot, metrics, documents, identity } = this.#ports;
+    const { instance, nodeKey } = identity.current;
+    const authorities = [ca, controllerCa].filter(Boolean).join('\n');
+    return new ControllerClient({
+      controllerUrl,
+      ca: authorities || undefined,
+      insecure: !config.secureMode,
+      instance,
+      boot,
+      clock,
+      transport,
+      seen: documents.seen,
+      onAnswer: (path, code) => metrics.add('requests', { kind: requestKind(path), code }),
+      storeMark: documents.storeMark,
+      node: node && nodeKey && { uuid: node.uuid, key: signingKey(nodeKey) },
+    });
+  }
+}
+
+const REQUEST_KINDS: readonly [RegExp, string][] = [
+  [/^\/agent\/changes/, 'poll'],
+  [/^\/agent\/status/, 'report'],
+  [/^\/agent\/(config|registries|microservices)/, 'document'],
+];
+
+/** What a request to the controller is for, as the metrics tell it. */
+function requestKind(path: string): string {
+  return REQUEST_KINDS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
+}

@@ -1,0 +1,90 @@
+import { BOUNDS } from '../../../src/api/bounds.ts';
+import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
+import { AGENT_VERSION } from '../domain/names.ts';
+import type { Usage } from '../system/usage.ts';
+
+/** What a report is made of. */
+export interface ReportFacts {
+  /** of the machine, with the milliseconds that the agent runs; absent where only what changed is told */
+  measured?: { figures: StatusReport; duration: number };
+  /** Unix ms */
+  startedAt: number;
+  troubles: readonly string[];
+  /** why the container engine cannot be looked at */
+  engineTrouble?: string;
+  /** undefined until the engine has been looked at once */
+  microservices?: MicroserviceStatus[];
+  registryCount: number;
+  address?: string;
+  /** those of the engine, where it is connected */
+  runtimes?: readonly string[];
+  /** those in force */
+  settings: AgentConfig;
+  refusedSettings: StatusReport['refusedSettings'];
+  orders: StatusReport['orders'];
+}
+
+/** What the controller is told of this node. */
+export function statusReport(facts: ReportFacts): StatusReport {
+  const { measured, troubles, settings } = facts;
+  return {
+    ...measured?.figures,
+    ...(measured && violations(measured.figures, settings)),
+    daemonStatus: troubles.length > 0 ? 'WARNING' : 'RUNNING',
+    warningMessage: troubles.join('; ').slice(0, 1024),
+    engineError: facts.engineTrouble?.slice(0, 1024) ?? '',
+    daemonLastStart: facts.startedAt,
+    ...(measured && { daemonOperatingDuration: measured.duration }),
+    // Before the first look nothing is known of them, and nothing is said.
+    microserviceStatus: withinReport(facts.microservices),
+    repositoryCount: facts.registryCount,
+    ipAddress: facts.address,
+    version: AGENT_VERSION,
+    isReadyToUpgrade: false,
+    isReadyToRollback: false,
+    availableRuntimes: facts.runtimes?.filter((name) => name.length <= 64).slice(0, 64),
+    config: settings,
+    refusedSettings: facts.refusedSettings,
+    orders: facts.orders,
+  };
+}
+
+function violations(figures: StatusReport, settings: AgentConfig) {
+  const { memoryLimit = Infinity, cpuLimit = Infinity, diskLimit = Infinity } = settings;
+  return {
+    memoryViolation: (figures.memoryUsage ?? 0) > memoryLimit * 1024 * 1024,
+    cpuViolation: (figures.cpuUsage ?? 0) > cpuLimit,
+    diskViolation: (figures.diskUsage ?? 0) > diskLimit,
+  };
+}
+
+/** As many as one report may hold; what is gone gives way to what is there. */
+function withinReport(list: MicroserviceStatus[] | undefined): MicroserviceStatus[] | undefined {
+  if (!list || list.length <= BOUNDS.report) return list;
+  return [...list]
+    .sort((a, b) => Number(a.status === 'STOPPED') - Number(b.status === 'STOPPED'))
+    .slice(0, BOUNDS.report);
+}
+
+/** A status with what its container uses, while it runs. */
+export function withUsage(status: MicroserviceStatus, usage: ReadonlyMap<string, Usage>): MicroserviceStatus {
+  const one = status.status === 'RUNNING' && status.containerId ? usage.get(status.containerId) : undefined;
+  return one ? { ...status, cpuUsage: one.cpu, memoryUsage: one.memory } : status;
+}
+
+/** What keeps an agent from doing its work, for people. */
+export function agentTroubles(
+  known: readonly string[],
+  /** the identity could not be read, and there is no node yet */
+  identityLost: boolean,
+  /** what both clocks said, Unix ms; undefined while they agree */
+  skew: { own: number; theirs: number } | undefined,
+): string[] {
+  return [
+    ...known,
+    ...(identityLost ? ['identity: it could not be read; what runs is kept, provision the agent again'] : []),
+    ...(skew ? [`clock: this machine's said ${iso(skew.own)} when the controller's said ${iso(skew.theirs)}`] : []),
+  ];
+}
+
+const iso = (time: number) => new Date(time).toISOString();

@@ -1,0 +1,162 @@
+import type { AgentConfig, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
+import type { Digests } from '../../../src/wire/sections.ts';
+import { desiredEntries, isReadable, keepOf, registries, unnamed, views, wantedSettings } from '../domain/desired.ts';
+import type { Entry } from '../domain/step.ts';
+import type { DocumentName, Store, StoredDocument } from '../state/database.ts';
+import { errorText, type Log } from '../system/log.ts';
+import { ControllerError } from './client.ts';
+import { orStoreError } from './sync-loop.ts';
+
+export interface DocumentsPorts {
+  store: Store;
+  log: Log;
+  metrics: { add(name: 'storeErrors'): void };
+  /** Acts on documents that are others now; the registries that differ are named. */
+  changed(registries: ReadonlySet<number>): void;
+}
+
+/** What the controller said last, as it is stored and as it reads. What is told of here is durably kept. */
+export class Documents {
+  readonly #ports: DocumentsPorts;
+  #stored: ReadonlyMap<DocumentName, StoredDocument>;
+  #seen: string | undefined;
+  #read: { views: Map<string, MicroserviceView>; wanted: AgentConfig; registries: Map<number, RegistryView> };
+
+  constructor(ports: DocumentsPorts) {
+    this.#ports = ports;
+    this.#stored = ports.store.documents();
+    this.#seen = ports.store.value('seen');
+    this.#read = read(this.#stored);
+  }
+
+  /** by microservice, as they were sent */
+  get views(): ReadonlyMap<string, MicroserviceView> {
+    return this.#read.views;
+  }
+
+  /** the settings that the controller wants */
+  get wanted(): AgentConfig {
+    return this.#read.wanted;
+  }
+
+  get registries(): ReadonlyMap<number, RegistryView> {
+    return this.#read.registries;
+  }
+
+  get digests(): Digests {
+    return Object.assign({}, ...[...this.#stored.values()].map(({ digests }) => digests));
+  }
+
+  /** What the node is to run; undefined where that is not readable. */
+  desired(refusal: (view: MicroserviceView) => string | undefined): Entry[] | undefined {
+    return desiredEntries(this.#stored, refusal, this.#here());
+  }
+
+  /** How far the controller's view had come that we were last told of; kept with the documents that are of it. */
+  readonly seen = {
+    get: () => this.#seen,
+    take: (mark: string): void => {
+      this.#seen = mark;
+    },
+  };
+
+  /** Of the store behind the controller that told what runs here. */
+  readonly storeMark = {
+    get: () => this.#ports.store.value('storeMark'),
+    set: (mark: string): void => {
+      const { store, log } = this.#ports;
+      if (mark === store.value('storeMark')) return;
+      try {
+        store.saveValue('storeMark', mark);
+      } catch (error) {
+        // An older mark only makes this agent more careful.
+        log.debug('The mark of the store could not be kept', { error: errorText(error) });
+      }
+    },
+  };
+
+  /** Replaces some, all or none. Throws StoreError, or ControllerError for what cannot be read. */
+  save(changed: ReadonlyMap<DocumentName, StoredDocument>): void {
+    const { log } = this.#ports;
+    for (const [name, { body }] of changed)
+      if (!isReadable(name, body))
+        throw new ControllerError(
+          'INTERNAL_ERROR',
+          `the controller gave ${name} that cannot be read; the last ones stay`,
+        );
+    orStoreError(() => this.#store(changed));
+    this.#stored = new Map([...this.#stored, ...changed]);
+    const keep = keepOf(this.#stored);
+    if (keep) {
+      const microservices = unnamed(this.#stored, this.#here()).length;
+      // With nothing to keep, this store is as good as the one before.
+      if (keep.store && microservices === 0) this.storeMark.set(keep.store);
+      log.warn('The controller forgot what it had told; what runs here is kept', { microservices });
+    }
+    this.#apply();
+  }
+
+  #store(changed: ReadonlyMap<DocumentName, StoredDocument>): void {
+    const { store, metrics } = this.#ports;
+    try {
+      // First the mark: one that is ahead of the documents asks for newer ones, one that is behind would take older ones.
+      if (store.value('seen') !== this.#seen) store.saveValue('seen', this.#seen);
+      store.saveDocuments(changed);
+    } catch (error) {
+      metrics.add('storeErrors');
+      throw error;
+    }
+  }
+
+  /** Nothing of what a controller said counts any more, nor how far it had come: another one counts from elsewhere. */
+  forget(): void {
+    const { store } = this.#ports;
+    store.forgetController();
+    store.saveValue('seen', undefined);
+    this.#seen = undefined;
+  }
+
+  /** No controller wants anything: said as clearly as a controller would say it, since silence means nothing. */
+  wantNothing(): void {
+    this.forget();
+    const nothing: [DocumentName, StoredDocument] = ['microservices', { digests: {}, body: '{"microservices":[]}' }];
+    this.#ports.store.saveDocuments(new Map([nothing]));
+  }
+
+  /** What the last controller wanted becomes the machine's own: it runs on as it is. The settings were for its fleet. */
+  keepAsOwn(): void {
+    const own = (['microservices', 'registries'] as const).flatMap((name): [DocumentName, StoredDocument][] => {
+      const document = this.#stored.get(name);
+      return document ? [[name, { digests: {}, body: document.body }]] : [];
+    });
+    this.forget();
+    this.#ports.store.saveDocuments(new Map(own));
+  }
+
+  /** Takes in what is stored now. */
+  reload(): void {
+    this.#stored = this.#ports.store.documents();
+    this.#apply();
+  }
+
+  #apply(): void {
+    const before = this.#read.registries;
+    this.#read = read(this.#stored);
+    this.#ports.changed(changedKeys(before, this.#read.registries));
+  }
+
+  /** Microservices that are here, whoever wanted them. */
+  #here(): string[] {
+    return [...this.#ports.store.rows().values()].filter(({ gone }) => !gone).map(({ uuid }) => uuid);
+  }
+}
+
+function read(stored: ReadonlyMap<DocumentName, StoredDocument>) {
+  return { views: views(stored), wanted: wantedSettings(stored), registries: registries(stored) };
+}
+
+/** The keys whose values differ, or that only one of the maps has. */
+function changedKeys<K, V>(before: ReadonlyMap<K, V>, after: ReadonlyMap<K, V>): Set<K> {
+  const keys = new Set([...before.keys(), ...after.keys()]);
+  return new Set([...keys].filter((key) => JSON.stringify(before.get(key)) !== JSON.stringify(after.get(key))));
+}

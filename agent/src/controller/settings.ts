@@ -1,0 +1,74 @@
+import { type AgentConfig, agentConfigSchema } from '../../../src/wire/agent.ts';
+import type { Config } from '../config.ts';
+import type { EngineFacts } from '../domain/engine.ts';
+import { isWatching, watchdogReport } from '../supervise/foreign-containers.ts';
+import { LOG_LEVELS } from '../system/log.ts';
+
+/** What the settings in force come from. */
+export interface SettingsSources {
+  /** what the machine chose */
+  config: Config;
+  /** what the controller wants */
+  wanted: AgentConfig;
+  /** its kind is not known while it is not connected */
+  engine: { kind: EngineFacts['kind'] | undefined; url: string };
+  /** names of containers on the same engine that are somebody else's, as far as the watchdog has looked */
+  strangers: readonly string[];
+}
+
+/** Settings that only the machine chooses; what a controller says of them is refused, and said so. */
+const MACHINE_SETTINGS: readonly (keyof AgentConfig)[] = [
+  'containerEngine',
+  'containerEngineUrl',
+  'diskDirectory',
+  'logDirectory',
+];
+
+/** The settings that are in force: the controller's where it has some and may, else the machine's. */
+export function settingsInForce(sources: SettingsSources): AgentConfig {
+  const { config, wanted, engine } = sources;
+  const own = agentConfigSchema.partial().parse({
+    networkInterface: config.networkInterface,
+    containerEngine: engine.kind ?? config.containerEngine,
+    containerEngineUrl: engine.url,
+    diskLimit: config.diskLimit,
+    diskDirectory: config.diskDirectory,
+    memoryLimit: config.memoryLimit,
+    cpuLimit: config.cpuLimit,
+    logLimit: config.logLimit,
+    logDirectory: config.logDirectory,
+    logFileCount: config.logFileCount,
+    statusFrequency: config.statusFrequency,
+    changeFrequency: config.changeFrequency,
+    watchdogEnabled: false,
+    edgeGuardFrequency: config.edgeGuardFrequency,
+    gpsMode: config.gpsMode,
+    gpsScanFrequency: config.gpsScanFrequency,
+    logLevel: config.logLevel,
+    pruningFrequency: config.pruningFrequency,
+    availableDiskThreshold: config.availableDiskThreshold,
+    timeZone: config.timeZone,
+  } satisfies AgentConfig);
+  const refused = new Set(refusedSettings(sources).map(({ field }) => field));
+  const taken = Object.entries(wanted).filter(([key]) => !refused.has(key));
+  return { ...own, ...Object.fromEntries(taken) };
+}
+
+/** The settings of the controller that are not in force, each with the reason. */
+export function refusedSettings({
+  config,
+  wanted,
+  strangers,
+}: Pick<SettingsSources, 'config' | 'wanted' | 'strangers'>): { field: string; reason: string }[] {
+  const refused: { field: string; reason: string }[] = [];
+  for (const field of MACHINE_SETTINGS)
+    if (wanted[field] !== undefined && wanted[field] !== config[field as keyof Config])
+      refused.push({ field, reason: 'only the machine itself chooses this' });
+  if (isWatching(config, wanted)) refused.push({ field: 'watchdogEnabled', reason: watchdogReport(strangers) });
+  const level = wanted.logLevel?.toUpperCase();
+  if (level !== undefined && !(LOG_LEVELS as readonly string[]).includes(level))
+    refused.push({ field: 'logLevel', reason: `one of ${LOG_LEVELS.join(', ')}` });
+  for (const field of ['statusFrequency', 'changeFrequency'] as const)
+    if (wanted[field] === 0) refused.push({ field, reason: 'at least 1' });
+  return refused;
+}

@@ -1,0 +1,358 @@
+import type { ChangesReply, StatusReport } from '../../../src/wire/agent.ts';
+import {
+  type Digests,
+  formatHave,
+  MICROSERVICE_SECTIONS,
+  parseHave,
+  SECTIONS,
+  type Section,
+} from '../../../src/wire/sections.ts';
+import type { DocumentName, StoredDocument } from '../state/database.ts';
+import { type Clock, jitter, pause, type Random } from '../system/clock.ts';
+import { errorText, type Log } from '../system/log.ts';
+import { delayAfterLoss, delayAfterRefusal } from './backoff.ts';
+import { type Connection, type ControllerClient, ControllerError } from './client.ts';
+import { delta } from './delta.ts';
+
+const SECOND = 1000;
+const SOON = 50;
+/** Seconds that a poll is held when the network lets it. */
+const LONGEST_WAIT = 60;
+const SHORTEST_WAIT = 5;
+/** After so long without two cuts in a row, longer holds are tried again. */
+const TRUSTED_AFTER = 3600 * SECOND;
+
+export interface LinkPorts {
+  client: ControllerClient;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  /** digests of what is durably stored */
+  have(): Digests;
+  /** Stores documents, all or none, and acts on them. Throws StoreError, or ControllerError for what makes no sense. */
+  store(documents: ReadonlyMap<DocumentName, StoredDocument>): void;
+  /** Carries out an order; the digest tells it from the last one, the count is echoed. */
+  order(section: OrderSection, digest: string, count: number | undefined): void;
+  /** The controller ends the relation; from here on there is no way back. */
+  deleting(): void;
+  /** The controller ends the relation, and knows that we know. */
+  deleted(): void;
+  /** The whole report. `measurements`: figures are wanted, too */
+  report(measurements: boolean): Promise<StatusReport>;
+  /** The controller has this report now. */
+  reported(report: StatusReport): void;
+  /** seconds between reports where the controller does not hold polls */
+  statusFrequency(): number;
+  changeFrequency(): number;
+}
+
+/** What the controller said could not be kept here. That is no trouble of the connection. */
+export class StoreError extends Error {
+  override name = 'StoreError';
+}
+
+/** What could not be saved is no trouble of the connection that it came over. */
+export function orStoreError(act: () => void): void {
+  try {
+    act();
+  } catch (error) {
+    throw new StoreError('the database does not take it', { cause: error });
+  }
+}
+
+export type OrderSection = 'reboot' | 'prune' | 'version';
+
+/** Which document answers a section. */
+const DOCUMENT_OF: Partial<Record<Section, DocumentName>> = {
+  config: 'config',
+  registries: 'registries',
+  ...Object.fromEntries(MICROSERVICE_SECTIONS.map((section) => [section, 'microservices'])),
+};
+
+const PATHS: Record<DocumentName, string> = {
+  config: '/agent/config',
+  registries: '/agent/registries',
+  microservices: '/agent/microservices',
+};
+
+/**
+ * The relation to the controller while the agent is provisioned: a held poll that fetches what has changed, and reports
+ * that tell what has changed here. No answer of any kind makes it remove anything.
+ */
+export class Link {
+  readonly #ports: LinkPorts;
+  #connection: Connection = 'NOT_CONNECTED';
+  #error = '';
+  #wait = LONGEST_WAIT;
+  /** holds that were cut since the last one that was not */
+  #cuts = 0;
+  #shortenedAt = 0;
+  #holds = false;
+  /** since when a poll is under way that may be held */
+  #heldSince: number | undefined;
+  /** sections that this version does not act on, as last told: the controller need not tell them again now */
+  #passed: Digests = {};
+  #heard: StatusReport = {};
+  #news = new AbortController();
+  /** ends a poll whose connection is known to be dead */
+  #dead = new AbortController();
+  #online = new AbortController();
+  #lastPing = 0;
+  /** milliseconds that the last ping took */
+  #roundTrip = 0;
+  #lastContact = 0;
+  #storeTrouble = '';
+
+  constructor(ports: LinkPorts) {
+    this.#ports = ports;
+  }
+
+  get connection(): { state: Connection; error: string; lastContact: number } {
+    return { state: this.#connection, error: this.#error, lastContact: this.#lastContact };
+  }
+
+  /** Why what the controller said last could not be kept; empty when it was. */
+  get storeTrouble(): string {
+    return this.#storeTrouble;
+  }
+
+  /** Something has changed here that the controller should hear of. */
+  changed(): void {
+    this.#news.abort();
+  }
+
+  /** Polls and reports until the signal fires. */
+  async run(signal: AbortSignal): Promise<void> {
+    await pause(this.#ports.clock, 500 * this.#ports.random(), signal);
+    await Promise.all([this.#pollLoop(signal), this.#reportLoop(signal)]);
+  }
+
+  async #pollLoop(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#ports;
+    let failures = 0;
+    let futile = 0;
+    while (!signal.aborted) {
+      const dead = new AbortController();
+      this.#dead = dead;
+      try {
+        if (this.#lastPing === 0 || clock.now() - this.#lastPing > 3600 * SECOND) await this.#ping(signal);
+        // The first poll is not held: its answer tells that the connection is good.
+        const probe = this.#connection !== 'OK';
+        const wait = probe ? undefined : Math.max(1, Math.round(jitter(this.#wait * SECOND, random) / SECOND));
+        const began = clock.now();
+        this.#heldSince = probe ? undefined : began;
+        const mark = this.#ports.client.storeMark;
+        const reply = await this.#ports.client.changes(
+          formatHave({ ...this.#passed, ...this.#ports.have() }),
+          wait,
+          AbortSignal.any([signal, dead.signal]),
+        );
+        this.#heldSince = undefined;
+        const held = clock.now() - began;
+        this.#ok();
+        failures = 0;
+        if (wait !== undefined && held >= (wait * SECOND) / 2) this.#noteHold();
+        if ((await this.#act(reply, signal)) || probe) {
+          futile = 0;
+          continue;
+        }
+        // A long way alone is no hold.
+        if (held > SECOND + 2 * this.#roundTrip) {
+          this.#holds = true;
+          futile = 0;
+          continue;
+        }
+        // The hold was ended so that the store's next mark is known here soon.
+        if (this.#ports.client.storeMark !== mark) {
+          await pause(clock, jitter(SOON, random), signal);
+          continue;
+        }
+        // An early answer without news: a replica that drains, or a controller that does not hold polls.
+        futile++;
+        if (futile > 3) this.#holds = false;
+        const delay = futile > 3 ? this.#ports.changeFrequency() * SECOND : SECOND * futile;
+        await pause(clock, jitter(delay, random), signal);
+      } catch (error) {
+        const held = this.#heldSince === undefined ? 0 : clock.now() - this.#heldSince;
+        this.#heldSince = undefined;
+        if (signal.aborted) return;
+        if (dead.signal.aborted) continue;
+        this.#noteCut(error, held);
+        const delay = error instanceof StoreError ? this.#delayAfterStore(error) : this.#delayAfter(error, ++failures);
+        await pause(clock, delay, signal);
+      }
+    }
+  }
+
+  async #ping(signal: AbortSignal): Promise<void> {
+    const { client, clock } = this.#ports;
+    const began = clock.now();
+    await client.ping(signal);
+    this.#lastPing = clock.now();
+    this.#roundTrip = this.#lastPing - began;
+  }
+
+  /** A hold that ends without an answer was cut by something between us; after two of them the next are shorter. */
+  #noteCut(error: unknown, held: number): void {
+    const cut = error instanceof ControllerError && error.connection === 'NOT_CONNECTED' && error.status === 0;
+    if (!cut || held < SHORTEST_WAIT * SECOND || ++this.#cuts < 2) return;
+    this.#cuts = 0;
+    this.#shortenedAt = this.#ports.clock.now();
+    this.#wait = Math.max(SHORTEST_WAIT, Math.round(this.#wait / 2));
+    this.#ports.log.info('Shortening the held poll, since the network cuts it', { seconds: this.#wait });
+  }
+
+  /** What cut holds may have gone: one bad day must not cost short polls for ever. */
+  #noteHold(): void {
+    this.#cuts = 0;
+    const now = this.#ports.clock.now();
+    if (this.#wait === LONGEST_WAIT || now - this.#shortenedAt < TRUSTED_AFTER) return;
+    this.#shortenedAt = now;
+    this.#wait = Math.min(LONGEST_WAIT, this.#wait * 2);
+  }
+
+  /** Fetches and stores what is flagged. Answers whether anything was. */
+  async #act(reply: ChangesReply, signal: AbortSignal): Promise<boolean> {
+    const flagged = SECTIONS.filter((section) => reply[section] === true);
+    if (flagged.length === 0) {
+      this.#noteStore('');
+      return false;
+    }
+    const due = parseHave(reply.due);
+    if (flagged.includes('deleteNode')) {
+      this.#ports.log.warn('The controller deletes this node');
+      this.#ports.deleting();
+      await this.#ports.client.deleteNode(signal);
+      this.#ports.deleted();
+      return true;
+    }
+    const before = formatHave({ ...this.#passed, ...this.#ports.have() });
+    const documents = await this.#fetch(flagged, due, signal);
+    if (documents.size > 0) this.#ports.store(documents);
+    this.#noteStore('');
+    for (const section of flagged) {
+      if (section === 'reboot' || section === 'prune' || section === 'version')
+        this.#ports.order(section, due[section] ?? '', reply.orders?.[section]);
+      if (!DOCUMENT_OF[section]) this.#passed[section] = due[section] ?? '';
+    }
+    // A controller that tells no digests is told with its own word that all was heard.
+    if (reply.due === undefined) await this.#ports.client.acknowledge(reply.lastUpdated, signal);
+    else if (formatHave({ ...this.#passed, ...this.#ports.have() }) === before) return false;
+    return true;
+  }
+
+  async #fetch(
+    flagged: readonly Section[],
+    due: Digests,
+    signal: AbortSignal,
+  ): Promise<Map<DocumentName, StoredDocument>> {
+    const names = new Set(flagged.map((section) => DOCUMENT_OF[section]).filter((name) => name !== undefined));
+    const documents = new Map<DocumentName, StoredDocument>();
+    for (const name of names) {
+      const document = await this.#ports.client.document(PATHS[name], signal);
+      const told = document?.etag === undefined ? due : parseHave(document.etag);
+      const digests: Digests = {};
+      for (const section of SECTIONS)
+        if (DOCUMENT_OF[section] === name && told[section]) digests[section] = told[section];
+      documents.set(name, { digests, body: document?.body ?? '' });
+      this.#ports.log.info('Received a change', { section: name });
+    }
+    return documents;
+  }
+
+  async #reportLoop(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#ports;
+    let failures = 0;
+    let lastWhole = 0;
+    while (!signal.aborted) {
+      if (this.#connection !== 'OK') {
+        await pause(clock, 60 * SECOND, AbortSignal.any([signal, this.#online.signal]));
+        // After a time without contact the controller may have lost what it knew.
+        this.#heard = {};
+        continue;
+      }
+      this.#news = new AbortController();
+      try {
+        const due = clock.now() - lastWhole >= this.#idle();
+        const measurements = due || Object.keys(this.#heard).length === 0;
+        const report = await this.#ports.report(measurements);
+        const news = delta(this.#heard, report, measurements);
+        if (Object.keys(news).length > 0 || due) {
+          const isWhole = Object.keys(this.#heard).length === 0;
+          const told = { ...news, ...(measurements && { systemTime: clock.wall() }) };
+          const wantsAll = await this.#ports.client.report(told, signal);
+          this.#heard = { ...this.#heard, ...news };
+          if (wantsAll && !isWhole) {
+            this.#heard = {};
+            this.changed();
+          }
+          this.#ports.reported(report);
+          this.#ok();
+        }
+        if (measurements) lastWhole = clock.now();
+        failures = 0;
+        const next = lastWhole + jitter(this.#idle(), random) - clock.now();
+        await pause(clock, Math.max(SECOND, next), AbortSignal.any([signal, this.#news.signal]));
+        // Changes come in bursts; the burst is one report.
+        await pause(clock, 200, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        // A report that was refused as such is not sent again unchanged for ever: the next one is a whole one.
+        this.#heard = {};
+        const delay = this.#delayAfter(error, ++failures);
+        // The poll hangs on the same link, and would find out only when its hold should have ended.
+        if (error instanceof ControllerError && error.code === 'TIMEOUT') this.#dead.abort();
+        await pause(clock, delay, signal);
+      }
+    }
+  }
+
+  /** Milliseconds between reports when nothing changes. */
+  #idle(): number {
+    const held = this.#heldSince !== undefined && this.#ports.clock.now() - this.#heldSince > 2 * SECOND;
+    return (this.#holds || held ? 60 : this.#ports.statusFrequency()) * SECOND;
+  }
+
+  #ok(): void {
+    this.#lastContact = this.#ports.clock.wall();
+    if (this.#connection === 'OK') return;
+    this.#ports.log.info('Connected to the controller', { controllerUrl: this.#ports.client.controllerUrl });
+    this.#connection = 'OK';
+    this.#error = '';
+    this.#online.abort();
+    this.#online = new AbortController();
+  }
+
+  /** A change that waits for room looks to everybody else like one that is ignored, so it is told at once. */
+  #noteStore(trouble: string): void {
+    if (trouble === this.#storeTrouble) return;
+    this.#storeTrouble = trouble;
+    this.changed();
+  }
+
+  #delayAfterStore(error: StoreError): number {
+    this.#ports.log.error('Cannot keep what the controller said', { error: errorText(error) });
+    this.#noteStore(errorText(error));
+    return jitter(10 * SECOND, this.#ports.random);
+  }
+
+  /** Notes the trouble, and answers how long to leave the controller alone. */
+  #delayAfter(error: unknown, failures: number): number {
+    const { log, random, client } = this.#ports;
+    const trouble = error instanceof ControllerError ? error : undefined;
+    const state = trouble?.connection ?? 'INTERNAL_ERROR';
+    const text = trouble?.code ? `${errorText(error)} (${trouble.code})` : errorText(error);
+    if (state !== this.#connection || text !== this.#error)
+      log.warn('The controller cannot be used', {
+        controllerUrl: client.controllerUrl,
+        connection: state,
+        error: text,
+      });
+    this.#connection = state;
+    this.#error = text;
+    // Its clock may have moved, or ours. After a mere loss of the way, asking for the time would only cost the way back.
+    if (state === 'UNAUTHORIZED') this.#lastPing = 0;
+    if (trouble?.retryAfter !== undefined) return trouble.retryAfter * (1 + random() / 2) + 100;
+    return (state === 'UNAUTHORIZED' ? delayAfterRefusal : delayAfterLoss)(failures, random);
+  }
+}

@@ -1,0 +1,132 @@
+import {
+  type AgentConfig,
+  agentConfigSchema,
+  type Keep,
+  keepSchema,
+  type MicroserviceView,
+  microserviceHoldSchema,
+  microserviceViewSchema,
+  type RegistryView,
+  registryViewSchema,
+} from '../../../src/wire/agent.ts';
+import { POLICY_REFUSED } from '../plan/status.ts';
+import type { DocumentName, StoredDocument } from '../state/database.ts';
+import { containerDigest } from './digest.ts';
+import type { Entry } from './step.ts';
+
+type Documents = ReadonlyMap<DocumentName, StoredDocument>;
+
+/**
+ * What the node is to run, from what the controller last said. Undefined when that is not readable: then absence means
+ * nothing. One entry that cannot be read is held, and does no harm to the others.
+ */
+export function desiredEntries(
+  documents: Documents,
+  refusal: (view: MicroserviceView) => string | undefined,
+  /** microservices that this agent runs */
+  known: Iterable<string> = [],
+): Entry[] | undefined {
+  const items = listOf(documents, 'microservices', 'microservices');
+  const entries = items?.flatMap((item) => {
+    const entry = entryOf(item, refusal);
+    return entry ? [entry] : [];
+  });
+  const keep = keepOf(documents);
+  if (!entries || !keep) return entries;
+  const message = 'the controller does not know of this microservice any more; it runs on until somebody decides';
+  const kept = unnamed(documents, known).map((uuid): Entry => ({ kind: 'hold', uuid, reason: keep.reason, message }));
+  return [...entries, ...kept];
+}
+
+/** Whether the list says nothing of what it does not name. */
+export function keepOf(documents: Documents): Keep | undefined {
+  const value = parse(documents.get('microservices')?.body) as { keep?: unknown } | null | undefined;
+  return value?.keep === undefined ? undefined : (keepSchema.safeParse(value.keep).data ?? UNREADABLE_KEEP);
+}
+
+/** Not understood is not the same as absent. */
+const UNREADABLE_KEEP: Keep = { reason: 'StoreRestored', accept: '', store: '' };
+
+/** Those that the list does not name. */
+export function unnamed(documents: Documents, known: Iterable<string>): string[] {
+  const named = new Set(
+    (listOf(documents, 'microservices', 'microservices') ?? []).map(
+      (item) => (item as { uuid?: unknown } | null)?.uuid,
+    ),
+  );
+  return [...known].filter((uuid) => !named.has(uuid));
+}
+
+const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
+
+function entryOf(item: unknown, refusal: (view: MicroserviceView) => string | undefined): Entry | undefined {
+  const { uuid, delete: deleted } = (item ?? {}) as { uuid?: unknown; delete?: unknown };
+  if (typeof uuid !== 'string' || deleted === true) return undefined;
+  // It becomes a part of names and paths. Whatever else it is, it is none of what runs here.
+  if (!PLAIN_NAME.test(uuid)) return undefined;
+  const hold = microserviceHoldSchema.safeParse(item);
+  if (hold.success) return { kind: 'hold', uuid, reason: hold.data.reason, message: hold.data.message };
+  const view = microserviceViewSchema.safeParse(item);
+  if (!view.success) {
+    const wrong = view.error.issues[0];
+    const message = `the controller's view cannot be read: ${wrong?.path.join('.')}: ${wrong?.message}`;
+    return { kind: 'hold', uuid, reason: 'NotUnderstood', message };
+  }
+  const refused = refusal(view.data);
+  if (refused) return { kind: 'hold', uuid, reason: POLICY_REFUSED, message: refused };
+  return { kind: 'run', uuid, view: view.data, digest: containerDigest(view.data) };
+}
+
+/** The views as they were sent, by microservice: for the names of what is held, and for inspection. */
+export function views(documents: Documents): Map<string, MicroserviceView> {
+  const found = new Map<string, MicroserviceView>();
+  for (const item of listOf(documents, 'microservices', 'microservices') ?? []) {
+    const view = microserviceViewSchema.safeParse(item);
+    if (view.success) found.set(view.data.uuid, view.data);
+  }
+  return found;
+}
+
+/** The registries that the controller told of, by id. */
+export function registries(documents: Documents): Map<number, RegistryView> {
+  const found = new Map<number, RegistryView>();
+  for (const item of listOf(documents, 'registries', 'registries') ?? []) {
+    const registry = registryViewSchema.safeParse(item);
+    if (registry.success) found.set(registry.data.id, registry.data);
+  }
+  return found;
+}
+
+/** The settings that the controller wants; each that cannot be read is left out. */
+export function wantedSettings(documents: Documents): AgentConfig {
+  const value = parse(documents.get('config')?.body);
+  if (value === null || typeof value !== 'object') return {};
+  const wanted: Record<string, unknown> = {};
+  for (const [key, schema] of Object.entries(agentConfigSchema.shape)) {
+    const result = schema.safeParse((value as Record<string, unknown>)[key]);
+    if (result.success && result.data !== undefined) wanted[key] = result.data;
+  }
+  return wanted as AgentConfig;
+}
+
+/** Whether a document has the form that its name promises. One that has not is never stored over one that has. */
+export function isReadable(name: DocumentName, body: string): boolean {
+  const value = parse(body);
+  if (name === 'config') return body === '' || (value !== null && typeof value === 'object' && !Array.isArray(value));
+  return Array.isArray((value as Record<string, unknown> | null | undefined)?.[name]);
+}
+
+function listOf(documents: Documents, name: DocumentName, member: string): unknown[] | undefined {
+  const value = parse(documents.get(name)?.body) as Record<string, unknown> | null | undefined;
+  const list = value?.[member];
+  return Array.isArray(list) ? list : undefined;
+}
+
+function parse(text: string | undefined): unknown {
+  if (!text) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,69 @@
+import { describe, expect, test } from 'vitest';
+import { makeView } from '../plan/_util.ts';
+import { containerDigest } from './digest.ts';
+
+const full = makeView({
+  imageId: 'registry.example.com/team/app:1.2',
+  annotations: '{"b":"2","a":"1"}',
+  hostNetworkMode: false,
+  isPrivileged: true,
+  cpus: 0.5,
+  memoryLimit: 128,
+  portMappings: [
+    { internal: 80, external: 8080, protocol: 'tcp' },
+    { internal: 53, external: 5300, protocol: 'udp' },
+  ],
+  volumeMappings: [
+    { hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume', scope: 'private' },
+  ],
+  env: [
+    { key: 'A', value: '1' },
+    { key: 'B', value: '2', secret: true },
+  ],
+  commands: ['serve', '--verbose'],
+  healthCheck: { test: ['CMD', 'true'], interval: 5 },
+});
+
+test('pinned across versions: a changed value would recreate every container of a fleet on an upgrade', () => {
+  expect(containerDigest(makeView({ name: 'web', application: 'shop' }))).toBe('c1-baff7433d410ec74');
+  expect(containerDigest(full)).toBe('c1-f51d18c9dc7b5c50');
+});
+
+describe('takes no part', () => {
+  const same: Record<string, Partial<typeof full>> = {
+    'the revision, orders and what is done with them': { revision: 'other', rebuild: true, rebuildOrder: 9 },
+    'the order in which microservices start': { schedule: 3, isSystem: true },
+    'the config, which the workload fetches': { config: '{"x":1}' },
+    'the registry that an image comes from': { registryId: 9 },
+    'the order of env, ports and keys': {
+      env: [...full.env].reverse(),
+      portMappings: [...full.portMappings].reverse(),
+      annotations: '{"a":"1","b":"2"}',
+    },
+    'whether a value came from a Secret': { env: full.env.map(({ key, value }) => ({ key, value })) },
+    'the older name of the arguments': { commands: [], cmd: full.commands },
+  };
+  for (const [name, change] of Object.entries(same))
+    test(name, () => expect(containerDigest({ ...full, ...change })).toBe(containerDigest(full)));
+
+  test('a member with its default', () =>
+    expect(containerDigest({ ...full, tmpfs: [], pidMode: '', logSize: 0, readOnlyRootFilesystem: false })).toBe(
+      containerDigest(full),
+    ));
+});
+
+describe('takes part', () => {
+  const different: Record<string, Partial<typeof full>> = {
+    'the image': { imageId: 'registry.example.com/team/app:1.3' },
+    'a value of env': { env: [{ key: 'A', value: '3' }] },
+    'the order of arguments': { commands: [...full.commands].reverse() },
+    'a port': { portMappings: full.portMappings.slice(0, 1) },
+    'the scope of a volume': {
+      volumeMappings: full.volumeMappings.map((mapping) => ({ ...mapping, scope: 'shared' as const })),
+    },
+    'the name, which others find it by': { name: 'other' },
+    'a limit': { memoryLimit: 256 },
+  };
+  for (const [name, change] of Object.entries(different))
+    test(name, () => expect(containerDigest({ ...full, ...change })).not.toBe(containerDigest(full)));
+});

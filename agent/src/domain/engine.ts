@@ -1,0 +1,196 @@
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import type { Container } from './step.ts';
+
+/**
+ * What the agent needs of a container engine. One port, one contract test, one adapter per engine. An adapter sees only
+ * containers that carry the agent's own instance id, translates the engine's errors into EngineError, and knows nothing
+ * of what is wanted.
+ */
+export interface Engine {
+  readonly url: string;
+  /** Connects, agrees on an API version, and tells what the engine is. */
+  connect(signal?: AbortSignal): Promise<EngineFacts>;
+  /** All containers of this agent, running or not. */
+  containers(signal?: AbortSignal): Promise<Container[]>;
+  /** Names of the containers on this engine that are not of this agent, running or not. They are never touched. */
+  strangers(signal?: AbortSignal): Promise<string[]>;
+  /** Containers that other agents made, running or not. What only claims to be one, by a label of its image, is none. */
+  ofOtherAgents(signal?: AbortSignal): Promise<ForeignContainer[]>;
+  /** From now on the containers of this instance are ours, those of the former one are not. Connect again after it. */
+  become(instance: string): void;
+  /** The network that this agent's containers share, if it exists. */
+  network(signal?: AbortSignal): Promise<EngineNetwork | undefined>;
+  /** Makes that network unless it is there. */
+  ensureNetwork(signal?: AbortSignal): Promise<EngineNetwork>;
+  removeNetwork(signal?: AbortSignal): Promise<void>;
+  /** The engine's id of a local image, or undefined. */
+  image(reference: string, signal?: AbortSignal): Promise<string | undefined>;
+  /** Pulls, and answers the image's id. */
+  pull(request: PullRequest, signal?: AbortSignal): Promise<string>;
+  /** Takes an image's name away, or the image by its id. One that is not there is no error. */
+  removeImage(id: string, signal?: AbortSignal): Promise<void>;
+  /**
+   * Gives a local image a further reference. Under one with a digest, `image` and `create` find it from then on, even
+   * where the engine itself knows it by another name.
+   */
+  tag(id: string, reference: string, signal?: AbortSignal): Promise<void>;
+  /** The names of all local images, those by digest among them. */
+  imageNames(signal?: AbortSignal): Promise<string[]>;
+  create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }>;
+  start(id: string, signal?: AbortSignal): Promise<void>;
+  /** A container's first process; 0 when it does not run. */
+  processOf(id: string, signal?: AbortSignal): Promise<number>;
+  /** SIGTERM, after the grace SIGKILL. A container that does not run is no error. */
+  stop(id: string, graceSeconds: number, signal?: AbortSignal): Promise<void>;
+  /** Lets a container go on that somebody paused. One that is not paused is no error. */
+  resume(id: string, signal?: AbortSignal): Promise<void>;
+  kill(id: string, posixSignal: string, signal?: AbortSignal): Promise<void>;
+  rename(id: string, name: string, signal?: AbortSignal): Promise<void>;
+  /** Removes a stopped container; anonymous volumes go with it. One that is not there is no error. */
+  remove(id: string, signal?: AbortSignal): Promise<void>;
+  /**
+   * Sees to it that a health check has ended since a time: carries it out unless the engine has by itself. Only called
+   * for containers that say how often (`checkEvery`).
+   */
+  checkHealth(id: string, since: number, signal?: AbortSignal): Promise<void>;
+  logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncIterable<LogLine>;
+  /**
+   * Tells that something happened to a container of ours; the first event, `connected`, tells that from now on nothing
+   * is missed. Ends or throws when the connection is lost.
+   */
+  events(signal: AbortSignal): AsyncIterable<EngineEvent>;
+}
+
+/** A container that another agent made. */
+export interface ForeignContainer {
+  id: string;
+  name: string;
+  /** of the agent that made it, and of the node that this one was then */
+  instance: string;
+  nodeUuid: string;
+  application: string;
+  microservice: string;
+  running: boolean;
+}
+
+/** What kind of engine it is and what it can do. */
+export interface EngineFacts {
+  kind: 'docker' | 'podman';
+  version: string;
+  apiVersion: string;
+  /** those that a container may ask for; none where it has no choice */
+  runtimes: string[];
+  rootless: boolean;
+  selinux: boolean;
+  architecture: string;
+  /** health checks with an interval of their own while starting */
+  startInterval: boolean;
+  cdi: boolean;
+  /** whether a container can be given names of its own for other containers */
+  links: boolean;
+  /** names of limits that the engine sets on every container, whether this machine grants them or not */
+  defaultLimits: readonly string[];
+}
+
+export interface EngineNetwork {
+  id: string;
+  name: string;
+  /** the machine as its containers see it */
+  gateway?: string;
+  /** what it lacks, for people */
+  trouble?: string;
+}
+
+export interface EngineEvent {
+  containerId: string;
+  action: string;
+}
+
+export interface PullRequest {
+  reference: string;
+  /** `os/arch[/variant]`, or empty for the machine's own */
+  platform: string;
+  credentials?: { username: string; password: string; host: string };
+  onProgress?: (percentage: number) => void;
+}
+
+export interface LogOptions {
+  tail: number;
+  since?: number;
+  until?: number;
+  follow?: boolean;
+}
+
+export interface LogLine {
+  ts: string;
+  stream: 'stdout' | 'stderr';
+  line: string;
+}
+
+/** A container to make, in no engine's words. Sizes are bytes, times nanoseconds-free: seconds. */
+export interface ContainerSpec {
+  name: string;
+  image: string;
+  imageId: string;
+  platform: string;
+  labels: Record<string, string>;
+  env: string[];
+  entrypoint: string[];
+  command: string[];
+  workingDir?: string;
+  user?: string;
+  hostNetwork: boolean;
+  aliases: string[];
+  ports: MicroserviceView['portMappings'];
+  mounts: { source: string; target: string; readOnly: boolean; relabel: boolean }[];
+  tmpfs: { target: string; size?: number; mode?: string }[];
+  extraHosts: { name: string; address: string }[];
+  privileged: boolean;
+  readOnlyRoot: boolean;
+  pidMode: string;
+  ipcMode: string;
+  runtime: string;
+  capAdd: string[];
+  capDrop: string[];
+  devices: MicroserviceView['devices'];
+  cdiDevices: string[];
+  sysctls: Record<string, string>;
+  ulimits: { name: string; soft: number; hard: number }[];
+  cpus?: number;
+  cpuSet: string;
+  memory?: number;
+  memoryReservation?: number;
+  /** memory and swap together; -1 is unlimited */
+  memorySwap?: number;
+  shmSize?: number;
+  healthCheck?: MicroserviceView['healthCheck'];
+  logMaxBytes: number;
+}
+
+/** What an engine refused, in words that no engine owns. */
+export const ENGINE_ERRORS = {
+  Unavailable: 'the engine does not answer',
+  NotFound: 'there is no such thing',
+  Conflict: 'the thing is in another state',
+  ImageMissing: 'the image is not there',
+  ImageNotFound: 'the registry has no such image',
+  ImageUnauthorized: 'the registry refuses the credentials',
+  ImagePullFailed: 'the image could not be pulled',
+  NameTaken: 'another container has the name',
+  PortTaken: 'another process has the port',
+  DiskFull: 'the disk is full',
+  Invalid: 'the engine does not accept the settings',
+  Failed: 'the engine failed',
+  PolicyRefused: 'the machine does not allow it',
+} as const;
+export type EngineErrorCode = keyof typeof ENGINE_ERRORS;
+
+/** An error of an engine, translated. */
+export class EngineError extends Error {
+  readonly code: EngineErrorCode;
+  constructor(code: EngineErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'EngineError';
+    this.code = code;
+  }
+}

@@ -1,0 +1,20 @@
+import { NODE_TOKEN_ISSUER, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
+
+/** Version of the agent, as it is reported and sent with each request. */
+export const AGENT_VERSION = '0.1.0';
+
+/** Which rebuild order a container carries out; beside CONTAINER_LABELS. */
+export const LABEL_REBUILD_ORDER = `${RESERVED_LABEL_PREFIX}rebuild-order`;
+
+/** Network that the containers of one agent share. */
+export const NETWORK_NAME = 'skerry';
+
+/** Issuer-independent claims of the local API's tokens. */
+export const LOCAL_API = {
+  audience: 'skerry-agent://api/v1',
+  use: 'agentapi',
+  adminPrefix: 'system:agentadmin:',
+} as const;
+
+/** Claims of the tokens with which workloads ask the local API. */
+export const WORKLOAD_TOKEN = { audience: NODE_TOKEN_ISSUER, use: 'serviceaccount' } as const;

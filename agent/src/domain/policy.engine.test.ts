@@ -1,0 +1,213 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { pushImage } from '../../../hack/image.ts';
+import { freePort } from '../../../hack/ports.ts';
+import { sampleImage } from '../../../hack/sample.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import { FakeController, type View } from '../controller/_fake-controller.ts';
+import { cleanUp, until } from '../engines/_contract.ts';
+import { DockerEngine } from '../engines/docker/engine.ts';
+import { readText } from '../system/disk.ts';
+
+/** The policy file of a machine, as the agent process reads it, with a real engine that would do anything. */
+
+const MAIN = join(import.meta.dirname, '../main.ts');
+const engineUrl = inject('engineUrl');
+const folder = mkdtempSync(join(tmpdir(), 'skerry-policy-'));
+const at = (path: string) => join(folder, path);
+const file = at('config.yaml');
+
+const cli = (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, ...args, '--config', file]);
+
+let controller: FakeController;
+let engine: DockerEngine;
+let child: ChildProcess;
+let log = '';
+let image: string;
+
+beforeAll(async () => {
+  ({ reference: image } = await pushImage(inject('registryUrl'), 'policy/sample', '1', await sampleImage()));
+  controller = await new FakeController().listen();
+  for (const path of ['srv/data', 'run']) mkdirSync(at(path), { recursive: true });
+  const settings = {
+    containerEngineUrl: engineUrl,
+    diskDirectory: at('data'),
+    runDirectory: at('run'),
+    localApiPort: 0,
+  };
+  writeFileSync(file, JSON.stringify(settings));
+  writeFileSync(
+    at('policy.yaml'),
+    `privileged: false\nhostNetwork: false\nbindPrefixes: [${folder}, /run, /var/run, /proc]\n`,
+  );
+  startAgent();
+  await until('the agent to answer', async () => await cli('status'), 60_000);
+  await cli('provision', controller.joinString);
+  const { instance } = JSON.parse(readText(at('data/identity.json')) ?? '') as { instance: string };
+  engine = new DockerEngine({ url: engineUrl, instance });
+  await engine.connect();
+});
+
+function startAgent(): void {
+  child = spawn(process.execPath, [MAIN, 'start', '--config', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+  child.stderr?.setEncoding('utf8').on('data', (piece: string) => {
+    log += piece;
+  });
+}
+
+afterAll(async () => {
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGTERM');
+  await gone;
+  await cleanUp(engine);
+  await controller.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const bind = (hostDestination: string) => ({
+  hostDestination,
+  containerDestination: '/mnt/x',
+  accessMode: 'rw' as const,
+  type: 'bind' as const,
+  scope: 'private' as const,
+});
+
+function view(name: string, change: Partial<View> = {}): View {
+  return { uuid: randomUUID(), name, application: 'shop', imageId: image, registryId: 1, revision: 'r1', ...change };
+}
+
+/** Waits until the controller has heard a state and a reason. */
+const heard = (uuid: string, state: string, reason?: string) =>
+  until(`${state} ${reason ?? ''}: ${JSON.stringify(controller.microservice(uuid))}`, () => {
+    const status = controller.microservice(uuid);
+    return status?.status === state && status.reason === reason && status;
+  });
+
+/** Writes another policy, and tells the agent to read it. */
+async function becomes(policy: string | undefined): Promise<void> {
+  if (policy === undefined) rmSync(at('policy.yaml'));
+  else writeFileSync(at('policy.yaml'), policy);
+  const before = log.length;
+  child.kill('SIGHUP');
+  await until('the agent to read it', () => /Read the settings again|not taken/.test(log.slice(before)));
+}
+
+test('what it refuses never starts and says why; what it allows runs beside it', async () => {
+  const socket = engineUrl.replace('unix://', '');
+  symlinkSync(socket, at('srv/link'));
+  const refused = [
+    view('privileged', { isPrivileged: true }),
+    view('elsewhere', { volumeMappings: [bind('/etc')] }),
+    view('socket', { volumeMappings: [bind(socket)] }),
+    view('socket-by-link', { volumeMappings: [bind(at('srv/link'))] }),
+    view('socket-by-dots', { volumeMappings: [bind(`${at('srv')}/../..${socket.replace('/', '/../../../../')}`)] }),
+    view('socket-by-process', { volumeMappings: [bind(`/proc/1/root${socket}`)] }),
+    view('identity', { volumeMappings: [bind(at('data'))] }),
+    view('above', { volumeMappings: [bind(folder)] }),
+  ];
+  const fine = view('fine', { volumeMappings: [bind(at('srv/data'))] });
+  controller.change((c) => {
+    c.microservices = [...refused, fine];
+  });
+  await heard(fine.uuid, 'RUNNING');
+  for (const { uuid, name } of refused) {
+    const { errorMessage } = await heard(uuid, 'FAILED', 'PolicyRefused');
+    expect(errorMessage, name).toMatch(/may not be bound|the machine/);
+  }
+  expect((await engine.containers()).map(({ uuid }) => uuid)).toEqual([fine.uuid]);
+});
+
+test('another policy takes effect at SIGHUP, and what runs runs on unless it says otherwise', async () => {
+  const external = await freePort();
+  const web = view('web', {
+    volumeMappings: [bind(at('srv/data'))],
+    portMappings: [{ internal: 8080, external, protocol: 'tcp' }],
+  });
+  const commands = ['-address', `127.0.0.1:${await freePort()}`];
+  const onHost = view('on-host', { hostNetworkMode: true, commands });
+  controller.change((c) => {
+    c.microservices = [web, onHost];
+  });
+  await heard(onHost.uuid, 'FAILED', 'PolicyRefused');
+  const { containerId } = await heard(web.uuid, 'RUNNING');
+
+  await becomes('bindPrefixes: [/nowhere]\n');
+  expect(await heard(web.uuid, 'RUNNING', 'PolicyRefused')).toMatchObject({ containerId });
+  // What the former one refused starts.
+  await heard(onHost.uuid, 'RUNNING');
+  expect((await fetch(`http://127.0.0.1:${external}/healthz`)).ok).toBe(true);
+
+  // One that cannot be read changes nothing, and is not the end of the agent.
+  await becomes('bindPrefixes: nothing\n');
+  expect(log).toContain('policy.yaml: bindPrefixes');
+  await until('the warning', () =>
+    /policy: .*bindPrefixes.*the former rules stay/.test(controller.said.warningMessage ?? ''),
+  );
+  expect(controller.microservice(web.uuid)).toMatchObject({ status: 'RUNNING', reason: 'PolicyRefused' });
+
+  await becomes('bindPrefixes: [/nowhere]\nstopRefused: true\n');
+  await heard(web.uuid, 'FAILED', 'PolicyRefused');
+  await heard(onHost.uuid, 'RUNNING');
+
+  await becomes(undefined);
+  expect(await heard(web.uuid, 'RUNNING')).toMatchObject({ containerId });
+});
+
+test('a second agent on the same data directory does not start, and names the first', async () => {
+  const other = at('other.yaml');
+  const settings = {
+    containerEngineUrl: engineUrl,
+    diskDirectory: at('data'),
+    runDirectory: at('run-2'),
+    localApiPort: 0,
+  };
+  writeFileSync(other, JSON.stringify(settings));
+  const start = promisify(execFile)(process.execPath, [MAIN, 'start', '--config', other], { timeout: 30_000 });
+  await expect(start).rejects.toMatchObject({
+    stderr: expect.stringContaining(`another agent (process ${child.pid}) works with ${at('data')}`),
+  });
+});
+
+test('a policy that cannot be read does not keep the agent from starting: it allows what is plainly there, and says so', async () => {
+  const plain = view('plain');
+  const privileged = view('privileged', { isPrivileged: true });
+  controller.change((c) => {
+    c.microservices = [plain];
+  });
+  await heard(plain.uuid, 'RUNNING');
+  const host = image.slice(0, image.indexOf('/'));
+  writeFileSync(at('policy.yaml'), `registries: ["${host}"]\nbindPrefixes: nothing\n`);
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGKILL');
+  await gone;
+  startAgent();
+  controller.change((c) => {
+    c.microservices = [plain, privileged];
+  });
+  await until('the warning', () => /policy: .*bindPrefixes/.test(controller.said.warningMessage ?? ''), 60_000);
+  expect((await heard(privileged.uuid, 'FAILED', 'PolicyRefused')).errorMessage).toContain('privileged');
+  await heard(plain.uuid, 'RUNNING');
+  await becomes(undefined);
+  await until('no warning', () => controller.said.daemonStatus === 'RUNNING');
+});
+
+test('a path that leads elsewhere when its container is to start again is looked at again', async () => {
+  mkdirSync(at('srv/mine'));
+  const web = view('turncoat', { volumeMappings: [bind(at('srv/mine'))] });
+  controller.change((c) => {
+    c.microservices = [web];
+  });
+  await heard(web.uuid, 'RUNNING');
+  await cli('ms', 'stop', 'turncoat');
+  rmSync(at('srv/mine'), { recursive: true });
+  symlinkSync(at('run'), at('srv/mine'));
+  // It waits for RUNNING, which does not come.
+  const starting = cli('ms', 'start', 'turncoat').catch(() => {});
+  expect((await heard(web.uuid, 'FAILED', 'PolicyRefused')).errorMessage).toContain('srv/mine may not be bound');
+  await starting;
+});

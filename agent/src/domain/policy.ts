@@ -1,0 +1,218 @@
+import { parseDocument } from 'yaml';
+import { z } from 'zod';
+import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import { errorText } from '../system/log.ts';
+import { canonicalHost, parseReference } from './reference.ts';
+
+/**
+ * What this machine lets a microservice do, from its own policy file. Who may write an Application is root on the machine
+ * unless the machine says otherwise. Absent file: all is allowed but what can never be (`protectedPaths`).
+ */
+export const policySchema = z.strictObject({
+  privileged: z.boolean().default(true),
+  hostNetwork: z.boolean().default(true),
+  hostPid: z.boolean().default(true),
+  hostIpc: z.boolean().default(true),
+  devices: z.boolean().default(true),
+  /** capabilities that may be added; absent: any */
+  capAdd: z.array(z.string()).optional(),
+  /** directories that binds may lie in; absent: any */
+  bindPrefixes: z.array(z.string().startsWith('/')).optional(),
+  /** hosts that images may come from; absent: any. Images without a host come from that of their registry */
+  registries: z.array(z.string()).optional(),
+  /** stops what runs and would be refused; otherwise it runs on until it ends, and is not started again */
+  stopRefused: z.boolean().default(false),
+});
+export type Policy = z.infer<typeof policySchema>;
+
+/** The policy of a machine that says nothing. */
+export const OPEN_POLICY: Policy = policySchema.parse({});
+
+/** Allows nothing that a rule could forbid. */
+const STRICTEST_POLICY: Policy = {
+  privileged: false,
+  hostNetwork: false,
+  hostPid: false,
+  hostIpc: false,
+  devices: false,
+  capAdd: [],
+  bindPrefixes: [],
+  registries: [],
+  stopRefused: false,
+};
+
+/**
+ * A policy file for an agent that has to start whatever is in it. Where something cannot be read, every rule that is not
+ * plainly there is as strict as it can be: it may be what was meant. What runs runs on, also with `stopRefused`: nobody
+ * meant to refuse all of it.
+ */
+export function strictestReading(read: () => string | undefined, file: string): { policy: Policy; trouble?: string } {
+  let text: string | undefined;
+  try {
+    text = read();
+    return { policy: parsePolicy(text, file) };
+  } catch (error) {
+    const rules = Object.entries(policySchema.shape).flatMap(([name, rule]) => {
+      const said = rule.safeParse(memberOf(text, name));
+      return said.success && memberOf(text, name) !== undefined ? [[name, said.data]] : [];
+    });
+    const policy = { ...STRICTEST_POLICY, ...Object.fromEntries(rules), stopRefused: false };
+    return { policy, trouble: errorText(error) };
+  }
+}
+
+function memberOf(text: string | undefined, name: string): unknown {
+  const document = parseDocument(text ?? '');
+  const content: unknown = document.errors.length > 0 ? {} : document.toJS();
+  return content !== null && typeof content === 'object' && Object.hasOwn(content, name)
+    ? (content as Record<string, unknown>)[name]
+    : undefined;
+}
+
+/** Reads a policy file; throws for one that cannot be read as a whole. */
+export function parsePolicy(text: string | undefined, file: string): Policy {
+  if (text === undefined) return OPEN_POLICY;
+  const document = parseDocument(text);
+  if (document.errors.length > 0) throw new Error(`${file} is not YAML: ${document.errors[0]?.message}`);
+  const policy = policySchema.safeParse(document.toJS() ?? {});
+  if (policy.success) return policy.data;
+  const wrong = policy.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+  throw new Error(`${file}: ${wrong.join('; ')}`);
+}
+
+export interface PolicyContext {
+  policy: Policy;
+  /** engine sockets and the agent's own directories: never bound, nor what lies in them, nor what they lie in */
+  protectedPaths: readonly string[];
+  places: Places;
+  /** the reference that an image is pulled by: it names the host that counts */
+  reference?: (view: MicroserviceView) => string;
+}
+
+/** What the machine knows of its paths. */
+export interface Places {
+  /** a path with all links followed; throws when that cannot be told */
+  follow(path: string): string;
+  /** names the file or directory itself, the same by whatever path; undefined when there is none */
+  identity(path: string): string | undefined;
+  /** mount points below a directory */
+  mountsBelow(directory: string): string[];
+  /** where paths lie in their file systems, the same by whatever mount they are reached */
+  locate(paths: readonly string[]): string[];
+  /** what a process has mounted, as `locate` calls it */
+  mountedPlaces(pid: number): string[];
+}
+
+/** Paths that are just texts. */
+export const PLAIN_PLACES: Places = {
+  follow: (path) => path,
+  identity: () => undefined,
+  mountsBelow: () => [],
+  locate: (paths) => paths.map((path) => (path === '/' ? '' : path)),
+  mountedPlaces: () => [],
+};
+
+/** Why a microservice may not run here, in one sentence, or undefined. */
+export function refusal(view: MicroserviceView, context: PolicyContext): string | undefined {
+  for (const rule of RULES) {
+    const answer = rule(view, context);
+    if (answer) return answer;
+  }
+  return undefined;
+}
+
+type Rule = (view: MicroserviceView, context: PolicyContext) => string | undefined | false;
+
+/** One line per rule; the first that objects is reported. */
+const RULES: readonly Rule[] = [
+  (view, { policy }) => view.isPrivileged && !policy.privileged && 'the machine allows no privileged containers',
+  (view, { policy }) => view.hostNetworkMode && !policy.hostNetwork && 'the machine does not share its network',
+  (view, { policy }) => isShared(view.pidMode) && !policy.hostPid && 'the machine does not share its process table',
+  (view, { policy }) => isShared(view.ipcMode) && !policy.hostIpc && 'the machine does not share its IPC',
+  (view, { policy }) =>
+    view.devices.length + view.cdiDevices.length > 0 && !policy.devices && 'the machine shares no devices',
+  (view, { policy }) => {
+    const allowed = policy.capAdd && new Set(policy.capAdd.map(capability));
+    const refused = view.capAdd.find((name) => allowed && !allowed.has(capability(name)));
+    return refused && `the machine does not allow the capability ${refused}`;
+  },
+  (view, { policy, reference }) => {
+    // What is never pulled was put there by somebody on the machine.
+    if (!policy.registries || view.registryId === BUILT_IN_REGISTRIES.local.id) return undefined;
+    const { host } = parseReference(reference?.(view) ?? view.imageId);
+    return !policy.registries.map(canonicalHost).includes(host) && `the machine takes no images from ${host}`;
+  },
+  (view, context) => {
+    for (const { type, hostDestination } of view.volumeMappings) {
+      if (type !== 'bind') continue;
+      const answer = bindRefusal(hostDestination, context);
+      if (answer) return answer;
+    }
+    return undefined;
+  },
+];
+
+/** Through these a path leads into whatever a process sees. */
+const PROCESS_VIEW = /^\/proc\/(\d+|self|thread-self)(\/|$)/;
+
+/** Why a path of the machine may not be bound, in one sentence, or undefined. */
+export function bindRefusal(source: string, { policy, protectedPaths, places }: PolicyContext): string | undefined {
+  if (!source.startsWith('/')) return `the bind source ${source} is not an absolute path`;
+  if (PROCESS_VIEW.test(plainPath(source))) return `${source} may not be bound: it leads to what a process sees`;
+  let path: string;
+  try {
+    path = places.follow(source);
+  } catch (error) {
+    return `${source} may not be bound: where it leads cannot be told (${(error as Error).message})`;
+  }
+  if (PROCESS_VIEW.test(path)) return `${source} may not be bound: it leads to what a process sees`;
+  const within = new Set(identities(chain(path), places));
+  const shown = new Set(identities([path, ...places.mountsBelow(path)], places));
+  const own = protectedPaths.find(
+    (each) =>
+      isInside(path, each) ||
+      isInside(each, path) ||
+      identities([each], places).some((id) => within.has(id)) ||
+      identities(chain(each), places).some((id) => shown.has(id)),
+  );
+  if (own) return `${source} may not be bound: ${own} belongs to the agent or its engine`;
+  if (policy.bindPrefixes && !policy.bindPrefixes.some((prefix) => isInside(path, places.follow(prefix))))
+    return `the machine does not allow binding ${source}`;
+  return undefined;
+}
+
+/** Mounts can show one directory at several paths: what a path is counts besides what it is called. */
+function identities(paths: readonly string[], { identity }: Places): string[] {
+  return paths.map(identity).filter((id) => id !== undefined);
+}
+
+/** A path and all directories above it. */
+function chain(path: string): string[] {
+  const names = path.split('/').filter(Boolean);
+  return ['/', ...names.map((_, index) => `/${names.slice(0, index + 1).join('/')}`)];
+}
+
+/** A path without dots and double slashes. */
+function plainPath(path: string): string {
+  const names: string[] = [];
+  for (const name of path.split('/')) {
+    if (name === '..') names.pop();
+    else if (name !== '' && name !== '.') names.push(name);
+  }
+  return `/${names.join('/')}`;
+}
+
+/** Whether a path is a directory or lies in it. */
+function isInside(path: string, directory: string): boolean {
+  return path === directory || path.startsWith(directory.endsWith('/') ? directory : `${directory}/`);
+}
+
+/** Whether a namespace is that of the machine or of another container, rather than one of its own. */
+function isShared(mode: string): boolean {
+  return !['', 'private', 'shareable', 'none'].includes(mode);
+}
+
+function capability(name: string): string {
+  return name.toUpperCase().replace(/^CAP_/, '');
+}

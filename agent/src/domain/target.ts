@@ -1,0 +1,52 @@
+import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
+import type { MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
+import type { RegistrySource } from '../registries/client.ts';
+import { canonicalHost, isLoopback, PUBLIC_HUB, parseReference } from './reference.ts';
+
+/** What is to be pulled, and how. */
+export interface PullTarget {
+  /** the reference as the engine knows the image afterwards */
+  reference: string;
+  /** for the engine itself, when it pulls */
+  credentials?: { username: string; password: string; host: string };
+  /** a registry that the engine cannot be told to trust: the agent fetches from it, and the engine from the agent */
+  relay?: RegistrySource;
+}
+
+/**
+ * Where an image comes from. A reference that names no host is looked for at the host of its registry, unless that is
+ * the public hub or the local cache. Credentials, authorities and `insecure` of a registry are for its own host only: a
+ * reference to another one gets none of them. Pure.
+ */
+export function pullTarget(reference: string, registry: RegistryView | undefined): PullTarget {
+  const from = registry && originOf(registry);
+  if (!registry || !from) return { reference };
+  const parsed = parseReference(reference);
+  const full = parsed.namesHost || from.host === PUBLIC_HUB.host ? reference : `${from.host}/${reference}`;
+  if (parsed.namesHost && parsed.host !== from.host) return { reference };
+  const { username, password } = registry;
+  const credentials = username !== '' ? { username, password } : undefined;
+  // Engines trust the loopback interface by themselves.
+  if ((registry.ca || registry.insecure) && !isLoopback(from.host))
+    return { reference: full, relay: { ...from, ca: registry.ca, insecure: registry.insecure, credentials } };
+  return { reference: full, credentials: credentials && { ...credentials, host: from.host } };
+}
+
+/** What of a view's registry cannot be honoured, in one sentence, or undefined. Pure. */
+export function registryNotHonoured(view: MicroserviceView, registry: RegistryView | undefined): string | undefined {
+  const from = registry && originOf(registry);
+  const { namesHost, host } = parseReference(view.imageId);
+  if (!registry || !from || !namesHost || host === from.host) return undefined;
+  const asked = [registry.username && 'credentials', registry.ca && 'ca', registry.insecure && 'insecure'];
+  const names = asked.filter(Boolean).join(', ');
+  return names ? `${names} are for ${from.host}, and the image comes from ${host}` : undefined;
+}
+
+/** Host and scheme of a registry; undefined for the local cache and for what is no host. */
+function originOf({ id, url }: RegistryView): Pick<RegistrySource, 'host' | 'scheme'> | undefined {
+  if (id === BUILT_IN_REGISTRIES.local.id) return undefined;
+  const [, scheme, rest = ''] = /^(?:(https?):\/\/)?([^/]+)/i.exec(url) ?? [];
+  // What stands before an @ would be a name and a password; they have fields of their own.
+  const host = canonicalHost(rest.slice(rest.lastIndexOf('@') + 1));
+  return host ? { host, scheme: scheme?.toLowerCase() as RegistrySource['scheme'] } : undefined;
+}

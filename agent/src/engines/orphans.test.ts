@@ -1,0 +1,49 @@
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:net';
+import { expect, test } from 'vitest';
+import type { ForeignContainer } from '../domain/engine.ts';
+import { findOrphans, instanceOf, isAlive, orphanTrouble, showAlive } from './orphans.ts';
+
+const A = 'a'.repeat(32);
+const B = 'b'.repeat(32);
+const made = (instance: string, nodeUuid = 'node-1', running = true): ForeignContainer => ({
+  id: randomBytes(8).toString('hex'),
+  name: `skerry-${instance.slice(0, 4)}`,
+  instance,
+  nodeUuid,
+  application: 'shop',
+  microservice: 'web',
+  running,
+});
+
+test('the instance of a node is the one that made its containers, of several the one that runs most', () => {
+  expect(instanceOf([made(A)], 'node-1')).toBe(A);
+  expect(instanceOf([made(A, 'node-1', false), made(A, 'node-1', false), made(B)], 'node-1')).toBe(B);
+  expect(instanceOf([made(A, 'node-2')], 'node-1')).toBeUndefined();
+  expect(instanceOf([made('no instance')], 'node-1')).toBeUndefined();
+});
+
+test('an agent shows that it lives for as long as it does, and its containers are no orphans', async () => {
+  const instance = randomBytes(16).toString('hex');
+  const engine = { ofOtherAgents: async () => [made(instance), made(B)] };
+  const server = showAlive(instance);
+  expect(await isAlive(instance)).toBe(true);
+  expect((await findOrphans(engine, isAlive)).map((each) => each.instance)).toEqual([B]);
+  await new Promise((resolve) => server.close(resolve));
+  expect(await isAlive(instance)).toBe(false);
+});
+
+test('an agent that cannot be asked counts as one that lives', async () => {
+  const instance = randomBytes(16).toString('hex');
+  // Its queue of connections is full: nobody takes them within this turn.
+  const busy = createServer((socket) => socket.destroy());
+  await new Promise<void>((resolve) => busy.listen({ path: `\0skerry-agent/${instance}`, backlog: 1 }, resolve));
+  expect(await Promise.all(Array.from({ length: 8 }, () => isAlive(instance)))).toEqual(Array(8).fill(true));
+  await new Promise((resolve) => busy.close(resolve));
+});
+
+test('a warning is about containers of this very node', () => {
+  expect(orphanTrouble([made(A, 'node-2')], 'node-1')).toBeUndefined();
+  expect(orphanTrouble([made(A)], undefined)).toBeUndefined();
+  expect(orphanTrouble([made(A)], 'node-1')).toContain('skerry-aaaa; skerry-agent orphans');
+});

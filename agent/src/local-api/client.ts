@@ -1,0 +1,143 @@
+import type { IncomingMessage } from 'node:http';
+import { readText } from '../system/disk.ts';
+import { lines, open, readAll, TransportError } from '../system/http.ts';
+
+/** A failure as the command line tells it: a code, a sentence, and what to do next. */
+export class CliError extends Error {
+  readonly code: string;
+  readonly hint: string | undefined;
+  constructor(code: string, message: string, hint?: string) {
+    super(message);
+    this.name = 'CliError';
+    this.code = code;
+    this.hint = hint;
+  }
+}
+
+/** What to do about what only the agent's user may. */
+export const AS_ROOT = 'Run this as the user that the agent runs as, usually root.';
+
+/** What each exit code means, for the help; scripts may rely on them. */
+export const EXIT_MEANINGS: Readonly<Record<number, string>> = {
+  0: 'done',
+  1: 'failed; of doctor: something is wrong',
+  2: 'wrong use, or a value that cannot be',
+  3: 'not allowed',
+  4: 'there is no such thing',
+  5: 'not possible in the present state',
+  6: 'not in this version',
+  10: 'no agent answers',
+  130: 'interrupted, or answered with no',
+};
+
+/** Exit codes by code of the failure (docs/spec/agent-local-api.md#errors). */
+const EXIT_CODES: Readonly<Record<string, number>> = {
+  INVALID_ARGUMENT: 2,
+  UNAUTHORIZED: 3,
+  FORBIDDEN: 3,
+  NOT_FOUND: 4,
+  CONFLICT: 5,
+  APPLY_IN_PROGRESS: 5,
+  NOT_IMPLEMENTED: 6,
+  DAEMON_UNAVAILABLE: 10,
+  DECLINED: 130,
+};
+
+export function exitCode(code: string): number {
+  return EXIT_CODES[code] ?? 1;
+}
+
+export interface ClientOptions {
+  socket: string;
+  tokenFile: string;
+  configFile: string;
+  signal: AbortSignal;
+}
+
+/** The local API as the command line uses it. */
+export class LocalClient {
+  readonly #options: ClientOptions;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+  }
+
+  /** Calls a route and answers its data, out of the envelope where there is one. */
+  async call<T>(method: string, path: string, options?: { body?: unknown; deadline?: number }): Promise<T> {
+    const incoming = await this.#open(method, path, options);
+    const text = (await readAll(incoming, 32 * 1024 * 1024, 60_000)).toString('utf8');
+    return unwrap(text, incoming.statusCode ?? 0) as T;
+  }
+
+  /** The lines of a route that goes on answering. */
+  async *stream<T>(path: string): AsyncGenerator<T> {
+    const incoming = await this.#open('GET', path);
+    if (incoming.statusCode !== 200) {
+      const text = (await readAll(incoming, 1024 * 1024, 10_000)).toString('utf8');
+      unwrap(text, incoming.statusCode ?? 0);
+    }
+    for await (const line of lines(incoming, 1024 * 1024)) yield JSON.parse(line) as T;
+  }
+
+  async #open(
+    method: string,
+    path: string,
+    { body, deadline = 120_000 }: { body?: unknown; deadline?: number } = {},
+  ): Promise<IncomingMessage> {
+    const { socket, tokenFile, signal } = this.#options;
+    const token = this.#token(tokenFile);
+    try {
+      return await open({
+        target: { socketPath: socket },
+        method,
+        path,
+        headers: {
+          ...(token && { authorization: `Bearer ${token}` }),
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+        },
+        body: body === undefined ? undefined : JSON.stringify(body),
+        deadline,
+        signal,
+      });
+    } catch (error) {
+      throw this.#unreachable(error);
+    }
+  }
+
+  #token(path: string): string | undefined {
+    try {
+      return readText(path)?.trim();
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EACCES')
+        throw new CliError('FORBIDDEN', `${path} cannot be read`, AS_ROOT);
+      throw error;
+    }
+  }
+
+  #unreachable(error: unknown): unknown {
+    if (!(error instanceof TransportError)) return error;
+    const { socket, configFile } = this.#options;
+    if (error.code === 'EACCES') return new CliError('FORBIDDEN', `${socket} may not be opened`, AS_ROOT);
+    return new CliError(
+      'DAEMON_UNAVAILABLE',
+      `no agent answers at ${socket}`,
+      `Start it with: skerry-agent start --config ${configFile}`,
+    );
+  }
+}
+
+function unwrap(text: string, status: number): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new CliError('INTERNAL', `the agent gave an answer that cannot be read (status ${status})`);
+  }
+  const { success, data, error } = value as {
+    success?: unknown;
+    data?: unknown;
+    error?: { code: string; message: string };
+  };
+  if (success === false && error) throw new CliError(error.code, error.message);
+  return typeof success === 'boolean' ? data : value;
+}

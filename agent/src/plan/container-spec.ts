@@ -1,0 +1,235 @@
+import { isIP } from 'node:net';
+import { join } from 'node:path';
+import { BRIDGE_ZONE, CONTAINER_LABELS, RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
+import type { MicroserviceStatus, MicroserviceView, RegistryView, VolumeMapping } from '../../../src/wire/agent.ts';
+import { stringMap } from '../domain/digest.ts';
+import { type ContainerSpec, EngineError, type EngineFacts } from '../domain/engine.ts';
+import { LABEL_REBUILD_ORDER } from '../domain/names.ts';
+import type { Step } from '../domain/step.ts';
+import { registryNotHonoured } from '../domain/target.ts';
+
+/** What a container's settings depend on beside the view: this machine and this agent. */
+export interface SpecContext {
+  instance: string;
+  nodeUuid: string;
+  /** agent-managed volumes live below */
+  volumesDirectory: string;
+  timeZone: string;
+  facts: EngineFacts;
+  limits: ProcessLimits;
+}
+
+/** Hard limits of the agent's own process; what they bind when it may not raise them. */
+export interface ProcessLimits {
+  mayRaise: boolean;
+  hard: Record<string, number>;
+}
+
+const MIB = 1024 * 1024;
+const DEFAULT_LOG_MIB = 10;
+
+/** The container that a create step asks for. Throws EngineError Invalid for what no engine could make sense of. */
+export function containerSpec(step: Extract<Step, { kind: 'create' }>, context: SpecContext): ContainerSpec {
+  const { view } = step;
+  const mounts = view.volumeMappings.flatMap((mapping) => mountOf(mapping, step.uuid, context));
+  return {
+    name: step.name,
+    image: view.imageId,
+    imageId: step.imageId,
+    platform: view.platform,
+    labels: labelsOf(step, context),
+    env: envOf(view, context),
+    entrypoint: view.entrypoint,
+    command: view.commands.length > 0 ? view.commands : view.cmd,
+    workingDir: view.workingDir,
+    user: userOf(view),
+    hostNetwork: view.hostNetworkMode,
+    aliases: view.hostNetworkMode ? [] : aliasesOf(view),
+    ports: view.hostNetworkMode ? [] : view.portMappings,
+    mounts,
+    tmpfs: view.tmpfs.map(({ containerPath, size, mode }) => ({
+      target: containerPath,
+      size: size && size * MIB,
+      mode,
+    })),
+    extraHosts: view.extraHosts.map(hostOf),
+    privileged: view.isPrivileged,
+    readOnlyRoot: view.readOnlyRootFilesystem ?? false,
+    pidMode: view.pidMode,
+    ipcMode: view.ipcMode,
+    runtime: view.runtime,
+    capAdd: view.capAdd,
+    capDrop: view.capDrop,
+    devices: view.devices,
+    cdiDevices: context.facts.cdi ? view.cdiDevices : [],
+    sysctls: view.sysctls,
+    ulimits: ulimitsOf(view, context),
+    cpus: view.cpus,
+    cpuSet: view.cpuSetCpus,
+    memory: view.memoryLimit && view.memoryLimit * MIB,
+    memoryReservation: view.memoryReservation && view.memoryReservation * MIB,
+    memorySwap: view.memorySwap && (view.memorySwap === -1 ? -1 : view.memorySwap * MIB),
+    shmSize: view.shmSize && view.shmSize * MIB,
+    healthCheck: view.healthCheck.test.length > 0 ? view.healthCheck : undefined,
+    logMaxBytes: (view.logSize || DEFAULT_LOG_MIB) * MIB,
+  };
+}
+
+/** The names under which containers of one network find a microservice. */
+export function aliasesOf({ application, name }: Pick<MicroserviceView, 'application' | 'name'>): string[] {
+  return [`${application}.${name}`, `${application}.${name}.${BRIDGE_ZONE}`];
+}
+
+/**
+ * Every label of ours is set, also where the value is empty: the labels of an image become labels of its containers, and
+ * an image must not be able to speak for the agent.
+ */
+function labelsOf(
+  step: Extract<Step, { kind: 'create' }>,
+  { instance, nodeUuid }: SpecContext,
+): Record<string, string> {
+  const { view } = step;
+  const annotations = Object.entries(stringMap(view.annotations)).filter(([key]) => !isReservedLabel(key));
+  return {
+    ...Object.fromEntries(annotations),
+    [CONTAINER_LABELS.agent]: instance,
+    [CONTAINER_LABELS.uuid]: step.uuid,
+    [CONTAINER_LABELS.application]: view.application,
+    [CONTAINER_LABELS.microservice]: view.name,
+    [CONTAINER_LABELS.node]: nodeUuid,
+    [CONTAINER_LABELS.revision]: view.revision,
+    [CONTAINER_LABELS.digest]: step.digest,
+    [CONTAINER_LABELS.generation]: String(step.generation),
+    [LABEL_REBUILD_ORDER]: String(step.rebuildOrder),
+  };
+}
+
+function isReservedLabel(key: string): boolean {
+  return key.startsWith(RESERVED_LABEL_PREFIX);
+}
+
+function envOf(view: MicroserviceView, { nodeUuid, timeZone, facts }: SpecContext): string[] {
+  const own = view.env.filter(({ key }) => !key.startsWith(RESERVED_ENV_PREFIX));
+  const reserved: Record<string, string> = {
+    MICROSERVICE_UID: view.uuid,
+    MICROSERVICE_NAME: view.name,
+    APPLICATION_NAME: view.application,
+    NODE_UID: nodeUuid,
+    SCOPE: 'managed',
+    RUNTIME_ENGINE: facts.kind,
+    ROLE: 'workload',
+  };
+  return [
+    ...(own.some(({ key }) => key === 'TZ') ? [] : [`TZ=${timeZone || 'UTC'}`]),
+    ...own.map(({ key, value }) => `${key}=${value}`),
+    ...Object.entries(reserved).map(([key, value]) => `${RESERVED_ENV_PREFIX}${key}=${value}`),
+  ];
+}
+
+function userOf({ runAsUser, runAsGroup }: MicroserviceView): string | undefined {
+  if (!runAsUser && !runAsGroup) return undefined;
+  return runAsGroup ? `${runAsUser || '0'}:${runAsGroup}` : runAsUser;
+}
+
+function hostOf(text: string): { name: string; address: string } {
+  const colon = text.indexOf(':');
+  return { name: text.slice(0, colon), address: text.slice(colon + 1) };
+}
+
+/** A volume's name is one path segment, so that what the controller sends cannot leave the volumes' directory. */
+const VOLUME_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
+
+/** Where a `volume` mapping's data lives on this machine. */
+export function volumePath(mapping: VolumeMapping, uuid: string, volumesDirectory: string): string {
+  const name = mapping.hostDestination;
+  if (!VOLUME_NAME.test(name)) throw new EngineError('Invalid', `volume name "${name}" is not a plain name`);
+  if (!VOLUME_NAME.test(uuid)) throw new EngineError('Invalid', 'the uuid is not a plain name');
+  return mapping.scope === 'shared'
+    ? join(volumesDirectory, 'shared', name)
+    : join(volumesDirectory, 'data', uuid, name);
+}
+
+function mountOf(
+  mapping: VolumeMapping,
+  uuid: string,
+  { volumesDirectory, facts }: SpecContext,
+): ContainerSpec['mounts'] {
+  const target = mapping.containerDestination;
+  const readOnly = mapping.accessMode === 'ro';
+  if (mapping.type === 'volume')
+    return [{ source: volumePath(mapping, uuid, volumesDirectory), target, readOnly, relabel: facts.selinux }];
+  if (mapping.type === 'bind') return [{ source: mapping.hostDestination, target, readOnly, relabel: false }];
+  return [];
+}
+
+/** Asked limits, lowered to what this machine can grant; see `notHonoured`, which tells of it. */
+function ulimitsOf(view: MicroserviceView, { limits, facts }: SpecContext): ContainerSpec['ulimits'] {
+  const asked = new Map(Object.entries(view.ulimits));
+  // An engine that sets defaults of its own cannot start a container when they exceed what it may grant itself.
+  if (!limits.mayRaise)
+    for (const name of facts.defaultLimits) {
+      const hard = limits.hard[name];
+      if (hard !== undefined && !asked.has(name)) asked.set(name, { soft: hard, hard });
+    }
+  return [...asked].map(([name, { soft, hard }]) => ({
+    name,
+    soft: granted(soft, limits.hard[name], limits.mayRaise),
+    hard: granted(hard, limits.hard[name], limits.mayRaise),
+  }));
+}
+
+function granted(value: number, own: number | undefined, mayRaise: boolean): number {
+  if (mayRaise || own === undefined || own === -1) return value;
+  return value === -1 ? own : Math.min(value, own);
+}
+
+type NotHonoured = NonNullable<MicroserviceStatus['notHonoured']>;
+
+interface NotHonouredContext extends Pick<SpecContext, 'facts' | 'limits'> {
+  registry?: RegistryView;
+  /** tells names of microservices of this machine from those of other machines, which become addresses */
+  isMicroservice?: (name: string) => boolean;
+}
+
+/** Fields of a view that this agent on this machine cannot honour, each with the reason. Pure. */
+export function notHonoured(
+  view: MicroserviceView,
+  { facts, limits, registry, isMicroservice = () => true }: NotHonouredContext,
+): NotHonoured {
+  const list: NotHonoured = [];
+  const say = (field: string, reason: string) => list.push({ field: field.slice(0, 64), reason: reason.slice(0, 256) });
+  const later = 'not supported by this version of the agent';
+  for (const type of ['volumeMount', 'serviceAccount'] as const) {
+    const paths = view.volumeMappings.filter((mapping) => mapping.type === type).map((m) => m.containerDestination);
+    if (paths.length > 0) say(`volumeMappings.${type}`, `${later}; left out: ${paths.join(', ')}`);
+  }
+  const unused = registryNotHonoured(view, registry);
+  if (unused) say('registry', unused);
+  if (view.models && view.models.items.length > 0) say('models', later);
+  if (view.knowledge && view.knowledge.items.length > 0) say('knowledge', later);
+  if (view.cdiDevices.length > 0 && !facts.cdi)
+    say('cdiDevices', `${facts.kind} ${facts.version} knows no CDI devices over its API`);
+  if (view.runtime && facts.runtimes.length === 0)
+    say('runtime', `${facts.kind} takes no choice of runtimes over its API`);
+  if (view.healthCheck.startInterval && !facts.startInterval)
+    say('healthCheck.startInterval', `${facts.kind} ${facts.version} has no such setting`);
+  const reserved = Object.keys(stringMap(view.annotations)).filter(isReservedLabel);
+  if (reserved.length > 0)
+    say('annotations', `the prefix ${RESERVED_LABEL_PREFIX} is reserved: ${reserved.join(', ')}`);
+  const variables = view.env.map(({ key }) => key).filter((key) => key.startsWith(RESERVED_ENV_PREFIX));
+  if (variables.length > 0) say('env', `the prefix ${RESERVED_ENV_PREFIX} is reserved: ${variables.join(', ')}`);
+  if (view.hostNetworkMode && view.portMappings.length > 0) say('portMappings', 'has no meaning on the host network');
+  const names = view.extraHosts
+    .map(hostOf)
+    .filter(({ address }) => isIP(address) === 0 && address !== 'host-gateway' && isMicroservice(address));
+  const unknown = names.map(({ name }) => name).join(', ');
+  if (names.length > 0 && view.hostNetworkMode)
+    say('extraHosts', `names have no address on the host network: ${unknown}`);
+  else if (names.length > 0 && !facts.links)
+    say('extraHosts', `${facts.kind} knows other containers by their own names only: ${unknown}`);
+  for (const [name, { hard }] of Object.entries(view.ulimits)) {
+    const given = granted(hard, limits.hard[name], limits.mayRaise);
+    if (given !== hard) say(`ulimits.${name}`, `${hard} asked, ${given} given: this machine grants no more`);
+  }
+  return list;
+}

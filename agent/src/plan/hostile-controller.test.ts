@@ -1,0 +1,207 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { CONTAINER_LABELS, RESERVED_ENV_PREFIX } from '../../../src/api/names.ts';
+import { microserviceViewSchema } from '../../../src/wire/agent.ts';
+import { desiredEntries, isReadable, registries, views, wantedSettings } from '../domain/desired.ts';
+import { EngineError } from '../domain/engine.ts';
+import { OPEN_POLICY, PLAIN_PLACES, refusal } from '../domain/policy.ts';
+import { containerSpec, type SpecContext } from './container-spec.ts';
+
+/**
+ * A controller that lies, or a proxy that speaks in its place: whatever it sends, the agent goes on, and nothing leaves the
+ * places that are the agent's. Seeds: SKERRY_FUZZ_SEED, SKERRY_FUZZ_SECONDS.
+ */
+const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? (process.env.SKERRY_NIGHTLY ? Date.now() % 2 ** 31 : 1));
+const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 300 : 3));
+const budget = {
+  seed: SEED,
+  numRuns: Number.MAX_SAFE_INTEGER,
+  interruptAfterTimeLimit: SECONDS * 1_000,
+  markInterruptAsFailure: false,
+} as const;
+
+const VOLUMES = '/var/lib/agent/volumes';
+const CONTEXT = {
+  instance: 'i'.repeat(32),
+  nodeUuid: 'node',
+  volumesDirectory: VOLUMES,
+  timeZone: '',
+  facts: { kind: 'docker', version: '20', cdi: false, selinux: false, startInterval: true },
+  limits: { mayRaise: true, hard: {} },
+} as unknown as SpecContext;
+
+const view = microserviceViewSchema.parse({
+  uuid: '0d9e6f2a-3c4b-4d5e-8f60-718293a4b5c6',
+  name: 'web',
+  application: 'plant',
+  imageId: 'registry.example/web:1',
+  registryId: 1,
+  annotations: '{"a":"b"}',
+  env: [{ key: 'A', value: 'b' }],
+  volumeMappings: [
+    { hostDestination: 'state', containerDestination: '/state', type: 'volume' },
+    { hostDestination: '/srv', containerDestination: '/data', type: 'bind' },
+  ],
+  extraHosts: ['db:10.0.0.1'],
+  portMappings: [{ internal: 80, external: 8080 }],
+  ulimits: { nofile: { soft: 1, hard: 1 } },
+  sysctls: { 'net.core.somaxconn': '1' },
+});
+
+const texts = fc.constantFrom(
+  '../../../etc',
+  '..',
+  '.',
+  '/',
+  '/proc/self/root',
+  '/var/lib/agent',
+  '/var/lib/agent/../agent/identity.json',
+  '--privileged',
+  'a\0b',
+  'a\nb',
+  '\ud800',
+  '__proto__',
+  'constructor',
+  `${'a'.repeat(300)}`,
+  '',
+  'a:b:c',
+  'a=b',
+  RESERVED_ENV_PREFIX,
+  `${RESERVED_ENV_PREFIX}ROLE`,
+  CONTAINER_LABELS.agent,
+  JSON.stringify({ [CONTAINER_LABELS.agent]: 'other', [CONTAINER_LABELS.uuid]: 'other' }),
+  '{"a":{"b":1}}',
+  '[',
+);
+const values = fc.oneof(
+  texts,
+  texts,
+  fc.constantFrom<unknown>(
+    null,
+    0,
+    -1,
+    1e308,
+    2 ** 53,
+    true,
+    [],
+    {},
+    [null],
+    [[]],
+    { hold: true },
+    'volume',
+    'bind',
+    'shared',
+  ),
+  fc.string({ unit: 'binary', maxLength: 80 }),
+);
+const changes = fc.array(fc.tuple(fc.nat(2_000), values), { minLength: 1, maxLength: 5 });
+
+function changed(document: object, steps: readonly [number, unknown][]): unknown {
+  const copy = structuredClone(document);
+  for (const [at, value] of steps) {
+    const places: [Record<string, unknown>, string][] = [];
+    const walk = (one: unknown): void => {
+      if (typeof one !== 'object' || one === null) return;
+      for (const key of Object.keys(one)) {
+        places.push([one as Record<string, unknown>, key]);
+        walk((one as Record<string, unknown>)[key]);
+      }
+    };
+    walk(copy);
+    const place = places[at % places.length];
+    if (place) place[0][place[1]] = structuredClone(value);
+  }
+  return copy;
+}
+
+const documents = (body: string) => new Map([['microservices', { body, digests: {} }]]) as never;
+const allowed = (one: typeof view) =>
+  refusal(one, {
+    policy: OPEN_POLICY,
+    protectedPaths: ['/var/lib/agent', '/var/run/docker.sock'],
+    places: PLAIN_PLACES,
+  });
+
+test(`what a controller says of a microservice leaves the agent and its places alone (seed ${SEED})`, () => {
+  let ran = 0;
+  fc.assert(
+    fc.property(changes, (steps) => {
+      const body = JSON.stringify({ microservices: [changed(view, steps), view] });
+      const entries = desiredEntries(documents(body), allowed) ?? [];
+      // What cannot be understood does no harm to its neighbour.
+      expect(entries.some((entry) => entry.uuid === view.uuid)).toBe(true);
+      for (const entry of entries) {
+        expect(entry.uuid).toMatch(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/);
+        if (entry.kind !== 'run') continue;
+        ran++;
+        let spec: ReturnType<typeof containerSpec>;
+        try {
+          spec = containerSpec(
+            {
+              kind: 'create',
+              uuid: entry.uuid,
+              target: 't',
+              view: entry.view,
+              digest: entry.digest,
+              imageId: 'sha256:0',
+              rebuildOrder: 0,
+              generation: 1,
+              name: `skerry-${entry.uuid}`,
+              reason: 'new' as never,
+            },
+            CONTEXT,
+          );
+        } catch (error) {
+          expect(error).toBeInstanceOf(EngineError);
+          continue;
+        }
+        const binds = new Set(
+          entry.view.volumeMappings.filter(({ type }) => type === 'bind').map((one) => one.hostDestination),
+        );
+        for (const { source } of spec.mounts)
+          if (!binds.has(source))
+            expect(source).toMatch(/^\/var\/lib\/agent\/volumes\/(shared|data\/[^/]+)\/[A-Za-z0-9][A-Za-z0-9_.-]*$/);
+        for (const source of binds) expect(source).not.toMatch(/^\/var\/lib\/agent(\/|$)/);
+        expect(spec.labels).toMatchObject({
+          [CONTAINER_LABELS.agent]: CONTEXT.instance,
+          [CONTAINER_LABELS.uuid]: entry.uuid,
+        });
+        const reserved = spec.env.filter((line) => line.startsWith(RESERVED_ENV_PREFIX));
+        expect(new Set(reserved.map((line) => line.split('=')[0])).size).toBe(reserved.length);
+        expect(reserved).toContain(`${RESERVED_ENV_PREFIX}ROLE=workload`);
+      }
+    }),
+    budget,
+  );
+  expect(ran).toBeGreaterThan(0);
+}, 600_000);
+
+test('documents of any form are read, or are not readable, and never end the agent', () => {
+  const bodies = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 200 }),
+    fc.json({ maxDepth: 8 }),
+    fc.constantFrom(
+      '',
+      '[',
+      'null',
+      '42',
+      '{"microservices":{"length":5}}',
+      '{"microservices":[null,1,"a",[],{"uuid":1},{"uuid":{}}]}',
+      '{"registries":[null]}',
+      `${'['.repeat(50_000)}`,
+    ),
+  );
+  fc.assert(
+    fc.property(bodies, (body) => {
+      const all = new Map(
+        ['config', 'microservices', 'registries'].map((name) => [name, { body, digests: {} }]),
+      ) as never;
+      desiredEntries(all, allowed);
+      views(all);
+      registries(all);
+      wantedSettings(all);
+      for (const name of ['config', 'microservices', 'registries'] as const) isReadable(name, body);
+    }),
+    { ...budget, interruptAfterTimeLimit: 1_000 },
+  );
+}, 600_000);

@@ -1,0 +1,245 @@
+import { generateKeyPairSync, randomUUID, sign } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createNetwork, type EdgeNetwork } from '../../../e2e/_network.ts';
+import { type Certificate, makeCertificate } from '../../../hack/certificate.ts';
+import {
+  type EngineKind,
+  type EngineOptions,
+  findEngine,
+  type Engine as PrivateEngine,
+  removeEngineData,
+} from '../../../hack/engine.ts';
+import { pushImage } from '../../../hack/image.ts';
+import { type Registry, type RegistryOptions, startRegistry } from '../../../hack/registry.ts';
+import { sampleImage } from '../../../hack/sample.ts';
+import { type Agent, type AgentPorts, createAgent } from '../app.ts';
+import { parseConfig } from '../config.ts';
+import { FakeController } from '../controller/_fake-controller.ts';
+import { cleanUp } from '../engines/_contract.ts';
+import { DockerEngine } from '../engines/docker/engine.ts';
+import { memoryStore } from '../state/database.ts';
+import { memoryIdentity } from '../state/identity.ts';
+import { systemClock } from '../system/clock.ts';
+import { bufferedSink, createLog } from '../system/log.ts';
+import { localMachine } from '../system/machine.ts';
+
+/** Registries at an address that no engine takes for its own machine, with images in them. */
+export interface Harbour extends AsyncDisposable {
+  readonly network: EdgeNetwork;
+  /** for all addresses below */
+  readonly certificate: Certificate;
+  /** digests of the images `sample:1` and `sample:2` */
+  readonly digests: readonly [string, string];
+  /** A registry in the other network, with those images. */
+  registry(port: number, options?: Partial<RegistryOptions>): Promise<Registry>;
+}
+
+export async function createHarbour(): Promise<Harbour> {
+  const dir = mkdtempSync(join(tmpdir(), 'skerry-harbour-'));
+  const stack = new AsyncDisposableStack();
+  stack.defer(() => rmSync(dir, { recursive: true, force: true }));
+  const network = stack.use(await createNetwork());
+  const certificate = makeCertificate(join(dir, 'tls'), [network.inside, ...network.outside]);
+  const digests: string[] = [];
+  await using pier = await startRegistry({ dir: join(dir, 'pier') });
+  for (const tag of ['1', '2']) {
+    // Large enough to be broken off in the middle, and of layers that no other test has pulled before.
+    const files = [{ path: '/ballast', content: `${dir}${tag}`.repeat(10) }];
+    const image = await sampleImage({ files, env: { GREETING: `version ${tag}` } });
+    digests.push((await pushImage(pier.url, 'team/sample', tag, image)).digest);
+  }
+  const { images } = pier;
+  return {
+    network,
+    certificate,
+    digests: digests as [string, string],
+    async registry(port, options = {}) {
+      const address = { command: network.command, address: network.inside };
+      return stack.use(
+        await startRegistry({ dir: join(dir, `registry-${port}`), port, images, network: address, ...options }),
+      );
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+/** A private engine of one kind, and what looks at it. */
+export async function startEngine(
+  kind: EngineKind,
+  options: Partial<EngineOptions> = {},
+): Promise<PrivateEngine & { folder: string }> {
+  const folder = mkdtempSync(join(tmpdir(), `skerry-${kind}-`));
+  const dir = join(folder, 'engine');
+  // Docker would try a broken download again for most of a minute before it says so.
+  const args = kind === 'docker' ? ['--max-download-attempts', '1'] : [];
+  const engine = await findEngine({ dir, kind, alwaysPrivate: true, args, ...options });
+  return {
+    ...engine,
+    folder,
+    async [Symbol.asyncDispose]() {
+      await engine.stop();
+      removeEngineData(dir);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** An agent with the real parts of its engine side, and a controller of wire messages. */
+export interface Station extends AsyncDisposable {
+  readonly agent: Agent;
+  readonly controller: FakeController;
+  readonly engine: DockerEngine;
+  /** everything that it has logged */
+  readonly logged: () => string;
+}
+
+/** All pauses that are spread by chance become a fiftieth of what they are. */
+export const HURRIED = () => -4.4;
+
+export async function createStation(engineUrl: string, ports: Partial<AgentPorts> = {}): Promise<Station> {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-station-'));
+  mkdirSync(join(folder, 'volumes'));
+  let logged = '';
+  const sink = bufferedSink('DEBUG', 1, (line) => {
+    logged += line;
+  });
+  const clock = systemClock();
+  const controller = await new FakeController().listen();
+  const stop = new AbortController();
+  let engine: DockerEngine | undefined;
+  const agent = createAgent(parseConfig(`{diskDirectory: ${folder}}`, join(folder, 'config.yaml')), {
+    clock,
+    random: HURRIED,
+    log: createLog(sink),
+    engine: (instance) => {
+      engine = new DockerEngine({ url: engineUrl, instance });
+      return engine;
+    },
+    store: memoryStore(),
+    identity: memoryIdentity(),
+    machine: localMachine(folder),
+    ...ports,
+  });
+  const run = agent.run(stop.signal);
+  await agent.provision(controller.joinString);
+  return {
+    agent,
+    controller,
+    engine: engine as DockerEngine,
+    logged: () => logged,
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await run;
+      await cleanUp(engine as DockerEngine);
+      await controller.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A view of the sample server. */
+export function sampleView(imageId: string, registryId: number, change: object = {}) {
+  return { uuid: randomUUID(), name: 'web', application: 'shop', imageId, registryId, revision: imageId, ...change };
+}
+
+/** A service that gives tokens to whoever knows the password; a registry takes them for its key's sake. */
+export interface TokenService extends AsyncDisposable {
+  /** for the registry */
+  readonly tokens: NonNullable<RegistryOptions['tokens']>;
+  /** how many it has given */
+  readonly given: number;
+}
+
+export async function createTokenService(
+  address: string,
+  { cert, key }: Certificate,
+  account: string,
+): Promise<TokenService> {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-tokens-'));
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const kid = randomUUID();
+  const jwks = join(folder, 'jwks.json');
+  const jwk = { ...publicKey.export({ format: 'jwk' }), kid, use: 'sig', alg: 'ES256' };
+  writeFileSync(jwks, JSON.stringify({ keys: [jwk] }));
+  let given = 0;
+  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const server = createSecureServer({ cert: readFileSync(cert), key: readFileSync(key) }, (incoming, outgoing) => {
+    if (incoming.headers.authorization !== `Basic ${Buffer.from(account).toString('base64')}`)
+      return outgoing.writeHead(401).end();
+    const { searchParams } = new URL(incoming.url ?? '', 'https://service');
+    const [type, name, actions = ''] = (searchParams.get('scope') ?? '').split(':');
+    const now = Math.floor(Date.now() / 1000);
+    const claims = { iss: 'shore', sub: 'limpet', aud: searchParams.get('service'), jti: randomUUID() };
+    const access = [{ type, name, actions: actions.split(',') }];
+    const text = `${part({ typ: 'JWT', alg: 'ES256', kid })}.${part({ ...claims, iat: now, nbf: now - 60, exp: now + 60, access })}`;
+    const signature = sign('sha256', Buffer.from(text), { key: privateKey, dsaEncoding: 'ieee-p1363' });
+    given++;
+    return outgoing.end(JSON.stringify({ token: `${text}.${signature.toString('base64url')}` }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, address, resolve));
+  const { port } = server.address() as { port: number };
+  return {
+    tokens: { realm: `https://${address}:${port}/token`, service: 'harbour', issuer: 'shore', jwks },
+    get given() {
+      return given;
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** What stands between an engine and a registry, and may do harm. */
+export interface Breakwater extends AsyncDisposable {
+  readonly host: string;
+  readonly requests: { path: string; authorization: boolean; at: number }[];
+  /** what becomes of requests to the registry; undefined: nothing */
+  fault: ((path: string, incoming: IncomingMessage, outgoing: ServerResponse) => Harm | undefined) | undefined;
+}
+
+/** Answers itself, or changes the pieces of the registry's answer; a piece that becomes undefined ends the connection. */
+export type Harm = 'answered' | ((piece: Buffer, index: number) => Promise<Buffer | undefined> | Buffer | undefined);
+
+/** A proxy without TLS in front of a registry, at an address of this machine. */
+export async function createBreakwater(address: string, registry: Registry): Promise<Breakwater> {
+  const server = createServer((incoming, outgoing) => {
+    const path = incoming.url ?? '';
+    water.requests.push({ path, authorization: incoming.headers.authorization !== undefined, at: performance.now() });
+    const harm = water.fault?.(path, incoming, outgoing);
+    if (harm === 'answered') return;
+    const { host: _host, ...headers } = incoming.headers;
+    const inner = request(`${registry.url}${path}`, { method: incoming.method, headers, agent: false }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+      if (!harm) return answer.pipe(outgoing);
+      void (async () => {
+        let index = 0;
+        for await (const piece of answer as AsyncIterable<Buffer>) {
+          const changed = await harm(piece, index++);
+          if (!changed || outgoing.destroyed) return outgoing.destroy();
+          outgoing.write(changed);
+        }
+        return outgoing.end();
+      })();
+    });
+    inner.on('error', () => outgoing.destroy());
+    incoming.pipe(inner);
+  });
+  await new Promise<void>((resolve) => server.listen(0, address, resolve));
+  const { port } = server.address() as { port: number };
+  const water: Breakwater = {
+    host: `${address}:${port}`,
+    requests: [],
+    fault: undefined,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return water;
+}

@@ -1,0 +1,166 @@
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { makeEntry, makeRow, UUID } from '../plan/_util.ts';
+import { memoryStore, type Store } from './database.ts';
+import { identityFile, newIdentity, newKey } from './identity.ts';
+import { openSqliteStore } from './sqlite-database.ts';
+
+let folder: string;
+let path: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'skerry-store-'));
+  path = join(folder, 'data', 'agent.db');
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const row = makeRow(makeEntry(), { restartCount: 3, live: { startedLocally: true } });
+const saved = { ...row, live: {} };
+
+const kinds: Record<string, () => { store: Store; again: () => Store }> = {
+  'in memory': () => {
+    const store = memoryStore();
+    return { store, again: () => store };
+  },
+  'on disk': () => {
+    const { store } = openSqliteStore(path, 0);
+    return {
+      store,
+      again: () => {
+        store[Symbol.dispose]();
+        return openSqliteStore(path, 0).store;
+      },
+    };
+  },
+};
+
+for (const [kind, make] of Object.entries(kinds))
+  describe(kind, () => {
+    test('what was saved is there again', () => {
+      const { store, again } = make();
+      store.saveRows([row], []);
+      store.saveDocuments(new Map([['microservices', { digests: { microserviceList: 'ab' }, body: '{}' }]]));
+      store.saveImage('sha256:1', 'a:1');
+      store.saveValue('bootId', 'b1');
+      using next = again();
+      expect(next.rows()).toEqual(new Map([[UUID, saved]]));
+      expect(next.documents()).toEqual(
+        new Map([['microservices', { digests: { microserviceList: 'ab' }, body: '{}' }]]),
+      );
+      expect(next.images()).toEqual(new Map([['sha256:1', 'a:1']]));
+      expect(next.value('bootId')).toBe('b1');
+    });
+
+    test('what was removed is not', () => {
+      const { store, again } = make();
+      store.saveRows([row], []);
+      store.saveRows([], [UUID]);
+      store.saveImage('sha256:1', 'a:1');
+      store.forgetImage('sha256:1');
+      store.saveValue('bootId', 'b1');
+      store.saveValue('bootId', undefined);
+      store.saveDocuments(new Map([['config', { digests: {}, body: '{}' }]]));
+      store.forgetController();
+      using next = again();
+      expect([next.rows().size, next.images().size, next.documents().size, next.value('bootId')]).toEqual([
+        0,
+        0,
+        0,
+        undefined,
+      ]);
+    });
+  });
+
+describe('a database on disk', () => {
+  test('is open to its owner alone', () => {
+    using store = openSqliteStore(path, 0).store;
+    expect(store.value('bootId')).toBeUndefined();
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(statSync(join(folder, 'data')).mode & 0o777).toBe(0o700);
+  });
+
+  test('holds no former word of the controller, nor that of one that is forgotten', () => {
+    using store = openSqliteStore(path, 0).store;
+    const says = (password: string) =>
+      store.saveDocuments(new Map([['registries', { digests: {}, body: JSON.stringify({ password }) }]]));
+    const holds = (text: string) =>
+      ['', '-wal'].some((part) => existsSync(path + part) && readFileSync(path + part).includes(text));
+    says('former'.repeat(1000));
+    expect(holds('former')).toBe(true);
+    says('present'.repeat(500));
+    expect([holds('former'), holds('present')]).toEqual([false, true]);
+    store.forgetController();
+    expect(holds('present')).toBe(false);
+  });
+
+  const damages: Record<string, () => void> = {
+    'is no database': () => writeFileSync(path, 'x'.repeat(8192)),
+    'was cut': () => truncateSync(path, statSync(path).size - 4096),
+    'was written by a newer agent': () => {
+      const database = new DatabaseSync(path);
+      database.exec('PRAGMA user_version = 99');
+      database.close();
+    },
+  };
+  for (const [name, damage] of Object.entries(damages))
+    test(`that ${name} is set aside and begun anew, and only the last such one is kept`, () => {
+      for (const wall of [1, 2]) {
+        const { store } = openSqliteStore(path, 0);
+        store.saveRows([row], []);
+        store[Symbol.dispose]();
+        damage();
+        const opened = openSqliteStore(path, wall);
+        expect(opened.setAside).toBe(`${path}.damaged-${wall}`);
+        expect(opened.store.rows().size).toBe(0);
+        opened.store[Symbol.dispose]();
+      }
+      expect(readdirSync(join(folder, 'data')).filter((name) => /^agent\.db\.damaged/.test(name))).toEqual([
+        'agent.db.damaged-2',
+      ]);
+    });
+});
+
+describe('the identity', () => {
+  test('is saved whole, readable by its owner alone', () => {
+    const file = identityFile(
+      join(folder, 'identity.json'),
+      () => 7,
+      () => {},
+    );
+    expect(file.load()).toBeUndefined();
+    const identity = { ...newIdentity(), nodeKey: newKey() };
+    file.save(identity);
+    expect(file.load()).toEqual(identity);
+    expect(statSync(join(folder, 'identity.json')).mode & 0o777).toBe(0o600);
+  });
+
+  test('that cannot be read is set aside, never overwritten', () => {
+    const damaged: string[] = [];
+    const file = identityFile(
+      join(folder, 'identity.json'),
+      () => 7,
+      (at) => damaged.push(at),
+    );
+    writeFileSync(join(folder, 'identity.json'), '{"instance": 1}');
+    expect(file.load()).toBeUndefined();
+    expect(damaged).toEqual([join(folder, 'identity.json.damaged-7')]);
+    expect(readdirSync(folder)).toEqual(['identity.json.damaged-7']);
+  });
+
+  test('a known instance id is taken up again', () => {
+    const { instance } = newIdentity();
+    expect(newIdentity(instance).instance).toBe(instance);
+    expect(newIdentity('nonsense').instance).toMatch(/^[0-9a-f]{32}$/);
+  });
+});

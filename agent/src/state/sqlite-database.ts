@@ -1,0 +1,350 @@
+import { createHash } from 'node:crypto';
+import { chmodSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { Digests } from '../../../src/wire/sections.ts';
+import { canWrite, copyFile, exists, listDirectory, makeDirectory, removePath, setAside } from '../system/disk.ts';
+import { errorText } from '../system/log.ts';
+import type { DocumentName, Store, StoredDocument, ValueName } from './database.ts';
+import { copyStore, memoryStore, readRows, rowText } from './database.ts';
+
+/** Steps from an empty database to the present one; `PRAGMA user_version` tells how many were taken. */
+const MIGRATIONS = [
+  `CREATE TABLE documents (name TEXT PRIMARY KEY, digests TEXT NOT NULL, body TEXT NOT NULL) STRICT;
+   CREATE TABLE microservices (uuid TEXT PRIMARY KEY, row TEXT NOT NULL) STRICT;
+   CREATE TABLE images (id TEXT PRIMARY KEY, reference TEXT NOT NULL) STRICT;
+   CREATE TABLE "values" (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;`,
+  `ALTER TABLE documents ADD COLUMN sum TEXT NOT NULL DEFAULT '';
+   ALTER TABLE microservices ADD COLUMN sum TEXT NOT NULL DEFAULT '';
+   ALTER TABLE images ADD COLUMN sum TEXT NOT NULL DEFAULT '';
+   ALTER TABLE "values" ADD COLUMN sum TEXT NOT NULL DEFAULT '';
+   UPDATE documents SET sum = checksum(name, digests, body);
+   UPDATE microservices SET sum = checksum(uuid, row);
+   UPDATE images SET sum = checksum(id, reference);
+   UPDATE "values" SET sum = checksum(name, value);
+   CREATE TABLE whole (id INTEGER PRIMARY KEY CHECK (id = 1), sum TEXT NOT NULL) STRICT;
+   INSERT INTO whole VALUES (1, '');`,
+];
+
+/** Tables by their columns, the key first; each has a `sum` of them beside. */
+const COLUMNS = {
+  documents: ['name', 'digests', 'body'],
+  microservices: ['uuid', 'row'],
+  images: ['id', 'reference'],
+  values: ['name', 'value'],
+} as const;
+
+export interface OpenedStore {
+  store: Store;
+  /** where a database that could not be read was put */
+  setAside?: string;
+}
+
+/**
+ * Opens the database, or makes it. One that is damaged, or that a newer agent wrote, is set aside and begun anew: the
+ * controller and the containers' labels know what it knew. Where the disk takes no writes (full, read-only) what the
+ * database holds is read all the same, by way of a copy in one of `spares`; nothing can be saved then, until the disk
+ * takes writes again.
+ *
+ * Guarantee: for whatever is found at `path`, and whatever the disk does, there is a store; what it shows was saved
+ * together, all of it or nothing.
+ */
+export function openSqliteStore(path: string, wall: number, spares: readonly string[] = []): OpenedStore {
+  try {
+    makeDirectory(dirname(path), 0o700);
+    if (!takesWrites(dirname(path))) throw new Error(`${dirname(path)} takes no writes`);
+    return openOrBegin(path, wall);
+  } catch (error) {
+    if (isBusy(error) || takesWrites(dirname(path))) throw error;
+    return { store: whileUnwritable(path, readByCopy(path, spares), wall, errorText(error)) };
+  }
+}
+
+function openOrBegin(path: string, wall: number): OpenedStore {
+  try {
+    return { store: open(path) };
+  } catch (error) {
+    // The disk is fine and nobody else has it open: it is the file.
+    if (isBusy(error)) throw error;
+    const suffix = `.damaged-${wall}`;
+    for (const part of PARTS) setAside(path + part, suffix);
+    forgetOlder(path);
+    return { store: open(path), setAside: path + suffix };
+  }
+}
+
+/** Files of one database. */
+const PARTS = ['', '-wal', '-shm'] as const;
+/** What a database of an agent at rest may still want to write at once, bytes. */
+const ROOM = 256 * 1024;
+
+function takesWrites(directory: string): boolean {
+  return canWrite(directory, ROOM);
+}
+
+class Damaged extends Error {}
+
+/** SQLITE_CORRUPT, SQLITE_NOTADB */
+const DAMAGE_CODES = new Set([11, 26]);
+
+function isDamage(error: unknown): boolean {
+  return error instanceof Damaged || DAMAGE_CODES.has((error as { errcode?: number }).errcode ?? 0);
+}
+
+/** SQLITE_BUSY: another process has it open. */
+function isBusy(error: unknown): boolean {
+  return (error as { errcode?: number }).errcode === 5;
+}
+
+/** Of the databases set aside, the last one stays for whoever wants to know. */
+function forgetOlder(path: string): void {
+  const name = path.slice(dirname(path).length + 1);
+  const old = listDirectory(dirname(path)).filter((each) => each.startsWith(`${name}.damaged-`));
+  for (const each of old.slice(0, -1)) removePath(join(dirname(path), each));
+}
+
+/** What a database holds that cannot be opened where it is; nothing when it is damaged, too. */
+function readByCopy(path: string, spares: readonly string[]): Store {
+  const memory = memoryStore();
+  for (const spare of spares) {
+    const copy = join(spare, `agent-${process.pid}.db`);
+    try {
+      makeDirectory(spare, 0o755);
+      for (const part of ['', '-wal']) copyFile(path + part, copy + part);
+      using store = open(copy);
+      copyStore(store, memory);
+      return memory;
+    } catch {
+      // The next place may be better; without any the agent knows nothing, and touches nothing.
+    } finally {
+      for (const part of PARTS) removePath(copy + part);
+    }
+  }
+  return memory;
+}
+
+/** A store whose disk takes no writes. Each attempt to save tries whether it does by now. */
+function whileUnwritable(path: string, known: Store, wall: number, reason: string): Store {
+  let store: Store | undefined;
+  const writable = (): Store => {
+    if (store) return store;
+    if (!takesWrites(dirname(path))) throw new Error(reason);
+    store = openOrBegin(path, wall).store;
+    copyStore(known, store);
+    return store;
+  };
+  const trouble = () => {
+    try {
+      writable();
+      return undefined;
+    } catch (error) {
+      return errorText(error);
+    }
+  };
+  const now = () => store ?? known;
+  return {
+    documents: () => now().documents(),
+    saveDocuments: (documents) => writable().saveDocuments(documents),
+    rows: () => now().rows(),
+    saveRows: (changed, removed) => writable().saveRows(changed, removed),
+    images: () => now().images(),
+    saveImage: (id, reference) => writable().saveImage(id, reference),
+    forgetImage: (id) => writable().forgetImage(id),
+    value: (name) => now().value(name),
+    saveValue: (name, value) => writable().saveValue(name, value),
+    forgetController: () => writable().forgetController(),
+    trouble,
+    [Symbol.dispose]: () => store?.[Symbol.dispose](),
+  };
+}
+
+function open(path: string): Store {
+  const isNew = !exists(path);
+  const database = new DatabaseSync(path);
+  try {
+    if (isNew) chmodSync(path, 0o600);
+    database.function('checksum', { deterministic: true, varargs: true }, checksum);
+    // FULL: a transaction that has returned is on the disk, since the controller is told of it next.
+    database.exec('PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
+    // Documents carry passwords: what is replaced or removed is overwritten.
+    database.exec('PRAGMA secure_delete = ON');
+    const [check] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
+    if (check?.quick_check !== 'ok') throw new Damaged(check?.quick_check);
+    migrate(database);
+    verify(database);
+    return wrap(database);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/** A database as it is found, for looking at. */
+export interface Examined {
+  state: 'ok' | 'absent' | 'damaged' | 'newer' | 'unreadable';
+  detail: string;
+  /** what the controller said last, as far as it can be read */
+  documents: Map<DocumentName, StoredDocument>;
+}
+
+/** Looks at a database without changing it, also while an agent works with it. */
+export function examineSqliteStore(path: string): Examined {
+  const documents = new Map<DocumentName, StoredDocument>();
+  if (!exists(path)) return { state: 'absent', detail: `${path} is made when the agent starts`, documents };
+  try {
+    using database = new DatabaseSync(path, { readOnly: true, timeout: 2000 });
+    const [check] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
+    if (check?.quick_check !== 'ok') return { state: 'damaged', detail: `${path}: ${check?.quick_check}`, documents };
+    const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+    if (version > MIGRATIONS.length)
+      return {
+        state: 'newer',
+        detail: `${path} has version ${version}, this agent knows ${MIGRATIONS.length}`,
+        documents,
+      };
+    if (version === MIGRATIONS.length) {
+      database.function('checksum', { deterministic: true, varargs: true }, checksum);
+      verify(database);
+    }
+    for (const { name, digests, body } of database.prepare('SELECT name, digests, body FROM documents').all())
+      documents.set(name as DocumentName, { digests: JSON.parse(String(digests)), body: String(body) });
+    return { state: 'ok', detail: path, documents };
+  } catch (error) {
+    return {
+      state: isDamage(error) ? 'damaged' : 'unreadable',
+      detail: `${path}: ${(error as Error).message}`,
+      documents,
+    };
+  }
+}
+
+/**
+ * SQLite finds a page that is damaged in its structure, not one that has other text in it, or that is a sound page of
+ * another time: each row has a sum, and all rows together.
+ */
+function verify(database: DatabaseSync): void {
+  for (const [table, columns] of Object.entries(COLUMNS)) {
+    const wrong = database.prepare(`SELECT 1 FROM "${table}" WHERE sum IS NOT checksum(${columns}) LIMIT 1`).get();
+    if (wrong) throw new Damaged(`a row of ${table} is not as it was written`);
+  }
+  if (!sealer(database).isSealed()) throw new Damaged('the rows were not written together');
+}
+
+/** The sum of all rows, which each transaction leaves behind. */
+function sealer(database: DatabaseSync) {
+  const tables = Object.keys(COLUMNS).map((table) => `SELECT sum FROM "${table}"`);
+  const sums = database.prepare(`${tables.join(' UNION ALL ')} ORDER BY sum`);
+  const read = database.prepare('SELECT sum FROM whole');
+  const write = database.prepare('UPDATE whole SET sum = ?');
+  const present = () => checksum(sums.all().map(({ sum }) => sum));
+  return {
+    seal: () => void write.run(present()),
+    isSealed: () => read.get()?.sum === present(),
+  };
+}
+
+function checksum(...values: unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(values)).digest('base64url');
+}
+
+function migrate(database: DatabaseSync): void {
+  const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+  if (version > MIGRATIONS.length) throw new Damaged(`written by a newer agent (${version})`);
+  for (const [index, step] of MIGRATIONS.entries())
+    if (index >= version) {
+      database.exec(`BEGIN; ${step}`);
+      if (index === MIGRATIONS.length - 1) sealer(database).seal();
+      database.exec(`PRAGMA user_version = ${index + 1}; COMMIT;`);
+    }
+}
+
+function wrap(database: DatabaseSync): Store {
+  const put = (table: keyof typeof COLUMNS) => {
+    const columns = COLUMNS[table];
+    const values = columns.map((_, i) => `?${i + 1}`);
+    const [key, ...others] = columns;
+    return database.prepare(
+      `INSERT INTO "${table}" (${columns}, sum) VALUES (${values}, checksum(${values}))
+       ON CONFLICT (${key}) DO UPDATE SET ${[...others, 'sum'].map((column) => `${column} = excluded.${column}`)}`,
+    );
+  };
+  const statements = {
+    documents: database.prepare('SELECT name, digests, body FROM documents'),
+    putDocument: put('documents'),
+    forgetDocuments: database.prepare('DELETE FROM documents'),
+    rows: database.prepare('SELECT row FROM microservices'),
+    putRow: put('microservices'),
+    removeRow: database.prepare('DELETE FROM microservices WHERE uuid = ?'),
+    images: database.prepare('SELECT id, reference FROM images'),
+    putImage: put('images'),
+    removeImage: database.prepare('DELETE FROM images WHERE id = ?'),
+    value: database.prepare('SELECT value FROM "values" WHERE name = ?'),
+    putValue: put('values'),
+    removeValue: database.prepare('DELETE FROM "values" WHERE name = ?'),
+  };
+  const { seal } = sealer(database);
+  const together = (act: () => unknown) => {
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      act();
+      seal();
+      database.exec('COMMIT');
+    } catch (error) {
+      // SQLite may have rolled back by itself: a full disk, an input or output error.
+      if (database.isTransaction) database.exec('ROLLBACK');
+      throw error;
+    }
+  };
+  /** What is no longer said leaves the journal as well. */
+  const forgetFormer = () => {
+    try {
+      database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    } catch {
+      // What was to be saved is saved; the next time will do.
+    }
+  };
+  return {
+    documents: () =>
+      new Map(
+        (statements.documents.all() as { name: DocumentName; digests: string; body: string }[]).map(
+          ({ name, digests, body }): [DocumentName, StoredDocument] => [
+            name,
+            { digests: JSON.parse(digests) as Digests, body },
+          ],
+        ),
+      ),
+    saveDocuments: (documents) => {
+      together(() => {
+        for (const [name, { digests, body }] of documents)
+          statements.putDocument.run(name, JSON.stringify(digests), body);
+      });
+      forgetFormer();
+    },
+    rows: () => readRows((statements.rows.all() as { row: string }[]).map(({ row }) => row)),
+    saveRows: (changed, removed) => {
+      if (changed.length + removed.length === 0) return;
+      together(() => {
+        for (const row of changed) statements.putRow.run(row.uuid, rowText(row));
+        for (const uuid of removed) statements.removeRow.run(uuid);
+      });
+      if (removed.length > 0) forgetFormer();
+    },
+    images: () =>
+      new Map(
+        (statements.images.all() as { id: string; reference: string }[]).map(({ id, reference }) => [id, reference]),
+      ),
+    saveImage: (id, reference) => together(() => statements.putImage.run(id, reference)),
+    forgetImage: (id) => together(() => statements.removeImage.run(id)),
+    value: (name: ValueName) => (statements.value.get(name) as { value: string } | undefined)?.value,
+    saveValue: (name, value) =>
+      together(() => (value === undefined ? statements.removeValue.run(name) : statements.putValue.run(name, value))),
+    forgetController: () => {
+      together(() => statements.forgetDocuments.run());
+      forgetFormer();
+    },
+    trouble: () => undefined,
+    [Symbol.dispose]: () => {
+      if (database.isOpen) database.close();
+    },
+  };
+}

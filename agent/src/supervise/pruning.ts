@@ -1,0 +1,68 @@
+import type { AgentConfig } from '../../../src/wire/agent.ts';
+import type { Engine } from '../domain/engine.ts';
+import type { Container } from '../domain/step.ts';
+import type { Store } from '../state/database.ts';
+import { type Clock, jitter, pause, type Random } from '../system/clock.ts';
+import { errorText, type Log } from '../system/log.ts';
+import type { Machine } from '../system/machine.ts';
+
+const SECOND = 1000;
+const HOUSEKEEPING = 600 * SECOND;
+
+export interface PrunePorts {
+  engine: Pick<Engine, 'removeImage'>;
+  store: Pick<Store, 'rows' | 'images' | 'forgetImage'>;
+  /** those of this agent */
+  containers(): readonly Container[];
+  log: Log;
+}
+
+export interface HousekeepingPorts extends PrunePorts {
+  clock: Clock;
+  random: Random;
+  machine: Pick<Machine, 'measure'>;
+  /** those in force */
+  settings(): AgentConfig;
+}
+
+/** Removes images that this agent pulled and that nothing of it uses any more. */
+export async function prune({ engine, store, containers, log }: PrunePorts): Promise<PrunedImage[]> {
+  const used = new Set(containers().map(({ imageId }) => imageId));
+  for (const row of store.rows().values()) if (row.image) used.add(row.image.id);
+  const removed: PrunedImage[] = [];
+  for (const [id, reference] of store.images()) {
+    if (used.has(id)) continue;
+    try {
+      await engine.removeImage(id);
+      store.forgetImage(id);
+      removed.push({ id, reference });
+    } catch (error) {
+      // Somebody else's container uses it.
+      log.info('An image stays', { image: reference, error: errorText(error) });
+    }
+  }
+  if (removed.length > 0) log.info('Pruned images', { removed: removed.length });
+  return removed;
+}
+
+export interface PrunedImage {
+  id: string;
+  reference: string;
+}
+
+/** Prunes when the settings' time has come, and when the disk is fuller than they allow. */
+export async function keepHouse(ports: HousekeepingPorts, signal: AbortSignal): Promise<void> {
+  const { clock, random, machine, settings } = ports;
+  let lastPrune = clock.now();
+  while (!signal.aborted) {
+    await pause(clock, jitter(HOUSEKEEPING, random), signal);
+    if (signal.aborted) return;
+    const { pruningFrequency = 0, availableDiskThreshold = 0 } = settings();
+    const { systemAvailableDisk: free, systemTotalDisk: total } = await machine.measure();
+    const full = free !== undefined && total !== undefined && (free / total) * 100 < availableDiskThreshold;
+    const due = pruningFrequency > 0 && clock.now() - lastPrune >= pruningFrequency * 3600 * SECOND;
+    if (!due && !full) continue;
+    lastPrune = clock.now();
+    await prune(ports);
+  }
+}

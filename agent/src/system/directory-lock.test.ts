@@ -1,0 +1,44 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { holdDirectory } from './directory-lock.ts';
+import { silentLog } from './log.ts';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'skerry-lock-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+test('a second agent on one data directory is refused, and told which process has it', () => {
+  const first = holdDirectory(directory, silentLog());
+  expect(() => holdDirectory(directory, silentLog())).toThrow(
+    `another agent (process ${process.pid}) works with ${directory}; stop it first`,
+  );
+  first[Symbol.dispose]();
+  holdDirectory(directory, silentLog())[Symbol.dispose]();
+});
+
+test('a lock ends with its process, however that ends', async () => {
+  const module = join(import.meta.dirname, 'directory-lock.ts');
+  const script = `
+    const { holdDirectory } = await import(${JSON.stringify(module)});
+    globalThis.lock = holdDirectory(${JSON.stringify(directory)}, console);
+    process.stdout.write('held');
+    setInterval(() => {}, 1000);`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script]);
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  expect(() => holdDirectory(directory, silentLog())).toThrow(`process ${child.pid}`);
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGKILL');
+  await gone;
+  holdDirectory(directory, silentLog())[Symbol.dispose]();
+});
+
+test('where no file can be made there is no lock, and the agent goes on', () => {
+  const file = join(directory, 'file');
+  writeFileSync(file, '');
+  holdDirectory(join(file, 'below'), silentLog())[Symbol.dispose]();
+});

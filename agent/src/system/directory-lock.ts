@@ -1,0 +1,40 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { fileIdentity, makeDirectory, readText } from './disk.ts';
+import { errorText, type Log } from './log.ts';
+
+/** SQLITE_BUSY: another process has it. */
+const BUSY = 5;
+
+/**
+ * Keeps other agents out of a data directory for as long as this process lives, however it ends: Node has no file locks
+ * of its own, and SQLite's are the kernel's. Throws where another agent is there, and names it. On a disk that takes no
+ * file there is no lock: what runs is looked after all the same.
+ */
+export function holdDirectory(directory: string, log: Log): Disposable {
+  const file = join(directory, 'agent.lock');
+  let database: DatabaseSync | undefined;
+  try {
+    makeDirectory(directory, 0o700);
+    database = new DatabaseSync(file);
+    database.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    database?.close();
+    if ((error as { errcode?: number }).errcode === BUSY)
+      throw new Error(`another agent${holderOf(file)} works with ${directory}; stop it first`);
+    log.warn('Cannot keep other agents out of the data directory', { directory, error: errorText(error) });
+    return { [Symbol.dispose]: () => {} };
+  }
+  const held = database;
+  return { [Symbol.dispose]: () => held.close() };
+}
+
+/** The process that has a file locked, as the kernel tells it; empty where it does not. */
+function holderOf(file: string): string {
+  const inode = fileIdentity(file)?.split(':')[1];
+  for (const line of (readText('/proc/locks') ?? '').split('\n')) {
+    const [, pid, found] = /^\d+: \w+\s+\w+\s+\w+\s+(\d+) [0-9a-f]+:[0-9a-f]+:(\d+) /.exec(line) ?? [];
+    if (found === inode && Number(pid) > 0) return ` (process ${pid})`;
+  }
+  return '';
+}

@@ -1,0 +1,74 @@
+import { linkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { directorySize } from './disk.ts';
+import { architectureId, architectureOf, processLimits, sparing } from './machine.ts';
+import { cgroupPaths } from './usage.ts';
+
+test('our own limits, and whether we may exceed them', () => {
+  const limits =
+    'Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 20000                files\nMax processes             unlimited            unlimited            processes\n';
+  expect(processLimits(limits, 'CapEff:\t000001ffffffffff\n')).toEqual({
+    mayRaise: true,
+    hard: { nofile: 20000, nproc: -1 },
+  });
+  expect(processLimits(limits, 'CapEff:\t000001fffeffffff\n').mayRaise).toBe(false);
+  expect(processLimits(limits, '', '32768\n').hard).toEqual({ nofile: 20000, nproc: 32768 });
+  expect(processLimits('', '')).toEqual({ mayRaise: false, hard: {} });
+});
+
+test('architectures have the ids of the v3 API', () => {
+  expect(['x64', 'arm64', 'riscv64', 'arm', 'mips'].map((name) => architectureId(architectureOf(name)))).toEqual([
+    1, 2, 3, 4, 0,
+  ]);
+});
+
+const groups: Record<string, [string, [string, string][]]> = {
+  'cgroup v2': ['0::/system.slice/docker-abc.scope\n', [['', '/system.slice/docker-abc.scope']]],
+  'cgroup v1 with controllers together': [
+    '4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n',
+    [
+      ['memory', '/docker/abc'],
+      ['cpu', '/docker/abc'],
+      ['cpuacct', '/docker/abc'],
+    ],
+  ],
+  'the root': ['0::/\n', [['', '']]],
+  'outside of our view': ['0::/../../elsewhere\n', []],
+};
+for (const [name, [text, want]] of Object.entries(groups))
+  test(`${name} is read`, () => expect([...cgroupPaths(text)]).toEqual(want));
+
+test('a directory holds what its files hold, each once', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-size-'));
+  try {
+    const empty = await directorySize(folder);
+    mkdirSync(join(folder, 'a/b'), { recursive: true });
+    writeFileSync(join(folder, 'a/b/file'), Buffer.alloc(1_000_000, 1));
+    linkSync(join(folder, 'a/b/file'), join(folder, 'again'));
+    const size = (await directorySize(folder)) - empty;
+    expect(size).toBeGreaterThanOrEqual(1_000_000);
+    expect(size).toBeLessThan(1_100_000);
+    expect(await directorySize(join(folder, 'nothing'))).toBe(0);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('what takes long to measure is measured seldom, and the last value is told meanwhile', async () => {
+  let now = 0;
+  let measured = 0;
+  const usage = sparing(
+    async () => {
+      now += 5_000;
+      return ++measured;
+    },
+    () => now,
+  );
+  expect(await usage()).toBe(1);
+  now += 400_000;
+  expect(await usage()).toBe(1);
+  now += 200_000;
+  await expect.poll(usage).toBe(2);
+});

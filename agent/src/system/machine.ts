@@ -1,0 +1,187 @@
+import { arch, cpus, freemem, networkInterfaces, release, totalmem } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ARCHITECTURES, type Architecture } from '../../../src/api/names.ts';
+import type { StatusReport } from '../../../src/wire/agent.ts';
+import type { ProcessLimits } from '../plan/container-spec.ts';
+import { directorySize, fileSystemSize, readKernelFile, readText } from './disk.ts';
+
+/** What the agent knows of the machine it runs on; replaced in tests and simulations. */
+export interface Machine {
+  /** names the machine's present boot */
+  bootId: string;
+  architecture: Architecture;
+  limits: ProcessLimits;
+  /** facts and figures for the report */
+  measure(): Promise<StatusReport>;
+  addresses(networkInterface: string): { name: string; address: string } | undefined;
+}
+
+/** The machine under our feet. */
+export function localMachine(diskDirectory: string): Machine {
+  const facts = osFacts();
+  let cpuBefore: CpuTimes | undefined;
+  let ownBefore = { at: performance.now(), micros: 0 };
+  const ownDisk = sparing(() => directorySize(diskDirectory));
+  return {
+    bootId: (readText('/proc/sys/kernel/random/boot_id') ?? 'unknown').trim(),
+    architecture: architectureOf(arch()),
+    limits: ownLimits(),
+    addresses,
+    async measure() {
+      const disk = fileSystemSize(diskDirectory);
+      const cpuNow = parseCpuTimes((await readKernelFile('/proc/stat')) ?? '');
+      const busy = cpuNow && cpuBefore ? busyPercent(cpuBefore, cpuNow) : undefined;
+      cpuBefore = cpuNow;
+      const { user, system } = process.cpuUsage();
+      const at = performance.now();
+      const share = (user + system - ownBefore.micros) / 10 / Math.max(1, at - ownBefore.at);
+      ownBefore = { at, micros: user + system };
+      return {
+        ...facts,
+        memoryUsage: process.memoryUsage.rss(),
+        cpuUsage: Math.round(share * 100) / 100,
+        systemCpus: cpus().length,
+        systemTotalMemory: totalmem(),
+        systemAvailableMemory: (await availableMemory()) ?? freemem(),
+        systemTotalCpu: busy,
+        systemTotalDisk: disk?.total,
+        systemAvailableDisk: disk?.available,
+        diskUsage: inGibibytes(await ownDisk()),
+      };
+    },
+  };
+}
+
+const GIB = 1024 ** 3;
+const FRESH = 60_000;
+const FIRST_WAIT = 1000;
+
+/**
+ * A measurement that may take long, made so seldom that it costs at most a hundredth of the time. In between the last one
+ * is told; nobody waits longer than a second for the first.
+ */
+export function sparing(
+  measure: () => Promise<number>,
+  now: () => number = () => performance.now(),
+): () => Promise<number | undefined> {
+  let value: number | undefined;
+  let running: Promise<void> | undefined;
+  let notBefore = 0;
+  async function run(): Promise<void> {
+    const began = now();
+    value = await measure().catch(() => value);
+    notBefore = now() + Math.max(FRESH, 100 * (now() - began));
+    running = undefined;
+  }
+  return async () => {
+    if (!running && now() >= notBefore) running = run();
+    if (value === undefined) await Promise.race([running, sleep(FIRST_WAIT, undefined, { ref: false })]);
+    return value;
+  };
+}
+
+const inGibibytes = (bytes: number | undefined) =>
+  bytes === undefined ? undefined : Math.round((bytes / GIB) * 1e6) / 1e6;
+
+function osFacts(): StatusReport {
+  const pretty = /^PRETTY_NAME="?([^"\n]*)/m.exec(readText('/etc/os-release') ?? '')?.[1];
+  return { systemOs: process.platform, systemOsVersion: pretty ?? '', systemKernelVersion: release() };
+}
+
+/** Our name of an architecture, from Node's. */
+export function architectureOf(name: string): Architecture {
+  const names: Record<string, Architecture> = { x64: 'amd64', arm64: 'arm64', riscv64: 'riscv64', arm: 'arm' };
+  return names[name] ?? 'auto';
+}
+
+/** The id that the v3 API gives an architecture. */
+export function architectureId(architecture: Architecture): number {
+  return ARCHITECTURES.indexOf(architecture);
+}
+
+async function availableMemory(): Promise<number | undefined> {
+  const text = await readKernelFile('/proc/meminfo');
+  const kilobytes = /^MemAvailable:\s+(\d+) kB/m.exec(text ?? '')?.[1];
+  return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
+}
+
+interface CpuTimes {
+  busy: number;
+  total: number;
+}
+
+function parseCpuTimes(text: string): CpuTimes | undefined {
+  const line = /^cpu\s+(.*)$/m.exec(text)?.[1];
+  if (line === undefined) return undefined;
+  const [user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0] = line
+    .split(/\s+/)
+    .map(Number);
+  const busy = user + nice + system + irq + softirq + steal;
+  return { busy, total: busy + idle + iowait };
+}
+
+function busyPercent(before: CpuTimes, now: CpuTimes): number | undefined {
+  const total = now.total - before.total;
+  return total > 0 ? Math.round(((now.busy - before.busy) / total) * 1000) / 10 : undefined;
+}
+
+/** Our address: that of the named interface, or of the one that the default route goes through. */
+function addresses(networkInterface: string): { name: string; address: string } | undefined {
+  const all = networkInterfaces();
+  const route = (readText('/proc/net/route') ?? '')
+    .split('\n')
+    .map((line) => line.split('\t'))
+    .find(([, destination]) => destination === '00000000')?.[0];
+  const name = networkInterface !== 'dynamic' ? networkInterface : route;
+  const candidates = name ? { [name]: all[name] } : all;
+  for (const [each, list] of Object.entries(candidates))
+    for (const { family, internal, address } of list ?? [])
+      if (family === 'IPv4' && !internal) return { name: each, address };
+  return undefined;
+}
+
+/** Names of limits as the kernel tells them, and as containers ask for them. */
+const LIMIT_NAMES: Readonly<Record<string, string>> = {
+  'Max open files': 'nofile',
+  'Max processes': 'nproc',
+  'Max core file size': 'core',
+  'Max locked memory': 'memlock',
+  'Max stack size': 'stack',
+  'Max data size': 'data',
+  'Max file size': 'fsize',
+  'Max file locks': 'locks',
+  'Max pending signals': 'sigpending',
+  'Max msgqueue size': 'msgqueue',
+  'Max nice priority': 'nice',
+  'Max realtime priority': 'rtprio',
+  'Max realtime timeout': 'rttime',
+  'Max resident set': 'rss',
+  'Max cpu time': 'cpu',
+};
+
+const CAP_SYS_RESOURCE = 24n;
+
+/** What this process may grant; see `processLimits`. */
+export function ownLimits(): ProcessLimits {
+  const text = (path: string) => readText(`/proc/${path}`) ?? '';
+  return processLimits(text('self/limits'), text('self/status'), text('sys/kernel/pid_max'));
+}
+
+/**
+ * Our own hard limits, and whether the kernel lets us exceed them; -1 is unlimited. No limit of processes is above what
+ * the kernel has numbers for: more would mean nothing, and podman lowers its own limit to that. Pure.
+ */
+export function processLimits(limits: string, status: string, pidMax = ''): ProcessLimits {
+  const hard: Record<string, number> = {};
+  for (const line of limits.split('\n')) {
+    const [, name, , value] = /^(.+?)\s{2,}(\S+)\s+(\S+)/.exec(line) ?? [];
+    const known = name && LIMIT_NAMES[name];
+    if (known && value) hard[known] = value === 'unlimited' ? -1 : Number(value);
+  }
+  const { nproc } = hard;
+  if (nproc !== undefined && Number(pidMax) > 0)
+    hard.nproc = nproc < 0 ? Number(pidMax) : Math.min(nproc, Number(pidMax));
+  const effective = /^CapEff:\s+([0-9a-f]+)/m.exec(status)?.[1];
+  const mayRaise = effective !== undefined && ((BigInt(`0x${effective}`) >> CAP_SYS_RESOURCE) & 1n) === 1n;
+  return { mayRaise, hard };
+}
