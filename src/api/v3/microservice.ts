@@ -1,78 +1,25 @@
 import { z } from 'zod';
 import { BOUNDS } from '../bounds.ts';
+import { containerSchema } from '../container/schema.ts';
 import { dottedName, uuidSchema } from '../meta.ts';
 import { type Rule, withRules } from '../rules.ts';
-import {
-  anyJson,
-  atomicList,
-  closedObject,
-  integer,
-  integerOrText,
-  mapList,
-  mapOf,
-  object,
-  oneOf,
-  text,
-} from '../schema.ts';
+import { anyJson, closedObject, integer, integerOrText, mapList, object, oneOf, text } from '../schema.ts';
 
 /**
  * A microservice: an entry of its Application, as a container is of a Pod. The form is that of the v3 YAML kind
- * (docs/spec/workloads.md#microservice-entry), aliases included; domain/microservice reads one normal form.
+ * (docs/spec/workloads.md#microservice-entry), aliases included; domain/microservice reads one normal form. The
+ * container fields are a table of their own, in api/container.
  *
  * Nothing in here has a default of the CRD: what the API server adds to an item of a list looks to client-side apply and
- * to GitOps tools as if somebody had changed the list. The normal form fills in what is absent.
+ * to GitOps tools like an edit of the list. The normal form fills in what is absent.
  */
 
-const INT32 = 2 ** 31 - 1;
-const absolutePath = text({ min: 1, max: BOUNDS.path, pattern: '^/.*$', expects: 'an absolute path' });
 const imageReference = text({
   min: 1,
   max: BOUNDS.images,
   pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@-]*$',
   expects: 'an image reference such as registry.example/team/app:1.2',
 });
-const portNumber = integer(1, 65535);
-
-export const SYSCTLS = [
-  'kernel.shm_rmid_forced',
-  'net.ipv4.ip_local_port_range',
-  'net.ipv4.tcp_syncookies',
-  'net.ipv4.ping_group_range',
-  'net.ipv4.ip_unprivileged_port_start',
-  'net.ipv4.ip_local_reserved_ports',
-  'net.ipv4.tcp_keepalive_time',
-  'net.ipv4.tcp_fin_timeout',
-  'net.ipv4.tcp_keepalive_intvl',
-  'net.ipv4.tcp_keepalive_probes',
-  'net.ipv4.tcp_rmem',
-  'net.ipv4.tcp_wmem',
-  'net.ipv4.tcp_slow_start_after_idle',
-  'net.ipv4.tcp_notsent_lowat',
-] as const;
-
-export const ULIMITS = [
-  'core',
-  'cpu',
-  'data',
-  'fsize',
-  'locks',
-  'memlock',
-  'msgqueue',
-  'nice',
-  'nofile',
-  'nproc',
-  'rss',
-  'rtprio',
-  'rttime',
-  'sigpending',
-  'stack',
-] as const;
-
-const fieldsOf = <K extends string, T extends z.ZodType>(keys: readonly K[], what: string, schema: T) =>
-  Object.fromEntries(keys.map((key) => [key, schema.optional().describe(`${what} ${key}.`)])) as Record<
-    K,
-    z.ZodOptional<T>
-  >;
 
 export const agentRefSchema = withRules(
   object({
@@ -105,236 +52,6 @@ export const imagesSchema = withRules(
       rule: 'atMostOne',
       of: ['riscv64', 'riscv'],
       message: 'riscv64 and riscv are two spellings of one image: give one',
-    },
-  ],
-);
-
-export const portSchema = object({
-  internal: portNumber.describe('Port inside the container.'),
-  external: portNumber.describe('Port of the node.'),
-  protocol: oneOf('tcp', 'udp').optional().describe('Protocol, tcp or udp; tcp when absent.'),
-});
-
-const REFERENCE = text({ min: 3, max: BOUNDS.name * 2, pattern: '^[^/]+/.+$', expects: '<name>/<key>' });
-export const envSchema = withRules(
-  object({
-    key: text({ min: 1, max: BOUNDS.name, pattern: '^[^=]+$', expects: 'a variable name without "="' }).describe(
-      'Name of the variable.',
-    ),
-    value: text({ max: BOUNDS.envValue }).optional().describe('Literal value.'),
-    valueFromSecret: REFERENCE.optional().describe(
-      '`name/key` of a shareable Secret (label skerry.dev/shareable=true).',
-    ),
-    valueFromConfigMap: REFERENCE.optional().describe(
-      '`name/key` of a shareable ConfigMap (label skerry.dev/shareable=true).',
-    ),
-  }),
-  [
-    {
-      rule: 'exactlyOne',
-      of: ['value', 'valueFromSecret', 'valueFromConfigMap'],
-      message: 'an env variable needs exactly one of value, valueFromSecret and valueFromConfigMap',
-    },
-  ],
-);
-
-export const volumeSchema = object({
-  hostDestination: text({ min: 1, max: BOUNDS.path }).describe(
-    'bind: absolute path on the node; volume: name of a volume; volumeMount: <mount>[/<key>].',
-  ),
-  containerDestination: absolutePath.describe('Path in the container.'),
-  accessMode: oneOf('ro', 'rw').describe('ro or rw.'),
-  type: oneOf('bind', 'volume', 'volumeMount').optional().describe('What hostDestination names; bind when absent.'),
-  scope: oneOf('private', 'shared')
-    .optional()
-    .describe('Of a volume: its own, or shared by name on the node; private when absent.'),
-});
-
-export const extraHostSchema = withRules(
-  object({
-    name: text({ min: 1, max: BOUNDS.name }).describe('Host name.'),
-    address: text({ min: 1, max: BOUNDS.name }).describe(
-      'Address, or ${Agents.<node>}, or ${Apps.<app>.<microservice>.local}.',
-    ),
-  }),
-  [{ rule: 'not', field: 'name', value: 'service.local', message: 'the host name service.local is reserved' }],
-);
-
-export const deviceSchema = object({
-  hostPath: text({ min: 6, max: BOUNDS.path, pattern: '^/dev/.+$', expects: 'a path under /dev/' }).describe(
-    'Device of the node.',
-  ),
-  containerPath: text({ min: 1, max: BOUNDS.path }).describe('Path in the container.'),
-  permissions: text({ min: 1, max: 3, pattern: '^[rwm]{1,3}$', expects: 'letters of rwm' })
-    .optional()
-    .describe('Letters of rwm; all when absent.'),
-});
-
-export const tmpfsSchema = object({
-  containerPath: absolutePath.describe('Path in the container.'),
-  size: integer(1, INT32).optional().describe('Size in MiB.'),
-  mode: text({ max: 8, pattern: '^[0-7]{3,4}$', expects: 'an octal mode such as 1777' })
-    .optional()
-    .describe('Octal mode.'),
-});
-
-export const healthCheckSchema = withRules(
-  object({
-    test: atomicList(text({ max: BOUNDS.argument }), BOUNDS.arguments)
-      .optional()
-      .describe('Probe as the OCI health check has it: ["CMD", ...], ["CMD-SHELL", "..."] or ["NONE"].'),
-    interval: integer(0, INT32).optional().describe('Seconds between probes.'),
-    timeout: integer(0, INT32).optional().describe('Seconds until a probe counts as failed.'),
-    startPeriod: integer(0, INT32).optional().describe('Seconds after the start in which failures do not count.'),
-    startInterval: integer(0, INT32).optional().describe('Seconds between probes in the start period.'),
-    retries: integer(0, INT32).optional().describe('Failures in a row until unhealthy.'),
-  }),
-  [
-    {
-      rule: 'beginsWith',
-      field: 'test',
-      words: ['CMD', 'CMD-SHELL', 'NONE'],
-      message: 'the test of a health check begins with CMD, CMD-SHELL or NONE',
-    },
-    ...(['interval', 'timeout', 'startPeriod', 'startInterval', 'retries'] as const).map((field) => ({
-      rule: 'requires' as const,
-      field,
-      needs: 'test',
-      filled: true as const,
-      message: `${field} of a health check needs test`,
-    })),
-  ],
-);
-
-const ulimitSchema = withRules(
-  object({
-    soft: integer(-1, Number.MAX_SAFE_INTEGER).describe('Soft limit, -1 = unlimited.'),
-    hard: integer(-1, Number.MAX_SAFE_INTEGER).describe('Hard limit, -1 = unlimited.'),
-  }),
-  [
-    {
-      rule: 'ordered',
-      low: 'soft',
-      high: 'hard',
-      message: 'soft must not exceed hard, and be -1 only when hard is -1',
-    },
-  ],
-);
-
-const NET_SYSCTLS = SYSCTLS.filter((key) => key.startsWith('net.'));
-const IPC_SYSCTLS = SYSCTLS.filter((key) => key.startsWith('kernel.shm'));
-
-const argumentList = (description: string) =>
-  atomicList(text({ max: BOUNDS.argument }), BOUNDS.arguments)
-    .optional()
-    .describe(description);
-const capabilityList = (description: string) =>
-  atomicList(
-    text({ min: 1, max: 63, pattern: '^[A-Z_]+$', expects: 'a capability such as NET_ADMIN' }),
-    BOUNDS.capabilities,
-  )
-    .optional()
-    .describe(description);
-
-export const containerSchema = withRules(
-  object({
-    entrypoint: argumentList("Replaces the image's entrypoint."),
-    commands: argumentList("Replaces the image's command (the arguments of its entrypoint)."),
-    cmd: argumentList('Other spelling of commands.'),
-    workingDir: absolutePath.optional().describe('Working directory.'),
-    env: mapList(envSchema, ['key'], BOUNDS.env).optional().describe('Environment variables.'),
-    ports: atomicList(portSchema, BOUNDS.ports).optional().describe('Ports of the node that lead into the container.'),
-    volumes: mapList(volumeSchema, ['containerDestination'], BOUNDS.volumes)
-      .optional()
-      .describe('Volumes and bind mounts.'),
-    extraHosts: mapList(extraHostSchema, ['name'], BOUNDS.extraHosts)
-      .optional()
-      .describe('Further lines of /etc/hosts.'),
-    devices: mapList(deviceSchema, ['containerPath'], BOUNDS.devices).optional().describe('Devices of the node.'),
-    cdiDevices: atomicList(text({ min: 1, max: 256 }), BOUNDS.devices)
-      .optional()
-      .describe('Fully qualified CDI device names.'),
-    tmpfs: mapList(tmpfsSchema, ['containerPath'], BOUNDS.tmpfs).optional().describe('Memory-backed file systems.'),
-    hostNetworkMode: z.boolean().optional().describe("Use the node's own network."),
-    isPrivileged: z.boolean().optional().describe('All privileges of the node.'),
-    readOnlyRootFilesystem: z.boolean().optional().describe('Mount the root file system read-only.'),
-    capAdd: capabilityList('Capabilities to add.'),
-    capDrop: capabilityList('Capabilities to drop.'),
-    sysctls: closedObject(fieldsOf(SYSCTLS, 'Kernel parameter', integerOrText(256)))
-      .optional()
-      .describe('Kernel parameters of the container.'),
-    ulimits: closedObject(fieldsOf(ULIMITS, 'Limit', ulimitSchema))
-      .optional()
-      .describe('Resource limits of processes.'),
-    pidMode: text({ max: 64 }).optional().describe('Process namespace: empty or "host".'),
-    ipcMode: text({ max: 64 }).optional().describe('IPC namespace: empty, "private", "shareable" or "host".'),
-    runAsUser: text({ max: 128 }).optional().describe('User, or user:group.'),
-    runAsGroup: text({ max: 64 }).optional().describe('Group; not together with user:group in runAsUser.'),
-    platform: text({ max: 64 }).optional().describe('Platform of the image, for example linux/arm64.'),
-    runtime: text({ max: BOUNDS.name })
-      .optional()
-      .describe("RuntimeClass; must be among the node's available runtimes."),
-    cpus: z.number().gt(0).max(4096).optional().describe('CPU cores.'),
-    cpuSetCpus: text({ max: 128, pattern: '^[0-9,-]*$', expects: 'a CPU list such as 0-2,4' })
-      .optional()
-      .describe('Cores to run on.'),
-    memoryLimit: integer(1, INT32).optional().describe('Memory limit in MiB.'),
-    memoryReservation: integer(1, INT32).optional().describe('Memory reservation in MiB.'),
-    memorySwap: integer(-1, INT32).optional().describe('Memory and swap together in MiB, -1 = unlimited swap.'),
-    shmSize: integer(1, INT32).optional().describe('Size of /dev/shm in MiB.'),
-    healthCheck: healthCheckSchema.optional().describe('Health check; unhealthy is reported, not restarted.'),
-    logSize: integer(0, INT32).optional().describe('Size of the container log in MiB, 0 = 10.'),
-    annotations: mapOf(text({ max: BOUNDS.annotationValue }), BOUNDS.annotations)
-      .optional()
-      .describe('Labels of the container; keys under skerry.dev/ are refused.'),
-  }),
-  [
-    {
-      rule: 'unique',
-      list: 'ports',
-      by: { internal: 0, protocol: 'tcp' },
-      message: 'a port of the container is mapped once for each protocol',
-    },
-    {
-      rule: 'atMostOne',
-      of: ['commands', 'cmd'],
-      message: 'commands and cmd are two spellings of one field: give one',
-    },
-    {
-      rule: 'unique',
-      list: 'ports',
-      by: { external: 0, protocol: 'tcp' },
-      message: 'two ports have the same external port and protocol',
-    },
-    { rule: 'not', field: 'memorySwap', value: 0, message: 'memorySwap must be -1 or greater than 0' },
-    {
-      rule: 'requires',
-      field: 'memorySwap',
-      needs: 'memoryLimit',
-      positive: true,
-      message: 'memorySwap needs memoryLimit',
-    },
-    {
-      rule: 'containsExcludes',
-      field: 'runAsUser',
-      part: ':',
-      other: 'runAsGroup',
-      message: 'runAsUser with a group excludes runAsGroup',
-    },
-    {
-      rule: 'trueExcludesKeys',
-      field: 'hostNetworkMode',
-      other: 'sysctls',
-      keys: NET_SYSCTLS,
-      message: 'net.* sysctls cannot be set in host network mode',
-    },
-    {
-      rule: 'equalsExcludesKeys',
-      field: 'ipcMode',
-      value: 'host',
-      other: 'sysctls',
-      keys: IPC_SYSCTLS,
-      message: 'IPC sysctls cannot be set with ipcMode host',
     },
   ],
 );
@@ -420,4 +137,3 @@ export const microserviceSchema = withRules(
 
 /** One entry as stored, aliases included. */
 export type MicroserviceEntry = z.infer<typeof microserviceSchema>;
-export type ContainerSpec = z.infer<typeof containerSchema>;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SYSCTLS, ULIMITS } from '../../api/v3/index.ts';
+import { SYSCTLS, ULIMITS } from '../../api/container/index.ts';
 import { makeEntry } from '../_util.ts';
 import { DomainError } from '../errors.ts';
 import {

@@ -1,6 +1,7 @@
 import { BOUNDS } from '../../api/bounds.ts';
+import { portSchema, volumeSchema } from '../../api/container/index.ts';
 import { ARCHITECTURES } from '../../api/names.ts';
-import { type MicroserviceEntry, microserviceSchema, portSchema, volumeSchema } from '../../api/v3/index.ts';
+import { type MicroserviceEntry, microserviceSchema } from '../../api/v3/index.ts';
 import { canonicalJson } from '../../wire/index.ts';
 import { type DomainError, invalid } from '../errors.ts';
 import { check, formatPath, validateSpec } from '../upload/validate.ts';

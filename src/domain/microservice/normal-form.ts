@@ -1,5 +1,6 @@
+import type { ContainerSpec } from '../../api/container/index.ts';
 import { ARCHITECTURES, type Architecture } from '../../api/names.ts';
-import type { ContainerSpec, MicroserviceEntry } from '../../api/v3/index.ts';
+import type { MicroserviceEntry } from '../../api/v3/index.ts';
 
 export type ImageArchitecture = Exclude<Architecture, 'auto'>;
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import type { ContainerSpec, MicroserviceEntry } from '../../api/v3/index.ts';
+import type { ContainerSpec } from '../../api/container/index.ts';
+import type { MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { configFromBody, configText, portFromFlat, volumeFromFlat } from '../../domain/microservice/flat.ts';
 import { normalPort } from '../../domain/microservice/normal-form.ts';

@@ -1,14 +1,12 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
+import { containerSchema, portSchema, volumeSchema } from '../../api/container/index.ts';
 import {
   busConfigSchema,
-  containerSchema,
   edgeNodeSpecSchema,
   microserviceSchema,
   PLATFORM_PHASES,
-  portSchema,
   registrySpecSchema,
-  volumeSchema,
 } from '../../api/v3/index.ts';
 import { EXPRESSION_REFUSED, findExpression } from '../../domain/expressions.ts';
 

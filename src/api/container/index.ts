@@ -1,0 +1,4 @@
+export * from './fields.ts';
+export * from './parts.ts';
+export * from './row.ts';
+export * from './schema.ts';
