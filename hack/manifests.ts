@@ -11,12 +11,19 @@ import {
   PROTECTED,
   VERSION,
 } from '../src/api/names.ts';
-import { KINDS } from '../src/api/v3/index.ts';
+import { toStructural } from '../src/api/structural.ts';
+import { KINDS } from '../src/kinds/index.ts';
 import { roles } from '../src/rest/access/roles.ts';
 
 export type Manifest = Record<string, unknown> & { kind: string };
 
 export const CONTROLLER_ACCOUNT = FIELD_MANAGERS.controller;
+const DEFINITIONS = Object.values(KINDS).map(({ definition }) => definition);
+const PLURALS = DEFINITIONS.map(({ plural }) => plural);
+/** Those of which some objects belong to the system. */
+const WITH_SYSTEM = DEFINITIONS.filter(({ spec }) => toStructural(spec).properties?.isSystem).map(
+  ({ plural }) => plural,
+);
 const ALL = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
 
 /** Namespace and service account of the controller; Helm makes its own. */
@@ -28,20 +35,19 @@ export const namespaceManifests = (namespace: string): Manifest[] => [
 /** The least the controller needs: its own kinds, Secrets and ConfigMaps of its own namespace, and two reviews. */
 export function controllerRoles(namespace: string): Manifest[] {
   const subjects = [{ kind: 'ServiceAccount', name: CONTROLLER_ACCOUNT, namespace }];
-  const plurals = KINDS.map((kind) => kind.plural);
   return [
     {
       apiVersion: 'rbac.authorization.k8s.io/v1',
       kind: 'Role',
       metadata: { name: CONTROLLER_ACCOUNT, namespace },
       rules: [
-        { apiGroups: [GROUP], resources: plurals, verbs: ALL },
+        { apiGroups: [GROUP], resources: PLURALS, verbs: ALL },
         {
           apiGroups: [GROUP],
-          resources: plurals.map((plural) => `${plural}/status`),
+          resources: PLURALS.map((plural) => `${plural}/status`),
           verbs: ['get', 'update', 'patch'],
         },
-        { apiGroups: [GROUP], resources: plurals.map((plural) => `${plural}/finalizers`), verbs: ['update'] },
+        { apiGroups: [GROUP], resources: PLURALS.map((plural) => `${plural}/finalizers`), verbs: ['update'] },
         { apiGroups: [''], resources: ['secrets', 'configmaps'], verbs: ALL },
         // by short-lived tokens of their common account replicas know each other
         {
@@ -103,7 +109,6 @@ interface Policy {
   warns?: true;
 }
 
-const PLURALS = KINDS.map((kind) => kind.plural);
 const USER = 'request.userInfo.username';
 /** The cluster itself, which removes what a deleted namespace held and what a deleted owner left. */
 const COLLECTOR = `${USER}.startsWith('system:serviceaccount:kube-system:') || ${USER} == 'system:kube-controller-manager'`;
@@ -186,7 +191,7 @@ function policies(namespace: string): Policy[] {
     {
       name: 'system',
       operations: ['CREATE', 'UPDATE'],
-      resources: PLURALS.filter((plural) => plural !== 'registries'),
+      resources: WITH_SYSTEM,
       expression: `(has(object.spec.isSystem) && object.spec.isSystem) == (oldObject != null && has(oldObject.spec.isSystem) && oldObject.spec.isSystem) || ${controller}`,
       message: 'isSystem is set and cleared by the controller alone',
     },

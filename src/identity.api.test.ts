@@ -10,9 +10,10 @@ import { findTools } from '../hack/binaries.ts';
 import { testConfig } from './_test-config.ts';
 import { BOUNDS } from './api/bounds.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
-import { type ConfigMap, RESOURCES } from './api/resources.ts';
+import type { ConfigMap } from './api/resources.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';
+import { RESOURCES } from './kinds/index.ts';
 import { createTestClient, type TestClient } from './rest/_client.ts';
 import { startTestCluster, type TestCluster } from './rest/_cluster.ts';
 import { routes } from './rest/routes/index.ts';
@@ -52,9 +53,7 @@ type Any = Application & EdgeNode & Registry;
 const PLURALS = { Application: 'applications', EdgeNode: 'edgenodes', Registry: 'registries' } as const;
 type Kind = keyof typeof PLURALS;
 const resourceOf = (kind: Kind) =>
-  ({ Application: RESOURCES.applications, EdgeNode: RESOURCES.edgeNodes, Registry: RESOURCES.registries })[
-    kind
-  ] as never;
+  ({ Application: RESOURCES.applications, EdgeNode: RESOURCES.nodes, Registry: RESOURCES.registries })[kind] as never;
 const ref = (name: string) => ({ namespace: cluster.namespace, name });
 const read = (kind: Kind, name: string) => cluster.kube.find<Any>(resourceOf(kind), ref(name));
 const create = (kind: Kind, name: string, spec: object = {}, metadata: object = {}) =>

@@ -1,6 +1,7 @@
 import packageJson from '../package.json' with { type: 'json' };
-import { RESOURCES, type ResourceOf } from './api/resources.ts';
+import type { ResourceOf } from './api/resources.ts';
 import type { Config } from './config.ts';
+import { KINDS, type Kinds, RESOURCES } from './kinds/index.ts';
 import type { KubeClient, KubeObject } from './kube/mod.ts';
 
 const MASK = '***';
@@ -29,7 +30,11 @@ const DEADLINE = 10_000;
  * measures, and the objects that it works on. Secrets and config maps are not read. Values of env variables, configs and
  * arguments of microservices are withheld, and so are annotations that are not ours: kubectl keeps whole files in one.
  */
-export async function supportDocument(config: Config, client: Pick<KubeClient, 'list'>): Promise<object> {
+export async function supportDocument(
+  config: Config,
+  client: Pick<KubeClient, 'list'>,
+  kinds: Kinds = KINDS,
+): Promise<object> {
   const { namespace, metricsPort } = config;
   const objects = (resource: ResourceOf<KubeObject>) =>
     attempt(async () => (await client.list(resource, { namespace, timeoutMs: DEADLINE })).items.map(shown));
@@ -44,9 +49,9 @@ export async function supportDocument(config: Config, client: Pick<KubeClient, '
     ready: await page('/readyz'),
     metrics: await page('/metrics'),
     leases: await objects(LEASES),
-    nodes: await objects(RESOURCES.edgeNodes),
-    applications: await objects(RESOURCES.applications),
-    registries: await objects(RESOURCES.registries),
+    ...Object.fromEntries(
+      await Promise.all(Object.entries(kinds).map(async ([key, kind]) => [key, await objects(kind.resource)])),
+    ),
   };
 }
 

@@ -2,10 +2,10 @@ import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:cryp
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
-import { type ConfigMap, RESOURCES, type Secret } from '../api/resources.ts';
+import type { Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
-import { type Clock, createStore, type KubeClient, silentLog } from '../kube/mod.ts';
-import { INDEXES } from '../stores/indexes.ts';
+import { type Clock, type KubeClient, silentLog } from '../kube/mod.ts';
+import { createStores } from '../stores/stores.ts';
 import { NODE_TOKEN, type PublicKey } from '../wire/index.ts';
 import { type AgentsOptions, createAgents } from './agents.ts';
 import type { AgentStores, Leadership } from './dependencies.ts';
@@ -97,16 +97,7 @@ export function changed<T extends { metadata: { generation?: number } }>(object:
   return copy;
 }
 
-export function makeStores() {
-  const stores = {
-    nodes: createStore<EdgeNode>({ resource: RESOURCES.edgeNodes, indexes: INDEXES.nodes }),
-    applications: createStore<Application>({ resource: RESOURCES.applications, indexes: INDEXES.applications }),
-    registries: createStore<Registry>({ resource: RESOURCES.registries, indexes: INDEXES.registries }),
-    secrets: createStore<Secret>({ resource: RESOURCES.secrets, indexes: INDEXES.secrets }),
-    configMaps: createStore<ConfigMap>({ resource: RESOURCES.configMaps, indexes: INDEXES.configMaps }),
-  };
-  return stores satisfies AgentStores;
-}
+export const makeStores = () => createStores({ namespace: NAMESPACE }) satisfies AgentStores;
 
 export type TestStores = ReturnType<typeof makeStores>;
 

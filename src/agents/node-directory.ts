@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { LABELS } from '../api/names.ts';
-import { RESOURCES } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import type { Clock, KubeClient } from '../kube/mod.ts';
 import { oldest } from '../stores/oldest.ts';
 import type { AgentStores } from './dependencies.ts';
@@ -39,7 +39,7 @@ export function createNodeDirectory(options: NodeDirectoryOptions): NodeDirector
 
   async function look(uuid: string): Promise<void> {
     const [found, key] = await Promise.all([
-      client.list(RESOURCES.edgeNodes, { namespace, labelSelector: `${LABELS.uuid}=${uuid}`, timeoutMs: LOOK_MS }),
+      client.list(RESOURCES.nodes, { namespace, labelSelector: `${LABELS.uuid}=${uuid}`, timeoutMs: LOOK_MS }),
       client.find(RESOURCES.secrets, { namespace, name: nodeKeyName(uuid) }, { timeoutMs: LOOK_MS }),
     ]);
     for (const node of found.items) stores.nodes.observe(node);

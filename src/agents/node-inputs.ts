@@ -2,7 +2,7 @@ import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { NodeInputs } from '../domain/inputs.ts';
 import { nodeUuid, v3Name } from '../domain/names.ts';
 import { registryKey } from '../domain/registry/index.ts';
-import { nodeRefsOf } from '../stores/references.ts';
+import { nodeRefsOf } from '../kinds/application.ts';
 import { createWorld } from '../stores/world.ts';
 import type { AgentStores } from './dependencies.ts';
 

@@ -1,8 +1,9 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { LABELS } from '../api/names.ts';
-import { RESOURCES, type Secret } from '../api/resources.ts';
+import type { Secret } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import { nodeUuid } from '../domain/names.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import { apiVersionOf, ownerReference } from '../kube/mod.ts';
 import { decodeData, isOwnedBy } from '../stores/keyed-text.ts';
 import { type PublicKey, publicKeySchema } from '../wire/index.ts';

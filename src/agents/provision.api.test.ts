@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { ANNOTATIONS, LABELS } from '../api/names.ts';
-import { RESOURCES } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import { createClient, type KubeClient, ownerReference } from '../kube/mod.ts';
 import { createProvisioningKeys } from '../rest/adapters/secrets.ts';
 import { createStores, followStores } from '../stores/stores.ts';
@@ -55,7 +55,7 @@ afterAll(async () => {
 async function createNode(spec: Partial<EdgeNode['spec']> = {}): Promise<EdgeNode> {
   const { apiVersion, kind, spec: made } = makeNode('x', spec);
   const name = `node-${randomUUID().slice(0, 8)}`;
-  return client.create(RESOURCES.edgeNodes, {
+  return client.create(RESOURCES.nodes, {
     apiVersion,
     kind,
     metadata: { name, namespace },
@@ -181,7 +181,7 @@ test('keys that are no good say why', async () => {
   expect(await provision(replicas[0], replaced, agent)).toMatchObject({ status: 404 });
   const orphan = await createNode();
   const orphaned = await issue(orphan);
-  await client.delete(RESOURCES.edgeNodes, { namespace, name: orphan.metadata.name });
+  await client.delete(RESOURCES.nodes, { namespace, name: orphan.metadata.name });
   // A replica may take a moment to hear of it; what it gives away meanwhile is worth nothing.
   await expect.poll(async () => (await provision(replicas[0], orphaned, agent)).status).toBe(404);
 });
@@ -208,7 +208,7 @@ test('the key of an ordered version is never one that was used or replaced', asy
   const provisioningKeys = createProvisioningKeys({ client, namespace, secrets: stores.secrets as never });
   await using replica = await startReplica({ client, stores, namespace, provisioningKeys });
   const made = await createNode();
-  const node = await client.replace(RESOURCES.edgeNodes, {
+  const node = await client.replace(RESOURCES.nodes, {
     ...made,
     metadata: { ...made.metadata, annotations: { [ANNOTATIONS.version]: '{"count":1,"command":"upgrade"}' } },
   });
@@ -249,7 +249,7 @@ test('a node that removed itself is gone', async () => {
   const agent = makeKey();
   await provision(replicas[0], await issue(node), agent);
   expect((await replicas[1].as(node, agent, 'DELETE', '/delete-node')).status).toBe(204);
-  expect(await client.find(RESOURCES.edgeNodes, { namespace, name: node.metadata.name })).toBeUndefined();
+  expect(await client.find(RESOURCES.nodes, { namespace, name: node.metadata.name })).toBeUndefined();
 });
 
 test('two hundred nodes at once are all provisioned', async () => {

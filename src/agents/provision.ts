@@ -1,8 +1,9 @@
 import { createHash, generateKeyPairSync } from 'node:crypto';
 import { FIELD_MANAGERS } from '../api/names.ts';
-import { RESOURCES, type Secret } from '../api/resources.ts';
+import type { Secret } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import { nodeUuid, v3Name } from '../domain/names.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import { type Clock, isAlreadyExists, isConflict, isNotFound, type KubeClient } from '../kube/mod.ts';
 import { decodeData, isOwnedBy } from '../stores/keyed-text.ts';
 import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../wire/index.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { HEADERS } from '../api/names.ts';
-import { RESOURCES } from '../api/resources.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import { type Clock, type KubeClient, refOf } from '../kube/mod.ts';
 import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../wire/index.ts';
 import type { Call, Hear } from './call.ts';
@@ -87,7 +87,7 @@ export function createStatements(options: StatementsOptions) {
       const { uid, deletionTimestamp } = call.node.metadata;
       if (!deletionTimestamp) {
         const preconditions = uid ? { uid } : {};
-        await client.delete(RESOURCES.edgeNodes, refOf(call.node), { preconditions, timeoutMs: CALL_MS });
+        await client.delete(RESOURCES.nodes, refOf(call.node), { preconditions, timeoutMs: CALL_MS });
       }
       hear(call, goodbye([]));
       await flush();

@@ -1,19 +1,20 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
+import { KINDS } from '../kinds/index.ts';
 import { type AgreementCase, applicationCases, edgeNodeCases, fullEntry, registryCases } from './_agreement-cases.ts';
-import type { KindDefinition } from './meta.ts';
+import type { ResourceDefinition } from './meta.ts';
 import { API_VERSION } from './names.ts';
 import { readSpec } from './normal-form.ts';
-import { applicationKind, edgeNodeKind, KINDS, passwordRule, registryKind } from './v3/index.ts';
+import { applicationResource, edgeNodeResource, passwordRule, registryResource } from './v3/index.ts';
 
 /**
  * Single source, shown and not hoped: each table of documents runs against zod and against the CRD on a real API
  * server. Both must give the same verdict, and for what they accept the same normal form.
  */
-const tables: [KindDefinition, AgreementCase[]][] = [
-  [applicationKind, applicationCases],
-  [edgeNodeKind, edgeNodeCases],
-  [registryKind, registryCases],
+const tables: [ResourceDefinition, AgreementCase[]][] = [
+  [applicationResource, applicationCases],
+  [edgeNodeResource, edgeNodeCases],
+  [registryResource, registryCases],
 ];
 
 const UUID2 = '11111111-2222-4333-8444-555555555555';
@@ -25,7 +26,10 @@ beforeAll(async () => {
 afterAll(() => kube?.close());
 
 /** What the API server would store, or undefined when it refuses the document. */
-async function throughApiServer(kind: KindDefinition, spec: unknown): Promise<{ spec?: unknown; refusal?: string }> {
+async function throughApiServer(
+  kind: ResourceDefinition,
+  spec: unknown,
+): Promise<{ spec?: unknown; refusal?: string }> {
   const path = `/apis/${API_VERSION}/namespaces/default/${kind.plural}?dryRun=All&fieldValidation=Strict`;
   const object = { apiVersion: API_VERSION, kind: kind.kind, metadata: { name: 'agreement' }, spec };
   try {
@@ -37,7 +41,11 @@ async function throughApiServer(kind: KindDefinition, spec: unknown): Promise<{ 
 }
 
 test('every kind has a table', () => {
-  expect(tables.map(([kind]) => kind.kind).sort()).toEqual(KINDS.map((kind) => kind.kind).sort());
+  expect(tables.map(([kind]) => kind.kind).sort()).toEqual(
+    Object.values(KINDS)
+      .map(({ definition }) => definition.kind)
+      .sort(),
+  );
 });
 
 describe('changes that identity forbids are refused by the API server with the words of the rule', () => {

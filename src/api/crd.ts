@@ -1,11 +1,11 @@
-import type { KindDefinition, PrinterColumn } from './meta.ts';
+import type { PrinterColumn, ResourceDefinition } from './meta.ts';
 import { CATEGORY, GROUP, VERSION } from './names.ts';
 import { toCel } from './rules.ts';
 import { CLOSED } from './schema.ts';
 import { type Structural, toStructural } from './structural.ts';
 
 /** The CustomResourceDefinition of a kind: structural schema, CEL rules, columns, selectable fields. */
-export function toCrd(kind: KindDefinition): Record<string, unknown> {
+export function toCrd(kind: ResourceDefinition): Record<string, unknown> {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
@@ -38,7 +38,7 @@ export function toCrd(kind: KindDefinition): Record<string, unknown> {
   };
 }
 
-function objectSchema(kind: KindDefinition): Structural {
+function objectSchema(kind: ResourceDefinition): Structural {
   return {
     type: 'object',
     description: kind.description,

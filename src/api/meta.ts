@@ -105,7 +105,7 @@ export interface CustomResource<Spec, Status> {
 }
 
 /** How a kind is defined: the one source of its CRD, its types, its validation and its documentation. */
-export interface KindDefinition<Spec extends z.ZodType = z.ZodType, Status extends z.ZodType = z.ZodType> {
+export interface ResourceDefinition<Spec extends z.ZodType = z.ZodType, Status extends z.ZodType = z.ZodType> {
   kind: string;
   plural: string;
   singular: string;

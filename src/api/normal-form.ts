@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { KindDefinition } from './meta.ts';
+import type { ResourceDefinition } from './meta.ts';
 import { type Structural, toStructural, withoutNulls } from './structural.ts';
 
 const structurals = new WeakMap<z.ZodType, Structural>();
@@ -17,6 +17,9 @@ export function structuralOf(schema: z.ZodType): Structural {
  * Reads a document as the API server does under strict field validation: null members removed, defaults filled in,
  * unknown fields refused, every rule of the schema obeyed. The result's data is what the API server would store.
  */
-export function readSpec<K extends KindDefinition>(kind: K, spec: unknown): z.ZodSafeParseResult<z.infer<K['spec']>> {
+export function readSpec<K extends ResourceDefinition>(
+  kind: K,
+  spec: unknown,
+): z.ZodSafeParseResult<z.infer<K['spec']>> {
   return kind.spec.safeParse(withoutNulls(spec, structuralOf(kind.spec))) as z.ZodSafeParseResult<z.infer<K['spec']>>;
 }

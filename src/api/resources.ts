@@ -1,8 +1,5 @@
-import type { KindDefinition, ObjectMeta } from './meta.ts';
+import type { ObjectMeta, ResourceDefinition } from './meta.ts';
 import { GROUP, VERSION } from './names.ts';
-import { type Application, applicationKind } from './v3/application.ts';
-import { type EdgeNode, edgeNodeKind } from './v3/edge-node.ts';
-import { type Registry, registryKind } from './v3/registry.ts';
 
 /** Where objects of a kind live in the API; `_object` is never set and carries the type only. */
 export interface ResourceOf<T> {
@@ -34,13 +31,15 @@ export interface ConfigMap {
   binaryData?: Record<string, string>;
 }
 
-const ours = <T>({ plural, kind }: KindDefinition): ResourceOf<T> => ({
+/** The resource of one of our kinds. */
+export const customResource = <T>({ plural, kind }: ResourceDefinition): ResourceOf<T> => ({
   group: GROUP,
   version: VERSION,
   plural,
   kind,
   namespaced: true,
 });
+
 const core = <T>(plural: string, kind: string): ResourceOf<T> => ({
   group: '',
   version: 'v1',
@@ -49,11 +48,8 @@ const core = <T>(plural: string, kind: string): ResourceOf<T> => ({
   namespaced: true,
 });
 
-/** Every resource that we read or write, by the word we call it. */
-export const RESOURCES = {
-  applications: ours<Application>(applicationKind),
-  edgeNodes: ours<EdgeNode>(edgeNodeKind),
-  registries: ours<Registry>(registryKind),
+/** The core resources that we read and write. */
+export const CORE_RESOURCES = {
   secrets: core<Secret>('secrets', 'Secret'),
   configMaps: core<ConfigMap>('configmaps', 'ConfigMap'),
 } as const;

@@ -1,6 +1,6 @@
 import type { Reason } from '../api/conditions.ts';
 import { FINALIZERS } from '../api/names.ts';
-import { type ConfigMap, RESOURCES, type Secret } from '../api/resources.ts';
+import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, ApplicationStatus, EdgeNode, Registry } from '../api/v3/index.ts';
 import {
   applicationHold,
@@ -19,6 +19,7 @@ import {
   v3Name,
   verdicts,
 } from '../domain/index.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import {
   both,
   type Change,

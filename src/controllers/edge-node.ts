@@ -1,5 +1,5 @@
 import { FINALIZERS, LABELS } from '../api/names.ts';
-import { RESOURCES, type Secret } from '../api/resources.ts';
+import type { Secret } from '../api/resources.ts';
 import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
 import { isNews } from '../domain/edge-node/status-filter.ts';
 import {
@@ -19,6 +19,7 @@ import {
   type Verdict,
   v3Name,
 } from '../domain/index.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import {
   type Controller,
   createController,
@@ -60,7 +61,7 @@ const LOOK_MS = 250;
 /** EdgeNode: identity, liveness, what the node observed, and a deletion that waits for the machine. */
 export function createEdgeNodeController(leader: Leader, silence: Silence): Controller & Disposable {
   const { client, stores, observations, clock, listeningSince, log, metrics } = leader;
-  const resource = RESOURCES.edgeNodes;
+  const resource = RESOURCES.nodes;
   const turns = silence.turns();
   const statuses = createStatuses(leader, resource);
   const budget = createTokenBuckets({ clock: { now: clock }, ...STATUS_BUDGET });
@@ -252,7 +253,7 @@ function firstReportWait(provisionedAt: number | undefined, observation: Observa
 }
 
 const ownersOf = ({ metadata: { namespace, ownerReferences = [] } }: Secret) =>
-  ownerReferences.filter(({ kind }) => kind === RESOURCES.edgeNodes.kind).map(({ name }) => keyFor(namespace, name));
+  ownerReferences.filter(({ kind }) => kind === RESOURCES.nodes.kind).map(({ name }) => keyFor(namespace, name));
 
 const sameIdentity = ({ stores }: Leader, node: EdgeNode) =>
   [...stores.nodes.byIndex('name', v3Name(node)), ...stores.nodes.byIndex('uuid', nodeUuid(node))].map(keyOf);

@@ -1,6 +1,7 @@
 import { BOUNDS } from '../api/bounds.ts';
 import { FIRST_ID } from '../api/names.ts';
-import { type ConfigMap, RESOURCES } from '../api/resources.ts';
+import type { ConfigMap } from '../api/resources.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import { isAlreadyExists, isConflict, type KubeClient, type Log, silentLog } from '../kube/mod.ts';
 
 /** Kinds whose v3 body carries a number. */

@@ -1,4 +1,5 @@
-import { RESOURCES, type Secret } from '../api/resources.ts';
+import type { Secret } from '../api/resources.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import {
   type Controller,
   createController,

@@ -1,5 +1,4 @@
 import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
-import { RESOURCES } from '../api/resources.ts';
 import type { Application, Registry } from '../api/v3/index.ts';
 import {
   BUILT_INS,
@@ -16,6 +15,7 @@ import {
   registryUsers,
   v3Name,
 } from '../domain/index.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import {
   both,
   type Controller,

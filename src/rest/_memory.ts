@@ -1,15 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import type { Observation } from '../domain/inputs.ts';
 import { nodeUuid } from '../domain/names.ts';
+import { KINDS } from '../kinds/index.ts';
 import { ApiError } from '../kube/api-error.ts';
 import type { KubeObject } from '../kube/object.ts';
 import type { MutableStore } from '../kube/store.ts';
-import { createStores, type Stores } from '../stores/stores.ts';
+import { createStores, type Stores, storeOf } from '../stores/stores.ts';
 import { createWorld } from '../stores/world.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
 import { untilGone } from './adapters/gone.ts';
-import type { Objects, RestDependencies } from './dependencies.ts';
+import type { KindsObjects, Objects, RestDependencies } from './dependencies.ts';
 
 const NAMESPACE = 'test';
 
@@ -22,9 +23,10 @@ export interface MemoryDependencies extends RestDependencies {
 }
 
 export function createMemoryDependencies(overrides: Partial<RestDependencies> = {}): MemoryDependencies {
-  const stores = createStores({ namespace: NAMESPACE });
+  const { kinds = KINDS } = overrides;
+  const stores = createStores({ namespace: NAMESPACE, kinds });
   const version = { next: 1 };
-  const ids = { Application: 10, Registry: 10 };
+  const ids = new Map<string, number>();
   const passwords = new Map<string, string>();
   const keys: MemoryDependencies['keys'] = [];
   const observed = new Map<string, Observation>();
@@ -33,9 +35,10 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     passwords,
     keys,
     observed,
-    nodes: memoryObjects(stores.nodes, version),
-    applications: memoryObjects(stores.applications, version),
-    registries: memoryObjects(stores.registries, version),
+    ...(Object.fromEntries(
+      Object.entries(kinds).map(([key, kind]) => [key, memoryObjects(storeOf(stores, kind), version)]),
+    ) as KindsObjects),
+    kinds,
     shared: { refresh: async () => {} },
     world: createWorld(stores),
     registryPasswords: {
@@ -50,7 +53,13 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
       issue: async (node, { key, expiresAt }) => void keys.push({ uuid: nodeUuid(node), key, expiresAt }),
     },
     provisioning: () => undefined,
-    ids: { next: async (kind) => ids[kind]++ },
+    ids: {
+      async next(kind) {
+        const id = ids.get(kind) ?? 10;
+        ids.set(kind, id + 1);
+        return id;
+      },
+    },
     observations: { of: async () => observed, listeningSince: () => 0 },
     readiness: { check: async () => undefined },
     authenticator: createTokenTable(Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }]))),

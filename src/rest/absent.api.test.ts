@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
-import { RESOURCES } from '../api/resources.ts';
 import type { Application } from '../api/v3/index.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import type { TestClient } from './_client.ts';
 import { startTestCluster, type TestCluster } from './_cluster.ts';
 

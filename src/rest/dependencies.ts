@@ -1,14 +1,16 @@
 import type { ObjectMeta } from '../api/meta.ts';
-import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import type { EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Provisioning } from '../domain/edge-node/read.ts';
 import type { Observation, World } from '../domain/inputs.ts';
+import type { IndexOf, Kind, KindKey, KindObject, Kinds, ObjectOf } from '../kinds/index.ts';
 import type { Authenticator, Authorizer } from './access/access.ts';
 
+/** The objects of each kind, by the key of the kind. */
+export type KindsObjects = { [K in KindKey]: Objects<ObjectOf<K>, IndexOf<K>> };
+
 /** What the facade is given. Handlers call these and the domain, and nothing else. */
-export interface RestDependencies {
-  nodes: Objects<EdgeNode, NodeIndex>;
-  applications: Objects<Application, ApplicationIndex>;
-  registries: Objects<Registry, RegistryIndex>;
+export interface RestDependencies extends KindsObjects {
+  kinds: Kinds;
   shared: Shared;
   /** What verdicts look at, from the local views. */
   world: World;
@@ -31,10 +33,9 @@ export interface StoredObject {
   metadata: ObjectMeta;
 }
 
-/** Under which keys objects are found: see src/stores. */
-export type NodeIndex = 'uuid' | 'name' | 'reports';
-export type ApplicationIndex = 'id' | 'name' | 'node' | 'microservice' | 'registry';
-export type RegistryIndex = 'id' | 'name';
+/** The objects of a kind that is known only when the program runs. */
+export const objectsOf = <T extends KindObject>(deps: RestDependencies, { key }: Kind<T>): Objects<T> =>
+  (deps as unknown as Record<string, Objects<T>>)[key] as Objects<T>;
 
 /**
  * The objects of one kind in the controller's namespace. Lists come from a local view that follows the API server and

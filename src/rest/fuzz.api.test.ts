@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
 import { applicationCases, edgeNodeCases, registryCases } from '../api/_agreement-cases.ts';
-import type { KindDefinition } from '../api/meta.ts';
+import type { ResourceDefinition } from '../api/meta.ts';
 import { API_VERSION } from '../api/names.ts';
 import { readSpec } from '../api/normal-form.ts';
-import { applicationKind, edgeNodeKind, registryKind } from '../api/v3/index.ts';
+import { applicationResource, edgeNodeResource, registryResource } from '../api/v3/index.ts';
 import { nodeFromBody } from '../domain/edge-node/body.ts';
 import { DomainError } from '../domain/errors.ts';
 import { entryFromFlat, flatFromEntry } from '../domain/microservice/flat.ts';
@@ -32,10 +32,10 @@ const budget = {
 } as const;
 const seeds = `seed ${SEED}, ${SECONDS} s each`;
 
-const KINDS: readonly [string, KindDefinition, readonly { spec: unknown }[]][] = [
-  ['Application', applicationKind, applicationCases],
-  ['EdgeNode', edgeNodeKind, edgeNodeCases],
-  ['Registry', registryKind, registryCases],
+const KINDS: readonly [string, ResourceDefinition, readonly { spec: unknown }[]][] = [
+  ['Application', applicationResource, applicationCases],
+  ['EdgeNode', edgeNodeResource, edgeNodeCases],
+  ['Registry', registryResource, registryCases],
 ];
 
 /** Values that meet somebody on their way. */
@@ -144,7 +144,10 @@ beforeAll(async () => {
 });
 afterAll(() => kube?.close());
 
-async function throughApiServer(kind: KindDefinition, spec: unknown): Promise<{ spec?: unknown; refusal?: string }> {
+async function throughApiServer(
+  kind: ResourceDefinition,
+  spec: unknown,
+): Promise<{ spec?: unknown; refusal?: string }> {
   const path = `/apis/${API_VERSION}/namespaces/default/${kind.plural}?dryRun=All&fieldValidation=Strict`;
   const object = { apiVersion: API_VERSION, kind: kind.kind, metadata: { name: 'fuzz' }, spec };
   try {

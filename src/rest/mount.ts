@@ -9,7 +9,7 @@ import { abortable } from './access/answers.ts';
 import { admit } from './access/gate.ts';
 import { type Arriving, readBody } from './body.ts';
 import { ConstantReply } from './constant-reply.ts';
-import type { RestDependencies } from './dependencies.ts';
+import { objectsOf, type RestDependencies } from './dependencies.ts';
 import { errorReply, HttpError, invalid, notFound, tooOften, unavailable } from './errors.ts';
 import type { Limits, RestMetrics } from './limits.ts';
 import { ListReply, writeList } from './list-reply.ts';
@@ -160,8 +160,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
 }
 
 /** Half a view would look like a whole one. */
-const isSynced = ({ nodes, applications, registries }: RestDependencies) =>
-  nodes.synced && applications.synced && registries.synced;
+const isSynced = (deps: RestDependencies) => Object.values(deps.kinds).every((kind) => objectsOf(deps, kind).synced);
 
 /** Aborts when the client is gone or time is up. */
 function deadline(response: ServerResponse, ms: number): { signal: AbortSignal; stop: () => void } {

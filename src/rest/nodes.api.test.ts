@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import { LABELS } from '../api/names.ts';
-import { RESOURCES } from '../api/resources.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import type { TestClient } from './_client.ts';
 import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
 
@@ -86,7 +86,7 @@ describe('a node', () => {
 
   test('is one to kubectl as well', async () => {
     const uuid = await create('both-doors', { tags: ['a'] });
-    const object = await cluster.kube.get(RESOURCES.edgeNodes, { namespace: cluster.namespace, name: 'both-doors' });
+    const object = await cluster.kube.get(RESOURCES.nodes, { namespace: cluster.namespace, name: 'both-doors' });
     expect(object.spec).toMatchObject({ tags: ['a'] });
     expect(object.metadata.labels).toEqual({ [LABELS.uuid]: uuid });
     expect(object.spec.name).toBeUndefined();
@@ -109,7 +109,7 @@ describe('a node', () => {
   });
 
   test('made with kubectl is found by the uid it was given', async () => {
-    const made = await cluster.kube.create(RESOURCES.edgeNodes, {
+    const made = await cluster.kube.create(RESOURCES.nodes, {
       apiVersion: 'skerry.dev/v3',
       kind: 'EdgeNode',
       metadata: { name: 'by-kubectl', namespace: cluster.namespace },
@@ -168,7 +168,7 @@ describe('a node', () => {
 describe('a node that is being deleted', () => {
   test('is 404 from the answer to DELETE on, also while its machine holds its end', async () => {
     const ref = { namespace: cluster.namespace, name: 'held' };
-    const made = await cluster.kube.create(RESOURCES.edgeNodes, {
+    const made = await cluster.kube.create(RESOURCES.nodes, {
       apiVersion: 'skerry.dev/v3',
       kind: 'EdgeNode',
       metadata: { ...ref, finalizers: ['skerry.dev/workloads'] },
@@ -187,7 +187,7 @@ describe('a node that is being deleted', () => {
       expect(fogs.map((one: { name: string }) => one.name)).not.toContain('held');
     }
     const next = there.post('/node', { json: { name: 'held' } });
-    await cluster.kube.patch(RESOURCES.edgeNodes, ref, { type: 'merge', body: { metadata: { finalizers: null } } });
+    await cluster.kube.patch(RESOURCES.nodes, ref, { type: 'merge', body: { metadata: { finalizers: null } } });
     expect(await next).toMatchObject({ status: 201 });
   });
 });
@@ -289,7 +289,7 @@ describe('orders', () => {
     const uuid = await create('reconciled');
     for (const count of ['1', '2']) {
       expect((await admin.post(`/node/${uuid}/reconcile`)).body).toEqual({ uuid });
-      const { metadata } = await cluster.kube.get(RESOURCES.edgeNodes, {
+      const { metadata } = await cluster.kube.get(RESOURCES.nodes, {
         namespace: cluster.namespace,
         name: 'reconciled',
       });
@@ -308,10 +308,10 @@ describe('orders', () => {
     });
     expect((await admin.post(`/node/${uuid}/version/sideways`)).status).toBe(400);
     const status = { observedGeneration: 1, isReadyToUpgrade: true };
-    await cluster.kube.patch(RESOURCES.edgeNodes, ref, { type: 'merge', body: { status } }, { subresource: 'status' });
+    await cluster.kube.patch(RESOURCES.nodes, ref, { type: 'merge', body: { status } }, { subresource: 'status' });
     expect((await admin.post(`/node/${uuid}/version/upgrade`, { json: { semver: 'nonsense' } })).status).toBe(400);
     expect((await admin.post(`/node/${uuid}/version/upgrade`, { json: { semver: 'v1.2.3' } })).status).toBe(204);
-    const { annotations } = (await cluster.kube.get(RESOURCES.edgeNodes, ref)).metadata;
+    const { annotations } = (await cluster.kube.get(RESOURCES.nodes, ref)).metadata;
     expect(annotations).toMatchObject({
       'skerry.dev/reboot': '1',
       'skerry.dev/prune': '1',
@@ -322,7 +322,7 @@ describe('orders', () => {
     // Our own agent would not carry it out, so nobody is made to believe so.
     const ours = { ...status, agent: '0.1.0' };
     await cluster.kube.patch(
-      RESOURCES.edgeNodes,
+      RESOURCES.nodes,
       ref,
       { type: 'merge', body: { status: ours } },
       { subresource: 'status' },

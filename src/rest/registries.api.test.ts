@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
-import { RESOURCES } from '../api/resources.ts';
 import type { Registry } from '../api/v3/index.ts';
 import { BUILT_INS } from '../domain/registry/index.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import { createWorld } from '../stores/world.ts';
 import type { TestClient } from './_client.ts';
 import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';

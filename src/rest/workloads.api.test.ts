@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
-import { RESOURCES } from '../api/resources.ts';
 import type { Application } from '../api/v3/index.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import type { TestClient } from './_client.ts';
 import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
 
@@ -475,7 +475,7 @@ describe('an application that is being deleted', () => {
     cluster.kube.patch(RESOURCES.applications, ref(), { type: 'merge', body: { metadata: { finalizers: list } } });
   const report = (microservices: object[]) =>
     cluster.kube.patch(
-      RESOURCES.edgeNodes,
+      RESOURCES.nodes,
       { namespace: cluster.namespace, name: 'gw' },
       {
         type: 'merge',
@@ -541,7 +541,7 @@ describe('a removed microservice that its node still reports', () => {
     const [{ uuid }] = (await create([flat('m')])).microservices;
     const report = (microservices: object[]) =>
       cluster.kube.patch(
-        RESOURCES.edgeNodes,
+        RESOURCES.nodes,
         { namespace: cluster.namespace, name: 'gw' },
         {
           type: 'merge',
@@ -598,7 +598,7 @@ describe('a replica whose views are late', () => {
     });
     expect((await late.get(`/application/${name}`)).body.name).toBe(name);
     expect((await late.post('/application', { json: { name } })).status).toBe(409);
-    const node = await cluster.kube.create(RESOURCES.edgeNodes, {
+    const node = await cluster.kube.create(RESOURCES.nodes, {
       apiVersion: 'skerry.dev/v3',
       kind: 'EdgeNode',
       metadata: { name: `k-${name}`, namespace: cluster.namespace },

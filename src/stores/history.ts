@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { FIELD_MANAGERS } from '../api/names.ts';
-import { type ConfigMap, RESOURCES } from '../api/resources.ts';
+import type { ConfigMap } from '../api/resources.ts';
 import {
   formatHistory,
   formatMark,
@@ -12,6 +12,7 @@ import {
   withBeat,
   withTerm,
 } from '../domain/history.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import {
   isAlreadyExists,
   isConflict,

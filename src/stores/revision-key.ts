@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { FIELD_MANAGERS } from '../api/names.ts';
-import { RESOURCES, type Secret } from '../api/resources.ts';
+import type { Secret } from '../api/resources.ts';
+import { RESOURCES } from '../kinds/index.ts';
 import { isAlreadyExists, type KubeClient } from '../kube/mod.ts';
 
 const NAME = 'skerry-revision-key';

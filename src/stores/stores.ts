@@ -1,6 +1,5 @@
-import type { ConfigMap, Secret } from '../api/resources.ts';
-import { RESOURCES } from '../api/resources.ts';
-import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import { CORE_RESOURCES, type ConfigMap, type Secret } from '../api/resources.ts';
+import { KINDS, type Kind, type KindKey, type KindObject, type Kinds, type ObjectOf } from '../kinds/index.ts';
 import {
   createStore,
   type KubeClient,
@@ -13,52 +12,53 @@ import {
   type Store,
   startReflector,
 } from '../kube/mod.ts';
-import { INDEXES } from './indexes.ts';
+import { CORE_INDEXES, indexesOf } from './indexes.ts';
 
-/** The same, for those who only read. */
+/** The same, for readers. */
 export type ReadStores = { readonly [K in keyof Stores]: Stores[K] extends MutableStore<infer T> ? Store<T> : never };
 
-/** The local views of everything that is read, one per resource, each with all indexes that any reader needs. */
-export interface Stores {
-  nodes: MutableStore<EdgeNode>;
-  applications: MutableStore<Application>;
-  registries: MutableStore<Registry>;
+type KindStores = { [K in KindKey]: MutableStore<ObjectOf<K>> };
+
+/** The stores of everything that is read, one per resource, each with all indexes that any reader needs. */
+export interface Stores extends KindStores {
   /** all Secrets of the namespace: node keys, shareable ones, passwords of registries */
   secrets: MutableStore<Secret>;
   configMaps: MutableStore<ConfigMap>;
 }
 
-export function createStores({ namespace, log }: { namespace: string; log?: Log }): Stores {
+export interface StoresOptions {
+  namespace: string;
+  kinds?: Kinds;
+  log?: Log;
+}
+
+export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): Stores {
   const store = <T extends KubeObject>(
     resource: Resource<T>,
     indexes: Record<string, (object: T) => Iterable<string>>,
   ) => createStore<T>({ resource, selection: { namespace }, indexes, ...(log && { log }) });
+  const ofKinds = Object.entries(kinds).map(([key, kind]) => [key, store(kind.resource, indexesOf(kind))]);
   return {
-    nodes: store(RESOURCES.edgeNodes, INDEXES.nodes),
-    applications: store(RESOURCES.applications, INDEXES.applications),
-    registries: store(RESOURCES.registries, INDEXES.registries),
-    secrets: store(RESOURCES.secrets, INDEXES.secrets),
-    configMaps: store(RESOURCES.configMaps, INDEXES.configMaps),
+    ...(Object.fromEntries(ofKinds) as KindStores),
+    secrets: store(CORE_RESOURCES.secrets, CORE_INDEXES.secrets),
+    configMaps: store(CORE_RESOURCES.configMaps, CORE_INDEXES.configMaps),
   };
 }
 
-/** Keeps the views equal to what the API server holds, and shows our own writes in them at once. */
+/** The store of a kind. */
+export const storeOf = <T extends KindObject>(stores: object, { key }: Kind<T>): MutableStore<T> =>
+  (stores as Record<string, MutableStore<T>>)[key] as MutableStore<T>;
+
+/** Keeps the stores equal to what the API server holds, and shows our own writes in them at once. */
 export function followStores(
   stores: Stores,
   options: { client: KubeClient; log?: Log; metrics?: Metrics },
   signal: AbortSignal,
 ): Reflector<KubeObject>[] {
-  const follow = <T extends KubeObject>(store: MutableStore<T>) => {
+  return (Object.values(stores) as MutableStore<KubeObject>[]).map((store) => {
     options.client.observeWrites(store.resource, store);
-    return startReflector<T>({ ...options, store }, signal) as unknown as Reflector<KubeObject>;
-  };
-  return [
-    follow(stores.nodes),
-    follow(stores.applications),
-    follow(stores.registries),
-    follow(stores.secrets),
-    follow(stores.configMaps),
-  ];
+    return startReflector({ ...options, store }, signal);
+  });
 }
 
 export const allSynced = (stores: Stores): boolean =>

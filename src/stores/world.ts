@@ -1,9 +1,9 @@
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import { type KeyedText, nodeUuid, type RegistryUse, registryKey, v3Name, type World } from '../domain/index.ts';
+import { reportedApplicationsOf } from '../kinds/edge-node.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { isPasswordOf, isShareable, textOfConfigMap, textOfSecret } from './keyed-text.ts';
 import { oldest } from './oldest.ts';
-import { reportedApplicationsOf } from './references.ts';
 import type { ReadStores } from './stores.ts';
 
 /** The world that verdicts look at, and what desired states read besides. Nothing is copied; each call sees the present. */

@@ -9,10 +9,10 @@ import {
   dottedName,
   idRule,
   isSystemRule,
-  type KindDefinition,
   nameRule,
   observedGenerationSchema,
   READY_COLUMN,
+  type ResourceDefinition,
   recordedId,
   recordedUuid,
   uuidRule,
@@ -63,7 +63,7 @@ export const applicationStatusSchema = object({
     .describe('One line per microservice.'),
 });
 
-export const applicationKind = {
+export const applicationResource = {
   kind: 'Application',
   plural: 'applications',
   singular: 'application',
@@ -86,7 +86,7 @@ export const applicationKind = {
     { name: 'UUID', type: 'string', jsonPath: '.status.uuid', priority: 1 },
     { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
   ],
-} satisfies KindDefinition;
+} satisfies ResourceDefinition;
 
 export type ApplicationSpec = z.infer<typeof applicationSpecSchema>;
 export type ApplicationStatus = z.infer<typeof applicationStatusSchema>;

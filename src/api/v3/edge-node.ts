@@ -6,10 +6,10 @@ import {
   type CustomResource,
   conditionsSchema,
   isSystemRule,
-  type KindDefinition,
   nameRule,
   observedGenerationSchema,
   READY_COLUMN,
+  type ResourceDefinition,
   recordedUuid,
   uuidRule,
 } from '../meta.ts';
@@ -249,7 +249,7 @@ export const edgeNodeStatusSchema = object({
   microserviceCount: text({ max: 32 }).optional().describe('Running of all reported microservices, for example 5/6.'),
 });
 
-export const edgeNodeKind = {
+export const edgeNodeResource = {
   kind: 'EdgeNode',
   plural: 'edgenodes',
   singular: 'edgenode',
@@ -282,7 +282,7 @@ export const edgeNodeKind = {
     { name: 'UUID', type: 'string', jsonPath: '.status.uuid', priority: 1 },
     { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
   ],
-} satisfies KindDefinition;
+} satisfies ResourceDefinition;
 
 export type EdgeNodeSpec = z.infer<typeof edgeNodeSpecSchema>;
 export type EdgeNodeStatus = z.infer<typeof edgeNodeStatusSchema>;

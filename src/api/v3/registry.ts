@@ -6,10 +6,10 @@ import {
   type CustomResource,
   conditionsSchema,
   idRule,
-  type KindDefinition,
   nameRule,
   observedGenerationSchema,
   READY_COLUMN,
+  type ResourceDefinition,
   recordedId,
   secretKeyRefSchema,
 } from '../meta.ts';
@@ -66,7 +66,7 @@ export const registryStatusSchema = object({
   conditions: conditionsSchema.optional(),
 });
 
-export const registryKind = {
+export const registryResource = {
   kind: 'Registry',
   plural: 'registries',
   singular: 'registry',
@@ -84,7 +84,7 @@ export const registryKind = {
     AGE_COLUMN,
     { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
   ],
-} satisfies KindDefinition;
+} satisfies ResourceDefinition;
 
 export type RegistrySpec = z.infer<typeof registrySpecSchema>;
 export type RegistryStatus = z.infer<typeof registryStatusSchema>;

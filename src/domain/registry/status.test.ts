@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
 import { API_VERSION } from '../../api/names.ts';
 import type { Registry } from '../../api/v3/index.ts';
-import { registryKind } from '../../api/v3/index.ts';
+import { registryResource } from '../../api/v3/index.ts';
 import { type RegistryStatusInputs, registryStatus } from './status.ts';
 
 const NOW = '2026-01-02T00:00:00.000Z';
@@ -71,7 +71,7 @@ describe('registryStatus', () => {
   it('is about the current generation, and the API server takes it', () => {
     const status = registryStatus(makeInputs());
     expect(status.observedGeneration).toBe(3);
-    expect(registryKind.status.safeParse(status)).toMatchObject({ success: true, data: status });
+    expect(registryResource.status.safeParse(status)).toMatchObject({ success: true, data: status });
   });
 
   it('equals the stored one when nothing changed, whatever the order of the users', () => {

@@ -1,10 +1,10 @@
-import { RESOURCES } from '../../api/resources.ts';
+import { KINDS, type Kinds } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { allSynced, type Stores } from '../../stores/stores.ts';
+import { allSynced, type Stores, storeOf } from '../../stores/stores.ts';
 import { createWorld } from '../../stores/world.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
-import type { Ids, Observations, Readiness, RestDependencies, Self } from '../dependencies.ts';
+import type { Ids, KindsObjects, Observations, Readiness, RestDependencies, Self } from '../dependencies.ts';
 import type { RestMetrics } from '../limits.ts';
 import { createObjects } from './objects.ts';
 import { createProvisioningKeys, createRegistryPasswords, createShared } from './secrets.ts';
@@ -13,6 +13,7 @@ export interface ClusterDependenciesOptions {
   client: KubeClient;
   namespace: string;
   stores: Stores;
+  kinds?: Kinds;
   ids: Ids;
   observations: Observations;
   self: Self;
@@ -27,24 +28,16 @@ export interface ClusterDependenciesOptions {
 
 /** The dependencies of the facade over the cluster. */
 export function createClusterDependencies(options: ClusterDependenciesOptions): RestDependencies {
-  const { client, namespace, stores, metrics } = options;
+  const { client, namespace, stores, metrics, kinds = KINDS } = options;
   const reviewer: Reviewer = { post: (path, body, signal) => client.request('POST', path, body, { signal }) };
   return {
-    nodes: createObjects({
-      client,
-      namespace,
-      resource: RESOURCES.edgeNodes,
-      store: stores.nodes,
-      selectable: ['uuid', 'name'],
-    }),
-    applications: createObjects({
-      client,
-      namespace,
-      resource: RESOURCES.applications,
-      store: stores.applications,
-      selectable: ['uuid', 'name'],
-    }),
-    registries: createObjects({ client, namespace, resource: RESOURCES.registries, store: stores.registries }),
+    ...(Object.fromEntries(
+      Object.entries(kinds).map(([key, kind]) => [
+        key,
+        createObjects({ client, namespace, kind, store: storeOf(stores, kind) }),
+      ]),
+    ) as KindsObjects),
+    kinds,
     shared: createShared({ client, namespace, ...stores }),
     world: createWorld(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),

@@ -1,27 +1,27 @@
 import { FIELD_MANAGERS, LABELS } from '../../api/names.ts';
+import type { Kind, KindObject } from '../../kinds/index.ts';
 import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { compareResourceVersions, type KubeObject, type Resource } from '../../kube/object.ts';
+import { compareResourceVersions } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
 import type { Objects } from '../dependencies.ts';
 import { untilGone } from './gone.ts';
 import { createRefresh } from './refresh.ts';
 
-export interface ObjectsOptions<T extends KubeObject> {
+export interface ObjectsOptions<T extends KindObject> {
   client: KubeClient;
-  resource: Resource<T>;
-  /** Follows the resource in this namespace and declares the indexes of REST_INDEXES. */
+  kind: Kind<T>;
+  /** Follows the kind in this namespace. */
   store: Store<T>;
   namespace: string;
-  /** Whether the CRD can select objects by these fields; without, everything is looked through. */
-  selectable?: readonly ('name' | 'uuid')[];
 }
 
 const fieldManager = FIELD_MANAGERS.rest;
 
-/** The port `Objects` over a store and the API server. */
-export function createObjects<T extends KubeObject, I extends string>(options: ObjectsOptions<T>): Objects<T, I> {
-  const { client, resource, store, namespace, selectable = [] } = options;
+/** The objects of a kind, over its store and the API server. */
+export function createObjects<T extends KindObject>(options: ObjectsOptions<T>): Objects<T> {
+  const { client, kind, store, namespace } = options;
+  const { resource } = kind;
   const refresh = createRefresh(async () => {
     const { items, resourceVersion } = await client.list(resource, { namespace });
     const listed = new Set(items.map((item) => item.metadata.name));
@@ -52,9 +52,9 @@ export function createObjects<T extends KubeObject, I extends string>(options: O
       return object && seen(object);
     },
     async select(field, value, signal) {
-      if (!selectable.includes(field)) {
+      if (!isSelectable(kind, field)) {
         await refresh(signal);
-        return store.list().filter((object) => (object.spec as Record<string, unknown>)[field] === value);
+        return store.list().filter(({ spec }) => spec[field] === value);
       }
       const { items } = await client.list(resource, {
         namespace,
@@ -92,6 +92,10 @@ export function createObjects<T extends KubeObject, I extends string>(options: O
     untilGone: (object, ms, signal) => untilGone(store, { namespace, ...object.metadata }, ms, signal),
   };
 }
+
+/** Whether the API server can select the objects of a kind: by the label of the uuid, by the name in the spec. */
+export const isSelectable = ({ identity, definition }: Kind, field: 'name' | 'uuid'): boolean =>
+  field === 'uuid' ? identity.uuid !== undefined : definition.selectableFields.includes('.spec.name');
 
 /** Selectors have their own meaning for backslash, comma and equals sign. */
 const escaped = (value: string) => value.replaceAll(/[\\,=]/g, '\\$&');

@@ -1,9 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { ANNOTATIONS, FIELD_MANAGERS, LABELS } from '../../api/names.ts';
-import { type ConfigMap, RESOURCES, type Secret } from '../../api/resources.ts';
+import type { ConfigMap, Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { nodeUuid } from '../../domain/names.ts';
 import { destinationText } from '../../domain/registry/index.ts';
+import { RESOURCES } from '../../kinds/index.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { ownerReference } from '../../kube/object.ts';

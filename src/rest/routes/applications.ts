@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { API_VERSION } from '../../api/names.ts';
-import { type Application, applicationKind } from '../../api/v3/index.ts';
+import { type Application, applicationResource } from '../../api/v3/index.ts';
 import { applicationRead, replaceState } from '../../domain/application/read.ts';
 import { conflict, DomainError } from '../../domain/errors.ts';
 import { applicationId, identityLabels, objectName } from '../../domain/names.ts';
@@ -209,7 +209,7 @@ async function create(deps: RestDependencies, { name, spec, rebuild }: Applicati
       throw conflict('DUPLICATE_ID', `id: ${identity.id} belongs to another application; leave it out`, 'id');
     const application: Application = {
       apiVersion: API_VERSION,
-      kind: applicationKind.kind,
+      kind: applicationResource.kind,
       metadata: { name: object, labels: identityLabels(identity) },
       spec: { ...spec, ...(object !== name && { name }) },
     };

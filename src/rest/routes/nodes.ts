@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { API_VERSION } from '../../api/names.ts';
-import { edgeNodeKind } from '../../api/v3/index.ts';
+import { edgeNodeResource } from '../../api/v3/index.ts';
 import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
 import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
 import { settingShown } from '../../domain/edge-node/settings.ts';
@@ -109,7 +109,7 @@ export const nodeRoutes = [
       const object = objectName(name);
       const node = {
         apiVersion: API_VERSION,
-        kind: edgeNodeKind.kind,
+        kind: edgeNodeResource.kind,
         metadata: { name: object, labels: identityLabels({ uuid }) },
         spec: { ...spec, ...(object !== name && { name }) },
       };

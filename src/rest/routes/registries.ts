@@ -1,5 +1,5 @@
 import { ANNOTATIONS, API_VERSION } from '../../api/names.ts';
-import { type Registry, registryKind } from '../../api/v3/index.ts';
+import { type Registry, registryResource } from '../../api/v3/index.ts';
 import { duplicateName } from '../../domain/errors.ts';
 import { identityLabels, registryId } from '../../domain/names.ts';
 import {
@@ -45,7 +45,7 @@ export const registryRoutes = [
         throw duplicateName('registry', spec.name);
       const id = await deps.ids.next('Registry', signal);
       const metadata = { name: `registry-${id}`, labels: identityLabels({ id }) };
-      const registry: Registry = { apiVersion: API_VERSION, kind: registryKind.kind, metadata, spec };
+      const registry: Registry = { apiVersion: API_VERSION, kind: registryResource.kind, metadata, spec };
       if (typeof password === 'string') await createWithPassword(deps, registry, password, signal);
       else await deps.registries.create(registry, signal);
       return { id };

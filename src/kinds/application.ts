@@ -1,0 +1,48 @@
+import { type Application, applicationResource } from '../api/v3/application.ts';
+import { applicationId, applicationUuid, entryUuid } from '../domain/names.ts';
+import { registryKey, registryRefsOf } from '../domain/registry/index.ts';
+import { defineKind } from './definition.ts';
+
+export const applicationKind = defineKind<Application>()({
+  key: 'applications',
+  definition: applicationResource,
+  noun: 'application',
+  identity: { uuid: applicationUuid, id: applicationId },
+  indexes: {
+    /** `name:<node>` and `uuid:<node>` */
+    node: nodeRefsOf,
+    /** uuids of its microservices */
+    microservice: entryUuidsOf,
+    /** `secret:<name>` and `configMap:<name>` */
+    source: sourcesOf,
+    /** `id:<id>` and `name:<name>` of the registries that its entries name */
+    registry: (application) => Array.from(registryRefsOf(application), registryKey),
+  },
+});
+
+/** `name:<node>` and `uuid:<node>`: the nodes that an application's entries name. */
+export function nodeRefsOf(application: Application): Iterable<string> {
+  const refs = new Set<string>();
+  for (const { agent } of application.spec.microservices ?? []) {
+    if (agent?.uuid) refs.add(`uuid:${agent.uuid}`);
+    else if (agent?.name) refs.add(`name:${agent.name}`);
+  }
+  return refs;
+}
+
+/** uuids of an application's microservices. */
+export function entryUuidsOf(application: Application): readonly string[] {
+  return (application.spec.microservices ?? []).map((entry) => entryUuid(application, entry));
+}
+
+/** `secret:<name>` and `configMap:<name>`: what the entries of an application take values from. */
+function sourcesOf(application: Application): Iterable<string> {
+  const refs = new Set<string>();
+  for (const { container } of application.spec.microservices ?? []) {
+    for (const { valueFromSecret, valueFromConfigMap } of container?.env ?? []) {
+      if (valueFromSecret) refs.add(`secret:${valueFromSecret.split('/')[0]}`);
+      if (valueFromConfigMap) refs.add(`configMap:${valueFromConfigMap.split('/')[0]}`);
+    }
+  }
+  return refs;
+}

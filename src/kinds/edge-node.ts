@@ -1,0 +1,21 @@
+import { type EdgeNode, edgeNodeResource } from '../api/v3/edge-node.ts';
+import { nodeUuid } from '../domain/names.ts';
+import { defineKind } from './definition.ts';
+
+export const edgeNodeKind = defineKind<EdgeNode>()({
+  key: 'nodes',
+  definition: edgeNodeResource,
+  noun: 'node',
+  identity: { uuid: nodeUuid },
+  indexes: {
+    /** names of the applications that it still reports */
+    reports: reportedApplicationsOf,
+  },
+});
+
+/** Names of the applications whose containers a node still reports. */
+export function reportedApplicationsOf(node: EdgeNode): Iterable<string> {
+  const names = new Set<string>();
+  for (const { application } of node.status?.microservices ?? []) if (application) names.add(application);
+  return names;
+}

@@ -1,0 +1,33 @@
+import { CORE_RESOURCES, type ResourceOf } from '../api/resources.ts';
+import { applicationKind } from './application.ts';
+import type { IdentityIndex, Kind, KindObject } from './definition.ts';
+import { edgeNodeKind } from './edge-node.ts';
+import { registryKind } from './registry.ts';
+
+/** Every kind. The order is that of generated files. */
+const ALL = [applicationKind, edgeNodeKind, registryKind] as const;
+
+type All = (typeof ALL)[number];
+export type KindKey = All['key'];
+type KindOf<K extends KindKey> = Extract<All, { key: K }>;
+/** The type of the objects of a kind. */
+export type ObjectOf<K extends KindKey> = KindOf<K> extends Kind<infer T, string, string> ? T : never;
+/** Names of the indexes of a kind. */
+export type IndexOf<K extends KindKey> = IdentityIndex | (keyof KindOf<K>['indexes'] & string);
+
+/** Kinds by key. What is made from kinds takes them as a parameter, so that tests can add one. */
+export type Kinds = Readonly<Record<string, Kind>>;
+
+export const byKey = (kinds: readonly Kind<KindObject, string, string>[]): Kinds =>
+  Object.fromEntries(kinds.map((kind) => [kind.key, kind]));
+
+export const KINDS = byKey(ALL as readonly Kind[]) as { readonly [K in KindKey]: KindOf<K> };
+
+const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {
+  readonly [K in KindKey]: ResourceOf<ObjectOf<K>>;
+};
+
+/** Every resource that we read or write. */
+export const RESOURCES = { ...resources, ...CORE_RESOURCES } as const;
+
+export type { Kind, KindObject } from './definition.ts';
