@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { findViolations } from './layers.ts';
 import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
+import { findBrokenReferences } from './references.ts';
 import { describeTally, runProject, sum, type Tally } from './vitest.ts';
 
 /** What a check has to say when it fails; nothing when it holds. */
@@ -20,6 +21,7 @@ const CHECKS: readonly Check[] = [
   { name: 'types', run: () => command('tsc', ['--project', '.']) },
   { name: 'import layers', run: async () => checkLayers() },
   { name: 'generated files', run: checkGenerated },
+  { name: 'references', run: async () => checkReferences() },
 ];
 
 /**
@@ -64,6 +66,22 @@ async function checkGenerated(): Promise<Verdict> {
   const generator = join(import.meta.dirname, 'gen.ts');
   return existsSync(generator) ? command(process.execPath, [generator, '--check']) : undefined;
 }
+
+/** Every text of the repository; what tests and tools leave behind is not looked at. */
+function checkReferences(): Verdict {
+  const paths = globSync('**/*', {
+    cwd: ROOT,
+    exclude: (name) => name.startsWith('node_modules') || name.startsWith('.') || name.endsWith('/node_modules'),
+  });
+  const texts = paths.filter((path) => TEXTS.test(path) && !OWN_WORDS.has(path));
+  const files = new Map(texts.map((path) => [path, readFileSync(join(ROOT, path), 'utf8')]));
+  const lines = findBrokenReferences(files, paths).map(({ file, line, reason }) => `  ${file}:${line}: ${reason}`);
+  return lines.length > 0 ? lines.join('\n') : undefined;
+}
+
+const TEXTS = /(?:\.(?:ts|cjs|md|ya?ml|tpl|json|sh)|Makefile)$/;
+/** They name what does not exist. */
+const OWN_WORDS: ReadonlySet<string> = new Set(['hack/references.ts', 'hack/references.test.ts', 'package-lock.json']);
 
 /** Runs a program of node_modules/.bin; its output is the verdict when it fails. */
 function command(name: string, args: string[]): Promise<Verdict> {

@@ -99,7 +99,7 @@ export const BRIDGE_ZONE = 'svc.bridge.local';
 export const AGENT_BRIDGE_HOST = 'skerry-agent.default.svc.bridge.local';
 /** `<bus_bridge_host>`. */
 export const BUS_BRIDGE_HOST = 'bus.default.svc.bridge.local';
-/** `iss` of a node token (gaps: 02 section 2.3). */
+/** `iss` of a node token (docs/spec/agent-channel.md#node-token). */
 export const NODE_TOKEN_ISSUER = `https://${AGENT_BRIDGE_HOST}`;
 
 /** `<service_tag_prefix>`. */

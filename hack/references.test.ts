@@ -1,0 +1,53 @@
+import { describe, expect, test } from 'vitest';
+import { findBrokenReferences, slugsOf } from './references.ts';
+
+const PATHS = ['docs/a.md', 'docs/spec/b.md', 'src/kube/store.ts', 'src/kube/store.test.ts', 'agent/src/app.ts'];
+
+function broken(file: string, text: string): string[] {
+  const files = new Map([
+    ['docs/a.md', '# Title\n\n## A heading, with `code`\n'],
+    ['docs/spec/b.md', '# B\n'],
+    [file, text],
+  ]);
+  return findBrokenReferences(files, [...PATHS, file]).map(({ line, reason }) => `${line}: ${reason}`);
+}
+
+describe('references that hold', () => {
+  test.each([
+    ['a comment that cites a page', 'src/x.ts', '// See docs/a.md.'],
+    ['a comment that cites a heading', 'src/x.ts', '// (docs/a.md#a-heading-with-code)'],
+    ['a link relative to its page', 'docs/spec/c.md', '[a](../a.md#title)'],
+    ['a link within its page', 'docs/spec/c.md', '## Here\n[a](#here)'],
+    ['a link to another site', 'docs/c.md', '[a](https://example.com/docs/none.md)'],
+    ['a folder', 'docs/c.md', '`src/kube`, `src/kube/`'],
+    ['the beginning of a path, as a filter of tests', 'docs/c.md', '`npx vitest run src/kube/sto`'],
+    ['a path relative to its page', 'agent/README.md', '`src/app.ts`'],
+    ['a path with a placeholder', 'docs/c.md', '`src/kinds/<kind>.ts`, `src/none/*.ts`'],
+  ])('%s', (_, file, text) => {
+    expect(broken(file, text)).toEqual([]);
+  });
+});
+
+describe('references that are broken', () => {
+  test.each([
+    ['a page that does not exist', 'src/x.ts', '\n// docs/none.md', '2: there is no docs/none.md'],
+    ['a heading that does not exist', 'src/x.ts', '// docs/a.md#none', '1: docs/a.md has no heading #none'],
+    ['a link', 'docs/spec/c.md', '[a](a.md)', '1: there is no docs/spec/a.md'],
+    ['a heading of a link', 'docs/c.md', '[a](a.md#none)', '1: docs/a.md has no heading #none'],
+    ['a path in a code span', 'docs/c.md', 'See `src/kube/none.ts`.', '1: there is no src/kube/none.ts'],
+    ['a path in a command', 'docs/c.md', '`npx vitest run src/none`', '1: there is no src/none'],
+    [
+      'a document outside the repository',
+      'src/x.ts',
+      `// ${'gaps'}-02 section 4`,
+      '1: cites a document that is not in the repository',
+    ],
+  ])('%s', (_, file, text, reason) => {
+    expect(broken(file, text)).toEqual([reason]);
+  });
+});
+
+test('headings get the fragments that GitHub gives them', () => {
+  const page = "# Replacing an application's state\n## `a_b` and C-D\n## Twice\n## Twice\n```\n# no heading\n```\n";
+  expect([...slugsOf(page)]).toEqual(['replacing-an-applications-state', 'a_b-and-c-d', 'twice', 'twice-1']);
+});

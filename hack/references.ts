@@ -1,0 +1,98 @@
+import { posix } from 'node:path';
+
+/** A mention in a text of something that is not in the repository. */
+export interface BrokenReference {
+  file: string;
+  line: number;
+  text: string;
+  reason: string;
+}
+
+/** Folders that a path of the repository begins with. */
+const FOLDERS = ['src', 'agent', 'bin', 'e2e', 'bench', 'hack', 'docs', 'charts', 'crds', 'manifests'] as const;
+
+const PATH = new RegExp(`^(?:${FOLDERS.join('|')})/[\\w./@-]*$`);
+const DOCS = /(?<![\w./-])docs\/[\w./-]*\w(?:#[\w-]+)?/g;
+const LINK = /\]\(([^)\s]+)\)/g;
+const CODE = /`([^`]+)`/g;
+/** Words with which documents were cited that are not in the repository. */
+const OUTSIDE =
+  /\bgaps(?:-\d|: ?\d)|\bdesign(?:-agent)?(?:\.md)?,? section|\bdesign-agent\b|\(design\b|\bdesign:|\b[Dd]ocument [123]\b/g;
+
+/**
+ * Holds what texts mention against the files of the repository: paths below docs/ with their headings everywhere; in
+ * Markdown also links, and paths in code spans. A path may be the beginning of one, as a filter of tests is, and one with
+ * a placeholder (`<kind>`, `*`) is not looked at. `files` has the text of every file that is looked at, `paths` all that
+ * exist.
+ */
+export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: Iterable<string>): BrokenReference[] {
+  const exists = createExists(paths);
+  const headings = new Map(
+    [...files].filter(([file]) => isMarkdown(file)).map(([file, text]) => [file, slugsOf(text)]),
+  );
+
+  function judge(path: string, fragment: string | undefined): string | undefined {
+    if (!exists(path)) return `there is no ${path}`;
+    if (fragment === undefined || headings.get(path)?.has(fragment) !== false) return undefined;
+    return `${path} has no heading #${fragment}`;
+  }
+
+  const broken: BrokenReference[] = [];
+  for (const [file, text] of files) {
+    const folder = posix.dirname(file);
+    const near = (path: string) => exists(path) || exists(posix.join(folder, path));
+    for (const [index, line] of text.split('\n').entries()) {
+      const report = (what: string, reason: string | undefined) => {
+        if (reason) broken.push({ file, line: index + 1, text: what, reason });
+      };
+      for (const [found] of line.matchAll(OUTSIDE)) report(found, 'cites a document that is not in the repository');
+      for (const [found] of line.matchAll(DOCS)) {
+        const [path = '', fragment] = found.split('#');
+        report(found, judge(path, fragment));
+      }
+      if (!isMarkdown(file)) continue;
+      for (const [, target = ''] of line.matchAll(LINK)) {
+        if (/^[a-z]+:/.test(target)) continue;
+        const [path = '', fragment] = target.split('#');
+        report(target, judge(path === '' ? file : posix.join(folder, path), fragment));
+      }
+      for (const [, code = ''] of line.matchAll(CODE))
+        for (const word of code.split(/[\s,;:()]+/))
+          if (PATH.test(word) && !near(word)) report(word, `there is no ${word}`);
+    }
+  }
+  return broken;
+}
+
+/** Whether something has this path, or a path that begins with it. */
+function createExists(paths: Iterable<string>): (path: string) => boolean {
+  const sorted = [...paths].sort();
+  return (path) => {
+    const wanted = path.replace(/\/+$/, '');
+    let low = 0;
+    for (let high = sorted.length; low < high; ) {
+      const middle = (low + high) >> 1;
+      if ((sorted[middle] as string) < wanted) low = middle + 1;
+      else high = middle;
+    }
+    return sorted[low]?.startsWith(wanted) ?? false;
+  };
+}
+
+const isMarkdown = (file: string) => file.endsWith('.md');
+
+/** The fragments by which the headings of a page are reached, as GitHub makes them. */
+export function slugsOf(markdown: string): Set<string> {
+  const slugs = new Set<string>();
+  for (const [, title = ''] of markdown.replace(/^```[\s\S]*?^```/gm, '').matchAll(/^#{1,6} +(.+?) *#*$/gm)) {
+    const slug = title
+      .toLowerCase()
+      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-');
+    let unique = slug;
+    for (let count = 1; slugs.has(unique); count++) unique = `${slug}-${count}`;
+    slugs.add(unique);
+  }
+  return slugs;
+}
