@@ -192,7 +192,7 @@ type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'rebuildOr
 
 /**
  * Revision, image and rebuilds that really run. Agents that do not echo them are judged by what they were told and when
- * (docs/spec/agent-channel.md#foreign-agents): a report that came later is about that, and where it means a new
+ * (docs/spec/agent-channel.md#third-party-agents): a report that came later is about that, and where it means a new
  * container, the container must have started later too. What they were told is kept, since a container may start while
  * no controller listens.
  */
