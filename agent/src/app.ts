@@ -1,12 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import type {
-  AgentConfig,
-  MicroserviceStatus,
-  MicroserviceView,
-  PortMapping,
-  StatusReport,
-} from '../../src/wire/agent.ts';
+import type { PortMapping } from '../../src/api/container/index.ts';
+import type { AgentConfig, MicroserviceStatus, MicroserviceView, StatusReport } from '../../src/wire/agent.ts';
 import type { Config } from './config.ts';
 import { Orders } from './controller/actions.ts';
 import type { Connection, Transport } from './controller/client.ts';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BOUNDS } from '../api/bounds.ts';
+import { containerViewShape, portMappingSchema } from '../api/container/index.ts';
 import { jsonExcess } from '../api/json.ts';
 import { ARCHITECTURES } from '../api/names.ts';
 import { SECTIONS } from './sections.ts';
@@ -100,32 +101,6 @@ export const agentConfigSchema = z.object({
 });
 export type AgentConfig = z.infer<typeof agentConfigSchema>;
 
-export const portMappingSchema = z.object({
-  internal: z.number().int().min(1).max(65535),
-  external: z.number().int().min(1).max(65535),
-  protocol: z.enum(['tcp', 'udp']).default('tcp'),
-});
-export type PortMapping = z.infer<typeof portMappingSchema>;
-
-export const volumeMappingSchema = z.object({
-  hostDestination: text(BOUNDS.path),
-  containerDestination: text(BOUNDS.path),
-  accessMode: z.enum(['ro', 'rw']).default('rw'),
-  type: z.enum(['bind', 'volume', 'volumeMount', 'serviceAccount']).default('bind'),
-  scope: z.enum(['private', 'shared']).default('private'),
-});
-export type VolumeMapping = z.infer<typeof volumeMappingSchema>;
-
-export const healthCheckSchema = z.object({
-  test: z.array(text(BOUNDS.argument)).default([]),
-  interval: z.number().min(0).optional(),
-  timeout: z.number().min(0).optional(),
-  startPeriod: z.number().min(0).optional(),
-  startInterval: z.number().min(0).optional(),
-  retries: count.optional(),
-});
-export type HealthCheck = z.infer<typeof healthCheckSchema>;
-
 const catalogSchema = z.object({
   bindPath: text(BOUNDS.path).optional(),
   permissions: z.enum(['ro', 'rw']).default('ro'),
@@ -145,8 +120,6 @@ export const microserviceViewSchema = z.object({
   registryId: z.number().int(),
   /** JSON text */
   config: z.string().default('{}'),
-  /** JSON text of a string map */
-  annotations: z.string().default('{}'),
   /** foreign agents: true until the rebuild is seen done */
   rebuild: z.boolean().default(false),
   /** ours: how many rebuilds were ever ordered; the agent echoes it once carried out */
@@ -156,57 +129,7 @@ export const microserviceViewSchema = z.object({
   schedule: z.number().int().min(0).max(100).default(50),
   /** ours: system microservices start before those of users */
   isSystem: z.boolean().default(false),
-  hostNetworkMode: z.boolean().default(false),
-  isPrivileged: z.boolean().default(false),
-  readOnlyRootFilesystem: z.boolean().optional(),
-  pidMode: z.string().default(''),
-  ipcMode: z.string().default(''),
-  cpuSetCpus: z.string().default(''),
-  runAsUser: z.string().default(''),
-  runAsGroup: z.string().optional(),
-  platform: z.string().default(''),
-  runtime: z.string().default(''),
-  workingDir: z.string().optional(),
-  cpus: z.number().positive().optional(),
-  memoryLimit: z.number().int().positive().optional(),
-  memoryReservation: z.number().int().positive().optional(),
-  memorySwap: z.number().int().min(-1).optional(),
-  shmSize: z.number().int().positive().optional(),
-  logSize: z.number().int().min(0).default(0),
-  portMappings: z.array(portMappingSchema).default([]),
-  volumeMappings: z.array(volumeMappingSchema).default([]),
-  env: z
-    .array(
-      z.object({
-        key: z.string(),
-        value: z.string(),
-        /** ours: came from a Secret, masked by the local API */ secret: z.boolean().optional(),
-      }),
-    )
-    .default([]),
-  /** `name:address` */
-  extraHosts: z.array(z.string()).default([]),
-  cmd: z.array(z.string()).default([]),
-  commands: z.array(z.string()).default([]),
-  entrypoint: z.array(z.string()).default([]),
-  cdiDevices: z.array(z.string()).default([]),
-  capAdd: z.array(z.string()).default([]),
-  capDrop: z.array(z.string()).default([]),
-  healthCheck: healthCheckSchema.default({ test: [] }),
-  sysctls: z.record(z.string(), z.string()).default({}),
-  ulimits: z.record(z.string(), z.object({ soft: z.number().int(), hard: z.number().int() })).default({}),
-  devices: z
-    .array(z.object({ hostPath: z.string(), containerPath: z.string(), permissions: z.string().default('rwm') }))
-    .default([]),
-  tmpfs: z
-    .array(
-      z.object({
-        containerPath: z.string(),
-        size: z.number().int().positive().optional(),
-        mode: z.string().optional(),
-      }),
-    )
-    .default([]),
+  ...containerViewShape,
   models: catalogSchema.optional(),
   knowledge: catalogSchema.optional(),
   serviceAccount: z.unknown().optional(),

@@ -1,4 +1,5 @@
-import type { MicroserviceView, PortMapping } from '../../../src/wire/agent.ts';
+import type { PortMapping } from '../../../src/api/container/index.ts';
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { Bind } from './binds.ts';
 
 /**

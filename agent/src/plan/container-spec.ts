@@ -1,7 +1,8 @@
 import { isIP } from 'node:net';
 import { join } from 'node:path';
+import type { VolumeMapping } from '../../../src/api/container/index.ts';
 import { BRIDGE_ZONE, CONTAINER_LABELS, RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
-import type { MicroserviceStatus, MicroserviceView, RegistryView, VolumeMapping } from '../../../src/wire/agent.ts';
+import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import { stringMap } from '../domain/digest.ts';
 import { type ContainerSpec, EngineError, type EngineFacts } from '../domain/engine.ts';
 import { LABEL_REBUILD_ORDER } from '../domain/names.ts';

@@ -1,5 +1,5 @@
+import type { PortMapping } from '../../../src/api/container/index.ts';
 import { BUILT_IN_REGISTRIES, CONTAINER_NAME_PREFIX } from '../../../src/api/names.ts';
-import type { PortMapping } from '../../../src/wire/agent.ts';
 import { containerDigest } from '../domain/digest.ts';
 import {
   type Container,

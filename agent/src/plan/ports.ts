@@ -1,4 +1,4 @@
-import type { PortMapping } from '../../../src/wire/agent.ts';
+import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { Container, Step, Wait } from '../domain/step.ts';
 
 type Stop = Extract<Step, { kind: 'stop' }>;

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pushImage } from '../../../hack/image.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import type { VolumeMapping } from '../../../src/wire/agent.ts';
+import type { VolumeMapping } from '../../../src/api/container/index.ts';
 import { createAgent } from '../app.ts';
 import { parseConfig } from '../config.ts';
 import { FakeController, type View } from '../controller/_fake-controller.ts';

@@ -1,4 +1,4 @@
-import type { PortMapping } from '../../../src/wire/agent.ts';
+import type { PortMapping } from '../../../src/api/container/index.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../domain/engine.ts';
 import { isPinned } from '../domain/reference.ts';
 import type { Step } from '../domain/step.ts';

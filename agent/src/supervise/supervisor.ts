@@ -1,4 +1,5 @@
-import type { MicroserviceStatus, MicroserviceView, PortMapping, RegistryView } from '../../../src/wire/agent.ts';
+import type { PortMapping } from '../../../src/api/container/index.ts';
+import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import type { Bind, Binder } from '../domain/binds.ts';
 import { containerDigest } from '../domain/digest.ts';
 import {

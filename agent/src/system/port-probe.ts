@@ -1,6 +1,6 @@
 import { createSocket } from 'node:dgram';
 import { createServer } from 'node:net';
-import type { PortMapping } from '../../../src/wire/agent.ts';
+import type { PortMapping } from '../../../src/api/container/index.ts';
 
 /**
  * Whether some program of this machine listens at a port, on whatever address. It is found out by taking the port for a

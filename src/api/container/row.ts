@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /** What is known of one container field. `fields.ts` has a row for each; everything else about a field is made from it. */
-export interface FieldRow {
+export type FieldRow = {
   /** as an entry has it (`container.<name>`), without `optional` */
   schema: z.ZodType;
   /** what `kubectl explain` and the OpenAPI document say of it */
@@ -16,26 +16,30 @@ export interface FieldRow {
   flatName?: string;
   /** its name in what an agent gets, where that is another one; the flat form accepts it too */
   wireName?: string;
-  /** a second spelling, which entries, the flat form and the agents' channel all have */
+  /** a second spelling, which entries, the flat form and the agents' view all have */
   alias?: { readonly name: string; readonly description: string };
   /** what absent members of its items mean */
   itemDefaults?: Readonly<Record<string, string>>;
-  /**
-   * How it takes part in the revision and in the container digest: `value` as it is, `set` as a list whose order does not
-   * count, `own` in a form of its own. What is empty or the default takes no part, so that a new field changes neither.
-   */
-  part: 'value' | 'set' | 'own';
-  /** may hold what came from a Secret: revisions have it keyed only, and the local API of the agent masks it */
-  secret?: true;
   /** what a number counts; engines count bytes and billionths of a core */
   unit?: 'MiB' | 'cores';
-  /** the member of the Docker API's create call that takes the value as it is, in the API's unit; `own`: translated */
   engine: Engine;
   /** a value other than the default, which tests send through every form */
   example: unknown;
-}
+} & Fingerprinted;
 
-/** Members of the Docker API begin with a capital letter; those of its HostConfig are `HostConfig.<member>`. */
+/**
+ * How a field takes part in the revision and in the container digest: `value` as it is (the order of a list counts), `set`
+ * as a list whose order does not count, `own` in a form of its own. What is empty or the default takes no part, so that a
+ * new field changes neither.
+ *
+ * `secret`: it may hold what came from a Secret. Then revisions, which stand in statuses, have it keyed only.
+ */
+type Fingerprinted = { part: 'value' | 'set' | 'own'; secret: false } | { part: 'own'; secret: true };
+
+/**
+ * The member of the Docker API's create call that takes the value as it is, in the API's unit: with a capital letter, those
+ * of its HostConfig as `HostConfig.<member>`. `own`: create-body.ts translates it.
+ */
 export type Engine = 'own' | Capitalize<string>;
 
 /** A switch, off unless it is on. */
@@ -45,6 +49,7 @@ export const flag = <const E extends Engine>(engine: E, description: string) =>
     wire: z.boolean(),
     default: false,
     part: 'value',
+    secret: false,
     engine,
     description,
     example: true,
@@ -52,12 +57,16 @@ export const flag = <const E extends Engine>(engine: E, description: string) =>
 
 /** Text; empty is absent. */
 export const words = <const E extends Engine, S extends z.ZodType>(engine: E, schema: S, description: string) =>
-  ({ schema, wire: z.string(), default: '', part: 'value', engine, description }) as const;
+  ({ schema, wire: z.string(), default: '', part: 'value', secret: false, engine, description }) as const;
 
 /** A number that is absent unless it is given. */
-export const amount = <const E extends Engine, S extends z.ZodType>(engine: E, schema: S, description: string) =>
-  ({ schema, wire: z.number(), part: 'value', engine, description }) as const;
+export const amount = <const E extends Engine, S extends z.ZodType, W extends z.ZodType>(
+  engine: E,
+  schema: S,
+  wire: W,
+  description: string,
+) => ({ schema, wire, part: 'value', secret: false, engine, description }) as const;
 
-/** A list of texts. Whether their order counts is the `part` of the row. */
+/** A list of texts. The row says in `part` whether their order counts. */
 export const list = <const E extends Engine, S extends z.ZodType>(engine: E, schema: S, description: string) =>
-  ({ schema, wire: z.array(z.string()), default: [], engine, description }) as const;
+  ({ schema, wire: z.array(z.string()), default: [], secret: false, engine, description }) as const;
