@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { findViolations } from './layers.ts';
+import { findUnknownLayers, findViolations } from './layers.ts';
 import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
 import { findBrokenReferences } from './references.ts';
@@ -54,12 +54,15 @@ export async function timed(name: string, run: () => Promise<Tally>): Promise<Ta
 
 function checkLayers(): Verdict {
   const rules = JSON.parse(readFileSync(join(import.meta.dirname, 'deps.json'), 'utf8'));
-  const names = globSync('{src,agent/src,cli/src}/**/*.ts', { cwd: ROOT });
+  const names = globSync('{src,agent/src}/**/*.ts', { cwd: ROOT });
   const files = new Map(names.map((name) => [name, readFileSync(join(ROOT, name), 'utf8')]));
   const lines = findViolations(files, rules).map(
     ({ file, imports, reason }) => `  ${file}${imports && ` imports ${imports}`}: ${reason}`,
   );
-  return lines.length > 0 ? lines.join('\n') : undefined;
+  const unknown = findUnknownLayers([...names, 'package.json'], rules).map(
+    (layer) => `  hack/deps.json names ${layer}, which does not exist`,
+  );
+  return lines.length + unknown.length > 0 ? [...lines, ...unknown].join('\n') : undefined;
 }
 
 async function checkGenerated(): Promise<Verdict> {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findViolations, importsOf, type LayerRules } from './layers.ts';
+import { findUnknownLayers, findViolations, importsOf, type LayerRules } from './layers.ts';
 
 const RULES: LayerRules = {
   layers: {
@@ -37,6 +37,12 @@ test.each([
 test('a folder without a rule is a violation in src, and none elsewhere', () => {
   expect(judge('src/new/a.ts', '')).toEqual(['no layer in hack/deps.json has this file']);
   expect(judge('hack/a.ts', `import 'express';`)).toEqual([]);
+});
+
+test('a rule about a folder that does not exist is found, and so is one that allows it', () => {
+  const rule = { layers: ['src/none'], packages: [], builtins: [] };
+  const rules = { layers: { ...RULES.layers, 'src/gone': rule } };
+  expect(findUnknownLayers(['src/api/a.ts', 'src/kube/a.ts', 'src/app.ts'], rules)).toEqual(['src/gone', 'src/none']);
 });
 
 test('imports are found over several lines, and not in comments', () => {

@@ -43,6 +43,17 @@ export function findViolations(files: ReadonlyMap<string, string>, rules: LayerR
   return violations;
 }
 
+/** Folders and files that the rules name and that do not exist: a rule about nothing hides a mistake. */
+export function findUnknownLayers(paths: Iterable<string>, rules: LayerRules): string[] {
+  const known = new Set<string>();
+  for (const path of paths) {
+    const layer = layerOf(path, rules);
+    if (layer) known.add(layer);
+  }
+  const named = Object.values(rules.layers).flatMap(({ layers }) => (layers === '*' ? [] : layers));
+  return [...new Set([...Object.keys(rules.layers), ...named])].filter((layer) => !known.has(layer)).sort();
+}
+
 /** The modules that a TypeScript file imports, types included. */
 export function importsOf(text: string): string[] {
   const code = text.replace(/^\s*(?:\/\/.*|\/?\*.*)$/gm, '');
