@@ -11,6 +11,7 @@ import type { Config } from './config.ts';
 import { createIds } from './controllers/ids.ts';
 import { runControllers } from './controllers/index.ts';
 import { fleetFigures, liveness, nodeUuid } from './domain/index.ts';
+import { addressOf } from './http/client-address.ts';
 import {
   createClient,
   createEventRecorder,
@@ -22,7 +23,6 @@ import {
 } from './kube/mod.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
-import { addressOf } from './rest/rates.ts';
 import { createRestServer } from './rest/server.ts';
 import { createStoreHistory } from './stores/history.ts';
 import { readRevisionKey } from './stores/revision-key.ts';

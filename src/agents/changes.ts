@@ -1,5 +1,6 @@
 import type { EdgeNode } from '../api/v3/index.ts';
 import { orderOf } from '../domain/orders.ts';
+import { json, type Reply } from '../http/reply.ts';
 import type { Clock } from '../kube/mod.ts';
 import { changesAckSchema, type Digests, flagsOf, formatHave, parseHave, SECTIONS } from '../wire/index.ts';
 import type { Call, Hear } from './call.ts';
@@ -7,7 +8,6 @@ import type { DesiredCache } from './desired-cache.ts';
 import { AgentFailure } from './failure.ts';
 import { differ, type HeldPolls } from './held-polls.ts';
 import type { NodeDirectory } from './node-directory.ts';
-import { json, type Reply } from './reply.ts';
 import { digestsFor, type Standing, type StandingOf } from './standing.ts';
 import type { OrderCounts, Told } from './told.ts';
 

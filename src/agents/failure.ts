@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http';
-import { printable } from '../api/printable.ts';
+import { HttpError, RETRY_AFTER, retryAfter } from '../http/http-error.ts';
+import { isTransient } from '../kube/mod.ts';
 
 /**
  * Why a request of an agent was not carried out, with the codes of docs/spec/agent-channel.md#errors. An agent looks at
@@ -36,46 +37,29 @@ const CODES = {
 } as const;
 export type AgentFailureCode = keyof typeof CODES;
 
-export class AgentFailure extends Error {
-  override readonly name = 'AgentFailure';
-  readonly code: AgentFailureCode;
-  readonly status: number;
-  readonly retryAfterSeconds: number | undefined;
+export class AgentFailure extends HttpError {
+  declare readonly code: AgentFailureCode;
 
   constructor(code: AgentFailureCode, message: string, options: { retryAfterSeconds?: number; cause?: unknown } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.code = code;
-    this.status = CODES[code];
-    this.retryAfterSeconds = options.retryAfterSeconds ?? (this.status === 503 || this.status === 429 ? 5 : undefined);
-  }
-
-  get retryable(): boolean {
-    return this.status === 503 || this.status === 429 || this.status === 408;
-  }
-
-  body(): string {
-    return JSON.stringify({
-      name: NAMES[this.status] ?? 'Error',
-      error: STATUS_CODES[this.status],
-      code: this.code,
-      message: printable(this.message),
-      retryable: this.retryable,
+    const status = CODES[code];
+    const retryable = status === 503 || status === 429 || status === 408;
+    const seconds = options.retryAfterSeconds ?? (status === 503 || status === 429 ? RETRY_AFTER : undefined);
+    super(status, code, message, {
+      cause: options.cause,
+      members: { error: STATUS_CODES[status], retryable },
+      ...(seconds !== undefined && { headers: retryAfter(seconds) }),
     });
   }
 }
 
-const NAMES: Record<number, string> = {
-  400: 'ValidationError',
-  401: 'AuthenticationError',
-  403: 'ForbiddenError',
-  404: 'NotFoundError',
-  405: 'MethodNotAllowedError',
-  408: 'RequestTimeoutError',
-  413: 'PayloadTooLargeError',
-  415: 'UnsupportedMediaTypeError',
-  429: 'RateLimitExceededError',
-  503: 'ServiceUnavailableError',
-};
-
 export const notReady = (message: string, retryAfterSeconds?: number) =>
   new AgentFailure('CONTROLLER_NOT_READY', message, { retryAfterSeconds });
+
+/** Any error as an agent may see it. Faults that are not its own are 503 and say nothing of the inside. */
+export function failureOf(error: unknown): AgentFailure {
+  if (error instanceof AgentFailure) return error;
+  if (isTransient(error)) {
+    return new AgentFailure('CONTROLLER_DB_UNAVAILABLE', 'the cluster does not answer at present', { cause: error });
+  }
+  return new AgentFailure('CONTROLLER_DB_BUSY', 'the request could not be carried out now', { cause: error });
+}

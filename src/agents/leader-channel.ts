@@ -2,15 +2,16 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { Observation } from '../domain/inputs.ts';
+import { replyTo } from '../http/http-error.ts';
+import { json, type Reply, send } from '../http/reply.ts';
 import { createByteBudget } from '../kube/byte-budget.ts';
 import type { Clock, Log } from '../kube/mod.ts';
-import { createReadBody } from './body.ts';
 import type { InternalCredentials, Leadership, NodeNews, Observations } from './dependencies.ts';
-import { AgentFailure } from './failure.ts';
+import { AgentFailure, failureOf } from './failure.ts';
 import { createVerifier } from './internal-verifier.ts';
+import { createJsonReader } from './json-body.ts';
 import type { News } from './news.ts';
 import type { UsedTokens } from './replay.ts';
-import { failureOf, failureReply, json, type Reply, send } from './reply.ts';
 import { createTokenLog } from './token-log.ts';
 
 /**
@@ -59,7 +60,7 @@ const tokensSchema = z.object({
 export function createLeaderChannel(options: LeaderChannelOptions): LeaderChannel {
   const { leadership, news, observations, used, credentials, clock, log } = options;
   const verified = createVerifier(credentials, clock);
-  const readBody = createReadBody(clock);
+  const readJson = createJsonReader(clock);
   const budget = createByteBudget({ bytes: 8 * BODY_BYTES, messages: 64 });
   const tokens = createTokenLog(used, clock);
   let term = randomUUID();
@@ -104,7 +105,7 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
     if (!handler) throw new AgentFailure('ROUTE_NOT_FOUND', 'no such route');
     await verified(req.headers.authorization);
     lead();
-    const body = await readBody(req, {
+    const body = await readJson(req, {
       maxBytes: BODY_BYTES,
       elements: BODY_BYTES,
       budget,
@@ -117,13 +118,13 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     try {
-      send(res, await answer(req), false);
+      send(res, await answer(req), { compress: true });
     } catch (error) {
-      if (error instanceof NotLeader) return send(res, { status: 409, body: '{"code":"NOT_LEADER"}' }, false);
+      if (error instanceof NotLeader) return send(res, { status: 409, body: '{"code":"NOT_LEADER"}' });
       const failure = error instanceof z.ZodError ? notUnderstood(error) : failureOf(error);
       if (error instanceof z.ZodError)
         log.warn({ path: req.url, reason: failure.message }, 'Internal message not understood');
-      send(res, failureReply(failure), failure.status !== 401);
+      send(res, replyTo(failure), { closing: failure.status !== 401 });
     }
   }
 

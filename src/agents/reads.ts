@@ -1,5 +1,6 @@
 import { foreignView } from '../domain/edge-node/desired.ts';
 import type { DesiredState, Told as Given, Observation } from '../domain/inputs.ts';
+import { json, type Reply } from '../http/reply.ts';
 import type { Clock } from '../kube/mod.ts';
 import {
   type Digests,
@@ -13,7 +14,6 @@ import type { Call, Hear } from './call.ts';
 import { isForeign } from './changes.ts';
 import type { DesiredCache } from './desired-cache.ts';
 import { AgentFailure } from './failure.ts';
-import { json, type Reply } from './reply.ts';
 import { digestsFor, type Standing, type StandingOf } from './standing.ts';
 import type { Told } from './told.ts';
 

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HEADERS } from '../api/names.ts';
 import { desiredState, nodeUuid } from '../domain/index.ts';
+import { replyTo } from '../http/http-error.ts';
+import { json, type Reply, send } from '../http/reply.ts';
 import { createByteBudget } from '../kube/byte-budget.ts';
 import {
   type Clock,
@@ -15,7 +17,6 @@ import {
 import { createTokenBuckets } from '../kube/token-bucket.ts';
 import type { StoreHistory } from '../stores/history.ts';
 import { createAuthenticate } from './authenticate.ts';
-import { createReadBody } from './body.ts';
 import { type Call, createCall, type Hear, targetOf } from './call.ts';
 import { createChanges, isForeign } from './changes.ts';
 import {
@@ -28,9 +29,10 @@ import {
   type ProvisioningKeys,
 } from './dependencies.ts';
 import { createDesiredCache } from './desired-cache.ts';
-import { AgentFailure, notReady } from './failure.ts';
+import { AgentFailure, failureOf, notReady } from './failure.ts';
 import { createFreshness } from './freshness.ts';
 import { createHeldPolls } from './held-polls.ts';
+import { createJsonReader } from './json-body.ts';
 import { createMarks } from './marks.ts';
 import type { News } from './news.ts';
 import { createNodeDirectory } from './node-directory.ts';
@@ -38,7 +40,6 @@ import { createProvision } from './provision.ts';
 import { createReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
 import type { UsedTokens } from './replay.ts';
-import { failureOf, failureReply, json, type Reply, send } from './reply.ts';
 import { createStandingOf, type StandingOf } from './standing.ts';
 import { createStatements } from './statements.ts';
 import { createTold } from './told.ts';
@@ -118,7 +119,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     onTold: (ms) => metrics.told?.(ms / 1000),
   });
   const told = createTold(clock);
-  const readBody = createReadBody(clock);
+  const readJson = createJsonReader(clock);
   const receiving = createByteBudget(limits.receiving.all);
   const fromNodes = createByteBudget({ ...limits.receiving.all, each: limits.receiving.node, within: receiving });
   const fromStrangers = createByteBudget({
@@ -265,7 +266,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     const body =
       route.maxBody === undefined
         ? undefined
-        : await readBody(req, {
+        : await readJson(req, {
             maxBytes: route.maxBody,
             budget: fromNodes,
             caller: call.uuid,
@@ -295,7 +296,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       });
     }
     try {
-      const body = await readBody(req, {
+      const body = await readJson(req, {
         maxBytes: limits.strangerBytes,
         budget: fromStrangers,
         caller: address,
@@ -316,7 +317,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     try {
-      send(res, await answer(req, res), !readiness.ready);
+      send(res, await answer(req, res), { closing: !readiness.ready, compress: true });
     } catch (error) {
       const failure = failureOf(error);
       metrics.agent?.('refused', failure.code);
@@ -326,7 +327,8 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       }
       // A body that nobody read would have to be received first.
       // Who asks again may reach another replica, on a connection of its own.
-      send(res, failureReply(failure), !readiness.ready || failure.code === 'CONTROLLER_NOT_READY' || !req.complete);
+      const closing = !readiness.ready || failure.code === 'CONTROLLER_NOT_READY' || !req.complete;
+      send(res, replyTo(failure), { closing, compress: true });
     }
   }
 

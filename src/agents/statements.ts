@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { HEADERS } from '../api/names.ts';
+import { NO_CONTENT, type Reply } from '../http/reply.ts';
 import { RESOURCES } from '../kinds/index.ts';
 import { type Clock, type KubeClient, refOf } from '../kube/mod.ts';
 import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../wire/index.ts';
@@ -7,7 +8,6 @@ import type { Call, Hear } from './call.ts';
 import type { AgentMetrics, AgentStores } from './dependencies.ts';
 import { AgentFailure } from './failure.ts';
 import { nodeKeyName } from './node-key.ts';
-import { NO_CONTENT, type Reply } from './reply.ts';
 import { readReport } from './report.ts';
 
 export interface StatementsOptions {

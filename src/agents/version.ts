@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { orderOf } from '../domain/orders.ts';
+import type { Reply } from '../http/reply.ts';
 import type { Clock } from '../kube/mod.ts';
 import { createTokenBuckets } from '../kube/token-bucket.ts';
 import type { VersionReply } from '../wire/index.ts';
@@ -8,7 +9,6 @@ import type { ProvisioningKeys } from './dependencies.ts';
 import type { DesiredCache } from './desired-cache.ts';
 import { AgentFailure } from './failure.ts';
 import { etagOf, tagged } from './reads.ts';
-import type { Reply } from './reply.ts';
 
 export interface VersionOptions {
   desired: Pick<DesiredCache, 'digests'>;

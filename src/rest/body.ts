@@ -1,48 +1,60 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
 import busboy from 'busboy';
 import { jsonExcess } from '../api/json.ts';
-import { HttpError, invalid } from './errors.ts';
+import type { BodyRefusal, ReadBody } from '../http/body.ts';
+import { HttpError, retryAfter } from '../http/http-error.ts';
+import type { ByteBudget } from '../kube/byte-budget.ts';
+import { invalid, tooOften } from './errors.ts';
+import type { Limits } from './limits.ts';
 import type { Body } from './route.ts';
 import { requireTexts } from './text.ts';
-
-export interface BodyLimits {
-  bodyBytes: number;
-  jsonDepth: number;
-}
 
 /** What a request carries: a JSON value (undefined when there is none), or the text of a file. */
 export type RawBody = { json: unknown } | { file: string };
 
 const YAML_TYPES = ['application/x-yaml', 'application/yaml', 'text/yaml', 'text/x-yaml', 'text/vnd.yaml'];
 
-/** Told of each piece of a body that arrives, whatever becomes of it; throws when there is no room for it. */
-export type Arriving = (bytes: number) => void;
+/** The bytes of a body of at most so many. */
+type Receive = (maxBytes: number) => Promise<Buffer>;
+
+export interface ReceiveOptions {
+  read: ReadBody;
+  budget: ByteBudget;
+  caller: string;
+  received: (bytes: number) => void;
+  limits: Pick<Limits, 'bodyBytes' | 'jsonDepth' | 'receiveMs'>;
+}
 
 /** Reads the body that a route wants, and no byte more than allowed. */
-export async function readBody(
+export async function readInput(
   request: IncomingMessage,
   body: Body,
-  limits: BodyLimits,
-  arriving: Arriving,
+  { read, limits, ...options }: ReceiveOptions,
 ): Promise<RawBody> {
+  const { bodyBytes, jsonDepth } = limits;
   const type = mediaType(request);
+  const receive: Receive = (maxBytes) => read(request, { ...options, maxBytes, ms: limits.receiveMs });
   if (body.kind === 'file') {
-    if (YAML_TYPES.includes(type)) return { file: decode(await readAll(request, limits.bodyBytes, arriving)) };
-    if (type === 'multipart/form-data')
-      return { file: decode(await readPart(request, body.part, limits.bodyBytes, arriving)) };
+    if (YAML_TYPES.includes(type)) return { file: decode(await receive(bodyBytes)) };
+    if (type === 'multipart/form-data') {
+      const form = await receive(bodyBytes + FORM_BYTES);
+      return { file: decode(await partOf(form, { headers: request.headers, part: body.part, limit: bodyBytes })) };
+    }
     if (type === '' && !hasBody(request)) throw fileMissing(body.part);
     throw unsupported(`send a multipart form with the file part "${body.part}", or an application/x-yaml body`);
   }
-  const bytes = await readAll(request, limits.bodyBytes, arriving);
+  const bytes = await receive(bodyBytes);
   if (bytes.length === 0) return { json: undefined };
   if (type !== 'application/json' && !type.endsWith('+json') && type !== '')
     throw unsupported('send the body as application/json');
-  return { json: parseJson(decode(bytes), limits.jsonDepth) };
+  return { json: parseJson(decode(bytes), jsonDepth) };
 }
 
+/** What a multipart form may have in addition to its file: boundaries and headers. */
+const FORM_BYTES = 64 * 1024;
+
 function mediaType(request: IncomingMessage): string {
-  const encoding = request.headers['content-encoding'];
-  if (encoding !== undefined && encoding !== 'identity') throw unsupported('compressed bodies are not read');
   return (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
 }
 
@@ -50,89 +62,67 @@ const hasBody = (request: IncomingMessage) =>
   request.headers['transfer-encoding'] !== undefined || Number(request.headers['content-length'] ?? 0) > 0;
 
 const unsupported = (message: string) => new HttpError(415, 'UNSUPPORTED_MEDIA_TYPE', message);
-const tooLarge = (limit: number) =>
-  // What is left of the body is not read: the connection cannot be used again.
-  new HttpError(413, 'PAYLOAD_TOO_LARGE', `the body exceeds ${limit} bytes`, { headers: { connection: 'close' } });
+const tooLarge = (limit: number) => refusedBody('too-large', `the body exceeds ${limit} bytes`);
 const fileMissing = (part: string) => invalid(`the file part "${part}" is missing`, 'FILE_NOT_FOUND');
-const endedEarly = () => invalid('the request ended early');
 const severalParts = (part: string) => invalid(`send one part only, the file "${part}"`);
 
-/**
- * The whole body. One that is too large is still received, up to a point, and thrown away: who is cut off in the middle
- * of sending sees a broken connection and not the answer.
- */
-async function readAll(request: IncomingMessage, limit: number, arriving: Arriving): Promise<Buffer> {
-  refuseHuge(request, limit);
-  const chunks: Buffer[] = [];
-  let size = 0;
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      arriving(chunk.length);
-      if (size <= limit) chunks.push(chunk);
-      else chunks.length = 0;
-      if (size > limit * PATIENCE) throw tooLarge(limit);
-    }
-  } catch (error) {
-    throw error instanceof HttpError ? error : endedEarly();
+/** The rest of the body is not read, so the connection cannot be used again. */
+const UNREAD = { connection: 'close' };
+
+/** The error that a body is refused with. */
+export function refusedBody(why: BodyRefusal, message: string): HttpError {
+  switch (why) {
+    case 'encoding':
+      return unsupported(message);
+    case 'too-large':
+      return new HttpError(413, 'PAYLOAD_TOO_LARGE', message, { headers: UNREAD });
+    case 'caller-full':
+      return tooOften(message, 1);
+    case 'class-full':
+      return new HttpError(503, 'SERVICE_UNAVAILABLE', message, { headers: { ...UNREAD, ...retryAfter(1) } });
+    case 'too-slow':
+      return new HttpError(408, 'REQUEST_TIMEOUT', message, { headers: UNREAD });
+    case 'cut-off':
+      return invalid(message);
   }
-  if (size > limit) throw tooLarge(limit);
-  return Buffer.concat(chunks, size);
 }
 
-/** How many times the limit is received before the connection is cut. */
-const PATIENCE = 16;
-
-function refuseHuge(request: IncomingMessage, limit: number): void {
-  if (Number(request.headers['content-length'] ?? 0) > limit * PATIENCE) throw tooLarge(limit);
-}
-
-/** The one file of a multipart form. Other parts are an error: they would be ignored, and their sender would not know. */
-function readPart(request: IncomingMessage, part: string, limit: number, arriving: Arriving): Promise<Buffer> {
-  refuseHuge(request, limit);
+/** The one file of a multipart form. Other parts are an error: ignoring them would hide a mistake of the client. */
+function partOf(
+  form: Buffer,
+  { headers, part, limit }: { headers: IncomingHttpHeaders; part: string; limit: number },
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     let parser: busboy.Busboy;
     try {
       parser = busboy({
-        headers: request.headers,
+        headers,
         limits: { files: 2, fields: 1, parts: 2, fileSize: limit, headerPairs: 32, fieldNameSize: 64, fieldSize: 1 },
       });
     } catch {
       return reject(invalid('the multipart form is malformed'));
     }
     let found: Promise<Buffer> | undefined;
-    const fail = (error: Error) => {
-      request.unpipe(parser);
-      request.resume();
-      reject(error);
-    };
     parser.on('file', (name, stream) => {
       if (found || name !== part) {
         stream.resume();
-        return fail(found ? severalParts(part) : fileMissing(part));
+        return reject(found ? severalParts(part) : fileMissing(part));
       }
-      found = (async () => {
-        const chunks: Buffer[] = [];
-        for await (const chunk of stream as AsyncIterable<Buffer>) chunks.push(chunk);
-        if (stream.truncated) throw tooLarge(limit);
-        return Buffer.concat(chunks);
-      })();
-      found.catch(fail);
+      found = contentOf(stream, limit);
+      found.catch(reject);
     });
-    parser.on('field', () => fail(found ? severalParts(part) : fileMissing(part)));
-    parser.on('error', () => fail(invalid('the multipart form is malformed')));
-    parser.on('close', () => (found ? found.then(resolve, fail) : fail(fileMissing(part))));
-    request.on('error', () => fail(endedEarly()));
-    request.on('aborted', () => fail(endedEarly()));
-    request.on('data', (chunk: Buffer) => {
-      try {
-        arriving(chunk.length);
-      } catch (error) {
-        fail(error as Error);
-      }
-    });
-    request.pipe(parser);
+    parser.on('field', () => reject(found ? severalParts(part) : fileMissing(part)));
+    parser.on('error', () => reject(invalid('the multipart form is malformed')));
+    parser.on('close', () => (found ? found.then(resolve, reject) : reject(fileMissing(part))));
+    parser.end(form);
   });
+}
+
+async function contentOf(file: Readable & { truncated?: boolean }, limit: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of file as AsyncIterable<Buffer>) chunks.push(chunk);
+  if (file.truncated) throw tooLarge(limit);
+  return Buffer.concat(chunks);
 }
 
 function decode(bytes: Buffer): string {

@@ -1,9 +1,9 @@
 import { ANNOTATIONS, PROTECTED } from '../api/names.ts';
 import { duplicateName } from '../domain/errors.ts';
 import { v3Name } from '../domain/names.ts';
+import { HttpError } from '../http/http-error.ts';
 import { isAlreadyExists } from '../kube/api-error.ts';
 import type { Objects, StoredObject } from './dependencies.ts';
-import { HttpError } from './errors.ts';
 
 /** How long an answer to DELETE waits for the end of the object. */
 export const DELETE_WAIT_MS = 3_000;

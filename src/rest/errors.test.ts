@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { DomainError } from '../domain/errors.ts';
+import { HttpError } from '../http/http-error.ts';
 import { ApiError, TransportError } from '../kube/api-error.ts';
-import { errorReply, HttpError, notFound } from './errors.ts';
+import { errorReply, notFound } from './errors.ts';
 
 const api = (status: number, body: ConstructorParameters<typeof ApiError>[1], retryAfter?: number) =>
   errorReply(new ApiError(status, body, 'update /apis/skerry.dev/v3/namespaces/x/edgenodes/y', retryAfter));

@@ -1,55 +1,6 @@
-import { printable } from '../api/printable.ts';
 import { DomainError } from '../domain/errors.ts';
+import { type ErrorBody, errorBody, HttpError, RETRY_AFTER, retryAfter } from '../http/http-error.ts';
 import { ApiError, isTransient } from '../kube/api-error.ts';
-
-/** Names of error classes on the wire, by status (docs/spec/rest-v3.md#errors). */
-const NAMES: Readonly<Record<number, string>> = {
-  400: 'ValidationError',
-  401: 'AuthenticationError',
-  403: 'ForbiddenError',
-  404: 'NotFoundError',
-  405: 'MethodNotAllowedError',
-  409: 'ConflictError',
-  413: 'PayloadTooLargeError',
-  415: 'UnsupportedMediaTypeError',
-  429: 'RateLimitExceededError',
-  431: 'HeadersTooLargeError',
-  500: 'InternalError',
-  501: 'NotImplementedError',
-  503: 'ServiceUnavailableError',
-};
-
-/** Seconds after which a client may try again when nobody said otherwise. */
-export const RETRY_AFTER = 5;
-
-/** An answer that is not a success. Its text reaches the client: never put anything secret or internal into it. */
-export class HttpError extends Error {
-  override readonly name: string;
-  readonly status: number;
-  readonly code: string;
-  readonly headers: Readonly<Record<string, string>>;
-  /** Further members of the body. */
-  readonly members: Readonly<Record<string, unknown>>;
-
-  constructor(
-    status: number,
-    code: string,
-    message: string,
-    options: {
-      name?: string;
-      cause?: unknown;
-      headers?: Record<string, string>;
-      members?: Record<string, unknown>;
-    } = {},
-  ) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.status = status;
-    this.code = code;
-    this.name = options.name ?? NAMES[status] ?? 'Error';
-    this.headers = options.headers ?? {};
-    this.members = options.members ?? {};
-  }
-}
 
 export const invalid = (message: string, code = 'VALIDATION_ERROR') => new HttpError(400, code, message);
 export const notFound = (code: string, message: string) => new HttpError(404, code, message);
@@ -58,24 +9,11 @@ export const duplicate = (message: string, code = 'DUPLICATE_NAME') =>
 export const forbidden = (message: string, code = 'FORBIDDEN') => new HttpError(403, code, message);
 export const unauthenticated = (message: string) =>
   new HttpError(401, 'UNAUTHENTICATED', message, { headers: { 'www-authenticate': 'Bearer realm="v3"' } });
-/** Asked too often; `retryAfter` in seconds. */
-export const tooOften = (message: string, retryAfter: number) =>
-  new HttpError(429, 'TOO_MANY_REQUESTS', message, {
-    headers: { 'retry-after': String(Math.max(1, Math.ceil(retryAfter))) },
-  });
-export const unavailable = (message: string, cause?: unknown, retryAfter = RETRY_AFTER) =>
-  new HttpError(503, 'SERVICE_UNAVAILABLE', message, {
-    cause,
-    headers: { 'retry-after': String(Math.max(1, Math.ceil(retryAfter))) },
-  });
-
-export interface ErrorBody {
-  name: string;
-  message: string;
-  code: string;
-  error?: string;
-  [member: string]: unknown;
-}
+/** Asked too often; `seconds` until the next attempt. */
+export const tooOften = (message: string, seconds: number) =>
+  new HttpError(429, 'TOO_MANY_REQUESTS', message, { headers: retryAfter(seconds) });
+export const unavailable = (message: string, cause?: unknown, seconds = RETRY_AFTER) =>
+  new HttpError(503, 'SERVICE_UNAVAILABLE', message, { cause, headers: retryAfter(seconds) });
 
 /** How an error is answered. `cause` is what the log gets: set for faults of ours, not for those of the client. */
 export interface ErrorReply {
@@ -85,13 +23,14 @@ export interface ErrorReply {
   cause?: unknown;
 }
 
-/** The one place where an error becomes an answer. */
+/** The one place where an error becomes a response of the REST API. */
 export function errorReply(error: unknown): ErrorReply {
-  const { status, headers, name, message, code, cause, members } = toHttpError(error);
+  const failure = toHttpError(error);
+  const { status, headers, cause } = failure;
   return {
     status,
     headers,
-    body: { name, message: printable(message), code, ...(status === 403 && { error: 'Forbidden' }), ...members },
+    body: { ...errorBody(failure), ...(status === 403 && { error: 'Forbidden' }) },
     ...((status === 500 || cause !== undefined) && status >= 500 && { cause: cause ?? error }),
   };
 }

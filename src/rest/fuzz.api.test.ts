@@ -12,8 +12,8 @@ import { entryFromFlat, flatFromEntry } from '../domain/microservice/flat.ts';
 import { normalEntry } from '../domain/microservice/normal-form.ts';
 import { registryFromBody } from '../domain/registry/index.ts';
 import { readApplicationBody, readApplicationUpload, readMicroserviceUpload } from '../domain/upload/index.ts';
+import { HttpError } from '../http/http-error.ts';
 import { parseJson } from './body.ts';
-import { HttpError } from './errors.ts';
 import { parseYaml } from './yaml.ts';
 
 /**

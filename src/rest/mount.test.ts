@@ -1,10 +1,11 @@
 import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { HttpError } from '../http/http-error.ts';
 import { createTestClient } from './_client.ts';
 import { createMemoryDependencies } from './_memory.ts';
 import type { RestDependencies } from './dependencies.ts';
-import { HttpError, unavailable } from './errors.ts';
+import { unavailable } from './errors.ts';
 import { type AnyRoute, route } from './route.ts';
 import { createRestServer, type RestServerOptions } from './server.ts';
 

@@ -3,14 +3,17 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ErrorRequestHandler, RequestHandler, Router } from 'express';
 import type { z } from 'zod';
 import { explain } from '../domain/upload/validate.ts';
-import { type ByteBudget, isFull } from '../kube/byte-budget.ts';
+import type { ReadBody } from '../http/body.ts';
+import { HttpError } from '../http/http-error.ts';
+import { JSON_TYPE, type Reply, send } from '../http/reply.ts';
+import type { ByteBudget } from '../kube/byte-budget.ts';
 import type { Log } from '../kube/dependencies.ts';
 import { abortable } from './access/answers.ts';
 import { admit } from './access/gate.ts';
-import { type Arriving, readBody } from './body.ts';
+import { type ReceiveOptions, readInput } from './body.ts';
 import { ConstantReply } from './constant-reply.ts';
 import { objectsOf, type RestDependencies } from './dependencies.ts';
-import { errorReply, HttpError, invalid, notFound, tooOften, unavailable } from './errors.ts';
+import { errorReply, invalid, notFound, unavailable } from './errors.ts';
 import type { Limits, RestMetrics } from './limits.ts';
 import { ListReply, writeList } from './list-reply.ts';
 import type { Rates } from './rates.ts';
@@ -26,13 +29,14 @@ export interface Mounting {
   /** See createTurns. */
   turn: () => Promise<void>;
   rates: Rates;
+  readBody: ReadBody;
   receiving: ByteBudget;
   /** The address that a request counts for. */
   addressOf: (request: IncomingMessage) => string;
 }
 
 export const REQUEST_ID = 'request-id';
-const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' };
+const JSON_HEAD = { 'content-type': JSON_TYPE };
 
 /** Headers that every answer carries, whoever gives it. The request then has an id. */
 export function preamble(request: IncomingMessage, response: ServerResponse, now: number): void {
@@ -85,13 +89,13 @@ export function answerErrors(log: Log): ErrorRequestHandler {
       response.destroy();
       return;
     }
-    for (const [name, value] of Object.entries(reply.headers)) response.setHeader(name, value);
-    send(response, reply.status, reply.body);
+    const { status, headers, body } = reply;
+    send(response, { status, headers, body: JSON.stringify(body) }, { closing: headers.connection === 'close' });
   };
 }
 
 function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
-  const { deps, log, metrics, limits, validateReplies, turn, rates, receiving, addressOf } = mounting;
+  const { deps, log, metrics, limits, validateReplies, turn, rates, readBody, receiving, addressOf } = mounting;
   const handle = route.handler as (call: object) => unknown;
   return async (request, response) => {
     const start = performance.now();
@@ -122,18 +126,16 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       if (route.body?.kind === 'file') rates.upload(user);
       if (route.access !== 'public' && !isSynced(deps)) throw unavailable('the controller is still reading its state');
       const charge = route.body ? rates.body(user || address) : () => {};
-      using share = route.body && room(receiving, user || address);
-      let received = 0;
-      const arriving = (bytes: number) => {
-        charge(bytes);
-        received += bytes;
-        // What is beyond the limit is thrown away.
-        if (received <= limits.bodyBytes && share?.take(bytes) === false) throw tooBusy();
-      };
       const call = {
         params: check(route.params, params, 'the path'),
         query: check(route.query, { ...request.query }, 'the query'),
-        ...(await input(route, request, limits, arriving)),
+        ...(await input(route, request, {
+          read: readBody,
+          budget: receiving,
+          caller: user || address,
+          received: charge,
+          limits,
+        })),
         signal,
         deps,
         caller,
@@ -141,9 +143,9 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const result = await abortable(Promise.resolve(handle(call)), signal);
       const isChecked = validateReplies && !(result instanceof ConstantReply);
       if (isChecked && !(result instanceof ListReply)) checkReply(route, result);
-      if (request.method === 'HEAD') response.writeHead(route.reply.status, JSON_TYPE).end();
+      if (request.method === 'HEAD') response.writeHead(route.reply.status, JSON_HEAD).end();
       else if (result instanceof ListReply)
-        await writeList(response.writeHead(route.reply.status, JSON_TYPE), result, {
+        await writeList(response.writeHead(route.reply.status, JSON_HEAD), result, {
           turn,
           signal,
           ...(isChecked && { check: (item) => checkReply(route, { [result.key]: [item] }) }),
@@ -152,7 +154,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
             log.error({ err: error, operation: route.operation, name }, 'An object cannot be shown and is left out');
           },
         });
-      else send(response, route.reply.status, route.reply.schema ? result : undefined);
+      else send(response, jsonReply(route.reply.status, route.reply.schema ? result : undefined));
     } finally {
       stop();
     }
@@ -177,22 +179,9 @@ function deadline(response: ServerResponse, ms: number): { signal: AbortSignal; 
   };
 }
 
-/** Memory for what this request brings. */
-function room(receiving: ByteBudget, caller: string) {
-  const share = receiving.open(caller);
-  if (!isFull(share)) return share;
-  throw share.full === 'caller' ? tooOften('too many requests of this caller are under way', 1) : tooBusy();
-}
-
-const tooBusy = () =>
-  // What is left of the body is not read: the connection cannot be used again.
-  new HttpError(503, 'SERVICE_UNAVAILABLE', 'too many bodies are being received, try again', {
-    headers: { connection: 'close', 'retry-after': '1' },
-  });
-
-async function input(route: AnyRoute, request: IncomingMessage, limits: Limits, arriving: Arriving) {
+async function input(route: AnyRoute, request: IncomingMessage, options: ReceiveOptions) {
   if (!route.body) return { body: undefined, file: '' };
-  const raw = await readBody(request, route.body, limits, arriving);
+  const raw = await readInput(request, route.body, options);
   if ('file' in raw) return { body: undefined, file: raw.file };
   if (route.body.kind !== 'json') return { body: undefined, file: '' };
   if (raw.json === undefined) {
@@ -227,11 +216,8 @@ function checkReply(route: AnyRoute, result: unknown): void {
   if (!outcome.success) throw new TypeError(`reply of ${route.operation}: ${firstIssue(outcome.error, 'the body')}`);
 }
 
-function send(response: ServerResponse, status: number, body: unknown): void {
-  if (body === undefined) {
-    response.writeHead(status).end();
-    return;
-  }
-  const json = body instanceof ConstantReply ? body.json : Buffer.from(JSON.stringify(body));
-  response.writeHead(status, { ...JSON_TYPE, 'content-length': json.length }).end(json);
+/** A value as the JSON of a response; undefined is an empty body. */
+function jsonReply(status: number, body: unknown): Reply {
+  if (body === undefined) return { status };
+  return { status, body: body instanceof ConstantReply ? body.json : JSON.stringify(body) };
 }

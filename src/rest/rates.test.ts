@@ -1,10 +1,9 @@
-import type { IncomingMessage } from 'node:http';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { makeClock } from '../agents/_util.ts';
 import { createTestClient } from './_client.ts';
 import { createMemoryDependencies } from './_memory.ts';
 import { createTokenReviewAuthenticator } from './access/reviews.ts';
-import { addressOf, createRates } from './rates.ts';
+import { createRates } from './rates.ts';
 import { routes } from './routes/index.ts';
 import { createRestServer } from './server.ts';
 
@@ -95,20 +94,4 @@ test('files are read so often per caller, and the wait is said', async () => {
   expect(() => rates.upload('other')).not.toThrow();
   await clock.advance(1_000);
   expect(upload()).toBe('taken');
-});
-
-describe('the address that a request counts for', () => {
-  test.each([
-    ['the socket', '192.0.2.7', undefined, true, '192.0.2.7'],
-    ['the socket, whatever a header says when no proxy is trusted', '192.0.2.7', '203.0.113.9', false, '192.0.2.7'],
-    ['what the nearest proxy saw', '10.0.0.1', '6.6.6.6, 203.0.113.9', true, '203.0.113.9'],
-    ['IPv4 in IPv6', '::ffff:192.0.2.7', undefined, false, '192.0.2.7'],
-    ['the network of IPv6', '2001:db8:1:2:3:4:5:6', undefined, false, '2001:db8:1:2::/64'],
-    ['the network of short IPv6', '2001:db8::1', undefined, false, '2001:db8:0:0::/64'],
-    ['the loopback of IPv6', '::1', undefined, false, '0:0:0:0::/64'],
-    ['no more of nonsense than an address has', '10.0.0.1', 'x'.repeat(9_999), true, 'x'.repeat(64)],
-  ])('%s', (_, remoteAddress, forwarded, trusted, expected) => {
-    const request = { socket: { remoteAddress }, headers: { ...(forwarded && { 'x-forwarded-for': forwarded }) } };
-    expect(addressOf(request as unknown as IncomingMessage, trusted)).toBe(expected);
-  });
 });

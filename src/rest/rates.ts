@@ -1,7 +1,5 @@
-import type { IncomingMessage } from 'node:http';
-import { isIPv6 } from 'node:net';
+import { createRateLimit } from '../http/rate-limit.ts';
 import { type Clock, systemClock } from '../kube/clock.ts';
-import { createTokenBuckets, type TokenBuckets } from '../kube/token-bucket.ts';
 import { tooOften } from './errors.ts';
 
 /** How often something may be asked: so many in the long run, and so many at once. */
@@ -29,52 +27,24 @@ export interface Rates {
 }
 
 export function createRates(clock: Clock = systemClock): Rates {
-  const rates = (name: keyof typeof RATES) => createTokenBuckets({ clock, ...RATES[name] });
-  const [credentials, unknownTokens] = [rates('credentials'), rates('unknownTokens')];
-  const [uploads, bytes] = [rates('uploads'), rates('bytes')];
-  const refuse = (of: TokenBuckets, key: string, what: string): never => {
-    throw tooOften(`too many ${what}, try again later`, of.waitMs(key) / 1000);
-  };
+  const limit = (name: keyof typeof RATES, what: string) =>
+    createRateLimit({
+      clock,
+      ...RATES[name],
+      refuse: (seconds) => tooOften(`too many ${what}, try again later`, seconds),
+    });
+  const credentials = limit('credentials', 'attempts from this address');
+  const unknownTokens = limit('unknownTokens', 'wrong tokens from this address');
+  const uploads = limit('uploads', 'files of this caller');
+  const bytes = limit('bytes', 'bytes of this caller');
   return {
-    credentials(address) {
-      if (!credentials.take(address)) refuse(credentials, address, 'attempts from this address');
-    },
-    upload(caller) {
-      if (!uploads.take(caller)) refuse(uploads, caller, 'files of this caller');
-    },
+    credentials: credentials.take,
+    upload: uploads.take,
     body(caller) {
-      if (!bytes.take(caller)) refuse(bytes, caller, 'bytes of this caller');
+      bytes.take(caller);
       return (more) => bytes.charge(caller, more);
     },
-    unknownToken(address) {
-      if (unknownTokens.waitMs(address) > 0) refuse(unknownTokens, address, 'wrong tokens from this address');
-    },
-    wrongToken: (address) => void unknownTokens.take(address),
+    unknownToken: unknownTokens.check,
+    wrongToken: unknownTokens.count,
   };
-}
-
-/**
- * The address that a request counts for. Behind a proxy it is the one that the nearest proxy saw: what stands before it in
- * the header is the client's own word. Of IPv6 it is the network, since a client has as many addresses there as it likes.
- */
-export function addressOf(request: IncomingMessage, trustProxy: boolean): string {
-  const forwarded = trustProxy
-    ? String(request.headers['x-forwarded-for'] ?? '')
-        .split(',')
-        .at(-1)
-        ?.trim()
-    : '';
-  const address = (forwarded || request.socket.remoteAddress || '').replace(/^::ffff:/i, '').slice(0, 64);
-  return isIPv6(address) ? networkOf(address) : address;
-}
-
-/** The first half: `2001:db8:0:1::/64`. */
-function networkOf(address: string): string {
-  const [head = '', tail] = (address.split('%')[0] ?? '').split('::');
-  const groups = (text = '') => (text === '' ? [] : text.split(':'));
-  const left = groups(head);
-  const filled =
-    tail === undefined ? left : [...left, ...Array<string>(8 - left.length - groups(tail).length).fill('0')];
-  const network = [...filled, ...groups(tail)].slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
-  return `${network.join(':')}::/64`;
 }

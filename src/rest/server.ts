@@ -3,15 +3,18 @@ import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import express from 'express';
+import { createBodyReader } from '../http/body.ts';
+import { addressOf } from '../http/client-address.ts';
 import { createByteBudget } from '../kube/byte-budget.ts';
-import type { Clock } from '../kube/clock.ts';
+import { type Clock, systemClock } from '../kube/clock.ts';
 import { type Log, silentLog } from '../kube/dependencies.ts';
 import { BASE } from './base.ts';
+import { refusedBody } from './body.ts';
 import type { RestDependencies } from './dependencies.ts';
 import { LIMITS, type Limits, type RestMetrics } from './limits.ts';
 import { createTurns } from './list-reply.ts';
 import { answerErrors, type Mounting, mountRoutes, preamble, unknownPath } from './mount.ts';
-import { addressOf, createRates } from './rates.ts';
+import { createRates } from './rates.ts';
 import type { AnyRoute } from './route.ts';
 import { routes as allRoutes } from './routes/index.ts';
 
@@ -67,6 +70,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     validateReplies,
     turn: createTurns(),
     rates: createRates(options.clock),
+    readBody: createBodyReader({ clock: options.clock ?? systemClock, refuse: refusedBody }),
     receiving: createByteBudget({ ...limits.receiving.all, each: limits.receiving.caller }),
     addressOf: (request) => addressOf(request, options.trustProxy ?? false),
   };

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { GROUP, TOKEN_AUDIENCE } from '../../api/names.ts';
-import { HttpError, unavailable } from '../errors.ts';
+import { HttpError } from '../../http/http-error.ts';
+import { unavailable } from '../errors.ts';
 import type { Attributes, Authenticator, Authorizer, Identity } from './access.ts';
 import { type Answers, createAnswers } from './answers.ts';
 

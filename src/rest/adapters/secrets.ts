@@ -4,6 +4,7 @@ import type { ConfigMap, Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { nodeUuid } from '../../domain/names.ts';
 import { destinationText } from '../../domain/registry/index.ts';
+import { HttpError } from '../../http/http-error.ts';
 import { RESOURCES } from '../../kinds/index.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -12,7 +13,6 @@ import type { Store } from '../../kube/store.ts';
 import { isOwnedBy, isPasswordOf, registryOf } from '../../stores/keyed-text.ts';
 import { isReplacedBy } from '../../stores/references.ts';
 import type { ProvisioningKeys, RegistryPasswords, Shared } from '../dependencies.ts';
-import { HttpError } from '../errors.ts';
 import { createRefresh } from './refresh.ts';
 
 const fieldManager = FIELD_MANAGERS.rest;

@@ -1,6 +1,6 @@
 import { ARCHITECTURES } from '../../api/names.ts';
+import { HttpError, RETRY_AFTER } from '../../http/http-error.ts';
 import type { RestDependencies } from '../dependencies.ts';
-import { HttpError, RETRY_AFTER } from '../errors.ts';
 import { route } from '../route.ts';
 import { architecturesShape, livenessShape } from './shapes.ts';
 

@@ -1,5 +1,5 @@
+import { HttpError } from '../../http/http-error.ts';
 import type { Verb } from '../access/access.ts';
-import { HttpError } from '../errors.ts';
 import { type Access, type AnyRoute, type Method, paramNames, route } from '../route.ts';
 
 /**

@@ -1,0 +1,28 @@
+import type { IncomingMessage } from 'node:http';
+import { isIPv6 } from 'node:net';
+
+/**
+ * The address that a request counts for. Behind a proxy it is the one that the nearest proxy saw: what stands before it in
+ * the header is the client's own word. Of IPv6 it is the network, since a client has as many addresses there as it likes.
+ */
+export function addressOf(request: IncomingMessage, trustProxy: boolean): string {
+  const forwarded = trustProxy
+    ? String(request.headers['x-forwarded-for'] ?? '')
+        .split(',')
+        .at(-1)
+        ?.trim()
+    : '';
+  const address = (forwarded || request.socket.remoteAddress || '').replace(/^::ffff:/i, '').slice(0, 64);
+  return isIPv6(address) ? networkOf(address) : address;
+}
+
+/** The first half: `2001:db8:0:1::/64`. */
+function networkOf(address: string): string {
+  const [head = '', tail] = (address.split('%')[0] ?? '').split('::');
+  const groups = (text = '') => (text === '' ? [] : text.split(':'));
+  const left = groups(head);
+  const filled =
+    tail === undefined ? left : [...left, ...Array<string>(8 - left.length - groups(tail).length).fill('0')];
+  const network = [...filled, ...groups(tail)].slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
+  return `${network.join(':')}::/64`;
+}
