@@ -14,7 +14,7 @@ import type { MutableStore } from './kube/store.ts';
 import type { Stores } from './stores/stores.ts';
 
 /** An API server in memory that shows each write in the stores at once. */
-export interface MemoryCluster {
+export interface InMemoryApiServer {
   client: KubeClient;
   /** Written so far, by verb and resource. */
   writes: Map<string, number>;
@@ -23,7 +23,7 @@ export interface MemoryCluster {
 }
 
 /** Knows of resource versions, generations, merge and JSON patches, finalizers and preconditions; of nothing else. */
-export function createMemoryCluster(stores: Stores): MemoryCluster {
+export function createInMemoryApiServer(stores: Stores): InMemoryApiServer {
   const writes = new Map<string, number>();
   /** of resources that no store follows */
   const others = new Map<string, KubeObject>();

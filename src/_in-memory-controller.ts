@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { createMemoryCluster } from './_in-memory-api-server.ts';
+import { createInMemoryApiServer } from './_in-memory-api-server.ts';
 import { createAgents } from './agents/agents.ts';
 import type { NodeNews } from './agents/dependencies.ts';
 import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
@@ -22,16 +22,16 @@ import type { MicroserviceStatus } from './wire/index.ts';
 export const NAMESPACE = 'plant';
 const MICROSERVICES = 2;
 
-export type Fleet = Awaited<ReturnType<typeof startFleet>>;
+export type InMemoryController = Awaited<ReturnType<typeof startInMemoryController>>;
 
 /** Everything as src/app.ts puts it together, but for the API server, the election and the network. */
-export async function startFleet(size: number, { holdSeconds = 3_600 } = {}) {
+export async function startInMemoryController(size: number, { holdSeconds = 3_600 } = {}) {
   await using started = new AsyncDisposableStack();
   const stop = new AbortController();
   const stores = createStores({ namespace: NAMESPACE });
   fill(stores, size);
   const handedOut = watchStores(stores);
-  const cluster = createMemoryCluster(stores);
+  const cluster = createInMemoryApiServer(stores);
   const { client } = cluster;
   const numbered = { Application: stores.applications, Registry: stores.registries };
   const ids = createIds({

@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { countCalls } from './_count-calls.ts';
-import { applicationBody, type Fleet, NAMESPACE, startFleet } from './_in-memory-controller.ts';
+import {
+  applicationBody,
+  type InMemoryController,
+  NAMESPACE,
+  startInMemoryController,
+} from './_in-memory-controller.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { nodeUuid } from './domain/index.ts';
@@ -27,7 +32,7 @@ interface Work {
 }
 
 /** What is done, to the application, node or registry of number 3 alone. */
-const STEPS: Record<string, (fleet: Fleet) => Promise<unknown> | unknown> = {
+const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | unknown> = {
   'an application is created over REST': async ({ rest, spare }) => {
     expect(await rest('POST', '/application', applicationBody('another', spare))).toBe(201);
   },
@@ -96,7 +101,7 @@ describe('what an edit costs does not grow with what it does not touch', () => {
     // As it is deployed: nothing is frozen.
     vi.stubEnv('NODE_ENV', 'production');
     for (const size of [FEW, MANY]) {
-      await using fleet = await startFleet(size);
+      await using fleet = await startInMemoryController(size);
       for (const [step, act] of Object.entries(STEPS)) {
         work.set(step, [...(work.get(step) ?? []), await measure(fleet, () => act(fleet))]);
       }
@@ -123,7 +128,7 @@ const more = (many: ReadonlyMap<string, number>, few: ReadonlyMap<string, number
     .slice(0, SHOWN)
     .map(([what, count]) => `${what}: ${few.get(what) ?? 0} among ${FEW}, ${count} among ${MANY}`);
 
-async function measure(fleet: Fleet, act: () => unknown): Promise<Work> {
+async function measure(fleet: InMemoryController, act: () => unknown): Promise<Work> {
   await fleet.settle();
   fleet.cluster.writes.clear();
   fleet.handedOut.clear();

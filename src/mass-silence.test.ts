@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { type Fleet, startFleet } from './_in-memory-controller.ts';
+import { type InMemoryController, startInMemoryController } from './_in-memory-controller.ts';
 
 const NODES = 40;
 /** What falls silent before the silence is seen as one of many. */
 const BEFORE_SUSPICION = 10;
 const SILENT_MS = 40_000;
 
-const states = ({ stores }: Fleet) => ({
+const states = ({ stores }: InMemoryController) => ({
   nodes: stores.nodes.list().map(({ status }) => status?.daemonStatus),
   ready: stores.applications
     .list()
@@ -20,7 +20,7 @@ async function until(is: () => boolean): Promise<number> {
 }
 
 test('a fleet that falls silent and returns costs one write for each node and application, at a pace, and one event', async () => {
-  await using fleet = await startFleet(NODES, { holdSeconds: 1 });
+  await using fleet = await startInMemoryController(NODES, { holdSeconds: 1 });
   const { cluster, events, time, node, report, stores } = fleet;
   const keys = Array.from({ length: NODES }, (_, i) => node(i).metadata.name);
   const wrote = () => Object.fromEntries(cluster.writes);

@@ -9,7 +9,7 @@ import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from './api/names.ts';
 import type { Application, EdgeNode } from './api/v3/index.ts';
 import { type App, connect, createApp } from './app.ts';
 import type { Config } from './config.ts';
-import { createStatuses } from './controllers/status-writer.ts';
+import { createStatusWriter } from './controllers/status-writer.ts';
 import { conditionsOf, entryUuid, kstatus } from './domain/index.ts';
 import { RESOURCES } from './kinds/index.ts';
 import { silentLog } from './kube/mod.ts';
@@ -245,7 +245,7 @@ test('a status that the API server refuses takes the place of the old Ready, and
     spec: { isActivated: true },
   });
   const refused: string[] = [];
-  const statuses = createStatuses(
+  const statuses = createStatusWriter(
     {
       client,
       events: { record: () => {} } as never,

@@ -3,10 +3,12 @@ import { FINALIZERS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, ApplicationStatus, EdgeNode, Registry } from '../api/v3/index.ts';
 import {
-  applicationHold,
+  type ApplicationStatusInputs,
   applicationStatus,
   applicationUuid,
   applicationVerdict,
+  checkApplicationDeletion,
+  type Identity,
   identityLabels,
   idVerdict,
   type NodeFacts,
@@ -16,6 +18,8 @@ import {
   refsTo,
   registryId,
   registryKey,
+  type SilenceChange,
+  silenceChange,
   v3Name,
   verdicts,
 } from '../domain/index.ts';
@@ -27,6 +31,7 @@ import {
   createController,
   done,
   keyOf,
+  type Outcome,
   parseKey,
   removeFinalizer,
   requeueAfter,
@@ -35,30 +40,34 @@ import {
 import { isSeenAlike } from '../stores/node-change.ts';
 import { textNameOf } from '../stores/references.ts';
 import { applicationsOn } from '../stores/world.ts';
-import { asksForSomething } from './change-filter.ts';
-import type { Leader } from './dependencies.ts';
+import { changesMoreThanStatus } from './change-filter.ts';
+import type { ControllerDependencies } from './dependencies.ts';
 import { holderOf, identityOf } from './identity.ts';
-import { createReadyLag } from './ready-timer.ts';
-import type { Silence, Turn } from './silence-pacer.ts';
+import type { MassSilence } from './mass-silence.ts';
+import { createReadyTimer, type ReadyTimer } from './ready-timer.ts';
+import type { SilencePacer } from './silence-pacer.ts';
 import { stamp } from './stamp.ts';
-import { createStatuses, REFUSED_AGAIN_MS } from './status-writer.ts';
+import { createStatusWriter, REFUSED_RETRY_MS, type StatusWriter } from './status-writer.ts';
 
-/** How often a held deletion is looked at when nothing changes. */
-const HELD_MS = 5_000;
+/** How often a pending deletion is checked when nothing changes. */
+const DELETION_CHECK_MS = 5_000;
 
 /** Application: identity, verdicts, status, and a deletion that waits for the machines. */
-export function createApplicationController(leader: Leader, silence: Silence): Controller {
-  const { client, stores, world, ids, clock, log, metrics } = leader;
-  const resource = RESOURCES.applications;
-  const statuses = createStatuses(leader, resource);
-  const turns = silence.turns();
-  const lag = createReadyLag(clock, (seconds) => metrics.ready?.(seconds));
+export function createApplicationController(
+  deps: ControllerDependencies,
+  massSilence: MassSilence,
+  pacer: SilencePacer,
+): Controller {
+  const { stores, clock, log, metrics } = deps;
+  const statuses = createStatusWriter(deps, RESOURCES.applications);
+  const readyTimer = createReadyTimer(clock, (seconds) => metrics.ready?.(seconds));
+  const reconcile = createReconcile(deps, { massSilence, pacer, statuses, readyTimer });
 
   /** Applications that may see a node differently now. */
   const ofNode = (node: EdgeNode) => applicationsOn(stores, node).map(keyOf);
-  /** An application's claims of ports and names matter to its neighbours. */
+  /** Applications that an application's claims of ports and names concern. */
   const neighbours = (application: Application) =>
-    [...nodesOf(leader, application)]
+    [...nodesOf(deps, application)]
       .flatMap(ofNode)
       .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf))
       .concat(stores.applications.byIndex('uuid', applicationUuid(application)).map(keyOf));
@@ -67,100 +76,116 @@ export function createApplicationController(leader: Leader, silence: Silence): C
   const usersOf = (kind: 'secret' | 'configMap') => (object: Secret | ConfigMap) =>
     stores.applications.byIndex('source', `${kind}:${textNameOf(object)}`).map(keyOf);
 
-  /** A change of the spec begins to age when it is seen. */
-  function noteAge({ type, key, object, previous, initial }: Change<Application>): void {
-    if (type === 'delete') lag.gone(key);
-    else if (!initial && object.metadata.generation !== previous?.metadata.generation) lag.changed(key, object);
-  }
-
-  async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
-    const { namespace, name } = parseKey(key);
-    const stored = stores.applications.get(namespace, name);
-    if (!stored) {
-      turns.forget(key);
-      return done();
-    }
-    const identity = await identityOf(stored, {
-      withUuid: (uuid) => stores.applications.byIndex('uuid', uuid),
-      withId: (id) => stores.applications.byIndex('id', String(id)),
-      nextId: () => ids.next('Application', signal),
-    });
-    const stamps = { finalizer: FINALIZERS.workloads, labels: identityLabels(identity) };
-    const application = stored.metadata.deletionTimestamp
-      ? stored
-      : await stamp(client, resource, stored, stamps, signal);
-    const nodes: NodeFacts[] = [...nodesOf(leader, application)].map((node) => ({
-      node,
-      liveness: leader.liveness(node),
-      desired: leader.desired(node) ?? { microservices: [] },
-    }));
-    const askedId = stored.spec.id;
-    const rival =
-      applicationVerdict(application, world) ??
-      idVerdict(stored, identity.id, holderOf(stores.applications.byIndex('id', String(askedId)), stored));
-    const hold = application.metadata.deletionTimestamp
-      ? applicationHold(application, nodes, clock(), { ownsName: rival?.reason !== 'NameTaken' })
-      : undefined;
-    if (hold && !hold.held) {
-      await removeFinalizer(client, resource, application, FINALIZERS.workloads, { signal });
-      return done();
-    }
-    const inputs = {
-      application,
-      ...(rival && { identity: rival }),
-      verdicts: verdicts(application, world),
-      nodes,
-      now: new Date(clock()).toISOString(),
-    };
-    const status = { ...applicationStatus(inputs), ...identity };
-    const turn = hold ? undefined : turnOf(application, status);
-    const waitMs = turns.waitFor(turn, key);
-    if (waitMs > 0) return requeueAfter(waitMs);
-    const { refused } = await statuses.write(application, status, signal, turns.writing(turn, key));
-    lag.judged(key, application, !refused && isReady(status));
-    if (hold) return requeueAfter(Math.min(HELD_MS, Math.max(0, hold.until - clock())));
-    if (refused) return requeueAfter(REFUSED_AGAIN_MS);
-    const at = readyAt(inputs);
-    return at === undefined ? done() : requeueAfter(Math.max(0, at - clock()) + 10);
-  }
-
   return createController({
     name: 'application',
     watches: [
       watching(stores.applications, (change) => {
-        noteAge(change);
-        if (asksForSomething(change)) return [change.key, ...both(neighbours)(change)];
-        return statuses.isForeign(change) ? [change.key] : [];
+        const { type, key, object, previous, initial } = change;
+        if (type === 'delete') readyTimer.forget(key);
+        else if (!initial && object.metadata.generation !== previous?.metadata.generation)
+          readyTimer.start(key, object);
+        if (changesMoreThanStatus(change)) return [key, ...both(neighbours)(change)];
+        return statuses.isForeign(change) ? [key] : [];
       }),
-      watching(stores.nodes, (change) => (isSeen(change) ? both(ofNode)(change) : [])),
-      watching(stores.registries, (change) => (isJudgedBy(change) ? both(usersOfRegistry)(change) : [])),
+      watching(stores.nodes, (change) => (concernsApplications(change) ? both(ofNode)(change) : [])),
+      watching(stores.registries, (change) => (concernsVerdicts(change) ? both(usersOfRegistry)(change) : [])),
       watching(stores.secrets, both(usersOf('secret'))),
       watching(stores.configMaps, both(usersOf('configMap'))),
     ],
-    reconcile,
+    reconcile: (key, { signal }) => reconcile(key, signal),
     concurrency: 8,
     log,
     metrics,
   });
 }
 
-/** What silence alone changes of what is stored; what somebody asked for is written at once. */
-function turnOf({ status: before }: Application, after: ApplicationStatus): Turn | undefined {
+interface Helpers {
+  massSilence: MassSilence;
+  pacer: SilencePacer;
+  statuses: StatusWriter<Application>;
+  readyTimer: ReadyTimer;
+}
+
+/** Observes an application and its nodes, plans its status, writes it when its turn comes, and says when to look again. */
+function createReconcile(deps: ControllerDependencies, { massSilence, pacer, statuses, readyTimer }: Helpers) {
+  const { client, stores, world, ids, clock } = deps;
+  const resource = RESOURCES.applications;
+  const withId = (id: number | undefined) => stores.applications.byIndex('id', String(id));
+
+  function observe(application: Application, identity: Identity) {
+    const nodes: NodeFacts[] = [...nodesOf(deps, application)].map((node) => ({
+      node,
+      liveness: deps.liveness(node),
+      desired: deps.desired(node) ?? { microservices: [] },
+    }));
+    const rival =
+      applicationVerdict(application, world) ??
+      idVerdict(application, identity.id, holderOf(withId(application.spec.id), application));
+    return { nodes, rival };
+  }
+
+  function inputsOf(application: Application, { nodes, rival }: ReturnType<typeof observe>): ApplicationStatusInputs {
+    return {
+      application,
+      ...(rival && { identity: rival }),
+      verdicts: verdicts(application, world),
+      nodes,
+      now: new Date(clock()).toISOString(),
+    };
+  }
+
+  return async (key: string, signal: AbortSignal): Promise<Outcome> => {
+    const { namespace, name } = parseKey(key);
+    const stored = stores.applications.get(namespace, name);
+    if (!stored) {
+      pacer.forget(key);
+      return done();
+    }
+    const identity = await identityOf(stored, {
+      withUuid: (uuid) => stores.applications.byIndex('uuid', uuid),
+      withId,
+      nextId: () => ids.next('Application', signal),
+    });
+    const isDeleted = stored.metadata.deletionTimestamp !== undefined;
+    const stamps = { finalizer: FINALIZERS.workloads, labels: identityLabels(identity) };
+    const application = isDeleted ? stored : await stamp(client, resource, stored, stamps, signal);
+    const seen = observe(application, identity);
+    const ownsName = seen.rival?.reason !== 'NameTaken';
+    const deletion = isDeleted ? checkApplicationDeletion(application, seen.nodes, clock(), { ownsName }) : undefined;
+    if (deletion && !deletion.pending) {
+      await removeFinalizer(client, resource, application, FINALIZERS.workloads, { signal });
+      return done();
+    }
+    const inputs = inputsOf(application, seen);
+    const status = { ...applicationStatus(inputs), ...identity };
+    const change = deletion ? undefined : changeOf(application, status);
+    const silenceMs = pacer.waitMs(key, change);
+    if (silenceMs > 0) return requeueAfter(silenceMs);
+    const options = pacer.writeOptions(key, change, massSilence.suspected);
+    const { refused } = await statuses.write(application, status, signal, options);
+    if (!refused && isReady(status)) readyTimer.stop(key, application);
+    if (deletion) return requeueAfter(Math.min(DELETION_CHECK_MS, Math.max(0, deletion.until - clock())));
+    if (refused) return requeueAfter(REFUSED_RETRY_MS);
+    const at = readyAt(inputs);
+    return at === undefined ? done() : requeueAfter(Math.max(0, at - clock()) + 10);
+  };
+}
+
+/** How silence changes what is stored of an application; users' changes are not about silence, and are written at once. */
+function changeOf({ status: before }: Application, after: ApplicationStatus): SilenceChange | undefined {
   if (before?.observedGeneration !== after.observedGeneration) return undefined;
-  const [was, is] = [isUnreachable(before), isUnreachable(after)];
-  if (was && is) return 'more';
-  return is ? 'silent' : was ? 'back' : undefined;
+  return silenceChange(isUnreachable(before), isUnreachable(after));
 }
 
 const isUnreachable = ({ conditions = [] }: Pick<ApplicationStatus, 'conditions'>) =>
   conditions.some(({ type, reason }) => type === 'Ready' && reason === ('NodeUnreachable' satisfies Reason));
 
-/** Whether an application may see a node differently: a sign of life alone shows nowhere. */
-const isSeen = (change: Change<EdgeNode>) =>
-  asksForSomething(change) || !change.previous || !isSeenAlike(change.object, change.previous);
+/** Whether statuses of applications may depend on the change of a node; a sign of life alone shows in none. */
+const concernsApplications = (change: Change<EdgeNode>) =>
+  changesMoreThanStatus(change) || !change.previous || !isSeenAlike(change.object, change.previous);
 
-/** Whether verdicts on those who use a registry may be others now: labels and annotations do not matter to them. */
-const isJudgedBy = ({ type, object, previous }: Change<Registry>) =>
+/** Whether verdicts on the users of a registry may depend on its change; labels and annotations take no part in them. */
+const concernsVerdicts = ({ type, object, previous }: Change<Registry>) =>
   type === 'delete' ||
   previous === undefined ||
   previous.metadata.uid !== object.metadata.uid ||
@@ -168,7 +193,7 @@ const isJudgedBy = ({ type, object, previous }: Change<Registry>) =>
   registryId(previous) !== registryId(object);
 
 /** Every node that an entry names, or that still reports a microservice of the application. */
-function nodesOf({ stores, world }: Leader, application: Application): Set<EdgeNode> {
+function nodesOf({ stores, world }: ControllerDependencies, application: Application): Set<EdgeNode> {
   const nodes = new Map<string, EdgeNode>();
   for (const entry of application.spec.microservices ?? []) {
     const node = nodeOf(entry, world);

@@ -4,7 +4,7 @@ import type { Change, KubeObject } from '../kube/mod.ts';
  * Whether a change is about what is asked for: spec, annotations, labels, finalizers, deletion. Changes of status alone
  * are ours, and coming back for each would double the work of every write.
  */
-export function asksForSomething(change: Change<KubeObject>): boolean {
+export function changesMoreThanStatus(change: Change<KubeObject>): boolean {
   const { previous, object } = change;
   if (change.type === 'delete' || !previous || previous.metadata.uid !== object.metadata.uid) return true;
   return (

@@ -6,7 +6,7 @@ import type { StoreWorld } from '../stores/world.ts';
 import type { Ids } from './ids.ts';
 
 /** What the reconcilers are given. They run on the leader alone and are the only writers of any status. */
-export interface Leader {
+export interface ControllerDependencies {
   namespace: string;
   /** refuses writes once leadership is lost */
   client: KubeClient;

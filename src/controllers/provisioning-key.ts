@@ -12,13 +12,19 @@ import {
 } from '../kube/mod.ts';
 import { decodeData } from '../stores/keyed-text.ts';
 import { isReplacedBy, provisioningKeyOf } from '../stores/references.ts';
-import type { Leader } from './dependencies.ts';
+import type { ControllerDependencies } from './dependencies.ts';
 
 /** A used key answers the same agent again until it expires; a little later it can go. */
 const GRACE_MS = 60_000;
 
 /** Provisioning keys: removes those that expired, used or not, and those that a later one replaced. */
-export function createProvisioningKeyController({ client, stores, clock, log, metrics }: Leader): Controller {
+export function createProvisioningKeyController({
+  client,
+  stores,
+  clock,
+  log,
+  metrics,
+}: ControllerDependencies): Controller {
   const isKey = (secret: Secret) => provisioningKeyOf(secret).length > 0;
   const ofTheSameNode = (secret: Secret) =>
     provisioningKeyOf(secret).flatMap((uuid) => stores.secrets.byIndex('provisioningKeyOf', uuid));

@@ -1,67 +1,67 @@
 import { expect, test } from 'vitest';
-import { createReadyLag } from './ready-timer.ts';
+import { createReadyTimer } from './ready-timer.ts';
 
 const at = (generation: number) => ({ apiVersion: 'v', kind: 'K', metadata: { name: 'a', generation } });
 
-/** Seconds observed after steps: `[time in s, what happens]`. */
-const cases: Record<string, { steps: [number, 'changed' | 'ready' | 'not ready' | 'gone', number][]; want: number[] }> =
-  {
-    'a change is ready after its time': {
-      steps: [
-        [0, 'changed', 1],
-        [3, 'not ready', 1],
-        [5, 'ready', 1],
-      ],
-      want: [5],
-    },
-    'ready again without a change says nothing': {
-      steps: [
-        [0, 'changed', 1],
-        [1, 'ready', 1],
-        [9, 'ready', 1],
-      ],
-      want: [1],
-    },
-    'the age is that of the newest generation': {
-      steps: [
-        [0, 'changed', 1],
-        [4, 'changed', 2],
-        [5, 'ready', 1],
-        [6, 'ready', 2],
-      ],
-      want: [2],
-    },
-    'seeing a generation again does not make it younger': {
-      steps: [
-        [0, 'changed', 1],
-        [4, 'changed', 1],
-        [6, 'ready', 1],
-      ],
-      want: [6],
-    },
-    'what was there before says nothing': { steps: [[5, 'ready', 3]], want: [] },
-    'what is gone says nothing': {
-      steps: [
-        [0, 'changed', 1],
-        [1, 'gone', 1],
-        [2, 'ready', 1],
-      ],
-      want: [],
-    },
-  };
-for (const [name, { steps, want }] of Object.entries(cases))
-  test(name, () => {
-    let now = 0;
-    const seen: number[] = [];
-    const lag = createReadyLag(
-      () => now,
-      (seconds) => seen.push(seconds),
-    );
-    for (const [time, what, generation] of steps) {
-      now = time * 1000;
-      if (what === 'changed') lag.changed('a', at(generation));
-      else if (what === 'gone') lag.gone('a');
-      else lag.judged('a', at(generation), what === 'ready');
-    }
-    expect(seen).toEqual(want);
-  });
+type Step = [seconds: number, what: 'start' | 'stop' | 'forget', generation: number];
+
+test.each<[string, Step[], number[]]>([
+  [
+    'a change is measured until Ready',
+    [
+      [0, 'start', 1],
+      [5, 'stop', 1],
+    ],
+    [5],
+  ],
+  [
+    'Ready again without a change is not measured',
+    [
+      [0, 'start', 1],
+      [1, 'stop', 1],
+      [9, 'stop', 1],
+    ],
+    [1],
+  ],
+  [
+    'of two changes the time counts from the newer generation',
+    [
+      [0, 'start', 1],
+      [4, 'start', 2],
+      [5, 'stop', 1],
+      [6, 'stop', 2],
+    ],
+    [2],
+  ],
+  [
+    'a generation that is seen twice keeps its start',
+    [
+      [0, 'start', 1],
+      [4, 'start', 1],
+      [6, 'stop', 1],
+    ],
+    [6],
+  ],
+  ['an object that existed before is not measured', [[5, 'stop', 3]], []],
+  [
+    'a deleted object is not measured',
+    [
+      [0, 'start', 1],
+      [1, 'forget', 1],
+      [2, 'stop', 1],
+    ],
+    [],
+  ],
+])('%s', (_, steps, expected) => {
+  let now = 0;
+  const observed: number[] = [];
+  const timer = createReadyTimer(
+    () => now,
+    (seconds) => observed.push(seconds),
+  );
+  for (const [seconds, what, generation] of steps) {
+    now = seconds * 1000;
+    timer[what]('a', at(generation));
+  }
+  expect(observed).toEqual(expected);
+});

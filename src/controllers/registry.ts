@@ -34,20 +34,20 @@ import {
 import { isOwnedBy, registryOf } from '../stores/keyed-text.ts';
 import { oldest } from '../stores/oldest.ts';
 import { registryUse } from '../stores/world.ts';
-import { asksForSomething } from './change-filter.ts';
-import type { Leader } from './dependencies.ts';
+import { changesMoreThanStatus } from './change-filter.ts';
+import type { ControllerDependencies } from './dependencies.ts';
 import { holderOf, identityOf } from './identity.ts';
 import { stamp } from './stamp.ts';
-import { createStatuses, REFUSED_AGAIN_MS } from './status-writer.ts';
+import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
 
 /** Far longer than a request takes. */
 const DRAFT_MS = 60_000;
 
 /** Registry: numbers, the two that always exist, and protection of those in use. */
-export function createRegistryController(leader: Leader): Controller {
+export function createRegistryController(leader: ControllerDependencies): Controller {
   const { client, stores, namespace, ids, clock, log, metrics } = leader;
   const resource = RESOURCES.registries;
-  const statuses = createStatuses(leader, resource);
+  const statuses = createStatusWriter(leader, resource);
   const use = registryUse(stores);
 
   async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
@@ -88,7 +88,7 @@ export function createRegistryController(leader: Leader): Controller {
       now: new Date(clock()).toISOString(),
     });
     const { refused } = await statuses.write(registry, { ...judged, ...identity }, signal);
-    return refused ? requeueAfter(REFUSED_AGAIN_MS) : done();
+    return refused ? requeueAfter(REFUSED_RETRY_MS) : done();
   }
 
   /** REST finishes it in a moment, unless its replica died in between. */
@@ -174,11 +174,11 @@ export function createRegistryController(leader: Leader): Controller {
       builtIns,
       // An older one may have had its name or id.
       watching(stores.registries, (change) =>
-        asksForSomething(change) || statuses.isForeign(change) ? [change.key, ...both(namesakes)(change)] : [],
+        changesMoreThanStatus(change) || statuses.isForeign(change) ? [change.key, ...both(namesakes)(change)] : [],
       ),
       // All that is there is looked at anyway.
       watching(stores.applications, (change) =>
-        asksForSomething(change) && !change.initial ? both(usedBy)(change) : [],
+        changesMoreThanStatus(change) && !change.initial ? both(usedBy)(change) : [],
       ),
       watching(stores.secrets, ({ object }) => stores.registries.byIndex('secret', object.metadata.name).map(keyOf)),
     ],

@@ -4,26 +4,26 @@ import { entryUuid, nodeUuid, v3Name } from '../domain/index.ts';
 import type { Change } from '../kube/mod.ts';
 
 /** Application and name of entries that left a node, by uuid. */
-export type LeftEntries = ReadonlyMap<string, { application: string; name: string }>;
+export type EntryNames = ReadonlyMap<string, { application: string; name: string }>;
 
 /**
  * Entries that were taken from a node before its status had named them. The names that a machine gives are not believed,
  * so that of a container that runs for a removed entry only this tells whose it is. Memory of one leader: what is lost
  * with it is shown by its uuid alone.
  */
-export interface Left {
+export interface RemovedEntries {
   /** An Application was changed or deleted. */
   note(change: Change<Application>): void;
-  of(nodeUuid: string): LeftEntries;
+  of(nodeUuid: string): EntryNames;
   forget(nodeUuid: string): void;
 }
 
 /** `nodeOf` finds the node that an entry names. */
-export function createLeft(
+export function createRemovedEntries(
   nodeOf: (entry: NonNullable<Application['spec']['microservices']>[number]) => EdgeNode | undefined,
-): Left {
+): RemovedEntries {
   const nodes = new Map<string, Map<string, { application: string; name: string }>>();
-  const none: LeftEntries = new Map();
+  const none: EntryNames = new Map();
 
   function placesOf(application: Application): Map<string, { node: string; name: string }> {
     const places = new Map<string, { node: string; name: string }>();

@@ -1,31 +1,30 @@
 import { expect, test } from 'vitest';
-import { createSilence, type Turn } from './silence-pacer.ts';
+import { createSilencePacer } from './silence-pacer.ts';
 
-function make() {
+function createFixture() {
   const time = { now: 1_000_000 };
-  const silence = createSilence(() => time.now);
-  return { time, silence, turns: silence.turns() };
+  return { time, pacer: createSilencePacer(() => time.now) };
 }
 
-test('a node that falls silent or returns is written and told at once', () => {
-  const { turns } = make();
-  for (const turn of ['silent', 'back'] as const) {
-    expect(turns.waitFor(turn, 'a')).toBe(0);
-    expect(turns.writing(turn, 'a').isQuiet).toBe(false);
+test('one object that falls silent or returns is written at once, with its events', () => {
+  const { pacer } = createFixture();
+  for (const change of ['begins', 'ends'] as const) {
+    expect(pacer.waitMs('a', change)).toBe(0);
+    expect(pacer.writeOptions('a', change, false).withEvents).toBe(true);
   }
 });
 
-test.each<[Turn, number]>([
-  ['silent', 20],
-  ['back', 40],
-])('of many whose turn is %s never more than %d a second are written, suspected or not', (turn, most) => {
-  const { time, turns } = make();
+test.each([
+  ['begins', 20],
+  ['ends', 40],
+] as const)('of 200 objects whose silence %s at once %d are written in the first second', (change, most) => {
+  const { time, pacer } = createFixture();
   const due = new Map(Array.from({ length: 200 }, (_, i) => [`n${i}`, time.now]));
   let inFirstSecond = 0;
   for (const end = time.now + 999; time.now <= end; time.now++) {
     for (const [key, at] of due) {
       if (at > time.now) continue;
-      const wait = turns.waitFor(turn, key);
+      const wait = pacer.waitMs(key, change);
       if (wait > 0) due.set(key, time.now + wait);
       else {
         due.delete(key);
@@ -37,30 +36,29 @@ test.each<[Turn, number]>([
   expect(inFirstSecond).toBeLessThanOrEqual(most);
 });
 
-test('in mass silence there is no event for each, neither when they fall silent nor when they return', () => {
-  const { silence, turns } = make();
-  silence.suspected = true;
-  expect(turns.writing('silent', 'a').isQuiet).toBe(true);
-  silence.suspected = false;
-  expect(turns.writing('back', 'a').isQuiet).toBe(true);
-  expect(turns.writing('silent', 'a').isQuiet).toBe(false);
-  expect(turns.writing('back', 'a').isQuiet).toBe(false);
+test('a silence that began without an event ends without one, and the next one has both', () => {
+  const { pacer } = createFixture();
+  expect(pacer.writeOptions('a', 'begins', true).withEvents).toBe(false);
+  expect(pacer.writeOptions('a', 'ends', false).withEvents).toBe(false);
+  expect(pacer.writeOptions('a', 'begins', false).withEvents).toBe(true);
+  expect(pacer.writeOptions('a', 'ends', false).withEvents).toBe(true);
 });
 
-test('an application of many nodes is written once when the first falls silent, and of the others every ten seconds', () => {
-  const { time, turns } = make();
-  expect(turns.waitFor('silent', 'app')).toBe(0);
-  expect(turns.waitFor('more', 'app')).toBe(10_000);
+test('an application of many nodes is written when the first falls silent, and for the others once in 10 s', () => {
+  const { time, pacer } = createFixture();
+  expect(pacer.waitMs('app', 'begins')).toBe(0);
+  expect(pacer.waitMs('app', 'continues')).toBe(10_000);
   time.now += 9_000;
-  expect(turns.waitFor('more', 'app')).toBe(1_000);
+  expect(pacer.waitMs('app', 'continues')).toBe(1_000);
   time.now += 1_000;
-  expect([turns.waitFor('more', 'app'), turns.waitFor('more', 'app')]).toEqual([0, 10_000]);
-  expect(turns.waitFor('back', 'app')).toBe(0);
+  expect([pacer.waitMs('app', 'continues'), pacer.waitMs('app', 'continues')]).toEqual([0, 10_000]);
+  expect(pacer.waitMs('app', 'ends')).toBe(0);
 });
 
-test('what somebody asked for does not wait, whoever else does', () => {
-  const { turns } = make();
-  for (let i = 0; i < 100; i++) turns.waitFor('silent', `n${i}`);
-  expect(turns.waitFor(undefined, 'n50')).toBe(0);
-  expect(turns.waiting).toBe(98);
+test('a write that is not about silence never waits, and gives up the turn of its object', () => {
+  const { pacer } = createFixture();
+  for (let i = 0; i < 100; i++) pacer.waitMs(`n${i}`, 'begins');
+  expect(pacer.waitMs('n50', undefined)).toBe(0);
+  expect(pacer.isWaiting('n50')).toBe(false);
+  expect(pacer.waiting).toBe(98);
 });

@@ -1,95 +1,68 @@
-import type { Writing } from './status-writer.ts';
-import { createPace } from './write-pacer.ts';
+import { hasEventsOfItsOwn, SILENCE_WRITES, type SilenceChange } from '../domain/index.ts';
+import type { StatusWriteOptions } from './status-writer.ts';
+import { createWritePacer } from './write-pacer.ts';
 
-/**
- * What silence alone does to what is stored of an object: its node falls silent, is heard of again, or another of its
- * nodes does while it is unreachable anyway.
- */
-export type Turn = 'silent' | 'back' | 'more';
-
-/**
- * A second, in each kind (docs/decisions/2026-11-22-what-silence-writes.md). Who comes back waits for less. Reads say
- * the truth at once either way.
- */
-const PER_SECOND = { silent: 20, back: 40 } as const;
-/** An object that is unreachable is written again at most this often because of further nodes. */
-const MORE_MS = 10_000;
-/** Objects that come back at once and are still told of one by one. */
-const FEW = 20;
-
-/** What reconcilers share about a fleet that falls silent, and comes back. */
-export interface Silence {
-  /** more than 30 % of the live nodes fell silent at once: first our own fault, and said in one event */
-  suspected: boolean;
-  /** The turns of one kind of objects. */
-  turns(): Turns;
-}
-
-/**
- * The writes that silence alone is the cause of: one for each object and turn, at a pace that leaves the cores to those
- * who poll.
- */
-export interface Turns {
-  /** 0 when an object may be written, which uses its turn up; else the milliseconds until it is to ask again. */
-  waitFor(turn: Turn | undefined, key: string): number;
-  /** How its status is to be written: without events where there would be one for each of very many. */
-  writing(turn: Turn | undefined, key: string): Writing;
+/** Paces the writes that silence alone causes in one kind, and decides which of them record events. */
+export interface SilencePacer {
+  /** 0 when an object may be written, which uses up its turn; else the milliseconds until it must ask again. */
+  waitMs(key: string, change: SilenceChange | undefined): number;
+  /** How a status that `waitMs` let through is to be written. */
+  writeOptions(key: string, change: SilenceChange | undefined, suspected: boolean): StatusWriteOptions;
   forget(key: string): void;
-  /** Whether an object waits to be said silent. */
-  waits(key: string): boolean;
-  /** How many do. */
+  /** whether an object waits for the write that its silence begins with */
+  isWaiting(key: string): boolean;
+  /** number of objects that do */
   readonly waiting: number;
 }
 
 /** `clock` gives Unix ms. */
-export function createSilence(clock: () => number): Silence {
-  const silence: Silence = { suspected: false, turns };
+export function createSilencePacer(clock: () => number): SilencePacer {
+  const pacers = {
+    begins: createWritePacer(SILENCE_WRITES.begins.perSecond, clock),
+    ends: createWritePacer(SILENCE_WRITES.ends.perSecond, clock),
+  };
+  /** objects whose silence began without an event */
+  const beganWithout = new Set<string>();
+  /** when unreachable objects were last written */
+  const writtenAt = new Map<string, number>();
 
-  function turns(): Turns {
-    const silent = createPace(PER_SECOND.silent, clock);
-    const back = createPace(PER_SECOND.back, clock);
-    /** fell silent without an event of their own, and return so */
-    const unsaid = new Set<string>();
-    /** when unreachable ones were written last */
-    const written = new Map<string, number>();
-
-    function waitForMore(key: string): number {
-      const left = (written.get(key) ?? 0) + MORE_MS - clock();
-      if (left <= 0) written.set(key, clock());
-      return Math.max(0, left);
-    }
-
-    return {
-      waitFor(turn, key) {
-        if (turn !== 'silent') silent.release(key);
-        if (turn !== 'back') back.release(key);
-        if (turn === 'more') return waitForMore(key);
-        written.delete(key);
-        if (turn === undefined) return 0;
-        const wait = (turn === 'silent' ? silent : back).take(key);
-        if (turn === 'silent' && wait === 0) written.set(key, clock());
-        return wait;
-      },
-      writing(turn, key) {
-        if (turn === 'silent') {
-          if (silence.suspected) unsaid.add(key);
-          return { isQuiet: silence.suspected, took: silent.took };
-        }
-        const wasUnsaid = turn !== 'more' && unsaid.delete(key);
-        return turn === 'back' ? { isQuiet: wasUnsaid || back.waiting > FEW, took: back.took } : {};
-      },
-      forget(key) {
-        silent.release(key);
-        back.release(key);
-        unsaid.delete(key);
-        written.delete(key);
-      },
-      waits: silent.waits,
-      get waiting() {
-        return silent.waiting;
-      },
-    };
+  function waitToContinue(key: string): number {
+    const left = (writtenAt.get(key) ?? 0) + SILENCE_WRITES.continues.everyMs - clock();
+    if (left <= 0) writtenAt.set(key, clock());
+    return Math.max(0, left);
   }
 
-  return silence;
+  return {
+    waitMs(key, change) {
+      if (change !== 'begins') pacers.begins.release(key);
+      if (change !== 'ends') pacers.ends.release(key);
+      if (change === 'continues') return waitToContinue(key);
+      writtenAt.delete(key);
+      if (change === undefined) return 0;
+      const wait = pacers[change].take(key);
+      if (change === 'begins' && wait === 0) writtenAt.set(key, clock());
+      return wait;
+    },
+    writeOptions(key, change, suspected) {
+      const withEvents = hasEventsOfItsOwn(change, {
+        suspected,
+        waiting: pacers.ends.waiting,
+        beganWithout: change !== 'continues' && beganWithout.has(key),
+      });
+      if (change === 'begins' && !withEvents) beganWithout.add(key);
+      if (change === 'ends' || change === undefined) beganWithout.delete(key);
+      if (change === 'begins' || change === 'ends') return { withEvents, onDuration: pacers[change].observeWrite };
+      return {};
+    },
+    forget(key) {
+      pacers.begins.release(key);
+      pacers.ends.release(key);
+      beganWithout.delete(key);
+      writtenAt.delete(key);
+    },
+    isWaiting: pacers.begins.isWaiting,
+    get waiting() {
+      return pacers.begins.waiting;
+    },
+  };
 }

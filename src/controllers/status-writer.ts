@@ -11,48 +11,53 @@ import {
   type Resource,
   writeStatus,
 } from '../kube/mod.ts';
-import type { Leader } from './dependencies.ts';
+import type { ControllerDependencies } from './dependencies.ts';
 import { recordTransitions } from './transition-events.ts';
 
-/** What has a status of ours. */
+/** An object whose status this controller owns. */
 interface Owned extends KubeObject {
   status?: { observedGeneration: number; conditions?: Condition[] };
 }
 
-/** How one status is written. */
-export interface Writing {
-  /** transitions are no events */
-  isQuiet?: boolean;
-  /** Hears how many ms the API server took. */
-  took?: (ms: number) => void;
+export interface StatusWriteOptions {
+  /** Records one event per transition of a condition; true unless set. */
+  withEvents?: boolean;
+  /** Called with the milliseconds that the write took. */
+  onDuration?: (ms: number) => void;
 }
 
-/** Writes the statuses of one kind, and knows its own writes when the store shows them. */
-export interface Statuses<T extends Owned> {
+/** Writes the statuses of one kind, and recognises its own writes when the store shows them. */
+export interface StatusWriter<T extends Owned> {
   /**
-   * Writes what differs, and records the transitions. A status that the API server refuses is counted, and the object
-   * then says so instead of what it said before: an old Ready would outlive what it was about.
+   * Writes what differs and records the transitions. When the API server refuses the status, a condition that says so
+   * replaces the former ones: an old Ready would outlive its reason.
    */
   write(
     object: T,
     status: NonNullable<T['status']>,
     signal: AbortSignal,
-    writing?: Writing,
+    options?: StatusWriteOptions,
   ): Promise<{ refused: boolean }>;
-  /** Whether a change is of the status and by other hands: an edit with kubectl, or the last write of a former leader. */
+  /** Whether another client changed the status: kubectl, or a former leader with its last write. */
   isForeign(change: Change<T>): boolean;
 }
 
-/** A refused status is tried again after this time: a definition may have been updated meanwhile. */
-export const REFUSED_AGAIN_MS = 60_000;
+/** A refused status is written again after this time: the CRD may have been updated in between. */
+export const REFUSED_RETRY_MS = 60_000;
 
-export function createStatuses<T extends Owned>(
-  { client, events, log, metrics, clock }: Pick<Leader, 'client' | 'events' | 'log' | 'metrics' | 'clock'>,
+export function createStatusWriter<T extends Owned>(
+  {
+    client,
+    events,
+    log,
+    metrics,
+    clock,
+  }: Pick<ControllerDependencies, 'client' | 'events' | 'log' | 'metrics' | 'clock'>,
   resource: Resource<T>,
-): Statuses<T> {
+): StatusWriter<T> {
   const kind = resource.kind as keyof typeof CONDITIONS_OF;
-  /** statuses on their way: a watch may show them before the answer arrives */
-  const underWay = new Map<string, unknown>();
+  /** statuses that are being written: a watch may show them before the response arrives */
+  const pending = new Map<string, unknown>();
   /** resource versions of our last writes */
   const written = new Map<string, string | undefined>();
 
@@ -60,10 +65,10 @@ export function createStatuses<T extends Owned>(
     object: T,
     status: NonNullable<T['status']>,
     signal: AbortSignal,
-    { isQuiet = false, took }: Writing = {},
+    { withEvents = true, onDuration }: StatusWriteOptions = {},
   ): Promise<void> {
     const key = keyOf(object);
-    underWay.set(key, status);
+    pending.set(key, status);
     const began = performance.now();
     try {
       const result = await writeStatus(client, resource, object, status, {
@@ -72,25 +77,25 @@ export function createStatuses<T extends Owned>(
       });
       if (!result.written) return;
       written.set(key, result.object.metadata.resourceVersion);
-      if (!isQuiet) recordTransitions(events, object, object.status, status);
+      if (withEvents) recordTransitions(events, object, object.status, status);
     } finally {
-      took?.(performance.now() - began);
-      underWay.delete(key);
+      onDuration?.(performance.now() - began);
+      pending.delete(key);
     }
   }
 
   return {
-    async write(object, status, signal, writing) {
+    async write(object, status, signal, options) {
       try {
-        await put(object, status, signal, writing);
+        await put(object, status, signal, options);
         return { refused: false };
       } catch (error) {
         if (!isStatusRefused(error)) throw error;
         metrics.statusRefused?.({ kind });
         log.warn({ err: error, key: keyOf(object), kind }, 'Status refused');
         const now = new Date(clock()).toISOString();
-        const said = statusRefused(kind, object, error.message, now);
-        await put(object, { ...object.status, ...said } as NonNullable<T['status']>, signal);
+        const refusal = statusRefused(kind, object, error.message, now);
+        await put(object, { ...object.status, ...refusal } as NonNullable<T['status']>, signal);
         return { refused: true };
       }
     },
@@ -98,7 +103,7 @@ export function createStatuses<T extends Owned>(
       if (type === 'delete') written.delete(key);
       if (type === 'delete' || initial || !previous) return false;
       if (written.get(key) === object.metadata.resourceVersion) return false;
-      return !equal(previous.status, object.status) && !equal(underWay.get(key), object.status);
+      return !equal(previous.status, object.status) && !equal(pending.get(key), object.status);
     },
   };
 }

@@ -7,10 +7,10 @@ interface WithConditions {
 }
 
 /** Conditions whose change people want to read about. */
-const TOLD: readonly ConditionType[] = ['Ready', 'DuplicateAgent', 'StoreRestored'];
+const REPORTED: readonly ConditionType[] = ['Ready', 'DuplicateAgent', 'StoreRestored'];
 
 /** Reasons of a Ready that is not True which are steps on the way, or what somebody asked for. */
-const ON_THE_WAY: ReadonlySet<string> = new Set<Reason>([
+const EXPECTED: ReadonlySet<string> = new Set<Reason>([
   'Starting',
   'Updating',
   'Stopping',
@@ -34,11 +34,11 @@ export function recordTransitions(
   before: WithConditions | undefined,
   after: WithConditions,
 ): void {
-  for (const type of TOLD) {
+  for (const type of REPORTED) {
     const was = before?.conditions?.find((condition) => condition.type === type);
     const is = after.conditions?.find((condition) => condition.type === type);
     if (!is || (was?.status === is.status && was.reason === is.reason)) continue;
-    const bad = type === 'Ready' ? is.status !== 'True' && !ON_THE_WAY.has(is.reason) : is.status === 'True';
+    const bad = type === 'Ready' ? is.status !== 'True' && !EXPECTED.has(is.reason) : is.status === 'True';
     events.record(object, {
       type: bad ? 'Warning' : 'Normal',
       reason: is.reason,

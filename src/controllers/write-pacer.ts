@@ -1,37 +1,36 @@
-/** Spreads writes over time: each key gets a place in a queue that advances as fast as the API server bears. */
-export interface Pace {
-  /** 0 when the turn of this key has come, which uses it up; else the milliseconds until then, as things are. */
+/** Spreads writes over time: each key gets a place in a queue that advances as fast as the API server allows. */
+export interface WritePacer {
+  /** 0 when the turn of this key has come, which uses it up; else the milliseconds until then, at the present rate. */
   take(key: string): number;
-  /** The key no longer wants a turn. */
+  /** Gives up the turn of a key. */
   release(key: string): void;
-  /** What had its turn took so long to be written: beyond {@link EASY_MS} the queue slows down, else it recovers. */
-  took(ms: number): void;
-  waits(key: string): boolean;
-  /** Keys that wait for their turn. */
+  /** Takes the duration of a write: beyond {@link SLOW_WRITE_MS} the queue slows down, else it recovers. */
+  observeWrite(ms: number): void;
+  isWaiting(key: string): boolean;
+  /** number of keys that wait for their turn */
   readonly waiting: number;
 }
 
-/**
- * A write takes some 10 ms. One that takes this long waited for others, here or at the API server: for the cores that
- * polls want as well.
- */
-export const EASY_MS = 100;
+/** A write takes some 10 ms. One of this duration waited, here or at the API server, for CPU that polls need as well. */
+export const SLOW_WRITE_MS = 100;
+/** factor by which a slow write lowers the rate */
 const SLOWER = 0.7;
-/** Of the highest rate. */
+/** share of the highest rate by which a quick write raises it */
 const FASTER = 0.05;
-const LEAST = 0.1;
+/** lowest rate, as a share of the highest */
+const LOWEST = 0.1;
 /** Sums of fractions are not exact. */
 const EPSILON = 1e-6;
 
-/** At most `perSecond` a second, without bursts, and at least a tenth of that. `clock` gives Unix ms. */
-export function createPace(perSecond: number, clock: () => number): Pace {
+/** At most `perSecond` turns a second, without bursts, and at least a tenth of that. `clock` gives Unix ms. */
+export function createWritePacer(perSecond: number, clock: () => number): WritePacer {
   const places = new Map<string, number>();
   let rate = perSecond;
-  /** how far the queue had come, and when */
-  let come = 0;
+  /** the place that the queue had reached at time `at` */
+  let reached = 0;
   let at = clock();
   let next = 0;
-  const present = () => come + ((clock() - at) / 1000) * rate;
+  const present = () => reached + ((clock() - at) / 1000) * rate;
   return {
     take(key) {
       const now = present();
@@ -46,15 +45,18 @@ export function createPace(perSecond: number, clock: () => number): Pace {
       return 0;
     },
     release(key) {
-      // Of a fleet that is back before its turns came nobody else has to wait for the places.
+      // When a whole fleet returns before its turns, later keys must not wait for the places it gave up.
       if (places.delete(key) && places.size === 0) next = Math.min(next, present() + 1);
     },
-    took(ms) {
-      come = present();
+    observeWrite(ms) {
+      reached = present();
       at = clock();
-      rate = ms > EASY_MS ? Math.max(rate * SLOWER, perSecond * LEAST) : Math.min(rate + perSecond * FASTER, perSecond);
+      rate =
+        ms > SLOW_WRITE_MS
+          ? Math.max(rate * SLOWER, perSecond * LOWEST)
+          : Math.min(rate + perSecond * FASTER, perSecond);
     },
-    waits: (key) => places.has(key),
+    isWaiting: (key) => places.has(key),
     get waiting() {
       return places.size;
     },

@@ -1,7 +1,13 @@
 import { describe, expect, it, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../api/names.ts';
 import type { Application, ObservedMicroservice } from '../api/v3/index.ts';
-import { applicationHold, DELETION_LIMIT_MS, hasContainer, needsFinalizer, nodeHold } from './deletion.ts';
+import {
+  checkApplicationDeletion,
+  checkNodeDeletion,
+  DELETION_LIMIT_MS,
+  hasContainer,
+  needsFinalizer,
+} from './deletion.ts';
 import { at, MINUTE, makeDesired, makeNode, makeObserved, T0 } from './edge-node/_util.ts';
 import type { Liveness } from './inputs.ts';
 
@@ -35,8 +41,8 @@ describe('the deletion of an Application', () => {
     ['does not wait for a node that was never provisioned', nodes('never', makeObserved()), false],
     ['does not wait once nothing is reported', nodes('live'), false],
     ['needs no node', [], false],
-  ])('%s', (_, given, held) => {
-    expect(applicationHold(makeApplication(), given, T0).held).toBe(held);
+  ])('%s', (_, given, pending) => {
+    expect(checkApplicationDeletion(makeApplication(), given, T0).pending).toBe(pending);
   });
 
   const desired = makeDesired({ uuid: 'mine', owner: 'uid' }, { uuid: 'theirs', owner: 'uid of the namesake' });
@@ -46,9 +52,11 @@ describe('the deletion of an Application', () => {
     ["does not wait for that of its namesake's entry", 'theirs', true, false],
     ['waits for what is left over under its name', 'left', true, true],
     ['does not wait for what is left over under a name that is not its own', 'left', false, false],
-  ])('%s', (_, uuid, ownsName, held) => {
+  ])('%s', (_, uuid, ownsName, pending) => {
     const [reporting] = nodes('live', makeObserved({ uuid }));
-    expect(applicationHold(owner, [{ ...reporting, desired } as never], T0, { ownsName }).held).toBe(held);
+    expect(checkApplicationDeletion(owner, [{ ...reporting, desired } as never], T0, { ownsName }).pending).toBe(
+      pending,
+    );
   });
 
   it('names what it waits for, sorted, and until when', () => {
@@ -59,8 +67,8 @@ describe('the deletion of an Application', () => {
         liveness: 'silent' as const,
       },
     ];
-    expect(applicationHold(makeApplication(), given, T0)).toEqual({
-      held: true,
+    expect(checkApplicationDeletion(makeApplication(), given, T0)).toEqual({
+      pending: true,
       message: 'waiting for reader on gw-1, writer on gw-1',
       until: T0 + DELETION_LIMIT_MS,
     });
@@ -69,17 +77,19 @@ describe('the deletion of an Application', () => {
   test.each([
     ['just before five minutes', 5 * MINUTE - 1, true],
     ['five minutes are enough', 5 * MINUTE, false],
-  ])('%s', (_, later, held) => {
-    expect(applicationHold(makeApplication(), nodes('live', makeObserved()), T0 + later).held).toBe(held);
+  ])('%s', (_, later, pending) => {
+    expect(checkApplicationDeletion(makeApplication(), nodes('live', makeObserved()), T0 + later).pending).toBe(
+      pending,
+    );
   });
 
   test.each([
     ['true', false],
     ['', true],
     ['false', true],
-  ])('forced by the annotation %j', (value, held) => {
+  ])('forced by the annotation %j', (value, pending) => {
     const application = makeApplication({ [ANNOTATIONS.forceDelete]: value });
-    expect(applicationHold(application, nodes('live', makeObserved()), T0).held).toBe(held);
+    expect(checkApplicationDeletion(application, nodes('live', makeObserved()), T0).pending).toBe(pending);
   });
 });
 
@@ -99,13 +109,13 @@ describe('the deletion of a node', () => {
     ['does not wait where no agent ever was', makeDeletedNode([]), 'never', T0, false],
     ['waits for five minutes at most', makeDeletedNode([makeObserved()]), 'live', T0 + DELETION_LIMIT_MS, false],
     ['can be forced', makeDeletedNode([makeObserved()], { [ANNOTATIONS.forceDelete]: 'true' }), 'live', T0, false],
-  ])('%s', (_, node, liveness, now, held) => {
-    expect(nodeHold(node, liveness, now).held).toBe(held);
+  ])('%s', (_, node, liveness, now, pending) => {
+    expect(checkNodeDeletion(node, liveness, now).pending).toBe(pending);
   });
 
   it('says what it waits for and until when', () => {
-    expect(nodeHold(makeDeletedNode([makeObserved()]), 'live', T0)).toEqual({
-      held: true,
+    expect(checkNodeDeletion(makeDeletedNode([makeObserved()]), 'live', T0)).toEqual({
+      pending: true,
       message: 'waiting for plant/reader',
       until: T0 + DELETION_LIMIT_MS,
     });

@@ -11,7 +11,7 @@ export const DELETION_LIMIT_MS = 5 * 60_000;
  * (docs/spec/workloads.md#deletion): a live node is waited for until its report no longer shows the containers; a
  * silent or never provisioned one holds nothing.
  */
-export type Hold = { held: false; because: string } | { held: true; message: string; until: number };
+export type DeletionCheck = { pending: false; because: string } | { pending: true; message: string; until: number };
 
 /** What a node says, beside what was placed on it. */
 export interface Reporting {
@@ -23,35 +23,36 @@ export interface Reporting {
  * Whether an Application in deletion must wait for live nodes that still report its containers. `ownsName` is false for
  * one that was refused with NameTaken: what bears its name is of the older one.
  */
-export function applicationHold(
+export function checkApplicationDeletion(
   application: Application,
   nodes: readonly (Reporting & { liveness: Liveness })[],
   now: number,
   { ownsName = true }: { ownsName?: boolean } = {},
-): Hold {
+): DeletionCheck {
   const waived = waivedBecause(application, now);
-  if (waived) return { held: false, because: waived };
+  if (waived) return { pending: false, because: waived };
   const running = nodes
     .filter(({ liveness }) => liveness === 'live')
     .flatMap((at) =>
       reportedOf(at, application, ownsName).map((item) => `${item.name ?? item.uuid} on ${v3Name(at.node)}`),
     );
-  return held(application, running, 'no live node reports any of its containers');
+  return pendingOn(application, running, 'no live node reports any of its containers');
 }
 
 /**
  * Whether an EdgeNode in deletion must wait: a live one removes its containers, then gives up its identity, and says so.
  */
-export function nodeHold(node: EdgeNode, liveness: Liveness, now: number): Hold {
+export function checkNodeDeletion(node: EdgeNode, liveness: Liveness, now: number): DeletionCheck {
   const waived = waivedBecause(node, now);
-  if (waived) return { held: false, because: waived };
-  if (liveness === 'never') return { held: false, because: 'no agent has its identity' };
-  if (liveness === 'silent') return { held: false, because: 'the node is silent' };
-  if (node.status?.daemonStatus === 'DEPROVISIONED') return { held: false, because: 'the agent gave up the identity' };
+  if (waived) return { pending: false, because: waived };
+  if (liveness === 'never') return { pending: false, because: 'no agent has its identity' };
+  if (liveness === 'silent') return { pending: false, because: 'the node is silent' };
+  if (node.status?.daemonStatus === 'DEPROVISIONED')
+    return { pending: false, because: 'the agent gave up the identity' };
   const running = (node.status?.microservices ?? [])
     .filter(hasContainer)
     .map(({ application, name, uuid }) => (name ? `${application ?? ''}/${name}` : uuid));
-  return held(node, running.length > 0 ? running : ['the agent to give up its identity'], '');
+  return pendingOn(node, running.length > 0 ? running : ['the agent to give up its identity'], '');
 }
 
 /** Whether the deletion was forced, or waited long enough. */
@@ -66,10 +67,10 @@ const isForced = (value: string | undefined) => value !== undefined && value !==
 
 const limitOf = (deletionTimestamp: string) => Date.parse(deletionTimestamp) + DELETION_LIMIT_MS;
 
-function held({ metadata }: Application | EdgeNode, running: readonly string[], done: string): Hold {
-  if (running.length === 0) return { held: false, because: done };
+function pendingOn({ metadata }: Application | EdgeNode, running: readonly string[], done: string): DeletionCheck {
+  if (running.length === 0) return { pending: false, because: done };
   return {
-    held: true,
+    pending: true,
     message: `waiting for ${[...running].sort().join(', ')}`,
     until: limitOf(metadata.deletionTimestamp ?? ''),
   };

@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from 'vitest';
 import { at, MINUTE, makeNode, SECOND, T0 } from './_util.ts';
-import { daemonState, liveness, massSilence, type Signs, silenceLimit, silentAt } from './liveness.ts';
+import { daemonState, liveness, type Signs, silenceLimit, silentAt } from './liveness.ts';
 
 describe('silenceLimit', () => {
   test.each([
@@ -147,29 +147,5 @@ describe('daemonState', () => {
   ] as const)('%s', (_, stored, reported, alive, want) => {
     const node = makeNode({ status: { daemonStatus: stored } });
     expect(daemonState(node, { report: { daemonStatus: reported } }, alive)).toBe(want);
-  });
-});
-
-describe('massSilence', () => {
-  const limit = 30 * SECOND;
-  const nodes = (live: number, fell: number, long = 0) => [
-    ...Array.from({ length: live }, () => ({ contactAt: T0 - SECOND, limit })),
-    ...Array.from({ length: fell }, () => ({ contactAt: T0 - limit, limit })),
-    ...Array.from({ length: long }, () => ({ contactAt: T0 - 2 * limit, limit })),
-  ];
-  test.each([
-    ['all are live', nodes(100, 0), false],
-    ['30 of 100 fell silent within one limit: still their own', nodes(70, 30), false],
-    ['31 of 100: ours', nodes(69, 31), true],
-    ['those that have been silent for long do not count', nodes(10, 3, 100), false],
-    ['nor do they hide that the rest fell silent', nodes(0, 10, 100), true],
-    ['one node of one says nothing about us', nodes(0, 1), false],
-    ['no nodes at all', [], false],
-  ])('%s', (_, facts, suspected) => {
-    expect(massSilence(facts, T0).suspected).toBe(suspected);
-  });
-
-  it('counts both sides', () => {
-    expect(massSilence(nodes(7, 5, 3), T0)).toEqual({ suspected: true, live: 7, fellSilent: 5 });
   });
 });

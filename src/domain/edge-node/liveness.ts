@@ -104,27 +104,3 @@ export function daemonState(
   // heard of, but without a report so far: contact alone says that it runs
   return reported ?? (LEFT_BEHIND.has(stored) ? 'RUNNING' : (stored as DaemonState));
 }
-
-/** One node as mass silence is judged by. */
-export interface SilenceFacts {
-  /** Unix ms of its last sign of life */
-  contactAt: number;
-  /** its silence limit, ms */
-  limit: number;
-}
-
-/** Fewer nodes than this say nothing about us. */
-const FEWEST = 3;
-const SHARE = 0.3;
-
-/** More than 30 % of the nodes that lived one limit ago have fallen silent since: first our own fault. */
-export function massSilence(
-  nodes: readonly SilenceFacts[],
-  now: number,
-): { suspected: boolean; live: number; fellSilent: number } {
-  const live = nodes.filter(({ contactAt, limit }) => now < contactAt + limit).length;
-  const fellSilent = nodes.filter(
-    ({ contactAt, limit }) => now >= contactAt + limit && now < contactAt + 2 * limit,
-  ).length;
-  return { suspected: fellSilent >= FEWEST && fellSilent > SHARE * (live + fellSilent), live, fellSilent };
-}

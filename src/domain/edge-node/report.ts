@@ -43,7 +43,7 @@ interface ObserveInputs {
   node: EdgeNode;
   observation: Observation | undefined;
   desired: Pick<DesiredState, 'entries'> | undefined;
-  left?: ReadonlyMap<string, Pick<DesiredEntry, 'application' | 'name'>> | undefined;
+  removed?: ReadonlyMap<string, Pick<DesiredEntry, 'application' | 'name'>> | undefined;
   liveness: Liveness;
 }
 
@@ -124,11 +124,11 @@ function observed(
   item: MicroserviceStatus,
   previous: ObservedMicroservice | undefined,
   observation: Observation,
-  { node, desired, left }: ObserveInputs,
+  { node, desired, removed }: ObserveInputs,
 ): ObservedMicroservice {
   // Names lead to other objects, so they are those of what was placed here, never those that the machine gives.
   const names: Partial<Pick<DesiredEntry, 'application' | 'name'>> =
-    desired?.entries.get(item.id) ?? left?.get(item.id) ?? previous ?? {};
+    desired?.entries.get(item.id) ?? removed?.get(item.id) ?? previous ?? {};
   const lastError = shortText(item.lastError);
   const sameError = lastError === previous?.lastError;
   const startTime = steadyTime(item, previous, observation);

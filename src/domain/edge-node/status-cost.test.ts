@@ -7,6 +7,8 @@ const statusOf = (...microservices: Parameters<typeof makeObserved>[0][]): EdgeN
   observedGeneration: 1,
   microservices: microservices.map((item) => makeObserved(item)),
 });
+const many = (state: string, count = 60) =>
+  statusOf(...Array.from({ length: count }, (_, index) => ({ uuid: `${index}`, state })));
 
 test.each<[string, EdgeNodeStatus, boolean]>([
   ['another state', statusOf({ state: 'FAILED' }), true],
@@ -15,13 +17,31 @@ test.each<[string, EdgeNodeStatus, boolean]>([
   ['another state of the agent', { ...statusOf({}), daemonStatus: 'WARNING' }, true],
   ['another text', statusOf({ errorMessage: 'no such image' }), false],
   ['a counter', statusOf({ restartCount: 3 }), false],
-  ['something that nobody placed here', statusOf({}, { uuid: 'b', application: undefined, state: 'FAILED' }), false],
-])('%s is urgent or can wait', (_, after, urgent) => {
-  expect(statusCost(statusOf({}), after).urgent).toBe(urgent);
+  [
+    'the state of a container that no entry placed',
+    statusOf({}, { uuid: 'b', application: undefined, state: 'FAILED' }),
+    false,
+  ],
+])('a status write for %s is urgent: %#', (_, after, urgent) => {
+  expect(statusCost(statusOf({}), after, () => 0).urgent).toBe(urgent);
 });
 
-test('many changes, or many bytes, cost more', () => {
-  const many = (state: string) => statusOf(...Array.from({ length: 40 }, (_, index) => ({ uuid: `${index}`, state })));
-  expect(statusCost(many('RUNNING'), many('FAILED')).units).toBe(40);
-  expect(statusCost(statusOf({}), statusOf({ errorMessage: 'x'.repeat(50 * 1024) })).units).toBe(51);
+test.each<[string, EdgeNodeStatus, EdgeNodeStatus, number]>([
+  ['one change costs the least', statusOf({}), statusOf({ state: 'FAILED' }), 40],
+  ['60 changes cost 60', many('RUNNING'), many('FAILED'), 60],
+  ['50 KiB of text cost 51', statusOf({}), statusOf({ errorMessage: 'x'.repeat(50 * 1024) }), 51],
+  [
+    'another state of the agent costs its 300 applications',
+    statusOf({}),
+    { ...statusOf({}), daemonStatus: 'WARNING' },
+    300,
+  ],
+  [
+    'another warning costs its 300 applications',
+    { ...statusOf({}), daemonStatus: 'WARNING', warningMessage: 'a' },
+    { ...statusOf({}), daemonStatus: 'WARNING', warningMessage: 'b' },
+    300,
+  ],
+])('%s', (_, before, after, units) => {
+  expect(statusCost(before, after, () => 300).units).toBe(units);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { EdgeNodeStatus } from '../../api/v3/index.ts';
 import type { Observation } from '../inputs.ts';
-import { isNews } from './status-filter.ts';
+import { affectsStatus } from './status-filter.ts';
 
 const NOW = Date.parse('2026-01-01T12:00:00Z');
 const ago = (ms: number) => new Date(NOW - ms).toISOString();
@@ -77,6 +77,6 @@ describe('what is heard costs a reconcile only when it can change the status', (
       true,
     ],
   ])('%s: %#', (_, now, before, status, news) => {
-    expect(isNews(now, before, status, NOW)).toBe(news);
+    expect(affectsStatus(now, before, status, NOW)).toBe(news);
   });
 });

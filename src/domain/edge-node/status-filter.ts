@@ -29,7 +29,7 @@ const LAST_SEEN_MS = 5 * 60_000;
  * Whether what was heard can change the stored status. Heartbeats and measurements cannot, so they cost no reconcile:
  * this is the filter that lets thousands of nodes report without work for the leader. That a silence ends is not seen here.
  */
-export function isNews(
+export function affectsStatus(
   now: Observation,
   before: Observation | undefined,
   stored: EdgeNodeStatus | undefined,

@@ -22,7 +22,7 @@ export interface NodeStatusInputs {
   observation?: Observation;
   desired?: Pick<DesiredState, 'microservices' | 'entries'>;
   /** entries that left the node before its status named them, by uuid */
-  left?: ReadonlyMap<string, Pick<DesiredEntry, 'application' | 'name'>>;
+  removed?: ReadonlyMap<string, Pick<DesiredEntry, 'application' | 'name'>>;
   /** NameTaken or UuidTaken */
   identity?: Verdict;
   /** record of the last provisioning; absent while there is none */
@@ -38,11 +38,11 @@ const LAST_SEEN_MS = 5 * 60_000;
 
 /** Status of a node. Stable: without news it equals the stored one, except lastSeenTime once in five minutes. */
 export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
-  const { node, observation, desired, left, provisioned, now, listeningSince } = inputs;
+  const { node, observation, desired, removed, provisioned, now, listeningSince } = inputs;
   const previous = node.status;
   const report = observation?.report ?? {};
   const alive = liveness(node, observation, now, listeningSince);
-  const microservices = observedMicroservices({ node, observation, desired, left, liveness: alive });
+  const microservices = observedMicroservices({ node, observation, desired, removed, liveness: alive });
   const facts: Partial<EdgeNodeStatus> = {
     ...previous,
     ...reportedFacts(report),

@@ -1,0 +1,157 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
+import type { Application, EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
+import { makeApplication, makeEntry, makeNode, makeObservation } from '../domain/_util.ts';
+import { type DesiredEntry, entryUuid, liveness, nodeUuid, type Observation } from '../domain/index.ts';
+import { silentLog } from '../kube/mod.ts';
+import { createStores } from '../stores/stores.ts';
+import { createWorld } from '../stores/world.ts';
+import type { MicroserviceStatus } from '../wire/index.ts';
+import { runControllers } from './index.ts';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const uuidOf = (i: number) => `33333333-3333-4333-8333-${String(i).padStart(12, '0')}`;
+
+/** One node with applications of so many microservices each, and controllers that run on fake time. */
+async function createFixture({ applications, microservices = 1 }: { applications: number; microservices?: number }) {
+  const stores = createStores({ namespace: 'skerry' });
+  const server = createInMemoryApiServer(stores);
+  const placed: Application[] = Array.from({ length: applications }, (_, i) =>
+    makeApplication({
+      name: `app-${i}`,
+      uid: `uid-${i}`,
+      entries: Array.from({ length: microservices }, (_, j) =>
+        makeEntry({ name: `m-${j}`, uuid: uuidOf(i * microservices + j) }),
+      ),
+    }),
+  );
+  const entries = new Map<string, DesiredEntry>(
+    placed.flatMap((application) =>
+      (application.spec.microservices ?? []).map((entry) => [
+        entryUuid(application, entry),
+        {
+          owner: application.metadata.uid ?? '',
+          application: application.metadata.name,
+          name: entry.name,
+          shouldRun: true,
+        },
+      ]),
+    ),
+  );
+  const first = makeNode();
+  stores.nodes.swap([{ ...first, metadata: { ...first.metadata, resourceVersion: '1' } }], '1');
+  stores.applications.swap(
+    placed.map((one) => ({ ...one, metadata: { ...one.metadata, resourceVersion: '1' } })),
+    '1',
+  );
+  for (const store of [stores.registries, stores.secrets, stores.configMaps]) store.swap([], '1');
+
+  const node = () => stores.nodes.get('skerry', first.metadata.name) as EdgeNode;
+  const uuid = nodeUuid(first);
+  let observation: Observation | undefined;
+  const listeners = new Set<(uuid: string, now: Observation, before: Observation | undefined) => void>();
+  const listeningSince = Date.now();
+  const clock = () => Date.now();
+  let ids = 100;
+  const stop = new AbortController();
+  const writes: { at: number; status: EdgeNodeStatus | undefined }[] = [];
+  stores.nodes.subscribe(({ object, previous }) => {
+    if (JSON.stringify(object.status) !== JSON.stringify(previous?.status))
+      writes.push({ at: clock(), status: object.status });
+  });
+  const runs = runControllers(
+    {
+      namespace: 'skerry',
+      client: server.client,
+      stores,
+      world: createWorld(stores),
+      observations: {
+        get: () => observation,
+        entries: () => (observation ? [[uuid, observation]] : []),
+        forget: () => {},
+        subscribe(listener) {
+          listeners.add(listener);
+          return { [Symbol.dispose]: () => void listeners.delete(listener) };
+        },
+      },
+      desired: () => ({
+        microservices: [],
+        registries: [],
+        config: {},
+        deleteNode: false,
+        digests: {},
+        held: new Map(),
+        entries,
+      }),
+      provisioned: () => undefined,
+      liveness: (one) => liveness(one, observation, clock(), listeningSince),
+      listeningSince,
+      ids: { next: async () => ids++, reset: () => {} },
+      events: { record: () => {}, [Symbol.asyncDispose]: async () => {} },
+      self: { apiVersion: 'v1', kind: 'Lease', metadata: { name: 'lease', namespace: 'skerry' } },
+      log: silentLog,
+      metrics: {},
+      clock,
+    },
+    stop.signal,
+  );
+  await vi.advanceTimersByTimeAsync(1_000);
+
+  /** The agent reports every microservice; `item` gives what it says of each. */
+  function report(item: (i: number) => Partial<MicroserviceStatus>) {
+    const before = observation;
+    observation = makeObservation({
+      agent: '1.0.0',
+      contactAt: clock(),
+      reportedAt: clock(),
+      report: {
+        daemonStatus: 'RUNNING',
+        microserviceStatus: [...entries.keys()].map((id, i) => ({ id, status: 'RUNNING', revision: 'r1', ...item(i) })),
+      },
+    });
+    for (const listener of listeners) listener(uuid, observation, before);
+  }
+
+  return {
+    node,
+    report,
+    writes,
+    clock,
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await runs;
+    },
+  };
+}
+
+test('a node whose status writes are paced is UNKNOWN at its silence limit', async () => {
+  await using fixture = await createFixture({ applications: 5, microservices: 100 });
+  const { node, report, clock } = fixture;
+  // Two writes of 500 changes each put the node into debt; the text that follows has to wait for longer than silence takes.
+  report(() => ({ status: 'RUNNING' }));
+  await vi.advanceTimersByTimeAsync(1_000);
+  report(() => ({ status: 'RESTARTING' }));
+  await vi.advanceTimersByTimeAsync(1_000);
+  report(() => ({ status: 'RESTARTING', lastError: 'exit 1' }));
+  const contactAt = clock();
+  await vi.advanceTimersByTimeAsync(29_000);
+  expect(node().status?.daemonStatus).toBe('RUNNING');
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(node().status?.daemonStatus).toBe('UNKNOWN');
+  expect(fixture.writes.at(-1)?.at).toBeLessThan(contactAt + 31_000);
+});
+
+test('a change of one microservice is written at once on a node with 300 applications', async () => {
+  await using fixture = await createFixture({ applications: 300 });
+  const { node, report } = fixture;
+  report(() => ({ status: 'RUNNING' }));
+  await vi.advanceTimersByTimeAsync(20_000);
+  for (let turn = 0; turn < 6; turn++) {
+    const status = turn % 2 ? 'RUNNING' : 'RESTARTING';
+    report((i) => ({ status: i === 0 ? status : 'RUNNING' }));
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(node().status?.microservices?.find(({ uuid }) => uuid === uuidOf(0))?.state, `turn ${turn}`).toBe(status);
+  }
+});

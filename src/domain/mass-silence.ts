@@ -1,0 +1,65 @@
+/**
+ * Mass silence: when a large share of the live nodes falls silent at once, the fault is more likely ours (the controller,
+ * its network, its clock) than theirs. Statuses are then written slowly, and one event takes the place of thousands.
+ */
+
+/** The last sign of life of one node. */
+export interface SilenceFacts {
+  /** Unix ms */
+  contactAt: number;
+  /** its silence limit, ms */
+  limit: number;
+}
+
+/** Silence of fewer nodes says nothing about the controller. */
+const MIN_NODES = 3;
+const SHARE = 0.3;
+
+/** Suspects mass silence when more than 30 % of the nodes that were live one limit ago have fallen silent since. */
+export function massSilence(
+  nodes: readonly SilenceFacts[],
+  now: number,
+): { suspected: boolean; live: number; fellSilent: number } {
+  const live = nodes.filter(({ contactAt, limit }) => now < contactAt + limit).length;
+  const fellSilent = nodes.filter(
+    ({ contactAt, limit }) => now >= contactAt + limit && now < contactAt + 2 * limit,
+  ).length;
+  return { suspected: fellSilent >= MIN_NODES && fellSilent > SHARE * (live + fellSilent), live, fellSilent };
+}
+
+/** How silence changes what is stored of an object; `continues` is an unreachable application losing another node. */
+export type SilenceChange = 'begins' | 'ends' | 'continues';
+
+/** The change from what is stored to what is so now; undefined when silence is not part of it. */
+export function silenceChange(stored: boolean, now: boolean): SilenceChange | undefined {
+  if (stored && now) return 'continues';
+  return now ? 'begins' : stored ? 'ends' : undefined;
+}
+
+/**
+ * Writes that silence may cause, suspected or not: per second over all objects of a kind, or one object in `everyMs`.
+ * They leave the CPU to long polls. Reads and responses to agents do not wait for them.
+ */
+export const SILENCE_WRITES = {
+  begins: { perSecond: 20 },
+  ends: { perSecond: 40 },
+  continues: { everyMs: 10_000 },
+} as const satisfies Record<SilenceChange, { perSecond: number } | { everyMs: number }>;
+
+/** While more objects than this wait for the write that ends their silence, none gets an event of its own. */
+const FEW = 20;
+
+/** Whether the write of a change records events about the object itself. */
+export function hasEventsOfItsOwn(
+  change: SilenceChange | undefined,
+  circumstances: {
+    suspected: boolean;
+    /** objects that wait for the same change */
+    waiting: number;
+    /** the silence of this object began without an event */
+    beganWithout: boolean;
+  },
+): boolean {
+  if (change === 'begins') return !circumstances.suspected;
+  return change !== 'ends' || !(circumstances.beganWithout || circumstances.waiting > FEW);
+}
