@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
-import { signToken } from '../agent/src/controller/token.ts';
+import { signToken } from '../agent/src/state/token.ts';
 import { createHttp } from './http.ts';
 import { assertAllAnswered, closedLoop } from './load.ts';
 import { cpuMsOf } from './processes.ts';

@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import { signToken } from '../agent/src/controller/token.ts';
+import { signToken } from '../agent/src/state/token.ts';
 import { NODE_TOKEN_ISSUER } from '../src/api/names.ts';
 import { NODE_TOKEN } from '../src/wire/node-token.ts';
 

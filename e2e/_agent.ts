@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createAgent } from '../agent/src/app.ts';
-import { parseConfig } from '../agent/src/config.ts';
+import { parseConfig } from '../agent/src/domain/config.ts';
 import type { Engine } from '../agent/src/domain/engine.ts';
 import { identityFile } from '../agent/src/state/identity.ts';
 import { openSqliteStore } from '../agent/src/state/sqlite-database.ts';

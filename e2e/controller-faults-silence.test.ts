@@ -1,6 +1,6 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { signToken } from '../agent/src/controller/token.ts';
+import { signToken } from '../agent/src/state/token.ts';
 import { nodeKeySecret } from '../src/agents/node-key.ts';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../src/api/names.ts';
 import type { EdgeNode } from '../src/api/v3/index.ts';

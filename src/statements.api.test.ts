@@ -1,6 +1,6 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
-import { signToken } from '../agent/src/controller/token.ts';
+import { signToken } from '../agent/src/state/token.ts';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
 import { testConfig } from './_test-config.ts';
 import { nodeKeySecret } from './agents/node-key.ts';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Agent, type AgentPorts, createAgent } from './app.ts';
-import { parseConfig } from './config.ts';
 import { FakeController, failure, type View } from './controller/_fake-controller.ts';
+import { parseConfig } from './domain/config.ts';
 import { PLAIN_PLACES, policySchema } from './domain/policy.ts';
 import { until } from './engines/_contract.ts';
 import { MemoryEngine } from './engines/memory/engine.ts';

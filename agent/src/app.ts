@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { PortMapping } from '../../src/api/container/index.ts';
 import type { AgentConfig, MicroserviceStatus, MicroserviceView, StatusReport } from '../../src/wire/agent.ts';
-import type { Config } from './config.ts';
 import { Orders } from './controller/actions.ts';
 import type { Connection, Transport } from './controller/client.ts';
 import { Relation, type Scope } from './controller/membership.ts';
@@ -11,6 +10,7 @@ import { agentTroubles, statusReport, withUsage } from './controller/report.ts';
 import { Documents } from './controller/saved-responses.ts';
 import { refusedSettings, type SettingsSources, settingsInForce } from './controller/settings.ts';
 import { bindConflict, exchanged } from './domain/binds.ts';
+import type { Config } from './domain/config.ts';
 import type { ContainerSpec, Engine, ForeignContainer } from './domain/engine.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import {

@@ -3,8 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { createAgent } from './app.ts';
-import { type Config, changeConfig, parseConfig, type SettingName, settingError, settingName } from './config.ts';
 import { fetchAuthority } from './controller/trust.ts';
+import {
+  type Config,
+  changeConfig,
+  parseConfig,
+  type SettingName,
+  settingError,
+  settingName,
+} from './domain/config.ts';
 import type { Engine } from './domain/engine.ts';
 import { parsePolicy, strictestReading } from './domain/policy.ts';
 import { DockerEngine } from './engines/docker/engine.ts';

@@ -1,4 +1,4 @@
-import { signingKey } from '../../agent/src/controller/token.ts';
+import { signingKey } from '../../agent/src/state/token.ts';
 import { createHttp } from '../http.ts';
 import { assertAllAnswered, type Load, openLoop } from '../load.ts';
 import { nodeTokens } from '../tokens.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Agent, createAgent } from '../../agent/src/app.ts';
-import { parseConfig } from '../../agent/src/config.ts';
 import type { Transport } from '../../agent/src/controller/client.ts';
+import { parseConfig } from '../../agent/src/domain/config.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
 import { memoryStore } from '../../agent/src/state/database.ts';
 import { memoryIdentity } from '../../agent/src/state/identity.ts';

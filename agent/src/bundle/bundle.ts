@@ -1,9 +1,9 @@
 import { gzipSync } from 'node:zlib';
 import { stringify } from 'yaml';
-import type { Config } from '../config.ts';
 import { diagnose } from '../doctor/check.ts';
 import { createDoctorContext } from '../doctor/context.ts';
 import { CHECKS } from '../doctor/doctor.ts';
+import type { Config } from '../domain/config.ts';
 import { views } from '../domain/desired.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';

@@ -1,4 +1,4 @@
-import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../config.ts';
+import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.ts';
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
 import { readText } from '../system/disk.ts';
 import { errorText } from '../system/log.ts';

@@ -16,7 +16,7 @@ import {
 import { digestOf } from '../../../src/wire/digest.ts';
 import { formatJoinString } from '../../../src/wire/node-token.ts';
 import { type Digests, flagsOf, formatHave, parseHave, type Section } from '../../../src/wire/sections.ts';
-import { verifyToken } from './token.ts';
+import { verifyToken } from '../state/token.ts';
 
 /** A view as a test writes it: what it leaves out is the wire's default. */
 export type View = Partial<MicroserviceView> & { uuid: string };

@@ -14,6 +14,7 @@ import {
 } from '../../../src/wire/agent.ts';
 import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
+import { signToken } from '../state/token.ts';
 import type { Clock } from '../system/clock.ts';
 import {
   closeIdle,
@@ -25,7 +26,6 @@ import {
   TransportError,
 } from '../system/http.ts';
 import { showCertificate } from '../system/tls.ts';
-import { signToken } from './token.ts';
 
 const SECOND = 1000;
 const API = '/api/v3';

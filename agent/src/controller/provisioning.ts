@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type JoinString, parseJoinString } from '../../../src/wire/node-token.ts';
-import type { Config } from '../config.ts';
+import type { Config } from '../domain/config.ts';
 import { type Node, newKey, publicPart } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { errorText, type Log } from '../system/log.ts';

@@ -1,5 +1,5 @@
 import { type AgentConfig, agentConfigSchema } from '../../../src/wire/agent.ts';
-import type { Config } from '../config.ts';
+import type { Config } from '../domain/config.ts';
 import type { EngineFacts } from '../domain/engine.ts';
 import { isWatching, watchdogReport } from '../supervise/foreign-containers.ts';
 import { LOG_LEVELS } from '../system/log.ts';

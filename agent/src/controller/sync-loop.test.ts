@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { newKey } from '../state/identity.ts';
+import { signingKey } from '../state/token.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
 import { type HttpRequest, type HttpResponse, TransportError } from '../system/http.ts';
 import { silentLog } from '../system/log.ts';
 import { ControllerClient } from './client.ts';
 import { Link } from './sync-loop.ts';
-import { signingKey } from './token.ts';
 
 /** The link in virtual time, against a network that misbehaves. */
 

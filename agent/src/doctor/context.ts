@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { type Config, ConfigError, parseConfig } from '../config.ts';
+import { type Config, ConfigError, parseConfig } from '../domain/config.ts';
 import { type Identity, readIdentity } from '../state/identity.ts';
 import { type Examined, examineSqliteStore } from '../state/sqlite-database.ts';
 import { readText } from '../system/disk.ts';

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts';
+import type { Config } from '../domain/config.ts';
 import { CliError, LocalClient } from '../local-api/client.ts';
 
 /** The running agent, as it shows itself on its socket. */

@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import { containerSpec, type ProcessLimits, type SpecContext } from '../domain/container-spec.ts';
 import { containerDigest } from '../domain/digest.ts';
 import type { ContainerSpec, Engine, EngineFacts } from '../domain/engine.ts';
 import type { Container } from '../domain/step.ts';
 import { makeView } from '../plan/_util.ts';
-import { containerSpec, type ProcessLimits, type SpecContext } from '../plan/container-spec.ts';
 
 /** Helpers for tests against a real engine. */
 

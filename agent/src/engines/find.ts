@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts';
+import type { Config } from '../domain/config.ts';
 import { exists } from '../system/disk.ts';
 
 /** Where engines listen, the first that is there is taken. */

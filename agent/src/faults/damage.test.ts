@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Agent, createAgent } from '../app.ts';
-import { parseConfig } from '../config.ts';
+import { parseConfig } from '../domain/config.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { makeRow, makeView } from '../plan/_util.ts';
 import type { Store } from '../state/database.ts';

@@ -3,12 +3,12 @@ import { statSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Agent } from '../app.ts';
 import type { FakeController, View } from '../controller/_fake-controller.ts';
-import { signingKey, signToken } from '../controller/token.ts';
 import { EngineError } from '../domain/engine.ts';
 import { until } from '../engines/_contract.ts';
 import type { MemoryEngine } from '../engines/memory/engine.ts';
 import { AGENT_METRICS } from '../metrics/table.ts';
 import { newKey } from '../state/identity.ts';
+import { signingKey, signToken } from '../state/token.ts';
 import { exchange } from '../system/http.ts';
 import { LocalAgent } from './_local-agent.ts';
 

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { signingKey, signToken } from '../controller/token.ts';
 import { until } from '../engines/_contract.ts';
 import { newKey } from '../state/identity.ts';
+import { signingKey, signToken } from '../state/token.ts';
 import { LocalAgent } from './_local-agent.ts';
 import { decodeFrame } from './websocket.ts';
 

@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { CONTAINER_LABELS, RESERVED_ENV_PREFIX } from '../../../src/api/names.ts';
 import { microserviceViewSchema } from '../../../src/wire/agent.ts';
+import { containerSpec, type SpecContext } from '../domain/container-spec.ts';
 import { desiredEntries, isReadable, registries, views, wantedSettings } from '../domain/desired.ts';
 import { EngineError } from '../domain/engine.ts';
 import { OPEN_POLICY, PLAIN_PLACES, refusal } from '../domain/policy.ts';
-import { containerSpec, type SpecContext } from './container-spec.ts';
 
 /**
  * A controller that lies, or a proxy that speaks in its place: whatever it sends, the agent goes on, and nothing leaves the

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import { containerSpec } from '../domain/container-spec.ts';
 import { EngineError } from '../domain/engine.ts';
 import type { Entry, Memory, Remembered, Step } from '../domain/step.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
@@ -7,7 +8,6 @@ import { generator } from '../faults/_random.ts';
 import { execute } from '../supervise/executors.ts';
 import { createPullSlots } from '../supervise/pull-slots.ts';
 import { imageOf, makeEntry, makeHold, UUID } from './_util.ts';
-import { containerSpec } from './container-spec.ts';
 import { begin, conclude } from './outcome.ts';
 import { plan } from './plan.ts';
 import { remember } from './remember.ts';

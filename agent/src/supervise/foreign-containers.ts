@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts';
+import type { Config } from '../domain/config.ts';
 import type { Engine } from '../domain/engine.ts';
 import { errorText, type Log } from '../system/log.ts';
 

@@ -1,6 +1,7 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import type { Bind, Binder } from '../domain/binds.ts';
+import { containerSpec, notHonoured, type SpecContext } from '../domain/container-spec.ts';
 import { containerDigest } from '../domain/digest.ts';
 import {
   type ContainerSpec,
@@ -20,7 +21,6 @@ import {
   type Step,
 } from '../domain/step.ts';
 import type { PullTarget } from '../domain/target.ts';
-import { containerSpec, notHonoured, type SpecContext } from '../plan/container-spec.ts';
 import { begin, conclude, type Outcome } from '../plan/outcome.ts';
 import { plan } from '../plan/plan.ts';
 import { newRow, remember } from '../plan/remember.ts';

@@ -2,7 +2,7 @@ import { arch, cpus, freemem, networkInterfaces, release, totalmem } from 'node:
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ARCHITECTURES, type Architecture } from '../../../src/api/names.ts';
 import type { StatusReport } from '../../../src/wire/agent.ts';
-import type { ProcessLimits } from '../plan/container-spec.ts';
+import type { ProcessLimits } from '../domain/container-spec.ts';
 import { directorySize, fileSystemSize, readKernelFile, readText } from './disk.ts';
 
 /** What the agent knows of the machine it runs on; replaced in tests and simulations. */

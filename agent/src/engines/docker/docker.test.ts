@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { notHonoured } from '../../domain/container-spec.ts';
 import type { ContainerSpec, EngineFacts } from '../../domain/engine.ts';
 import { makeView } from '../../plan/_util.ts';
-import { notHonoured } from '../../plan/container-spec.ts';
 import { makeSpec } from '../_contract.ts';
 import { createBody as bodyOf } from './create-body.ts';
 import { dialectOf } from './dialect.ts';

@@ -1,5 +1,5 @@
 import { createPrivateKey, type JsonWebKey, type KeyObject, randomUUID, sign, verify } from 'node:crypto';
-import type { PrivateKey } from '../state/identity.ts';
+import type { PrivateKey } from './identity.ts';
 
 /** The private half of a key pair, ready for signing. */
 export function signingKey(key: PrivateKey): KeyObject {

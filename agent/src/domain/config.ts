@@ -1,8 +1,8 @@
 import { dirname, join, resolve } from 'node:path';
 import { isMap, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
-import { PORTS } from '../../src/api/names.ts';
-import { LOG_LEVELS } from './system/log.ts';
+import { PORTS } from '../../../src/api/names.ts';
+import { LOG_LEVELS } from '../system/log.ts';
 
 /** Where an installed agent looks for its settings. */
 export const DEFAULT_CONFIG_FILE = '/etc/skerry-agent/config.yaml';

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import type { VolumeMapping } from '../../../src/api/container/index.ts';
 import { BRIDGE_ZONE, CONTAINER_LABELS, RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
 import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
-import { stringMap } from '../domain/digest.ts';
-import { type ContainerSpec, EngineError, type EngineFacts } from '../domain/engine.ts';
-import { LABEL_REBUILD_ORDER } from '../domain/names.ts';
-import type { Step } from '../domain/step.ts';
-import { registryNotHonoured } from '../domain/target.ts';
+import { stringMap } from './digest.ts';
+import { type ContainerSpec, EngineError, type EngineFacts } from './engine.ts';
+import { LABEL_REBUILD_ORDER } from './names.ts';
+import type { Step } from './step.ts';
+import { registryNotHonoured } from './target.ts';
 
 /** What a container's settings depend on beside the view: this machine and this agent. */
 export interface SpecContext {

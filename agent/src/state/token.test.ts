@@ -1,6 +1,6 @@
 import { createPublicKey, type JsonWebKey } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { newKey, publicPart } from '../state/identity.ts';
+import { newKey, publicPart } from './identity.ts';
 import { signingKey, signToken, verifyToken } from './token.ts';
 
 const key = newKey();
