@@ -1,11 +1,12 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createAgent } from '../agent/src/app.ts';
+import type { Clock } from '../agent/src/domain/clock.ts';
 import { parseConfig } from '../agent/src/domain/config.ts';
 import type { Engine } from '../agent/src/domain/engine.ts';
 import { identityFile } from '../agent/src/state/identity.ts';
 import { openSqliteStore } from '../agent/src/state/sqlite-database.ts';
-import { type Clock, systemClock } from '../agent/src/system/clock.ts';
+import { systemClock } from '../agent/src/system/clock.ts';
 import { silentLog } from '../agent/src/system/log.ts';
 import { localMachine } from '../agent/src/system/machine.ts';
 

@@ -34,8 +34,9 @@ test.each([
   expect(judge(file, text)).toEqual([reason]);
 });
 
-test('a folder without a rule is a violation in src, and none elsewhere', () => {
+test('a folder without a rule is a violation in src and agent/src, and none elsewhere', () => {
   expect(judge('src/new/a.ts', '')).toEqual(['no layer in hack/deps.json has this file']);
+  expect(judge('agent/src/new/a.ts', '')).toEqual(['no layer in hack/deps.json has this file']);
   expect(judge('hack/a.ts', `import 'express';`)).toEqual([]);
 });
 

@@ -21,8 +21,8 @@ export interface Violation {
 
 /**
  * Judges every import of the given files, by path relative to the repository. Tests and their helpers may import
- * anything; files outside every layer are not looked at, unless they stand where layers are (`src`), which is itself a
- * violation: a new folder needs a rule.
+ * anything. A file in `src` or `agent/src` that no layer has is itself a violation: a new folder needs a rule. Other files
+ * are not looked at.
  */
 export function findViolations(files: ReadonlyMap<string, string>, rules: LayerRules): Violation[] {
   const violations: Violation[] = [];
@@ -30,7 +30,7 @@ export function findViolations(files: ReadonlyMap<string, string>, rules: LayerR
     if (isTest(file)) continue;
     const layer = layerOf(file, rules);
     if (!layer) {
-      if (file.startsWith('src/'))
+      if (COVERED.test(file))
         violations.push({ file, imports: '', reason: 'no layer in hack/deps.json has this file' });
       continue;
     }
@@ -42,6 +42,9 @@ export function findViolations(files: ReadonlyMap<string, string>, rules: LayerR
   }
   return violations;
 }
+
+/** Where each file belongs to a layer. */
+const COVERED = /^(agent\/)?src\//;
 
 /** Folders and files that the rules name and that do not exist: a rule about nothing hides a mistake. */
 export function findUnknownLayers(paths: Iterable<string>, rules: LayerRules): string[] {

@@ -11,7 +11,7 @@ import { sampleImage } from '../../hack/sample.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { webView } from './_web.ts';
 import { FakeController, type View } from './controller/_fake-controller.ts';
-import type { Container } from './domain/step.ts';
+import type { Container } from './domain/container.ts';
 import { cleanUp, until } from './engines/_contract.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import { readText } from './system/disk.ts';

@@ -8,9 +8,9 @@ import { Relation, type Scope } from './controller/membership.ts';
 import { Provisioning } from './controller/provisioning.ts';
 import { agentTroubles, statusReport, withUsage } from './controller/report.ts';
 import { Documents } from './controller/saved-responses.ts';
-import { refusedSettings, type SettingsSources, settingsInForce } from './controller/settings.ts';
 import { bindConflict, exchanged } from './domain/binds.ts';
-import type { Config } from './domain/config.ts';
+import type { Clock, Random } from './domain/clock.ts';
+import type { Config, LogLevel } from './domain/config.ts';
 import type { ContainerSpec, Engine, ForeignContainer } from './domain/engine.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import {
@@ -22,6 +22,7 @@ import {
   type PolicyContext,
   refusal,
 } from './domain/policy.ts';
+import { isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
 import type { Step } from './domain/step.ts';
 import { pullTarget } from './domain/target.ts';
 import { findOrphans, instanceOf, orphanTrouble } from './engines/orphans.ts';
@@ -29,11 +30,10 @@ import { createAgentMetrics } from './local-api/metrics-page.ts';
 import type { Store } from './state/database.ts';
 import type { Identity, IdentityStore, Node } from './state/identity.ts';
 import { loadIdentity } from './state/own-identity.ts';
-import { isWatching, lookForStrangers } from './supervise/foreign-containers.ts';
+import { lookForStrangers } from './supervise/foreign-containers.ts';
 import { keepHouse, type PrunedImage, prune } from './supervise/pruning.ts';
 import { Supervisor } from './supervise/supervisor.ts';
-import type { Clock, Random } from './system/clock.ts';
-import { errorText, type Log, type LogLevel } from './system/log.ts';
+import { errorText, type Log } from './system/log.ts';
 import type { Machine } from './system/machine.ts';
 import { type Usage, UsageReader } from './system/usage.ts';
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { createAgent } from './app.ts';
 import { fetchAuthority } from './controller/trust.ts';
+import { pause } from './domain/clock.ts';
 import {
   type Config,
   changeConfig,
@@ -13,7 +14,7 @@ import {
   settingName,
 } from './domain/config.ts';
 import type { Engine } from './domain/engine.ts';
-import { parsePolicy, strictestReading } from './domain/policy.ts';
+import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
 import { isAlive, showAlive } from './engines/orphans.ts';
@@ -23,7 +24,7 @@ import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
 import { identityFile } from './state/identity.ts';
 import { openSqliteStore } from './state/sqlite-database.ts';
 import { prepareMounts } from './supervise/mounts.ts';
-import { pause, systemClock } from './system/clock.ts';
+import { systemClock } from './system/clock.ts';
 import { holdDirectory } from './system/directory-lock.ts';
 import {
   fileIdentity,

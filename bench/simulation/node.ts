@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { type Agent, createAgent } from '../../agent/src/app.ts';
 import type { Transport } from '../../agent/src/controller/client.ts';
+import type { Clock } from '../../agent/src/domain/clock.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
 import { memoryStore } from '../../agent/src/state/database.ts';
 import { memoryIdentity } from '../../agent/src/state/identity.ts';
-import type { Clock } from '../../agent/src/system/clock.ts';
 import { silentLog } from '../../agent/src/system/log.ts';
 import type { Machine } from '../../agent/src/system/machine.ts';
 import type { Speaker } from './calls.ts';

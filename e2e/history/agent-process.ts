@@ -4,11 +4,12 @@
  */
 import { join } from 'node:path';
 import { createAgent } from '../../agent/src/app.ts';
+import type { Clock } from '../../agent/src/domain/clock.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
 import { type Engine, EngineError, type EngineErrorCode, type EngineEvent } from '../../agent/src/domain/engine.ts';
 import { identityFile } from '../../agent/src/state/identity.ts';
 import { openSqliteStore } from '../../agent/src/state/sqlite-database.ts';
-import { type Clock, systemClock } from '../../agent/src/system/clock.ts';
+import { systemClock } from '../../agent/src/system/clock.ts';
 import { makeDirectory } from '../../agent/src/system/disk.ts';
 import { exchange } from '../../agent/src/system/http.ts';
 import { createLog, errorText } from '../../agent/src/system/log.ts';

@@ -1,6 +1,6 @@
+import type { Container } from '../../agent/src/domain/container.ts';
 import { type ContainerSpec, type Engine, EngineError } from '../../agent/src/domain/engine.ts';
 import { LABEL_REBUILD_ORDER } from '../../agent/src/domain/names.ts';
-import type { Container } from '../../agent/src/domain/step.ts';
 import { cleanUp } from '../../agent/src/engines/_contract.ts';
 import { DockerEngine } from '../../agent/src/engines/docker/engine.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';

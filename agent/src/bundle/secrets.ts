@@ -1,4 +1,4 @@
-import type { StoredDocument } from '../state/database.ts';
+import type { StoredDocument } from '../domain/desired.ts';
 import type { Identity } from '../state/identity.ts';
 
 const MASK = '***';

@@ -1,4 +1,4 @@
-import type { Random } from '../system/clock.ts';
+import type { Random } from '../domain/clock.ts';
 
 const SECOND = 1000;
 /** A restart of the controller is over after so many attempts; whoever waits long then comes back long after it. */

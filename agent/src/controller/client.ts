@@ -13,9 +13,9 @@ import {
   type StatusReport,
 } from '../../../src/wire/agent.ts';
 import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
+import type { Clock } from '../domain/clock.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { signToken } from '../state/token.ts';
-import type { Clock } from '../system/clock.ts';
 import {
   closeIdle,
   exchange,

@@ -1,10 +1,10 @@
 import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
+import type { Clock, Random } from '../domain/clock.ts';
 import type { Config } from '../domain/config.ts';
 import type { Store } from '../state/database.ts';
 import type { Node } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { signingKey } from '../state/token.ts';
-import type { Clock, Random } from '../system/clock.ts';
 import { errorText, type Log } from '../system/log.ts';
 import type { Orders } from './actions.ts';
 import { type Connection, ControllerClient, type Transport } from './client.ts';

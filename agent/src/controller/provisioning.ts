@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type JoinString, parseJoinString } from '../../../src/wire/node-token.ts';
+import { AgentError } from '../domain/agent-error.ts';
 import type { Config } from '../domain/config.ts';
 import { type Node, newKey, publicPart } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
@@ -8,16 +9,6 @@ import { architectureId, type Machine } from '../system/machine.ts';
 import { ControllerError } from './client.ts';
 import type { Relation, Scope } from './membership.ts';
 import type { Documents } from './saved-responses.ts';
-
-/** An operation that cannot be done now, in the words of the local API. */
-export class AgentError extends Error {
-  readonly code: 'INVALID_ARGUMENT' | 'CONFLICT' | 'NOT_FOUND' | 'INTERNAL';
-  constructor(code: AgentError['code'], message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'AgentError';
-    this.code = code;
-  }
-}
 
 export interface ProvisioningPorts {
   config: Config;

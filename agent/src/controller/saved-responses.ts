@@ -1,8 +1,9 @@
 import type { AgentConfig, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import type { Digests } from '../../../src/wire/sections.ts';
+import type { DocumentName, StoredDocument } from '../domain/desired.ts';
 import { desiredEntries, isReadable, keepOf, registries, unnamed, views, wantedSettings } from '../domain/desired.ts';
-import type { Entry } from '../domain/step.ts';
-import type { DocumentName, Store, StoredDocument } from '../state/database.ts';
+import type { Entry } from '../domain/entry.ts';
+import type { Store } from '../state/database.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { ControllerError } from './client.ts';
 import { orStoreError } from './sync-loop.ts';

@@ -7,8 +7,8 @@ import {
   SECTIONS,
   type Section,
 } from '../../../src/wire/sections.ts';
-import type { DocumentName, StoredDocument } from '../state/database.ts';
-import { type Clock, jitter, pause, type Random } from '../system/clock.ts';
+import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
+import type { DocumentName, StoredDocument } from '../domain/desired.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { delayAfterLoss, delayAfterRefusal } from './backoff.ts';
 import { type Connection, type ControllerClient, ControllerError } from './client.ts';

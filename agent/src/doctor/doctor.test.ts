@@ -9,7 +9,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { FakeController } from '../controller/_fake-controller.ts';
-import type { DocumentName } from '../state/database.ts';
+import type { DocumentName } from '../domain/desired.ts';
 import { identityFile, newIdentity, newKey, publicPart } from '../state/identity.ts';
 import { openSqliteStore } from '../state/sqlite-database.ts';
 import type { Diagnosis } from './check.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { parsePolicy } from '../domain/policy.ts';
+import { parsePolicy } from '../domain/policy-file.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { findEngineUrl } from '../engines/find.ts';
 import { findOrphans, isAlive } from '../engines/orphans.ts';

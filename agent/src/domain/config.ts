@@ -2,7 +2,6 @@ import { dirname, join, resolve } from 'node:path';
 import { isMap, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { PORTS } from '../../../src/api/names.ts';
-import { LOG_LEVELS } from '../system/log.ts';
 
 /** Where an installed agent looks for its settings. */
 export const DEFAULT_CONFIG_FILE = '/etc/skerry-agent/config.yaml';
@@ -15,6 +14,9 @@ const switchable = z.union([
 ]);
 const number = z.coerce.number();
 const frequency = number.pipe(z.number().min(1).max(86_400));
+
+export const LOG_LEVELS = ['DEBUG', 'INFO', 'WARN', 'ERROR'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /**
  * The agent's settings, as its file has them. All are optional. Paths that are not absolute are relative to the file.

@@ -9,10 +9,20 @@ import {
   type RegistryView,
   registryViewSchema,
 } from '../../../src/wire/agent.ts';
-import { POLICY_REFUSED } from '../plan/status.ts';
-import type { DocumentName, StoredDocument } from '../state/database.ts';
+import type { Digests } from '../../../src/wire/sections.ts';
 import { containerDigest } from './digest.ts';
-import type { Entry } from './step.ts';
+import type { Entry } from './entry.ts';
+import { POLICY_REFUSED } from './entry.ts';
+
+/** The answers of the controller that are kept, each with the digests of the sections that it answers. */
+export const DOCUMENTS = ['config', 'microservices', 'registries'] as const;
+export type DocumentName = (typeof DOCUMENTS)[number];
+
+export interface StoredDocument {
+  digests: Digests;
+  /** the body as it was received */
+  body: string;
+}
 
 type Documents = ReadonlyMap<DocumentName, StoredDocument>;
 

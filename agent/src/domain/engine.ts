@@ -1,5 +1,5 @@
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import type { Container } from './step.ts';
+import type { Container } from './container.ts';
 
 /**
  * What the agent needs of a container engine. One port, one contract test, one adapter per engine. An adapter sees only

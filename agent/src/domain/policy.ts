@@ -1,8 +1,6 @@
-import { parseDocument } from 'yaml';
 import { z } from 'zod';
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import { errorText } from '../system/log.ts';
 import { canonicalHost, parseReference } from './reference.ts';
 
 /**
@@ -28,58 +26,6 @@ export type Policy = z.infer<typeof policySchema>;
 
 /** The policy of a machine that says nothing. */
 export const OPEN_POLICY: Policy = policySchema.parse({});
-
-/** Allows nothing that a rule could forbid. */
-const STRICTEST_POLICY: Policy = {
-  privileged: false,
-  hostNetwork: false,
-  hostPid: false,
-  hostIpc: false,
-  devices: false,
-  capAdd: [],
-  bindPrefixes: [],
-  registries: [],
-  stopRefused: false,
-};
-
-/**
- * A policy file for an agent that has to start whatever is in it. Where something cannot be read, every rule that is not
- * plainly there is as strict as it can be: it may be what was meant. What runs runs on, also with `stopRefused`: nobody
- * meant to refuse all of it.
- */
-export function strictestReading(read: () => string | undefined, file: string): { policy: Policy; trouble?: string } {
-  let text: string | undefined;
-  try {
-    text = read();
-    return { policy: parsePolicy(text, file) };
-  } catch (error) {
-    const rules = Object.entries(policySchema.shape).flatMap(([name, rule]) => {
-      const said = rule.safeParse(memberOf(text, name));
-      return said.success && memberOf(text, name) !== undefined ? [[name, said.data]] : [];
-    });
-    const policy = { ...STRICTEST_POLICY, ...Object.fromEntries(rules), stopRefused: false };
-    return { policy, trouble: errorText(error) };
-  }
-}
-
-function memberOf(text: string | undefined, name: string): unknown {
-  const document = parseDocument(text ?? '');
-  const content: unknown = document.errors.length > 0 ? {} : document.toJS();
-  return content !== null && typeof content === 'object' && Object.hasOwn(content, name)
-    ? (content as Record<string, unknown>)[name]
-    : undefined;
-}
-
-/** Reads a policy file; throws for one that cannot be read as a whole. */
-export function parsePolicy(text: string | undefined, file: string): Policy {
-  if (text === undefined) return OPEN_POLICY;
-  const document = parseDocument(text);
-  if (document.errors.length > 0) throw new Error(`${file} is not YAML: ${document.errors[0]?.message}`);
-  const policy = policySchema.safeParse(document.toJS() ?? {});
-  if (policy.success) return policy.data;
-  const wrong = policy.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-  throw new Error(`${file}: ${wrong.join('; ')}`);
-}
 
 export interface PolicyContext {
   policy: Policy;

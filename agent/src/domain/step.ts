@@ -1,6 +1,5 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import type { Bind } from './binds.ts';
 
 /**
  * The vocabulary of the planner. Everything here is data; nothing here knows an engine.
@@ -11,140 +10,6 @@ import type { Bind } from './binds.ts';
  * target     what a container must look like to serve an entry: digest, image, rebuild order, network
  * step       one thing to do; after each the planner looks again
  */
-
-/** A microservice that is to run. */
-export interface RunEntry {
-  kind: 'run';
-  uuid: string;
-  view: MicroserviceView;
-  /** container digest of the view */
-  digest: string;
-}
-
-/** A microservice that may not be changed now: keep what runs, restart it when it dies, start nothing new. */
-export interface HoldEntry {
-  kind: 'hold';
-  uuid: string;
-  reason: string;
-  message: string;
-  /** what runs is stopped, and not started again */
-  stop?: boolean;
-}
-
-export type Entry = RunEntry | HoldEntry;
-
-/** One container of this agent, as the engine shows it. Times are Unix ms; 0 means never. */
-export interface Container {
-  id: string;
-  name: string;
-  uuid: string;
-  application: string;
-  microservice: string;
-  digest: string;
-  revision: string;
-  rebuildOrder: number;
-  /** grows with each container made for the microservice */
-  generation: number;
-  /** engine's id of the image it was made from */
-  imageId: string;
-  state: 'created' | 'running' | 'exited' | 'dead';
-  /** it is there, and somebody on the machine has frozen it */
-  paused?: boolean;
-  startedAt: number;
-  finishedAt: number;
-  exitCode: number;
-  oomKilled: boolean;
-  error: string;
-  health?: 'starting' | 'healthy' | 'unhealthy';
-  /** ms between health checks, where the agent has to see to it that they take place */
-  checkEvery?: number;
-  hostNetwork: boolean;
-  /** id of our network as the container knows it; empty when it is not attached */
-  networkId: string;
-  ip?: string;
-  /** published ports, while it runs */
-  ports: readonly PortMapping[];
-  /** of its first process; 0 when it does not run */
-  pid: number;
-  /** what of the machine it binds */
-  binds?: readonly Bind[];
-}
-
-/** What the engine shows. */
-export interface Current {
-  containers: readonly Container[];
-  /** id of the network that our containers share, once it exists */
-  networkId?: string;
-}
-
-/** Why a container was found stopped. Only Crash counts and waits. */
-export type ExitCause = 'Stopped' | 'Crash' | 'Engine' | 'Reboot' | 'Unwatched';
-
-/** What is remembered of one microservice. Plain JSON, apart from `live`. */
-export interface Remembered {
-  uuid: string;
-  application: string;
-  name: string;
-  isSystem: boolean;
-  schedule: number;
-  /** the image that containers are made from now, and for which rebuild order it was looked up */
-  image?: { reference: string; id: string; rebuildOrder: number };
-  /** the view of the last container that ran as it should */
-  lastGood?: MicroserviceView;
-  generation: number;
-  /** the container that was seen last: it may be there still when the engine cannot be looked at */
-  containerId?: string;
-  /** the last exit seen, by container and time */
-  exit?: { key: string; cause: ExitCause };
-  /** crashes since the last ten steady minutes */
-  crash?: { target: string; count: number; at: number; notBefore: number };
-  /** the last attempt that failed and has not succeeded since */
-  failure?: Failure;
-  restartCount: number;
-  /** current error; cleared by 30 s of running */
-  error?: { message: string; at: number };
-  lastError?: string;
-  lastErrorAt?: number;
-  /** stopped on the machine; ends with a local start, a rebuild, or a new revision */
-  localHold?: { revision: string; rebuildOrder: number };
-  /** removed because it is no longer wanted; kept until the controller has heard STOPPED */
-  gone?: boolean;
-  /** not saved */
-  live: Live;
-}
-
-/** What is known only while the process lives. */
-export interface Live {
-  /** containers that we stop: their exit is no crash */
-  stopping?: string;
-  /** since when it is wanted and not up */
-  downSince?: number;
-  /** since when it is no longer wanted */
-  unwantedSince?: number;
-  /** since when the container runs, in steady time */
-  running?: { key: string; since: number };
-  /** somebody on the machine has ended it, and may not be done: it is left alone until then */
-  leftAloneUntil?: number;
-  /** local restart: the run of the container that is to end */
-  restart?: { key: string };
-  /** the next start was asked for on the machine */
-  startedLocally?: boolean;
-}
-
-export interface Failure {
-  step: Step['kind'];
-  target: string;
-  /** the container that the step was about */
-  containerId?: string;
-  count: number;
-  at: number;
-  notBefore: number;
-  /** machine-readable, one of FAILURE_REASONS or the engine's own code */
-  reason: string;
-  message: string;
-}
-
-export type Memory = ReadonlyMap<string, Remembered>;
 
 /** Every reason to make a container. */
 export const CREATE_REASONS = {
@@ -260,9 +125,4 @@ export interface Plan {
 export function laneOf(step: Step): string {
   if (step.kind === 'network') return 'network';
   return step.kind === 'image' ? `${step.uuid}/image` : step.uuid;
-}
-
-/** Names one run of one container. */
-export function runKey(container: Pick<Container, 'id' | 'startedAt'>): string {
-  return `${container.id.slice(0, 12)}@${container.startedAt}`;
 }

@@ -1,7 +1,19 @@
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import type { MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
-import type { RegistrySource } from '../registries/client.ts';
 import { canonicalHost, isLoopback, PUBLIC_HUB, parseReference } from './reference.ts';
+
+/** A registry that the agent itself speaks to. */
+export interface RegistrySource {
+  /** host, with port where it is not the scheme's own */
+  host: string;
+  /** absent: https, and where `insecure` allows it http after that */
+  scheme?: 'http' | 'https';
+  /** PEM bundle in base64, trusted besides the authorities of the system; empty: none */
+  ca: string;
+  /** plain http is allowed, and certificates are not checked */
+  insecure: boolean;
+  credentials?: { username: string; password: string };
+}
 
 /** What is to be pulled, and how. */
 export interface PullTarget {

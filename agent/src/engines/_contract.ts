@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import type { Container } from '../domain/container.ts';
 import { containerSpec, type ProcessLimits, type SpecContext } from '../domain/container-spec.ts';
 import { containerDigest } from '../domain/digest.ts';
 import type { ContainerSpec, Engine, EngineFacts } from '../domain/engine.ts';
-import type { Container } from '../domain/step.ts';
 import { makeView } from '../plan/_util.ts';
 
 /** Helpers for tests against a real engine. */

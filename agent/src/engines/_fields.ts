@@ -4,7 +4,7 @@ import { createSocket } from 'node:dgram';
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import type { Container } from '../domain/step.ts';
+import type { Container } from '../domain/container.ts';
 
 /**
  * Every field of a microservice that a container engine has a part in: how it is asked for, and how it is seen that a

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callEngine } from '../../../hack/engine-api.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
-import type { Container } from '../domain/step.ts';
+import type { Container } from '../domain/container.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { readText } from '../system/disk.ts';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { pause } from '../domain/clock.ts';
 import { EngineError } from '../domain/engine.ts';
 import { until } from '../engines/_contract.ts';
-import { pause } from '../system/clock.ts';
 import { LocalAgent } from './_local-agent.ts';
 
 /** How a person makes a machine leave its controller. */

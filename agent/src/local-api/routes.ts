@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { Agent } from '../app.ts';
-import { AgentError } from '../controller/provisioning.ts';
+import { AgentError } from '../domain/agent-error.ts';
 import type { Engine, LogLine } from '../domain/engine.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import type { LogBuffer, LogEntry } from '../system/log.ts';

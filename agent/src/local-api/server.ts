@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { jsonExcess } from '../../../src/api/json.ts';
 import { printable } from '../../../src/api/printable.ts';
-import type { Clock } from '../system/clock.ts';
+import type { Clock } from '../domain/clock.ts';
 import { exists, makeDirectory, removePath } from '../system/disk.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { API_ERRORS, ApiError } from './errors.ts';

@@ -1,7 +1,9 @@
 import { type MicroserviceView, microserviceViewSchema } from '../../../src/wire/agent.ts';
+import type { Container } from '../domain/container.ts';
 import { containerDigest } from '../domain/digest.ts';
-import type { Container, HoldEntry, Remembered, RunEntry } from '../domain/step.ts';
-import { newRow } from './remember.ts';
+import type { HoldEntry, RunEntry } from '../domain/entry.ts';
+import type { Remembered } from '../domain/record.ts';
+import { newRow } from '../domain/record.ts';
 
 /** Builders for tests; what a test does not name is a sensible default. */
 

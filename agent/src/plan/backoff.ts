@@ -1,4 +1,4 @@
-import { jitter, type Random } from '../system/clock.ts';
+import { jitter, type Random } from '../domain/clock.ts';
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;

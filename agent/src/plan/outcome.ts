@@ -1,5 +1,6 @@
-import type { Failure, Remembered, Step } from '../domain/step.ts';
-import { jitter, type Random } from '../system/clock.ts';
+import { jitter, type Random } from '../domain/clock.ts';
+import type { Failure, Remembered } from '../domain/record.ts';
+import type { Step } from '../domain/step.ts';
 import { backoff, TIMES } from './backoff.ts';
 
 /** How a step ended. */

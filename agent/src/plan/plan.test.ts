@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest';
-import type { Container, Entry, Failure, Plan, Remembered, RunEntry } from '../domain/step.ts';
+import type { Container } from '../domain/container.ts';
+import type { Entry, RunEntry } from '../domain/entry.ts';
+import type { Failure, Remembered } from '../domain/record.ts';
+import type { Plan } from '../domain/step.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
 import { plan, targetKey } from './plan.ts';
 

@@ -1,19 +1,14 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import { BUILT_IN_REGISTRIES, CONTAINER_NAME_PREFIX } from '../../../src/api/names.ts';
+import { type Container, type Current, runKey } from '../domain/container.ts';
 import { containerDigest } from '../domain/digest.ts';
+import type { Entry, HoldEntry, RunEntry } from '../domain/entry.ts';
+import type { Memory, Remembered } from '../domain/record.ts';
 import {
-  type Container,
   type CREATE_REASONS,
-  type Current,
-  type Entry,
-  type HoldEntry,
   type ImagePolicy,
   laneOf,
-  type Memory,
   type Plan,
-  type Remembered,
-  type RunEntry,
-  runKey,
   type START_REASONS,
   type Step,
   type Wait,

@@ -1,5 +1,6 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
-import type { Container, Step, Wait } from '../domain/step.ts';
+import type { Container } from '../domain/container.ts';
+import type { Step, Wait } from '../domain/step.ts';
 
 type Stop = Extract<Step, { kind: 'stop' }>;
 

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { Container, Entry, Remembered } from '../domain/step.ts';
+import type { Container } from '../domain/container.ts';
+import type { Entry } from '../domain/entry.ts';
+import type { Remembered } from '../domain/record.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
 import { remember, type Sight } from './remember.ts';
 

@@ -1,14 +1,7 @@
-import {
-  type Container,
-  type Current,
-  type Entry,
-  type ExitCause,
-  type Memory,
-  type Remembered,
-  type RunEntry,
-  runKey,
-} from '../domain/step.ts';
-import { jitter, type Random } from '../system/clock.ts';
+import { jitter, type Random } from '../domain/clock.ts';
+import { type Container, type Current, runKey } from '../domain/container.ts';
+import type { Entry, RunEntry } from '../domain/entry.ts';
+import { type ExitCause, type Memory, newRow, type Remembered } from '../domain/record.ts';
 import { backoff, TIMES } from './backoff.ts';
 import { servesEntry, targetKey } from './plan.ts';
 
@@ -53,20 +46,6 @@ export function remember(memory: Memory, sight: Sight): Memory {
     if (row) next.set(uuid, row);
   }
   return next;
-}
-
-/** A row for a microservice that is new to the agent, or whose row was lost while its container was not. */
-export function newRow(uuid: string, container?: Container): Remembered {
-  return {
-    uuid,
-    application: container?.application ?? '',
-    name: container?.microservice ?? '',
-    isSystem: false,
-    schedule: 50,
-    generation: 0,
-    restartCount: 0,
-    live: {},
-  };
 }
 
 function updateRow(

@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
-import type { Container, Entry, Failure, Remembered, Step } from '../domain/step.ts';
-import { type RunEntry, runKey } from '../domain/step.ts';
+import type { Container } from '../domain/container.ts';
+import { runKey } from '../domain/container.ts';
+import type { Entry, RunEntry } from '../domain/entry.ts';
+import type { Failure, Remembered } from '../domain/record.ts';
+import type { Step } from '../domain/step.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
 import { targetKey } from './plan.ts';
 import { type StatusInput, statusOf } from './status.ts';

@@ -1,14 +1,9 @@
 import type { MicroserviceState, MicroserviceStatus } from '../../../src/wire/agent.ts';
+import { type Container, type Current, runKey } from '../domain/container.ts';
 import { containerDigest } from '../domain/digest.ts';
-import {
-  type Container,
-  type Current,
-  type Entry,
-  type Remembered,
-  runKey,
-  type Step,
-  type Wait,
-} from '../domain/step.ts';
+import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
+import type { Remembered } from '../domain/record.ts';
+import type { Step, Wait } from '../domain/step.ts';
 import { STUCK_AFTER, TIMES } from './backoff.ts';
 import { servesEntry } from './plan.ts';
 import { heeding } from './remember.ts';
@@ -81,9 +76,6 @@ const VERDICTS: readonly ((facts: Facts) => Verdict | undefined | false)[] = [
 const NETWORK_FAILED = 'NetworkFailed';
 const ENGINE_UNAVAILABLE = 'EngineUnavailable';
 const PAUSED = 'the container is paused on its machine';
-
-/** The reason of an entry that the machine's own policy turned down. */
-export const POLICY_REFUSED = 'PolicyRefused';
 
 /** What the node reports of one microservice; usage is added by the caller. Pure. */
 export function statusOf(input: StatusInput): MicroserviceStatus {

@@ -4,6 +4,7 @@ import https from 'node:https';
 import tls from 'node:tls';
 import { EngineError } from '../domain/engine.ts';
 import { PUBLIC_HUB } from '../domain/reference.ts';
+import type { RegistrySource } from '../domain/target.ts';
 import { exchange, open, TransportError } from '../system/http.ts';
 import { parseChallenge } from './challenge.ts';
 
@@ -13,19 +14,6 @@ const HEAD_DEADLINE = 30 * SECOND;
 const REDIRECTS = 5;
 const TOKEN_LIMIT = 256 * 1024;
 const CA_LIMIT = 1024 * 1024;
-
-/** A registry that the agent itself speaks to. */
-export interface RegistrySource {
-  /** host, with port where it is not the scheme's own */
-  host: string;
-  /** absent: https, and where `insecure` allows it http after that */
-  scheme?: 'http' | 'https';
-  /** PEM bundle in base64, trusted besides the authorities of the system; empty: none */
-  ca: string;
-  /** plain http is allowed, and certificates are not checked */
-  insecure: boolean;
-  credentials?: { username: string; password: string };
-}
 
 export interface RegistryRequest {
   method: string;

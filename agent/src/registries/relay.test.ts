@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parseReference } from '../domain/reference.ts';
-import { RegistryClient, type RegistrySource } from './client.ts';
+import type { RegistrySource } from '../domain/target.ts';
+import { RegistryClient } from './client.ts';
 import { openRelay, type Relay, type RelayOptions } from './relay.ts';
 
 const CONTROLLER_DATA = join(import.meta.dirname, '../controller/testdata');

@@ -1,6 +1,6 @@
-import type { Digests } from '../../../src/wire/sections.ts';
-import type { Remembered } from '../domain/step.ts';
-import { newRow } from '../plan/remember.ts';
+import type { DocumentName, StoredDocument } from '../domain/desired.ts';
+import type { Remembered } from '../domain/record.ts';
+import { newRow } from '../domain/record.ts';
 
 /**
  * What the agent keeps between starts, apart from its identity. It is a cache: all of it can be had again from the
@@ -27,16 +27,6 @@ export interface Store extends Disposable {
   forgetController(): void;
   /** Why nothing can be saved at the moment, as far as that is known without trying. */
   trouble(): string | undefined;
-}
-
-/** The answers of the controller that are kept, each with the digests of the sections that it answers. */
-export const DOCUMENTS = ['config', 'microservices', 'registries'] as const;
-export type DocumentName = (typeof DOCUMENTS)[number];
-
-export interface StoredDocument {
-  digests: Digests;
-  /** the body as it was received */
-  body: string;
 }
 
 /**

@@ -3,9 +3,10 @@ import { chmodSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Digests } from '../../../src/wire/sections.ts';
+import type { DocumentName, StoredDocument } from '../domain/desired.ts';
 import { canWrite, copyFile, exists, listDirectory, makeDirectory, removePath, setAside } from '../system/disk.ts';
 import { errorText } from '../system/log.ts';
-import type { DocumentName, Store, StoredDocument, ValueName } from './database.ts';
+import type { Store, ValueName } from './database.ts';
 import { copyStore, memoryStore, readRows, rowText } from './database.ts';
 
 /** Steps from an empty database to the present one; `PRAGMA user_version` tells how many were taken. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { Container } from '../domain/step.ts';
+import type { Clock } from '../domain/clock.ts';
+import type { Container } from '../domain/container.ts';
 import { makeContainer, makeEntry } from '../plan/_util.ts';
-import type { Clock } from '../system/clock.ts';
 import { silentLog } from '../system/log.ts';
 import { HealthChecks } from './health-checks.ts';
 

@@ -1,6 +1,6 @@
+import { type Clock, pause } from '../domain/clock.ts';
+import { type Container, runKey } from '../domain/container.ts';
 import type { Engine } from '../domain/engine.ts';
-import { type Container, runKey } from '../domain/step.ts';
-import { type Clock, pause } from '../system/clock.ts';
 import { errorText, type Log } from '../system/log.ts';
 
 export interface HealthCheckPorts {

@@ -1,8 +1,8 @@
 import type { AgentConfig } from '../../../src/wire/agent.ts';
+import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
+import type { Container } from '../domain/container.ts';
 import type { Engine } from '../domain/engine.ts';
-import type { Container } from '../domain/step.ts';
 import type { Store } from '../state/database.ts';
-import { type Clock, jitter, pause, type Random } from '../system/clock.ts';
 import { errorText, type Log } from '../system/log.ts';
 import type { Machine } from '../system/machine.ts';
 

@@ -1,6 +1,8 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import type { Bind, Binder } from '../domain/binds.ts';
+import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
+import { type Container, runKey } from '../domain/container.ts';
 import { containerSpec, notHonoured, type SpecContext } from '../domain/container-spec.ts';
 import { containerDigest } from '../domain/digest.ts';
 import {
@@ -10,24 +12,16 @@ import {
   type EngineFacts,
   type EngineNetwork,
 } from '../domain/engine.ts';
-import {
-  type Container,
-  type Entry,
-  laneOf,
-  type Memory,
-  type Plan,
-  type Remembered,
-  runKey,
-  type Step,
-} from '../domain/step.ts';
+import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
+import { type Memory, newRow, type Remembered } from '../domain/record.ts';
+import { laneOf, type Plan, type Step } from '../domain/step.ts';
 import type { PullTarget } from '../domain/target.ts';
 import { begin, conclude, type Outcome } from '../plan/outcome.ts';
 import { plan } from '../plan/plan.ts';
-import { newRow, remember } from '../plan/remember.ts';
-import { POLICY_REFUSED, statusOf, unknownStatus } from '../plan/status.ts';
+import { remember } from '../plan/remember.ts';
+import { statusOf, unknownStatus } from '../plan/status.ts';
 import { isRelayName } from '../registries/pull.ts';
 import { rowText, type Store } from '../state/database.ts';
-import { type Clock, jitter, pause, type Random } from '../system/clock.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { execute } from './executors.ts';
 import { type Lookup, lookupName, resolveHosts } from './extra-hosts.ts';

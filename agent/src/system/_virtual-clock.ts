@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts';
+import type { Clock } from '../domain/clock.ts';
 
 /** Time that moves only when it is told to. What sleeps is woken in order, each at its own moment. */
 export class VirtualClock implements Clock {

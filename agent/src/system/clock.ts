@@ -1,17 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-
-/**
- * Time as the agent sees it. `now` is steady: it starts at the wall clock and then follows the monotonic clock, so that
- * schedules survive a step of the machine's clock. `wall` is what the machine's clock says.
- */
-export interface Clock {
-  now(): number;
-  wall(): number;
-  sleep(milliseconds: number, signal?: AbortSignal): Promise<void>;
-}
-
-/** A number in [0, 1). */
-export type Random = () => number;
+import type { Clock } from '../domain/clock.ts';
 
 /** The machine's clock. */
 export function systemClock(): Clock {
@@ -21,18 +9,4 @@ export function systemClock(): Clock {
     wall: () => Date.now(),
     sleep: (milliseconds, signal) => sleep(Math.max(0, milliseconds), undefined, { signal, ref: true }),
   };
-}
-
-/** Sleeps, and returns early instead of throwing when the signal fires. */
-export async function pause(clock: Clock, milliseconds: number, signal?: AbortSignal): Promise<void> {
-  try {
-    await clock.sleep(milliseconds, signal);
-  } catch (error) {
-    if (!signal?.aborted) throw error;
-  }
-}
-
-/** A duration moved by at most a tenth either way, so that a fleet does not move as one. */
-export function jitter(milliseconds: number, random: Random): number {
-  return Math.round(milliseconds * (0.9 + 0.2 * random()));
 }

@@ -1,7 +1,7 @@
+import { LOG_LEVELS, type LogLevel } from '../domain/config.ts';
+
 /** Structured logging: one JSON object a line, the message static, what varies in fields. */
 
-export const LOG_LEVELS = ['DEBUG', 'INFO', 'WARN', 'ERROR'] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
 export type Fields = Record<string, unknown>;
 
 export interface Log {

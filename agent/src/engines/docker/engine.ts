@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
+import type { Container } from '../../domain/container.ts';
 import {
   type ContainerSpec,
   type Engine,
@@ -14,7 +15,6 @@ import {
 } from '../../domain/engine.ts';
 import { NETWORK_NAME } from '../../domain/names.ts';
 import { isPinned, parseReference, standIn } from '../../domain/reference.ts';
-import type { Container } from '../../domain/step.ts';
 import { lines } from '../../system/http.ts';
 import {
   type ImageAnswer,

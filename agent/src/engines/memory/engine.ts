@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
+import type { Container } from '../../domain/container.ts';
 import {
   type ContainerSpec,
   type Engine,
@@ -12,7 +13,6 @@ import {
   type PullRequest,
 } from '../../domain/engine.ts';
 import { LABEL_REBUILD_ORDER } from '../../domain/names.ts';
-import type { Container } from '../../domain/step.ts';
 
 /** What a memory engine can be told to do wrong. */
 export interface Faults {

@@ -1,8 +1,6 @@
 import { type AgentConfig, agentConfigSchema } from '../../../src/wire/agent.ts';
-import type { Config } from '../domain/config.ts';
-import type { EngineFacts } from '../domain/engine.ts';
-import { isWatching, watchdogReport } from '../supervise/foreign-containers.ts';
-import { LOG_LEVELS } from '../system/log.ts';
+import { type Config, LOG_LEVELS } from './config.ts';
+import type { EngineFacts } from './engine.ts';
 
 /** What the settings in force come from. */
 export interface SettingsSources {
@@ -71,4 +69,23 @@ export function refusedSettings({
   for (const field of ['statusFrequency', 'changeFrequency'] as const)
     if (wanted[field] === 0) refused.push({ field, reason: 'at least 1' });
   return refused;
+}
+
+/** of a refused setting in a report */
+const REASON_LENGTH = 256;
+
+/** Whether it was asked for, here or by the controller. */
+export function isWatching(config: Pick<Config, 'watchdogEnabled'>, wanted: { watchdogEnabled?: boolean }): boolean {
+  return wanted.watchdogEnabled === true || config.watchdogEnabled;
+}
+
+/**
+ * What the watchdog has seen, as long as the wire lets it be. Whose containers these are it cannot know, so it removes
+ * none.
+ */
+export function watchdogReport(strangers: readonly string[]): string {
+  const reason = 'this agent never removes containers that are not its own';
+  if (strangers.length === 0) return reason;
+  const text = `${reason}; there ${strangers.length === 1 ? 'is 1' : `are ${strangers.length}`}: ${strangers.join(', ')}`;
+  return text.length <= REASON_LENGTH ? text : `${text.slice(0, REASON_LENGTH - 4)} ...`;
 }

@@ -1,0 +1,51 @@
+import type { PortMapping } from '../../../src/api/container/index.ts';
+import type { Bind } from './binds.ts';
+
+/** One container of this agent, as the engine shows it. Times are Unix ms; 0 means never. */
+export interface Container {
+  id: string;
+  name: string;
+  uuid: string;
+  application: string;
+  microservice: string;
+  digest: string;
+  revision: string;
+  rebuildOrder: number;
+  /** grows with each container made for the microservice */
+  generation: number;
+  /** engine's id of the image it was made from */
+  imageId: string;
+  state: 'created' | 'running' | 'exited' | 'dead';
+  /** it is there, and somebody on the machine has frozen it */
+  paused?: boolean;
+  startedAt: number;
+  finishedAt: number;
+  exitCode: number;
+  oomKilled: boolean;
+  error: string;
+  health?: 'starting' | 'healthy' | 'unhealthy';
+  /** ms between health checks, where the agent has to see to it that they take place */
+  checkEvery?: number;
+  hostNetwork: boolean;
+  /** id of our network as the container knows it; empty when it is not attached */
+  networkId: string;
+  ip?: string;
+  /** published ports, while it runs */
+  ports: readonly PortMapping[];
+  /** of its first process; 0 when it does not run */
+  pid: number;
+  /** what of the machine it binds */
+  binds?: readonly Bind[];
+}
+
+/** What the engine shows. */
+export interface Current {
+  containers: readonly Container[];
+  /** id of the network that our containers share, once it exists */
+  networkId?: string;
+}
+
+/** Names one run of one container. */
+export function runKey(container: Pick<Container, 'id' | 'startedAt'>): string {
+  return `${container.id.slice(0, 12)}@${container.startedAt}`;
+}

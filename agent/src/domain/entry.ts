@@ -1,0 +1,25 @@
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+
+/** A microservice that is to run. */
+export interface RunEntry {
+  kind: 'run';
+  uuid: string;
+  view: MicroserviceView;
+  /** container digest of the view */
+  digest: string;
+}
+
+/** A microservice that may not be changed now: keep what runs, restart it when it dies, start nothing new. */
+export interface HoldEntry {
+  kind: 'hold';
+  uuid: string;
+  reason: string;
+  message: string;
+  /** what runs is stopped, and not started again */
+  stop?: boolean;
+}
+
+export type Entry = RunEntry | HoldEntry;
+
+/** The reason of an entry that the machine's own policy turned down. */
+export const POLICY_REFUSED = 'PolicyRefused';

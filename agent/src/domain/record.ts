@@ -1,0 +1,86 @@
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import type { Container } from './container.ts';
+import type { Step } from './step.ts';
+
+/** Why a container was found stopped. Only Crash counts and waits. */
+export type ExitCause = 'Stopped' | 'Crash' | 'Engine' | 'Reboot' | 'Unwatched';
+
+/** What is remembered of one microservice. Plain JSON, apart from `live`. */
+export interface Remembered {
+  uuid: string;
+  application: string;
+  name: string;
+  isSystem: boolean;
+  schedule: number;
+  /** the image that containers are made from now, and for which rebuild order it was looked up */
+  image?: { reference: string; id: string; rebuildOrder: number };
+  /** the view of the last container that ran as it should */
+  lastGood?: MicroserviceView;
+  generation: number;
+  /** the container that was seen last: it may be there still when the engine cannot be looked at */
+  containerId?: string;
+  /** the last exit seen, by container and time */
+  exit?: { key: string; cause: ExitCause };
+  /** crashes since the last ten steady minutes */
+  crash?: { target: string; count: number; at: number; notBefore: number };
+  /** the last attempt that failed and has not succeeded since */
+  failure?: Failure;
+  restartCount: number;
+  /** current error; cleared by 30 s of running */
+  error?: { message: string; at: number };
+  lastError?: string;
+  lastErrorAt?: number;
+  /** stopped on the machine; ends with a local start, a rebuild, or a new revision */
+  localHold?: { revision: string; rebuildOrder: number };
+  /** removed because it is no longer wanted; kept until the controller has heard STOPPED */
+  gone?: boolean;
+  /** not saved */
+  live: Live;
+}
+
+/** What is known only while the process lives. */
+export interface Live {
+  /** containers that we stop: their exit is no crash */
+  stopping?: string;
+  /** since when it is wanted and not up */
+  downSince?: number;
+  /** since when it is no longer wanted */
+  unwantedSince?: number;
+  /** since when the container runs, in steady time */
+  running?: { key: string; since: number };
+  /** somebody on the machine has ended it, and may not be done: it is left alone until then */
+  leftAloneUntil?: number;
+  /** local restart: the run of the container that is to end */
+  restart?: { key: string };
+  /** the next start was asked for on the machine */
+  startedLocally?: boolean;
+}
+
+export interface Failure {
+  step: Step['kind'];
+  target: string;
+  /** the container that the step was about */
+  containerId?: string;
+  count: number;
+  at: number;
+  notBefore: number;
+  /** machine-readable, one of FAILURE_REASONS or the engine's own code */
+  reason: string;
+  message: string;
+}
+
+export type Memory = ReadonlyMap<string, Remembered>;
+
+/** A row for a microservice that is new to the agent, or whose row was lost while its container was not. */
+export function newRow(uuid: string, container?: Container): Remembered {
+  return {
+    uuid,
+    application: container?.application ?? '',
+    name: container?.microservice ?? '',
+    isSystem: false,
+    schedule: 50,
+    generation: 0,
+    restartCount: 0,
+    live: {},
+  };
+}
