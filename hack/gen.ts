@@ -6,7 +6,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { stringify } from 'yaml';
-import { CONDITIONS, CONDITIONS_OF, STATUS_REASONS, VERDICT_REASONS } from '../src/api/conditions.ts';
+import { CONDITIONS, STATUS_REASONS, VERDICT_REASONS } from '../src/api/conditions.ts';
 import { toCrd } from '../src/api/crd.ts';
 import { DEFAULT_NAMESPACE, GROUP } from '../src/api/names.ts';
 import { KINDS } from '../src/kinds/index.ts';
@@ -63,8 +63,8 @@ function conditionsPage(): string {
     '| condition | kinds | meaning |',
     '|---|---|---|',
     ...Object.entries(CONDITIONS).map(([type, text]) => {
-      const kinds = Object.entries(CONDITIONS_OF).filter(([, types]) => (types as readonly string[]).includes(type));
-      return `| ${type} | ${kinds.map(([kind]) => kind).join(', ')} | ${text} |`;
+      const kinds = Object.values(KINDS).filter(({ definition }) => definition.conditions.some((one) => one === type));
+      return `| ${type} | ${kinds.map(({ definition }) => definition.kind).join(', ')} | ${text} |`;
     }),
     '',
     '## Why something may not run as asked',

@@ -6,12 +6,12 @@ import { testConfig } from './_test-config.ts';
 import { nodeKeySecret } from './agents/node-key.ts';
 import type { Condition } from './api/meta.ts';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from './api/names.ts';
-import type { Application, EdgeNode } from './api/v3/index.ts';
+import { type Application, applicationResource, type EdgeNode } from './api/v3/index.ts';
 import { type App, connect, createApp } from './app.ts';
 import type { Config } from './config.ts';
 import { createStatusWriter } from './controllers/status-writer.ts';
 import { conditionsOf, entryUuid, kstatus } from './domain/index.ts';
-import { RESOURCES } from './kinds/index.ts';
+import { KINDS, RESOURCES } from './kinds/index.ts';
 import { silentLog } from './kube/mod.ts';
 import { createLog } from './telemetry/log.ts';
 import { NODE_TOKEN, type StatusReport } from './wire/index.ts';
@@ -253,10 +253,10 @@ test('a status that the API server refuses takes the place of the old Ready, and
       metrics: { statusRefused: ({ kind }) => refused.push(kind) },
       clock: Date.now,
     },
-    RESOURCES.applications,
+    KINDS.applications,
   );
   const line = { name: 'web', state: 'RUNNING', ready: true };
-  const conditions = conditionsOf('Application', created, kstatus({ is: 'done', reason: 'AllRunning' }), NOW);
+  const conditions = conditionsOf(applicationResource, created, kstatus({ is: 'done', reason: 'AllRunning' }), NOW);
   const good = { observedGeneration: 1, conditions, microservices: [line] };
   const write = async (status: typeof good) =>
     statuses.write(await client.get(RESOURCES.applications, ref), status, AbortSignal.timeout(5_000));

@@ -22,22 +22,6 @@ export const CONDITIONS = {
 } as const;
 export type ConditionType = keyof typeof CONDITIONS;
 
-/** Condition types per kind, in the order in which they are written. */
-export const CONDITIONS_OF = {
-  Application: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'OrderIgnored', 'NotSupportedYet'],
-  EdgeNode: [
-    'Ready',
-    'Reconciling',
-    'Stalled',
-    'DuplicateAgent',
-    'StoreRestored',
-    'OrderIgnored',
-    'SettingsRefused',
-    'NotSupportedYet',
-  ],
-  Registry: ['Ready', 'Reconciling', 'Stalled'],
-} as const satisfies Record<string, readonly ConditionType[]>;
-
 /** Why a microservice may not run as asked (verdicts), each with its documentation. */
 export const VERDICT_REASONS = {
   NameTaken: 'An older object has the same v3 name; it wins.',

@@ -43,13 +43,11 @@ function objectSchema(kind: ResourceDefinition): Structural {
     type: 'object',
     description: kind.description,
     required: ['spec'],
-    ...(kind.rules && {
-      'x-kubernetes-validations': kind.rules.map((rule) => ({
-        rule: toCel(rule),
-        message: rule.message,
-        ...(rule.rule === 'recorded' && { fieldPath: `.spec.${rule.field}` }),
-      })),
-    }),
+    'x-kubernetes-validations': kind.identity.rules.map((rule) => ({
+      rule: toCel(rule),
+      message: rule.message,
+      ...(rule.rule === 'recorded' && { fieldPath: `.spec.${rule.field}` }),
+    })),
     properties: {
       apiVersion: { type: 'string', description: `${GROUP}/${VERSION}.` },
       kind: { type: 'string', description: `${kind.kind}.` },

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { BOUNDS } from './bounds.ts';
+import type { ConditionType } from './conditions.ts';
 import type { Rule } from './rules.ts';
 import { integer, mapList, object, oneOf, text } from './schema.ts';
 
@@ -54,34 +55,44 @@ export const UUID_PATTERN = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 export const uuidSchema = text({ min: 36, max: 36, pattern: UUID_PATTERN, expects: 'a UUID in lower case' });
 
 /** Identity that an object is to take over; see domain/identity.ts. */
-export const askedUuid = uuidSchema
+const askedUuid = uuidSchema
   .optional()
   .describe(
     'Identity to take over, as after the loss of the store; otherwise left out. status.uuid tells the identity.',
   );
 
 /** Members of a status that record the identity. */
-export const recordedUuid = text({ max: 64 })
-  .optional()
-  .describe('Identity; whatever becomes of the manifest, it stays.');
+const recordedUuid = text({ max: 64 }).optional().describe('Identity; whatever becomes of the manifest, it stays.');
 const idSchema = integer(1, BOUNDS.id);
-export const askedId = idSchema
+const askedId = idSchema
   .optional()
   .describe('Number to take over, as after the loss of the store; otherwise left out. status.id tells the number.');
-export const recordedId = idSchema
-  .optional()
-  .describe('Number in the v3 API; whatever becomes of the manifest, it stays.');
+const recordedId = idSchema.optional().describe('Number in the v3 API; whatever becomes of the manifest, it stays.');
 
-export const uuidRule: Rule = {
+const uuidRule: Rule = {
   rule: 'recorded',
   field: 'uuid',
   message: 'uuid is immutable: spec.uuid may repeat status.uuid, or be left out',
 };
-export const idRule: Rule = {
+const idRule: Rule = {
   rule: 'recorded',
   field: 'id',
   message: 'id is immutable: spec.id may repeat status.id, or be left out',
 };
+
+/** By what, besides its name, the objects of a kind are known: members of spec and status, and rules about both. */
+export const IDENTITIES = {
+  uuid: { has: { uuid: true }, asked: { uuid: askedUuid }, recorded: { uuid: recordedUuid }, rules: [uuidRule] },
+  id: { has: { id: true }, asked: { id: askedId }, recorded: { id: recordedId }, rules: [idRule] },
+  uuidAndId: {
+    has: { uuid: true, id: true },
+    asked: { uuid: askedUuid, id: askedId },
+    recorded: { uuid: recordedUuid, id: recordedId },
+    rules: [uuidRule, idRule],
+  },
+} as const;
+export type IdentityDefinition = (typeof IDENTITIES)[keyof typeof IDENTITIES];
+
 export const nameRule: Rule = { rule: 'immutable', field: 'name', message: 'name is immutable' };
 export const isSystemRule: Rule = { rule: 'immutable', field: 'isSystem', message: 'isSystem is immutable' };
 
@@ -113,8 +124,9 @@ export interface ResourceDefinition<Spec extends z.ZodType = z.ZodType, Status e
   description: string;
   spec: Spec;
   status: Status;
-  /** about the object as a whole: what its spec and its status say of each other */
-  rules?: readonly Rule[];
+  identity: IdentityDefinition;
+  /** types of its conditions, in the order in which they are written */
+  conditions: readonly ConditionType[];
   /** field paths under which kubectl and the API can select objects */
   selectableFields: readonly string[];
   printerColumns: readonly PrinterColumn[];
@@ -128,6 +140,9 @@ export interface PrinterColumn {
   /** 1 = only in the wide output */
   priority?: number;
 }
+
+/** What every object of ours has: see kstatus. */
+export const BASIC_CONDITIONS: readonly ConditionType[] = ['Ready', 'Reconciling', 'Stalled'];
 
 export const AGE_COLUMN: PrinterColumn = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' };
 export const READY_COLUMN: PrinterColumn = {

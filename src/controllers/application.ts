@@ -23,7 +23,7 @@ import {
   v3Name,
   verdicts,
 } from '../domain/index.ts';
-import { RESOURCES } from '../kinds/index.ts';
+import { KINDS, RESOURCES } from '../kinds/index.ts';
 import {
   both,
   type Change,
@@ -59,7 +59,7 @@ export function createApplicationController(
   pacer: SilencePacer,
 ): Controller {
   const { stores, clock, log, metrics } = deps;
-  const statuses = createStatusWriter(deps, RESOURCES.applications);
+  const statuses = createStatusWriter(deps, KINDS.applications);
   const readyTimer = createReadyTimer(clock, (seconds) => metrics.ready?.(seconds));
   const reconcile = createReconcile(deps, { massSilence, pacer, statuses, readyTimer });
 

@@ -17,7 +17,7 @@ import {
   silenceDueMs,
   v3Name,
 } from '../domain/index.ts';
-import { RESOURCES } from '../kinds/index.ts';
+import { KINDS, RESOURCES } from '../kinds/index.ts';
 import {
   type Controller,
   createController,
@@ -53,7 +53,7 @@ export function createEdgeNodeController(
   pacer: SilencePacer,
 ): Controller & Disposable {
   const { stores, observations, clock, log, metrics } = deps;
-  const statuses = createStatusWriter(deps, RESOURCES.nodes);
+  const statuses = createStatusWriter(deps, KINDS.nodes);
   const removed = createRemovedEntries((entry) => nodeOf(entry, deps.world));
   const reconciledAt = new Map<string, number>();
   const reconcile = createReconcile(deps, { massSilence, pacer, statuses, removed });

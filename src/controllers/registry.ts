@@ -15,7 +15,7 @@ import {
   registryUsers,
   v3Name,
 } from '../domain/index.ts';
-import { RESOURCES } from '../kinds/index.ts';
+import { KINDS, RESOURCES } from '../kinds/index.ts';
 import {
   both,
   type Controller,
@@ -47,7 +47,7 @@ const DRAFT_MS = 60_000;
 export function createRegistryController(leader: ControllerDependencies): Controller {
   const { client, stores, namespace, ids, clock, log, metrics } = leader;
   const resource = RESOURCES.registries;
-  const statuses = createStatusWriter(leader, resource);
+  const statuses = createStatusWriter(leader, KINDS.registries);
   const use = registryUse(stores);
 
   async function reconcile(key: string, { signal }: { signal: AbortSignal }) {

@@ -1,23 +1,9 @@
-import type { CONDITIONS_OF } from '../api/conditions.ts';
-import type { Condition } from '../api/meta.ts';
 import { FIELD_MANAGERS } from '../api/names.ts';
 import { statusRefused } from '../domain/index.ts';
-import {
-  type Change,
-  equal,
-  isStatusRefused,
-  type KubeObject,
-  keyOf,
-  type Resource,
-  writeStatus,
-} from '../kube/mod.ts';
+import type { Kind, KindObject } from '../kinds/index.ts';
+import { type Change, equal, isStatusRefused, keyOf, writeStatus } from '../kube/mod.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { recordTransitions } from './transition-events.ts';
-
-/** An object whose status this controller owns. */
-interface Owned extends KubeObject {
-  status?: { observedGeneration: number; conditions?: Condition[] };
-}
 
 export interface StatusWriteOptions {
   /** Records one event per transition of a condition; true unless set. */
@@ -27,7 +13,7 @@ export interface StatusWriteOptions {
 }
 
 /** Writes the statuses of one kind, and recognises its own writes when the store shows them. */
-export interface StatusWriter<T extends Owned> {
+export interface StatusWriter<T extends KindObject> {
   /**
    * Writes what differs and records the transitions. When the API server refuses the status, a condition that says so
    * replaces the former ones: an old Ready would outlive its reason.
@@ -45,7 +31,7 @@ export interface StatusWriter<T extends Owned> {
 /** A refused status is written again after this time: the CRD may have been updated in between. */
 export const REFUSED_RETRY_MS = 60_000;
 
-export function createStatusWriter<T extends Owned>(
+export function createStatusWriter<T extends KindObject>(
   {
     client,
     events,
@@ -53,9 +39,9 @@ export function createStatusWriter<T extends Owned>(
     metrics,
     clock,
   }: Pick<ControllerDependencies, 'client' | 'events' | 'log' | 'metrics' | 'clock'>,
-  resource: Resource<T>,
+  { resource, definition }: Kind<T>,
 ): StatusWriter<T> {
-  const kind = resource.kind as keyof typeof CONDITIONS_OF;
+  const { kind } = definition;
   /** statuses that are being written: a watch may show them before the response arrives */
   const pending = new Map<string, unknown>();
   /** resource versions of our last writes */
@@ -94,7 +80,7 @@ export function createStatusWriter<T extends Owned>(
         metrics.statusRefused?.({ kind });
         log.warn({ err: error, key: keyOf(object), kind }, 'Status refused');
         const now = new Date(clock()).toISOString();
-        const refusal = statusRefused(kind, object, error.message, now);
+        const refusal = statusRefused(definition, object, error.message, now);
         await put(object, { ...object.status, ...refusal } as NonNullable<T['status']>, signal);
         return { refused: true };
       }

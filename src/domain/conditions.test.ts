@@ -1,5 +1,6 @@
 import { describe, expect, it, test } from 'vitest';
 import type { Condition } from '../api/meta.ts';
+import { applicationResource, edgeNodeResource, registryResource } from '../api/v3/index.ts';
 import { conditionsOf, cut, type Findings, joined, kstatus } from './conditions.ts';
 
 const EARLIER = '2026-01-01T00:00:00.000Z';
@@ -31,7 +32,7 @@ describe('conditionsOf', () => {
       NotSupportedYet: { status: 'True', reason: 'Fields', message: 'gpsMode' },
       ...kstatus({ is: 'done', reason: 'AgentRunning' }),
     };
-    const written = conditionsOf('EdgeNode', object(), findings, NOW);
+    const written = conditionsOf(edgeNodeResource, object(), findings, NOW);
     expect(written.map(({ type }) => type)).toEqual(['Ready', 'Reconciling', 'Stalled', 'NotSupportedYet']);
     expect(new Set(written.map(({ observedGeneration }) => observedGeneration))).toEqual(new Set([7]));
   });
@@ -42,31 +43,41 @@ describe('conditionsOf', () => {
       DuplicateAgent: { status: 'True', reason: 'DuplicateAgent' },
       NotSupportedYet: { status: 'False', reason: 'Fields' },
     };
-    expect(conditionsOf('Registry', object(), findings, NOW)).toHaveLength(3);
-    expect(find(conditionsOf('Application', object(), findings, NOW), 'NotSupportedYet')).toBeUndefined();
+    expect(conditionsOf(registryResource, object(), findings, NOW)).toHaveLength(3);
+    expect(find(conditionsOf(applicationResource, object(), findings, NOW), 'NotSupportedYet')).toBeUndefined();
   });
 
   it('shows Admitted also when it is false', () => {
     const findings: Findings = { Admitted: { status: 'False', reason: 'PortTaken' } };
-    expect(conditionsOf('Application', object(), findings, NOW)).toHaveLength(1);
+    expect(conditionsOf(applicationResource, object(), findings, NOW)).toHaveLength(1);
   });
 
   it('keeps the transition time while the status stays, though reason and message change', () => {
-    const before = conditionsOf('EdgeNode', object(), kstatus({ is: 'working', reason: 'AgentStarting' }), EARLIER);
-    const after = conditionsOf('EdgeNode', object(before), kstatus({ is: 'stalled', reason: 'Deprovisioned' }), NOW);
+    const before = conditionsOf(
+      edgeNodeResource,
+      object(),
+      kstatus({ is: 'working', reason: 'AgentStarting' }),
+      EARLIER,
+    );
+    const after = conditionsOf(
+      edgeNodeResource,
+      object(before),
+      kstatus({ is: 'stalled', reason: 'Deprovisioned' }),
+      NOW,
+    );
     expect(find(after, 'Ready')).toMatchObject({ reason: 'Deprovisioned', lastTransitionTime: EARLIER });
     expect(find(after, 'Stalled')).toMatchObject({ status: 'True', lastTransitionTime: NOW });
   });
 
   it('equals the stored ones when nothing changed', () => {
     const findings = kstatus({ is: 'done', reason: 'AgentRunning', message: 'runs' });
-    const before = conditionsOf('EdgeNode', object(), findings, EARLIER);
-    expect(conditionsOf('EdgeNode', object(before), findings, NOW)).toEqual(before);
+    const before = conditionsOf(edgeNodeResource, object(), findings, EARLIER);
+    expect(conditionsOf(edgeNodeResource, object(before), findings, NOW)).toEqual(before);
   });
 
   it('cuts long messages', () => {
     const findings: Findings = { Ready: { status: 'False', reason: 'AgentWarning', message: 'x'.repeat(40_000) } };
-    expect(conditionsOf('EdgeNode', object(), findings, NOW)[0]?.message).toHaveLength(2048);
+    expect(conditionsOf(edgeNodeResource, object(), findings, NOW)[0]?.message).toHaveLength(2048);
   });
 });
 

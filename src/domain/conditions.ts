@@ -1,5 +1,5 @@
-import { CONDITIONS_OF, type ConditionType, type Reason } from '../api/conditions.ts';
-import type { Condition, ObjectMeta } from '../api/meta.ts';
+import type { ConditionType, Reason } from '../api/conditions.ts';
+import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
 import type { Application, EdgeNode } from '../api/v3/index.ts';
 import { ignoredOrders } from './orders.ts';
 
@@ -58,13 +58,13 @@ const MESSAGE_LENGTH = 2048;
  * transition is kept as long as the status is. Without news the result equals what is stored.
  */
 export function conditionsOf(
-  kind: keyof typeof CONDITIONS_OF,
+  { conditions }: Pick<ResourceDefinition, 'conditions'>,
   object: { metadata: Pick<ObjectMeta, 'generation'>; status?: { conditions?: readonly Condition[] } },
   findings: Findings,
   /** RFC 3339 */
   now: string,
 ): Condition[] {
-  return CONDITIONS_OF[kind].flatMap((type) => {
+  return conditions.flatMap((type) => {
     const finding = findings[type];
     if (!finding || (finding.status !== 'True' && !ALWAYS.has(type))) return [];
     const before = object.status?.conditions?.find((condition) => condition.type === type);
@@ -88,7 +88,7 @@ export function orderIgnored(object: Application | EdgeNode): Finding | undefine
 
 /** What an object says whose status the API server refuses: nothing is known to be so any more. */
 export function statusRefused(
-  kind: keyof typeof CONDITIONS_OF,
+  definition: Pick<ResourceDefinition, 'conditions'>,
   object: Parameters<typeof conditionsOf>[1],
   why: string,
   now: string,
@@ -96,7 +96,7 @@ export function statusRefused(
   const message = `the API server refuses the status of this object: ${cut(why, REFUSAL_LENGTH)}`;
   return {
     observedGeneration: object.metadata.generation ?? 0,
-    conditions: conditionsOf(kind, object, kstatus({ is: 'unknown', reason: 'StatusRefused', message }), now),
+    conditions: conditionsOf(definition, object, kstatus({ is: 'unknown', reason: 'StatusRefused', message }), now),
   };
 }
 

@@ -2,30 +2,26 @@ import { z } from 'zod';
 import { BOUNDS } from '../bounds.ts';
 import {
   AGE_COLUMN,
-  askedId,
-  askedUuid,
   type CustomResource,
   conditionsSchema,
   dottedName,
-  idRule,
+  IDENTITIES,
   isSystemRule,
   nameRule,
   observedGenerationSchema,
   READY_COLUMN,
   type ResourceDefinition,
-  recordedId,
-  recordedUuid,
-  uuidRule,
 } from '../meta.ts';
 import { withRules } from '../rules.ts';
 import { integer, mapList, object, text } from '../schema.ts';
 import { busConfigSchema, microserviceSchema, templateRefSchema } from './microservice.ts';
 
+const identity = IDENTITIES.uuidAndId;
+
 export const applicationSpecSchema = withRules(
   object({
     name: dottedName().optional().describe('Name in the v3 API; metadata.name when absent. Immutable.'),
-    uuid: askedUuid,
-    id: askedId,
+    ...identity.asked,
     description: text({ max: BOUNDS.description }).optional().describe('What it is, for people.'),
     isActivated: z.boolean().default(true).describe('false stops all its microservices.'),
     isSystem: z.boolean().optional().describe('Set by the controller for its own applications only.'),
@@ -40,8 +36,7 @@ export const applicationSpecSchema = withRules(
 
 export const applicationStatusSchema = object({
   observedGeneration: observedGenerationSchema,
-  uuid: recordedUuid,
-  id: recordedId,
+  ...identity.recorded,
   conditions: conditionsSchema.optional(),
   ready: text({ max: 32 }).optional().describe('Ready microservices of all that should run, for example 2/3.'),
   readyCount: integer(0, BOUNDS.report).optional().describe('Microservices that run as asked.'),
@@ -71,7 +66,8 @@ export const applicationResource = {
   description: 'A set of microservices (containers) and the edge nodes they run on.',
   spec: applicationSpecSchema,
   status: applicationStatusSchema.default({ observedGeneration: -1 }),
-  rules: [uuidRule, idRule],
+  identity,
+  conditions: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'OrderIgnored', 'NotSupportedYet'],
   selectableFields: ['.status.uuid', '.spec.uuid', '.spec.name'],
   printerColumns: [
     READY_COLUMN,

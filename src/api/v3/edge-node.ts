@@ -2,20 +2,19 @@ import { z } from 'zod';
 import { BOUNDS } from '../bounds.ts';
 import {
   AGE_COLUMN,
-  askedUuid,
   type CustomResource,
   conditionsSchema,
+  IDENTITIES,
   isSystemRule,
   nameRule,
   observedGenerationSchema,
   READY_COLUMN,
   type ResourceDefinition,
-  recordedUuid,
-  uuidRule,
 } from '../meta.ts';
 import { withRules } from '../rules.ts';
 import { atomicList, integer, mapList, object, oneOf, text } from '../schema.ts';
 
+const identity = IDENTITIES.uuid;
 const INT32 = 2 ** 31 - 1;
 const port = integer(1, 65535);
 const amount = (max = INT32) => integer(0, max);
@@ -35,7 +34,7 @@ export const edgeNodeSpecSchema = withRules(
     name: text({ min: 1, max: BOUNDS.anyName })
       .optional()
       .describe('Name in the v3 API; metadata.name when absent. Immutable.'),
-    uuid: askedUuid,
+    ...identity.asked,
     location: text({ max: BOUNDS.description }).optional().describe('Where it stands, for people.'),
     description: text({ max: BOUNDS.description }).optional().describe('What it is, for people.'),
     latitude: z.number().min(-90).max(90).optional().describe('Degrees north.'),
@@ -186,7 +185,7 @@ export const PLATFORM_PHASES = ['Pending', 'Progressing', 'Ready', 'Failed', 'De
 
 export const edgeNodeStatusSchema = object({
   observedGeneration: observedGenerationSchema,
-  uuid: recordedUuid,
+  ...identity.recorded,
   conditions: conditionsSchema.optional(),
   daemonStatus: text({ max: 32 })
     .optional()
@@ -257,7 +256,17 @@ export const edgeNodeResource = {
   description: 'A machine outside the cluster on which an agent runs containers.',
   spec: edgeNodeSpecSchema,
   status: edgeNodeStatusSchema.default({ observedGeneration: -1 }),
-  rules: [uuidRule],
+  identity,
+  conditions: [
+    'Ready',
+    'Reconciling',
+    'Stalled',
+    'DuplicateAgent',
+    'StoreRestored',
+    'OrderIgnored',
+    'SettingsRefused',
+    'NotSupportedYet',
+  ],
   selectableFields: ['.status.uuid', '.spec.uuid', '.spec.name', '.status.daemonStatus'],
   printerColumns: [
     READY_COLUMN,

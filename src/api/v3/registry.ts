@@ -2,15 +2,14 @@ import { z } from 'zod';
 import { BOUNDS } from '../bounds.ts';
 import {
   AGE_COLUMN,
-  askedId,
+  BASIC_CONDITIONS,
   type CustomResource,
   conditionsSchema,
-  idRule,
+  IDENTITIES,
   nameRule,
   observedGenerationSchema,
   READY_COLUMN,
   type ResourceDefinition,
-  recordedId,
   secretKeyRefSchema,
 } from '../meta.ts';
 import { type Rule, withRules } from '../rules.ts';
@@ -19,6 +18,8 @@ import { object, oneOf, text } from '../schema.ts';
 /** A host and port, with scheme and path or without. What the agent sends to is what stands here, read in one way only. */
 const REGISTRY_URL_PATTERN =
   '^([Hh][Tt][Tt][Pp][Ss]?://)?([A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?(/[^ @]*)?$';
+
+const identity = IDENTITIES.id;
 
 export const passwordRule: Rule = {
   rule: 'staysAtDestination',
@@ -32,7 +33,7 @@ export const registrySpecSchema = withRules(
     name: text({ min: 1, max: BOUNDS.anyName })
       .optional()
       .describe('Name in references; metadata.name when absent. Immutable.'),
-    id: askedId,
+    ...identity.asked,
     url: text({
       min: 1,
       max: BOUNDS.url,
@@ -62,7 +63,7 @@ export const registrySpecSchema = withRules(
 
 export const registryStatusSchema = object({
   observedGeneration: observedGenerationSchema,
-  id: recordedId,
+  ...identity.recorded,
   conditions: conditionsSchema.optional(),
 });
 
@@ -74,7 +75,8 @@ export const registryResource = {
   description: 'A container registry or model hub that nodes pull from.',
   spec: registrySpecSchema,
   status: registryStatusSchema.default({ observedGeneration: -1 }),
-  rules: [idRule],
+  identity,
+  conditions: BASIC_CONDITIONS,
   selectableFields: [],
   printerColumns: [
     { name: 'Id', type: 'integer', jsonPath: '.status.id' },

@@ -1,8 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CONDITIONS_OF, STATUS_REASONS, VERDICT_REASONS } from '../../api/conditions.ts';
+import { STATUS_REASONS, VERDICT_REASONS } from '../../api/conditions.ts';
 import type { Condition } from '../../api/meta.ts';
-import { type Application, applicationStatusSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
+import {
+  type Application,
+  applicationResource,
+  applicationStatusSchema,
+  type MicroserviceEntry,
+} from '../../api/v3/index.ts';
 import { makeApplication, makeEntry, makeInputs, makeNode, makeObserved, makeWorld, NOW } from '../_util.ts';
 import { desiredState } from '../edge-node/desired.ts';
 import type { Liveness } from '../inputs.ts';
@@ -372,7 +377,7 @@ describe('applicationStatus', () => {
   it('has its conditions in the order of the table, each with the generation it judges', () => {
     const status = applicationStatus(inputsOf({ application: { generation: 7 }, entry: { busEnabled: true } }));
     const types = status.conditions?.map(({ type }) => type) ?? [];
-    expect(types).toEqual(CONDITIONS_OF.Application.filter((type) => types.includes(type)));
+    expect(types).toEqual(applicationResource.conditions.filter((type) => types.includes(type)));
     for (const one of status.conditions ?? []) expect(one.observedGeneration).toBe(7);
     expect(status.observedGeneration).toBe(7);
   });

@@ -1,4 +1,5 @@
 import { BOUNDS } from '../../api/bounds.ts';
+import { applicationResource } from '../../api/v3/application.ts';
 import type {
   Application,
   ApplicationStatus,
@@ -48,7 +49,7 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
   return {
     observedGeneration: application.metadata.generation ?? 0,
     conditions: conditionsOf(
-      'Application',
+      applicationResource,
       application,
       {
         ...overall(inputs, parts, `${ready}/${total} ready`),

@@ -1,7 +1,7 @@
 import { BOUNDS } from '../../api/bounds.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { structuralOf } from '../../api/normal-form.ts';
-import { type EdgeNode, type EdgeNodeStatus, edgeNodeStatusSchema } from '../../api/v3/index.ts';
+import { type EdgeNode, type EdgeNodeStatus, edgeNodeResource, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
 import { conditionsOf, cut, type Finding, joined, kstatus, orderIgnored, type Progress } from '../conditions.ts';
 import type { DesiredEntry, DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
@@ -67,7 +67,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
     }),
   };
   status.conditions = conditionsOf(
-    'EdgeNode',
+    edgeNodeResource,
     node,
     {
       ...kstatus(progress({ inputs, alive, status })),

@@ -1,5 +1,5 @@
 import { ANNOTATIONS } from '../../api/names.ts';
-import type { Registry, RegistrySpec, RegistryStatus } from '../../api/v3/index.ts';
+import { type Registry, type RegistrySpec, type RegistryStatus, registryResource } from '../../api/v3/registry.ts';
 import { conditionsOf, joined, kstatus, type Progress } from '../conditions.ts';
 import type { Verdict } from '../inputs.ts';
 import { registryId } from '../names.ts';
@@ -22,7 +22,7 @@ export interface RegistryStatusInputs {
 export function registryStatus(inputs: RegistryStatusInputs): RegistryStatus {
   return {
     observedGeneration: inputs.registry.metadata.generation ?? 0,
-    conditions: conditionsOf('Registry', inputs.registry, kstatus(progress(inputs)), inputs.now),
+    conditions: conditionsOf(registryResource, inputs.registry, kstatus(progress(inputs)), inputs.now),
   };
 }
 
