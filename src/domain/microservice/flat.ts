@@ -1,18 +1,19 @@
 import { BOUNDS } from '../../api/bounds.ts';
-import { portSchema, volumeSchema } from '../../api/container/index.ts';
+import {
+  CONTAINER_FIELD_NAMES,
+  type ContainerField,
+  fieldRow,
+  portSchema,
+  volumeSchema,
+} from '../../api/container/index.ts';
 import { ARCHITECTURES } from '../../api/names.ts';
 import { type MicroserviceEntry, microserviceSchema } from '../../api/v3/index.ts';
 import { canonicalJson } from '../../wire/index.ts';
 import { type DomainError, invalid } from '../errors.ts';
 import { check, formatPath, validateSpec } from '../upload/validate.ts';
-import {
-  IMAGE_ARCHITECTURES,
-  keepLogSize,
-  normalEntry,
-  normalPort,
-  normalReference,
-  normalVolume,
-} from './normal-form.ts';
+import { booleanOf, type Fields, fieldsOf, isEmpty, jsonOf, listOf, textOf, withoutEmpty } from './body-values.ts';
+import { readContainerValue } from './container-values.ts';
+import { IMAGE_ARCHITECTURES, keepLogSize, normalEntry, normalItem, normalReference } from './normal-form.ts';
 
 /** The flat JSON body of the REST routes (docs/spec/workloads.md#container-fields). */
 export interface FlatMicroservice {
@@ -42,7 +43,6 @@ export interface FlatCreate {
 type Entry = MicroserviceEntry;
 type Volume = NonNullable<NonNullable<Entry['container']>['volumes']>[number];
 type Port = { internal: number; external: number; protocol: 'tcp' | 'udp' };
-type Fields = Record<string, unknown>;
 type RegistryId = (ref: number | string) => number | undefined;
 
 /** One field of the flat form, and where it stands in the entry. */
@@ -59,57 +59,37 @@ interface Row {
 }
 
 /** A field whose value is the same in both forms. */
-const same = (flat: string, entry = `container.${flat}`): Row => ({ flat, entry });
+const same = (name: string): Row => ({ flat: name, entry: name });
+
+function containerRow(name: ContainerField): Row {
+  const { flatName = name, alias } = fieldRow(name);
+  return {
+    flat: flatName,
+    entry: `container.${name}`,
+    ...(alias && { replaces: [`container.${alias.name}`] }),
+    write: (value, field) => readContainerValue(name, value, field),
+    ...(name === 'annotations' && { read: canonicalJson }),
+  };
+}
 
 /** The one table between the flat form and the entry, read in both directions. */
 const TABLE: readonly Row[] = [
-  same('name', 'name'),
-  same('uuid', 'uuid'),
-  same('isActivated', 'isActivated'),
+  same('name'),
+  same('uuid'),
+  same('isActivated'),
   { flat: 'nodeUuid', entry: 'agent.uuid', replaces: ['agent.name'] },
   { flat: 'agentName', entry: 'agent.name', replaces: ['agent.uuid'] },
   { flat: 'images', entry: 'images', write: imagesFromFlat, read: imagesToFlat },
   { flat: 'registryId', entry: 'images.registry', write: idFromFlat, read: idToFlat },
   { flat: 'catalogItemId', entry: 'images.catalogId', write: idFromFlat, read: (id) => id },
   { flat: 'config', entry: 'config', write: configFromBody, read: configText },
-  same('schedule', 'schedule'),
-  same('minReadySeconds', 'minReadySeconds'),
-  { flat: 'annotations', entry: 'container.annotations', write: annotationsFromFlat, read: canonicalJson },
-  same('entrypoint'),
-  { ...same('commands'), replaces: ['container.cmd'] },
-  same('workingDir'),
-  { flat: 'env', entry: 'container.env', write: envFromFlat },
-  { flat: 'ports', entry: 'container.ports', write: itemsWithoutEmpty },
-  { flat: 'volumeMappings', entry: 'container.volumes', write: volumesFromFlat },
-  { flat: 'extraHosts', entry: 'container.extraHosts', write: itemsWithoutEmpty },
-  { flat: 'devices', entry: 'container.devices', write: itemsWithoutEmpty },
-  same('cdiDevices'),
-  { flat: 'tmpfs', entry: 'container.tmpfs', write: itemsWithoutEmpty },
-  same('hostNetworkMode'),
-  same('isPrivileged'),
-  same('readOnlyRootFilesystem'),
-  same('capAdd'),
-  same('capDrop'),
-  same('sysctls'),
-  same('ulimits'),
-  same('pidMode'),
-  same('ipcMode'),
-  same('runAsUser'),
-  same('runAsGroup'),
-  same('platform'),
-  same('runtime'),
-  same('cpus'),
-  same('cpuSetCpus'),
-  same('memoryLimit'),
-  same('memoryReservation'),
-  same('memorySwap'),
-  same('shmSize'),
-  { flat: 'healthCheck', entry: 'container.healthCheck', write: healthCheckFromFlat },
-  same('logSize'),
+  same('schedule'),
+  same('minReadySeconds'),
+  ...CONTAINER_FIELD_NAMES.map(containerRow),
   { flat: 'models', entry: 'models', write: catalogFromFlat },
   { flat: 'knowledge', entry: 'knowledge', write: catalogFromFlat },
-  same('template', 'template'),
-  same('serviceAccount', 'serviceAccount'),
+  same('template'),
+  same('serviceAccount'),
   { flat: 'busConfig', entry: 'busConfig', replaces: ['busEnabled'] },
 ];
 
@@ -171,15 +151,15 @@ export function flatFromEntry(
 
 /** One port mapping as its own route takes it. Throws DomainError. */
 export function portFromFlat(body: unknown): Port {
-  return normalPort(validateSpec(portSchema, withoutEmpty(fieldsOf(body)), { tolerant: true }));
+  return normalItem('ports', validateSpec(portSchema, withoutEmpty(fieldsOf(body)), { tolerant: true }));
 }
 
 /** One volume mapping as its own route takes it. Throws DomainError; a `serviceAccount` mapping is refused. */
 export function volumeFromFlat(body: unknown): Volume {
-  const [volume] = volumesFromFlat([fieldsOf(body)], 'volumeMapping') ?? [];
+  const [volume] = readContainerValue('volumes', [fieldsOf(body)], 'volumeMapping') as Fields[];
   if (!volume)
     throw invalid('type: serviceAccount mappings are made by the controller; use bind, volume or volumeMount', 'type');
-  return normalVolume(validateSpec(volumeSchema, volume, { tolerant: true }));
+  return normalItem('volumes', validateSpec(volumeSchema, volume, { tolerant: true }));
 }
 
 /** A config body: JSON text, or any other JSON value; undefined when it is empty. Throws for text that is no JSON. */
@@ -202,8 +182,9 @@ function applied(entry: Fields, flat: Fields): Fields {
   const body = resolved(flat, entry);
   for (const row of TABLE) {
     if (!(row.flat in body)) continue;
-    const given = isEmpty(body[row.flat]) ? undefined : body[row.flat];
-    const value = given !== undefined && row.write ? row.write(given, row.flat) : given;
+    const given = body[row.flat];
+    const written = isEmpty(given) || !row.write ? given : row.write(given, row.flat);
+    const value = isEmpty(written) ? undefined : written;
     for (const path of row.replaces ?? []) remove(entry, path);
     if (row.flat === 'images') replaceImages(entry, value as Record<string, string> | undefined);
     else if (value === undefined) remove(entry, row.entry);
@@ -214,9 +195,12 @@ function applied(entry: Fields, flat: Fields): Fields {
 
 /** The body with one spelling per field, after the rules between fields. */
 function resolved(flat: Fields, entry: Fields): Fields {
-  const { cmd, portMappings, busEnabled, busAccess, ...body } = flat;
-  if (cmd !== undefined && isEmpty(body.commands)) body.commands = cmd;
-  if (portMappings !== undefined && body.ports === undefined) body.ports = portMappings;
+  const { busEnabled, busAccess, ...body } = flat;
+  for (const name of CONTAINER_FIELD_NAMES) {
+    const { flatName = name, wireName = flatName, alias } = fieldRow(name);
+    if (alias && body[alias.name] !== undefined && isEmpty(body[flatName])) body[flatName] = body[alias.name];
+    if (body[wireName] !== undefined && body[flatName] === undefined) body[flatName] = body[wireName];
+  }
   if (busEnabled !== undefined && isEmpty(body.busConfig))
     body.busConfig = isEmpty(busEnabled) ? undefined : { busAccess: booleanOf(busEnabled, 'busEnabled') };
   if (!isEmpty(body.nodeUuid) && !isEmpty(body.agentName))
@@ -318,58 +302,6 @@ function idToFlat(value: number | string, registryId: RegistryId): number | unde
 /** Words of the YAML form for the two registries that always exist (docs/spec/workloads.md#images-and-registries). */
 const BUILT_IN_WORDS: Readonly<Record<string, number>> = { remote: 1, local: 2 };
 
-function annotationsFromFlat(value: unknown, field: string): Record<string, string> | undefined {
-  const map = typeof value === 'string' ? jsonOf(value, field) : value;
-  if (isEmpty(map)) return undefined;
-  if (typeof map !== 'object' || Array.isArray(map))
-    throw invalid(`${field}: must be the JSON text of an object with text values`, field);
-  return Object.fromEntries(
-    Object.entries(map as Fields).map(([key, member]) => {
-      if (typeof member === 'object') throw invalid(`${field}.${key}: must be text`, field);
-      return [key, String(member)];
-    }),
-  );
-}
-
-const VOLUME_SCOPES = ['private', 'shared'];
-
-function volumesFromFlat(value: unknown, field: string): Volume[] | undefined {
-  const volumes = listOf(value, field).flatMap((item, index) => {
-    const volume = withoutEmpty(fieldsOf(item, `${field}[${index}]`));
-    // the controller alone injects the binding of the service account
-    if (volume.type === 'serviceAccount') return [];
-    const { scope = 'private' } = volume;
-    if (volume.type !== 'volume') return [{ ...volume, scope: 'private' }];
-    const lower = String(scope).toLowerCase();
-    if (!VOLUME_SCOPES.includes(lower))
-      throw invalid(
-        `${field}[${index}].scope: ${JSON.stringify(scope)}; must be private or shared`,
-        `${field}[${index}].scope`,
-      );
-    return [{ ...volume, scope: lower }];
-  });
-  return volumes.length > 0 ? (volumes as unknown as Volume[]) : undefined;
-}
-
-function itemsWithoutEmpty(value: unknown, field: string): Fields[] | undefined {
-  const items = listOf(value, field).map((item, index) => withoutEmpty(fieldsOf(item, `${field}[${index}]`)));
-  return items.length > 0 ? items : undefined;
-}
-
-/** Forms send every member; empty text beside a reference is no value. */
-function envFromFlat(value: unknown, field: string): Fields[] | undefined {
-  return itemsWithoutEmpty(value, field)?.map(({ value: literal, ...item }) =>
-    literal === undefined || (literal === '' && ('valueFromSecret' in item || 'valueFromConfigMap' in item))
-      ? item
-      : { ...item, value: literal },
-  );
-}
-
-function healthCheckFromFlat(value: unknown, field: string): Fields | undefined {
-  const given = Object.entries(fieldsOf(value, field)).filter(([, member]) => !isEmpty(member));
-  return given.length === 0 ? undefined : Object.fromEntries(given);
-}
-
 /** Items of a catalog come as names or as `{name}`. */
 function catalogFromFlat(value: unknown, field: string): Fields | undefined {
   const { bindPath, permissions, items } = fieldsOf(value, field);
@@ -383,55 +315,8 @@ function catalogFromFlat(value: unknown, field: string): Fields | undefined {
   });
 }
 
-function jsonOf(text: string, field: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw invalid(`${field}: must be JSON text`, field);
-  }
-}
-
-function fieldsOf(value: unknown, field = 'body'): Fields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw invalid(`${field}: must be an object`, field);
-  return value as Fields;
-}
-
-function listOf(value: unknown, field: string): unknown[] {
-  if (!Array.isArray(value)) throw invalid(`${field}: must be a list`, field);
-  return value;
-}
-
-function textOf(value: unknown, field: string): string {
-  if (typeof value !== 'string' || value === '')
-    throw invalid(`${field}: ${isEmpty(value) ? 'is required' : 'must be text'}`, field);
-  return value;
-}
-
-function booleanOf(value: unknown, field: string): boolean | undefined {
-  if (isEmpty(value)) return undefined;
-  if (typeof value !== 'boolean') throw invalid(`${field}: must be true or false`, field);
-  return value;
-}
-
 const immutable = (field: string, given: unknown, is: string): DomainError =>
   invalid(`${field}: ${JSON.stringify(given)}; is immutable and is ${JSON.stringify(is)}`, field);
-
-/** Empty text and null in items of lists are absent. An env value may be empty text. */
-function withoutEmpty(item: Fields): Fields {
-  return Object.fromEntries(
-    Object.entries(item).filter(
-      ([key, value]) => value !== undefined && value !== null && (value !== '' || key === 'value'),
-    ),
-  );
-}
-
-const isEmpty = (value: unknown): boolean =>
-  value === undefined ||
-  value === null ||
-  value === '' ||
-  (typeof value === 'object' && !Array.isArray(value) && Object.keys(value).length === 0) ||
-  (Array.isArray(value) && value.length === 0);
 
 /** Paths have at most two parts. */
 function at(source: Fields, path: string): unknown {

@@ -1,17 +1,33 @@
-import type { ContainerSpec } from '../../api/container/index.ts';
+import {
+  CONTAINER_FIELD_NAMES,
+  CONTAINER_FIELDS,
+  type ContainerField,
+  type ContainerSpec,
+  fieldRow,
+} from '../../api/container/index.ts';
 import { ARCHITECTURES, type Architecture } from '../../api/names.ts';
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
+import { isEmpty } from './body-values.ts';
 
 export type ImageArchitecture = Exclude<Architecture, 'auto'>;
 
 /** Architectures that images can be given for, by ascending id. */
 export const IMAGE_ARCHITECTURES = ARCHITECTURES.slice(1) as readonly ImageArchitecture[];
 
-/** Container settings with one spelling per field; empty text, lists and maps are absent. */
-export type NormalContainer = Omit<ContainerSpec, 'cmd'>;
+type Value<F extends ContainerField> = NonNullable<ContainerSpec[F]>;
+type Item<F extends ContainerField> = Value<F> extends (infer I)[] ? I : never;
+type ItemDefault<F extends ContainerField> = (typeof CONTAINER_FIELDS)[F] extends { itemDefaults: infer D } ? D : never;
+type NormalItem<F extends ContainerField> = Item<F> & Required<Pick<Item<F>, keyof ItemDefault<F> & keyof Item<F>>>;
 
-type Port = NonNullable<ContainerSpec['ports']>[number];
-type Volume = NonNullable<ContainerSpec['volumes']>[number];
+/** The value of a container field: items have what their absent members mean, kernel parameters are text. */
+export type NormalValue<F extends ContainerField> = F extends 'sysctls'
+  ? Record<string, string>
+  : [ItemDefault<F>] extends [never]
+    ? Value<F>
+    : NormalItem<F>[];
+
+/** Container settings with one spelling per field; what is empty or the default is absent. */
+export type NormalContainer = { [F in ContainerField]?: NormalValue<F> };
 
 /** An entry with one spelling per field, so that nothing behind it knows an alias. Empty means absent. */
 export interface NormalEntry {
@@ -41,7 +57,6 @@ export const DEFAULT_SCHEDULE = 50;
 
 /** The one normal form of an entry: aliases resolved, empty is absent, defaults are filled in. */
 export function normalEntry(entry: MicroserviceEntry): NormalEntry {
-  const { cmd, ...container } = entry.container ?? {};
   const { x86, riscv, registry, catalogId, ...images } = entry.images ?? {};
   return present<NormalEntry>({
     name: entry.name,
@@ -59,7 +74,7 @@ export function normalEntry(entry: MicroserviceEntry): NormalEntry {
     config: entry.config ?? undefined,
     minReadySeconds: entry.minReadySeconds || undefined,
     schedule: entry.schedule ?? DEFAULT_SCHEDULE,
-    container: normalContainer({ ...container, commands: container.commands ?? cmd }),
+    container: normalContainer(entry.container ?? {}),
     models: normalCatalog(entry.models),
     knowledge: normalCatalog(entry.knowledge),
     template: entry.template,
@@ -70,31 +85,42 @@ export function normalEntry(entry: MicroserviceEntry): NormalEntry {
   });
 }
 
-export const normalPort = (port: Port) => ({ ...port, protocol: port.protocol ?? 'tcp' });
-export const normalVolume = (volume: Volume) => ({
-  ...volume,
-  type: volume.type ?? 'bind',
-  scope: volume.scope ?? 'private',
-});
+/** An item of a field with what its absent members mean. */
+export function normalItem<F extends ContainerField>(field: F, item: Item<F>): NormalItem<F> {
+  const normal = { ...(item as Record<string, unknown>) };
+  for (const [member, value] of Object.entries(fieldRow(field).itemDefaults ?? {})) normal[member] ??= value;
+  return normal as NormalItem<F>;
+}
+
 const normalCatalog = (catalog: MicroserviceEntry['models']) =>
   catalog?.items?.length ? { ...catalog, permissions: catalog.permissions ?? 'ro' } : undefined;
 
-function normalContainer(container: NormalContainer): NormalContainer {
-  const kept = Object.entries(container).filter(([, value]) => !isEmpty(value) && value !== false);
-  const normal: NormalContainer = Object.fromEntries(kept);
-  if (normal.ports) normal.ports = normal.ports.map(normalPort);
-  if (normal.volumes) normal.volumes = normal.volumes.map(normalVolume);
-  if (normal.devices)
-    normal.devices = normal.devices.map((device) => ({ ...device, permissions: device.permissions ?? 'rwm' }));
-  if (normal.healthCheck && !normal.healthCheck.test?.length) delete normal.healthCheck;
-  if (normal.logSize === 0) delete normal.logSize;
-  if (normal.sysctls)
-    normal.sysctls = Object.fromEntries(Object.entries(normal.sysctls).map(([key, value]) => [key, String(value)]));
-  return normal;
+/** What items and values look like in the normal form, where that is not as they are written. */
+const NORMAL: { readonly [F in ContainerField]?: (value: Value<F>) => NormalValue<F> | undefined } = {
+  sysctls: (map) => Object.fromEntries(Object.entries(map).map(([key, value]) => [key, String(value)])),
+  healthCheck: (check) => (check.test?.length ? check : undefined),
+};
+
+function normalContainer(container: ContainerSpec): NormalContainer {
+  const normal: Record<string, unknown> = {};
+  for (const field of CONTAINER_FIELD_NAMES) {
+    const { alias, default: standard, itemDefaults } = fieldRow(field);
+    const given = container as Readonly<Record<string, unknown>>;
+    const value = given[field] ?? (alias && given[alias.name]);
+    if (isEmpty(value) || value === standard || value === false) continue;
+    const change = NORMAL[field] as ((value: unknown) => unknown) | undefined;
+    const changed = itemDefaults
+      ? (value as never[]).map((item) => normalItem(field, item))
+      : change
+        ? change(value)
+        : value;
+    if (changed !== undefined) normal[field] = changed;
+  }
+  return normal as NormalContainer;
 }
 
 /** Size of a container's log, MiB; 0 and none mean the default. */
-export const logSizeOf = (size: number | undefined): number => size || 10;
+export const logSizeOf = (size: number | undefined): number => size || CONTAINER_FIELDS.logSize.shown;
 
 /** Reads show the default. Sent back, it changes nothing of what is stored, or the container would be replaced. */
 export function keepLogSize(entry: MicroserviceEntry, before: MicroserviceEntry | undefined): MicroserviceEntry {
@@ -123,12 +149,6 @@ export function imageFor(entry: NormalEntry, archId: number): string | undefined
   const first = IMAGE_ARCHITECTURES.find((architecture) => entry.images[architecture]);
   return first && entry.images[first];
 }
-
-const isEmpty = (value: unknown): boolean =>
-  value === undefined ||
-  value === null ||
-  value === '' ||
-  (typeof value === 'object' && Object.keys(value as object).length === 0);
 
 const filled = <T>(value: T | undefined): T | undefined => (isEmpty(value) ? undefined : value);
 

@@ -1,3 +1,4 @@
+import { CONTAINER_FIELD_NAMES, fieldRow } from '../../api/container/index.ts';
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceState, MicroserviceStatus } from '../../wire/index.ts';
 import { shouldRun } from '../application/entries.ts';
@@ -6,7 +7,7 @@ import { applicationId, entryUuid, nodeUuid, v3Name, volumeMappingId } from '../
 import { rebuildCount } from '../orders.ts';
 import { resolveHost } from './extra-hosts.ts';
 import { flatFromEntry } from './flat.ts';
-import { logSizeOf, normalVolume } from './normal-form.ts';
+import { normalItem } from './normal-form.ts';
 
 /** What is known of one microservice at the moment of a read. */
 export interface MicroserviceFacts {
@@ -52,34 +53,16 @@ export function microserviceState(facts: Omit<MicroserviceFacts, 'registryId'>):
 }
 
 /** What a v3 read shows of fields that an entry leaves out. */
-const DEFAULTS = {
+const DEFAULTS: Readonly<Record<string, unknown>> = {
   config: '{}',
-  annotations: '{}',
-  hostNetworkMode: false,
-  isPrivileged: false,
-  readOnlyRootFilesystem: false,
-  logSize: logSizeOf(undefined),
-  pidMode: '',
-  ipcMode: '',
-  cpuSetCpus: '',
-  runAsUser: '',
-  platform: '',
-  runtime: '',
-  ports: [],
-  env: [],
-  extraHosts: [],
-  commands: [],
-  entrypoint: [],
-  cdiDevices: [],
-  capAdd: [],
-  capDrop: [],
-  devices: [],
-  tmpfs: [],
-  sysctls: {},
-  ulimits: {},
-  healthCheck: {},
   images: [],
   serviceAccount: null,
+  ...Object.fromEntries(
+    CONTAINER_FIELD_NAMES.flatMap((field) => {
+      const { flatName = field, default: standard, shown = standard } = fieldRow(field);
+      return shown === undefined ? [] : [[flatName, shown]];
+    }),
+  ),
 };
 
 /** The full v3 read of a microservice (docs/spec/workloads.md#microservice-read). */
@@ -147,7 +130,7 @@ function hostReads({ entry, node, hosts }: MicroserviceFacts): Record<string, un
 export function volumeReads(entry: MicroserviceEntry): Record<string, unknown>[] {
   return (entry.container?.volumes ?? []).map((volume) => ({
     id: volumeMappingId(volume.containerDestination),
-    ...normalVolume(volume),
+    ...normalItem('volumes', volume),
   }));
 }
 

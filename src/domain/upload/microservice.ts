@@ -1,5 +1,8 @@
+import { CONTAINER_FIELD_NAMES, fieldRow } from '../../api/container/index.ts';
 import { type MicroserviceEntry, microserviceSchema } from '../../api/v3/index.ts';
 import { invalid } from '../errors.ts';
+import { type Fields, isEmpty, withoutEmpty } from '../microservice/body-values.ts';
+import { readContainerValue } from '../microservice/container-values.ts';
 import { isObject, readDocument, refuseExpressions } from './document.ts';
 import { validateSpec } from './validate.ts';
 
@@ -64,54 +67,33 @@ function oneApplication(fromName: string | undefined, fromSpec: unknown): string
 /** An entry in the YAML form. Unknown fields are dropped, as v3 does. `path` stands before the names of fields. */
 export function readEntry(value: unknown, path: string): MicroserviceEntry {
   if (!isObject(value)) throw invalid(`${path}: must be an object`, path);
-  return validateSpec(microserviceSchema, tidy(value), { tolerant: true, path });
+  return validateSpec(microserviceSchema, tidy(value, path), { tolerant: true, path });
 }
-
-type Fields = Record<string, unknown>;
 
 /**
- * What files of existing v3 users may hold and a Kubernetes object cannot: empty text for "not set", numbers where text
- * is meant, scopes in capital letters, both spellings of commands, bindings of the service account.
+ * What files of existing v3 users may hold and a Kubernetes object cannot: empty text for "not set", both spellings of a
+ * container field, and what `readContainerValue` takes.
  */
-function tidy(entry: Fields): Fields {
+function tidy(entry: Fields, path: string): Fields {
   const { agent, images, container, ...rest } = entry;
+  const given = (key: string, value: unknown, tidied: (fields: Fields) => Fields): Fields =>
+    value === undefined ? {} : { [key]: isObject(value) ? tidied(value) : value };
   return {
     ...rest,
-    ...(isObject(agent) ? optional('agent', withoutEmpty(agent)) : given('agent', agent)),
-    ...(isObject(images) ? { images: withoutEmpty(images) } : given('images', images)),
-    ...(isObject(container) ? { container: tidyContainer(container) } : given('container', container)),
+    ...(isObject(agent) && isEmpty(withoutEmpty(agent)) ? {} : given('agent', agent, withoutEmpty)),
+    ...given('images', images, withoutEmpty),
+    ...given('container', container, (fields) => tidyContainer(withoutEmpty(fields), path)),
   };
 }
 
-function tidyContainer(container: Fields): Fields {
-  const { annotations, env, volumes, cmd, ...rest } = withoutEmpty(container);
-  return {
-    ...rest,
-    ...(rest.commands === undefined ? given('cmd', cmd) : {}),
-    ...(isObject(annotations)
-      ? { annotations: Object.fromEntries(Object.entries(annotations).map(([key, value]) => [key, textOf(value)])) }
-      : given('annotations', annotations)),
-    ...(Array.isArray(env)
-      ? { env: env.map((item) => (isObject(item) && 'value' in item ? { ...item, value: textOf(item.value) } : item)) }
-      : given('env', env)),
-    ...(Array.isArray(volumes) ? { volumes: volumes.flatMap(tidyVolume) } : given('volumes', volumes)),
-  };
+function tidyContainer(container: Fields, path: string): Fields {
+  const tidied = { ...container };
+  for (const name of CONTAINER_FIELD_NAMES) {
+    const { alias } = fieldRow(name);
+    if (tidied[name] !== undefined) {
+      tidied[name] = readContainerValue(name, tidied[name], `${path}.container.${name}`);
+      if (alias) delete tidied[alias.name];
+    }
+  }
+  return tidied;
 }
-
-/** The controller alone injects the binding of the service account; only volumes have a scope. */
-function tidyVolume(volume: unknown): unknown[] {
-  if (!isObject(volume)) return [volume];
-  if (volume.type === 'serviceAccount') return [];
-  const { scope, ...rest } = withoutEmpty(volume);
-  if (volume.type !== 'volume' || scope === undefined) return [rest];
-  return [{ ...rest, scope: typeof scope === 'string' ? scope.toLowerCase() : scope }];
-}
-
-const textOf = (value: unknown): unknown =>
-  typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;
-
-const withoutEmpty = (fields: Fields): Fields =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== '' && value !== null));
-
-const given = (key: string, value: unknown): Fields => (value === undefined ? {} : { [key]: value });
-const optional = (key: string, value: Fields): Fields => (Object.keys(value).length > 0 ? { [key]: value } : {});

@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { CONTAINER_FIELD_NAMES, fieldRow } from '../../api/container/index.ts';
 import { applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
 import { makeApplication, makeEntry } from '../_util.ts';
 import { DomainError } from '../errors.ts';
-import { flatFromEntry } from '../microservice/flat.ts';
+import { entryFromFlat, flatFromEntry } from '../microservice/flat.ts';
 import { normalEntry } from '../microservice/normal-form.ts';
 import { patchApplication, readApplicationBody, readApplicationUpload } from './application.ts';
 import { readDocument } from './document.ts';
@@ -355,6 +356,45 @@ describe('readMicroserviceUpload', () => {
     const entry = makeEntry({ schedule: 3, config: { a: 1 }, container: { cmd: ['x'] }, busEnabled: true });
     const { name, ...spec } = entry;
     expect(readMicroserviceUpload({ kind: 'Microservice', metadata: { name }, spec }).entry).toEqual(entry);
+  });
+});
+
+describe('the flat form and a YAML document', () => {
+  const SENT: Record<string, [string, unknown][]> = {
+    ...Object.fromEntries(CONTAINER_FIELD_NAMES.map((field) => [field, [[field, fieldRow(field).example]]])),
+    'annotations that are numbers or null': [['annotations', { a: 1, b: true, c: null }]],
+    'a variable that is a number': [['env', [{ key: 'A', value: 5 }]]],
+    'empty text next to a reference': [
+      ['env', [{ key: 'A', value: '', valueFromSecret: 'db/p', valueFromConfigMap: '' }]],
+    ],
+    'items that send every member': [
+      ['tmpfs', [{ containerPath: '/tmp', mode: '', size: null }]],
+      ['extraHosts', [{ name: 'a', address: '10.0.0.1', value: '10.0.0.1' }]],
+      ['healthCheck', { test: ['NONE'], interval: null }],
+    ],
+    'a scope in capital letters': [
+      [
+        'volumes',
+        [{ type: 'volume', hostDestination: 'a', containerDestination: '/a', accessMode: 'rw', scope: 'SHARED' }],
+      ],
+    ],
+    'the older spelling of commands': [['cmd', ['a']]],
+  };
+  it.each(Object.entries(SENT))('give the same entry: %s', (_, fields) => {
+    // swap needs a limit
+    const limit = fields[0]?.[0] === 'memorySwap' ? { memoryLimit: 1 } : {};
+    const container = { ...Object.fromEntries(fields), ...limit };
+    const { volumes, ...flat } = container as Record<string, unknown>;
+    const images = [{ containerImage: 'a:1', archId: 1 }];
+    const body = { name: 'm', images, ...flat, ...(volumes !== undefined && { volumeMappings: volumes }) };
+    const [entry] =
+      readApplicationUpload({
+        kind: 'Application',
+        metadata: { name: 'a' },
+        spec: { microservices: [{ name: 'm', images: { amd64: 'a:1' }, container }] },
+      }).spec.microservices ?? [];
+    expect(normalEntry(entry as MicroserviceEntry)).toEqual(normalEntry(entryFromFlat(body).entry));
+    expect(Object.keys(entry?.container ?? {})).not.toEqual([]);
   });
 });
 

@@ -3,7 +3,7 @@ import type { ContainerSpec } from '../../api/container/index.ts';
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { configFromBody, configText, portFromFlat, volumeFromFlat } from '../../domain/microservice/flat.ts';
-import { normalPort } from '../../domain/microservice/normal-form.ts';
+import { normalItem } from '../../domain/microservice/normal-form.ts';
 import { volumeReads } from '../../domain/microservice/read.ts';
 import { volumeMappingId } from '../../domain/names.ts';
 import { type AnyRoute, route } from '../route.ts';
@@ -194,7 +194,7 @@ export const microservicePartRoutes: AnyRoute[] = [
     errors: [404],
     async handler({ deps, params, signal }) {
       const { entry } = await entryBehind(deps, USER, params.uuid, signal);
-      return { ports: (entry.container?.ports ?? []).map(normalPort) };
+      return { ports: (entry.container?.ports ?? []).map((port) => normalItem('ports', port)) };
     },
   }),
   route({

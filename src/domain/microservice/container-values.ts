@@ -1,0 +1,87 @@
+import type { ContainerField, ContainerSpec } from '../../api/container/index.ts';
+import { invalid } from '../errors.ts';
+import { type Fields, fieldsOf, isEmpty, jsonOf, listOf, withoutEmpty } from './body-values.ts';
+
+/** Reads a value of a container field; `field` is its place in the body, for messages. Throws DomainError. */
+export type ReadValue = (value: unknown, field: string) => unknown;
+
+/** Fields that are lists of objects, whose items may have members that say "not set". */
+type ItemField = {
+  [F in ContainerField]: NonNullable<ContainerSpec[F]> extends readonly object[] ? F : never;
+}[ContainerField];
+
+/**
+ * What existing clients may send of a container field and an entry cannot hold; all other fields are taken as they are. The
+ * flat JSON form and YAML documents are read by the same functions.
+ */
+const READERS: Readonly<Record<ItemField | 'annotations' | 'healthCheck', ReadValue>> = {
+  env: environment,
+  ports: items,
+  volumes,
+  extraHosts: items,
+  devices: items,
+  tmpfs: items,
+  healthCheck: (value, field) =>
+    Object.fromEntries(Object.entries(fieldsOf(value, field)).filter(([, member]) => !isEmpty(member))),
+  annotations,
+};
+
+/** The value of a container field as an entry has it. */
+export function readContainerValue(name: ContainerField, value: unknown, field: string): unknown {
+  const read = (READERS as Partial<Record<ContainerField, ReadValue>>)[name];
+  return read ? read(value, field) : value;
+}
+
+/** Items of a list without members that are null or empty text. */
+function items(value: unknown, field: string): Fields[] {
+  return listOf(value, field).map((item, index) => withoutEmpty(fieldsOf(item, `${field}[${index}]`)));
+}
+
+/** Forms send every member: empty text is a value, unless a reference stands next to it. */
+function environment(value: unknown, field: string): Fields[] {
+  return listOf(value, field).map((item, index) => {
+    const { value: literal, ...rest } = fieldsOf(item, `${field}[${index}]`);
+    const variable = withoutEmpty(rest);
+    const isReference = 'valueFromSecret' in variable || 'valueFromConfigMap' in variable;
+    if (literal === undefined || literal === null || (literal === '' && isReference)) return variable;
+    return { ...variable, value: asText(literal) };
+  });
+}
+
+const VOLUME_SCOPES = ['private', 'shared'];
+
+/** The controller alone injects the binding of a service account. Only volumes have a scope, in any letter case. */
+function volumes(value: unknown, field: string): Fields[] {
+  return items(value, field).flatMap((volume, index) => {
+    if (volume.type === 'serviceAccount') return [];
+    if (volume.type !== 'volume') return [{ ...volume, scope: 'private' }];
+    const { scope = 'private' } = volume;
+    const lower = String(scope).toLowerCase();
+    if (!VOLUME_SCOPES.includes(lower))
+      throw invalid(
+        `${field}[${index}].scope: ${JSON.stringify(scope)}; must be private or shared`,
+        `${field}[${index}].scope`,
+      );
+    return [{ ...volume, scope: lower }];
+  });
+}
+
+/** An object, or its JSON text. */
+function annotations(value: unknown, field: string): Record<string, string> {
+  const map = typeof value === 'string' ? jsonOf(value, field) : value;
+  if (isEmpty(map)) return {};
+  if (typeof map !== 'object' || Array.isArray(map))
+    throw invalid(`${field}: must be an object with text values, or its JSON text`, field);
+  return Object.fromEntries(
+    Object.entries(map as Fields)
+      .filter(([, member]) => member !== null)
+      .map(([key, member]) => {
+        if (typeof member === 'object') throw invalid(`${field}.${key}: must be text`, field);
+        return [key, String(member)];
+      }),
+  );
+}
+
+/** Numbers and booleans where text is meant. */
+const asText = (value: unknown): unknown =>
+  typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;
