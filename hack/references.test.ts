@@ -22,6 +22,8 @@ describe('references that hold', () => {
     ['a folder', 'docs/c.md', '`src/kube`, `src/kube/`'],
     ['the beginning of a path, as a filter of tests', 'docs/c.md', '`npx vitest run src/kube/sto`'],
     ['a path relative to its page', 'agent/README.md', '`src/app.ts`'],
+    ['the name of a file', 'docs/c.md', '`store.ts`, `kube/store.ts`'],
+    ['the name of a folder', 'docs/c.md', '`kube/`'],
     ['a path with a placeholder', 'docs/c.md', '`src/kinds/<kind>.ts`, `src/none/*.ts`'],
   ])('%s', (_, file, text) => {
     expect(broken(file, text)).toEqual([]);
@@ -35,6 +37,8 @@ describe('references that are broken', () => {
     ['a link', 'docs/spec/c.md', '[a](a.md)', '1: there is no docs/spec/a.md'],
     ['a heading of a link', 'docs/c.md', '[a](a.md#none)', '1: docs/a.md has no heading #none'],
     ['a path in a code span', 'docs/c.md', 'See `src/kube/none.ts`.', '1: there is no src/kube/none.ts'],
+    ['the name of a file', 'docs/c.md', '`none.ts`', '1: there is no none.ts'],
+    ['the name of a folder', 'docs/c.md', '`none/`', '1: there is no none/'],
     ['a path in a command', 'docs/c.md', '`npx vitest run src/none`', '1: there is no src/none'],
     [
       'a document outside the repository',

@@ -12,6 +12,8 @@ export interface BrokenReference {
 const FOLDERS = ['src', 'agent', 'bin', 'e2e', 'bench', 'hack', 'docs', 'charts', 'crds', 'manifests'] as const;
 
 const PATH = new RegExp(`^(?:${FOLDERS.join('|')})/[\\w./@-]*$`);
+/** A file or a folder that is named without the folder that it is in. */
+const NAME = /^(?:[\w-]+\/)*(?:_?[\w-]+(?:\.[\w-]+)*\.ts|[\w-]+\/)$/;
 const DOCS = /(?<![\w./-])docs\/[\w./-]*\w(?:#[\w-]+)?/g;
 const LINK = /\]\(([^)\s]+)\)/g;
 const CODE = /`([^`]+)`/g;
@@ -21,12 +23,16 @@ const OUTSIDE =
 
 /**
  * Holds what texts mention against the files of the repository: paths below docs/ with their headings everywhere; in
- * Markdown also links, and paths in code spans. A path may be the beginning of one, as a filter of tests is, and one with
+ * Markdown also links, and paths and names of files in code spans. A path may be the beginning of one, as a filter of tests is, and one with
  * a placeholder (`<kind>`, `*`) is not looked at. `files` has the text of every file that is looked at, `paths` all that
  * exist.
  */
 export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: Iterable<string>): BrokenReference[] {
-  const exists = createExists(paths);
+  const all = [...paths];
+  const exists = createExists(all);
+  // Each path behind a slash, and with one at its end, so that names and folders are found in it.
+  const text = all.map((path) => `/${path}/`).join('\n');
+  const isNamed = (name: string) => text.includes(`/${name.replace(/\/+$/, '')}/`);
   const headings = new Map(
     [...files].filter(([file]) => isMarkdown(file)).map(([file, text]) => [file, slugsOf(text)]),
   );
@@ -58,7 +64,7 @@ export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: 
       }
       for (const [, code = ''] of line.matchAll(CODE))
         for (const word of code.split(/[\s,;:()]+/))
-          if (PATH.test(word) && !near(word)) report(word, `there is no ${word}`);
+          if (PATH.test(word) ? !near(word) : NAME.test(word) && !isNamed(word)) report(word, `there is no ${word}`);
     }
   }
   return broken;
