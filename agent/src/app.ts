@@ -192,7 +192,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     relation.changed();
     // With nobody to tell, there is nothing to keep for telling.
     if (!identity.current.node) {
-      const gone = (supervisor.statuses() ?? []).filter(({ id }) => supervisor.row(id)?.gone).map(({ id }) => id);
+      const gone = (supervisor.statuses() ?? []).filter(({ id }) => supervisor.record(id)?.gone).map(({ id }) => id);
       supervisor.acknowledgeGone(gone);
     }
   });
@@ -261,7 +261,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
   function troubles(): string[] {
     const lost = identity.isLost && !identity.current.node;
     const beside = orphanTrouble(orphans, identity.current.node?.uuid) ?? [];
-    const known = [...supervisor.troubles, ...relation.troubles, ...(ports.fileTroubles?.() ?? [])];
+    const known = [...supervisor.problems, ...relation.troubles, ...(ports.fileTroubles?.() ?? [])];
     return agentTroubles(known.concat(beside), lost, relation.client?.skew);
   }
 
@@ -275,7 +275,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
       measured: figures && { figures, duration: clock.wall() - startedAt },
       startedAt,
       troubles: troubles(),
-      engineTrouble: supervisor.engineTrouble,
+      engineTrouble: supervisor.engineProblem,
       microservices: microservices(),
       registryCount: documents.registries.size,
       address: machine.addresses(config.networkInterface)?.address,
@@ -335,7 +335,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
       return troubles();
     },
     /** The view of a microservice, as the controller last sent it or as it last ran. */
-    view: (uuid: string): MicroserviceView | undefined => documents.views.get(uuid) ?? supervisor.row(uuid)?.lastGood,
+    view: (uuid: string): MicroserviceView | undefined =>
+      documents.views.get(uuid) ?? supervisor.record(uuid)?.lastGood,
     get connection(): { state: Connection; error: string; lastContact: number } {
       return relation.connection;
     },

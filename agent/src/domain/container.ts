@@ -39,7 +39,7 @@ export interface Container {
 }
 
 /** What the engine shows. */
-export interface Current {
+export interface EngineSnapshot {
   containers: readonly Container[];
   /** id of the network that our containers share, once it exists */
   networkId?: string;

@@ -6,7 +6,7 @@ import type { Step } from './step.ts';
 export type ExitCause = 'Stopped' | 'Crash' | 'Engine' | 'Reboot' | 'Unwatched';
 
 /** What is remembered of one microservice. Plain JSON, apart from `live`. */
-export interface Remembered {
+export interface MicroserviceRecord {
   uuid: string;
   application: string;
   name: string;
@@ -31,7 +31,7 @@ export interface Remembered {
   lastError?: string;
   lastErrorAt?: number;
   /** stopped on the machine; ends with a local start, a rebuild, or a new revision */
-  localHold?: { revision: string; rebuildOrder: number };
+  stoppedLocally?: { revision: string; rebuildOrder: number };
   /** removed because it is no longer wanted; kept until the controller has heard STOPPED */
   gone?: boolean;
   /** not saved */
@@ -69,10 +69,10 @@ export interface Failure {
   message: string;
 }
 
-export type Memory = ReadonlyMap<string, Remembered>;
+export type Records = ReadonlyMap<string, MicroserviceRecord>;
 
 /** A row for a microservice that is new to the agent, or whose row was lost while its container was not. */
-export function newRow(uuid: string, container?: Container): Remembered {
+export function newRecord(uuid: string, container?: Container): MicroserviceRecord {
   return {
     uuid,
     application: container?.application ?? '',

@@ -122,7 +122,7 @@ export interface Plan {
 }
 
 /** Steps with the same lane run one after another; an image is pulled beside the container that it is to replace. */
-export function laneOf(step: Step): string {
+export function serialKey(step: Step): string {
   if (step.kind === 'network') return 'network';
   return step.kind === 'image' ? `${step.uuid}/image` : step.uuid;
 }

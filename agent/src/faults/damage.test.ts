@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Agent, createAgent } from '../app.ts';
 import { parseConfig } from '../domain/config.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
-import { makeRow, makeView } from '../plan/_util.ts';
+import { makeRecord, makeView } from '../plan/_util.ts';
 import type { Store } from '../state/database.ts';
 import { type IdentityStore, memoryIdentity, newIdentity, newKey } from '../state/identity.ts';
 import { openSqliteStore } from '../state/sqlite-database.ts';
@@ -98,7 +98,7 @@ beforeAll(async () => {
   const random = generator(7);
   for (let i = 0; i < 40; i++) {
     const view = views[i % views.length] ?? makeView();
-    const known = store.rows().get(view.uuid) ?? makeRow();
+    const known = store.rows().get(view.uuid) ?? makeRecord();
     if (i % 4 === 0) store.saveImage(`sha256:${i}`, `example/app:${i}`);
     else if (i % 7 === 0)
       store.saveDocuments(new Map([['registries', { digests: {}, body: `{"registries":[],"n":${i}}` }]]));

@@ -114,14 +114,14 @@ export function sourceOf(agent: Agent): 'managed' | 'local' {
 
 /** A microservice as people know it; its uuid where nothing else is known. */
 export function nameOf(agent: Agent, uuid: string): string {
-  const { application, name } = agent.supervisor.row(uuid) ?? {};
+  const { application, name } = agent.supervisor.record(uuid) ?? {};
   return application && name ? `${application}.${name}` : uuid;
 }
 
 /** The image that a microservice runs, and the one that it is to run where that is another. */
 function imagesOf(agent: Agent, status: MicroserviceStatus): { image: string; wantedImage?: string } {
   const wanted = agent.view(status.id);
-  const ran = agent.supervisor.row(status.id)?.lastGood;
+  const ran = agent.supervisor.record(status.id)?.lastGood;
   if (!status.containerId || status.revision === wanted?.revision) return { image: wanted?.imageId ?? '' };
   const image = status.revision === ran?.revision ? ran?.imageId : status.imageId;
   if (image === wanted?.imageId) return { image: image ?? '' };
@@ -155,7 +155,7 @@ export function listItem(agent: Agent, status: MicroserviceStatus): Record<strin
 /** `GET /v1/ms/{id}` (docs/spec/agent-local-api.md#microservices). What came from Secrets is masked. */
 export function inspection(agent: Agent, status: MicroserviceStatus): Record<string, unknown> {
   const view = agent.view(status.id);
-  const row = agent.supervisor.row(status.id);
+  const row = agent.supervisor.record(status.id);
   const container = agent.supervisor.containers.find(({ id }) => id === status.containerId);
   return {
     ...listItem(agent, status),
@@ -171,7 +171,7 @@ export function inspection(agent: Agent, status: MicroserviceStatus): Record<str
     volumes: view?.volumeMappings ?? [],
     lastError: status.lastError,
     lastErrorAt: status.lastErrorAt,
-    heldLocally: row?.localHold !== undefined,
+    heldLocally: row?.stoppedLocally !== undefined,
     notHonoured: status.notHonoured ?? [],
     desiredRevision: view?.revision,
   };

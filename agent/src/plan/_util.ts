@@ -2,8 +2,8 @@ import { type MicroserviceView, microserviceViewSchema } from '../../../src/wire
 import type { Container } from '../domain/container.ts';
 import { containerDigest } from '../domain/digest.ts';
 import type { HoldEntry, RunEntry } from '../domain/entry.ts';
-import type { Remembered } from '../domain/record.ts';
-import { newRow } from '../domain/record.ts';
+import type { MicroserviceRecord } from '../domain/record.ts';
+import { newRecord } from '../domain/record.ts';
 
 /** Builders for tests; what a test does not name is a sensible default. */
 
@@ -63,10 +63,13 @@ export function makeContainer(entry: RunEntry = makeEntry(), change: Partial<Con
   };
 }
 
-export function makeRow(entry: RunEntry = makeEntry(), change: Partial<Remembered> = {}): Remembered {
+export function makeRecord(
+  entry: RunEntry = makeEntry(),
+  change: Partial<MicroserviceRecord> = {},
+): MicroserviceRecord {
   const { application, name, schedule, isSystem, imageId, rebuildOrder } = entry.view;
   return {
-    ...newRow(entry.uuid),
+    ...newRecord(entry.uuid),
     application,
     name,
     schedule,

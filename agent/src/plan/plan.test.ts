@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest';
 import type { Container } from '../domain/container.ts';
 import type { Entry, RunEntry } from '../domain/entry.ts';
-import type { Failure, Remembered } from '../domain/record.ts';
+import type { Failure, MicroserviceRecord } from '../domain/record.ts';
 import type { Plan } from '../domain/step.ts';
-import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
+import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
 import { plan, targetKey } from './plan.ts';
 
 interface Case {
   /** undefined: what is wanted is not known */
   desired: Entry[] | undefined;
   containers?: Container[];
-  rows?: Remembered[];
+  rows?: MicroserviceRecord[];
   networkId?: string | null;
   now?: number;
   want: string[];
@@ -21,10 +21,10 @@ const v2 = makeEntry({ imageId: 'example/app:2' });
 const old = makeContainer(v1);
 const fresh = (change: Partial<Container> = {}) =>
   makeContainer(v2, { generation: 2, name: `skerry-${UUID}-g2`, state: 'created', ...change });
-const onV2 = (change: Partial<Remembered> = {}) => makeRow(v2, { lastGood: v1.view, ...change });
+const onV2 = (change: Partial<MicroserviceRecord> = {}) => makeRecord(v2, { lastGood: v1.view, ...change });
 const exited = (entry: RunEntry, change: Partial<Container> = {}) =>
   makeContainer(entry, { state: 'exited', exitCode: 1, ...change });
-const crashed = (notBefore: number): Partial<Remembered> => ({
+const crashed = (notBefore: number): Partial<MicroserviceRecord> => ({
   exit: { key: 'x', cause: 'Crash' },
   crash: { target: targetKey(v1), count: 1, at: 0, notBefore },
 });
@@ -44,80 +44,85 @@ const high = makeEntry({ uuid: '33333333-3333-4333-8333-333333333333', schedule:
 const cases: Record<string, Case> = {
   'a new microservice: its image is looked up and pulled only if missing': {
     desired: [v1],
-    rows: [makeRow(v1, { image: undefined, generation: 0 })],
+    rows: [makeRecord(v1, { image: undefined, generation: 0 })],
     want: ['image example/app:1 ifMissing'],
   },
   'a new microservice whose image is there: the network comes first': {
     desired: [v1],
-    rows: [makeRow(v1, { generation: 0 })],
+    rows: [makeRecord(v1, { generation: 0 })],
     networkId: null,
     want: ['network'],
   },
   'a new microservice with image and network: its container is made': {
     desired: [v1],
-    rows: [makeRow(v1, { generation: 0 })],
+    rows: [makeRecord(v1, { generation: 0 })],
     want: [`create skerry-${UUID} New`],
   },
   'a network that was lost is made before anything is started': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRow(v1)],
+    rows: [makeRecord(v1)],
     networkId: null,
     want: ['network'],
   },
   'a stopped container that knows another network is made again': {
     desired: [v1],
     containers: [exited(v1, { networkId: 'n0' })],
-    rows: [makeRow(v1)],
+    rows: [makeRecord(v1)],
     want: [`create skerry-${UUID}-g2 NetworkChanged`],
   },
   'a new microservice on the host network needs no network of ours': {
     desired: [makeEntry({ hostNetworkMode: true })],
-    rows: [makeRow(v1, { generation: 0 })],
+    rows: [makeRecord(v1, { generation: 0 })],
     networkId: null,
     want: [`create skerry-${UUID} New`],
   },
   'one that somebody paused goes on': {
     desired: [v1],
     containers: [makeContainer(v1, { paused: true })],
-    rows: [makeRow()],
+    rows: [makeRecord()],
     want: ['resume 1111 Paused'],
   },
   'one that somebody paused goes on before it is stopped, so that it hears of its end': {
     desired: [],
     containers: [makeContainer(v1, { paused: true })],
-    rows: [makeRow()],
+    rows: [makeRecord()],
     want: ['resume 1111 Paused'],
   },
   'one that somebody paused goes on before a local stop': {
     desired: [v1],
     containers: [makeContainer(v1, { paused: true })],
-    rows: [makeRow(v1, { localHold: { revision: 'r-1', rebuildOrder: 0 } })],
+    rows: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
     want: ['resume 1111 Paused'],
   },
   'a container that was made is started': {
     desired: [v1],
     containers: [makeContainer(v1, { state: 'created' })],
-    rows: [makeRow()],
+    rows: [makeRecord()],
     want: ['start 1111 New'],
   },
-  'a container that runs as it should is left alone': { desired: [v1], containers: [old], rows: [makeRow()], want: [] },
+  'a container that runs as it should is left alone': {
+    desired: [v1],
+    containers: [old],
+    rows: [makeRecord()],
+    want: [],
+  },
   'the local registry never pulls': {
     desired: [makeEntry({ registryId: 2 })],
-    rows: [makeRow(v1, { image: undefined })],
+    rows: [makeRecord(v1, { image: undefined })],
     want: ['image example/app:1 never'],
   },
 
   'a changed image is pulled while the old container runs': {
     desired: [v2],
     containers: [old],
-    rows: [makeRow(v1)],
+    rows: [makeRecord(v1)],
     want: ['image example/app:2 preferFresh'],
   },
   'a changed image whose old container died in the meantime: the old one is started beside the pull': {
     desired: [v2],
     containers: [exited(v1)],
-    rows: [makeRow(v1, { exit: { key: 'x', cause: 'Reboot' } })],
+    rows: [makeRecord(v1, { exit: { key: 'x', cause: 'Reboot' } })],
     want: ['image example/app:2 preferFresh', 'start 1111 Returned'],
   },
   'with the new image there, the new container is made under a name of its own': {
@@ -160,20 +165,20 @@ const cases: Record<string, Case> = {
   'a failed pull leaves the old one running and is tried later': {
     desired: [v2],
     containers: [old],
-    rows: [makeRow(v1, { failure: failure(v2, 'image', 100) })],
+    rows: [makeRecord(v1, { failure: failure(v2, 'image', 100) })],
     want: ['wait RetryBackoff 100'],
   },
   'a failed pull is tried again when its time has come': {
     desired: [v2],
     containers: [old],
-    rows: [makeRow(v1, { failure: failure(v2, 'image', 100) })],
+    rows: [makeRecord(v1, { failure: failure(v2, 'image', 100) })],
     now: 100,
     want: ['image example/app:2 preferFresh'],
   },
   'a failed pull does not keep a dead old one from being started': {
     desired: [v2],
     containers: [exited(v1)],
-    rows: [makeRow(v1, { failure: failure(v2, 'image', 100), exit: { key: 'x', cause: 'Engine' } })],
+    rows: [makeRecord(v1, { failure: failure(v2, 'image', 100), exit: { key: 'x', cause: 'Engine' } })],
     want: ['wait RetryBackoff 100', 'start 1111 Returned'],
   },
   'a failed create leaves the old one running': {
@@ -209,115 +214,115 @@ const cases: Record<string, Case> = {
   'a failed start of the only container is tried again later': {
     desired: [v1],
     containers: [makeContainer(v1, { state: 'created' })],
-    rows: [makeRow(v1, { failure: failure(v1, 'start', 100, old.id) })],
+    rows: [makeRecord(v1, { failure: failure(v1, 'start', 100, old.id) })],
     want: ['wait RetryBackoff 100'],
   },
   'a candidate for a revision that is no longer wanted is removed': {
     desired: [v1],
     containers: [old, fresh()],
-    rows: [makeRow(v1)],
+    rows: [makeRecord(v1)],
     want: ['remove 2222 Replaced'],
   },
   'back to the old revision in the middle of a replacement: the candidate goes before the old one is started': {
     desired: [v1],
     containers: [exited(v1), fresh()],
-    rows: [makeRow(v1, { exit: { key: 'x', cause: 'Stopped' } })],
+    rows: [makeRecord(v1, { exit: { key: 'x', cause: 'Stopped' } })],
     want: ['remove 2222 Leftover'],
   },
 
   'a crashed container waits': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRow(v1, crashed(100))],
+    rows: [makeRecord(v1, crashed(100))],
     now: 99,
     want: ['wait CrashBackoff 100'],
   },
   'a crashed container is started when its time has come': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRow(v1, crashed(100))],
+    rows: [makeRecord(v1, crashed(100))],
     now: 100,
     want: ['start 1111 Crashed'],
   },
   'an exit by a reboot is started at once': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRow(v1, { exit: { key: 'x', cause: 'Reboot' } })],
+    rows: [makeRecord(v1, { exit: { key: 'x', cause: 'Reboot' } })],
     want: ['start 1111 MachineRebooted'],
   },
   'an exit by an engine restart is started at once': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRow(v1, { exit: { key: 'x', cause: 'Engine' } })],
+    rows: [makeRecord(v1, { exit: { key: 'x', cause: 'Engine' } })],
     want: ['start 1111 EngineRestarted'],
   },
   'a local start does not wait for back-off': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRow(v1, { ...crashed(100), live: { startedLocally: true } })],
+    rows: [makeRecord(v1, { ...crashed(100), live: { startedLocally: true } })],
     want: ['start 1111 StartedLocally'],
   },
 
   'a container of another digest is replaced, one without its network as well': {
     desired: [v1],
     containers: [makeContainer(v1, { networkId: '' })],
-    rows: [makeRow()],
+    rows: [makeRecord()],
     want: [`create skerry-${UUID}-g2 NetworkChanged`],
   },
   'a stopped container that does not tell its network is no reason to replace it': {
     desired: [v1],
     containers: [exited(v1, { networkId: '' })],
-    rows: [makeRow()],
+    rows: [makeRecord()],
     want: ['start 1111 FoundStopped'],
   },
   'another image behind the same reference replaces the container': {
     desired: [v1],
     containers: [makeContainer(v1, { imageId: imageOf('other') })],
-    rows: [makeRow()],
+    rows: [makeRecord()],
     want: [`create skerry-${UUID}-g2 ImageChanged`],
   },
   'a rebuild order pulls again': {
     desired: [makeEntry({ rebuildOrder: 1 })],
     containers: [old],
-    rows: [makeRow(v1)],
+    rows: [makeRecord(v1)],
     want: ['image example/app:1 fresh'],
   },
   'a rebuild whose pull was done makes a new container even from the same image': {
     desired: [makeEntry({ rebuildOrder: 1 })],
     containers: [old],
-    rows: [makeRow(makeEntry({ rebuildOrder: 1 }))],
+    rows: [makeRecord(makeEntry({ rebuildOrder: 1 }))],
     want: [`create skerry-${UUID}-g2 RebuildOrdered`],
   },
   'a container that someone removed is made again': {
     desired: [v1],
-    rows: [makeRow(v1, { lastGood: v1.view, generation: 4 })],
+    rows: [makeRecord(v1, { lastGood: v1.view, generation: 4 })],
     want: [`create skerry-${UUID} Vanished`],
   },
   'a lower rebuild counter than the container has carried out is no order': {
     desired: [v1],
     containers: [makeContainer(makeEntry({ rebuildOrder: 3 }))],
-    rows: [makeRow(makeEntry({ rebuildOrder: 3 }))],
+    rows: [makeRecord(makeEntry({ rebuildOrder: 3 }))],
     want: [],
   },
 
-  'a hold keeps what runs': { desired: [makeHold()], containers: [old], rows: [makeRow()], want: [] },
+  'a hold keeps what runs': { desired: [makeHold()], containers: [old], rows: [makeRecord()], want: [] },
   'a hold restarts what died': {
     desired: [makeHold()],
     containers: [exited(v1)],
-    rows: [makeRow(v1, { ...crashed(0), lastGood: v1.view })],
+    rows: [makeRecord(v1, { ...crashed(0), lastGood: v1.view })],
     now: 1,
     want: ['start 1111 Crashed'],
   },
   'a hold backs off as well': {
     desired: [makeHold()],
     containers: [exited(v1)],
-    rows: [makeRow(v1, crashed(100))],
+    rows: [makeRecord(v1, crashed(100))],
     want: ['wait CrashBackoff 100'],
   },
   'a hold starts nothing that never ran': {
     desired: [makeHold()],
     containers: [makeContainer(v1, { state: 'created' })],
-    rows: [makeRow()],
+    rows: [makeRecord()],
     want: [],
   },
   'a hold in the middle of a replacement brings the last good one back': {
@@ -326,66 +331,70 @@ const cases: Record<string, Case> = {
     rows: [onV2({ exit: { key: 'x', cause: 'Stopped' } })],
     want: ['start 1111 FoundStopped'],
   },
-  'a hold without anything makes nothing': { desired: [makeHold()], rows: [makeRow(v1, { generation: 0 })], want: [] },
+  'a hold without anything makes nothing': {
+    desired: [makeHold()],
+    rows: [makeRecord(v1, { generation: 0 })],
+    want: [],
+  },
   'a hold makes the revision it ran again when its container was removed by someone': {
     desired: [makeHold()],
-    rows: [makeRow(v1, { lastGood: v1.view })],
+    rows: [makeRecord(v1, { lastGood: v1.view })],
     want: [`create skerry-${UUID} Vanished`],
   },
 
   'a local stop stops': {
     desired: [v1],
     containers: [old],
-    rows: [makeRow(v1, { localHold: { revision: 'r-1', rebuildOrder: 0 } })],
+    rows: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
     want: ['stop 1111 StoppedLocally'],
   },
   'a local stop holds': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRow(v1, { localHold: { revision: 'r-1', rebuildOrder: 0 } })],
+    rows: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
     want: [],
   },
   'a local restart stops the run that it was ordered for': {
     desired: [v1],
     containers: [old],
-    rows: [makeRow(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
+    rows: [makeRecord(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
     want: ['stop 1111 RestartingLocally'],
   },
   'a local restart does not stop the next run': {
     desired: [v1],
     containers: [makeContainer(v1, { startedAt: 2000 })],
-    rows: [makeRow(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
+    rows: [makeRecord(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
     want: [],
   },
 
   'what is absent is stopped': {
     desired: [],
     containers: [old],
-    rows: [makeRow()],
+    rows: [makeRecord()],
     want: ['stop 1111 NoLongerWanted'],
   },
   'what is absent and stopped is removed': {
     desired: [],
     containers: [exited(v1)],
-    rows: [makeRow()],
+    rows: [makeRecord()],
     want: ['remove 1111 NoLongerWanted'],
   },
   'without readable desired state nothing is removed': {
     desired: undefined,
     containers: [old, makeContainer(low)],
-    rows: [makeRow(), makeRow(low)],
+    rows: [makeRecord(), makeRecord(low)],
     want: [],
   },
   'without readable desired state what died is started again': {
     desired: undefined,
     containers: [exited(v1)],
-    rows: [makeRow(v1, { exit: { key: 'x', cause: 'Reboot' } })],
+    rows: [makeRecord(v1, { exit: { key: 'x', cause: 'Reboot' } })],
     want: ['start 1111 MachineRebooted'],
   },
   'of what is absent, the last started goes first': {
     desired: [],
     containers: [makeContainer(low), makeContainer(high)],
-    rows: [makeRow(low, { live: { unwantedSince: 0 } }), makeRow(high, { live: { unwantedSince: 0 } })],
+    rows: [makeRecord(low, { live: { unwantedSince: 0 } }), makeRecord(high, { live: { unwantedSince: 0 } })],
     want: ['wait Order 60000', 'stop 1111 NoLongerWanted 3333'],
   },
 
@@ -398,29 +407,32 @@ const cases: Record<string, Case> = {
   'a container that the engine lost is removed': {
     desired: [v1],
     containers: [makeContainer(v1, { state: 'dead' })],
-    rows: [makeRow()],
+    rows: [makeRecord()],
     want: ['remove 1111 Dead'],
   },
 
   'a start waits for those with a lower schedule that are down': {
     desired: [low, high],
     containers: [exited(low), exited(high)],
-    rows: [makeRow(low, { live: { downSince: 0 } }), makeRow(high, { live: { downSince: 0 } })],
+    rows: [makeRecord(low, { live: { downSince: 0 } }), makeRecord(high, { live: { downSince: 0 } })],
     want: ['start 1111 FoundStopped 2222', 'wait Order 60000'],
   },
   'it does not wait for what has failed': {
     desired: [low, high],
     containers: [exited(high)],
     rows: [
-      makeRow(low, { live: { downSince: 0 }, failure: failure(low, 'image', 100) }),
-      makeRow(high, { live: { downSince: 0 } }),
+      makeRecord(low, { live: { downSince: 0 }, failure: failure(low, 'image', 100) }),
+      makeRecord(high, { live: { downSince: 0 } }),
     ],
     want: ['wait RetryBackoff 100', 'start 1111 FoundStopped 3333'],
   },
   'it waits no longer than a minute': {
     desired: [low, high],
     containers: [exited(low), exited(high)],
-    rows: [makeRow(low, { live: { downSince: 0 }, ...crashed(999999) }), makeRow(high, { live: { downSince: 0 } })],
+    rows: [
+      makeRecord(low, { live: { downSince: 0 }, ...crashed(999999) }),
+      makeRecord(high, { live: { downSince: 0 } }),
+    ],
     now: 60_000,
     want: ['wait CrashBackoff 999999', 'start 1111 FoundStopped 3333'],
   },
@@ -428,21 +440,21 @@ const cases: Record<string, Case> = {
     desired: [low, high],
     containers: [exited(low), exited(high)],
     rows: [
-      makeRow(low, { live: { downSince: 0 }, localHold: { revision: 'r-1', rebuildOrder: 0 } }),
-      makeRow(high, { live: { downSince: 0 } }),
+      makeRecord(low, { live: { downSince: 0 }, stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } }),
+      makeRecord(high, { live: { downSince: 0 } }),
     ],
     want: ['start 1111 FoundStopped 3333'],
   },
   'a system microservice goes before any other': {
     desired: [low, makeEntry({ uuid: high.uuid, schedule: 90, isSystem: true })],
     containers: [exited(low), exited(high)],
-    rows: [makeRow(low, { live: { downSince: 0 } }), makeRow(high, { isSystem: true, live: { downSince: 0 } })],
+    rows: [makeRecord(low, { live: { downSince: 0 } }), makeRecord(high, { isSystem: true, live: { downSince: 0 } })],
     want: ['wait Order 60000', 'start 1111 FoundStopped 3333'],
   },
   'a replacement that must wait for its turn leaves the old one running': {
     desired: [low, { ...v2 }],
     containers: [exited(low), old, fresh()],
-    rows: [makeRow(low, { live: { downSince: 0 } }), onV2()],
+    rows: [makeRecord(low, { live: { downSince: 0 } }), onV2()],
     want: ['start 1111 FoundStopped 2222', 'wait Order 60000'],
   },
 };

@@ -1,16 +1,16 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import { BUILT_IN_REGISTRIES, CONTAINER_NAME_PREFIX } from '../../../src/api/names.ts';
-import { type Container, type Current, runKey } from '../domain/container.ts';
+import { type Container, type EngineSnapshot, runKey } from '../domain/container.ts';
 import { containerDigest } from '../domain/digest.ts';
 import type { Entry, HoldEntry, RunEntry } from '../domain/entry.ts';
-import type { Memory, Remembered } from '../domain/record.ts';
+import type { MicroserviceRecord, Records } from '../domain/record.ts';
 import {
   type CREATE_REASONS,
   type ImagePolicy,
-  laneOf,
   type Plan,
   type START_REASONS,
   type Step,
+  serialKey,
   type Wait,
 } from '../domain/step.ts';
 import { TIMES } from './backoff.ts';
@@ -28,7 +28,12 @@ import { arrangePorts } from './ports.ts';
  * - an old container is not stopped for a port that somebody else keeps;
  * - nothing is removed for being absent from `desired` unless `desired` is known.
  */
-export function plan(desired: readonly Entry[] | undefined, current: Current, now: number, memory: Memory): Plan {
+export function plan(
+  desired: readonly Entry[] | undefined,
+  current: EngineSnapshot,
+  now: number,
+  memory: Records,
+): Plan {
   const context: Context = { desired, current, now, memory, byUuid: groupByUuid(current.containers) };
   const decisions: Decision[] = [];
   const wanted = new Map((desired ?? []).map((entry) => [entry.uuid, entry]));
@@ -49,9 +54,9 @@ type Decision = Step | Wait | undefined;
 
 interface Context {
   desired: readonly Entry[] | undefined;
-  current: Current;
+  current: EngineSnapshot;
   now: number;
-  memory: Memory;
+  memory: Records;
   byUuid: ReadonlyMap<string, Container[]>;
 }
 
@@ -68,7 +73,7 @@ function collect(decisions: readonly Decision[], { memory, now, current }: Conte
     const failure = decision.kind === 'network' ? undefined : memory.get(decision.uuid)?.failure;
     if (failure && failure.step === decision.kind && now < failure.notBefore && REPEATED.has(decision.kind))
       waits.push({ uuid: (decision as { uuid: string }).uuid, why: 'RetryBackoff', until: failure.notBefore });
-    else steps.set(laneOf(decision), decision);
+    else steps.set(serialKey(decision), decision);
   }
   const arranged = arrangePorts([...steps.values()], current.containers, now);
   return { steps: arranged.steps, waits: [...waits, ...arranged.waits] };
@@ -77,7 +82,7 @@ function collect(decisions: readonly Decision[], { memory, now, current }: Conte
 /** Steps whose failure has no other consequence than trying them again later. */
 const REPEATED: ReadonlySet<Step['kind']> = new Set(['stop', 'resume', 'rename', 'remove']);
 
-function planEntry(entry: Entry, row: Remembered, context: Context): Decision[] {
+function planEntry(entry: Entry, row: MicroserviceRecord, context: Context): Decision[] {
   const containers = context.byUuid.get(entry.uuid) ?? [];
   const common = planAnyway(entry.uuid, row, containers, targetKey(entry));
   if (common !== 'go on') return [common];
@@ -87,7 +92,7 @@ function planEntry(entry: Entry, row: Remembered, context: Context): Decision[] 
 /** What comes before any question of what is wanted: dead containers, duplicates, orders given on the machine. */
 function planAnyway(
   uuid: string,
-  row: Remembered,
+  row: MicroserviceRecord,
   containers: readonly Container[],
   target: string,
 ): Step | undefined | 'go on' {
@@ -96,7 +101,7 @@ function planAnyway(
   const paused = containers.find((container) => container.paused);
   if (paused) return resume(paused, target);
   const running = containers.filter(isRunning);
-  if (row.localHold) return running[0] && stop(running[0], target, 'StoppedLocally');
+  if (row.stoppedLocally) return running[0] && stop(running[0], target, 'StoppedLocally');
   const restarted = running.find((container) => runKey(container) === row.live.restart?.key);
   if (restarted) return stop(restarted, target, 'RestartingLocally');
   // The newest stays: it was started last, so the older one is the one that should have been stopped.
@@ -104,7 +109,12 @@ function planAnyway(
   return 'go on';
 }
 
-function planRun(entry: RunEntry, row: Remembered, containers: readonly Container[], context: Context): Decision[] {
+function planRun(
+  entry: RunEntry,
+  row: MicroserviceRecord,
+  containers: readonly Container[],
+  context: Context,
+): Decision[] {
   const { now, current } = context;
   const { uuid } = entry;
   const target = targetKey(entry);
@@ -147,7 +157,12 @@ function planRun(entry: RunEntry, row: Remembered, containers: readonly Containe
 }
 
 /** Keeps what runs or ran last; makes a container only where someone removed the one that ran. */
-function planHold(entry: HoldEntry, row: Remembered, containers: readonly Container[], context: Context): Decision {
+function planHold(
+  entry: HoldEntry,
+  row: MicroserviceRecord,
+  containers: readonly Container[],
+  context: Context,
+): Decision {
   const target = targetKey(entry);
   const running = containers.find(isRunning);
   if (entry.stop) return running && stop(running, target, 'PolicyRefused');
@@ -171,7 +186,7 @@ function planHold(entry: HoldEntry, row: Remembered, containers: readonly Contai
 }
 
 /** No longer wanted: stopped and removed, the last started first. Volumes stay. */
-function planAbsent(row: Remembered, containers: readonly Container[], context: Context): Decision {
+function planAbsent(row: MicroserviceRecord, containers: readonly Container[], context: Context): Decision {
   const { uuid } = row;
   const wait = waitForRemovalOrder(row, context);
   if (wait) return wait;
@@ -185,7 +200,7 @@ function planAbsent(row: Remembered, containers: readonly Container[], context: 
 }
 
 /** What is wanted is not known: keep running what ran. */
-function planUnknown(row: Remembered, containers: readonly Container[], context: Context): Decision {
+function planUnknown(row: MicroserviceRecord, containers: readonly Container[], context: Context): Decision {
   const common = planAnyway(row.uuid, row, containers, 'unknown');
   if (common !== 'go on') return common;
   return planHold({ kind: 'hold', uuid: row.uuid, reason: '', message: '' }, row, containers, context);
@@ -197,15 +212,20 @@ export function targetKey(entry: Entry): string {
 }
 
 /** Whether the container is what the entry asks for. Never a comparison of engine settings. */
-export function servesEntry(container: Container, entry: RunEntry, row: Remembered, current: Current): boolean {
+export function servesEntry(
+  container: Container,
+  entry: RunEntry,
+  row: MicroserviceRecord,
+  current: EngineSnapshot,
+): boolean {
   return mismatch(container, entry, row, current) === undefined;
 }
 
 function mismatch(
   container: Container,
   entry: RunEntry,
-  row: Remembered,
-  current: Current,
+  row: MicroserviceRecord,
+  current: EngineSnapshot,
 ): keyof typeof CREATE_REASONS | undefined {
   if (container.digest !== entry.digest) return 'SpecChanged';
   if (container.rebuildOrder < entry.view.rebuildOrder) return 'RebuildOrdered';
@@ -215,17 +235,17 @@ function mismatch(
 }
 
 /** A container that has not run yet may not know its network's id; the engine attaches it when it starts. */
-function isAttached(container: Container, { networkId }: Current): boolean {
+function isAttached(container: Container, { networkId }: EngineSnapshot): boolean {
   if (container.hostNetwork || !hasRun(container) || networkId === undefined) return true;
   if (container.networkId === networkId) return true;
   return container.networkId === '' && !isRunning(container);
 }
 
-function imageIsKnown({ view }: RunEntry, { image }: Remembered): boolean {
+function imageIsKnown({ view }: RunEntry, { image }: MicroserviceRecord): boolean {
   return image !== undefined && image.reference === view.imageId && image.rebuildOrder >= view.rebuildOrder;
 }
 
-function lookUpImage({ uuid, view, digest }: RunEntry, row: Remembered, replaces: boolean): Step {
+function lookUpImage({ uuid, view, digest }: RunEntry, row: MicroserviceRecord, replaces: boolean): Step {
   const rebuild = row.image?.reference === view.imageId && row.image.rebuildOrder < view.rebuildOrder;
   const policy: ImagePolicy =
     view.registryId === BUILT_IN_REGISTRIES.local.id
@@ -249,9 +269,9 @@ function lookUpImage({ uuid, view, digest }: RunEntry, row: Remembered, replaces
 
 function whyNew(
   entry: RunEntry,
-  row: Remembered,
+  row: MicroserviceRecord,
   old: Container | undefined,
-  current: Current,
+  current: EngineSnapshot,
 ): keyof typeof CREATE_REASONS {
   if (old) return mismatch(old, entry, row, current) ?? 'SpecChanged';
   return row.lastGood ? 'Vanished' : 'New';
@@ -259,7 +279,7 @@ function whyNew(
 
 function create(
   { uuid, view, digest }: RunEntry,
-  row: Remembered,
+  row: MicroserviceRecord,
   containers: readonly Container[],
   reason: keyof typeof CREATE_REASONS,
   target = `${digest}/${view.rebuildOrder}`,
@@ -283,7 +303,7 @@ function create(
 }
 
 /** Starts a stopped container again when its time has come. */
-function startAgain(container: Container, row: Remembered, target: string, context: Context): Decision {
+function startAgain(container: Container, row: MicroserviceRecord, target: string, context: Context): Decision {
   const { uuid, crash, failure } = row;
   const reason = startReason(row);
   const orderedHere = reason === 'StartedLocally';
@@ -297,7 +317,7 @@ function startAgain(container: Container, row: Remembered, target: string, conte
 }
 
 /** The old container runs on while its successor is not ready; its own crashes are backed off as ever. */
-function keepAlive(old: Container, row: Remembered, target: string, { now }: Context): Decision {
+function keepAlive(old: Container, row: MicroserviceRecord, target: string, { now }: Context): Decision {
   if (isRunning(old) || !hasRun(old)) return undefined;
   const { failure } = row;
   if (failure?.step === 'start' && failure.containerId === old.id && now < failure.notBefore)
@@ -316,12 +336,12 @@ const CAUSE_REASONS = {
   Unwatched: 'FoundStopped',
 } as const satisfies Record<string, keyof typeof START_REASONS>;
 
-function startReason(row: Remembered): keyof typeof START_REASONS {
+function startReason(row: MicroserviceRecord): keyof typeof START_REASONS {
   if (startedLocally(row)) return 'StartedLocally';
   return row.exit ? CAUSE_REASONS[row.exit.cause] : 'FoundStopped';
 }
 
-function startedLocally({ live }: Remembered): boolean {
+function startedLocally({ live }: MicroserviceRecord): boolean {
   return live.startedLocally === true || live.restart !== undefined;
 }
 
@@ -331,12 +351,12 @@ function orderOf({ isSystem, schedule }: { isSystem: boolean; schedule: number }
 }
 
 /** Each waits for those before it to be up, but for none longer than a minute. */
-function waitForOrder(row: Remembered, { desired, memory, now }: Context): Wait | undefined {
+function waitForOrder(row: MicroserviceRecord, { desired, memory, now }: Context): Wait | undefined {
   if (startedLocally(row)) return undefined;
   let until = 0;
   for (const entry of desired ?? []) {
     const other = memory.get(entry.uuid);
-    if (!other || entry.kind !== 'run' || other.localHold || orderOf(other) >= orderOf(row)) continue;
+    if (!other || entry.kind !== 'run' || other.stoppedLocally || orderOf(other) >= orderOf(row)) continue;
     // What has failed is tried again later, and whoever comes after it must not wait for that.
     if (other.failure) continue;
     if (other.live.downSince !== undefined) until = Math.max(until, other.live.downSince + TIMES.orderWait);
@@ -344,7 +364,7 @@ function waitForOrder(row: Remembered, { desired, memory, now }: Context): Wait 
   return until > now ? { uuid: row.uuid, why: 'Order', until } : undefined;
 }
 
-function waitForRemovalOrder(row: Remembered, { desired, memory, byUuid, now }: Context): Wait | undefined {
+function waitForRemovalOrder(row: MicroserviceRecord, { desired, memory, byUuid, now }: Context): Wait | undefined {
   const wanted = new Set((desired ?? []).map(({ uuid }) => uuid));
   let until = 0;
   for (const uuid of byUuid.keys()) {
@@ -384,7 +404,7 @@ function hasRun({ startedAt }: Container): boolean {
   return startedAt > 0;
 }
 
-function isLastGood(container: Container, { lastGood }: Remembered): boolean {
+function isLastGood(container: Container, { lastGood }: MicroserviceRecord): boolean {
   return lastGood !== undefined && container.revision === lastGood.revision;
 }
 

@@ -3,16 +3,16 @@ import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { containerSpec } from '../domain/container-spec.ts';
 import { EngineError } from '../domain/engine.ts';
 import type { Entry } from '../domain/entry.ts';
-import type { Memory, Remembered } from '../domain/record.ts';
+import type { MicroserviceRecord, Records } from '../domain/record.ts';
 import type { Step } from '../domain/step.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { generator } from '../faults/_random.ts';
 import { execute } from '../supervise/executors.ts';
 import { createPullSlots } from '../supervise/pull-slots.ts';
 import { imageOf, makeEntry, makeHold, UUID } from './_util.ts';
-import { begin, conclude } from './outcome.ts';
 import { plan } from './plan.ts';
-import { remember } from './remember.ts';
+import { noteBegin, noteResult } from './step-result.ts';
+import { updateRecords } from './update-records.ts';
 
 const DIED = 'the process ends here';
 class Died extends Error {
@@ -28,7 +28,7 @@ class Machine {
   engine: MemoryEngine;
   desired: Entry[] | undefined = [];
   saved = new Map<string, string>();
-  memory: Memory = new Map();
+  memory: Records = new Map();
   first = true;
   deaths = 0;
   /** decides, for each operation and side of it, whether the agent dies there */
@@ -72,10 +72,10 @@ class Machine {
   /** One look and one step. False: there was nothing to do. */
   async turn(choose: (steps: Step[]) => Step | undefined = (steps) => steps[0]): Promise<boolean> {
     try {
-      const current = { containers: await this.engine.containers(), networkId: (await this.engine.network())?.id };
-      this.memory = remember(this.memory, {
+      const snapshot = { containers: await this.engine.containers(), networkId: (await this.engine.network())?.id };
+      this.memory = updateRecords(this.memory, {
         desired: this.desired,
-        current,
+        snapshot,
         now: this.now,
         wall: this.now,
         random: this.random,
@@ -85,7 +85,7 @@ class Machine {
       this.first = false;
       if (this.dies('before save')) throw new Died();
       this.save();
-      const step = choose(plan(this.desired, current, this.now, this.memory).steps);
+      const step = choose(plan(this.desired, snapshot, this.now, this.memory).steps);
       if (!step) return false;
       this.seen.push(
         step.kind === 'network' ? 'network' : `${step.kind} ${'reason' in step ? step.reason : ''}`.trim(),
@@ -100,7 +100,7 @@ class Machine {
   }
 
   async carryOut(step: Step): Promise<void> {
-    if (step.kind !== 'network') this.update(step.uuid, (row) => begin(row, step));
+    if (step.kind !== 'network') this.update(step.uuid, (row) => noteBegin(row, step));
     const outcome = await execute(
       step,
       {
@@ -127,11 +127,11 @@ class Machine {
     const diedInside = typeof outcome !== 'string' && !outcome.ok && outcome.message === DIED;
     if (diedInside || this.dies('before conclusion')) throw new Died();
     if (typeof outcome === 'string' || step.kind === 'network') return;
-    this.update(step.uuid, (row) => conclude(row, step, outcome, this.now, this.random));
+    this.update(step.uuid, (row) => noteResult(row, step, outcome, this.now, this.random));
     this.save();
   }
 
-  update(uuid: string, change: (row: Remembered) => Remembered): void {
+  update(uuid: string, change: (row: MicroserviceRecord) => MicroserviceRecord): void {
     const row = this.memory.get(uuid);
     if (row) this.memory = new Map(this.memory).set(uuid, change(row));
   }

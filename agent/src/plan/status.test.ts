@@ -3,9 +3,9 @@ import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
 import type { Container } from '../domain/container.ts';
 import { runKey } from '../domain/container.ts';
 import type { Entry, RunEntry } from '../domain/entry.ts';
-import type { Failure, Remembered } from '../domain/record.ts';
+import type { Failure, MicroserviceRecord } from '../domain/record.ts';
 import type { Step } from '../domain/step.ts';
-import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
+import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
 import { targetKey } from './plan.ts';
 import { type StatusInput, statusOf } from './status.ts';
 
@@ -25,7 +25,7 @@ const failureOf = (entry: RunEntry): Failure => ({
   message: 'no such image',
 });
 const failure = failureOf(v1);
-const crash = (count: number): Partial<Remembered> => ({
+const crash = (count: number): Partial<MicroserviceRecord> => ({
   exit: { key: 'x', cause: 'Crash' },
   crash: { target: targetKey(v1), count, at: 0, notBefore: 0 },
 });
@@ -44,7 +44,7 @@ const doing = (kind: 'start' | 'stop', reason: string) =>
 
 interface Case extends Partial<Omit<StatusInput, 'row'>> {
   entry?: Entry;
-  row?: Partial<Remembered>;
+  row?: Partial<MicroserviceRecord>;
   containers?: Container[];
   want: Partial<MicroserviceStatus>;
 }
@@ -148,7 +148,7 @@ const cases: Record<string, Case> = {
   },
   'stopped on the machine': {
     containers: [down],
-    row: { localHold: { revision: 'r-1', rebuildOrder: 0 } },
+    row: { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } },
     want: { status: 'STOPPED', reason: 'StoppedLocally' },
   },
   'restarted on the machine': {
@@ -174,19 +174,19 @@ const cases: Record<string, Case> = {
   },
   'waiting for a network that the engine cannot make': {
     containers: [],
-    networkTrouble: 'no free address range',
+    networkProblem: 'no free address range',
     want: { status: 'QUEUED', reason: 'NetworkFailed', errorMessage: 'no free address range' },
   },
   'its image is pulled while there is no network': {
     containers: [],
     step: image,
-    networkTrouble: 'no free address range',
+    networkProblem: 'no free address range',
     want: { status: 'PULLING', errorMessage: '' },
   },
   'in need of no network': {
     entry: makeEntry({ hostNetworkMode: true }),
     containers: [],
-    networkTrouble: 'no free address range',
+    networkProblem: 'no free address range',
     want: { status: 'QUEUED', reason: undefined, errorMessage: '' },
   },
   'waiting for a port of a neighbour': {
@@ -221,10 +221,10 @@ for (const [name, { want, row, containers = [], ...input }] of Object.entries(ca
       uuid: UUID,
       entry: v1,
       desiredKnown: true,
-      current: { containers, networkId: 'n1' },
+      snapshot: { containers, networkId: 'n1' },
       now: NOW,
       ...input,
-      row: makeRow(v1, row),
+      record: makeRecord(v1, row),
       containers,
     });
     expect(status).toMatchObject(want);

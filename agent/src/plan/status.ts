@@ -1,12 +1,12 @@
 import type { MicroserviceState, MicroserviceStatus } from '../../../src/wire/agent.ts';
-import { type Container, type Current, runKey } from '../domain/container.ts';
+import { type Container, type EngineSnapshot, runKey } from '../domain/container.ts';
 import { containerDigest } from '../domain/digest.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
-import type { Remembered } from '../domain/record.ts';
+import type { MicroserviceRecord } from '../domain/record.ts';
 import type { Step, Wait } from '../domain/step.ts';
 import { STUCK_AFTER, TIMES } from './backoff.ts';
 import { servesEntry } from './plan.ts';
-import { heeding } from './remember.ts';
+import { withEntry } from './update-records.ts';
 
 /** Everything that the status of one microservice is told from. */
 export interface StatusInput {
@@ -14,16 +14,16 @@ export interface StatusInput {
   entry: Entry | undefined;
   /** whether anything is known of what is wanted; if not, absence means nothing */
   desiredKnown: boolean;
-  row: Remembered;
+  record: MicroserviceRecord;
   containers: readonly Container[];
-  current: Current;
+  snapshot: EngineSnapshot;
   /** the step that is being carried out */
   step?: Step;
   /** pull progress 0..100 */
   percentage?: number;
   wait?: Wait;
   /** why the network that containers share could not be made */
-  networkTrouble?: string;
+  networkProblem?: string;
   notHonoured?: MicroserviceStatus['notHonoured'];
   now: number;
 }
@@ -41,34 +41,35 @@ interface Verdict {
 
 /** Asked in this order; the first that answers is the state. */
 const VERDICTS: readonly ((facts: Facts) => Verdict | undefined | false)[] = [
-  ({ row, containers }) => row.gone && containers.length === 0 && { state: 'STOPPED' },
+  ({ record, containers }) => record.gone && containers.length === 0 && { state: 'STOPPED' },
   // no longer wanted
   ({ entry, desiredKnown, running }) => !entry && desiredKnown && { state: running ? 'STOPPING' : 'DELETING' },
   // held on the machine
-  ({ row, running }) => row.localHold && { state: running ? 'STOPPING' : 'STOPPED', reason: 'StoppedLocally' },
+  ({ record, running }) =>
+    record.stoppedLocally && { state: running ? 'STOPPING' : 'STOPPED', reason: 'StoppedLocally' },
   // frozen by somebody on the machine: it is there, and does nothing
   ({ running }) => running?.paused && { state: 'FAILED', reason: 'Paused' },
   // running, perhaps about to be replaced
   ({ running, step }) => running && step?.kind === 'stop' && step.reason === 'Replacing' && { state: 'UPDATING' },
-  ({ running, row }) => running && row.live.restart?.key === runKey(running) && { state: 'RESTARTING' },
+  ({ running, record }) => running && record.live.restart?.key === runKey(running) && { state: 'RESTARTING' },
   ({ running, crashes, settled }) =>
     running && crashes >= STUCK_AFTER && !settled && { state: 'STUCK_IN_RESTART', reason: 'Crashed' },
-  ({ running, row, entry, wait }) =>
-    running && { state: 'RUNNING', reason: row.failure?.reason ?? holdReason(entry) ?? portReason(wait) },
+  ({ running, record, entry, wait }) =>
+    running && { state: 'RUNNING', reason: record.failure?.reason ?? holdReason(entry) ?? portReason(wait) },
   // on its way
-  ({ row, step }) => step?.kind === 'image' && !row.failure && { state: 'PULLING' },
-  ({ row, step }) => step?.kind === 'create' && !row.failure && { state: 'CREATING' },
-  ({ row, step, crashes }) => step?.kind === 'start' && !row.failure && crashes === 0 && { state: 'STARTING' },
+  ({ record, step }) => step?.kind === 'image' && !record.failure && { state: 'PULLING' },
+  ({ record, step }) => step?.kind === 'create' && !record.failure && { state: 'CREATING' },
+  ({ record, step, crashes }) => step?.kind === 'start' && !record.failure && crashes === 0 && { state: 'STARTING' },
   // not running, and why
-  ({ row }) => row.failure && { state: 'FAILED', reason: row.failure.reason },
+  ({ record }) => record.failure && { state: 'FAILED', reason: record.failure.reason },
   ({ crashes }) =>
     crashes > 0 && { state: crashes >= STUCK_AFTER ? 'STUCK_IN_RESTART' : 'RESTARTING', reason: 'Crashed' },
   ({ entry }) =>
     entry?.kind === 'hold' && entry.reason === POLICY_REFUSED && { state: 'FAILED', reason: POLICY_REFUSED },
   ({ wait }) => wait?.why === 'Order' && { state: 'QUEUED', reason: 'WaitingForOrder' },
   ({ wait }) => wait?.why === 'Port' && { state: 'QUEUED', reason: portReason(wait) },
-  ({ entry, networkTrouble }) =>
-    networkTrouble !== undefined &&
+  ({ entry, networkProblem }) =>
+    networkProblem !== undefined &&
     entry?.kind === 'run' &&
     !entry.view.hostNetworkMode && { state: 'QUEUED', reason: NETWORK_FAILED },
 ];
@@ -81,33 +82,33 @@ const PAUSED = 'the container is paused on its machine';
 export function statusOf(input: StatusInput): MicroserviceStatus {
   const { uuid, entry, containers, now, wait } = input;
   // What is wanted may have changed since the last look.
-  const row = entry ? heeding(input.row, entry) : input.row;
+  const record = entry ? withEntry(input.record, entry) : input.record;
   const running = containers.find(({ state }) => state === 'running');
   const shown = running ?? containers.find(({ startedAt }) => startedAt > 0) ?? containers[0];
-  const since = row.live.running?.since;
+  const since = record.live.running?.since;
   const settled = running !== undefined && since !== undefined && now - since >= TIMES.errorClears;
-  const waitsForCrash = wait?.why === 'CrashBackoff' || row.exit?.cause === 'Crash';
-  const crashes = row.crash && (running || waitsForCrash) ? row.crash.count : 0;
-  const facts: Facts = { ...input, row, running, crashes, settled };
+  const waitsForCrash = wait?.why === 'CrashBackoff' || record.exit?.cause === 'Crash';
+  const crashes = record.crash && (running || waitsForCrash) ? record.crash.count : 0;
+  const facts: Facts = { ...input, record, running, crashes, settled };
   const { state, reason } = firstOf(facts) ?? { state: 'QUEUED', reason: holdReason(entry) };
   const holdMessage = entry?.kind === 'hold' ? entry.message : '';
   return {
     id: uuid,
-    name: row.name || undefined,
-    application: row.application || undefined,
+    name: record.name || undefined,
+    application: record.application || undefined,
     status: state,
     reason,
     percentage: input.step?.kind === 'image' ? input.percentage : undefined,
     errorMessage: (
-      row.failure?.message ??
-      row.error?.message ??
+      record.failure?.message ??
+      record.error?.message ??
       (running?.paused ? PAUSED : wait?.message) ??
-      (reason === NETWORK_FAILED ? input.networkTrouble : undefined) ??
+      (reason === NETWORK_FAILED ? input.networkProblem : undefined) ??
       holdMessage
     ).slice(0, 1024),
-    lastError: row.lastError?.slice(0, 1024),
-    lastErrorAt: row.lastErrorAt,
-    restartCount: row.restartCount || undefined,
+    lastError: record.lastError?.slice(0, 1024),
+    lastErrorAt: record.lastErrorAt,
+    restartCount: record.restartCount || undefined,
     notHonoured: input.notHonoured?.length ? input.notHonoured.slice(0, 16) : undefined,
     ...(shown && containerPart(shown, input, running !== undefined)),
   };
@@ -117,7 +118,7 @@ export function statusOf(input: StatusInput): MicroserviceStatus {
  * What is reported of a microservice while the engine cannot be looked at. That nothing was left of it was seen, and
  * nobody but us makes a container of it. Pure.
  */
-export function unknownStatus(row: Remembered, entry: Entry | undefined, trouble: string): MicroserviceStatus {
+export function unknownStatus(row: MicroserviceRecord, entry: Entry | undefined, trouble: string): MicroserviceStatus {
   const { uuid, containerId, lastError, lastErrorAt, restartCount, gone } = row;
   const { application, name } = entry?.kind === 'run' ? entry.view : row;
   const isGone = gone && !entry;
@@ -173,9 +174,9 @@ function containerPart(container: Container, input: StatusInput, running: boolea
  * The revision that a container stands for. Its label says with which it was made; a later revision that asks for the
  * very same container is served by it as well.
  */
-function revisionOf(container: Container, { entry, row, current }: StatusInput): string | undefined {
-  if (entry?.kind === 'run' && servesEntry(container, entry, row, current)) return entry.view.revision || undefined;
-  const { lastGood } = row;
+function revisionOf(container: Container, { entry, record, snapshot }: StatusInput): string | undefined {
+  if (entry?.kind === 'run' && servesEntry(container, entry, record, snapshot)) return entry.view.revision || undefined;
+  const { lastGood } = record;
   if (lastGood && containerDigest(lastGood) === container.digest) return lastGood.revision || undefined;
   return container.revision || undefined;
 }

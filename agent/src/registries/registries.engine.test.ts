@@ -305,14 +305,16 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
         const seen = await until(
           'the reason, and a second attempt',
           () =>
-            station.agent.supervisor.row(first.uuid)?.failure?.count === 2 && status()?.reason ? status() : undefined,
+            station.agent.supervisor.record(first.uuid)?.failure?.count === 2 && status()?.reason
+              ? status()
+              : undefined,
           45_000,
         );
         expect(seen).toMatchObject({ status: 'RUNNING', reason: 'ImagePullFailed', containerId });
         expect(seen.errorMessage).toMatch(told);
         expect(seen.errorMessage).toContain(`${water.host}/team/sample:2`);
         expect(seen.errorMessage).not.toMatch(/skerry-|127\.0\.0\.1:\d+\/skerry/);
-        const { failure } = station.agent.supervisor.row(first.uuid) ?? {};
+        const { failure } = station.agent.supervisor.record(first.uuid) ?? {};
         expect((failure?.notBefore ?? 0) - (failure?.at ?? 0)).toBe(backoff(2, HURRIED));
         water.fault = undefined;
         await until('the new revision', () => status()?.revision === 'r2' && status()?.status === 'RUNNING');

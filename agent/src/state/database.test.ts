@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   existsSync,
   mkdtempSync,
@@ -12,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { makeEntry, makeRow, UUID } from '../plan/_util.ts';
+import { makeEntry, makeRecord, UUID } from '../plan/_util.ts';
 import { memoryStore, type Store } from './database.ts';
 import { identityFile, newIdentity, newKey } from './identity.ts';
 import { openSqliteStore } from './sqlite-database.ts';
@@ -25,7 +26,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const row = makeRow(makeEntry(), { restartCount: 3, live: { startedLocally: true } });
+const row = makeRecord(makeEntry(), { restartCount: 3, live: { startedLocally: true } });
 const saved = { ...row, live: {} };
 
 const kinds: Record<string, () => { store: Store; again: () => Store }> = {
@@ -102,6 +103,41 @@ describe('a database on disk', () => {
     expect([holds('former'), holds('present')]).toEqual([false, true]);
     store.forgetController();
     expect(holds('present')).toBe(false);
+  });
+
+  describe('of a former version', () => {
+    const sum = (...values: unknown[]) => createHash('sha256').update(JSON.stringify(values)).digest('base64url');
+
+    /** The database as version 2 wrote it, where a member of records had another name. */
+    function writeFormer(text: string): void {
+      openSqliteStore(path, 0).store[Symbol.dispose]();
+      using database = new DatabaseSync(path);
+      database.prepare('INSERT INTO microservices VALUES (?, ?, ?)').run(UUID, text, sum(UUID, text));
+      database.prepare('UPDATE whole SET sum = ?').run(sum([sum(UUID, text)]));
+      database.exec('PRAGMA user_version = 2');
+    }
+
+    test('keeps its records when it is opened, a local stop among them', () => {
+      const { live, stoppedLocally, ...rest } = { ...row, stoppedLocally: undefined };
+      writeFormer(JSON.stringify({ ...rest, localHold: { revision: 'r-1', rebuildOrder: 2 } }));
+      const opened = openSqliteStore(path, 1);
+      using store = opened.store;
+      expect(opened.setAside).toBeUndefined();
+      expect(store.rows()).toEqual(
+        new Map([[UUID, { ...rest, stoppedLocally: { revision: 'r-1', rebuildOrder: 2 }, live: {} }]]),
+      );
+    });
+
+    test('is set aside when its rows are not as they were written', () => {
+      writeFormer(JSON.stringify(row));
+      using database = new DatabaseSync(path);
+      database.exec("UPDATE microservices SET row = json_set(row, '$.restartCount', 9)");
+      database.close();
+      const opened = openSqliteStore(path, 1);
+      using store = opened.store;
+      expect(opened.setAside).toBe(`${path}.damaged-1`);
+      expect(store.rows().size).toBe(0);
+    });
   });
 
   const damages: Record<string, () => void> = {

@@ -1,6 +1,6 @@
 import type { DocumentName, StoredDocument } from '../domain/desired.ts';
-import type { Remembered } from '../domain/record.ts';
-import { newRow } from '../domain/record.ts';
+import type { MicroserviceRecord } from '../domain/record.ts';
+import { newRecord } from '../domain/record.ts';
 
 /**
  * What the agent keeps between starts, apart from its identity. It is a cache: all of it can be had again from the
@@ -14,8 +14,8 @@ export interface Store extends Disposable {
   /** Replaces some of them, all or none. */
   saveDocuments(documents: ReadonlyMap<DocumentName, StoredDocument>): void;
   /** What is remembered of each microservice. */
-  rows(): Map<string, Remembered>;
-  saveRows(changed: readonly Remembered[], removed: readonly string[]): void;
+  rows(): Map<string, MicroserviceRecord>;
+  saveRows(changed: readonly MicroserviceRecord[], removed: readonly string[]): void;
   /** Images that this agent pulled, so that it may remove them: id to reference. */
   images(): Map<string, string>;
   saveImage(id: string, reference: string): void;
@@ -39,15 +39,15 @@ export const VALUES = ['instance', 'bootId', 'orders', 'ending', 'storeMark', 's
 export type ValueName = (typeof VALUES)[number];
 
 /** A row as it is saved: what is known only while the process lives stays out. */
-export function rowText({ live, ...row }: Remembered): string {
+export function rowText({ live, ...row }: MicroserviceRecord): string {
   return JSON.stringify(row);
 }
 
 /** Reads what rowText wrote; members that an older version did not write get their defaults. */
-export function parseRow(text: string): Remembered | undefined {
+export function parseRow(text: string): MicroserviceRecord | undefined {
   try {
-    const row = JSON.parse(text) as Partial<Remembered>;
-    return typeof row.uuid === 'string' ? { ...newRow(row.uuid), ...row, live: {} } : undefined;
+    const row = JSON.parse(text) as Partial<MicroserviceRecord>;
+    return typeof row.uuid === 'string' ? { ...newRecord(row.uuid), ...row, live: {} } : undefined;
   } catch {
     return undefined;
   }
@@ -89,8 +89,8 @@ export function copyStore(from: Store, to: Store): void {
 }
 
 /** Rows by microservice; a row that cannot be read is left out. */
-export function readRows(texts: Iterable<string>): Map<string, Remembered> {
-  const rows = new Map<string, Remembered>();
+export function readRows(texts: Iterable<string>): Map<string, MicroserviceRecord> {
+  const rows = new Map<string, MicroserviceRecord>();
   for (const text of texts) {
     const row = parseRow(text);
     if (row) rows.set(row.uuid, row);

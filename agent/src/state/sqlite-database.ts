@@ -25,7 +25,13 @@ const MIGRATIONS = [
    UPDATE "values" SET sum = checksum(name, value);
    CREATE TABLE whole (id INTEGER PRIMARY KEY CHECK (id = 1), sum TEXT NOT NULL) STRICT;
    INSERT INTO whole VALUES (1, '');`,
+  // Records call a stop by a person on the machine `stoppedLocally`, which was `localHold`.
+  `UPDATE microservices SET row = json_remove(json_set(row, '$.stoppedLocally', row -> '$.localHold'), '$.localHold')
+     WHERE json_valid(row) AND row -> '$.localHold' IS NOT NULL;
+   UPDATE microservices SET sum = checksum(uuid, row);`,
 ];
+/** From this version on there are sums, which tell whether a database is sound before anything in it is changed. */
+const FIRST_WITH_SUMS = 2;
 
 /** Tables by their columns, the key first; each has a `sum` of them beside. */
 const COLUMNS = {
@@ -251,6 +257,7 @@ function checksum(...values: unknown[]): string {
 function migrate(database: DatabaseSync): void {
   const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
   if (version > MIGRATIONS.length) throw new Damaged(`written by a newer agent (${version})`);
+  if (version >= FIRST_WITH_SUMS && version < MIGRATIONS.length) verify(database);
   for (const [index, step] of MIGRATIONS.entries())
     if (index >= version) {
       database.exec(`BEGIN; ${step}`);

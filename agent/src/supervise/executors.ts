@@ -3,8 +3,8 @@ import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } fr
 import { isPinned } from '../domain/reference.ts';
 import type { Step } from '../domain/step.ts';
 import type { PullTarget } from '../domain/target.ts';
-import type { Outcome } from '../plan/outcome.ts';
 import { portName } from '../plan/ports.ts';
+import type { StepResult } from '../plan/step-result.ts';
 import { pullImage } from '../registries/pull.ts';
 import type { PullSlots } from './pull-slots.ts';
 
@@ -80,7 +80,7 @@ export async function execute(
   step: Step,
   ports: ExecutorPorts,
   signal: AbortSignal,
-): Promise<Outcome | 'unavailable' | 'aborted'> {
+): Promise<StepResult | 'unavailable' | 'aborted'> {
   try {
     const executor = EXECUTORS[step.kind] as (
       step: Step,

@@ -13,13 +13,13 @@ import {
   type EngineNetwork,
 } from '../domain/engine.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
-import { type Memory, newRow, type Remembered } from '../domain/record.ts';
-import { laneOf, type Plan, type Step } from '../domain/step.ts';
+import { type MicroserviceRecord, newRecord, type Records } from '../domain/record.ts';
+import { type Plan, type Step, serialKey } from '../domain/step.ts';
 import type { PullTarget } from '../domain/target.ts';
-import { begin, conclude, type Outcome } from '../plan/outcome.ts';
 import { plan } from '../plan/plan.ts';
-import { remember } from '../plan/remember.ts';
 import { statusOf, unknownStatus } from '../plan/status.ts';
+import { noteBegin, noteResult, type StepResult } from '../plan/step-result.ts';
+import { updateRecords } from '../plan/update-records.ts';
 import { isRelayName } from '../registries/pull.ts';
 import { rowText, type Store } from '../state/database.ts';
 import { errorText, type Log } from '../system/log.ts';
@@ -97,7 +97,7 @@ interface Running {
 export class Supervisor {
   readonly #ports: SupervisorPorts;
   #desired: readonly Entry[] | undefined;
-  #memory: Memory;
+  #memory: Records;
   #containers: readonly Container[] = [];
   #network: EngineNetwork | undefined;
   #plan: Plan = { steps: [], waits: [] };
@@ -107,7 +107,7 @@ export class Supervisor {
   readonly #slots = createPullSlots();
   readonly #health: HealthChecks;
   #engine: EngineState;
-  #saved = new Map<string, Remembered>();
+  #saved = new Map<string, MicroserviceRecord>();
   #first = true;
   #rebooted: boolean;
   #outage: { from: number; to: number } | undefined;
@@ -164,11 +164,11 @@ export class Supervisor {
 
   /** Steps under way, and those that wait for their turn. */
   get pending(): number {
-    return new Set([...this.#running.keys(), ...this.#plan.steps.map(laneOf)]).size;
+    return new Set([...this.#running.keys(), ...this.#plan.steps.map(serialKey)]).size;
   }
 
   /** What keeps the agent from doing its work, for people. */
-  get troubles(): string[] {
+  get problems(): string[] {
     const disk = this.#ports.store.trouble() ?? this.#storeError;
     const engine = this.#blind ?? (this.#engine.state === 'lost' ? this.#engine.error : undefined);
     return [
@@ -192,7 +192,7 @@ export class Supervisor {
   }
 
   /** Why the engine cannot be looked at; undefined while it can, and before that was tried. */
-  get engineTrouble(): string | undefined {
+  get engineProblem(): string | undefined {
     return this.#blind;
   }
 
@@ -205,7 +205,7 @@ export class Supervisor {
     const blind = this.#blind;
     if (blind !== undefined)
       return [...new Set([...this.#memory.keys(), ...entries.keys()])].map((uuid) =>
-        unknownStatus(this.#memory.get(uuid) ?? newRow(uuid), entries.get(uuid), blind),
+        unknownStatus(this.#memory.get(uuid) ?? newRecord(uuid), entries.get(uuid), blind),
       );
     if (!this.#looked) return undefined;
     const now = this.#ports.clock.now();
@@ -213,23 +213,23 @@ export class Supervisor {
     const facts = this.#engine.state === 'connected' ? this.#engine.facts : undefined;
     const { limits } = this.#ports.specContext();
     const isMicroservice = this.#nameTest();
-    return [...this.#memory.values()].map((row) => {
-      const entry = entries.get(row.uuid);
-      const pull = this.#running.get(`${row.uuid}/image`);
-      const work = this.#running.get(row.uuid);
+    return [...this.#memory.values()].map((record) => {
+      const entry = entries.get(record.uuid);
+      const pull = this.#running.get(`${record.uuid}/image`);
+      const work = this.#running.get(record.uuid);
       return statusOf({
-        uuid: row.uuid,
+        uuid: record.uuid,
         entry,
         desiredKnown: this.#desired !== undefined,
-        row,
+        record,
         containers: this.#containers
-          .filter(({ uuid }) => uuid === row.uuid)
+          .filter(({ uuid }) => uuid === record.uuid)
           .sort((a, b) => b.generation - a.generation),
-        current: { containers: this.#containers, networkId: this.#network?.id },
+        snapshot: { containers: this.#containers, networkId: this.#network?.id },
         step: work?.step ?? pull?.step,
         percentage: pull?.percentage,
-        wait: waits.get(row.uuid),
-        networkTrouble: this.#networkRetry.message || undefined,
+        wait: waits.get(record.uuid),
+        networkProblem: this.#networkRetry.message || undefined,
         notHonoured:
           facts && entry?.kind === 'run'
             ? notHonoured(entry.view, {
@@ -280,7 +280,7 @@ export class Supervisor {
     return [...new Set([...[...known, ...this.#containers].map(({ uuid }) => uuid), ...atWork])];
   }
 
-  row(uuid: string): Remembered | undefined {
+  record(uuid: string): MicroserviceRecord | undefined {
     return this.#memory.get(uuid);
   }
 
@@ -291,7 +291,7 @@ export class Supervisor {
     const { revision = '', rebuildOrder = 0 } = (entry?.kind === 'run' ? entry.view : lastGood) ?? {};
     this.#change(uuid, (row) => ({
       ...row,
-      localHold: { revision, rebuildOrder },
+      stoppedLocally: { revision, rebuildOrder },
       live: { ...row.live, restart: undefined },
     }));
   }
@@ -300,7 +300,7 @@ export class Supervisor {
   startLocally(uuid: string): void {
     this.#change(uuid, (row) => ({
       ...row,
-      localHold: undefined,
+      stoppedLocally: undefined,
       failure: undefined,
       crash: undefined,
       live: { ...row.live, startedLocally: true },
@@ -314,7 +314,7 @@ export class Supervisor {
     else
       this.#change(uuid, (row) => ({
         ...row,
-        localHold: undefined,
+        stoppedLocally: undefined,
         live: { ...row.live, restart: { key: runKey(running) } },
       }));
   }
@@ -465,10 +465,10 @@ export class Supervisor {
       this.#containers = await engine.containers(signal);
     } while (concluded !== this.#concluded && !signal.aborted);
     this.#health.follow(this.#containers);
-    const current = { containers: this.#containers, networkId: this.#network?.id };
-    this.#memory = remember(this.#memory, {
+    const snapshot = { containers: this.#containers, networkId: this.#network?.id };
+    this.#memory = updateRecords(this.#memory, {
       desired: this.#desired,
-      current,
+      snapshot,
       now: clock.now(),
       wall: clock.wall(),
       random,
@@ -484,7 +484,7 @@ export class Supervisor {
       this.#first = false;
       if (store.value('bootId') !== bootId) this.#guarded(() => store.saveValue('bootId', bootId));
     }
-    this.#plan = plan(this.#enforced(), current, clock.now(), this.#memory);
+    this.#plan = plan(this.#enforced(), snapshot, clock.now(), this.#memory);
     metrics.observe('looks', (clock.now() - began) / SECOND);
     this.#dispatch(this.#plan.steps, signal);
     this.#tell();
@@ -577,7 +577,7 @@ export class Supervisor {
   }
 
   #dispatch(steps: readonly Step[], signal: AbortSignal): void {
-    const planned = new Map(steps.map((step) => [laneOf(step), step]));
+    const planned = new Map(steps.map((step) => [serialKey(step), step]));
     for (const [lane, running] of this.#running) {
       // A pull for what is no longer wanted makes room for what is.
       if (running.step.kind === 'image' && !samePull(running.step, planned.get(lane))) running.abort.abort();
@@ -599,7 +599,7 @@ export class Supervisor {
     this.#running.set(lane, running);
     const own = log.with({ microservice: 'uuid' in step ? step.uuid : undefined, step: step.kind });
     own.info(MESSAGES[step.kind], describe(step));
-    if (step.kind !== 'network') this.#update(step.uuid, (row) => begin(row, step));
+    if (step.kind !== 'network') this.#update(step.uuid, (row) => noteBegin(row, step));
     const started = clock.now();
     let relayed = false;
     const outcome = await execute(
@@ -640,27 +640,27 @@ export class Supervisor {
     this.#count(step, outcome);
     this.#note(step, outcome, own.with({ durationMs: clock.now() - started }));
     if (typeof outcome !== 'string' && step.kind !== 'network') {
-      this.#update(step.uuid, (row) => conclude(row, step, outcome, clock.now(), random));
+      this.#update(step.uuid, (row) => noteResult(row, step, outcome, clock.now(), random));
       this.#save();
     }
     if (step.kind === 'network') this.#noteNetwork(outcome);
     this.wake();
   }
 
-  #count(step: Step, outcome: Outcome | 'unavailable' | 'aborted'): void {
+  #count(step: Step, outcome: StepResult | 'unavailable' | 'aborted'): void {
     const { metrics } = this.#ports;
     const ended = typeof outcome === 'string' ? 'given-up' : outcome.ok ? 'ok' : 'failed';
     metrics.add('steps', { step: step.kind, outcome: ended });
     if (step.kind === 'start' && ended === 'ok') metrics.add('starts', { reason: step.reason });
   }
 
-  #note(step: Step, outcome: Outcome | 'unavailable' | 'aborted', log: Log): void {
+  #note(step: Step, outcome: StepResult | 'unavailable' | 'aborted', log: Log): void {
     if (typeof outcome === 'string') log.debug('Gave the step up', { outcome });
     else if (outcome.ok) log.debug('Step done', describe(step));
     else log.warn('Step failed', { ...describe(step), reasonCode: outcome.reason, error: outcome.message });
   }
 
-  #noteNetwork(outcome: Outcome | 'unavailable' | 'aborted'): void {
+  #noteNetwork(outcome: StepResult | 'unavailable' | 'aborted'): void {
     if (typeof outcome === 'string') return;
     if (outcome.ok) this.#networkRetry = { notBefore: 0, count: 0, message: '' };
     else {
@@ -707,13 +707,13 @@ export class Supervisor {
     }
   }
 
-  #change(uuid: string, change: (row: Remembered) => Remembered): void {
+  #change(uuid: string, change: (row: MicroserviceRecord) => MicroserviceRecord): void {
     this.#update(uuid, change);
     this.#save();
     this.wake();
   }
 
-  #update(uuid: string, change: (row: Remembered) => Remembered): void {
+  #update(uuid: string, change: (row: MicroserviceRecord) => MicroserviceRecord): void {
     const row = this.#memory.get(uuid);
     if (row) this.#memory = new Map(this.#memory).set(uuid, change(row));
   }

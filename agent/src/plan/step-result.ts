@@ -1,21 +1,27 @@
 import { jitter, type Random } from '../domain/clock.ts';
-import type { Failure, Remembered } from '../domain/record.ts';
+import type { Failure, MicroserviceRecord } from '../domain/record.ts';
 import type { Step } from '../domain/step.ts';
 import { backoff, TIMES } from './backoff.ts';
 
 /** How a step ended. */
-export type Outcome = { ok: true; imageId?: string } | { ok: false; code: string; reason: string; message: string };
+export type StepResult = { ok: true; imageId?: string } | { ok: false; code: string; reason: string; message: string };
 
 type StepOf<K extends Step['kind']> = Extract<Step, { kind: K }>;
 
 /** What is noted before a step is carried out, so that its consequences are recognised while it runs. */
-export function begin(row: Remembered, step: Step): Remembered {
+export function noteBegin(row: MicroserviceRecord, step: Step): MicroserviceRecord {
   if (step.kind !== 'stop') return row;
   return { ...row, live: { ...row.live, stopping: step.containerId } };
 }
 
 /** What is remembered of a step that ended. Pure. */
-export function conclude(row: Remembered, step: Step, outcome: Outcome, now: number, random: Random): Remembered {
+export function noteResult(
+  row: MicroserviceRecord,
+  step: Step,
+  outcome: StepResult,
+  now: number,
+  random: Random,
+): MicroserviceRecord {
   if (step.kind === 'network') return row;
   if (!outcome.ok) return concludeFailure(row, step, outcome, now, random);
   const next = row.failure?.step === step.kind ? { ...row, failure: undefined } : row;
@@ -40,7 +46,11 @@ export function conclude(row: Remembered, step: Step, outcome: Outcome, now: num
   }
 }
 
-function concludeCreate(row: Remembered, step: StepOf<'create'>, imageId: string | undefined): Remembered {
+function concludeCreate(
+  row: MicroserviceRecord,
+  step: StepOf<'create'>,
+  imageId: string | undefined,
+): MicroserviceRecord {
   return {
     ...row,
     generation: Math.max(row.generation, step.generation),
@@ -51,7 +61,11 @@ function concludeCreate(row: Remembered, step: StepOf<'create'>, imageId: string
 }
 
 /** The start of an older container does not undo the failure of the one that was to replace it. */
-function concludeStart(row: Remembered, cleared: Remembered, step: StepOf<'start'>): Remembered {
+function concludeStart(
+  row: MicroserviceRecord,
+  cleared: MicroserviceRecord,
+  step: StepOf<'start'>,
+): MicroserviceRecord {
   const { stopping, startedLocally, restart, ...live } = row.live;
   const kept = step.reason === 'Returned' || row.failure?.target !== step.target ? row : cleared;
   const restartCount = step.reason === 'Crashed' ? row.restartCount + 1 : row.restartCount;
@@ -59,12 +73,12 @@ function concludeStart(row: Remembered, cleared: Remembered, step: StepOf<'start
 }
 
 function concludeFailure(
-  row: Remembered,
+  row: MicroserviceRecord,
   step: Exclude<Step, { kind: 'network' }>,
-  { code, reason, message }: Extract<Outcome, { ok: false }>,
+  { code, reason, message }: Extract<StepResult, { ok: false }>,
   now: number,
   random: Random,
-): Remembered {
+): MicroserviceRecord {
   // The image went away between the look-up and its use: look it up again at once, and back off when that repeats.
   const lost = step.kind === 'create' && code === 'ImageMissing';
   // Somebody removed it in between: another one is made.

@@ -1,14 +1,14 @@
 import { jitter, type Random } from '../domain/clock.ts';
-import { type Container, type Current, runKey } from '../domain/container.ts';
+import { type Container, type EngineSnapshot, runKey } from '../domain/container.ts';
 import type { Entry, RunEntry } from '../domain/entry.ts';
-import { type ExitCause, type Memory, newRow, type Remembered } from '../domain/record.ts';
+import { type ExitCause, type MicroserviceRecord, newRecord, type Records } from '../domain/record.ts';
 import { backoff, TIMES } from './backoff.ts';
 import { servesEntry, targetKey } from './plan.ts';
 
 /** What was seen, when, and how far the engine was watched. */
-export interface Sight {
+export interface UpdateInput {
   desired: readonly Entry[] | undefined;
-  current: Current;
+  snapshot: EngineSnapshot;
   /** steady time */
   now: number;
   /** the machine's clock, in which the engine's times are told */
@@ -32,34 +32,34 @@ const AFTER_OUTAGE = 2_000;
  * Brings the memory up to date with what is seen: new entries get a row, ends of containers are classified and counted,
  * times start and stop, what is over is forgotten. Pure: rows that change are replaced, the others stay the same object.
  */
-export function remember(memory: Memory, sight: Sight): Memory {
-  const next = new Map<string, Remembered>();
+export function updateRecords(memory: Records, sight: UpdateInput): Records {
+  const next = new Map<string, MicroserviceRecord>();
   const entries = new Map((sight.desired ?? []).map((entry) => [entry.uuid, entry]));
   const containers = new Map<string, Container[]>();
-  for (const container of sight.current.containers)
+  for (const container of sight.snapshot.containers)
     containers.set(container.uuid, [...(containers.get(container.uuid) ?? []), container]);
   for (const uuid of new Set([...memory.keys(), ...entries.keys(), ...containers.keys()])) {
     const own = (containers.get(uuid) ?? []).sort((a, b) => b.generation - a.generation);
     const entry = entries.get(uuid);
     const known = memory.get(uuid);
-    const row = updateRow(known ?? newRow(uuid, own[0]), entry, own, sight);
+    const row = updateRow(known ?? newRecord(uuid, own[0]), entry, own, sight);
     if (row) next.set(uuid, row);
   }
   return next;
 }
 
 function updateRow(
-  row: Remembered,
+  row: MicroserviceRecord,
   entry: Entry | undefined,
   containers: readonly Container[],
-  sight: Sight,
-): Remembered | undefined {
+  sight: UpdateInput,
+): MicroserviceRecord | undefined {
   if (!entry && sight.desired && containers.length === 0) return rememberGone(row);
-  let next = entry ? heeding(row, entry) : row;
-  const set = (change: Partial<Remembered>) => {
+  let next = entry ? withEntry(row, entry) : row;
+  const set = (change: Partial<MicroserviceRecord>) => {
     next = { ...next, ...change };
   };
-  const setLive = (change: Partial<Remembered['live']>) => set({ live: { ...next.live, ...change } });
+  const setLive = (change: Partial<MicroserviceRecord['live']>) => set({ live: { ...next.live, ...change } });
   if (entry?.kind === 'run') {
     const adopted = adoptImage(next, entry, containers);
     if (adopted) set({ image: adopted });
@@ -91,14 +91,14 @@ function updateRow(
 }
 
 /** What a row still says once this entry is what is wanted: failures, crashes and holds of an older one are over. Pure. */
-export function heeding(row: Remembered, entry: Entry): Remembered {
+export function withEntry(row: MicroserviceRecord, entry: Entry): MicroserviceRecord {
   const next = row.gone ? { ...row, gone: undefined } : row;
   if (entry.kind !== 'run') return next;
   const { application, name, isSystem, schedule } = entry.view;
   const target = targetKey(entry);
   const failed = next.failure && next.failure.target !== target;
-  const over: Partial<Remembered> = {
-    ...(isOver(next.localHold, entry) && { localHold: undefined }),
+  const over: Partial<MicroserviceRecord> = {
+    ...(isOver(next.stoppedLocally, entry) && { stoppedLocally: undefined }),
     ...(failed && { failure: undefined, error: undefined }),
     ...(next.crash && next.crash.target !== target && { crash: undefined }),
   };
@@ -108,7 +108,7 @@ export function heeding(row: Remembered, entry: Entry): Remembered {
 }
 
 /** The clock may have been set back since these times were saved, and nothing ever waits longer than the longest delay. */
-function withinReach(row: Remembered, now: number): Remembered {
+function withinReach(row: MicroserviceRecord, now: number): MicroserviceRecord {
   const latest = now + jitter(TIMES.longestDelay, () => 1);
   const near = <T extends { notBefore: number }>(what: T | undefined): T | undefined =>
     what && what.notBefore > latest ? { ...what, notBefore: latest } : what;
@@ -117,14 +117,14 @@ function withinReach(row: Remembered, now: number): Remembered {
 }
 
 /** What had a container is reported as stopped; what never had one was never there. */
-function rememberGone(row: Remembered): Remembered | undefined {
+function rememberGone(row: MicroserviceRecord): MicroserviceRecord | undefined {
   if (row.gone) return row;
   if (row.generation === 0) return undefined;
   return {
     ...row,
     gone: true,
     containerId: undefined,
-    localHold: undefined,
+    stoppedLocally: undefined,
     failure: undefined,
     crash: undefined,
     exit: undefined,
@@ -135,23 +135,28 @@ function rememberGone(row: Remembered): Remembered | undefined {
   };
 }
 
-function isOver(hold: Remembered['localHold'], { view }: RunEntry): boolean {
+function isOver(hold: MicroserviceRecord['stoppedLocally'], { view }: RunEntry): boolean {
   return hold !== undefined && (hold.revision !== view.revision || hold.rebuildOrder < view.rebuildOrder);
 }
 
 /** A container that already serves the entry tells which image is meant, so that nothing is pulled for it. */
 function adoptImage(
-  row: Remembered,
+  row: MicroserviceRecord,
   { view, digest }: RunEntry,
   containers: readonly Container[],
-): Remembered['image'] {
+): MicroserviceRecord['image'] {
   const { image } = row;
   if (image && image.reference === view.imageId && image.rebuildOrder >= view.rebuildOrder) return undefined;
   const match = containers.find((c) => c.digest === digest && c.rebuildOrder >= view.rebuildOrder);
   return match && { reference: view.imageId, id: match.imageId, rebuildOrder: match.rebuildOrder };
 }
 
-function rememberRunning(row: Remembered, running: Container, entry: Entry | undefined, sight: Sight): Remembered {
+function rememberRunning(
+  row: MicroserviceRecord,
+  running: Container,
+  entry: Entry | undefined,
+  sight: UpdateInput,
+): MicroserviceRecord {
   const key = runKey(running);
   let next = row;
   if (next.live.running?.key !== key) {
@@ -163,7 +168,7 @@ function rememberRunning(row: Remembered, running: Container, entry: Entry | und
   }
   const duration = sight.now - (next.live.running?.since ?? sight.now);
   if (next.crash && duration >= TIMES.steady) next = { ...next, crash: undefined };
-  if (entry?.kind === 'run' && servesEntry(running, entry, row, sight.current)) {
+  if (entry?.kind === 'run' && servesEntry(running, entry, row, sight.snapshot)) {
     if (next.failure && next.failure.step !== 'remove' && next.failure.step !== 'rename')
       next = { ...next, failure: undefined };
     if (!sameView(next.lastGood, entry.view)) next = { ...next, lastGood: entry.view };
@@ -172,11 +177,16 @@ function rememberRunning(row: Remembered, running: Container, entry: Entry | und
   return next;
 }
 
-function sameView(a: Remembered['lastGood'], b: RunEntry['view']): boolean {
+function sameView(a: MicroserviceRecord['lastGood'], b: RunEntry['view']): boolean {
   return a === b || (a !== undefined && a.revision === b.revision && JSON.stringify(a) === JSON.stringify(b));
 }
 
-function rememberExit(row: Remembered, ended: Container, target: string, sight: Sight): Remembered {
+function rememberExit(
+  row: MicroserviceRecord,
+  ended: Container,
+  target: string,
+  sight: UpdateInput,
+): MicroserviceRecord {
   const key = runKey(ended);
   if (row.exit?.key === key) {
     if (!TENTATIVE.has(row.exit.cause) || !duringOutage(ended, sight)) return row;
@@ -189,7 +199,7 @@ function rememberExit(row: Remembered, ended: Container, target: string, sight: 
     return { ...row, exit: { key, cause: 'Engine' }, crash, ...told };
   }
   const cause = causeOf(row, ended, sight);
-  const next: Remembered = { ...row, exit: { key, cause } };
+  const next: MicroserviceRecord = { ...row, exit: { key, cause } };
   if (cause === 'Stopped' && row.live.stopping !== ended.id)
     return { ...next, live: { ...next.live, leftAloneUntil: sight.now + TIMES.handsOff } };
   if (cause !== 'Crash') return next;
@@ -205,7 +215,7 @@ function rememberExit(row: Remembered, ended: Container, target: string, sight: 
   };
 }
 
-function causeOf(row: Remembered, ended: Container, sight: Sight): ExitCause {
+function causeOf(row: MicroserviceRecord, ended: Container, sight: UpdateInput): ExitCause {
   if (row.live.stopping === ended.id) return 'Stopped';
   if (sight.first) return sight.rebooted ? 'Reboot' : 'Unwatched';
   if (duringOutage(ended, sight)) return 'Engine';
@@ -215,7 +225,7 @@ function causeOf(row: Remembered, ended: Container, sight: Sight): ExitCause {
 /** Causes that look different once it is known that the engine went away. */
 const TENTATIVE: ReadonlySet<ExitCause> = new Set(['Crash', 'Stopped']);
 
-function duringOutage({ finishedAt }: Container, { outage }: Sight): boolean {
+function duringOutage({ finishedAt }: Container, { outage }: UpdateInput): boolean {
   return outage !== undefined && finishedAt >= outage.from - BEFORE_OUTAGE && finishedAt <= outage.to + AFTER_OUTAGE;
 }
 

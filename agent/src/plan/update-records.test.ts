@@ -1,23 +1,23 @@
 import { describe, expect, test } from 'vitest';
 import type { Container } from '../domain/container.ts';
 import type { Entry } from '../domain/entry.ts';
-import type { Remembered } from '../domain/record.ts';
-import { imageOf, makeContainer, makeEntry, makeHold, makeRow, UUID } from './_util.ts';
-import { remember, type Sight } from './remember.ts';
+import type { MicroserviceRecord } from '../domain/record.ts';
+import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
+import { type UpdateInput, updateRecords } from './update-records.ts';
 
 const NOW = 10_000_000;
 const entry = makeEntry();
 const target = `${entry.digest}/0`;
 
 function look(
-  row: Remembered | undefined,
+  row: MicroserviceRecord | undefined,
   containers: Container[],
-  change: Partial<Sight> = {},
-): Remembered | undefined {
+  change: Partial<UpdateInput> = {},
+): MicroserviceRecord | undefined {
   const desired: Entry[] | undefined = 'desired' in change ? (change.desired as Entry[] | undefined) : [entry];
   const memory = new Map(row ? [[row.uuid, row]] : []);
-  return remember(memory, {
-    current: { containers, networkId: 'n1' },
+  return updateRecords(memory, {
+    snapshot: { containers, networkId: 'n1' },
     now: NOW,
     wall: NOW,
     random: () => 0.5,
@@ -32,7 +32,10 @@ const ended = (change: Partial<Container> = {}) =>
   makeContainer(entry, { state: 'exited', startedAt: NOW - 60_000, finishedAt: NOW - 1000, exitCode: 2, ...change });
 
 describe('how an end is seen', () => {
-  const cases: Record<string, { row?: Partial<Remembered>; sight?: Partial<Sight>; cause: string; count?: number }> = {
+  const cases: Record<
+    string,
+    { row?: Partial<MicroserviceRecord>; sight?: Partial<UpdateInput>; cause: string; count?: number }
+  > = {
     'while watching: a crash, which waits ten seconds': { cause: 'Crash', count: 1 },
     'of a container that we stop': { row: { live: { stopping: ended().id } }, cause: 'Stopped' },
     'when the agent starts': { sight: { first: true }, cause: 'Unwatched' },
@@ -53,7 +56,7 @@ describe('how an end is seen', () => {
   };
   for (const [name, { row, sight, cause, count }] of Object.entries(cases))
     test(name, () => {
-      const next = look(makeRow(entry, row), [ended()], sight);
+      const next = look(makeRecord(entry, row), [ended()], sight);
       expect(next?.exit?.cause).toBe(cause);
       expect(next?.crash?.count).toBe(count);
       if (count) {
@@ -63,17 +66,17 @@ describe('how an end is seen', () => {
     });
 
   test('after ten steady minutes the count begins anew', () => {
-    const row = makeRow(entry, { crash: { target, count: 7, at: 0, notBefore: 0 } });
+    const row = makeRecord(entry, { crash: { target, count: 7, at: 0, notBefore: 0 } });
     expect(look(row, [ended({ startedAt: NOW - 700_000 })])?.crash?.count).toBe(1);
   });
 
   test('the same end is counted once', () => {
-    const once = look(makeRow(entry), [ended()]);
+    const once = look(makeRecord(entry), [ended()]);
     expect(look(once, [ended()])).toBe(once);
   });
 
   test('what looked like a crash, just before the engine went away, is taken back', () => {
-    const once = look(makeRow(entry), [ended()]);
+    const once = look(makeRecord(entry), [ended()]);
     const next = look(once, [ended()], { outage: { from: NOW + 1000, to: NOW + 9000 }, now: NOW + 9000 });
     expect(next).toMatchObject({ exit: { cause: 'Engine' }, crash: undefined, lastError: undefined, error: undefined });
   });
@@ -88,7 +91,7 @@ describe('how an end is seen', () => {
       reason: 'x',
       message: 'x',
     };
-    const next = look(makeRow(entry, { failure }), [ended()], { outage: { from: NOW + 100, to: NOW + 500 } });
+    const next = look(makeRecord(entry, { failure }), [ended()], { outage: { from: NOW + 100, to: NOW + 500 } });
     expect(next?.failure).toBeUndefined();
   });
 });
@@ -97,20 +100,20 @@ describe('while it runs', () => {
   const running = makeContainer(entry, { startedAt: NOW - 40_000 });
 
   test('the current error clears after thirty seconds, the last one stays', () => {
-    const row = makeRow(entry, { error: { message: 'x', at: 0 }, lastError: 'x', lastErrorAt: 1 });
+    const row = makeRecord(entry, { error: { message: 'x', at: 0 }, lastError: 'x', lastErrorAt: 1 });
     expect(look(row, [running])).toMatchObject({ error: undefined, lastError: 'x' });
     expect(look(row, [makeContainer(entry, { startedAt: NOW - 20_000 })])?.error).toBeDefined();
   });
 
   test('the back-off begins anew after ten minutes', () => {
-    const row = makeRow(entry, { crash: { target, count: 4, at: 0, notBefore: 0 } });
+    const row = makeRecord(entry, { crash: { target, count: 4, at: 0, notBefore: 0 } });
     expect(look(row, [running])?.crash?.count).toBe(4);
     expect(look(row, [makeContainer(entry, { startedAt: NOW - 600_000 })])?.crash).toBeUndefined();
   });
 
   test('as it should: that is the last good view, and the failure is over', () => {
     const failure = { step: 'start' as const, target, count: 1, at: 0, notBefore: 0, reason: 'x', message: 'x' };
-    expect(look(makeRow(entry, { failure }), [running])).toMatchObject({ failure: undefined, lastGood: entry.view });
+    expect(look(makeRecord(entry, { failure }), [running])).toMatchObject({ failure: undefined, lastGood: entry.view });
   });
 
   test('an older container does not end the failure of its successor', () => {
@@ -125,7 +128,7 @@ describe('while it runs', () => {
       message: 'x',
     };
     expect(
-      look(makeRow(entry, { failure, error: { message: 'x', at: 0 } }), [running], { desired: [next] }),
+      look(makeRecord(entry, { failure, error: { message: 'x', at: 0 } }), [running], { desired: [next] }),
     ).toMatchObject({
       failure,
       error: { message: 'x' },
@@ -139,20 +142,20 @@ describe('what ends by a change of what is wanted', () => {
   const crash = { target, count: 5, at: 0, notBefore: NOW + 1e6 };
 
   test('a new revision is tried at once', () =>
-    expect(look(makeRow(entry, { failure, crash }), [ended()], { desired: [changed] })).toMatchObject({
+    expect(look(makeRecord(entry, { failure, crash }), [ended()], { desired: [changed] })).toMatchObject({
       failure: undefined,
     }));
   test('a rebuild is tried at once', () =>
     expect(
-      look(makeRow(entry, { failure }), [], { desired: [makeEntry({ rebuildOrder: 1 })] })?.failure,
+      look(makeRecord(entry, { failure }), [], { desired: [makeEntry({ rebuildOrder: 1 })] })?.failure,
     ).toBeUndefined());
-  test('the same again changes nothing', () => expect(look(makeRow(entry, { failure }), [])?.failure).toBe(failure));
+  test('the same again changes nothing', () => expect(look(makeRecord(entry, { failure }), [])?.failure).toBe(failure));
   test('a local stop ends with a new revision', () => {
-    const row = makeRow(entry, { localHold: { revision: 'r-1', rebuildOrder: 0 } });
-    expect(look(row, [])?.localHold).toBeDefined();
-    expect(look(row, [], { desired: [changed] })?.localHold).toBeUndefined();
-    expect(look(row, [], { desired: [makeEntry({ rebuildOrder: 1 })] })?.localHold).toBeUndefined();
-    expect(look(row, [], { desired: [makeHold()] })?.localHold).toBeDefined();
+    const row = makeRecord(entry, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } });
+    expect(look(row, [])?.stoppedLocally).toBeDefined();
+    expect(look(row, [], { desired: [changed] })?.stoppedLocally).toBeUndefined();
+    expect(look(row, [], { desired: [makeEntry({ rebuildOrder: 1 })] })?.stoppedLocally).toBeUndefined();
+    expect(look(row, [], { desired: [makeHold()] })?.stoppedLocally).toBeDefined();
   });
 });
 
@@ -179,12 +182,12 @@ describe('adoption', () => {
 
 describe('what is gone', () => {
   test('is kept until the controller has heard of it', () =>
-    expect(look(makeRow(entry), [], { desired: [] })).toMatchObject({ gone: true, image: undefined }));
+    expect(look(makeRecord(entry), [], { desired: [] })).toMatchObject({ gone: true, image: undefined }));
   test('and never was, is forgotten', () =>
-    expect(look(makeRow(entry, { generation: 0 }), [], { desired: [] })).toBeUndefined());
-  test('and returns, is there again', () => expect(look(makeRow(entry, { gone: true }), [])?.gone).toBeUndefined());
+    expect(look(makeRecord(entry, { generation: 0 }), [], { desired: [] })).toBeUndefined());
+  test('and returns, is there again', () => expect(look(makeRecord(entry, { gone: true }), [])?.gone).toBeUndefined());
   test('is not gone while nothing is known', () =>
-    expect(look(makeRow(entry), [], { desired: undefined })?.gone).toBeUndefined());
+    expect(look(makeRecord(entry), [], { desired: undefined })?.gone).toBeUndefined());
 });
 
 test('a time to wait for that a wrong clock has saved is not waited for: five minutes at most', () => {
@@ -199,15 +202,15 @@ test('a time to wait for that a wrong clock has saved is not waited for: five mi
     message: 'x',
   } as const;
   const crash = { target, count: 2, at: years, notBefore: years + 20_000 };
-  const next = look(makeRow(entry, { failure, crash }), [], { first: true });
+  const next = look(makeRecord(entry, { failure, crash }), [], { first: true });
   expect(next?.failure?.notBefore).toBe(NOW + 330_000);
   expect(next?.crash?.notBefore).toBe(NOW + 330_000);
   const near = { ...failure, notBefore: NOW + 5_000 };
-  expect(look(makeRow(entry, { failure: near }), [], { first: true })?.failure?.notBefore).toBe(NOW + 5_000);
+  expect(look(makeRecord(entry, { failure: near }), [], { first: true })?.failure?.notBefore).toBe(NOW + 5_000);
 });
 
 test('what somebody has ended is left alone for two seconds: it may be started or removed next', () => {
-  const next = look(makeRow(entry), [ended()], { endedByHand: new Set([ended().id]) });
+  const next = look(makeRecord(entry), [ended()], { endedByHand: new Set([ended().id]) });
   expect(next?.live.leftAloneUntil).toBe(NOW + 2_000);
   // The engine ends its containers before it goes away, and that looks the same at first.
   const later = look(next, [ended()], { outage: { from: NOW - 500, to: NOW } });
