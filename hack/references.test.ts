@@ -7,6 +7,7 @@ function broken(file: string, text: string): string[] {
   const files = new Map([
     ['docs/a.md', '# Title\n\n## A heading, with `code`\n'],
     ['docs/spec/b.md', '# B\n'],
+    ['src/kube/store.test.ts', "test('a store finds by index', () => {})"],
     [file, text],
   ]);
   return findBrokenReferences(files, [...PATHS, file]).map(({ line, reason }) => `${line}: ${reason}`);
@@ -24,6 +25,7 @@ describe('references that hold', () => {
     ['a path relative to its page', 'agent/README.md', '`src/app.ts`'],
     ['the name of a file', 'docs/c.md', '`store.ts`, `kube/store.ts`'],
     ['the name of a folder', 'docs/c.md', '`kube/`'],
+    ['a part of the title of a test', 'docs/c.md', "`npx vitest run src/kube -t 'by index'`, `-t index`"],
     ['a path with a placeholder', 'docs/c.md', '`src/kinds/<kind>.ts`, `src/none/*.ts`'],
   ])('%s', (_, file, text) => {
     expect(broken(file, text)).toEqual([]);
@@ -39,6 +41,7 @@ describe('references that are broken', () => {
     ['a path in a code span', 'docs/c.md', 'See `src/kube/none.ts`.', '1: there is no src/kube/none.ts'],
     ['the name of a file', 'docs/c.md', '`none.ts`', '1: there is no none.ts'],
     ['the name of a folder', 'docs/c.md', '`none/`', '1: there is no none/'],
+    ['a title that no test has', 'docs/c.md', "`-t 'by name'`", '1: no test is titled by name'],
     ['a path in a command', 'docs/c.md', '`npx vitest run src/none`', '1: there is no src/none'],
     [
       'a document outside the repository',

@@ -17,13 +17,15 @@ const NAME = /^(?:[\w-]+\/)*(?:_?[\w-]+(?:\.[\w-]+)*\.ts|[\w-]+\/)$/;
 const DOCS = /(?<![\w./-])docs\/[\w./-]*\w(?:#[\w-]+)?/g;
 const LINK = /\]\(([^)\s]+)\)/g;
 const CODE = /`([^`]+)`/g;
+/** The part of a title by which a command chooses tests. */
+const TITLE = /(?:^|\s)-t (?:'([^']+)'|(\S+))/;
 /** Words with which documents were cited that are not in the repository. */
 const OUTSIDE =
   /\bgaps(?:-\d|: ?\d)|\bdesign(?:-agent)?(?:\.md)?,? section|\bdesign-agent\b|\(design\b|\bdesign:|\b[Dd]ocument [123]\b/g;
 
 /**
  * Holds what texts mention against the files of the repository: paths below docs/ with their headings everywhere; in
- * Markdown also links, and paths and names of files in code spans. A path may be the beginning of one, as a filter of tests is, and one with
+ * Markdown also links, and in code spans paths, names of files, and titles of tests (`-t`). A path may be the beginning of one, as a filter of tests is, and one with
  * a placeholder (`<kind>`, `*`) is not looked at. `files` has the text of every file that is looked at, `paths` all that
  * exist.
  */
@@ -33,6 +35,7 @@ export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: 
   // Each path behind a slash, and with one at its end, so that names and folders are found in it.
   const text = all.map((path) => `/${path}/`).join('\n');
   const isNamed = (name: string) => text.includes(`/${name.replace(/\/+$/, '')}/`);
+  const tests = [...files].filter(([file]) => isTest(file)).map(([, code]) => code.replaceAll("\\'", "'"));
   const headings = new Map(
     [...files].filter(([file]) => isMarkdown(file)).map(([file, text]) => [file, slugsOf(text)]),
   );
@@ -62,9 +65,14 @@ export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: 
         const [path = '', fragment] = target.split('#');
         report(target, judge(path === '' ? file : posix.join(folder, path), fragment));
       }
-      for (const [, code = ''] of line.matchAll(CODE))
+      for (const [, code = ''] of line.matchAll(CODE)) {
+        const [, quoted, bare] = TITLE.exec(code) ?? [];
+        const title = quoted ?? bare;
+        if (title !== undefined && !tests.some((test) => test.includes(title)))
+          report(title, `no test is titled ${title}`);
         for (const word of code.split(/[\s,;:()]+/))
           if (PATH.test(word) ? !near(word) : NAME.test(word) && !isNamed(word)) report(word, `there is no ${word}`);
+      }
     }
   }
   return broken;
@@ -85,6 +93,7 @@ function createExists(paths: Iterable<string>): (path: string) => boolean {
   };
 }
 
+const isTest = (file: string) => file.endsWith('.test.ts') || posix.basename(file).startsWith('_');
 const isMarkdown = (file: string) => file.endsWith('.md');
 
 /** The fragments by which the headings of a page are reached, as GitHub makes them. */
