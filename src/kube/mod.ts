@@ -17,3 +17,4 @@ export * from './service-account.ts';
 export * from './status.ts';
 export * from './store.ts';
 export * from './token-bucket.ts';
+export * from './update.ts';
