@@ -4,7 +4,7 @@ import type { Secret } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import { nodeUuid, v3Name } from '../domain/names.ts';
 import { RESOURCES } from '../kinds/index.ts';
-import { type Clock, isAlreadyExists, isConflict, isNotFound, type KubeClient } from '../kube/mod.ts';
+import { type Clock, createOrUpdate, type KubeClient } from '../kube/mod.ts';
 import { decodeData, isOwnedBy } from '../stores/keyed-text.ts';
 import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../wire/index.ts';
 import type { AgentStores } from './dependencies.ts';
@@ -35,7 +35,6 @@ export const provisioningKeyName = (key: string) =>
 
 /** A provisioning key as its Secret holds it. */
 interface ProvisioningKey {
-  secret: Secret;
   nodeUuid: string;
   /** Unix ms */
   expiresAt: number;
@@ -44,7 +43,6 @@ interface ProvisioningKey {
 }
 
 const fieldManager = FIELD_MANAGERS.controller;
-const ATTEMPTS = 5;
 const CALL_MS = 10_000;
 const unknownKey = () =>
   new AgentFailure('INVALID_PROVISIONING_KEY', 'the provisioning key is unknown, used or replaced');
@@ -96,9 +94,8 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
   /** The local view may be late; the condition on the write says so, and then the API server is asked. */
   async function useUp(key: string, type: number, publicKey: PublicKey) {
     const name = provisioningKeyName(key);
-    let secret = stores.secrets.get(namespace, name);
-    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-      secret ??= await client.find(RESOURCES.secrets, { namespace, name }, { timeoutMs: CALL_MS });
+    let taken: { node: EdgeNode; used: ProvisioningKey } | undefined;
+    const take = async (secret: Secret | undefined) => {
       const found = secret && readProvisioningKey(secret);
       if (!found) throw unknownKey();
       if (found.expiresAt <= clock.wall()) {
@@ -108,28 +105,22 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
       // Before the key is gone: whatever is wrong with the request must not cost an agent its key.
       const node = await nodeOf(found.nodeUuid);
       checkType(type, node);
-      const used = found.usedBy ? found : await tryToUse(found, publicKey);
-      if (used) return { node, used };
-      secret = undefined;
-    }
-    throw new AgentFailure('CONTROLLER_DB_BUSY', 'the provisioning key is being written by others');
+      taken = { node, used: { ...found, usedBy: publicKey } };
+      if (found.usedBy) return undefined;
+      return { ...secret, data: { ...secret.data, ...encodeData({ publicKey: JSON.stringify(publicKey) }) } };
+    };
+    await write(name, take);
+    return taken as NonNullable<typeof taken>;
   }
 
-  async function tryToUse(found: ProvisioningKey, publicKey: PublicKey): Promise<ProvisioningKey | undefined> {
-    const data = { ...found.secret.data, ...encodeData({ publicKey: JSON.stringify(publicKey) }) };
-    try {
-      const secret = await client.replace(
-        RESOURCES.secrets,
-        { ...found.secret, data },
-        { fieldManager, timeoutMs: CALL_MS },
-      );
-      stores.secrets.observe(secret);
-      return { ...found, secret, usedBy: publicKey };
-    } catch (error) {
-      if (isConflict(error)) return undefined;
-      if (isNotFound(error)) throw unknownKey();
-      throw error;
-    }
+  /** Changes a Secret under optimistic locking, and shows it in the local view. */
+  async function write(name: string, change: (secret: Secret | undefined) => Promise<Secret | undefined>) {
+    const { object, written } = await createOrUpdate(client, RESOURCES.secrets, { namespace, name }, change, {
+      known: stores.secrets.get(namespace, name),
+      call: { fieldManager, timeoutMs: CALL_MS },
+    });
+    if (written && object) stores.secrets.observe(object);
+    return written;
   }
 
   async function nodeOf(uuid: string): Promise<EdgeNode> {
@@ -144,26 +135,14 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
 
   /** False when the node has this key already. */
   async function writeNodeKey(node: EdgeNode, record: NodeKey): Promise<boolean> {
-    const name = nodeKeyName(nodeUuid(node));
     const wanted = nodeKeySecret(node, record);
-    let known = stores.secrets.get(namespace, name);
-    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    return write(nodeKeyName(nodeUuid(node)), async (known) => {
       const before = known && readNodeKey(known);
-      // A replacement provisioned with a later key meanwhile keeps the identity.
+      // A replacement that was provisioned with a later key in between keeps the identity.
       if (before && before.keyExpiresAt > record.keyExpiresAt) throw unknownKey();
-      if (before?.publicKey.x === record.publicKey.x && known && isOwnedBy(known, node)) return false;
-      try {
-        const written = known
-          ? await client.replace(RESOURCES.secrets, withVersion(wanted, known), { fieldManager, timeoutMs: CALL_MS })
-          : await client.create(RESOURCES.secrets, wanted, { fieldManager, timeoutMs: CALL_MS });
-        stores.secrets.observe(written);
-        return true;
-      } catch (error) {
-        if (!isConflict(error) && !isAlreadyExists(error) && !isNotFound(error)) throw error;
-        known = await client.find(RESOURCES.secrets, { namespace, name }, { timeoutMs: CALL_MS });
-      }
-    }
-    throw new AgentFailure('CONTROLLER_DB_BUSY', 'the key of the node is being written by others');
+      if (before?.publicKey.x === record.publicKey.x && known && isOwnedBy(known, node)) return undefined;
+      return known ? withVersion(wanted, known) : wanted;
+    });
   }
 }
 
@@ -197,7 +176,7 @@ function readProvisioningKey(secret: Secret): ProvisioningKey | undefined {
   const usedBy = parsePublicKey(data.publicKey);
   // A use that cannot be read is a use.
   if (data.publicKey !== undefined && !usedBy) return undefined;
-  return { secret, nodeUuid: data.nodeUuid, expiresAt, ...(usedBy && { usedBy }) };
+  return { nodeUuid: data.nodeUuid, expiresAt, ...(usedBy && { usedBy }) };
 }
 
 /** For agents that send no public key. The private half is in the answer and nowhere else. */

@@ -2,7 +2,7 @@ import { BOUNDS } from '../api/bounds.ts';
 import { FIRST_ID } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';
 import { RESOURCES } from '../kinds/index.ts';
-import { isAlreadyExists, isConflict, type KubeClient, type Log, silentLog } from '../kube/mod.ts';
+import { createOrUpdate, type KubeClient, type Log, silentLog } from '../kube/mod.ts';
 
 /** Kinds whose v3 body carries a number. */
 export type NumberedKind = 'Application' | 'Registry';
@@ -25,7 +25,6 @@ export interface IdsOptions {
 const NAME = 'skerry-ids';
 /** Numbers taken at once: a replica writes the counter once per so many objects. What is left at its end is lost. */
 const BLOCK = 100;
-const ATTEMPTS = 20;
 
 /**
  * A counter per kind in one ConfigMap, advanced in blocks under optimistic locking: one winner per block over all
@@ -37,19 +36,19 @@ export function createIds({ client, namespace, isTaken, log = silentLog }: IdsOp
   const pending = new Map<NumberedKind, Promise<void>>();
 
   async function refill(kind: NumberedKind, signal?: AbortSignal): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
-      const known = await client.find<ConfigMap>(RESOURCES.configMaps, { namespace, name: NAME }, { signal });
-      const block = blockAfter(counterIn(known?.data?.[kind], kind, log), (id) => isTaken(kind, id));
-      const data = { ...known?.data, [kind]: String(block.end) };
-      try {
-        if (known) await client.replace(RESOURCES.configMaps, { ...known, data }, { signal });
-        else await client.create(RESOURCES.configMaps, newCounter(namespace, data), { signal });
-        blocks.set(kind, block);
-        return;
-      } catch (error) {
-        if (attempt >= ATTEMPTS || !(isConflict(error) || isAlreadyExists(error))) throw error;
-      }
-    }
+    let block = { next: 0, end: -1 };
+    await createOrUpdate<ConfigMap>(
+      client,
+      RESOURCES.configMaps,
+      { namespace, name: NAME },
+      (counters) => {
+        block = blockAfter(counterIn(counters?.data?.[kind], kind, log), (id) => isTaken(kind, id));
+        const data = { ...counters?.data, [kind]: String(block.end) };
+        return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: NAME, namespace }, ...counters, data };
+      },
+      { ...(signal && { signal }) },
+    );
+    blocks.set(kind, block);
   }
 
   return {
@@ -92,10 +91,3 @@ function counterIn(text: string | undefined, kind: NumberedKind, log: Log): numb
   );
   return FIRST_ID - 1;
 }
-
-const newCounter = (namespace: string, data: Record<string, string>): ConfigMap => ({
-  apiVersion: 'v1',
-  kind: 'ConfigMap',
-  metadata: { name: NAME, namespace },
-  data,
-});

@@ -138,7 +138,10 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
     });
   }
 
-  /** Writes ourselves into the lease as we know it. False when somebody else was faster. */
+  /**
+   * Writes our identity into the lease as we know it; false when another candidate was faster. Not `retryOnConflict`: a
+   * lost race is the answer here, and only our own write, whose response was lost, is repeated.
+   */
   async function claim(until: AbortSignal, timeoutMs: number): Promise<boolean> {
     const call = { signal: until, timeoutMs };
     for (let attempt = 1; ; attempt++) {

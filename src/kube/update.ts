@@ -75,7 +75,9 @@ export async function createOrUpdate<T extends KubeObject>(
     const wanted = await change(present);
     if (wanted === undefined || wanted === present) return { object: present, written: false };
     replaces = present !== undefined;
-    const object = await (replaces ? client.replace : client.create)(resource, wanted, callOptions);
+    const object = replaces
+      ? await client.replace(resource, wanted, callOptions)
+      : await client.create(resource, wanted, callOptions);
     return { object, written: true };
   }
   // An object that was deleted since it was read is created by the next attempt.

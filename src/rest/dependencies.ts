@@ -41,7 +41,7 @@ export const objectsOf = <T extends KindObject>(deps: RestDependencies, { key }:
  * The objects of one kind in the controller's namespace. Lists come from a local view that follows the API server and
  * shows this process's own writes at once; `read` asks the API server. Objects are shared: never change one.
  *
- * Writes fail with `isConflict` of kube when somebody wrote in between; see edit.ts.
+ * Writes fail with `isConflict` of kube when another writer was faster; see edit.ts.
  */
 export interface Objects<T extends StoredObject, I extends string = string> {
   /** False until the local view was complete once. */

@@ -1,12 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { isConflict } from '../kube/api-error.ts';
+import { retryOnConflict } from '../kube/update.ts';
 import type { Objects, StoredObject } from './dependencies.ts';
 
-/** Attempts until a writer gives up; each lost one means that somebody else's write succeeded. */
-const ATTEMPTS = 50;
-
 /**
- * Reads an object, changes it, writes it, and starts anew when somebody wrote in between: no write is lost, neither ours
+ * Reads an object, changes it, writes it, and starts again when another writer was faster: no write is lost, neither ours
  * nor theirs. `change` may run several times; returning the very object it was given writes nothing.
  * Resolves with what is stored afterwards.
  */
@@ -16,17 +12,12 @@ export async function edit<T extends StoredObject>(
   change: (current: T) => T | Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
+  const attempt = async () => {
     const current = await read();
     const changed = await change(current);
-    if (changed === current) return current;
-    try {
-      return await objects.replace(changed, signal);
-    } catch (error) {
-      if (!isConflict(error) || attempt >= ATTEMPTS) throw error;
-      await sleep(Math.random() * Math.min(10 * attempt, 100), undefined, { signal });
-    }
-  }
+    return changed === current ? current : objects.replace(changed, signal);
+  };
+  return retryOnConflict(attempt, { signal });
 }
 
 /** The object with other spec or annotations. */

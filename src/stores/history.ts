@@ -13,21 +13,12 @@ import {
   withTerm,
 } from '../domain/history.ts';
 import { RESOURCES } from '../kinds/index.ts';
-import {
-  isAlreadyExists,
-  isConflict,
-  type KubeClient,
-  type KubeObject,
-  type Log,
-  type Store,
-  sleep,
-} from '../kube/mod.ts';
+import { createOrUpdate, type KubeClient, type KubeObject, type Log, type Store, sleep } from '../kube/mod.ts';
 import type { Stores } from './stores.ts';
 
 const NAME = 'skerry-history';
 const KEY = 'terms';
 const CALL_MS = 5_000;
-const ATTEMPTS = 5;
 /** A beat comes so soon after a change that the agent hears of it with its next report, and at most once a second. */
 const SOON_MS = 200;
 const BEAT_MS = 1_000;
@@ -81,7 +72,6 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
       (store: Store<KubeObject>, i) => store.lists <= (atRestore[i] ?? Number.NEGATIVE_INFINITY),
     );
   const lists = () => Object.values(stores).reduce((sum: number, store: Store<KubeObject>) => sum + store.lists, 0);
-  const find = () => client.find<ConfigMap>(RESOURCES.configMaps, ref, { timeoutMs: CALL_MS });
 
   function advance(next: History) {
     const before = markOf(present);
@@ -93,26 +83,22 @@ export function createStoreHistory(options: StoreHistoryOptions): StoreHistory {
 
   /** Changes the stored history; `change` answers undefined when there is nothing to change. */
   async function move(writer: KubeClient, change: (stored: History) => History | undefined): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
-      const known = await find();
-      const stored = parseHistory(known?.data?.[KEY]);
-      const next = change(stored);
-      try {
-        if (next) await write(writer, known, next);
-        advance(next ?? stored);
-        return;
-      } catch (error) {
-        if (attempt >= ATTEMPTS || !(isConflict(error) || isAlreadyExists(error))) throw error;
-      }
-    }
-  }
-
-  function write(writer: KubeClient, known: ConfigMap | undefined, history: History) {
-    const data = { [KEY]: formatHistory(history) };
-    const options = { fieldManager: FIELD_MANAGERS.controller, timeoutMs: CALL_MS };
-    if (known) return writer.replace(RESOURCES.configMaps, { ...known, data }, options);
-    const object: ConfigMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...ref }, data };
-    return writer.create(RESOURCES.configMaps, object, options);
+    let stored: History = [];
+    let next: History | undefined;
+    await createOrUpdate<ConfigMap>(
+      writer,
+      RESOURCES.configMaps,
+      ref,
+      (known) => {
+        stored = parseHistory(known?.data?.[KEY]);
+        next = change(stored);
+        if (!next) return undefined;
+        const data = { [KEY]: formatHistory(next) };
+        return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...ref }, ...known, data };
+      },
+      { call: { fieldManager: FIELD_MANAGERS.controller, timeoutMs: CALL_MS } },
+    );
+    advance(next ?? stored);
   }
 
   /** A new term when the store does not know what we do: it is another one now, or as it was once. */

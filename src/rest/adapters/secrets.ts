@@ -6,10 +6,10 @@ import { nodeUuid } from '../../domain/names.ts';
 import { destinationText } from '../../domain/registry/index.ts';
 import { HttpError } from '../../http/http-error.ts';
 import { RESOURCES } from '../../kinds/index.ts';
-import { isAlreadyExists } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { ownerReference } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
+import { createOrUpdate } from '../../kube/update.ts';
 import { isOwnedBy, isPasswordOf, registryOf } from '../../stores/keyed-text.ts';
 import { isReplacedBy } from '../../stores/references.ts';
 import type { ProvisioningKeys, RegistryPasswords, Shared } from '../dependencies.ts';
@@ -43,34 +43,32 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
       const name = passwordSecretName(registry.metadata.name, destination);
       const ref = { name, key: `${PASSWORD}-${randomBytes(4).toString('hex')}` };
       const current = registry.spec.passwordSecretRef;
-      for (let attempt = 1; ; attempt++) {
-        const known = await find(name, signal);
-        if (known && !isOwnedBy(known, registry))
-          throw new HttpError(409, 'SECRET_ALREADY_EXISTS', `the Secret ${name} exists and belongs to something else`);
-        const keeps = known && current?.name === name && registryOf(known) === destination;
-        const kept = keeps ? known.data?.[current.key] : undefined;
-        const metadata = {
-          ...(known?.metadata ?? { name, namespace, ownerReferences: [ownerReference(registry)] }),
-          annotations: { ...known?.metadata.annotations, [ANNOTATIONS.registry]: destination },
-        };
-        const data = {
-          ...(current && kept !== undefined && { [current.key]: kept }),
-          [ref.key]: encode(password),
-        };
-        try {
-          if (known) await client.replace(RESOURCES.secrets, { ...known, metadata, data }, { fieldManager, signal });
-          else
-            await client.create(
-              RESOURCES.secrets,
-              { apiVersion: 'v1', kind: 'Secret', metadata, type: 'Opaque', data },
-              { fieldManager, signal },
+      await createOrUpdate<Secret>(
+        client,
+        RESOURCES.secrets,
+        { namespace, name },
+        (known) => {
+          if (known && !isOwnedBy(known, registry))
+            throw new HttpError(
+              409,
+              'SECRET_ALREADY_EXISTS',
+              `the Secret ${name} exists and belongs to something else`,
             );
-          return ref;
-        } catch (error) {
-          const raced = isAlreadyExists(error) || (error as { status?: number }).status === 409;
-          if (!raced || attempt >= 5) throw error;
-        }
-      }
+          const keeps = known && current?.name === name && registryOf(known) === destination;
+          const kept = keeps ? known.data?.[current.key] : undefined;
+          const metadata = {
+            ...(known?.metadata ?? { name, namespace, ownerReferences: [ownerReference(registry)] }),
+            annotations: { ...known?.metadata.annotations, [ANNOTATIONS.registry]: destination },
+          };
+          const data = {
+            ...(current && kept !== undefined && { [current.key]: kept }),
+            [ref.key]: encode(password),
+          };
+          return { apiVersion: 'v1', kind: 'Secret', type: 'Opaque', ...known, metadata, data };
+        },
+        { signal, call: { fieldManager } },
+      );
+      return ref;
     },
     async remove(registry, signal) {
       const { name } = registry.spec.passwordSecretRef ?? {};
