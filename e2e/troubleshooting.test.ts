@@ -134,15 +134,15 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
     },
     look: () => application('port-second'),
   },
-  'The registry is not there': {
+  'The registry does not exist': {
     prepare: () => apply('no-registry', (entry) => Object.assign(entry.images as object, { registry: 'plant' })),
     look: () => application('no-registry'),
   },
-  'The node is not there': {
+  'The node does not exist': {
     prepare: () => apply('no-node', () => {}, undefined, 'gw-9'),
     look: () => application('no-node'),
   },
-  'The machine says no': {
+  "The machine's policy refuses it": {
     prepare: async () => {
       writeFileSync(join(other.dir, 'policy.yaml'), 'privileged: false\n');
       await other.stop();
@@ -156,7 +156,7 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
     },
     look: () => application('privileged'),
   },
-  'Somebody stopped it on the machine': {
+  'It was stopped on the machine': {
     prepare: async () => {
       await apply('stopped', () => {});
       await untilReady(world, 'stopped');
@@ -214,7 +214,7 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
     },
     look: () => cli(other, 'doctor'),
   },
-  'The container engine is gone': {
+  'The container engine does not answer': {
     prepare: async () => {
       const file = join(other.dir, 'config.yaml');
       const text = readFileSync(file, 'utf8').replace(
