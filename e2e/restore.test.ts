@@ -7,8 +7,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ControlPlane, installCrds, startControlPlane } from '../hack/control-plane.ts';
 import { freePort } from '../hack/ports.ts';
-import { createMarks } from '../src/agents/marks.ts';
-import { hasGivenOut, parseHistory } from '../src/domain/history.ts';
+import { createSealedPositions } from '../src/agents/sealed-position.ts';
+import { isIssued, parseEpochLog } from '../src/domain/epoch.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
@@ -23,7 +23,7 @@ import {
 
 /**
  * etcd goes back to an older snapshot, or is empty, under a real agent with running containers. Nothing is removed at
- * the edge because of it; the operator is told what the store forgot, and decides.
+ * the edge because of it; a condition names what the datastore lacks, and the operator decides.
  */
 const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
 const NODE = 'gw-restore';
@@ -65,18 +65,18 @@ const containerOf = async (name: string) =>
       labels['skerry.dev/agent'] === agentId,
   )?.id;
 let agentId = '';
-const historyNow = async () => {
-  const map = await world.kube.get<{ data: { terms: string } }>(
-    `/api/v1/namespaces/${world.namespace}/configmaps/skerry-history`,
+const epochLogNow = async () => {
+  const map = await world.kube.get<{ data: { epochs: string } }>(
+    `/api/v1/namespaces/${world.namespace}/configmaps/skerry-epochs`,
   );
-  return parseHistory(map?.data.terms);
+  return parseEpochLog(map?.data.epochs);
 };
-const markOfAgent = () => {
+const positionOfAgent = () => {
   using database = new DatabaseSync(join(agent.dir, 'data', 'agent.db'), { readOnly: true });
-  const row = database.prepare('SELECT value FROM "values" WHERE name = ?').get('storeMark') as
+  const row = database.prepare('SELECT value FROM "values" WHERE name = ?').get('epochPosition') as
     | { value: string }
     | undefined;
-  return createMarks('').read('', row?.value)?.mark;
+  return createSealedPositions('').parse('', row?.value)?.position;
 };
 const conditionOf = async (type: string) =>
   (await world.node(NODE))?.status?.conditions?.find((condition) => condition.type === type);
@@ -84,29 +84,29 @@ const restored = () =>
   until(
     'the node to say what happened',
     async () => {
-      const condition = await conditionOf('StoreRestored');
+      const condition = await conditionOf('DatastoreRestored');
       return condition?.status === 'True' && condition;
     },
     { timeoutMs: 150_000 },
   );
 /** As the condition says it. */
 const accept = async (message: string) => {
-  const [, annotation = '', term = ''] = /--overwrite (\S+)=(\S+)$/.exec(message) ?? [];
-  expect(annotation, message).toBe('skerry.dev/accept-store');
+  const [, annotation = '', epoch = ''] = /--overwrite (\S+)=(\S+)$/.exec(message) ?? [];
+  expect(annotation, message).toBe('skerry.dev/accept-epoch');
   await world.kube.request(
     'PATCH',
     `/apis/skerry.dev/v3/namespaces/${world.namespace}/edgenodes/${NODE}`,
-    { metadata: { annotations: { [annotation]: term } } },
+    { metadata: { annotations: { [annotation]: epoch } } },
     'application/merge-patch+json',
   );
 };
-/** The agent has seen something that the snapshot has not. */
-const untilAgentIsAhead = async (than: Awaited<ReturnType<typeof historyNow>>) =>
+/** The agent has saved a position that the snapshot does not have. */
+const untilAgentIsAhead = async (than: Awaited<ReturnType<typeof epochLogNow>>) =>
   until(
-    'the agent to remember a later mark',
+    'the agent to save a later position',
     async () => {
-      const mark = markOfAgent();
-      return mark && !hasGivenOut(than, mark);
+      const position = positionOfAgent();
+      return position && !isIssued(than, position);
     },
     { timeoutMs: 120_000 },
   );
@@ -120,13 +120,13 @@ test('what is running runs on when etcd goes back to a snapshot under a controll
     (await world.containers()).find(({ labels }) => labels['skerry.dev/application'] === 'kept')?.labels[
       'skerry.dev/agent'
     ] ?? '';
-  let before = await historyNow();
+  let before = await epochLogNow();
   await until(
-    'the history to be counted, and to rest',
+    'the epoch log to have a sequence number, and to rest',
     async () => {
       const last = before;
-      before = await historyNow();
-      return (before.at(-1)?.beats ?? 0) > 0 && isDeepStrictEqual(before, last);
+      before = await epochLogNow();
+      return (before.at(-1)?.sequenceNumber ?? 0) > 0 && isDeepStrictEqual(before, last);
     },
     { intervalMs: 2_000 },
   );
@@ -145,21 +145,21 @@ test('what is running runs on when etcd goes back to a snapshot under a controll
   expect(await world.application('lost')).toBeUndefined();
   for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
   expect(await greeting('lost')).toBe('l1\n');
-  const told = async () => {
+  const announced = async () => {
     const events = await world.kube.get<{ items: { reason: string; regarding: { kind: string } }[] }>(
       `/apis/events.k8s.io/v1/namespaces/${world.namespace}/events`,
     );
-    const items = events?.items.filter(({ reason }) => reason === 'StoreRestored' || reason === 'StoreForgot') ?? [];
+    const items = events?.items.filter(({ reason }) => reason === 'DatastoreRestored') ?? [];
     return new Set(items.map(({ regarding }) => regarding.kind));
   };
   // Events are written beside the work that they tell of.
   await until('events of the Lease and of the node', async () =>
-    isDeepStrictEqual(await told(), new Set(['Lease', 'EdgeNode'])),
+    isDeepStrictEqual(await announced(), new Set(['Lease', 'EdgeNode'])),
   );
 }, 600_000);
 
 test.runIf(NIGHTLY)(
-  'edits of what the store knows are carried out meanwhile',
+  'edits of what the datastore has are carried out meanwhile',
   async () => {
     await world.apply(await app('kept', 'k2', { uuid: APPLICATION }));
     await until('the new version to run', async () => (await greeting('kept')) === 'k2\n', { timeoutMs: 180_000 });
@@ -169,7 +169,7 @@ test.runIf(NIGHTLY)(
 );
 
 test.runIf(NIGHTLY)(
-  'an agent that starts again, and a controller that starts again, remember it',
+  'the restore is known to an agent and a controller that start again',
   async () => {
     await agent.stop();
     await controller.kill();
@@ -179,7 +179,7 @@ test.runIf(NIGHTLY)(
       'the controller to lead and to hear of the node',
       async () => {
         const node = await world.node(NODE);
-        return readyOf(node)?.status === 'True' && (await conditionOf('StoreRestored'))?.status === 'True';
+        return readyOf(node)?.status === 'True' && (await conditionOf('DatastoreRestored'))?.status === 'True';
       },
       { timeoutMs: 120_000 },
     );
@@ -188,13 +188,13 @@ test.runIf(NIGHTLY)(
   300_000,
 );
 
-test('once the operator accepts the store, what it does not know goes', async () => {
+test('once the operator accepts the datastore, what it lacks is removed', async () => {
   const { message } = await restored();
   await accept(message);
   await until('the container to be gone', async () => (await containerOf('lost')) === undefined, {
     timeoutMs: 120_000,
   });
-  await until('the condition to be gone', async () => (await conditionOf('StoreRestored')) === undefined, {
+  await until('the condition to be gone', async () => (await conditionOf('DatastoreRestored')) === undefined, {
     timeoutMs: 120_000,
   });
   expect(await greeting('kept')).toBe(NIGHTLY ? 'k2\n' : 'k1\n');
@@ -203,7 +203,7 @@ test('once the operator accepts the store, what it does not know goes', async ()
 test.runIf(NIGHTLY)(
   'a restore while no controller runs is noticed by the next one, and what is applied again takes over',
   async () => {
-    const before = await historyNow();
+    const before = await epochLogNow();
     await world.apply(await app('lost', 'l2'));
     await untilReady(world, 'lost', 180_000);
     await untilAgentIsAhead(before);
@@ -221,7 +221,7 @@ test.runIf(NIGHTLY)(
     await accept(message);
     await untilReady(world, 'lost', 180_000);
     expect(await greeting('lost')).toBe('l2\n');
-    await until('the condition to be gone', async () => (await conditionOf('StoreRestored')) === undefined, {
+    await until('the condition to be gone', async () => (await conditionOf('DatastoreRestored')) === undefined, {
       timeoutMs: 120_000,
     });
   },

@@ -24,7 +24,7 @@ import {
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import { createRestServer } from './rest/server.ts';
-import { createStoreHistory } from './stores/history.ts';
+import { createEpochs } from './stores/epochs.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
 import { allSynced, createStores, followStores } from './stores/stores.ts';
 import { createWorld } from './stores/world.ts';
@@ -62,18 +62,18 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     log: kubeLog,
   });
   let restored: ((lost: string, now: string) => void) | undefined;
-  /** What was seen and counted before is about another store. */
-  const beginAnew = () => {
+  /** What was read and counted before is about another datastore. */
+  const startOver = () => {
     for (const mirror of mirrors) mirror.restart();
     ids.reset();
   };
-  const history = createStoreHistory({
+  const epochs = createEpochs({
     client,
     namespace,
     stores,
     log: kubeLog,
     onRestored(lost, now) {
-      beginAnew();
+      startOver();
       restored?.(lost, now);
     },
   });
@@ -102,7 +102,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
         },
       },
       credentials,
-      history,
+      epochs,
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
       addressOf: (request) => addressOf(request, config.server.trustProxy),
       caCert: () => caCert(config),
@@ -179,12 +179,12 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
     restored = (lost, now) =>
       events.record(self, {
         type: 'Warning',
-        reason: 'StoreRestored',
-        note: `the store was restored from a backup, or is another one: it does not know what was told up to mark ${lost}, and goes on at ${now}. Nodes keep what it does not know; their condition StoreRestored says what, and how to accept the store`,
+        reason: 'DatastoreRestored',
+        note: `the datastore was restored from a backup, or is another one: it lacks what was sent up to position ${lost}, and goes on at ${now}. Nodes retain what it lacks; their condition DatastoreRestored says what, and how to accept the datastore`,
         action: 'Restore',
-        about: 'StoreRestored',
+        about: 'DatastoreRestored',
       });
-    const counting = history.lead(fenced, signal);
+    const counting = epochs.lead(fenced, signal);
     await runControllers(
       {
         namespace,
@@ -230,8 +230,8 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
           dataAnnotation: `${GROUP}/leader`,
           onStartedLeading: lead,
           onWentBack() {
-            beginAnew();
-            history.doubt();
+            startOver();
+            epochs.invalidate();
           },
           log: kubeLog,
           metrics,

@@ -197,25 +197,25 @@ describe('what is held', () => {
   });
 
   test('comes with the mark of the view that it is of, which outlives a restart, and counts with no other controller', async () => {
-    controller.seen = 'a:1.2';
+    controller.notOlderThan = 'a:1.2';
     await running();
     controller.requests.length = 0;
     const agent = await restart();
     const polls = () => controller.requests.filter(({ path }) => path === '/agent/changes');
     await until('a poll', () => polls().length > 0);
-    expect(polls()[0]?.seen).toBe('a:1.2');
-    controller.seen = 'a:1.3';
+    expect(polls()[0]?.notOlderThan).toBe('a:1.2');
+    controller.notOlderThan = 'a:1.3';
     controller.change((one) => {
       one.microservices = [view({ revision: 'r2' })];
     });
-    await until('a poll with the newer mark', () => polls().at(-1)?.seen === 'a:1.3');
+    await until('a poll with the newer bound', () => polls().at(-1)?.notOlderThan === 'a:1.3');
 
     await agent.deprovision();
-    controller.seen = undefined;
+    controller.notOlderThan = undefined;
     controller.requests.length = 0;
     await agent.provision(controller.joinString);
     await until('a poll', () => polls().length > 0);
-    expect(controller.requests.map(({ seen }) => seen).filter(Boolean)).toEqual([]);
+    expect(controller.requests.map(({ notOlderThan }) => notOlderThan).filter(Boolean)).toEqual([]);
   });
 
   test('is not told when it could not be stored', async () => {
@@ -476,49 +476,49 @@ describe('entries that may not run', () => {
   });
 });
 
-describe('a store that forgot', () => {
-  const keep = { reason: 'StoreRestored', accept: '2.bbbbbbbb', store: '2.bbbbbbbb.0' };
+describe('a restored datastore', () => {
+  const retainUnlisted = { reason: 'DatastoreRestored', acceptEpoch: '2.bbbbbbbb', position: '2.bbbbbbbb.0' };
   const a = view({ uuid: randomUUID(), name: 'a' });
   const b = view({ uuid: randomUUID(), name: 'b' });
   const containerOf = async ({ uuid }: { uuid: string }) =>
     (await engine.containers()).find((container) => container.uuid === uuid)?.id;
 
-  test('what its list does not name runs on, over a restart too; then it goes when the list is the truth', async () => {
-    controller.store = '1.aaaaaaaa.3';
+  test('a microservice that the list does not name runs on, also after a restart, and is removed when the list is complete', async () => {
+    controller.epochPosition = '1.aaaaaaaa.3';
     await running([a, b]);
-    await until('the mark to be remembered', () => store.value.value('storeMark') === '1.aaaaaaaa.3');
+    await until('the position to be saved', () => store.value.value('epochPosition') === '1.aaaaaaaa.3');
     const before = await containerOf(b);
     controller.change((c) => {
-      c.keep = keep;
+      c.retainUnlisted = retainUnlisted;
       c.microservices = [a];
     });
-    await until('a hold', () => controller.microservice(b.uuid)?.reason === 'StoreRestored');
-    expect(requests.at(-1)?.headers?.['skerry-store']).toBe('1.aaaaaaaa.3');
+    await until('a hold', () => controller.microservice(b.uuid)?.reason === 'DatastoreRestored');
+    expect(requests.at(-1)?.headers?.['skerry-epoch-position']).toBe('1.aaaaaaaa.3');
     const polls = () => controller.requests.filter(({ path }) => path === '/agent/changes').length;
     const told = polls();
     await restart();
     await until('a poll', () => polls() > told);
     expect(await containerOf(b)).toBe(before);
-    expect(store.value.value('storeMark')).toBe('1.aaaaaaaa.3');
+    expect(store.value.value('epochPosition')).toBe('1.aaaaaaaa.3');
     controller.change((c) => {
-      c.keep = undefined;
-      c.store = '2.bbbbbbbb.5';
+      c.retainUnlisted = undefined;
+      c.epochPosition = '2.bbbbbbbb.5';
     });
     await until('the container to be gone', async () => (await containerOf(b)) === undefined);
     expect(await containerOf(a)).toBeDefined();
-    expect(store.value.value('storeMark')).toBe('2.bbbbbbbb.5');
+    expect(store.value.value('epochPosition')).toBe('2.bbbbbbbb.5');
   });
 
-  test('with nothing to keep, it is as good as the one before', async () => {
-    controller.store = '1.aaaaaaaa.3';
+  test('with nothing to retain, the agent saves the new position', async () => {
+    controller.epochPosition = '1.aaaaaaaa.3';
     await running([a]);
     controller.change((c) => {
-      c.keep = keep;
+      c.retainUnlisted = retainUnlisted;
     });
-    await until('the mark to be remembered', () => store.value.value('storeMark') === keep.store);
+    await until('the position to be saved', () => store.value.value('epochPosition') === retainUnlisted.position);
   });
 
-  test('that does not know the node: a new provisioning keeps what runs', async () => {
+  test('an emptied datastore: a new provisioning retains what runs', async () => {
     const agent = await running([a]);
     const before = await containerOf(a);
     const { publicKey } = controller;
@@ -527,11 +527,11 @@ describe('a store that forgot', () => {
     await until('the refusal', () => agent.connection.state === 'UNAUTHORIZED');
     controller.fault = undefined;
     controller.key = 'key-another-0123';
-    controller.keep = keep;
+    controller.retainUnlisted = retainUnlisted;
     controller.microservices = [];
     await agent.provision(controller.joinString);
     expect(controller.publicKey).not.toEqual(publicKey);
-    await until('a hold', () => controller.microservice(a.uuid)?.reason === 'StoreRestored');
+    await until('a hold', () => controller.microservice(a.uuid)?.reason === 'DatastoreRestored');
     expect(await containerOf(a)).toBe(before);
   });
 });

@@ -26,7 +26,7 @@ export interface AgentsOptions extends AgentOptions {
   provisioningKeys: ProvisioningKeys;
   leadership: Leadership;
   credentials: InternalCredentials;
-  history?: AgentRoutesOptions['history'];
+  epochs?: AgentRoutesOptions['epochs'];
   /** name of this replica, unique */
   identity: string;
   log: Log;

@@ -14,8 +14,8 @@ export interface Call {
   agent?: string;
   instance?: string;
   boot?: string;
-  /** mark of the view that the agent was last told of: see freshness.ts */
-  seen?: string;
+  /** bound of what may be answered from: see not-older-than.ts */
+  notOlderThan?: string;
 }
 
 /** Tells the leader of a contact, and what else was said. */
@@ -25,7 +25,7 @@ export function createCall(req: IncomingMessage, res: ServerResponse, query: str
   const agent = headerOf(req, HEADERS.agent, 64);
   const instance = headerOf(req, HEADERS.instance, 128);
   const boot = headerOf(req, HEADERS.boot, 128);
-  const seen = headerOf(req, HEADERS.seen, 512);
+  const notOlderThan = headerOf(req, HEADERS.notOlderThan, 512);
   return {
     req,
     res,
@@ -35,7 +35,7 @@ export function createCall(req: IncomingMessage, res: ServerResponse, query: str
     ...(agent !== undefined && { agent }),
     ...(instance !== undefined && { instance }),
     ...(boot !== undefined && { boot }),
-    ...(seen !== undefined && { seen }),
+    ...(notOlderThan !== undefined && { notOlderThan }),
   };
 }
 

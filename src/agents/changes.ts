@@ -5,10 +5,10 @@ import type { Clock } from '../kube/mod.ts';
 import { changesAckSchema, type Digests, flagsOf, formatHave, parseHave, SECTIONS } from '../wire/index.ts';
 import type { Call, Hear } from './call.ts';
 import type { DesiredCache } from './desired-cache.ts';
+import { type CheckEpoch, digestsFor, type EpochCheck } from './epoch-check.ts';
 import { AgentFailure } from './failure.ts';
 import { differ, type HeldPolls } from './held-polls.ts';
 import type { NodeDirectory } from './node-directory.ts';
-import { digestsFor, type Standing, type StandingOf } from './standing.ts';
 import type { OrderCounts, Told } from './told.ts';
 
 export interface ChangesOptions {
@@ -16,26 +16,26 @@ export interface ChangesOptions {
   directory: Pick<NodeDirectory, 'node'>;
   held: HeldPolls;
   told: Told;
-  standingOf: StandingOf;
+  checkEpoch: CheckEpoch;
   hear: Hear;
   clock: Pick<Clock, 'wall'>;
   maxHeld: number;
 }
 
 const MAX_WAIT = 240;
-/** Seconds that an agent waits which keeps what the store does not know: it is to hear soon that the store is accepted. */
-const KEEPING_WAIT = 10;
+/** Longest wait, seconds, of an agent that retains what the datastore lacks: it is to learn soon that the datastore is accepted. */
+const RETAINING_WAIT = 10;
 /** Orders that are sections of their own. A foreign agent cannot echo them: its acknowledgement says that they were done. */
 const ORDERS = ['reboot', 'prune', 'version'] as const;
 
 /** `GET` and `PATCH /agent/changes`: which sections of the desired state differ from what the agent holds. */
 export function createChanges(options: ChangesOptions) {
-  const { desired, directory, held, told, standingOf, hear, clock, maxHeld } = options;
+  const { desired, directory, held, told, checkEpoch, hear, clock, maxHeld } = options;
 
-  function dueOf({ uuid }: Call, standing: Standing): Digests {
+  function dueOf({ uuid }: Call, checked: EpochCheck): Digests {
     const due = desired.digests(uuid);
     if (!due) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
-    return digestsFor(due, standing);
+    return digestsFor(due, checked);
   }
 
   /** As it is now: the one that the token was checked with may be a hold old. */
@@ -65,32 +65,32 @@ export function createChanges(options: ChangesOptions) {
     });
   }
 
-  function polled(call: Call, standing: Standing): Reply | Promise<Reply> {
-    const { keep } = standing;
-    const due = dueOf(call, standing);
+  function polled(call: Call, checked: EpochCheck): Reply | Promise<Reply> {
+    const { retainUnlisted } = checked;
+    const due = dueOf(call, checked);
     const has = heldBy(call);
     const wait = waitOf(call.query.get('wait'));
-    const seconds = keep ? Math.min(wait, KEEPING_WAIT) : wait;
-    const said = isForeign(call) ? {} : { restored: keep?.accept ?? '' };
+    const seconds = retainUnlisted ? Math.min(wait, RETAINING_WAIT) : wait;
+    const said = isForeign(call) ? {} : { restored: retainUnlisted?.acceptEpoch ?? '' };
     if (seconds === 0 || differ(due, has) || held.count >= maxHeld) {
       hear(call, said);
       return answer(call, due, has);
     }
     hear(call, { ...said, holdSeconds: seconds });
     const signal = { onGone: (callback: () => void) => void call.res.once('close', callback) };
-    // Nothing is due, so what is held is what the node has due without a standing.
-    const armed = keep ? (desired.digests(call.uuid) ?? has) : has;
+    // Nothing is due, so what is held is what the node has due without `retainUnlisted`.
+    const armed = retainUnlisted ? (desired.digests(call.uuid) ?? has) : has;
     return held.arm({ uuid: call.uuid, held: armed, seconds, signal }).then(async (how) => {
-      // The store may have become another one meanwhile.
-      return how === 'gone' ? GONE : answer(call, dueOf(call, await standingOf(call)), has);
+      // The datastore may be another one now.
+      return how === 'gone' ? GONE : answer(call, dueOf(call, await checkEpoch(call)), has);
     });
   }
 
   return {
     poll(call: Call): Reply | Promise<Reply> {
       if (isForeign(call)) desired.keepAdmitted(call.uuid);
-      const standing = standingOf(call);
-      return standing instanceof Promise ? standing.then((known) => polled(call, known)) : polled(call, standing);
+      const checked = checkEpoch(call);
+      return checked instanceof Promise ? checked.then((known) => polled(call, known)) : polled(call, checked);
     },
     acknowledge(call: Call, body: unknown): Reply {
       const parsed = changesAckSchema.safeParse(body);

@@ -43,7 +43,7 @@ export interface NodeNews {
   /** effective settings that the agent told apart from a report; each replaces its own and no other */
   settings?: AgentConfig;
   handedOut?: Observation['handedOut'];
-  /** term to accept while the agent keeps what the store does not know; empty when it knows all that the agent was told */
+  /** epoch to accept while the agent retains what the datastore lacks; empty when it lacks nothing */
   restored?: string;
   /** an agent took the identity of the node just now: what was known of it was about another one */
   anew?: true;

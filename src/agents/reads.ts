@@ -13,8 +13,8 @@ import {
 import type { Call, Hear } from './call.ts';
 import { isForeign } from './changes.ts';
 import type { DesiredCache } from './desired-cache.ts';
+import { type CheckEpoch, digestsFor, type EpochCheck } from './epoch-check.ts';
 import { AgentFailure } from './failure.ts';
-import { digestsFor, type Standing, type StandingOf } from './standing.ts';
 import type { Told } from './told.ts';
 
 type Entries = readonly (MicroserviceView | MicroserviceHold)[];
@@ -39,7 +39,7 @@ const READS: Readonly<Record<string, Read>> = {
 
 export interface ReadsOptions {
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
-  standingOf: StandingOf;
+  checkEpoch: CheckEpoch;
   /** our agent is told its list */
   onListed?: (uuid: string) => void;
   told: Pick<Told, 'acknowledged'>;
@@ -54,7 +54,7 @@ const LOST_MS = 5 * 60_000;
 const NOT_DELETED = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false } as const;
 
 /** The sections of the desired state, each answer with the digests that it shows as ETag. */
-export function createReads({ desired, standingOf, onListed, told, hear, clock }: ReadsOptions) {
+export function createReads({ desired, checkEpoch, onListed, told, hear, clock }: ReadsOptions) {
   function stateOf({ uuid }: Call): DesiredState {
     const state = desired.state(uuid);
     if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
@@ -90,7 +90,7 @@ export function createReads({ desired, standingOf, onListed, told, hear, clock }
     return given !== undefined && given.rebuildOrder >= rebuildOrder && clock.wall() - given.at < LOST_MS;
   }
 
-  function listed(call: Call, standing: Standing): Reply {
+  function listed(call: Call, checked: EpochCheck): Reply {
     if (isForeign(call)) desired.keepAdmitted(call.uuid);
     const state = stateOf(call);
     const microservices = entriesFor(call, state);
@@ -98,17 +98,17 @@ export function createReads({ desired, standingOf, onListed, told, hear, clock }
     // What a foreign agent sees depends on its last report as well, so no digest stands for it.
     if (isForeign(call)) return json({ microservices });
     onListed?.(call.uuid);
-    const { keep } = standing;
-    const etag = etagOf(digestsFor(state.digests, standing), MICROSERVICE_SECTIONS);
-    return tagged(call, etag, () => ({ microservices, ...(keep && { keep }) }));
+    const { retainUnlisted } = checked;
+    const etag = etagOf(digestsFor(state.digests, checked), MICROSERVICE_SECTIONS);
+    return tagged(call, etag, () => ({ microservices, ...(retainUnlisted && { retainUnlisted }) }));
   }
 
   return {
     routes: Object.fromEntries(Object.entries(READS).map(([path, route]) => [path, read(route)])),
 
     microservices(call: Call): Reply | Promise<Reply> {
-      const standing = standingOf(call);
-      return standing instanceof Promise ? standing.then((known) => listed(call, known)) : listed(call, standing);
+      const checked = checkEpoch(call);
+      return checked instanceof Promise ? checked.then((known) => listed(call, known)) : listed(call, checked);
     },
 
     microservice(call: Call, uuid: string): Reply {

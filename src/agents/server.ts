@@ -15,7 +15,7 @@ import {
   systemClock,
 } from '../kube/mod.ts';
 import { createTokenBuckets } from '../kube/token-bucket.ts';
-import type { StoreHistory } from '../stores/history.ts';
+import type { Epochs } from '../stores/epochs.ts';
 import { createAuthenticate } from './authenticate.ts';
 import { type Call, createCall, type Hear, targetOf } from './call.ts';
 import { createChanges, isForeign } from './changes.ts';
@@ -29,18 +29,18 @@ import {
   type ProvisioningKeys,
 } from './dependencies.ts';
 import { createDesiredCache } from './desired-cache.ts';
+import { type CheckEpoch, createEpochCheck } from './epoch-check.ts';
 import { AgentFailure, failureOf, notReady } from './failure.ts';
-import { createFreshness } from './freshness.ts';
 import { createHeldPolls } from './held-polls.ts';
 import { createJsonReader } from './json-body.ts';
-import { createMarks } from './marks.ts';
 import type { News } from './news.ts';
 import { createNodeDirectory } from './node-directory.ts';
+import { createNotOlderThan } from './not-older-than.ts';
 import { createProvision } from './provision.ts';
 import { createReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
 import type { UsedTokens } from './replay.ts';
-import { createStandingOf, type StandingOf } from './standing.ts';
+import { createSealedPositions } from './sealed-position.ts';
 import { createStatements } from './statements.ts';
 import { createTold } from './told.ts';
 import { createVersion } from './version.ts';
@@ -51,8 +51,8 @@ export interface AgentRoutesOptions extends AgentOptions {
   provisioningKeys: ProvisioningKeys;
   news: News;
   used: UsedTokens;
-  /** without it agents are given no marks, and any list is the whole truth */
-  history?: StoreHistory;
+  /** without it agents get no epoch positions, and every list is complete */
+  epochs?: Epochs;
   log: Log;
   clock?: Clock;
   metrics?: AgentMetrics;
@@ -148,46 +148,55 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   };
 
   /**
-   * Nodes that were told a list, until they have heard of the beat after it: the first may have been on its way already.
-   * Their polls are not held meanwhile, or a restore within the hold would not be noticed.
+   * Nodes that read a list, until they have a position after it: the first one may be older than the list.
+   * Their long polls end with each new position, or a restore during the poll would not be noticed.
    */
-  const unmarked = new Map<string, number>();
-  const onListed = (uuid: string) => void (options.history && unmarked.set(uuid, 2));
-  const marks = options.history?.subscribe(() => {
-    for (const [uuid, left] of unmarked) {
-      if (left > 1) unmarked.set(uuid, left - 1);
-      else unmarked.delete(uuid);
+  const awaitingPosition = new Map<string, number>();
+  const onListed = (uuid: string) => void (options.epochs && awaitingPosition.set(uuid, 2));
+  const positions = options.epochs?.subscribe(() => {
+    for (const [uuid, left] of awaitingPosition) {
+      if (left > 1) awaitingPosition.set(uuid, left - 1);
+      else awaitingPosition.delete(uuid);
       held.release(uuid);
     }
   });
-  const standingOf: StandingOf = options.history
-    ? createStandingOf(options.history, directory, createMarks(options.revisionKey ?? ''), clock)
+  const checkEpoch: CheckEpoch = options.epochs
+    ? createEpochCheck(options.epochs, directory, createSealedPositions(options.revisionKey ?? ''), clock)
     : () => ({});
-  const changes = createChanges({ desired, directory, held, told, standingOf, hear, clock, maxHeld: limits.heldPolls });
-  const views = [stores.nodes, stores.applications, stores.registries, stores.secrets, stores.configMaps] as const;
-  const freshness = createFreshness({
-    stores: views,
+  const changes = createChanges({ desired, directory, held, told, checkEpoch, hear, clock, maxHeld: limits.heldPolls });
+  const answeredFrom = [
+    stores.nodes,
+    stores.applications,
+    stores.registries,
+    stores.secrets,
+    stores.configMaps,
+  ] as const;
+  const notOlderThan = createNotOlderThan({
+    stores: answeredFrom,
     replica: randomUUID(),
     liveVersion: async (i) => {
-      const { resource } = views[i] as Store<KubeObject>;
+      const { resource } = answeredFrom[i] as Store<KubeObject>;
       return (await client.listPage(resource, { namespace, limit: 1, timeoutMs: LIVE_VERSION_MS })).resourceVersion;
     },
     clock,
   });
-  /** Answers from a view that is at least as new as what the agent has, and marks the answer with it. */
+  /** Answers from stores that are at least as new as what the agent has, and adds the bound `notOlderThan`. */
   const current =
     (answer: (call: Call) => Reply | Promise<Reply>) =>
     async (call: Call): Promise<Reply> => {
-      const reached = isForeign(call) ? undefined : freshness.reached(call.seen);
+      const reached = isForeign(call) ? undefined : notOlderThan.reached(call.notOlderThan);
       if (reached) {
         hear(call);
         await reached;
       }
       const reply = await answer(call);
       if (isForeign(call)) return reply;
-      return { ...reply, headers: { ...reply.headers, [HEADERS.seen]: freshness.mark(call.seen) } };
+      return {
+        ...reply,
+        headers: { ...reply.headers, [HEADERS.notOlderThan]: notOlderThan.bound(call.notOlderThan) },
+      };
     };
-  const reads = createReads({ desired, standingOf, onListed, told, hear, clock });
+  const reads = createReads({ desired, checkEpoch, onListed, told, hear, clock });
   const statements = createStatements({
     client,
     stores,
@@ -273,19 +282,21 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
             ms: limits.bodyMs,
             received: (bytes) => rates.charge(call.uuid, bytes / BYTES_PER_REQUEST),
           });
-    return withMark(call, await route.answer(call, body));
+    return withPosition(call, await route.answer(call, body));
   }
 
-  /** Gives our agent the mark of this store, where it is known that this store told it what it runs. */
-  function withMark(call: Call, reply: Reply): Reply {
-    const standing = isForeign(call) ? {} : standingOf(call);
-    if (standing instanceof Promise) {
-      // Nobody waits for it here; who needs it asks again.
-      standing.catch(() => {});
+  /** Adds the position for our agent to save, where the log has its own. */
+  function withPosition(call: Call, reply: Reply): Reply {
+    const checked = isForeign(call) ? {} : checkEpoch(call);
+    if (checked instanceof Promise) {
+      // The next request checks again.
+      checked.catch(() => {});
       return reply;
     }
-    const { mark, keep } = standing;
-    return mark && !keep ? { ...reply, headers: { ...reply.headers, [HEADERS.store]: mark } } : reply;
+    const { position, retainUnlisted } = checked;
+    return position && !retainUnlisted
+      ? { ...reply, headers: { ...reply.headers, [HEADERS.epochPosition]: position } }
+      : reply;
   }
 
   async function provisioned(req: IncomingMessage, res: ServerResponse): Promise<Reply> {
@@ -367,7 +378,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     async [Symbol.asyncDispose]() {
       held.drain();
       wakes[Symbol.dispose]();
-      marks?.[Symbol.dispose]();
+      positions?.[Symbol.dispose]();
       gone[Symbol.dispose]();
       desired[Symbol.dispose]();
     },

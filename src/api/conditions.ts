@@ -15,8 +15,8 @@ export const CONDITIONS = {
   Admitted: 'Everything that should run may run as asked; False names what keeps it from running.',
   NotSupportedYet: 'Something is stored but does not act yet; counts neither for Ready nor for platformStatus.',
   DuplicateAgent: 'Two installations report with the identity of this node; neither is wiped.',
-  StoreRestored:
-    'The store does not know what the node was told; the node keeps what it runs until somebody says which is right.',
+  DatastoreRestored:
+    'The datastore lacks what the node was sent; the node retains what it runs until an operator accepts the datastore.',
   OrderIgnored: 'An annotation orders something that nobody carries out: it cannot be read, or its count is not above.',
   SettingsRefused: 'The machine keeps settings of its own where the spec asks for others.',
 } as const;
@@ -84,7 +84,8 @@ export const STATUS_REASONS = {
   Deprovisioned: 'The agent gave up the identity of this node.',
   NodeUnreachable: 'The node is silent for longer than its limit.',
   DuplicateAgent: 'Two installations report with the identity of this node.',
-  StoreForgot: 'The store was restored from a backup, or is another one, since the node was told what to run.',
+  DatastoreRestored:
+    'The datastore was restored from a backup, or is another one, since the node was last sent its desired state.',
   MachineDecides: 'The setting belongs to the machine.',
   // Registry
   Usable: 'The registry can be used.',

@@ -53,8 +53,8 @@ export const ANNOTATIONS = {
   forceDelete: `${GROUP}/force-delete`,
   /** on any object of ours: it is not deleted, by nobody and over no door, while this is there and not "false" */
   protected: `${GROUP}/protected`,
-  /** on an EdgeNode: term of a restored store that may say what the node removes (domain/history.ts) */
-  acceptStore: `${GROUP}/accept-store`,
+  /** on an EdgeNode: epoch of a restored datastore that the operator accepts (src/domain/epoch.ts) */
+  acceptEpoch: `${GROUP}/accept-epoch`,
   /** on a Registry: it is being made, and is nobody's yet; it has no id and is gone a minute later unless it is finished */
   draft: `${GROUP}/draft`,
   /** on a Secret: the registry that its passwords may be sent to, and no other (domain/registry/destination.ts) */
@@ -113,10 +113,10 @@ export const HEADERS = {
   agent: 'skerry-agent',
   instance: 'skerry-instance',
   boot: 'skerry-boot',
-  /** mark of the store that the agent was told by last; of an answer: the mark to remember */
-  store: 'skerry-store',
-  /** both ways: how far the view had come that the agent was last told of; opaque to it */
-  seen: 'skerry-seen',
+  /** sealed position that the agent has saved; of a response: the one to save (src/agents/sealed-position.ts) */
+  epochPosition: 'skerry-epoch-position',
+  /** bound of what may be answered from; of a response: the one to save (src/agents/not-older-than.ts); opaque to the agent */
+  notOlderThan: 'skerry-not-older-than',
   /** of an answer to a report: `full` when what was said before is not known there */
   reportWanted: 'report-wanted',
 } as const;

@@ -7,7 +7,7 @@ interface WithConditions {
 }
 
 /** Conditions whose change people want to read about. */
-const REPORTED: readonly ConditionType[] = ['Ready', 'DuplicateAgent', 'StoreRestored'];
+const REPORTED: readonly ConditionType[] = ['Ready', 'DuplicateAgent', 'DatastoreRestored'];
 
 /** Reasons of a Ready that is not True which are steps on the way, or what somebody asked for. */
 const EXPECTED: ReadonlySet<string> = new Set<Reason>([

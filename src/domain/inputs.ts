@@ -131,7 +131,7 @@ export interface Observation {
   agent?: string;
   /** installation and boot that speak for this node; several at once mean a cloned identity */
   instances: Readonly<Record<string, { boot?: string; seenAt: number }>>;
-  /** while the agent keeps what the store does not know: the term by which the store is accepted */
+  /** while the agent retains what the datastore lacks: the epoch by which the datastore is accepted */
   restored?: string;
   /** for agents that do not echo revisions: what was last handed out, per microservice */
   handedOut: Readonly<Record<string, Told>>;

@@ -152,21 +152,21 @@ export const microserviceHoldSchema = z.object({
 export type MicroserviceHold = z.infer<typeof microserviceHoldSchema>;
 
 /**
- * The list says nothing of what it does not name: the store that it comes from does not know what the agent was told
- * before. Whatever else the agent runs is held, until a list comes without this.
+ * The agent retains what the list does not name: the datastore behind the list lacks what the agent was sent before. What
+ * else the agent runs is suspended, until a list comes without this.
  */
-export const keepSchema = z.object({
+export const retainUnlistedSchema = z.object({
   reason: text(64),
-  /** term that the operator names to accept the store */
-  accept: text(64),
-  /** mark to remember when there is nothing to keep */
-  store: text(64),
+  /** epoch that the operator names to accept the datastore */
+  acceptEpoch: text(64),
+  /** to save when there is nothing to retain */
+  position: text(64),
 });
-export type Keep = z.infer<typeof keepSchema>;
+export type RetainUnlisted = z.infer<typeof retainUnlistedSchema>;
 
 export const microservicesReplySchema = z.object({
   microservices: z.array(z.union([microserviceHoldSchema, microserviceViewSchema])).max(BOUNDS.report),
-  keep: keepSchema.optional(),
+  retainUnlisted: retainUnlistedSchema.optional(),
 });
 export type MicroservicesReply = z.infer<typeof microservicesReplySchema>;
 

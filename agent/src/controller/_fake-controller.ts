@@ -4,12 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { HEADERS } from '../../../src/api/names.ts';
 import {
   deprovisionRequestSchema,
-  type Keep,
   type MicroserviceHold,
   type MicroserviceStatus,
   type MicroserviceView,
   type PublicKey,
   provisionRequestSchema,
+  type RetainUnlisted,
   type StatusReport,
   statusReportSchema,
 } from '../../../src/wire/agent.ts';
@@ -34,10 +34,10 @@ export class FakeController {
   publicKey: PublicKey | undefined;
   microservices: (View | MicroserviceHold)[] = [];
   registries: unknown[] = [];
-  /** the list says nothing of what it does not name */
-  keep: Keep | undefined;
-  /** mark of the store, given with every answer unless something is kept */
-  store = '';
+  /** the agent retains what the list does not name */
+  retainUnlisted: RetainUnlisted | undefined;
+  /** sent with every response unless something is retained */
+  epochPosition = '';
   config: Record<string, unknown> = {};
   /** sections without a document, by digest */
   flags: Digests = {};
@@ -45,9 +45,9 @@ export class FakeController {
   /** everything that was reported, put together */
   said: StatusReport = {};
   reports: StatusReport[] = [];
-  requests: { method: string; path: string; have?: string; seen?: string }[] = [];
+  requests: { method: string; path: string; have?: string; notOlderThan?: string }[] = [];
   /** how far its view has come */
-  seen: string | undefined;
+  notOlderThan: string | undefined;
   deleted = false;
   /** the microservices that the agent said it would remove when it left */
   removing: string[] | undefined;
@@ -99,7 +99,7 @@ export class FakeController {
     const views = this.microservices.map((item) => ('hold' in item ? item : { ...item, config: undefined }));
     return {
       config: digestOf(this.config),
-      microserviceList: digestOf(this.keep ? { views, keep: this.keep } : views),
+      microserviceList: digestOf(this.retainUnlisted ? { views, retainUnlisted: this.retainUnlisted } : views),
       microserviceConfig: digestOf(this.microservices.map((item) => ('hold' in item ? '' : item.config))),
       registries: digestOf(this.registries),
       ...this.flags,
@@ -110,16 +110,17 @@ export class FakeController {
     const url = new URL(incoming.url ?? '/', this.url);
     const method = incoming.method ?? 'GET';
     const path = url.pathname.replace('/api/v3', '');
-    const seen = incoming.headers[HEADERS.seen]?.toString();
-    this.requests.push({ method, path, have: url.searchParams.get('have') ?? undefined, seen });
+    const notOlderThan = incoming.headers[HEADERS.notOlderThan]?.toString();
+    this.requests.push({ method, path, have: url.searchParams.get('have') ?? undefined, notOlderThan });
     const text = await readText(incoming);
     const fault = this.fault?.(method, path);
     if (fault === 'hang') return;
     if (fault === 'cut') return void incoming.socket.destroy();
     const answer = fault ?? (await this.#route(method, path, url, text, incoming, outgoing));
-    const mark = this.keep || this.store === '' ? {} : { 'skerry-store': this.store };
-    const view = this.seen && { [HEADERS.seen]: this.seen };
-    outgoing.writeHead(answer.status, { 'content-type': 'application/json', ...mark, ...view, ...answer.headers });
+    const position =
+      this.retainUnlisted || this.epochPosition === '' ? {} : { [HEADERS.epochPosition]: this.epochPosition };
+    const bound = this.notOlderThan && { [HEADERS.notOlderThan]: this.notOlderThan };
+    outgoing.writeHead(answer.status, { 'content-type': 'application/json', ...position, ...bound, ...answer.headers });
     outgoing.end(answer.body === undefined ? undefined : JSON.stringify(answer.body));
   }
 
@@ -139,7 +140,7 @@ export class FakeController {
       case 'GET /agent/changes':
         return this.#changes(url, outgoing);
       case 'GET /agent/microservices':
-        return this.#document({ microservices: this.microservices, keep: this.keep }, [
+        return this.#document({ microservices: this.microservices, retainUnlisted: this.retainUnlisted }, [
           'microserviceList',
           'microserviceConfig',
         ]);

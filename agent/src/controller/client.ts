@@ -84,12 +84,12 @@ export interface ClientOptions {
   transport?: Transport;
   /** each request that ended, by its path and the status or the transport's error code */
   onAnswer?: (path: string, code: string) => void;
-  /** how far the view of the controller had come that we were last told of: shown with each question, opaque */
-  seen?: { get(): string | undefined; take(mark: string): void };
+  /** bound of what the controller may answer from, opaque: saved from each response, presented with each request */
+  notOlderThan?: { get(): string | undefined; take(bound: string): void };
   /** absent while the agent is not provisioned */
   node?: { uuid: string; key: KeyObject };
-  /** mark of the store behind the controller, remembered for it: what it told last, and that it told another */
-  storeMark?: { get(): string | undefined; set(mark: string): void };
+  /** sealed position of the datastore behind the controller: saved from each response, presented with each request */
+  epochPosition?: { get(): string | undefined; set(position: string): void };
 }
 
 /** The agent routes of one controller. Every request has a token of its own, a deadline, and a limit on its answer. */
@@ -130,9 +130,9 @@ export class ControllerClient {
     return this.#skew;
   }
 
-  /** Mark of the store that the last answer came from. */
-  get storeMark(): string | undefined {
-    return this.#options.storeMark?.get();
+  /** Sealed position of the last response. */
+  get epochPosition(): string | undefined {
+    return this.#options.epochPosition?.get();
   }
 
   /** Whether the controller is ready; takes its time over. */
@@ -217,11 +217,11 @@ export class ControllerClient {
       throw await this.#timesTold(transportTrouble(error, this.controllerUrl));
     }
     this.#options.onAnswer?.(path, String(answer.status));
-    const seen = answer.headers[HEADERS.seen];
-    if (typeof seen === 'string') this.#options.seen?.take(seen);
+    const notOlderThan = answer.headers[HEADERS.notOlderThan];
+    if (typeof notOlderThan === 'string') this.#options.notOlderThan?.take(notOlderThan);
     if (answer.status >= 200 && answer.status < 300) {
-      const mark = answer.headers[HEADERS.store];
-      if (typeof mark === 'string' && mark !== '') this.#options.storeMark?.set(mark.slice(0, 64));
+      const position = answer.headers[HEADERS.epochPosition];
+      if (typeof position === 'string' && position !== '') this.#options.epochPosition?.set(position.slice(0, 64));
       return answer;
     }
     throw refused(answer, `${method} ${path.split('?')[0]}`);
@@ -241,9 +241,9 @@ export class ControllerClient {
   }
 
   #request(method: string, path: string, options: SendOptions): HttpRequest {
-    const { ca, insecure, instance, boot, storeMark } = this.#options;
-    const mark = options.anonymous ? undefined : storeMark?.get();
-    const seen = method === 'GET' && !options.anonymous ? this.#options.seen?.get() : undefined;
+    const { ca, insecure, instance, boot } = this.#options;
+    const epochPosition = options.anonymous ? undefined : this.#options.epochPosition?.get();
+    const notOlderThan = method === 'GET' && !options.anonymous ? this.#options.notOlderThan?.get() : undefined;
     return {
       target: { origin: this.#origin, ca, insecure },
       method,
@@ -254,8 +254,8 @@ export class ControllerClient {
         [HEADERS.agent]: AGENT_VERSION,
         [HEADERS.instance]: instance,
         [HEADERS.boot]: boot,
-        ...(mark !== undefined && { [HEADERS.store]: mark }),
-        ...(seen !== undefined && { [HEADERS.seen]: seen }),
+        ...(epochPosition !== undefined && { [HEADERS.epochPosition]: epochPosition }),
+        ...(notOlderThan !== undefined && { [HEADERS.notOlderThan]: notOlderThan }),
         ...(options.body !== undefined && { 'content-type': 'application/json' }),
         ...(!options.anonymous && { authorization: `Bearer ${this.#token()}` }),
       },

@@ -140,7 +140,7 @@ export class Relation {
     if (scope === 'all') documents.wantNothing();
     else documents.keepAsOwn();
     orders.forget();
-    store.saveValue('storeMark', undefined);
+    store.saveValue('epochPosition', undefined);
     const { instance, localKey } = identity.current;
     identity.become({ instance, localKey });
     // Last, so that who dies before goes on with it.
@@ -173,9 +173,9 @@ export class Relation {
       boot,
       clock,
       transport,
-      seen: documents.seen,
+      notOlderThan: documents.notOlderThan,
       onAnswer: (path, code) => metrics.add('requests', { kind: requestKind(path), code }),
-      storeMark: documents.storeMark,
+      epochPosition: documents.epochPosition,
       node: node && nodeKey && { uuid: node.uuid, key: signingKey(nodeKey) },
     });
   }

@@ -1,7 +1,15 @@
 import type { AgentConfig, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import type { Digests } from '../../../src/wire/sections.ts';
 import type { DocumentName, StoredDocument } from '../domain/desired.ts';
-import { desiredEntries, isReadable, keepOf, registries, unnamed, views, wantedSettings } from '../domain/desired.ts';
+import {
+  desiredEntries,
+  isReadable,
+  registries,
+  retainUnlistedOf,
+  unnamed,
+  views,
+  wantedSettings,
+} from '../domain/desired.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { Store } from '../state/database.ts';
 import { errorText, type Log } from '../system/log.ts';
@@ -20,13 +28,13 @@ export interface DocumentsPorts {
 export class Documents {
   readonly #ports: DocumentsPorts;
   #stored: ReadonlyMap<DocumentName, StoredDocument>;
-  #seen: string | undefined;
+  #notOlderThan: string | undefined;
   #read: { views: Map<string, MicroserviceView>; wanted: AgentConfig; registries: Map<number, RegistryView> };
 
   constructor(ports: DocumentsPorts) {
     this.#ports = ports;
     this.#stored = ports.store.documents();
-    this.#seen = ports.store.value('seen');
+    this.#notOlderThan = ports.store.value('notOlderThan');
     this.#read = read(this.#stored);
   }
 
@@ -53,25 +61,25 @@ export class Documents {
     return desiredEntries(this.#stored, refusal, this.#here());
   }
 
-  /** How far the controller's view had come that we were last told of; kept with the documents that are of it. */
-  readonly seen = {
-    get: () => this.#seen,
-    take: (mark: string): void => {
-      this.#seen = mark;
+  /** Bound of the last response; saved with the documents that came with it. */
+  readonly notOlderThan = {
+    get: () => this.#notOlderThan,
+    take: (bound: string): void => {
+      this.#notOlderThan = bound;
     },
   };
 
-  /** Of the store behind the controller that told what runs here. */
-  readonly storeMark = {
-    get: () => this.#ports.store.value('storeMark'),
-    set: (mark: string): void => {
+  /** Sealed position of the datastore behind the controller that sent what runs here. */
+  readonly epochPosition = {
+    get: () => this.#ports.store.value('epochPosition'),
+    set: (position: string): void => {
       const { store, log } = this.#ports;
-      if (mark === store.value('storeMark')) return;
+      if (position === store.value('epochPosition')) return;
       try {
-        store.saveValue('storeMark', mark);
+        store.saveValue('epochPosition', position);
       } catch (error) {
-        // An older mark only makes this agent more careful.
-        log.debug('The mark of the store could not be kept', { error: errorText(error) });
+        // An older position only makes the controller more careful.
+        log.debug('The epoch position could not be saved', { error: errorText(error) });
       }
     },
   };
@@ -87,12 +95,12 @@ export class Documents {
         );
     orStoreError(() => this.#store(changed));
     this.#stored = new Map([...this.#stored, ...changed]);
-    const keep = keepOf(this.#stored);
-    if (keep) {
+    const retainUnlisted = retainUnlistedOf(this.#stored);
+    if (retainUnlisted) {
       const microservices = unnamed(this.#stored, this.#here()).length;
-      // With nothing to keep, this store is as good as the one before.
-      if (keep.store && microservices === 0) this.storeMark.set(keep.store);
-      log.warn('The controller forgot what it had told; what runs here is kept', { microservices });
+      // With nothing to retain, this datastore is as good as the one before.
+      if (retainUnlisted.position && microservices === 0) this.epochPosition.set(retainUnlisted.position);
+      log.warn('The controller lacks what it had sent; what runs here is retained', { microservices });
     }
     this.#apply();
   }
@@ -100,8 +108,8 @@ export class Documents {
   #store(changed: ReadonlyMap<DocumentName, StoredDocument>): void {
     const { store, metrics } = this.#ports;
     try {
-      // First the mark: one that is ahead of the documents asks for newer ones, one that is behind would take older ones.
-      if (store.value('seen') !== this.#seen) store.saveValue('seen', this.#seen);
+      // First the bound: one that is ahead of the documents asks for newer ones, one that is behind would accept older ones.
+      if (store.value('notOlderThan') !== this.#notOlderThan) store.saveValue('notOlderThan', this.#notOlderThan);
       store.saveDocuments(changed);
     } catch (error) {
       metrics.add('storeErrors');
@@ -113,8 +121,8 @@ export class Documents {
   forget(): void {
     const { store } = this.#ports;
     store.forgetController();
-    store.saveValue('seen', undefined);
-    this.#seen = undefined;
+    store.saveValue('notOlderThan', undefined);
+    this.#notOlderThan = undefined;
   }
 
   /** No controller wants anything: said as clearly as a controller would say it, since silence means nothing. */

@@ -22,7 +22,7 @@ function start(network: Network = () => undefined) {
   const polls: { at: number; wait: number }[] = [];
   const statuses: number[] = [];
   let wall = 0;
-  let storeMark: string | undefined;
+  let epochPosition: string | undefined;
   const answer = (body: unknown, status = 200): HttpResponse => ({ status, headers: {}, body: JSON.stringify(body) });
 
   async function controller(request: HttpRequest): Promise<HttpResponse> {
@@ -56,10 +56,10 @@ function start(network: Network = () => undefined) {
       boot: 'b',
       clock,
       transport,
-      storeMark: {
-        get: () => storeMark,
-        set(mark) {
-          storeMark = mark;
+      epochPosition: {
+        get: () => epochPosition,
+        set(position) {
+          epochPosition = position;
         },
       },
       node: { uuid: '00000000-0000-4000-8000-000000000001', key: signingKey(newKey()) },
@@ -188,9 +188,9 @@ test('a controller that does not hold polls is not asked without end, however lo
   expect(world.polls.length - before).toBeLessThan(33);
 });
 
-test('a hold that ends for the next mark of the store delays no poll, and one that ends for nothing does', async () => {
-  let beats = 0;
-  const headers = () => ({ 'skerry-store': `1.aaaaaaaa.${Math.min(++beats, 6)}` });
+test('a long poll that ends for the next epoch position delays no poll, and one that ends for nothing does', async () => {
+  let sequenceNumber = 0;
+  const headers = () => ({ 'skerry-epoch-position': `1.aaaaaaaa.${Math.min(++sequenceNumber, 6)}` });
   await using world = start((request) => {
     if (!HOLD.test(request.path)) return undefined;
     const body = JSON.stringify({ lastUpdated: '', due: '' });

@@ -141,7 +141,7 @@ export class Link {
         const wait = probe ? undefined : Math.max(1, Math.round(jitter(this.#wait * SECOND, random) / SECOND));
         const began = clock.now();
         this.#heldSince = probe ? undefined : began;
-        const mark = this.#ports.client.storeMark;
+        const position = this.#ports.client.epochPosition;
         const reply = await this.#ports.client.changes(
           formatHave({ ...this.#passed, ...this.#ports.have() }),
           wait,
@@ -162,8 +162,8 @@ export class Link {
           futile = 0;
           continue;
         }
-        // The hold was ended so that the store's next mark is known here soon.
-        if (this.#ports.client.storeMark !== mark) {
+        // The poll was ended so that the next position is known here soon.
+        if (this.#ports.client.epochPosition !== position) {
           await pause(clock, jitter(SOON, random), signal);
           continue;
         }

@@ -1,13 +1,13 @@
 import {
   type AgentConfig,
   agentConfigSchema,
-  type Keep,
-  keepSchema,
   type MicroserviceView,
   microserviceHoldSchema,
   microserviceViewSchema,
   type RegistryView,
+  type RetainUnlisted,
   registryViewSchema,
+  retainUnlistedSchema,
 } from '../../../src/wire/agent.ts';
 import type { Digests } from '../../../src/wire/sections.ts';
 import { containerDigest } from './digest.ts';
@@ -41,21 +41,25 @@ export function desiredEntries(
     const entry = entryOf(item, refusal);
     return entry ? [entry] : [];
   });
-  const keep = keepOf(documents);
-  if (!entries || !keep) return entries;
-  const message = 'the controller does not know of this microservice any more; it runs on until somebody decides';
-  const kept = unnamed(documents, known).map((uuid): Entry => ({ kind: 'hold', uuid, reason: keep.reason, message }));
-  return [...entries, ...kept];
+  const retainUnlisted = retainUnlistedOf(documents);
+  if (!entries || !retainUnlisted) return entries;
+  const message = 'the controller no longer has this microservice; it runs on until an operator accepts the datastore';
+  const retained = unnamed(documents, known).map(
+    (uuid): Entry => ({ kind: 'hold', uuid, reason: retainUnlisted.reason, message }),
+  );
+  return [...entries, ...retained];
 }
 
-/** Whether the list says nothing of what it does not name. */
-export function keepOf(documents: Documents): Keep | undefined {
-  const value = parse(documents.get('microservices')?.body) as { keep?: unknown } | null | undefined;
-  return value?.keep === undefined ? undefined : (keepSchema.safeParse(value.keep).data ?? UNREADABLE_KEEP);
+/** Whether the agent retains what the list does not name. */
+export function retainUnlistedOf(documents: Documents): RetainUnlisted | undefined {
+  const value = parse(documents.get('microservices')?.body) as { retainUnlisted?: unknown } | null | undefined;
+  return value?.retainUnlisted === undefined
+    ? undefined
+    : (retainUnlistedSchema.safeParse(value.retainUnlisted).data ?? UNREADABLE_RETAIN_UNLISTED);
 }
 
-/** Not understood is not the same as absent. */
-const UNREADABLE_KEEP: Keep = { reason: 'StoreRestored', accept: '', store: '' };
+/** Unreadable is not the same as absent. */
+const UNREADABLE_RETAIN_UNLISTED: RetainUnlisted = { reason: 'DatastoreRestored', acceptEpoch: '', position: '' };
 
 /** Those that the list does not name. */
 export function unnamed(documents: Documents, known: Iterable<string>): string[] {

@@ -128,6 +128,32 @@ describe('a database on disk', () => {
       );
     });
 
+    test('has its position dropped, the bound and the list under their names of now', () => {
+      openSqliteStore(path, 0).store[Symbol.dispose]();
+      const list = {
+        microservices: [{ uuid: UUID }],
+        keep: { reason: 'StoreRestored', accept: '2.b', store: '2.b.0' },
+      };
+      const values = [
+        ['storeMark', '1.aaaaaaaa.3'],
+        ['seen', 'a:1.2'],
+      ] as const;
+      const document = ['microservices', '{}', JSON.stringify(list)] as const;
+      const database = new DatabaseSync(path);
+      for (const pair of values) database.prepare('INSERT INTO "values" VALUES (?, ?, ?)').run(...pair, sum(...pair));
+      database.prepare('INSERT INTO documents VALUES (?, ?, ?, ?)').run(...document, sum(...document));
+      const sums = [...values, document].map((row) => sum(...row)).sort();
+      database.prepare('UPDATE whole SET sum = ?').run(sum(sums));
+      database.exec('PRAGMA user_version = 2');
+      database.close();
+      using store = openSqliteStore(path, 1).store;
+      expect([store.value('epochPosition'), store.value('notOlderThan')]).toEqual([undefined, 'a:1.2']);
+      expect(JSON.parse(store.documents().get('microservices')?.body ?? '')).toEqual({
+        microservices: [{ uuid: UUID }],
+        retainUnlisted: { reason: 'DatastoreRestored', acceptEpoch: '2.b', position: '' },
+      });
+    });
+
     test('is set aside when its rows are not as they were written', () => {
       writeFormer(JSON.stringify(row));
       using database = new DatabaseSync(path);

@@ -31,11 +31,11 @@ export interface Store extends Disposable {
 
 /**
  * instance: a copy of the identity's instance id, should that file be lost. bootId: the machine's boot that the rows were
- * last saved in. orders: JSON counters of orders carried out. ending: the controller deletes this node. storeMark: of the
- * store behind the controller that told what runs here; it outlives a provisioning, since the containers do.
- * seen: how far the controller's view had come that the documents are of.
+ * last saved in. orders: JSON counters of orders carried out. ending: the controller deletes this node. epochPosition:
+ * sealed, of the datastore behind the controller that sent what runs here; it outlives a provisioning, since the containers
+ * do. notOlderThan: bound of the responses that the documents came with.
  */
-export const VALUES = ['instance', 'bootId', 'orders', 'ending', 'storeMark', 'seen'] as const;
+export const VALUES = ['instance', 'bootId', 'orders', 'ending', 'epochPosition', 'notOlderThan'] as const;
 export type ValueName = (typeof VALUES)[number];
 
 /** A row as it is saved: what is known only while the process lives stays out. */

@@ -29,6 +29,14 @@ const MIGRATIONS = [
   `UPDATE microservices SET row = json_remove(json_set(row, '$.stoppedLocally', row -> '$.localHold'), '$.localHold')
      WHERE json_valid(row) AND row -> '$.localHold' IS NOT NULL;
    UPDATE microservices SET sum = checksum(uuid, row);`,
+  // Not `storeMark`: its position is one of another epoch log, so it would pass for a position that was lost.
+  `DELETE FROM "values" WHERE name = 'storeMark';
+   UPDATE "values" SET name = 'notOlderThan' WHERE name = 'seen';
+   UPDATE "values" SET sum = checksum(name, value);
+   UPDATE documents SET body = json_remove(json_set(body, '$.retainUnlisted', json_object(
+       'reason', 'DatastoreRestored', 'acceptEpoch', body ->> '$.keep.accept', 'position', '')), '$.keep')
+     WHERE name = 'microservices' AND json_valid(body) AND body -> '$.keep' IS NOT NULL;
+   UPDATE documents SET sum = checksum(name, digests, body);`,
 ];
 /** From this version on there are sums, which tell whether a database is sound before anything in it is changed. */
 const FIRST_WITH_SUMS = 2;
@@ -209,7 +217,7 @@ export function examineSqliteStore(path: string): Examined {
         detail: `${path} has version ${version}, this agent knows ${MIGRATIONS.length}`,
         documents,
       };
-    if (version === MIGRATIONS.length) {
+    if (version >= FIRST_WITH_SUMS) {
       database.function('checksum', { deterministic: true, varargs: true }, checksum);
       verify(database);
     }

@@ -262,7 +262,7 @@ export const edgeNodeResource = {
     'Reconciling',
     'Stalled',
     'DuplicateAgent',
-    'StoreRestored',
+    'DatastoreRestored',
     'OrderIgnored',
     'SettingsRefused',
     'NotSupportedYet',

@@ -72,7 +72,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
     {
       ...kstatus(progress({ inputs, alive, status })),
       DuplicateAgent: duplicateAgent(inputs),
-      StoreRestored: storeRestored(inputs),
+      DatastoreRestored: datastoreRestored(inputs),
       OrderIgnored: orderIgnored(node),
       SettingsRefused: settingsRefused(node, report, status),
       NotSupportedYet: notSupportedYet(node),
@@ -222,27 +222,28 @@ function duplicateAgent({ node, observation, provisioned, now }: NodeStatusInput
 }
 
 /** Microservices named in one message. */
-const KEPT_NAMED = 10;
+const RETAINED_NAMED = 10;
 
-/** The node keeps what the store does not know, until somebody says which of the two is right. */
-function storeRestored({ node, observation, desired }: NodeStatusInputs): Finding | undefined {
-  const before = node.status?.conditions?.find(({ type }) => type === 'StoreRestored');
-  // A new leader has not heard yet whether it is still so.
-  if (observation?.contactAt === undefined) return before && { ...before, reason: 'StoreForgot' };
+/** The node retains what the datastore lacks, until an operator accepts the datastore. */
+function datastoreRestored({ node, observation, desired }: NodeStatusInputs): Finding | undefined {
+  const before = node.status?.conditions?.find(({ type }) => type === 'DatastoreRestored');
+  // Until the node has contacted a new leader, the condition stays as it was.
+  if (observation?.contactAt === undefined) return before && { ...before, reason: 'DatastoreRestored' };
   if (!observation.restored) return undefined;
-  const kept = (observation.report.microserviceStatus ?? [])
+  const retained = (observation.report.microserviceStatus ?? [])
     .filter(({ id, status }) => status !== 'STOPPED' && !desired?.entries.has(id))
     .map(({ id, application, name }) => (application && name ? `${application}/${name}` : id))
     .sort();
-  const more = kept.length > KEPT_NAMED ? ` and ${kept.length - KEPT_NAMED} more` : '';
-  const what = kept.length === 0 ? 'nothing that is unknown here' : `${kept.slice(0, KEPT_NAMED).join(', ')}${more}`;
+  const more = retained.length > RETAINED_NAMED ? ` and ${retained.length - RETAINED_NAMED} more` : '';
+  const what =
+    retained.length === 0 ? 'nothing that is unknown here' : `${retained.slice(0, RETAINED_NAMED).join(', ')}${more}`;
   return {
     status: 'True',
-    reason: 'StoreForgot',
+    reason: 'DatastoreRestored',
     message:
-      `the store was restored from a backup, or is another one, since this node was told what to run; it still runs: ${what}. ` +
+      `the datastore was restored from a backup, or is another one, since this node was last sent its desired state; it still runs: ${what}. ` +
       `Apply what is missing again, or have it removed: kubectl annotate edgenode ${node.metadata.name} --overwrite ` +
-      `${ANNOTATIONS.acceptStore}=${observation.restored}`,
+      `${ANNOTATIONS.acceptEpoch}=${observation.restored}`,
   };
 }
 

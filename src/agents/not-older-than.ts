@@ -2,41 +2,42 @@ import { type Clock, compareResourceVersions, type KubeObject, type Store } from
 import { notReady } from './failure.ts';
 
 /**
- * How far a view of the world had come when an agent was told of it. Agents keep the mark of what they have stored and
- * show it with each question, so that a replica that lags behind takes nothing back: requests of one agent may arrive at
- * any replica, and one whose connection to the API server is half-open still answers.
+ * A lower bound of what an agent is answered from: how far the stores of a replica had come when it answered last. Agents
+ * save the bound together with the response and present it with each request, so that a replica that lags behind takes
+ * nothing back: requests of one agent may arrive at any replica, and one whose connection to the API server is half-open
+ * still answers. Kubernetes calls this resourceVersionMatch=NotOlderThan.
  *
  * Form: `<replica>:<version>.<version>...`, a resource version for each store in a fixed order, 0 for none. Opaque to
  * agents.
  */
-export interface Freshness {
-  /** Mark of what is answered now, no older than the mark that was shown. */
-  mark(shown: string | undefined): string;
+export interface NotOlderThan {
+  /** The bound of a response made now, no older than the one presented. */
+  bound(presented: string | undefined): string;
   /**
-   * Resolves when this replica knows all that the mark knows: mostly at once. Rejects with 503 when it does not come to
-   * know it soon. A mark that the cluster itself is behind of, since etcd was restored, is void.
+   * Resolves when this replica has reached the bound: mostly at once. Rejects with 503 when it does not reach it soon. A
+   * bound that is ahead of the API server itself, since etcd was restored, is void.
    */
-  reached(shown: string | undefined): Promise<void> | undefined;
+  reached(presented: string | undefined): Promise<void> | undefined;
 }
 
-export interface FreshnessOptions {
+export interface NotOlderThanOptions {
   /** of everything that a desired state is made from, in an order that never changes */
   stores: readonly Pick<Store<KubeObject>, 'latest' | 'seenTo'>[];
-  /** this replica's own marks need no comparison: its view never goes back */
+  /** this replica's own bounds need no comparison: its stores never go back */
   replica: string;
   /** the present resource version of a resource, from the API server itself */
   liveVersion(store: number): Promise<string>;
   clock: Pick<Clock, 'now' | 'after'>;
 }
 
-/** A replica that is merely a moment behind hears the news within that time. */
+/** A replica that is merely a moment behind catches up within that time. */
 const PATIENCE_MS = 2_000;
 const LOOK_EVERY_MS = 50;
-/** What the API server said of its version counts for so long. */
+/** A version read from the API server counts for so long. */
 const LIVE_MS = 5_000;
 const NONE = '0';
 
-export function createFreshness({ stores, replica, liveVersion, clock }: FreshnessOptions): Freshness {
+export function createNotOlderThan({ stores, replica, liveVersion, clock }: NotOlderThanOptions): NotOlderThan {
   const live = stores.map(() => ({ at: Number.NEGATIVE_INFINITY, version: undefined as Promise<string> | undefined }));
 
   function behind(versions: readonly string[]): number[] {
@@ -51,7 +52,7 @@ export function createFreshness({ stores, replica, liveVersion, clock }: Freshne
       missing = behind(versions);
     }
     for (const i of missing) {
-      // Without the API server nobody can tell, and it is more likely that this replica has lost it than the past.
+      // Without the API server it is more likely that this replica lags than that the datastore was restored.
       const present = await ask(i).catch(() => undefined);
       if (present === undefined || !isOlder(present, versions[i] ?? NONE))
         throw notReady('this replica lags behind: ask again', 1);
@@ -70,24 +71,24 @@ export function createFreshness({ stores, replica, liveVersion, clock }: Freshne
   }
 
   return {
-    mark(shown) {
-      const before = parse(shown)?.versions ?? [];
+    bound(presented) {
+      const before = parse(presented)?.versions ?? [];
       const versions = stores.map(({ latest }, i) => newer(latest ?? NONE, before[i] ?? NONE));
       return `${replica}:${versions.join('.')}`;
     },
-    reached(shown) {
-      const mark = parse(shown);
-      if (!mark || mark.replica === replica || behind(mark.versions).length === 0) return undefined;
-      return settle(mark.versions);
+    reached(presented) {
+      const bound = parse(presented);
+      if (!bound || bound.replica === replica || behind(bound.versions).length === 0) return undefined;
+      return settle(bound.versions);
     },
   };
 }
 
-const MARK = /^([\w-]{1,64}):(\d{1,20}(?:\.\d{1,20}){0,15})$/;
+const BOUND = /^([\w-]{1,64}):(\d{1,20}(?:\.\d{1,20}){0,15})$/;
 
-/** What is no mark says nothing. */
+/** Undefined for what has not the form of a bound. */
 function parse(text: string | undefined): { replica: string; versions: string[] } | undefined {
-  const [, replica, versions] = MARK.exec(text ?? '') ?? [];
+  const [, replica, versions] = BOUND.exec(text ?? '') ?? [];
   return replica !== undefined && versions !== undefined ? { replica, versions: versions.split('.') } : undefined;
 }
 

@@ -1,0 +1,220 @@
+import { randomBytes } from 'node:crypto';
+import { FIELD_MANAGERS } from '../api/names.ts';
+import type { ConfigMap } from '../api/resources.ts';
+import {
+  type EpochLog,
+  type EpochPosition,
+  formatEpochLog,
+  formatPosition,
+  isIssued,
+  latestPosition,
+  parseEpochLog,
+  withNewEpoch,
+  withNextSequenceNumber,
+} from '../domain/epoch.ts';
+import { RESOURCES } from '../kinds/index.ts';
+import { createOrUpdate, type KubeClient, type KubeObject, type Log, type Store, sleep } from '../kube/mod.ts';
+import type { Stores } from './stores.ts';
+
+const NAME = 'skerry-epochs';
+const KEY = 'epochs';
+const CALL_MS = 5_000;
+/** The next sequence number follows a change so soon that the agent gets it with its next report, and at most once a second. */
+const SOON_MS = 200;
+const STEP_MS = 1_000;
+const RETRY_MS = 5_000;
+
+/** The epoch log (src/domain/epoch.ts) as this replica knows it; the ConfigMap `skerry-epochs` stores it. */
+export interface Epochs {
+  readonly epochLog: EpochLog;
+  /** Called when there is another position to issue. */
+  subscribe(listener: () => void): Disposable;
+  /** whether the stores may show another datastore than the one that `epochLog` is about: `verify` first */
+  readonly isUnverified: boolean;
+  /** whether some store has not been listed again since a restore was noticed: it may still show what was lost */
+  readonly isStale: boolean;
+  /** Something else indicates a restore: `verify` before the next answer. */
+  invalidate(): void;
+  /** Reads the log from the API server. Rejects when it cannot be reached. */
+  verify(): Promise<void>;
+  /** Verifies; when the log still does not have the position, begins an epoch after it. */
+  beginEpochAfter(position: EpochPosition): Promise<void>;
+  /** Begins the epoch of a leader, and counts changes until the signal aborts. */
+  lead(client: KubeClient, signal: AbortSignal): Promise<void>;
+}
+
+export interface EpochsOptions {
+  client: KubeClient;
+  namespace: string;
+  stores: Stores;
+  log: Log;
+  /** The datastore does not have a position that it had issued. */
+  onRestored?: (lost: string, now: string) => void;
+}
+
+/**
+ * Two things make a restore noticed: a replica lists its stores again and finds that the log no longer has the position that
+ * it knew, or an agent presents a position that the log does not have. Either way an epoch begins, so that what was lost
+ * stays recognisable when this datastore has counted as far as the other had.
+ */
+export function createEpochs(options: EpochsOptions): Epochs {
+  const { client, namespace, stores, log, onRestored } = options;
+  const ref = { namespace, name: NAME };
+  let epochLog: EpochLog = [];
+  const listeners = new Set<() => void>();
+  let verified = -1;
+  let verifying: Promise<void> | undefined;
+
+  /** lists taken of each store when a restore was noticed */
+  let atRestore: readonly number[] = [];
+  const isStale = () =>
+    Object.values(stores).some(
+      (store: Store<KubeObject>, i) => store.lists <= (atRestore[i] ?? Number.NEGATIVE_INFINITY),
+    );
+  const lists = () => Object.values(stores).reduce((sum: number, store: Store<KubeObject>) => sum + store.lists, 0);
+
+  function advance(next: EpochLog) {
+    const before = latestPosition(epochLog);
+    const now = latestPosition(next);
+    epochLog = next;
+    if (before?.id === now?.id && before?.sequenceNumber === now?.sequenceNumber) return;
+    for (const listener of listeners) listener();
+  }
+
+  /** Changes the stored log; `change` returns undefined when there is nothing to change. */
+  async function update(writer: KubeClient, change: (stored: EpochLog) => EpochLog | undefined): Promise<void> {
+    let stored: EpochLog = [];
+    let next: EpochLog | undefined;
+    await createOrUpdate<ConfigMap>(
+      writer,
+      RESOURCES.configMaps,
+      ref,
+      (known) => {
+        stored = parseEpochLog(known?.data?.[KEY]);
+        next = change(stored);
+        if (!next) return undefined;
+        const data = { [KEY]: formatEpochLog(next) };
+        return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...ref }, ...known, data };
+      },
+      { call: { fieldManager: FIELD_MANAGERS.controller, timeoutMs: CALL_MS } },
+    );
+    advance(next ?? stored);
+  }
+
+  /** The log with a new epoch when it lacks the position that we know: the datastore is another one, or as it was once. */
+  function afterRestore(stored: EpochLog): EpochLog | undefined {
+    const known = latestPosition(epochLog);
+    if (!known || isIssued(stored, known)) return undefined;
+    const next = withNewEpoch(stored, newId(), known.epoch);
+    announce(known, next);
+    return next;
+  }
+
+  function announce(lost: EpochPosition, next: EpochLog) {
+    atRestore = Object.values(stores).map((store: Store<KubeObject>) => store.lists);
+    const positions = { lost: formatPosition(lost), now: formatPosition(latestPosition(next) as EpochPosition) };
+    log.warn(positions, 'The datastore was restored from a backup, or is another one: nodes retain what it lacks');
+    onRestored?.(positions.lost, positions.now);
+  }
+
+  async function readLive(): Promise<void> {
+    const at = lists();
+    await update(client, afterRestore);
+    verified = at;
+  }
+
+  const verify = () => {
+    verifying ??= readLive().finally(() => {
+      verifying = undefined;
+    });
+    return verifying;
+  };
+
+  /** Issues the next sequence number soon after each change of what machines are to run. */
+  function count(writer: KubeClient, signal: AbortSignal): Disposable {
+    let timer: NodeJS.Timeout | undefined;
+    let steppedAt = Number.NEGATIVE_INFINITY;
+    const step = () => {
+      // A change from here on may be stored after this sequence number, and gets the next one.
+      timer = undefined;
+      steppedAt = performance.now();
+      update(writer, (stored) => afterRestore(stored) ?? withNextSequenceNumber(stored)).catch((error: Error) => {
+        if (signal.aborted) return;
+        log.debug({ reason: error.message }, 'The epoch log could not be written');
+        timer ??= setTimeout(step, RETRY_MS);
+      });
+    };
+    const changes = stores.applications.subscribe((change) => {
+      const matters =
+        change.type === 'delete' || change.previous?.metadata.generation !== change.object.metadata.generation;
+      if (!matters || change.initial || signal.aborted) return;
+      timer ??= setTimeout(step, Math.max(SOON_MS, steppedAt + STEP_MS - performance.now()));
+    });
+    return {
+      [Symbol.dispose]() {
+        clearTimeout(timer);
+        changes[Symbol.dispose]();
+      },
+    };
+  }
+
+  // Writes of other replicas. Where they do not continue what is known, the API server itself is read.
+  stores.configMaps.subscribe(({ type, object }) => {
+    if (object.metadata.name !== NAME || object.metadata.namespace !== namespace) return;
+    const seen = type === 'delete' ? [] : parseEpochLog(object.data?.[KEY]);
+    const known = latestPosition(epochLog);
+    if (!known || isIssued(seen, known)) advance(seen);
+    else verified = -1;
+  });
+
+  return {
+    get epochLog() {
+      return epochLog;
+    },
+    get isUnverified() {
+      return verified !== lists() || isStale();
+    },
+    get isStale() {
+      return isStale();
+    },
+    invalidate() {
+      verified = -1;
+    },
+    verify,
+    subscribe(listener) {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    },
+    async beginEpochAfter(position) {
+      await verify();
+      if (isIssued(epochLog, position) || position.epoch < (latestPosition(epochLog)?.epoch ?? 0)) return;
+      await update(client, (stored) => {
+        const lost = afterRestore(stored) ?? stored;
+        if (isIssued(lost, position) || position.epoch < (latestPosition(lost)?.epoch ?? 0))
+          return lost === stored ? undefined : lost;
+        const next = withNewEpoch(lost, newId(), position.epoch);
+        announce(position, next);
+        return next;
+      });
+    },
+    async lead(writer, signal) {
+      const begin = () => update(writer, (stored) => withNewEpoch(afterRestore(stored) ?? stored, newId()));
+      while (!signal.aborted) {
+        const begun = await begin().then(
+          () => true,
+          (error: Error) => log.debug({ reason: error.message }, 'The epoch log could not be written'),
+        );
+        if (begun) break;
+        await sleep(RETRY_MS, signal);
+      }
+      using _counting = count(writer, signal);
+      while (!signal.aborted) {
+        await sleep(RETRY_MS, signal);
+        // A restore is noticed also where no agent presents a position.
+        if (!signal.aborted && verified !== lists()) await verify().catch(() => {});
+      }
+    },
+  };
+}
+
+const newId = () => randomBytes(4).toString('hex');
