@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from 'vitest';
 import { makeApplication, makeEntry } from './_util.ts';
-import { notActing } from './application/verdict.ts';
+import { notActing } from './application/not-acting.ts';
 import { expressionError, findExpression } from './expressions.ts';
 import { entryFromFlat, patchEntry } from './microservice/flat.ts';
 import { readApplicationUpload } from './upload/application.ts';

@@ -1,8 +1,10 @@
 /** Everything that the domain offers to the layers below it. */
+export * from './application/entries.ts';
 export * from './application/ports.ts';
 export * from './application/read.ts';
 export * from './application/status.ts';
 export * from './application/verdict.ts';
+export * from './application/world.ts';
 export * from './conditions.ts';
 export * from './deletion.ts';
 export * from './edge-node/body.ts';

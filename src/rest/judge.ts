@@ -1,6 +1,7 @@
 import type { VerdictReason } from '../api/conditions.ts';
 import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
-import { applicationVerdict, verdict, worldWith } from '../domain/application/verdict.ts';
+import { applicationVerdict, verdict } from '../domain/application/verdict.ts';
+import { worldWith } from '../domain/application/world.ts';
 import { verdictError } from '../domain/errors.ts';
 import type { Verdict } from '../domain/inputs.ts';
 import { normalEntry } from '../domain/microservice/normal-form.ts';

@@ -1,4 +1,5 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
+import type { World } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
 
 /** Whether an entry is to run at all. */
@@ -15,4 +16,14 @@ export function entriesOn(application: Application, node: EdgeNode): readonly Mi
   return (application.spec.microservices ?? []).filter(
     ({ agent }) => agent && (agent.uuid === undefined ? agent.name === name : agent.uuid === uuid),
   );
+}
+
+/** The node that an entry names, when it exists. */
+export function nodeOf(
+  entry: Pick<MicroserviceEntry, 'agent'>,
+  world: Pick<World, 'nodeByName' | 'nodeByUuid'>,
+): EdgeNode | undefined {
+  const { name, uuid } = entry.agent ?? {};
+  if (uuid) return world.nodeByUuid(uuid);
+  return name ? world.nodeByName(name) : undefined;
 }

@@ -7,7 +7,7 @@ import { keepLogSize } from '../microservice/normal-form.ts';
 import { busRead, microserviceRead, removedRead } from '../microservice/read.ts';
 import { applicationId, applicationUuid, entryUuid, v3Name } from '../names.ts';
 import type { ApplicationUpload } from '../upload/application.ts';
-import { nodeOf } from './verdict.ts';
+import { nodeOf } from './entries.ts';
 
 /** What reads of applications need besides the objects. */
 export interface ReadContext {

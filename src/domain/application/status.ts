@@ -15,7 +15,7 @@ import type { DesiredState, Liveness, Verdict } from '../inputs.ts';
 import { entryUuid, v3Name } from '../names.ts';
 import { rebuildCount } from '../orders.ts';
 import { entriesOn, shouldRun } from './entries.ts';
-import { notActing } from './verdict.ts';
+import { notActing } from './not-acting.ts';
 
 /** What the status of an application is computed from. */
 export interface ApplicationStatusInputs {

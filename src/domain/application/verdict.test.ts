@@ -13,7 +13,10 @@ import {
 } from '../_util.ts';
 import type { Verdict, World } from '../inputs.ts';
 import { entryUuid } from '../names.ts';
-import { applicationVerdict, nodeOf, notActing, POLICIES, verdict, verdicts, worldOf, worldWith } from './verdict.ts';
+import { nodeOf } from './entries.ts';
+import { notActing } from './not-acting.ts';
+import { applicationVerdict, VERDICT_RULES, verdict, verdicts } from './verdict.ts';
+import { worldOf, worldWith } from './world.ts';
 
 const UUID = '33333333-3333-4333-8333-333333333333';
 const port = (external: number, internal = 80, protocol: 'tcp' | 'udp' = 'tcp') => ({ internal, external, protocol });
@@ -450,7 +453,7 @@ describe('verdict', () => {
   });
 
   it('asks the policies in this order; the first verdict counts', () => {
-    expect(POLICIES.map(({ name }) => name)).toMatchInlineSnapshot(`
+    expect(VERDICT_RULES.map(({ name }) => name)).toMatchInlineSnapshot(`
       [
         "nameIsFree",
         "applicationUuidIsFree",

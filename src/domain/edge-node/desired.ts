@@ -10,8 +10,9 @@ import {
   type MicroserviceView,
   type RegistryView,
 } from '../../wire/index.ts';
-import { entriesOn, shouldRun } from '../application/entries.ts';
-import { createJudge, nodeOf, worldOf } from '../application/verdict.ts';
+import { entriesOn, nodeOf, shouldRun } from '../application/entries.ts';
+import { createJudge } from '../application/verdict.ts';
+import { worldOf } from '../application/world.ts';
 import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, NodeInputs, World } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';

@@ -1,0 +1,16 @@
+import type { MicroserviceEntry } from '../../api/v3/index.ts';
+import { findExpression } from '../expressions.ts';
+import { configText } from '../microservice/flat.ts';
+import { normalEntry } from '../microservice/normal-form.ts';
+
+/** Fields of an entry that are stored and do not act yet; the container is the same without them. */
+export function notActing(entry: MicroserviceEntry): readonly string[] {
+  const { busConfig, serviceAccount, config } = normalEntry(entry);
+  return [
+    // Its node has it and would serve it; what is missing is the workload's way to prove who it is.
+    ...(configText(config) !== '{}' ? ['config (workloads get no token to read it with)'] : []),
+    ...(busConfig?.busAccess || busConfig?.busRule ? ['busConfig'] : []),
+    ...(serviceAccount ? ['serviceAccount'] : []),
+    ...(findExpression(entry) ? ['template expressions, whose text is taken as it stands'] : []),
+  ];
+}

@@ -1,0 +1,127 @@
+import { BOUNDS } from '../../../api/bounds.ts';
+import { RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../api/names.ts';
+import type { Verdict } from '../../inputs.ts';
+import { v3Name } from '../../names.ts';
+import type { VerdictInput } from './rule.ts';
+
+/** What would change what the container is, and that nothing acts on yet. */
+const UNSUPPORTED: readonly { field: string; what: string; uses: (input: VerdictInput) => boolean }[] = [
+  {
+    field: 'template',
+    what: "the application's template",
+    uses: ({ application }) => application.spec.template !== undefined,
+  },
+  { field: 'template', what: 'template', uses: ({ entry }) => entry.template !== undefined },
+  { field: 'images.catalogId', what: 'images.catalogId', uses: ({ entry }) => entry.catalogId !== undefined },
+  { field: 'models', what: 'models', uses: ({ entry }) => entry.models !== undefined },
+  { field: 'knowledge', what: 'knowledge', uses: ({ entry }) => entry.knowledge !== undefined },
+  {
+    field: 'container.volumes',
+    what: 'a volume of type volumeMount',
+    uses: ({ entry }) => (entry.container.volumes ?? []).some(({ type }) => type === 'volumeMount'),
+  },
+];
+
+export function isSupported(input: VerdictInput): Verdict | undefined {
+  const found = UNSUPPORTED.filter(({ uses }) => uses(input));
+  if (found.length === 0) return undefined;
+  return {
+    reason: 'NotSupportedYet',
+    status: 400,
+    code: 'NOT_SUPPORTED_YET',
+    field: found[0]?.field,
+    message: `${found.map(({ what }) => what).join(', ')}: not supported yet`,
+  };
+}
+
+export function annotationsAreAllowed({ entry }: VerdictInput): Verdict | undefined {
+  const reserved = Object.keys(entry.container.annotations ?? {})
+    .sort()
+    .find((key) => key.startsWith(RESERVED_LABEL_PREFIX));
+  if (reserved === undefined) return undefined;
+  return {
+    reason: 'ReservedAnnotation',
+    status: 400,
+    code: 'RESERVED_ANNOTATION',
+    field: 'container.annotations',
+    message: `the annotation "${reserved}" is refused: the prefix ${RESERVED_LABEL_PREFIX} is reserved`,
+  };
+}
+
+export function envIsAllowed({ entry }: VerdictInput): Verdict | undefined {
+  const reserved = (entry.container.env ?? []).find(({ key }) => key.startsWith(RESERVED_ENV_PREFIX));
+  if (!reserved) return undefined;
+  return {
+    reason: 'ReservedEnv',
+    status: 400,
+    code: 'RESERVED_ENV',
+    field: 'container.env',
+    message: `the env variable "${reserved.key}" is refused: the prefix ${RESERVED_ENV_PREFIX} is reserved`,
+  };
+}
+
+export function configIsSmall({ entry }: VerdictInput): Verdict | undefined {
+  // its canonical text is as long
+  const size = entry.config === undefined ? 0 : Buffer.byteLength(JSON.stringify(entry.config));
+  if (size <= BOUNDS.configBytes) return undefined;
+  return {
+    reason: 'ConfigTooLarge',
+    status: 400,
+    code: 'CONFIG_TOO_LARGE',
+    field: 'config',
+    message: `config has ${size} bytes as JSON text; at most ${BOUNDS.configBytes} are allowed`,
+  };
+}
+
+const VOLUME_NAME = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
+const ABSOLUTE = /^(\/|[A-Za-z]:[\\/])/;
+
+export function volumesAreValid({ entry }: VerdictInput): Verdict | undefined {
+  const refuse = (message: string): Verdict => ({
+    reason: 'VolumeInvalid',
+    status: 400,
+    code: 'INVALID_VOLUME_MAPPING',
+    field: 'container.volumes',
+    message,
+  });
+  for (const { type = 'bind', hostDestination, containerDestination } of entry.container.volumes ?? []) {
+    if (/^\/+$/.test(containerDestination)) return refuse('a volume cannot be mounted on / of the container');
+    if (type === 'volume' && !VOLUME_NAME.test(hostDestination))
+      return refuse(`the volume name "${hostDestination}" must match ${VOLUME_NAME.source}`);
+    if (type === 'bind' && !ABSOLUTE.test(hostDestination))
+      return refuse(`the bind path "${hostDestination}" must be absolute`);
+  }
+  return undefined;
+}
+
+/** The CRD sees to it within each list; across the lists nobody else does. */
+export function mountsAreApart({ entry }: VerdictInput): Verdict | undefined {
+  const { volumes = [], tmpfs = [] } = entry.container;
+  const paths = [
+    ...volumes.map(({ containerDestination }) => containerDestination),
+    ...tmpfs.map(({ containerPath }) => containerPath),
+  ].map((path) => path.replace(/\/+$/, '') || '/');
+  const twice = paths.find((path, index) => paths.indexOf(path) !== index);
+  if (twice === undefined) return undefined;
+  return {
+    reason: 'PathCollision',
+    status: 400,
+    code: 'VOLUME_MAPPING_ALREADY_EXISTS',
+    field: 'container.volumes',
+    message: `two mounts have the path ${twice} in the container`,
+  };
+}
+
+/** Judged once the node has said what it has. */
+export function runtimeIsAvailable({ entry, node }: VerdictInput): Verdict | undefined {
+  const { runtime } = entry.container;
+  const available = node?.status?.availableRuntimes;
+  if (!runtime || !available || available.includes(runtime)) return undefined;
+  return {
+    reason: 'RuntimeNotAvailable',
+    status: 400,
+    code: 'RUNTIME_CLASS_MISSING',
+    field: 'container.runtime',
+    message: `the runtime "${runtime}" is not on the node "${node && v3Name(node)}"; it has ${[...available].sort().join(', ') || 'none'}`,
+  };
+}

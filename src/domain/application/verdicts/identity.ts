@@ -1,0 +1,39 @@
+import type { Verdict } from '../../inputs.ts';
+import { applicationUuid, entryUuid, nameTaken, uuidTaken, v3Name } from '../../names.ts';
+import { byAge, isSame } from '../age.ts';
+import type { VerdictInput } from './rule.ts';
+
+/** Two applications with one name would share the names of their containers: the older keeps it. */
+export function nameIsFree({ application, world }: Pick<VerdictInput, 'application' | 'world'>) {
+  const name = v3Name(application);
+  const owner = world.applicationByName(name);
+  return owner && !isSame(owner, application) ? nameTaken('application', name, owner.metadata.name) : undefined;
+}
+
+/** Two applications with one uuid would share the uuids of their microservices: the older keeps it. */
+export function applicationUuidIsFree({ application, world }: Pick<VerdictInput, 'application' | 'world'>) {
+  const uuid = applicationUuid(application);
+  const owner = world.applicationByUuid?.(uuid);
+  return owner && !isSame(owner, application) ? uuidTaken('application', uuid, owner.metadata.name) : undefined;
+}
+
+/** A uuid names one microservice. The older application keeps it, within one application the first name. */
+export function uuidIsFree({ application, entry, uuid, world, writing }: VerdictInput): Verdict | undefined {
+  const claims = world
+    .applicationsWithEntry(uuid)
+    .flatMap((other) =>
+      (other.spec.microservices ?? [])
+        .filter((candidate) => entryUuid(other, candidate) === uuid)
+        .map((candidate) => ({ application: other, name: candidate.name })),
+    );
+  const isOwn = (claim: (typeof claims)[number]) => isSame(claim.application, application) && claim.name === entry.name;
+  const winner = writing ? claims.find((claim) => !isOwn(claim)) : claims.sort(byAge)[0];
+  if (!winner || isOwn(winner)) return undefined;
+  return {
+    reason: 'UuidTaken',
+    status: 409,
+    code: 'DUPLICATE_UUID',
+    field: 'uuid',
+    message: `the uuid ${uuid} belongs to the microservice ${v3Name(winner.application)}/${winner.name}`,
+  };
+}

@@ -1,0 +1,83 @@
+import { BOUNDS } from '../../../api/bounds.ts';
+import type { Application, EdgeNode } from '../../../api/v3/index.ts';
+import type { Verdict } from '../../inputs.ts';
+import { entryUuid, v3Name } from '../../names.ts';
+import { byAge } from '../age.ts';
+import { entriesOn } from '../entries.ts';
+import type { VerdictInput } from './rule.ts';
+
+export function nodeIsSet({ entry }: VerdictInput): Verdict | undefined {
+  if (entry.agent?.name || entry.agent?.uuid) return undefined;
+  return {
+    reason: 'NodeNotSet',
+    status: 400,
+    code: 'NODE_NOT_SET',
+    field: 'agent',
+    message: 'names no node; give agent.name or agent.uuid',
+  };
+}
+
+export function nodeIsFound({ entry, node }: VerdictInput): Verdict | undefined {
+  if (node) return undefined;
+  const { name, uuid } = entry.agent ?? {};
+  return uuid === undefined
+    ? {
+        reason: 'NodeNotFound',
+        status: 404,
+        code: 'NOT_FOUND_AGENT_NAME',
+        field: 'agent.name',
+        message: `no node with the name "${name}"`,
+      }
+    : {
+        reason: 'NodeNotFound',
+        status: 404,
+        code: 'INVALID_NODE_UUID',
+        field: 'agent.uuid',
+        message: `no node with the uuid ${uuid}`,
+      };
+}
+
+export function nodeStays({ node }: VerdictInput): Verdict | undefined {
+  if (!node?.metadata.deletionTimestamp) return undefined;
+  return {
+    reason: 'NodeDeleting',
+    status: 409,
+    code: 'NODE_DELETING',
+    field: 'agent',
+    message: `the node "${v3Name(node)}" is being deleted`,
+  };
+}
+
+export function nodeHasRoom({ uuid, node, crowd }: VerdictInput): Verdict | undefined {
+  if (!node || !crowd(node).has(uuid)) return undefined;
+  return {
+    reason: 'NodeFull',
+    status: 400,
+    code: 'NODE_FULL',
+    field: 'agent',
+    message: `the node "${v3Name(node)}" has its ${BOUNDS.report} microservices; no more can be placed on it`,
+  };
+}
+
+/**
+ * The microservices that a node has no room for: the agent reads a bounded list. What it reports already stays; of the
+ * rest the older applications come first.
+ */
+export function crowdOn(node: EdgeNode, applications: readonly Application[]): ReadonlySet<string> {
+  const bound = applications.reduce((sum, { spec }) => sum + (spec.microservices?.length ?? 0), 0);
+  if (bound <= BOUNDS.report) return NONE;
+  const reported = new Set((node.status?.microservices ?? []).map((item) => item.uuid));
+  const all = applications
+    .flatMap((application) =>
+      entriesOn(application, node).map((entry) => {
+        const uuid = entryUuid(application, entry);
+        return { application, name: entry.name, uuid, reported: reported.has(uuid) };
+      }),
+    )
+    .sort((a, b) => Number(b.reported) - Number(a.reported) || byAge(a, b))
+    .map(({ uuid }) => uuid);
+  const first = new Set(all.slice(0, BOUNDS.report));
+  return new Set(all.slice(BOUNDS.report).filter((uuid) => !first.has(uuid)));
+}
+
+const NONE: ReadonlySet<string> = new Set();

@@ -1,0 +1,21 @@
+import type { EdgeNode } from '../../../api/v3/index.ts';
+import type { Verdict } from '../../inputs.ts';
+import { resolveEnv } from '../../microservice/env.ts';
+import { resolveHost } from '../../microservice/extra-hosts.ts';
+import type { VerdictInput } from './rule.ts';
+
+export function envResolves({ entry, world }: VerdictInput): Verdict | undefined {
+  for (const item of entry.container.env ?? []) {
+    const resolved = resolveEnv(item, world);
+    if ('verdict' in resolved) return resolved.verdict;
+  }
+  return undefined;
+}
+
+export function extraHostsResolve({ entry, node, world }: VerdictInput): Verdict | undefined {
+  for (const host of node ? (entry.container.extraHosts ?? []) : []) {
+    const resolved = resolveHost(host, node as EdgeNode, world);
+    if ('verdict' in resolved) return resolved.verdict;
+  }
+  return undefined;
+}

@@ -1,0 +1,57 @@
+import type { Application } from '../../api/v3/index.ts';
+import type { NodeInputs, World } from '../inputs.ts';
+import { applicationUuid, entryUuid, nodeUuid, v3Name } from '../names.ts';
+import { byAgeOf, isSame } from './age.ts';
+import { entriesOn } from './entries.ts';
+
+/** The world as it concerns the entries of one node. */
+export function worldOf(inputs: NodeInputs): World {
+  const { node, applications, registry, nodeByName, secret, configMap } = inputs;
+  const uuid = nodeUuid(node);
+  const byAge = [...applications].sort((a, b) => byAgeOf(a, b));
+  return {
+    registry,
+    nodeByName: (name) => {
+      const found = nodeByName(name) ?? (name === v3Name(node) ? node : undefined);
+      // the node in hand, in the version that was handed in
+      return found && nodeUuid(found) === uuid ? node : found;
+    },
+    nodeByUuid: (wanted) => (wanted === uuid ? node : undefined),
+    applicationsOn: () => applications,
+    applicationByName:
+      inputs.applicationByName ?? ((name) => byAge.find((application) => v3Name(application) === name)),
+    ...(inputs.applicationByUuid && { applicationByUuid: inputs.applicationByUuid }),
+    applicationsWithEntry: inputs.applicationsWithEntry ?? ((wanted) => byAge.filter((app) => hasEntry(app, wanted))),
+    secret,
+    configMap,
+  };
+}
+
+/** The world as it would be with this application in the place of its stored form: for judging a write before it is made. */
+export function worldWith(world: World, application: Application): World {
+  const others = (applications: readonly Application[]) => applications.filter((other) => !isSame(other, application));
+  const name = v3Name(application);
+  return {
+    ...world,
+    applicationsOn: (node) => {
+      const before = world.applicationsOn(node);
+      const concerns = entriesOn(application, node).length > 0 || before.some((other) => isSame(other, application));
+      return [...others(before), ...(concerns ? [application] : [])];
+    },
+    applicationByName: (wanted) => {
+      const stored = world.applicationByName(wanted);
+      return wanted === name && (!stored || isSame(stored, application)) ? application : stored;
+    },
+    applicationByUuid: (wanted) => {
+      const stored = world.applicationByUuid?.(wanted);
+      return wanted === applicationUuid(application) && (!stored || isSame(stored, application)) ? application : stored;
+    },
+    applicationsWithEntry: (uuid) => [
+      ...others(world.applicationsWithEntry(uuid)),
+      ...(hasEntry(application, uuid) ? [application] : []),
+    ],
+  };
+}
+
+const hasEntry = (application: Application, uuid: string) =>
+  (application.spec.microservices ?? []).some((entry) => entryUuid(application, entry) === uuid);
