@@ -9,13 +9,14 @@ import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { createIds } from './controllers/ids.ts';
 import { runControllers } from './controllers/index.ts';
 import { liveness, nodeUuid } from './domain/index.ts';
+import { KINDS } from './kinds/index.ts';
 import { type EventInput, type KubeObject, silentLog } from './kube/mod.ts';
 import type { Store } from './kube/store.ts';
 import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
-import { createStores, type Stores } from './stores/stores.ts';
+import { createIdLookup, createStores, type Stores } from './stores/stores.ts';
 import { createWorld } from './stores/world.ts';
 import type { MicroserviceStatus } from './wire/index.ts';
 
@@ -33,11 +34,10 @@ export async function startInMemoryController(size: number, { holdSeconds = 3_60
   const handedOut = watchStores(stores);
   const cluster = createInMemoryApiServer(stores);
   const { client } = cluster;
-  const numbered = { Application: stores.applications, Registry: stores.registries };
   const ids = createIds({
     client,
     namespace: NAMESPACE,
-    isTaken: (kind, id) => numbered[kind].byIndex('id', String(id)).length > 0,
+    withId: createIdLookup(stores, KINDS),
   });
   const agents = started.use(
     createAgents({
@@ -83,6 +83,7 @@ export async function startInMemoryController(size: number, { holdSeconds = 3_60
       namespace: NAMESPACE,
       client,
       stores,
+      kinds: KINDS,
       world: createWorld(stores),
       observations: agents.observations,
       desired: (node) => agents.routes.desired(nodeUuid(node)),

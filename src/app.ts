@@ -12,6 +12,7 @@ import { createIds } from './controllers/ids.ts';
 import { runControllers } from './controllers/index.ts';
 import { fleetFigures, liveness, nodeUuid } from './domain/index.ts';
 import { addressOf } from './http/client-address.ts';
+import { KINDS } from './kinds/index.ts';
 import {
   createClient,
   createEventRecorder,
@@ -26,7 +27,7 @@ import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import { createRestServer } from './rest/server.ts';
 import { createEpochs } from './stores/epochs.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
-import { allSynced, createStores, followStores } from './stores/stores.ts';
+import { allSynced, createIdLookup, createStores, followStores } from './stores/stores.ts';
 import { createWorld } from './stores/world.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
@@ -54,11 +55,10 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   const stores = createStores({ namespace, log: kubeLog });
   const mirrors = followStores(stores, { client, log: kubeLog, metrics }, stop.signal);
   const world = createWorld(stores);
-  const numbered = { Application: stores.applications, Registry: stores.registries };
   const ids = createIds({
     client,
     namespace,
-    isTaken: (kind, id) => numbered[kind].byIndex('id', String(id)).length > 0,
+    withId: createIdLookup(stores, KINDS),
     log: kubeLog,
   });
   let restored: ((lost: string, now: string) => void) | undefined;
@@ -190,6 +190,7 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
         namespace,
         client: fenced,
         stores,
+        kinds: KINDS,
         world,
         observations: agents.observations,
         desired: (node) => agents.routes.desired(nodeUuid(node)),

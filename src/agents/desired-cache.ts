@@ -3,8 +3,8 @@ import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, Registry } from '../api/v3/index.ts';
 import type { DesiredState, NodeInputs } from '../domain/inputs.ts';
 import { applicationUuid, nodeUuid, registryId, v3Name } from '../domain/names.ts';
-import { refsTo } from '../domain/registry/index.ts';
 import { entryUuidsOf } from '../kinds/application.ts';
+import { KINDS, refsTo } from '../kinds/index.ts';
 import type { Change, KubeObject } from '../kube/mod.ts';
 import { isWorkedFromAlike } from '../stores/node-change.ts';
 import { oldest } from '../stores/oldest.ts';
@@ -161,7 +161,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
       if (change.initial || !matters(change, sameRegistry)) return;
       const nodes = new Set<string>();
       for (const registry of bothOf(change))
-        for (const ref of refsTo(registry)) add(nodes, dependents.get(dependency.registry(ref)));
+        for (const ref of refsTo(KINDS.registries, registry)) add(nodes, dependents.get(dependency.registry(ref)));
       invalidate(nodes);
     }),
     stores.secrets.subscribe((change) => {

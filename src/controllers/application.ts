@@ -10,20 +10,17 @@ import {
   checkApplicationDeletion,
   type Identity,
   identityLabels,
-  idVerdict,
   type NodeFacts,
   nodeOf,
   nodeUuid,
   readyAt,
-  refsTo,
   registryId,
-  registryKey,
   type SilenceChange,
   silenceChange,
   v3Name,
   verdicts,
 } from '../domain/index.ts';
-import { KINDS, RESOURCES } from '../kinds/index.ts';
+import { KINDS, RESOURCES, referenceKey, refsTo } from '../kinds/index.ts';
 import {
   both,
   type Change,
@@ -42,7 +39,7 @@ import { textNameOf } from '../stores/references.ts';
 import { applicationsOn } from '../stores/world.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
-import { holderOf, identityOf } from './identity.ts';
+import { identityOf, idTaken } from './identity.ts';
 import type { MassSilence } from './mass-silence.ts';
 import { createReadyTimer, type ReadyTimer } from './ready-timer.ts';
 import type { SilencePacer } from './silence-pacer.ts';
@@ -72,7 +69,9 @@ export function createApplicationController(
       .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf))
       .concat(stores.applications.byIndex('uuid', applicationUuid(application)).map(keyOf));
   const usersOfRegistry = (registry: Registry) =>
-    refsTo(registry).flatMap((ref) => stores.applications.byIndex('registry', registryKey(ref)).map(keyOf));
+    refsTo(KINDS.registries, registry).flatMap((ref) =>
+      stores.applications.byIndex('ref', referenceKey({ to: 'registries', ref })).map(keyOf),
+    );
   const usersOf = (kind: 'secret' | 'configMap') => (object: Secret | ConfigMap) =>
     stores.applications.byIndex('source', `${kind}:${textNameOf(object)}`).map(keyOf);
 
@@ -108,9 +107,8 @@ interface Helpers {
 
 /** Observes an application and its nodes, plans its status, writes it when its turn comes, and says when to look again. */
 function createReconcile(deps: ControllerDependencies, { massSilence, pacer, statuses, readyTimer }: Helpers) {
-  const { client, stores, world, ids, clock } = deps;
+  const { client, stores, world, clock } = deps;
   const resource = RESOURCES.applications;
-  const withId = (id: number | undefined) => stores.applications.byIndex('id', String(id));
 
   function observe(application: Application, identity: Identity) {
     const nodes: NodeFacts[] = [...nodesOf(deps, application)].map((node) => ({
@@ -118,9 +116,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
       liveness: deps.liveness(node),
       desired: deps.desired(node) ?? { microservices: [] },
     }));
-    const rival =
-      applicationVerdict(application, world) ??
-      idVerdict(application, identity.id, holderOf(withId(application.spec.id), application));
+    const rival = applicationVerdict(application, world) ?? idTaken(deps, KINDS.applications, application, identity.id);
     return { nodes, rival };
   }
 
@@ -141,11 +137,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
       pacer.forget(key);
       return done();
     }
-    const identity = await identityOf(stored, {
-      withUuid: (uuid) => stores.applications.byIndex('uuid', uuid),
-      withId,
-      nextId: () => ids.next('Application', signal),
-    });
+    const identity = await identityOf(deps, KINDS.applications, stored, signal);
     const isDeleted = stored.metadata.deletionTimestamp !== undefined;
     const stamps = { finalizer: FINALIZERS.workloads, labels: identityLabels(identity) };
     const application = isDeleted ? stored : await stamp(client, resource, stored, stamps, signal);

@@ -1,5 +1,6 @@
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { DesiredState, Liveness, Observation } from '../domain/index.ts';
+import type { Kinds } from '../kinds/index.ts';
 import type { EventRecorder, KubeClient, KubeObject, Log, Metrics } from '../kube/mod.ts';
 import type { Stores } from '../stores/stores.ts';
 import type { StoreWorld } from '../stores/world.ts';
@@ -11,6 +12,7 @@ export interface ControllerDependencies {
   /** refuses writes once leadership is lost */
   client: KubeClient;
   stores: Stores;
+  kinds: Kinds;
   world: StoreWorld;
   observations: {
     get(nodeUuid: string): Observation | undefined;

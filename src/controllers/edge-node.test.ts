@@ -3,6 +3,7 @@ import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
 import type { Application, EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
 import { makeApplication, makeEntry, makeNode, makeObservation } from '../domain/_util.ts';
 import { type DesiredEntry, entryUuid, liveness, nodeUuid, type Observation } from '../domain/index.ts';
+import { KINDS } from '../kinds/index.ts';
 import { silentLog } from '../kube/mod.ts';
 import { createStores } from '../stores/stores.ts';
 import { createWorld } from '../stores/world.ts';
@@ -66,6 +67,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
       namespace: 'skerry',
       client: server.client,
       stores,
+      kinds: KINDS,
       world: createWorld(stores),
       observations: {
         get: () => observation,
@@ -88,7 +90,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
       provisioned: () => undefined,
       liveness: (one) => liveness(one, observation, clock(), listeningSince),
       listeningSince,
-      ids: { next: async () => ids++, reset: () => {} },
+      ids: { next: async () => ids++, isIssued: () => false, reset: () => {} },
       events: { record: () => {}, [Symbol.asyncDispose]: async () => {} },
       self: { apiVersion: 'v1', kind: 'Lease', metadata: { name: 'lease', namespace: 'skerry' } },
       log: silentLog,

@@ -152,15 +152,12 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
       return done();
     }
     pacer.waitMs(key, undefined);
-    const status = plan(node, await recordedIdentity(node), seen);
+    const status = plan(node, await identityOf(deps, KINDS.nodes, node, signal), seen);
     const { refused } = await statuses.write(node, status, signal, pacer.writeOptions(key, undefined, false));
     return requeueAfter(
       refused ? DELETION_CHECK_MS : Math.min(DELETION_CHECK_MS, Math.max(0, deletion.until - clock())),
     );
   }
-
-  const recordedIdentity = (node: EdgeNode) =>
-    identityOf(node, { withUuid: (uuid) => stores.nodes.byIndex('uuid', uuid) });
 
   return async (key: string, signal: AbortSignal): Promise<Outcome> => {
     const { namespace, name } = parseKey(key);
@@ -171,7 +168,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
       return done();
     }
     if (stored.metadata.deletionTimestamp !== undefined) return reconcileDeletion(key, stored, signal);
-    const identity = await recordedIdentity(stored);
+    const identity = await identityOf(deps, KINDS.nodes, stored, signal);
     const stamps = { finalizer: FINALIZERS.workloads, labels: identityLabels(identity) };
     const node = await stamp(client, resource, stored, stamps, signal);
     const seen = observe(node);

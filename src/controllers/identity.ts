@@ -1,43 +1,58 @@
-import { type Identified, type Identity, idToRecord, uuidToRecord } from '../domain/index.ts';
-import type { KubeObject } from '../kube/mod.ts';
+import {
+  hasGivenId,
+  type Identified,
+  type Identity,
+  idToRecord,
+  idVerdict,
+  uuidToRecord,
+  type Verdict,
+} from '../domain/index.ts';
+import type { Kind, KindObject } from '../kinds/index.ts';
 import { isOlder } from '../stores/oldest.ts';
-
-/** Who else there is of a kind. A kind without numbers, or without uuids, leaves them out. */
-export interface Others<T> {
-  withUuid?(uuid: string): readonly T[];
-  withId?(id: number): readonly T[];
-  /** whether a number is kept for somebody else */
-  isReserved?(id: number): boolean;
-  /** a number that nobody has */
-  nextId?(): Promise<number>;
-}
+import { storeOf } from '../stores/stores.ts';
+import type { ControllerDependencies } from './dependencies.ts';
 
 /**
  * The identity to record: what is on record, what is asked for as far as it is free, else a new one. Of two that ask for
  * one the older gets it. What is being deleted keeps what it has.
  */
-export async function identityOf<T extends KubeObject & Identified>(
+export async function identityOf<T extends KindObject>(
+  { stores, ids }: Pick<ControllerDependencies, 'stores' | 'ids'>,
+  kind: Kind<T>,
   object: T,
-  { withUuid, withId, isReserved, nextId }: Others<T>,
+  signal: AbortSignal,
 ): Promise<Identity> {
   if (object.metadata.deletionTimestamp) return identityOnRecord(object);
-  const isAnothers = (others: readonly T[], has: (other: T) => boolean) =>
-    others.some((other) => other.metadata.uid !== object.metadata.uid && (has(other) || isOlder(other, object)));
-  const uuid =
-    withUuid && uuidToRecord(object, (wanted) => isAnothers(withUuid(wanted), ({ status }) => status?.uuid === wanted));
-  const id =
-    withId &&
-    (idToRecord(
-      object,
-      (wanted) => isReserved?.(wanted) || isAnothers(withId(wanted), ({ status }) => status?.id === wanted),
-    ) ??
-      (await nextId?.()));
+  const { definition, identity } = kind;
+  const store = storeOf(stores, kind);
+  const isAnothers = (index: 'uuid' | 'id', wanted: string | number, precedes = isOlder<T>) =>
+    store
+      .byIndex(index, String(wanted))
+      .some(
+        (other) =>
+          other.metadata.uid !== object.metadata.uid && (other.status?.[index] === wanted || precedes(other, object)),
+      );
+  /** Of two without a record, one that was given the number precedes one that only asks for it. */
+  const precedes = (wanted: number) => (a: T, b: T) =>
+    hasGivenId(a, wanted) === hasGivenId(b, wanted) ? isOlder(a, b) : hasGivenId(a, wanted);
+  const isTaken = (id: number) =>
+    identity.isReserved?.(object, id) || ids.isIssued(definition.kind, id) || isAnothers('id', id, precedes(id));
+  const uuid = identity.uuid && uuidToRecord(object, (wanted) => isAnothers('uuid', wanted));
+  const id = identity.id && (idToRecord(object, isTaken) ?? (await ids.next(definition.kind, signal)));
   return { ...(uuid && { uuid }), ...(id && { id }) };
 }
 
-/** Name of another object, for messages. */
-export const holderOf = <T extends KubeObject>(others: readonly T[], object: T): string | undefined =>
-  others.find((other) => other.metadata.uid !== object.metadata.uid)?.metadata.name;
+/** What an object is told that asks for the number of another. */
+export function idTaken<T extends KindObject>(
+  { stores }: Pick<ControllerDependencies, 'stores'>,
+  kind: Kind<T>,
+  object: T,
+  given: number | undefined,
+): Verdict | undefined {
+  const { id } = object.spec;
+  const others = id === undefined ? [] : storeOf(stores, kind).byIndex('id', String(id));
+  return idVerdict(object, given, others.find(({ metadata }) => metadata.uid !== object.metadata.uid)?.metadata.name);
+}
 
 const identityOnRecord = ({ status }: Identified): Identity => ({
   ...(status?.uuid && { uuid: status.uuid }),

@@ -1,41 +1,58 @@
 import { BOUNDS } from '../api/bounds.ts';
 import { FIRST_ID } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';
+import { hasGivenId, type Identified } from '../domain/names.ts';
 import { RESOURCES } from '../kinds/index.ts';
 import { createOrUpdate, type KubeClient, type Log, silentLog } from '../kube/mod.ts';
 
-/** Kinds whose v3 body carries a number. */
-export type NumberedKind = 'Application' | 'Registry';
-
-/** Hands out numbers that no other object of the kind has. */
+/** Hands out numbers that no other object of the kind has. Kinds are named as in the Kubernetes API. */
 export interface Ids {
-  next(kind: NumberedKind, signal?: AbortSignal): Promise<number>;
-  /** The store was restored: the counter is asked again before anything is handed out. */
+  next(kind: string, signal?: AbortSignal): Promise<number>;
+  /** Whether a number was handed out a moment ago, and no store shows yet for which object. */
+  isIssued(kind: string, id: number): boolean;
+  /** The datastore was restored: the counter is read again before anything is handed out. */
   reset(): void;
 }
 
 export interface IdsOptions {
   client: KubeClient;
   namespace: string;
-  /** whether an object of the kind has the number, by the local view */
-  isTaken(kind: NumberedKind, id: number): boolean;
+  /** the objects of the kind that have the number, by the store */
+  withId(kind: string, id: number): readonly Identified[];
   log?: Log;
+  /** Unix ms */
+  clock?: () => number;
 }
 
 const NAME = 'skerry-ids';
 /** Numbers taken at once: a replica writes the counter once per so many objects. What is left at its end is lost. */
 const BLOCK = 100;
+/** What was handed out is stored within this time, or never. */
+const ISSUED_MS = 60_000;
 
 /**
  * A counter per kind in one ConfigMap, advanced in blocks under optimistic locking: one winner per block over all
  * replicas. Numbers that users wrote, or that a restore brought back, never move it; they are stepped over, also inside
  * a block that is out. A counter that is no number, or too great, begins anew for the same reason.
  */
-export function createIds({ client, namespace, isTaken, log = silentLog }: IdsOptions): Ids {
-  const blocks = new Map<NumberedKind, { next: number; end: number }>();
-  const pending = new Map<NumberedKind, Promise<void>>();
+export function createIds({ client, namespace, withId, log = silentLog, clock = Date.now }: IdsOptions): Ids {
+  const blocks = new Map<string, { next: number; end: number }>();
+  const pending = new Map<string, Promise<void>>();
+  /** by kind and number, when it was handed out; the oldest first */
+  const issued = new Map<string, number>();
+  const isTaken = (kind: string, id: number) => withId(kind, id).length > 0;
 
-  async function refill(kind: NumberedKind, signal?: AbortSignal): Promise<void> {
+  function issue(kind: string, id: number): number {
+    const now = clock();
+    for (const [key, at] of issued) {
+      if (at + ISSUED_MS > now) break;
+      issued.delete(key);
+    }
+    issued.set(`${kind}/${id}`, now);
+    return id;
+  }
+
+  async function refill(kind: string, signal?: AbortSignal): Promise<void> {
     let block = { next: 0, end: -1 };
     await createOrUpdate<ConfigMap>(
       client,
@@ -57,14 +74,22 @@ export function createIds({ client, namespace, isTaken, log = silentLog }: IdsOp
         const block = blocks.get(kind);
         while (block && block.next <= block.end) {
           const id = block.next++;
-          if (!isTaken(kind, id)) return id;
+          if (!isTaken(kind, id)) return issue(kind, id);
         }
         const running = pending.get(kind) ?? refill(kind, signal).finally(() => pending.delete(kind));
         pending.set(kind, running);
         await running;
       }
     },
-    reset: () => blocks.clear(),
+    isIssued(kind, id) {
+      const at = issued.get(`${kind}/${id}`);
+      if (at === undefined || at + ISSUED_MS <= clock()) return false;
+      return !withId(kind, id).some((object) => hasGivenId(object, id));
+    },
+    reset() {
+      blocks.clear();
+      issued.clear();
+    },
   };
 }
 
@@ -81,7 +106,7 @@ function blockAfter(counter: number, isTaken: (id: number) => boolean): { next: 
 }
 
 /** The last number handed out. Whatever stands there, numbers go on being handed out. */
-function counterIn(text: string | undefined, kind: NumberedKind, log: Log): number {
+function counterIn(text: string | undefined, kind: string, log: Log): number {
   if (text === undefined) return FIRST_ID - 1;
   const counter = Number(text);
   if (Number.isInteger(counter) && counter >= FIRST_ID - 1 && counter <= BOUNDS.id) return counter;

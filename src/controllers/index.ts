@@ -2,6 +2,7 @@ import type { Controller } from '../kube/mod.ts';
 import { createApplicationController } from './application.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createEdgeNodeController } from './edge-node.ts';
+import { createKindController } from './kind.ts';
 import { createMassSilence } from './mass-silence.ts';
 import { createProvisioningKeyController } from './provisioning-key.ts';
 import { createRegistryController } from './registry.ts';
@@ -12,6 +13,8 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
   const nodePacer = createSilencePacer(deps.clock);
   await using running = new AsyncDisposableStack();
   const massSilence = running.use(createMassSilence(deps, nodePacer));
+  /** Kinds without a reconciler of their own. */
+  const plain = Object.values(deps.kinds).filter(({ key }) => !['nodes', 'applications', 'registries'].includes(key));
   const nodes = createEdgeNodeController(deps, massSilence, nodePacer);
   running.defer(() => nodes[Symbol.dispose]());
   const controllers: readonly Controller[] = [
@@ -19,6 +22,7 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
     nodes,
     createApplicationController(deps, massSilence, createSilencePacer(deps.clock)),
     createProvisioningKeyController(deps),
+    ...plain.map((kind) => createKindController(deps, kind)),
   ];
   for (const controller of controllers) running.use(controller);
   await Promise.all(controllers.map((controller) => controller.run(signal)));

@@ -1,95 +1,30 @@
-import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
-import type { Application, Registry } from '../api/v3/index.ts';
-import {
-  BUILT_INS,
-  destinationText,
-  identityLabels,
-  idVerdict,
-  isDraft,
-  isReserved,
-  isUsed,
-  nameTaken,
-  refsTo,
-  registryRefsOf,
-  registryStatus,
-  registryUsers,
-  v3Name,
-} from '../domain/index.ts';
+import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS } from '../api/names.ts';
+import type { Registry } from '../api/v3/index.ts';
+import { BUILT_INS, destinationText, isDraft, passwordObstacle } from '../domain/index.ts';
 import { KINDS, RESOURCES } from '../kinds/index.ts';
 import {
-  both,
   type Controller,
-  createController,
   done,
   isAlreadyExists,
   keyFor,
   keyOf,
-  parseKey,
+  type ObjectRef,
   refOf,
-  removeFinalizer,
   requeueAfter,
   type Watch,
   watching,
 } from '../kube/mod.ts';
 import { isOwnedBy, registryOf } from '../stores/keyed-text.ts';
-import { oldest } from '../stores/oldest.ts';
-import { registryUse } from '../stores/world.ts';
-import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
-import { holderOf, identityOf } from './identity.ts';
-import { stamp } from './stamp.ts';
-import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
+import { createKindController } from './kind.ts';
 
 /** Far longer than a request takes. */
 const DRAFT_MS = 60_000;
 
-/** Registry: numbers, the two that always exist, and protection of those in use. */
-export function createRegistryController(leader: ControllerDependencies): Controller {
-  const { client, stores, namespace, ids, clock, log, metrics } = leader;
+/** Registry: the two that always exist, drafts of REST, and passwords. */
+export function createRegistryController(deps: ControllerDependencies): Controller {
+  const { client, stores, namespace, clock } = deps;
   const resource = RESOURCES.registries;
-  const statuses = createStatusWriter(leader, KINDS.registries);
-  const use = registryUse(stores);
-
-  async function reconcile(key: string, { signal }: { signal: AbortSignal }) {
-    const ref = parseKey(key);
-    const builtIn = BUILT_INS.find(({ name }) => name === ref.name && ref.namespace === namespace);
-    const stored =
-      stores.registries.get(ref.namespace, ref.name) ?? (builtIn && (await createBuiltIn(builtIn, signal)));
-    if (!stored) return done();
-    const deleting = stored.metadata.deletionTimestamp !== undefined;
-    if (isDraft(stored) && !deleting) return removeDraft(stored, signal);
-    const used = isUsed(stored, use);
-    if (deleting && !used) {
-      await removeFinalizer(client, resource, stored, FINALIZERS.inUse, { signal });
-      return done();
-    }
-    const withId = (id: number) => stores.registries.byIndex('id', String(id));
-    const identity = await identityOf(stored, {
-      withId,
-      isReserved: (id) => isReserved(stored, id),
-      nextId: () => ids.next('Registry', signal),
-    });
-    const named = oldest(stores.registries.byIndex('name', v3Name(stored)));
-    const rival =
-      named && named.metadata.uid !== stored.metadata.uid
-        ? nameTaken('registry', v3Name(stored), named.metadata.name)
-        : idVerdict(stored, identity.id, holderOf(stored.spec.id === undefined ? [] : withId(stored.spec.id), stored));
-    const stamps = { finalizer: FINALIZERS.inUse, labels: identityLabels(identity) };
-    const registry = deleting
-      ? stored
-      : await stamp(client, resource, await mark(stored, used, signal), stamps, signal);
-    await bindPassword(registry, signal);
-    const judged = registryStatus({
-      registry,
-      ...(rival && { identity: rival }),
-      // Only that message names them.
-      users: deleting ? registryUsers(registry, use) : [],
-      hasPassword: hasPassword(registry),
-      now: new Date(clock()).toISOString(),
-    });
-    const { refused } = await statuses.write(registry, { ...judged, ...identity }, signal);
-    return refused ? requeueAfter(REFUSED_RETRY_MS) : done();
-  }
 
   /** REST finishes it in a moment, unless its replica died in between. */
   async function removeDraft(draft: Registry, signal: AbortSignal) {
@@ -100,10 +35,10 @@ export function createRegistryController(leader: ControllerDependencies): Contro
     return done();
   }
 
-  async function createBuiltIn(
-    { name, spec }: (typeof BUILT_INS)[number],
-    signal: AbortSignal,
-  ): Promise<Registry | undefined> {
+  async function createMissing(ref: ObjectRef, signal: AbortSignal): Promise<Registry | undefined> {
+    const builtIn = BUILT_INS.find(({ name }) => name === ref.name && ref.namespace === namespace);
+    if (!builtIn) return undefined;
+    const { name, spec } = builtIn;
     const object: Registry = { apiVersion: API_VERSION, kind: resource.kind, metadata: { name, namespace }, spec };
     return client
       .create(resource, object, { signal, fieldManager: FIELD_MANAGERS.controller })
@@ -136,30 +71,6 @@ export function createRegistryController(leader: ControllerDependencies): Contro
     );
   }
 
-  /** The label by which the admission policy refuses to delete what is in use. */
-  async function mark(registry: Registry, inUse: boolean, signal: AbortSignal): Promise<Registry> {
-    if ((registry.metadata.labels?.[LABELS.inUse] === 'true') === inUse) return registry;
-    const body = {
-      metadata: {
-        resourceVersion: registry.metadata.resourceVersion,
-        labels: { [LABELS.inUse]: inUse ? 'true' : null },
-      },
-    };
-    return client.patch(
-      resource,
-      refOf(registry),
-      { type: 'merge', body },
-      { signal, fieldManager: FIELD_MANAGERS.controller },
-    );
-  }
-
-  const hasPassword = (registry: Registry) =>
-    registry.spec.passwordSecretRef === undefined || leader.world.registryPassword(registry) !== undefined;
-
-  const named = (ref: number | string) =>
-    stores.registries.byIndex(typeof ref === 'number' ? 'id' : 'name', String(ref)).map(keyOf);
-  const namesakes = (registry: Registry) => refsTo(registry).flatMap(named);
-  const usedBy = (application: Application) => [...registryRefsOf(application)].flatMap(named);
   /** The built-in ones are looked at from the start, whether they exist or not. */
   const builtIns: Watch = {
     whenSynced: (signal) => stores.registries.whenSynced(signal),
@@ -168,22 +79,15 @@ export function createRegistryController(leader: ControllerDependencies): Contro
       return { [Symbol.dispose]: () => {} };
     },
   };
-  return createController({
-    name: 'registry',
+  return createKindController(deps, KINDS.registries, {
+    createMissing,
+    takeOver: (registry, signal) =>
+      isDraft(registry) && !registry.metadata.deletionTimestamp ? removeDraft(registry, signal) : undefined,
+    prepare: bindPassword,
+    obstacle: (registry) => passwordObstacle(registry, deps.world.registryPassword(registry) !== undefined),
     watches: [
       builtIns,
-      // An older one may have had its name or id.
-      watching(stores.registries, (change) =>
-        changesMoreThanStatus(change) || statuses.isForeign(change) ? [change.key, ...both(namesakes)(change)] : [],
-      ),
-      // All that is there is looked at anyway.
-      watching(stores.applications, (change) =>
-        changesMoreThanStatus(change) && !change.initial ? both(usedBy)(change) : [],
-      ),
       watching(stores.secrets, ({ object }) => stores.registries.byIndex('secret', object.metadata.name).map(keyOf)),
     ],
-    reconcile,
-    log,
-    metrics,
   });
 }

@@ -41,11 +41,12 @@ export const isReserved = ({ metadata: { name } }: Registry, id: number): boolea
   Object.values(BUILT_IN_REGISTRIES).some((builtIn) => builtIn.id === id && builtIn.name !== name);
 
 /** What is recorded, else what is asked for, else what the API server calls it. */
-function uuidOf(object: Identified): string {
+export function uuidOf(object: Identified): string {
   return object.status?.uuid ?? object.spec.uuid ?? labelledUuid(object) ?? object.metadata.uid ?? '';
 }
 
-function idOf(object: Identified): number | undefined {
+/** The number on record, else the one that is asked for. */
+export function idOf(object: Identified): number | undefined {
   for (const id of [object.status?.id, object.spec.id, labelledId(object)]) if (isId(id)) return id;
   return undefined;
 }
@@ -120,6 +121,10 @@ function labelledId({ metadata: { labels } }: Identified): number | undefined {
   const id = labels?.[LABELS.id];
   return id !== undefined && /^[1-9][0-9]{0,9}$/.test(id) ? Number(id) : undefined;
 }
+
+/** Whether the controller gave an object this number: its status or its label says so, not its spec alone. */
+export const hasGivenId = (object: Identified, id: number): boolean =>
+  object.status?.id === id || labelledId(object) === id;
 
 const isId = (id: number | undefined): id is number =>
   Number.isInteger(id) && Number(id) >= 1 && Number(id) <= BOUNDS.id;

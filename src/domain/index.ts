@@ -20,6 +20,7 @@ export * from './edge-node/verdict.ts';
 export * from './errors.ts';
 export * from './fleet.ts';
 export * from './inputs.ts';
+export * from './kind-status.ts';
 export * from './mass-silence.ts';
 export * from './microservice/flat.ts';
 export * from './microservice/normal-form.ts';

@@ -1,13 +1,14 @@
 import { type Application, applicationResource } from '../api/v3/application.ts';
-import { applicationId, applicationUuid, entryUuid } from '../domain/names.ts';
-import { registryKey, registryRefsOf } from '../domain/registry/index.ts';
+import { entryUuid } from '../domain/names.ts';
+import { registryRefsOf, registryUsersIn } from '../domain/registry/index.ts';
 import { defineKind } from './definition.ts';
 
 export const applicationKind = defineKind<Application>()({
   key: 'applications',
   definition: applicationResource,
   noun: 'application',
-  identity: { uuid: applicationUuid, id: applicationId },
+  references: (application) => Array.from(registryRefsOf(application), (ref) => ({ to: 'registries', ref })),
+  referrers: (application, to, refs) => (to === 'registries' ? registryUsersIn(application, refs) : []),
   indexes: {
     /** `name:<node>` and `uuid:<node>` */
     node: nodeRefsOf,
@@ -15,8 +16,6 @@ export const applicationKind = defineKind<Application>()({
     microservice: entryUuidsOf,
     /** `secret:<name>` and `configMap:<name>` */
     source: sourcesOf,
-    /** `id:<id>` and `name:<name>` of the registries that its entries name */
-    registry: (application) => Array.from(registryRefsOf(application), registryKey),
   },
 });
 

@@ -1,5 +1,8 @@
 import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
 import { customResource, type ResourceOf } from '../api/resources.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { Verdict } from '../domain/inputs.ts';
+import { idOf, uuidOf, v3Name } from '../domain/names.ts';
 
 /** What the objects of every kind have. */
 export interface KindObject {
@@ -26,10 +29,45 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly resource: ResourceOf<T>;
   /** the kind in messages: `node` */
   readonly noun: string;
+  /** made from the identity of the definition, unless stated */
   readonly identity: KindIdentity<T>;
-  /** under which further keys its objects are found in the store; name, uuid and id are there for every kind that has them */
+  /** what its objects name */
+  readonly references?: Of<T, Iterable<Reference>>;
+  /** what in an object names another by these references, for messages; the object itself when absent */
+  readonly referrers?: { of(object: T, to: string, refs: readonly (number | string)[]): readonly string[] }['of'];
+  /** an object that others name is not deleted: what REST answers instead */
+  readonly inUse?: { status: 400 | 409; code: string };
+  /** why an object may not be as its spec asks, by the objects that it names */
+  readonly verdict?: { of(object: T, find: FindReferenced): Verdict | undefined }['of'];
+  /** under which further keys its objects are found in the store; name, uuid, id and ref are there for every kind that has them */
   readonly indexes: Readonly<Record<Index, Of<T, Iterable<string>>>>;
 }
+
+/** An object that is named by another: the key of its kind, and its number or its v3 name. */
+export interface Reference {
+  to: string;
+  ref: number | string;
+}
+
+/** A reference as a key of the index `ref`: `registries/id:12`, `registries/name:team`. */
+export const referenceKey = ({ to, ref }: Reference): string =>
+  `${to}/${typeof ref === 'number' ? 'id' : 'name'}:${ref}`;
+
+/** The references that may mean an object: its number and its v3 name. */
+export const refsTo = <T extends KindObject>({ identity }: Kind<T>, object: T): readonly (number | string)[] => {
+  const id = identity.id?.(object);
+  return [...(id === undefined ? [] : [id]), v3Name(object)];
+};
+
+/** Refusal to delete an object that others name. */
+export function inUseError<T extends KindObject>(kind: Kind<T>, object: T, users: readonly string[]): DomainError {
+  const { status, code } = kind.inUse ?? { status: 409, code: 'IN_USE' };
+  const name = kind.identity.id ? `${kind.identity.id(object) ?? ''} (${v3Name(object)})` : v3Name(object);
+  return new DomainError(status, code, `${kind.noun} ${name} is used by ${users.join(', ')}`);
+}
+
+/** The oldest object that a reference may mean. */
+export type FindReferenced = (reference: Reference) => KindObject | undefined;
 
 /** By what, besides its v3 name, an object is known to v3 clients and machines; see domain/identity.ts. */
 export interface KindIdentity<T> {
@@ -41,11 +79,18 @@ export interface KindIdentity<T> {
 }
 
 /** Names of the indexes that kinds share. */
-export type IdentityIndex = 'name' | 'uuid' | 'id';
+export type IdentityIndex = 'name' | 'uuid' | 'id' | 'ref';
 
 /** States a kind; its key and its indexes are inferred. */
 export const defineKind =
   <T extends KindObject>() =>
   <const Key extends string, Index extends string = never>(
-    kind: Omit<Kind<T, Key, Index>, 'resource'>,
-  ): Kind<T, Key, Index> => ({ ...kind, resource: customResource<T>(kind.definition) });
+    kind: Omit<Kind<T, Key, Index>, 'resource' | 'identity'> & { identity?: KindIdentity<T> },
+  ): Kind<T, Key, Index> => {
+    const { has } = kind.definition.identity;
+    return {
+      ...kind,
+      resource: customResource<T>(kind.definition),
+      identity: { ...('uuid' in has && { uuid: uuidOf }), ...('id' in has && { id: idOf }), ...kind.identity },
+    };
+  };

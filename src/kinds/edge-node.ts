@@ -1,12 +1,10 @@
 import { type EdgeNode, edgeNodeResource } from '../api/v3/edge-node.ts';
-import { nodeUuid } from '../domain/names.ts';
 import { defineKind } from './definition.ts';
 
 export const edgeNodeKind = defineKind<EdgeNode>()({
   key: 'nodes',
   definition: edgeNodeResource,
   noun: 'node',
-  identity: { uuid: nodeUuid },
   indexes: {
     /** names of the applications that it still reports */
     reports: reportedApplicationsOf,

@@ -30,4 +30,12 @@ const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resour
 /** Every resource that we read or write. */
 export const RESOURCES = { ...resources, ...CORE_RESOURCES } as const;
 
-export type { Kind, KindObject } from './definition.ts';
+export {
+  type FindReferenced,
+  inUseError,
+  type Kind,
+  type KindObject,
+  type Reference,
+  referenceKey,
+  refsTo,
+} from './definition.ts';

@@ -7,6 +7,7 @@ export const registryKind = defineKind<Registry>()({
   definition: registryResource,
   noun: 'registry',
   identity: { id: registryId, isReserved },
+  inUse: { status: 400, code: 'REGISTRY_IS_IN_USE' },
   indexes: {
     /** name of the Secret with its password */
     secret: ({ spec: { passwordSecretRef } }) => (passwordSecretRef ? [passwordSecretRef.name] : []),

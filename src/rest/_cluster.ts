@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
 import { createIds } from '../controllers/ids.ts';
 import type { Observation } from '../domain/inputs.ts';
+import { KINDS } from '../kinds/index.ts';
 import { createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
-import { createStores, followStores, type Stores } from '../stores/stores.ts';
+import { createIdLookup, createStores, followStores, type Stores } from '../stores/stores.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { type RoleName, roles } from './access/roles.ts';
 import { createClusterDependencies } from './adapters/dependencies.ts';
@@ -100,8 +101,7 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
           ids: createIds({
             client,
             namespace,
-            isTaken: (kind, id) =>
-              (kind === 'Registry' ? stores.registries : stores.applications).byIndex('id', String(id)).length > 0,
+            withId: createIdLookup(stores, KINDS),
           }),
           provisioning: () => undefined,
           observations: { of: async () => observed, listeningSince: () => 0 },

@@ -6,6 +6,7 @@ import { ApiError } from '../kube/api-error.ts';
 import type { KubeObject } from '../kube/object.ts';
 import type { MutableStore } from '../kube/store.ts';
 import { createStores, type Stores, storeOf } from '../stores/stores.ts';
+import { createReferences } from '../stores/use.ts';
 import { createWorld } from '../stores/world.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
@@ -39,6 +40,7 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
       Object.entries(kinds).map(([key, kind]) => [key, memoryObjects(storeOf(stores, kind), version)]),
     ) as KindsObjects),
     kinds,
+    references: createReferences(stores, kinds),
     shared: { refresh: async () => {} },
     world: createWorld(stores),
     registryPasswords: {

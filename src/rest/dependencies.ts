@@ -3,6 +3,7 @@ import type { EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Provisioning } from '../domain/edge-node/read.ts';
 import type { Observation, World } from '../domain/inputs.ts';
 import type { IndexOf, Kind, KindKey, KindObject, Kinds, ObjectOf } from '../kinds/index.ts';
+import type { References } from '../stores/use.ts';
 import type { Authenticator, Authorizer } from './access/access.ts';
 
 /** The objects of each kind, by the key of the kind. */
@@ -11,6 +12,8 @@ export type KindsObjects = { [K in KindKey]: Objects<ObjectOf<K>, IndexOf<K>> };
 /** What the facade is given. Handlers call these and the domain, and nothing else. */
 export interface RestDependencies extends KindsObjects {
   kinds: Kinds;
+  /** Who names whom, from the local stores. */
+  references: References;
   shared: Shared;
   /** What verdicts look at, from the local views. */
   world: World;
@@ -92,7 +95,7 @@ export interface ProvisioningKeys {
 
 /** Numbers of the v3 API, unique per kind over all replicas. */
 export interface Ids {
-  next(kind: 'Application' | 'Registry', signal?: AbortSignal): Promise<number>;
+  next(kind: string, signal?: AbortSignal): Promise<number>;
 }
 
 /** Live measurements, which only the leader has. */

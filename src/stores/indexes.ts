@@ -1,12 +1,12 @@
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import { v3Name } from '../domain/names.ts';
-import type { Kind, KindObject } from '../kinds/index.ts';
+import { type Kind, type KindObject, referenceKey } from '../kinds/index.ts';
 import { provisioningKeyOf, textNameOf } from './references.ts';
 
 type Indexes = Record<string, (object: KindObject) => Iterable<string>>;
 
 /** Under what the objects of a kind are found: by v3 name and identity, and by what its definition adds. */
-export function indexesOf({ identity: { uuid, id }, indexes }: Kind): Indexes {
+export function indexesOf({ identity: { uuid, id }, references, indexes }: Kind): Indexes {
   return {
     name: (object) => [v3Name(object)],
     ...(uuid && { uuid: (object) => [uuid(object)] }),
@@ -16,6 +16,7 @@ export function indexesOf({ identity: { uuid, id }, indexes }: Kind): Indexes {
         return number === undefined ? [] : [String(number)];
       },
     }),
+    ...(references && { ref: (object) => Array.from(references(object), referenceKey) }),
     ...indexes,
   };
 }

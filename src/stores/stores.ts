@@ -49,6 +49,16 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
 export const storeOf = <T extends KindObject>(stores: object, { key }: Kind<T>): MutableStore<T> =>
   (stores as Record<string, MutableStore<T>>)[key] as MutableStore<T>;
 
+/** Finds the objects with a number, of a kind as the Kubernetes API calls it. */
+export function createIdLookup(stores: object, kinds: Kinds): (kind: string, id: number) => readonly KindObject[] {
+  const numbered = new Map(
+    Object.values(kinds)
+      .filter(({ identity }) => identity.id)
+      .map((kind) => [kind.definition.kind, storeOf(stores, kind)]),
+  );
+  return (kind, id) => numbered.get(kind)?.byIndex('id', String(id)) ?? [];
+}
+
 /** Keeps the stores equal to what the API server holds, and shows our own writes in them at once. */
 export function followStores(
   stores: Stores,

@@ -1,10 +1,11 @@
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
-import { type KeyedText, nodeUuid, type RegistryUse, registryKey, v3Name, type World } from '../domain/index.ts';
+import { type KeyedText, nodeUuid, v3Name, type World } from '../domain/index.ts';
 import { reportedApplicationsOf } from '../kinds/edge-node.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { isPasswordOf, isShareable, textOfConfigMap, textOfSecret } from './keyed-text.ts';
 import { oldest } from './oldest.ts';
 import type { ReadStores } from './stores.ts';
+import { referenced } from './use.ts';
 
 /** The world that verdicts look at, and what desired states read besides. Nothing is copied; each call sees the present. */
 export interface StoreWorld extends World {
@@ -20,7 +21,7 @@ export function createWorld(stores: ReadStores): StoreWorld {
     return object && text(object);
   };
   return {
-    registry: (ref) => registryBy(stores, ref),
+    registry: (ref) => referenced(stores.registries, ref),
     nodeByName: (name) => oldest(stores.nodes.byIndex('name', name)),
     nodeByUuid: (uuid) => oldest(stores.nodes.byIndex('uuid', uuid)),
     applicationsOn: (node) => applicationsOn(stores, node),
@@ -36,17 +37,6 @@ export function createWorld(stores: ReadStores): StoreWorld {
     },
   };
 }
-
-/** The oldest Registry with this id (a number) or v3 name (text). */
-export const registryBy = ({ registries }: Pick<ReadStores, 'registries'>, ref: number | string) =>
-  oldest(typeof ref === 'number' ? registries.byIndex('id', String(ref)) : registries.byIndex('name', ref));
-
-/** Who uses which registry, as the index of the applications counts it. */
-export const registryUse = (stores: Pick<ReadStores, 'applications' | 'registries'>): RegistryUse => ({
-  registry: (ref) => registryBy(stores, ref),
-  countUsing: (ref) => stores.applications.countByIndex('registry', registryKey(ref)),
-  applicationsUsing: (ref) => stores.applications.byIndex('registry', registryKey(ref)),
-});
 
 /** Applications with an entry that names this node, and those whose containers it still reports. */
 export function applicationsOn(stores: Pick<ReadStores, 'nodes' | 'applications'>, node: EdgeNode): Application[] {

@@ -75,12 +75,6 @@ const refOf = (reference: number | string | undefined) => normalReference(refere
 /** `id:12`, `name:team`: a reference as a key of an index. */
 export const registryKey = (ref: number | string): string => (typeof ref === 'number' ? `id:${ref}` : `name:${ref}`);
 
-/** The references that could mean this registry. */
-export const refsTo = (registry: Registry): readonly (number | string)[] => [
-  ...[registryId(registry)].filter((id) => id !== undefined),
-  v3Name(registry),
-];
-
 /** By which references an application uses registries: what it takes from a catalog names none. */
 export function registryRefsOf(application: Application): ReadonlySet<number | string> {
   const refs = new Set<number | string>();
@@ -174,46 +168,11 @@ export function builtInError(registry: Registry): DomainError {
   );
 }
 
-/** Refusal to delete a registry with users. */
-export function inUseError(registry: Registry, users: readonly string[]): DomainError {
-  return new DomainError(
-    400,
-    'REGISTRY_IS_IN_USE',
-    `registry ${registryId(registry) ?? ''} (${v3Name(registry)}) is used by ${users.join(', ')}`,
-  );
-}
-
-/** What it takes to find who uses a registry. */
-export interface RegistryUse {
-  registry: RegistryLookup;
-  /** how many applications refer to a registry so */
-  countUsing: (ref: number | string) => number;
-  applicationsUsing: (ref: number | string) => readonly Application[];
-}
-
-/** Whether any entry uses a registry: as cheap for thousands of users as for one. */
-export const isUsed = (registry: Registry, use: Pick<RegistryUse, 'registry' | 'countUsing'>): boolean =>
-  meaning(registry, use).some((ref) => use.countUsing(ref) > 0);
-
-/** Names `application/microservice` of the entries that use a registry, sorted. */
-export function registryUsers(registry: Registry, use: Omit<RegistryUse, 'countUsing'>): string[] {
-  const refs = meaning(registry, use);
-  const applications = new Set(refs.flatMap((ref) => use.applicationsUsing(ref)));
-  return [...applications]
-    .flatMap((application) =>
-      (application.spec.microservices ?? [])
-        .filter(({ images }) => !normalReference(images?.catalogId) && refs.includes(refOf(images?.registry)))
-        .map(({ name }) => `${v3Name(application)}/${name}`),
-    )
-    .sort();
-}
-
-/** The references that do mean this registry: an older one may have its name or id. */
-const meaning = (registry: Registry, { registry: find }: Pick<RegistryUse, 'registry'>) =>
-  refsTo(registry).filter((ref) => isSame(find(ref), registry));
-
-const isSame = (a: Registry | undefined, b: Registry): boolean =>
-  a !== undefined && (a === b || (a.metadata.name === b.metadata.name && a.metadata.uid === b.metadata.uid));
+/** Names `application/microservice` of the entries of an application that use a registry by one of these references. */
+export const registryUsersIn = (application: Application, refs: readonly (number | string)[]): string[] =>
+  (application.spec.microservices ?? [])
+    .filter(({ images }) => !normalReference(images?.catalogId) && refs.includes(refOf(images?.registry)))
+    .map(({ name }) => `${v3Name(application)}/${name}`);
 
 /** Words of the REST body that differ from the spec's. */
 function fieldsOf(body: unknown): { fields: Record<string, unknown>; password?: string | null } {

@@ -1,20 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { type Application, type Registry, registrySpecSchema } from '../../api/v3/index.ts';
-import { makeApplication, makeEntry, makeRegistry, registryLookup } from '../_util.ts';
+import { type Registry, registrySpecSchema } from '../../api/v3/index.ts';
+import { makeRegistry, registryLookup } from '../_util.ts';
 import { DomainError } from '../errors.ts';
 import {
   BUILT_INS,
   builtInError,
-  inUseError,
   isBuiltIn,
-  isUsed,
   normalRegistry,
   PASSWORD_MASK,
   patchRegistry,
   registryFromBody,
   registryRead,
-  registryRefsOf,
-  registryUsers,
   resolveRegistry,
 } from './index.ts';
 
@@ -158,46 +154,6 @@ describe('patchRegistry', () => {
   });
   it('a read can be sent back', () => {
     expect(patchRegistry(stored, registryRead(stored, PASSWORD_MASK))).toEqual({ spec: stored.spec });
-  });
-});
-
-describe('registryUsers', () => {
-  const uses = (registry: number | string | undefined, more: object = {}) =>
-    makeApplication({ name: 'app', entries: [makeEntry({ images: { amd64: 'a', registry }, ...more })] });
-  /** Everybody who could mean it is asked. */
-  const users = (of: Registry, registries: Registry[], applications: Application[]) => {
-    const applicationsUsing = (ref: number | string) => applications.filter((one) => registryRefsOf(one).has(ref));
-    const use = { registry: registryLookup(registries), applicationsUsing };
-    const names = registryUsers(of, use);
-    expect(isUsed(of, { ...use, countUsing: (ref) => applicationsUsing(ref).length })).toBe(names.length > 0);
-    return names;
-  };
-  it('finds users by id, by name and by default', () => {
-    expect(users(team, [team, remote], [uses(12)])).toEqual(['app/reader']);
-    expect(users(team, [team, remote], [uses('12')])).toEqual(['app/reader']);
-    expect(users(team, [team, remote], [uses('team')])).toEqual(['app/reader']);
-    expect(users(remote, [team, remote], [uses(undefined)])).toEqual(['app/reader']);
-  });
-  it('nobody else is one', () => {
-    expect(users(team, [team, remote], [uses(1), uses('other'), makeApplication({ entries: [] })])).toEqual([]);
-  });
-  it('what comes from a catalog is none', () => {
-    const entries = [makeEntry({ images: { catalogId: 7 } as never })];
-    expect(users(remote, [team, remote], [makeApplication({ entries })])).toEqual([]);
-  });
-  it('a stopped microservice is one: it can be started', () => {
-    expect(users(team, [team], [uses('team', { isActivated: false })])).toEqual(['app/reader']);
-  });
-  it('those who use the older one of its name do not use it', () => {
-    const young = { ...team, metadata: { ...team.metadata, name: 'team-2', uid: 'b' } };
-    expect(users(young, [team, young], [uses('team')])).toEqual([]);
-  });
-  it('says who', () => {
-    expect(inUseError(team, ['a/b', 'c/d'])).toMatchObject({
-      status: 400,
-      code: 'REGISTRY_IS_IN_USE',
-      message: expect.stringMatching(/team.*a\/b, c\/d/),
-    });
   });
 });
 

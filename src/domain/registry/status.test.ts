@@ -2,7 +2,24 @@ import { describe, expect, it, test } from 'vitest';
 import { API_VERSION } from '../../api/names.ts';
 import type { Registry } from '../../api/v3/index.ts';
 import { registryResource } from '../../api/v3/index.ts';
-import { type RegistryStatusInputs, registryStatus } from './status.ts';
+import { type KindStatusInputs, kindStatus } from '../kind-status.ts';
+import { registryId } from '../names.ts';
+import { passwordObstacle } from './status.ts';
+
+interface RegistryStatusInputs extends Pick<KindStatusInputs, 'identity' | 'users' | 'now'> {
+  registry: Registry;
+  hasPassword: boolean;
+}
+
+const registryStatus = ({ registry, hasPassword, ...rest }: RegistryStatusInputs) =>
+  kindStatus({
+    definition: registryResource,
+    noun: 'registry',
+    object: registry,
+    id: registryId(registry),
+    obstacle: passwordObstacle(registry, hasPassword),
+    ...rest,
+  });
 
 const NOW = '2026-01-02T00:00:00.000Z';
 const LATER = '2026-01-03T00:00:00.000Z';

@@ -1,6 +1,7 @@
 import { KINDS, type Kinds } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { allSynced, type Stores, storeOf } from '../../stores/stores.ts';
+import { createReferences } from '../../stores/use.ts';
 import { createWorld } from '../../stores/world.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
@@ -38,6 +39,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
       ]),
     ) as KindsObjects),
     kinds,
+    references: createReferences(stores, kinds),
     shared: createShared({ client, namespace, ...stores }),
     world: createWorld(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),

@@ -4,15 +4,13 @@ import { duplicateName } from '../../domain/errors.ts';
 import { identityLabels, registryId } from '../../domain/names.ts';
 import {
   builtInError,
-  inUseError,
   isBuiltIn,
   PASSWORD_MASK,
   patchRegistry,
   registryFromBody,
-  registryKey,
   registryRead,
-  registryUsers,
 } from '../../domain/registry/index.ts';
+import { inUseError, KINDS } from '../../kinds/index.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { deleteObject, isPresent } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
@@ -141,11 +139,8 @@ export const registryRoutes = [
     async handler({ deps, params, signal }) {
       const registry = await registryById(deps, params.id, signal);
       if (isBuiltIn(registry)) throw builtInError(registry);
-      const users = registryUsers(registry, {
-        registry: deps.world.registry,
-        applicationsUsing: (ref) => deps.applications.find('registry', registryKey(ref)),
-      });
-      if (users.length > 0) throw inUseError(registry, users);
+      const users = deps.references.users(KINDS.registries, registry);
+      if (users.length > 0) throw inUseError(KINDS.registries, registry, users);
       await deleteObject(deps.registries, registry, signal);
       return undefined;
     },

@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
+import { LABELS } from '../api/names.ts';
+import type { Registry } from '../api/v3/index.ts';
+import { makeRegistry } from '../domain/_util.ts';
+import { KINDS } from '../kinds/index.ts';
+import { createIdLookup, createStores } from '../stores/stores.ts';
+import { identityOf } from './identity.ts';
+import { createIds } from './ids.ts';
+
+const signal = AbortSignal.timeout(30_000);
+
+function makeIds() {
+  const stores = createStores({ namespace: 'skerry' });
+  for (const store of Object.values(stores)) store.swap([], '1');
+  const { client } = createInMemoryApiServer(stores);
+  const time = { now: 0 };
+  const withId = createIdLookup(stores, KINDS);
+  const ids = createIds({ client, namespace: 'skerry', withId, clock: () => time.now });
+  let version = 10_000;
+  const show = (registry: Registry, labels: Record<string, string> = {}) => {
+    const metadata = { ...registry.metadata, labels, resourceVersion: String(++version) };
+    stores.registries.set({ ...registry, metadata });
+    return stores.registries.get('skerry', registry.metadata.name) as Registry;
+  };
+  return { ids, stores, time, show };
+}
+
+test('a number that is on its way to one object is not given to another that asks for it', async () => {
+  const { ids, stores, show } = makeIds();
+  const given = await ids.next('Registry', signal);
+  const claimant = show(makeRegistry('claimant', { id: given }));
+  const identity = await identityOf({ stores, ids }, KINDS.registries, claimant, signal);
+  expect(identity.id).not.toBe(given);
+  const owner = show(makeRegistry('owner'), { [LABELS.id]: String(given) });
+  expect(await identityOf({ stores, ids }, KINDS.registries, owner, signal)).toEqual({ id: given });
+});
+
+test('a number that nothing was stored with is free again after a minute', async () => {
+  const { ids, stores, time, show } = makeIds();
+  const given = await ids.next('Registry', signal);
+  expect(ids.isIssued('Registry', given)).toBe(true);
+  expect(ids.isIssued('Application', given)).toBe(false);
+  time.now = 60_000;
+  const claimant = show(makeRegistry('claimant', { id: given }));
+  expect(await identityOf({ stores, ids }, KINDS.registries, claimant, signal)).toEqual({ id: given });
+});

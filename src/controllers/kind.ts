@@ -1,0 +1,142 @@
+import { FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
+import { identityLabels, kindStatus, nameTaken, type Progress, stalledBy, v3Name } from '../domain/index.ts';
+import { type Kind, type KindObject, referenceKey, refsTo } from '../kinds/index.ts';
+import {
+  both,
+  type Change,
+  type Controller,
+  createController,
+  done,
+  keyOf,
+  type ObjectRef,
+  type Outcome,
+  parseKey,
+  refOf,
+  removeFinalizer,
+  requeueAfter,
+  type Watch,
+  watching,
+} from '../kube/mod.ts';
+import { oldest } from '../stores/oldest.ts';
+import { storeOf } from '../stores/stores.ts';
+import { createReferences, createUse, referrersOf } from '../stores/use.ts';
+import { changesMoreThanStatus } from './change-filter.ts';
+import type { ControllerDependencies } from './dependencies.ts';
+import { identityOf, idTaken } from './identity.ts';
+import { stamp } from './stamp.ts';
+import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
+
+/** What one kind does besides what all do. */
+export interface KindExtension<T> {
+  /** Makes an object that has to exist. */
+  createMissing?(ref: ObjectRef, signal: AbortSignal): Promise<T | undefined>;
+  /** Takes over an object that is not to be reconciled as the others are. */
+  takeOver?(object: T, signal: AbortSignal): Promise<Outcome> | undefined;
+  /** Runs once the object has its identity. */
+  prepare?(object: T, signal: AbortSignal): Promise<void>;
+  /** what keeps the object from being used */
+  obstacle?(object: T): Progress | undefined;
+  watches?: readonly Watch[];
+}
+
+/** A kind that no machine reports on: identity, verdicts, status, and protection of what is in use. */
+export function createKindController<T extends KindObject>(
+  deps: ControllerDependencies,
+  kind: Kind<T>,
+  extension: KindExtension<T> = {},
+): Controller {
+  const { client, stores, kinds, clock, log, metrics } = deps;
+  const { resource, definition, noun } = kind;
+  const store = storeOf(stores, kind);
+  const statuses = createStatusWriter(deps, kind);
+  const use = createUse(stores, kinds, kind);
+  const references = createReferences(stores, kinds);
+
+  async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
+    const ref = parseKey(key);
+    const stored = store.get(ref.namespace, ref.name) ?? (await extension.createMissing?.(ref, signal));
+    if (!stored) return done();
+    const taken = extension.takeOver?.(stored, signal);
+    if (taken) return taken;
+    const deleting = stored.metadata.deletionTimestamp !== undefined;
+    const used = kind.inUse !== undefined && use.isUsed(stored);
+    if (deleting && !used) {
+      if (kind.inUse) await removeFinalizer(client, resource, stored, FINALIZERS.inUse, { signal });
+      return done();
+    }
+    const identity = await identityOf(deps, kind, stored, signal);
+    const stamps = { ...(kind.inUse && { finalizer: FINALIZERS.inUse }), labels: identityLabels(identity) };
+    const object = deleting ? stored : await stamp(client, resource, await mark(stored, used, signal), stamps, signal);
+    await extension.prepare?.(object, signal);
+    const rival = nameRival(object) ?? idTaken(deps, kind, stored, identity.id);
+    const judged = kindStatus({
+      definition,
+      noun,
+      object,
+      ...(rival && { identity: rival }),
+      id: kind.identity.id?.(object),
+      // Only the message of a deletion names them.
+      users: deleting ? use.users(object) : [],
+      obstacle: obstacleOf(object),
+      now: new Date(clock()).toISOString(),
+    });
+    const { refused } = await statuses.write(object, { ...judged, ...identity }, signal);
+    return refused ? requeueAfter(REFUSED_RETRY_MS) : done();
+  }
+
+  function nameRival(object: T) {
+    const first = oldest(store.byIndex('name', v3Name(object)));
+    if (!first || first.metadata.uid === object.metadata.uid) return undefined;
+    return nameTaken(noun, v3Name(object), first.metadata.name);
+  }
+
+  function obstacleOf(object: T): Progress | undefined {
+    const verdict = kind.verdict?.(object, references.find);
+    return verdict ? stalledBy(verdict) : extension.obstacle?.(object);
+  }
+
+  /** The label by which the admission policy refuses to delete what is in use. */
+  async function mark(object: T, inUse: boolean, signal: AbortSignal): Promise<T> {
+    if ((object.metadata.labels?.[LABELS.inUse] === 'true') === inUse) return object;
+    const { resourceVersion } = object.metadata;
+    const body = { metadata: { resourceVersion, labels: { [LABELS.inUse]: inUse ? 'true' : null } } };
+    const options = { signal, fieldManager: FIELD_MANAGERS.controller };
+    return client.patch(resource, refOf(object), { type: 'merge', body }, options);
+  }
+
+  const named = (ref: number | string) =>
+    store.byIndex(typeof ref === 'number' ? 'id' : 'name', String(ref)).map(keyOf);
+  const namesakes = (object: T) => refsTo(kind, object).flatMap(named);
+  const watchReferrer = (source: Kind): Watch => {
+    const usedBy = (object: KindObject) =>
+      Array.from(source.references?.(object) ?? []).flatMap(({ to, ref }) => (to === kind.key ? named(ref) : []));
+    // All objects that exist at the start are reconciled anyway.
+    return watching(storeOf(stores, source), (change) => (isLater(change) ? both(usedBy)(change) : []));
+  };
+  const watchTarget = (target: Kind): Watch => {
+    const referrers = (object: KindObject) =>
+      refsTo(target, object).flatMap((ref) => store.byIndex('ref', referenceKey({ to: target.key, ref })).map(keyOf));
+    return watching(storeOf(stores, target), (change) => (isLater(change) ? both(referrers)(change) : []));
+  };
+  return createController({
+    name: definition.singular,
+    watches: [
+      ...(extension.watches ?? []),
+      // An older one may have had its name or id.
+      watching(store, (change) =>
+        changesMoreThanStatus(change) || statuses.isForeign(change) ? [change.key, ...both(namesakes)(change)] : [],
+      ),
+      ...(kind.inUse ? referrersOf(kinds).map(watchReferrer) : []),
+      ...(kind.references && kind.verdict
+        ? Object.values(kinds)
+            .filter((target) => target.key !== kind.key)
+            .map(watchTarget)
+        : []),
+    ],
+    reconcile: (key, { signal }) => reconcile(key, signal),
+    log,
+    metrics,
+  });
+}
+
+const isLater = (change: Change<KindObject>) => changesMoreThanStatus(change) && !change.initial;

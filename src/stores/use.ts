@@ -1,0 +1,61 @@
+import { v3Name } from '../domain/names.ts';
+import { type FindReferenced, type Kind, type KindObject, type Kinds, referenceKey, refsTo } from '../kinds/index.ts';
+import type { Store } from '../kube/mod.ts';
+import { oldest } from './oldest.ts';
+import { storeOf } from './stores.ts';
+
+/** The oldest object with this number or v3 name. */
+export const referenced = <T extends KindObject>(store: Store<T>, ref: number | string): T | undefined =>
+  oldest(store.byIndex(typeof ref === 'number' ? 'id' : 'name', String(ref)));
+
+/** The kinds whose objects may name objects of this one. */
+export const referrersOf = (kinds: Kinds): Kind[] => Object.values(kinds).filter(({ references }) => references);
+
+/** Who names the objects of one kind. */
+export interface Use<T> {
+  /** As quick for thousands of users as for one. */
+  isUsed(object: T): boolean;
+  /** Names of what uses the object, for messages; sorted. */
+  users(object: T): string[];
+}
+
+export function createUse<T extends KindObject>(stores: object, kinds: Kinds, kind: Kind<T>): Use<T> {
+  const store = storeOf(stores, kind);
+  const sources = referrersOf(kinds).map((source) => ({ source, store: storeOf(stores, source) }));
+  /** The references that do mean this object: an older one may have its name or id. */
+  const meaning = (object: T) => refsTo(kind, object).filter((ref) => isSame(referenced(store, ref), object));
+  const keys = (refs: readonly (number | string)[]) => refs.map((ref) => referenceKey({ to: kind.key, ref }));
+  return {
+    isUsed(object) {
+      const refs = keys(meaning(object));
+      return sources.some(({ store }) => refs.some((ref) => store.countByIndex('ref', ref) > 0));
+    },
+    users(object) {
+      const refs = meaning(object);
+      return sources
+        .flatMap(({ source, store }) =>
+          [...new Set(keys(refs).flatMap((ref) => store.byIndex('ref', ref)))].flatMap(
+            (user) => source.referrers?.(user, kind.key, refs) ?? [`${source.noun} ${v3Name(user)}`],
+          ),
+        )
+        .sort();
+    },
+  };
+}
+
+/** The same for all kinds, for a reader that knows the kind only when it is asked. */
+export interface References {
+  users(kind: Kind, object: KindObject): readonly string[];
+  find: FindReferenced;
+}
+
+export const createReferences = (stores: object, kinds: Kinds): References => ({
+  users: (kind, object) => createUse(stores, kinds, kind).users(object),
+  find({ to, ref }) {
+    const target = kinds[to];
+    return target && referenced(storeOf(stores, target), ref);
+  },
+});
+
+const isSame = (a: KindObject | undefined, b: KindObject): boolean =>
+  a !== undefined && (a === b || (a.metadata.name === b.metadata.name && a.metadata.uid === b.metadata.uid));
