@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { CONTAINER_FIELD_NAMES, fieldRow } from '../../../src/api/container/index.ts';
 import { makeView } from '../plan/_util.ts';
 import { containerDigest } from './digest.ts';
 
@@ -66,4 +67,13 @@ describe('takes part', () => {
   };
   for (const [name, change] of Object.entries(different))
     test(name, () => expect(containerDigest({ ...full, ...change })).not.toBe(containerDigest(full)));
+});
+
+test.each(CONTAINER_FIELD_NAMES)('a value of the container field %s takes part, its default does not', (field) => {
+  const { wire, wireName, example, default: absent } = fieldRow(field);
+  // what references are resolved to, and what is JSON text
+  const value = field === 'extraHosts' ? ['db:192.0.2.7'] : field === 'annotations' ? '{"a":"1"}' : example;
+  const plain = makeView();
+  expect(containerDigest({ ...plain, [wireName]: wire.parse(value) })).not.toBe(containerDigest(plain));
+  expect(containerDigest({ ...plain, [wireName]: absent })).toBe(containerDigest(plain));
 });

@@ -251,5 +251,35 @@ export const CONTAINER_FIELDS = {
 export type ContainerField = keyof typeof CONTAINER_FIELDS;
 export const CONTAINER_FIELD_NAMES = Object.keys(CONTAINER_FIELDS) as readonly ContainerField[];
 
-/** The row of a field, for code that treats all fields alike. */
-export const fieldRow = (field: ContainerField): FieldRow => CONTAINER_FIELDS[field];
+/** A row for code that treats all fields alike: every member is there, `shown` and the names filled in. */
+export type Row = Readonly<FieldRow & { flatName: string; wireName: string }>;
+
+/** All rows have the same members in the same order, which makes reading them cheap. */
+const ABSENT = { default: undefined, alias: undefined, itemDefaults: undefined, unit: undefined };
+
+const ROWS = Object.fromEntries(
+  CONTAINER_FIELD_NAMES.map((name): [string, Row] => {
+    const row: FieldRow = CONTAINER_FIELDS[name];
+    return [
+      name,
+      {
+        ...ABSENT,
+        ...row,
+        shown: row.shown ?? row.default,
+        flatName: row.flatName ?? name,
+        wireName: row.wireName ?? name,
+      },
+    ];
+  }),
+) as Readonly<Record<ContainerField, Row>>;
+
+export const fieldRow = (field: ContainerField): Row => ROWS[field];
+
+/** Whether a value says no more of a field than its absence: it is empty, false, or the default. */
+export function isAbsent(field: ContainerField, value: unknown): boolean {
+  if (value === undefined || value === null || value === '' || value === false) return true;
+  if (typeof value !== 'object') return value === fieldRow(field).default;
+  if (Array.isArray(value)) return value.length === 0;
+  for (const _ in value) return false;
+  return true;
+}

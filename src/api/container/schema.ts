@@ -50,7 +50,7 @@ export type ContainerSpec = z.infer<typeof containerSchema>;
 /** The members of a microservice's view that are container fields. */
 export const containerViewShape = Object.fromEntries(
   CONTAINER_FIELD_NAMES.flatMap((field) => {
-    const { wire, wireName = field, alias, default: absent } = fieldRow(field);
+    const { wire, wireName, alias, default: absent } = fieldRow(field);
     const member = absent === undefined ? wire.optional() : wire.default(absent);
     return [wireName, ...(alias ? [alias.name] : [])].map((name) => [name, member]);
   }),

@@ -1,29 +1,18 @@
 import { hash } from 'node:crypto';
 import type { VerdictReason } from '../../api/conditions.ts';
-import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
-import type { Application, EdgeNode, EdgeNodeSpec } from '../../api/v3/index.ts';
-import {
-  type AgentConfig,
-  canonicalJson,
-  type Digests,
-  type MicroserviceHold,
-  type MicroserviceView,
-  type RegistryView,
-} from '../../wire/index.ts';
+import type { EdgeNode, EdgeNodeSpec } from '../../api/v3/index.ts';
+import type { AgentConfig, Digests, MicroserviceHold, MicroserviceView, RegistryView } from '../../wire/index.ts';
 import { entriesOn, nodeOf, shouldRun } from '../application/entries.ts';
 import { createJudge } from '../application/verdict.ts';
 import { worldOf } from '../application/world.ts';
 import { hasContainer } from '../deletion.ts';
-import type { DesiredEntry, DesiredState, NodeInputs, World } from '../inputs.ts';
-import { resolveEnv } from '../microservice/env.ts';
-import { resolveHost } from '../microservice/extra-hosts.ts';
-import { configText } from '../microservice/flat.ts';
-import { imageFor, logSizeOf, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
-import { entryUuid, nodeUuid, registryId, v3Name } from '../names.ts';
-import { isDue, orderOf, rebuildCount } from '../orders.ts';
+import type { DesiredEntry, DesiredState, NodeInputs } from '../inputs.ts';
+import { logSizeOf, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
+import { entryUuid, nodeUuid, v3Name } from '../names.ts';
+import { isDue, orderOf } from '../orders.ts';
 import { normalRegistry, resolveRegistry } from '../registry/index.ts';
-import { revisionOf } from './revision.ts';
-import { archOf, CONFIG_FIELDS } from './settings.ts';
+import { CONFIG_FIELDS } from './settings.ts';
+import { viewOf } from './view.ts';
 
 /** Verdicts by which the name or the uuid belongs to another object. */
 const IDENTITY_TAKEN: ReadonlySet<string> = new Set<VerdictReason>(['NameTaken', 'UuidTaken']);
@@ -110,101 +99,6 @@ function configOf(spec: EdgeNodeSpec): AgentConfig {
     CONFIG_FIELDS.filter((field) => spec[field] !== undefined).map((field) => [field, spec[field]]),
   );
 }
-
-interface ViewInputs {
-  application: Application;
-  entry: NormalEntry;
-  uuid: string;
-  node: EdgeNode;
-  world: World;
-  key: string | undefined;
-}
-
-/**
- * The view of an entry as far as it resolves; an entry whose verdict is positive resolves wholly. Members that are
- * undefined are absent: neither the wire nor a digest has them.
- */
-function viewOf({ application, entry, uuid, node, world, key }: ViewInputs): MicroserviceView {
-  const { container } = entry;
-  const isSystem = application.spec.isSystem ?? false;
-  const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildOrder ?? 0;
-  const rebuildOrder = rebuildCount(application, entry.name, carriedOut);
-  const argv = container.commands ?? [];
-  const registry = resolveRegistry(world.registry, entry.registry);
-  const view: MicroserviceView = {
-    uuid,
-    name: entry.name,
-    application: v3Name(application),
-    imageId: imageFor(entry, archOf(node)) ?? '',
-    registryId: (registry && registryId(registry)) ?? BUILT_IN_REGISTRIES.remote.id,
-    config: configText(entry.config),
-    annotations: canonicalJson(container.annotations ?? {}),
-    rebuild: rebuildOrder > carriedOut,
-    rebuildOrder,
-    revision: '',
-    schedule: entry.schedule,
-    isSystem,
-    hostNetworkMode: container.hostNetworkMode ?? false,
-    isPrivileged: container.isPrivileged ?? false,
-    readOnlyRootFilesystem: container.readOnlyRootFilesystem,
-    pidMode: container.pidMode ?? '',
-    ipcMode: container.ipcMode ?? '',
-    cpuSetCpus: container.cpuSetCpus ?? '',
-    runAsUser: container.runAsUser ?? '',
-    runAsGroup: container.runAsGroup,
-    platform: container.platform ?? '',
-    runtime: container.runtime ?? '',
-    workingDir: container.workingDir,
-    cpus: container.cpus,
-    memoryLimit: container.memoryLimit,
-    memoryReservation: container.memoryReservation,
-    memorySwap: container.memorySwap,
-    shmSize: container.shmSize,
-    logSize: container.logSize ?? 0,
-    portMappings: (container.ports ?? []).map(({ internal, external, protocol = 'tcp' }) => ({
-      internal,
-      external,
-      protocol,
-    })),
-    volumeMappings: (container.volumes ?? []).map(({ type = 'bind', scope = 'private', ...volume }) => ({
-      ...volume,
-      type,
-      scope: type === 'volume' ? scope : 'private',
-    })),
-    env: (container.env ?? []).flatMap((item) => {
-      const resolved = resolveEnv(item, world);
-      return 'env' in resolved ? [resolved.env] : [];
-    }),
-    extraHosts: (container.extraHosts ?? []).flatMap((host) => {
-      const resolved = resolveHost(host, node, world);
-      return 'address' in resolved ? [`${host.name}:${resolved.address}`] : [];
-    }),
-    cmd: argv,
-    commands: argv,
-    entrypoint: container.entrypoint ?? [],
-    cdiDevices: container.cdiDevices ?? [],
-    capAdd: container.capAdd ?? [],
-    capDrop: container.capDrop ?? [],
-    healthCheck: { test: [], ...container.healthCheck },
-    sysctls: (container.sysctls ?? {}) as Record<string, string>,
-    ulimits: (container.ulimits ?? {}) as MicroserviceView['ulimits'],
-    devices: (container.devices ?? []).map(({ permissions = 'rwm', ...device }) => ({ ...device, permissions })),
-    tmpfs: container.tmpfs ?? [],
-    ...(entry.models && { models: catalogOf(entry.models) }),
-    ...(entry.knowledge && { knowledge: catalogOf(entry.knowledge) }),
-    isRouter: isSystem && entry.name === 'router',
-    isBus: isSystem && entry.name === 'bus',
-    isController: isSystem && entry.name === 'controller',
-  };
-  view.revision = revisionOf(view, key);
-  return view;
-}
-
-const catalogOf = ({ bindPath, permissions = 'ro', items = [] }: NonNullable<NormalEntry['models']>) => ({
-  bindPath,
-  permissions,
-  items,
-});
 
 /** The registry of an entry as its node needs it. Credentials only where pulls need them. */
 function registryView(entry: NormalEntry, { registry: find, registryPassword }: NodeInputs): RegistryView | undefined {

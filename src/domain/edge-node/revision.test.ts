@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { CONTAINER_FIELD_NAMES, fieldRow } from '../../api/container/index.ts';
 import { type MicroserviceView, microserviceViewSchema } from '../../wire/index.ts';
 import { revisionOf } from './revision.ts';
 
@@ -150,9 +151,17 @@ describe('revisionOf', () => {
   it('every field of the view is one or the other', () => {
     const fields = Object.keys(microserviceViewSchema.shape);
     const ROLES = ['isRouter', 'isBus', 'isController', 'serviceAccount'];
-    expect(
-      [...Object.keys(related), ...Object.keys(unrelated), ...ROLES].filter((f) => f !== 'knowledge').sort(),
-    ).toEqual([...fields.filter((f) => f !== 'knowledge'), 'models'].sort());
+    const container = CONTAINER_FIELD_NAMES.map((field) => fieldRow(field).wireName);
+    const known = new Set([...Object.keys(related), ...Object.keys(unrelated), ...container, ...ROLES]);
+    expect([...known].sort()).toEqual([...fields].sort());
+  });
+
+  it.each(CONTAINER_FIELD_NAMES)('a value of the container field %s needs a new container', (field) => {
+    const { wire, wireName, example, default: absent } = fieldRow(field);
+    // what references are resolved to, and what is JSON text
+    const value = field === 'extraHosts' ? ['db:192.0.2.7'] : field === 'annotations' ? '{"a":"1"}' : example;
+    expect(revisionOf({ ...minimal, [wireName]: wire.parse(value) })).not.toBe(revisionOf(minimal));
+    expect(revisionOf({ ...minimal, [wireName]: absent })).toBe(revisionOf(minimal));
   });
 
   it('does not depend on the order of env, ports, volumes, hosts, devices and the like', () => {

@@ -62,7 +62,7 @@ interface Row {
 const same = (name: string): Row => ({ flat: name, entry: name });
 
 function containerRow(name: ContainerField): Row {
-  const { flatName = name, alias } = fieldRow(name);
+  const { flatName, alias } = fieldRow(name);
   return {
     flat: flatName,
     entry: `container.${name}`,
@@ -197,9 +197,9 @@ function applied(entry: Fields, flat: Fields): Fields {
 function resolved(flat: Fields, entry: Fields): Fields {
   const { busEnabled, busAccess, ...body } = flat;
   for (const name of CONTAINER_FIELD_NAMES) {
-    const { flatName = name, wireName = flatName, alias } = fieldRow(name);
+    const { flatName, wireName, alias } = fieldRow(name);
     if (alias && body[alias.name] !== undefined && isEmpty(body[flatName])) body[flatName] = body[alias.name];
-    if (body[wireName] !== undefined && body[flatName] === undefined) body[flatName] = body[wireName];
+    if (body[flatName] === undefined && body[wireName] !== undefined) body[flatName] = body[wireName];
   }
   if (busEnabled !== undefined && isEmpty(body.busConfig))
     body.busConfig = isEmpty(busEnabled) ? undefined : { busAccess: booleanOf(busEnabled, 'busEnabled') };

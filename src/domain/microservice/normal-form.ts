@@ -4,6 +4,7 @@ import {
   type ContainerField,
   type ContainerSpec,
   fieldRow,
+  isAbsent,
 } from '../../api/container/index.ts';
 import { ARCHITECTURES, type Architecture } from '../../api/names.ts';
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
@@ -103,21 +104,25 @@ const NORMAL: { readonly [F in ContainerField]?: (value: Value<F>) => NormalValu
 
 function normalContainer(container: ContainerSpec): NormalContainer {
   const normal: Record<string, unknown> = {};
-  for (const field of CONTAINER_FIELD_NAMES) {
-    const { alias, default: standard, itemDefaults } = fieldRow(field);
-    const given = container as Readonly<Record<string, unknown>>;
-    const value = given[field] ?? (alias && given[alias.name]);
-    if (isEmpty(value) || value === standard || value === false) continue;
+  for (const [key, value] of Object.entries(container)) {
+    const field = SPELLINGS.get(key);
+    if (!field || isAbsent(field, value) || (key !== field && container[field] !== undefined)) continue;
+    const { itemDefaults } = fieldRow(field);
     const change = NORMAL[field] as ((value: unknown) => unknown) | undefined;
-    const changed = itemDefaults
-      ? (value as never[]).map((item) => normalItem(field, item))
-      : change
-        ? change(value)
-        : value;
+    const items = value as never[];
+    const changed = itemDefaults ? items.map((item) => normalItem(field, item)) : change ? change(value) : value;
     if (changed !== undefined) normal[field] = changed;
   }
   return normal as NormalContainer;
 }
+
+/** The fields by all their spellings. */
+const SPELLINGS: ReadonlyMap<string, ContainerField> = new Map(
+  CONTAINER_FIELD_NAMES.flatMap((field) => {
+    const { alias } = fieldRow(field);
+    return [[field, field] as const, ...(alias ? [[alias.name, field] as const] : [])];
+  }),
+);
 
 /** Size of a container's log, MiB; 0 and none mean the default. */
 export const logSizeOf = (size: number | undefined): number => size || CONTAINER_FIELDS.logSize.shown;

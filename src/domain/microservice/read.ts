@@ -59,7 +59,7 @@ const DEFAULTS: Readonly<Record<string, unknown>> = {
   serviceAccount: null,
   ...Object.fromEntries(
     CONTAINER_FIELD_NAMES.flatMap((field) => {
-      const { flatName = field, default: standard, shown = standard } = fieldRow(field);
+      const { flatName, shown } = fieldRow(field);
       return shown === undefined ? [] : [[flatName, shown]];
     }),
   ),

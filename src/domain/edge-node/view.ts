@@ -1,0 +1,110 @@
+import {
+  CONTAINER_FIELD_NAMES,
+  type ContainerField,
+  type containerViewShape,
+  fieldRow,
+  type WireValue,
+} from '../../api/container/index.ts';
+import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
+import type { Application, EdgeNode } from '../../api/v3/index.ts';
+import { canonicalJson, type MicroserviceView } from '../../wire/index.ts';
+import type { World } from '../inputs.ts';
+import { resolveEnv } from '../microservice/env.ts';
+import { resolveHost } from '../microservice/extra-hosts.ts';
+import { configText } from '../microservice/flat.ts';
+import { imageFor, type NormalContainer, type NormalEntry, type NormalValue } from '../microservice/normal-form.ts';
+import { registryId, v3Name } from '../names.ts';
+import { rebuildCount } from '../orders.ts';
+import { resolveRegistry } from '../registry/index.ts';
+import { revisionOf } from './revision.ts';
+import { archOf } from './settings.ts';
+
+interface ViewInputs {
+  application: Application;
+  entry: NormalEntry;
+  uuid: string;
+  node: EdgeNode;
+  world: World;
+  key: string | undefined;
+}
+
+/**
+ * The view of an entry as far as it resolves; an entry whose verdict is positive resolves wholly. Members that are
+ * undefined are absent: neither the wire nor a digest has them.
+ */
+export function viewOf(inputs: ViewInputs): MicroserviceView {
+  const { application, entry, uuid, node, world, key } = inputs;
+  const isSystem = application.spec.isSystem ?? false;
+  const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildOrder ?? 0;
+  const rebuildOrder = rebuildCount(application, entry.name, carriedOut);
+  const registry = resolveRegistry(world.registry, entry.registry);
+  const view: MicroserviceView = {
+    uuid,
+    name: entry.name,
+    application: v3Name(application),
+    imageId: imageFor(entry, archOf(node)) ?? '',
+    registryId: (registry && registryId(registry)) ?? BUILT_IN_REGISTRIES.remote.id,
+    config: configText(entry.config),
+    rebuild: rebuildOrder > carriedOut,
+    rebuildOrder,
+    revision: '',
+    schedule: entry.schedule,
+    isSystem,
+    ...containerMembers(entry.container, inputs),
+    ...(entry.models && { models: catalogOf(entry.models) }),
+    ...(entry.knowledge && { knowledge: catalogOf(entry.knowledge) }),
+    isRouter: isSystem && entry.name === 'router',
+    isBus: isSystem && entry.name === 'bus',
+    isController: isSystem && entry.name === 'controller',
+  };
+  view.revision = revisionOf(view, key);
+  return view;
+}
+
+type Place = Pick<ViewInputs, 'node' | 'world'>;
+type Resolve<F extends ContainerField> = (value: NormalValue<F>, place: Place) => WireValue<F>;
+
+/** Fields whose normal form is not what an agent gets. */
+type Resolved = {
+  [F in ContainerField]: NormalValue<F> extends WireValue<F> ? never : F;
+}[ContainerField];
+
+/** What an agent gets of a field, where that is not the normal form of the entry. */
+const RESOLVE: { readonly [F in Resolved]: Resolve<F> } & { readonly volumes: Resolve<'volumes'> } = {
+  env: (variables, { world }) =>
+    variables.flatMap((item) => {
+      const resolved = resolveEnv(item, world);
+      return 'env' in resolved ? [resolved.env] : [];
+    }),
+  extraHosts: (hosts, { node, world }) =>
+    hosts.flatMap((host) => {
+      const resolved = resolveHost(host, node, world);
+      return 'address' in resolved ? [`${host.name}:${resolved.address}`] : [];
+    }),
+  // only volumes have a scope
+  volumes: (volumes) => volumes.map((one) => (one.type === 'volume' ? one : { ...one, scope: 'private' })),
+  healthCheck: ({ test = [], ...check }) => ({ test, ...check }),
+  annotations: canonicalJson,
+};
+
+type ContainerMembers = Pick<MicroserviceView, keyof typeof containerViewShape>;
+
+function containerMembers(container: NormalContainer, place: Place): ContainerMembers {
+  const members: Record<string, unknown> = {};
+  for (const field of CONTAINER_FIELD_NAMES) {
+    const { wireName, alias, default: absent } = fieldRow(field);
+    const given = container[field];
+    const resolve = (RESOLVE as Partial<Record<ContainerField, (value: unknown, place: Place) => unknown>>)[field];
+    const value = given === undefined ? absent : resolve ? resolve(given, place) : given;
+    if (value === undefined) continue;
+    members[wireName] = value;
+    if (alias) members[alias.name] = value;
+  }
+  return members as ContainerMembers;
+}
+
+const catalogOf = ({ bindPath, permissions = 'ro', items = [] }: NonNullable<NormalEntry['models']>) => ({
+  bindPath,
+  permissions,
+  items,
+});
