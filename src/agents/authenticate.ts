@@ -1,5 +1,5 @@
+import type { RateLimit } from '../http/rate-limit.ts';
 import { type Clock, isTransient } from '../kube/mod.ts';
-import type { TokenBuckets } from '../kube/token-bucket.ts';
 import type { NodeIdentity } from './dependencies.ts';
 import { AgentFailure, type AgentFailureCode } from './failure.ts';
 import type { NodeDirectory } from './node-directory.ts';
@@ -16,7 +16,8 @@ export type Authenticate = (authorization: string | undefined) => NodeIdentity |
 export interface AuthenticateOptions {
   directory: NodeDirectory;
   used: UsedTokens;
-  rates: TokenBuckets;
+  /** of one node */
+  requests: Pick<RateLimit, 'take'>;
   clock: Clock;
   /** Unix ms; tokens issued before may have been used with our predecessor */
   startedAt: number;
@@ -31,7 +32,7 @@ const MAY_BE_LATE: ReadonlySet<AgentFailureCode> = new Set([
 ]);
 
 export function createAuthenticate(options: AuthenticateOptions): Authenticate {
-  const { directory, used, rates, clock, startedAt, audience } = options;
+  const { directory, used, requests, clock, startedAt, audience } = options;
 
   function judge(token: UnverifiedToken): NodeIdentity {
     const node = directory.node(token.sub);
@@ -54,7 +55,7 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
       throw new AgentFailure('AGENT_JWT_ALREADY_USED', 'the token was used before: sign one for each request');
     }
     // After the look at used ones, so that nobody can exhaust a node's share with a token that he overheard.
-    if (!rates.take(token.sub)) throw new AgentFailure('TOO_MANY_REQUESTS', 'this node asks too often');
+    requests.take(token.sub);
     if (!used.use(verified, now)) {
       throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'no more tokens can be remembered at present');
     }

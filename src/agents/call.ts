@@ -1,7 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HEADERS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
+import type { Clock } from '../kube/mod.ts';
 import type { NodeIdentity, NodeNews } from './dependencies.ts';
+import type { EpochCheck } from './epoch-check.ts';
+import type { News } from './news.ts';
 
 /** A request of a node that proved who it is. */
 export interface Call {
@@ -16,10 +19,27 @@ export interface Call {
   boot?: string;
   /** bound of what may be answered from: see not-older-than.ts */
   notOlderThan?: string;
+  /** value of the parameter in the path of the route */
+  parameter?: string;
+  /** of routes that compare the agent's position with the epoch log */
+  epoch?: EpochCheck;
 }
 
 /** Tells the leader of a contact, and what else was said. */
 export type Hear = (call: Call, said?: Partial<NodeNews>) => void;
+
+export function createHear(news: Pick<News, 'hear'>, clock: Pick<Clock, 'wall'>): Hear {
+  return ({ uuid, agent, instance, boot }, said = {}) =>
+    news.hear({
+      uuid,
+      contactAt: clock.wall(),
+      holdSeconds: 0,
+      ...(agent !== undefined && { agent }),
+      ...(instance !== undefined && { instance }),
+      ...(boot !== undefined && { boot }),
+      ...said,
+    });
+}
 
 export function createCall(req: IncomingMessage, res: ServerResponse, query: string, who: NodeIdentity): Call {
   const agent = headerOf(req, HEADERS.agent, 64);

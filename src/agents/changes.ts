@@ -89,8 +89,7 @@ export function createChanges(options: ChangesOptions) {
   return {
     poll(call: Call): Reply | Promise<Reply> {
       if (isForeign(call)) desired.keepAdmitted(call.uuid);
-      const checked = checkEpoch(call);
-      return checked instanceof Promise ? checked.then((known) => polled(call, known)) : polled(call, checked);
+      return polled(call, call.epoch ?? {});
     },
     acknowledge(call: Call, body: unknown): Reply {
       const parsed = changesAckSchema.safeParse(body);

@@ -19,6 +19,13 @@ export interface AgentStores {
   configMaps: Store<ConfigMap>;
 }
 
+/**
+ * The stores that responses to agents come from, and no others: a store of another kind that is not complete must not
+ * keep agents waiting. Their order never changes: agents carry a resource version of each (not-older-than.ts).
+ */
+export const requiredStores = ({ nodes, applications, registries, secrets, configMaps }: AgentStores) =>
+  [nodes, applications, registries, secrets, configMaps] as const;
+
 export interface ProvisioningKeys {
   /** Whether an agent could take the identity of the node with it now; asks the API server. */
   isUsable(node: EdgeNode, key: string, signal: AbortSignal): Promise<boolean>;

@@ -13,33 +13,14 @@ import {
 import type { Call, Hear } from './call.ts';
 import { isForeign } from './changes.ts';
 import type { DesiredCache } from './desired-cache.ts';
-import { type CheckEpoch, digestsFor, type EpochCheck } from './epoch-check.ts';
+import { digestsFor, type EpochCheck } from './epoch-check.ts';
 import { AgentFailure } from './failure.ts';
 import type { Told } from './told.ts';
 
 type Entries = readonly (MicroserviceView | MicroserviceHold)[];
 
-/** Path below `/api/v3/agent` -> the sections that its answer shows, and the answer. */
-interface Read {
-  sections: readonly Section[];
-  body(state: DesiredState): unknown;
-}
-
-const READS: Readonly<Record<string, Read>> = {
-  '/config': { sections: ['config'], body: (state) => state.config },
-  '/registries': { sections: ['registries'], body: ({ registries }) => ({ registries }) },
-  // Not built yet: agents read a missing list as an empty one (docs/spec/agent-channel.md#requests).
-  '/models': { sections: ['models'], body: () => ({ models: [] }) },
-  '/knowledge': { sections: ['knowledge'], body: () => ({ knowledge: [] }) },
-  '/runtimeClasses': { sections: ['runtimeClasses'], body: () => ({ runtimeClasses: [] }) },
-  '/volumeMounts': { sections: ['volumeMounts'], body: () => ({ volumeMounts: [] }) },
-  '/exec/sessions': { sections: ['execSessions'], body: () => ({ execSessions: [] }) },
-  '/logs/sessions': { sections: ['microserviceLogs', 'fogLogs'], body: () => ({ logSessions: [] }) },
-};
-
 export interface ReadsOptions {
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
-  checkEpoch: CheckEpoch;
   /** our agent is told its list */
   onListed?: (uuid: string) => void;
   told: Pick<Told, 'acknowledged'>;
@@ -54,19 +35,11 @@ const LOST_MS = 5 * 60_000;
 const NOT_DELETED = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false } as const;
 
 /** The sections of the desired state, each answer with the digests that it shows as ETag. */
-export function createReads({ desired, checkEpoch, onListed, told, hear, clock }: ReadsOptions) {
+export function createReads({ desired, onListed, told, hear, clock }: ReadsOptions) {
   function stateOf({ uuid }: Call): DesiredState {
     const state = desired.state(uuid);
     if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
     return state;
-  }
-
-  function read({ sections, body }: Read): (call: Call) => Reply {
-    return (call) => {
-      hear(call);
-      const state = stateOf(call);
-      return tagged(call, etagOf(state.digests, sections), () => body(state));
-    };
   }
 
   function entriesFor(call: Call, state: DesiredState): Entries {
@@ -104,16 +77,20 @@ export function createReads({ desired, checkEpoch, onListed, told, hear, clock }
   }
 
   return {
-    routes: Object.fromEntries(Object.entries(READS).map(([path, route]) => [path, read(route)])),
+    /** A handler whose response shows these sections of the desired state, with their digests as ETag. */
+    sections:
+      (sections: readonly Section[], body: (state: DesiredState) => unknown) =>
+      (call: Call): Reply => {
+        hear(call);
+        const state = stateOf(call);
+        return tagged(call, etagOf(state.digests, sections), () => body(state));
+      },
 
-    microservices(call: Call): Reply | Promise<Reply> {
-      const checked = checkEpoch(call);
-      return checked instanceof Promise ? checked.then((known) => listed(call, known)) : listed(call, checked);
-    },
+    microservices: (call: Call): Reply => listed(call, call.epoch ?? {}),
 
-    microservice(call: Call, uuid: string): Reply {
+    microservice(call: Call): Reply {
       hear(call);
-      const entry = entriesFor(call, stateOf(call)).find((one) => one.uuid === uuid);
+      const entry = entriesFor(call, stateOf(call)).find(({ uuid }) => uuid === call.parameter);
       if (!entry) throw new AgentFailure('MICROSERVICE_NOT_FOUND', 'this node has no microservice with this uuid');
       return json(entry);
     },

@@ -10,19 +10,23 @@ import { AgentFailure } from './failure.ts';
 import { nodeKeyName } from './node-key.ts';
 import { readReport } from './report.ts';
 
-export interface StatementsOptions {
+export interface StatusOptions {
+  hear: Hear;
+  /** false while a report of this node would be the first one heard here */
+  hasReport: (uuid: string) => boolean;
+  onMistakes: (uuid: string, mistakes: number) => void;
+  clock: Pick<Clock, 'wall'>;
+  metrics: AgentMetrics;
+}
+
+export interface DepartureOptions {
   client: Pick<KubeClient, 'delete'>;
   stores: Pick<AgentStores, 'secrets'>;
   namespace: string;
   hear: Hear;
-  /** false while a report of this node would be the first one heard here */
-  hasReport: (uuid: string) => boolean;
   /** resolves when the leader has heard it, or soon after */
   flush: () => Promise<void>;
-  /** the report of a node had mistakes */
-  mended: (uuid: string, mistakes: number) => void;
   clock: Pick<Clock, 'wall'>;
-  metrics: AgentMetrics;
 }
 
 const CALL_MS = 10_000;
@@ -37,15 +41,13 @@ const coordinatesSchema = z.object({
 });
 const trackingSchema = z.array(z.object({ uuid: z.string().min(1).max(64) })).max(100);
 
-/** What nodes say of themselves: reports, settings, and that they are no longer ours. */
-export function createStatements(options: StatementsOptions) {
-  const { client, stores, namespace, hear, hasReport, flush, mended, clock, metrics } = options;
-
+/** What nodes say of themselves: reports and settings. */
+export function createStatusHandlers({ hear, hasReport, onMistakes, clock, metrics }: StatusOptions) {
   return {
-    status(call: Call, body: unknown): Reply {
+    report(call: Call, body: unknown): Reply {
       const { report, repaired, mistakes } = readReport(body);
       for (const field of repaired) metrics.agent?.('report-repaired', field);
-      if (mistakes > 0) mended(call.uuid, mistakes);
+      if (mistakes > 0) onMistakes(call.uuid, mistakes);
       const isFirst = !hasReport(call.uuid);
       hear(call, { report, reportedAt: clock.wall() });
       return isFirst ? { ...NO_CONTENT, headers: { [REPORT_WANTED]: 'full' } } : NO_CONTENT;
@@ -66,7 +68,12 @@ export function createStatements(options: StatementsOptions) {
       hear(call);
       return NO_CONTENT;
     },
+  };
+}
 
+/** The end of an identity: the agent gives it up, or its node is deleted. */
+export function createDeparture({ client, stores, namespace, hear, flush, clock }: DepartureOptions) {
+  return {
     /** The agent gives up its identity: its key goes first, so that nothing of it is believed afterwards. */
     async deprovision(call: Call, body: unknown): Promise<Reply> {
       const { microserviceUuids } = valid(deprovisionRequestSchema, body);
@@ -92,12 +99,6 @@ export function createStatements(options: StatementsOptions) {
       hear(call, goodbye([]));
       await flush();
       return NO_CONTENT;
-    },
-
-    /** Only nodes of a control plane outside of a cluster run a controller. */
-    registerController(call: Call): Reply {
-      hear(call);
-      throw new AgentFailure('SYSTEM_NODE_REQUIRED', 'only a system node may register a controller');
     },
   };
 

@@ -1,0 +1,55 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Reply } from '../../http/reply.ts';
+import type { Call } from '../call.ts';
+import type { AgentMetric } from '../dependencies.ts';
+
+/** Bounds and budget of a request body: of a report, of any other message of a node, of a caller without identity. */
+export type BodyClass = 'report' | 'message' | 'provisioning';
+
+interface RouteBase {
+  method: 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
+  /** below `/api/v3/agent`; the last segment may be a parameter in braces */
+  path: string;
+  /** the body is read, as JSON, only for routes that have this */
+  body?: BodyClass;
+}
+
+/** A route of a node that has authenticated. */
+export interface NodeRoute extends RouteBase {
+  access?: undefined;
+  /** counted for each authenticated request */
+  metric: AgentMetric;
+  /** answered from stores that are not older than what our agent has seen */
+  notOlderThan?: true;
+  /** compares our agent's position with the epoch log first: `call.epoch` */
+  epoch?: true;
+  handle(call: Call, body: unknown): Reply | Promise<Reply>;
+}
+
+/** The route of callers that have a provisioning key and no identity yet. */
+export interface ProvisioningRoute extends RouteBase {
+  access: 'provisioning-key';
+  metric?: undefined;
+  notOlderThan?: undefined;
+  epoch?: undefined;
+  handle(caller: { req: IncomingMessage; res: ServerResponse; address: string }, body: unknown): Promise<Reply>;
+}
+
+export type AgentRoute = NodeRoute | ProvisioningRoute;
+
+/** One request on its way through the pipeline. Each step fills in what the next ones need. */
+export interface Exchange {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  /** below `/api/v3/agent` */
+  readonly path: string;
+  readonly query: string;
+  route?: AgentRoute;
+  /** value of the path parameter */
+  parameter?: string;
+  /** of a caller without identity */
+  address?: string;
+  call?: Call;
+  body?: unknown;
+  reply?: Reply;
+}

@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest';
+import { createStore } from '../../kube/mod.ts';
+import { fill, keyOf, makeClock, makeKey, makeNode, makeStores, startReplica, startWithNode } from '../_util.ts';
+import { createPipeline, type PipelineOptions } from './pipeline.ts';
+
+test('a request takes the steps of the pipeline in this order', () => {
+  const pipeline = createPipeline({} as PipelineOptions);
+  expect(pipeline.steps).toEqual([
+    'ready',
+    'matched',
+    'authenticated',
+    'received',
+    'notOlderThan',
+    'epoch',
+    'handled',
+    'positioned',
+  ]);
+});
+
+test('a replica that is not ready sends 503 to a path that does not exist', async () => {
+  const clock = makeClock();
+  await using replica = await startReplica({ clock });
+  const response = replica.call('GET', '/nothing');
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  await clock.advance(5_000);
+  expect(await response).toMatchObject({ status: 503, body: { code: 'CONTROLLER_NOT_READY' } });
+});
+
+test('a path that does not exist gets 404 without a token', async () => {
+  const { replica } = await startWithNode();
+  await using _ = replica;
+  expect(await replica.call('GET', '/nothing')).toMatchObject({ status: 404, body: { code: 'ROUTE_NOT_FOUND' } });
+});
+
+test.each([
+  ['/changes', 'POST'],
+  ['/microservices/5f0e2c1e-0000-4000-8000-000000000000', 'DELETE'],
+])('%s gets 405 for a method that it does not have', async (path, method) => {
+  const { replica } = await startWithNode();
+  await using _ = replica;
+  expect(await replica.call(method, path)).toMatchObject({ status: 405, body: { code: 'METHOD_NOT_ALLOWED' } });
+});
+
+test('a request without a token gets 401 before its body is read', async () => {
+  const { replica } = await startWithNode();
+  await using _ = replica;
+  expect(await replica.call('PUT', '/status', { body: '{"not json' })).toMatchObject({ status: 401 });
+});
+
+test('a store of another kind that is never complete does not keep agents waiting', async () => {
+  const clock = makeClock();
+  const [node, key] = [makeNode('edge-1'), makeKey()];
+  const other = createStore({
+    resource: { apiVersion: 'skerry.dev/v3', kind: 'Toy', plural: 'toys' } as never,
+    indexes: {},
+  });
+  const stores = { ...makeStores(), toys: other };
+  await using replica = await startReplica({ clock, stores });
+  fill(stores, { nodes: [node], secrets: [keyOf(node, key)] });
+  await clock.advance(1_000);
+  expect(other.synced).toBe(false);
+  expect((await replica.as(node, key, 'GET', '/changes')).status).toBe(200);
+});

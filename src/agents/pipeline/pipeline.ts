@@ -1,0 +1,147 @@
+import { HEADERS } from '../../api/names.ts';
+import type { RateLimit } from '../../http/rate-limit.ts';
+import type { Reply } from '../../http/reply.ts';
+import type { Authenticate } from '../authenticate.ts';
+import { type Call, createCall, type Hear } from '../call.ts';
+import { isForeign } from '../changes.ts';
+import type { AgentMetrics, NodeIdentity } from '../dependencies.ts';
+import type { CheckEpoch } from '../epoch-check.ts';
+import { AgentFailure } from '../failure.ts';
+import type { NotOlderThan } from '../not-older-than.ts';
+import type { Readiness } from '../readiness.ts';
+import type { Match } from '../routes/match.ts';
+import type { Exchange } from './exchange.ts';
+import type { Receive } from './receive.ts';
+
+/** Part of the way of a request. Throws or rejects with AgentFailure to refuse it. Returns a promise only to wait. */
+type Step = (exchange: Exchange) => void | Promise<void>;
+
+export interface Pipeline {
+  /** names of the steps, in order */
+  readonly steps: readonly string[];
+  run(exchange: Exchange): Promise<Reply>;
+}
+
+export interface PipelineOptions {
+  readiness: Readiness;
+  match: Match;
+  authenticate: Authenticate;
+  /** failed provisionings, by client address */
+  guesses: RateLimit;
+  addressOf: (req: Exchange['req']) => string;
+  receive: Receive;
+  notOlderThan: NotOlderThan;
+  checkEpoch: CheckEpoch;
+  hear: Hear;
+  metrics: AgentMetrics;
+}
+
+/** Statuses of failed provisionings that count against the address: wrong keys, and bodies that never end. */
+const COUNTED: ReadonlySet<number> = new Set([401, 404, 408]);
+
+/**
+ * The steps that every request of an agent takes, in the order of the list at the end. A step that need not wait returns
+ * nothing, so that a poll takes no extra turn of the event loop.
+ */
+export function createPipeline(options: PipelineOptions): Pipeline {
+  const { readiness, match, guesses, receive, checkEpoch, hear, metrics } = options;
+
+  const ready: Step = () => readiness.wait();
+
+  const matched: Step = (exchange) => match(exchange);
+
+  const authenticated: Step = (exchange) => {
+    if (exchange.route?.access === 'provisioning-key') {
+      exchange.address = options.addressOf(exchange.req);
+      return guesses.check(exchange.address);
+    }
+    const who = options.authenticate(exchange.req.headers.authorization);
+    return who instanceof Promise ? who.then((known) => identified(exchange, known)) : identified(exchange, who);
+  };
+
+  function identified(exchange: Exchange, who: NodeIdentity): void {
+    const { req, res, query, route, parameter } = exchange;
+    exchange.call = createCall(req, res, query, who);
+    if (parameter !== undefined) exchange.call.parameter = parameter;
+    if (route?.metric) metrics.agent?.(route.metric);
+  }
+
+  const received: Step = (exchange) =>
+    receive(exchange)?.then((body) => {
+      exchange.body = body;
+    });
+
+  const notOlderThan: Step = ({ route, call }) => {
+    const isBound = call && route?.notOlderThan && !isForeign(call);
+    const reached = isBound ? options.notOlderThan.reached(call.notOlderThan) : undefined;
+    // A replica that cannot answer yet has heard from the agent all the same.
+    if (reached && call) hear(call);
+    return reached;
+  };
+
+  const epoch: Step = ({ route, call }) => {
+    if (!call || !route?.epoch) return undefined;
+    const checked = checkEpoch(call);
+    if (checked instanceof Promise)
+      return checked.then((known) => {
+        call.epoch = known;
+      });
+    call.epoch = checked;
+    return undefined;
+  };
+
+  const handled: Step = (exchange) => {
+    const { route, call, req, res, address = '', body } = exchange;
+    if (!route) return undefined;
+    const reply =
+      route.access === 'provisioning-key'
+        ? route.handle({ req, res, address }, body)
+        : route.handle(call as Call, body);
+    if (reply instanceof Promise)
+      return reply.then((settled) => {
+        exchange.reply = settled;
+      });
+    exchange.reply = reply;
+    return undefined;
+  };
+
+  /** Our agent saves with what it was sent how new the stores were, and the position in the epoch log. */
+  const positioned: Step = (exchange) => {
+    const { route, call, reply } = exchange;
+    if (!call || !reply || isForeign(call)) return;
+    const bound = route?.notOlderThan && options.notOlderThan.bound(call.notOlderThan);
+    const position = positionIn(checkEpoch(call));
+    if (bound === undefined && position === undefined) return;
+    const headers = { ...reply.headers };
+    if (bound !== undefined) headers[HEADERS.notOlderThan] = bound;
+    if (position !== undefined) headers[HEADERS.epochPosition] = position;
+    exchange.reply = { ...reply, headers };
+  };
+
+  const steps = [ready, matched, authenticated, received, notOlderThan, epoch, handled, positioned];
+
+  return {
+    steps: steps.map(({ name }) => name),
+    async run(exchange) {
+      try {
+        for (const step of steps) {
+          const pending = step(exchange);
+          if (pending) await pending;
+        }
+      } catch (error) {
+        const { address } = exchange;
+        if (address !== undefined && error instanceof AgentFailure && COUNTED.has(error.status)) guesses.count(address);
+        throw error;
+      }
+      return exchange.reply as Reply;
+    },
+  };
+}
+
+/** Only a datastore that is known to have sent the agent what it runs gives it a position. */
+function positionIn(checked: ReturnType<CheckEpoch>): string | undefined {
+  if (!(checked instanceof Promise)) return checked.retainUnlisted ? undefined : checked.position;
+  // The response does not wait for the check; the next request repeats it.
+  checked.catch(() => {});
+  return undefined;
+}

@@ -1,0 +1,34 @@
+import type { RateLimit } from '../../http/rate-limit.ts';
+import { createByteBudget } from '../../kube/byte-budget.ts';
+import type { Clock } from '../../kube/mod.ts';
+import type { AgentLimits } from '../dependencies.ts';
+import { createJsonReader } from '../json-body.ts';
+import type { BodyClass, Exchange } from './exchange.ts';
+
+/** Reads the body of a request within the bounds of its class; undefined for routes without one. */
+export type Receive = (exchange: Exchange) => Promise<unknown> | undefined;
+
+/** Bytes of bodies that cost a node as much of its share as a request. */
+const BYTES_PER_REQUEST = 16 * 1024;
+
+export function createReceive(limits: AgentLimits, requests: Pick<RateLimit, 'charge'>, clock: Clock): Receive {
+  const { receiving } = limits;
+  const readJson = createJsonReader(clock);
+  const all = createByteBudget(receiving.all);
+  const nodes = createByteBudget({ ...receiving.all, each: receiving.node, within: all });
+  const strangers = createByteBudget({ ...receiving.strangers, each: receiving.address, within: all });
+  const classes: Readonly<Record<BodyClass, { maxBytes: number; ms: number }>> = {
+    report: { maxBytes: limits.reportBytes, ms: limits.bodyMs },
+    message: { maxBytes: limits.bodyBytes, ms: limits.bodyMs },
+    provisioning: { maxBytes: limits.strangerBytes, ms: limits.strangerBodyMs },
+  };
+
+  return ({ req, route, call, address = '' }) => {
+    if (!route?.body) return undefined;
+    const { maxBytes, ms } = classes[route.body];
+    if (!call) return readJson(req, { maxBytes, ms, budget: strangers, caller: address });
+    const { uuid } = call;
+    const received = (bytes: number) => requests.charge(uuid, bytes / BYTES_PER_REQUEST);
+    return readJson(req, { maxBytes, ms, budget: nodes, caller: uuid, received });
+  };
+}

@@ -1,0 +1,36 @@
+import { replyTo } from '../../http/http-error.ts';
+import { send } from '../../http/reply.ts';
+import { isTransient, type Log } from '../../kube/mod.ts';
+import type { AgentMetrics } from '../dependencies.ts';
+import { failureOf } from '../failure.ts';
+import type { Readiness } from '../readiness.ts';
+import type { Exchange } from './exchange.ts';
+import type { Pipeline } from './pipeline.ts';
+
+export interface ServeOptions {
+  pipeline: Pick<Pipeline, 'run'>;
+  readiness: Pick<Readiness, 'ready'>;
+  metrics: AgentMetrics;
+  log: Log;
+}
+
+/** Takes a request through the pipeline and sends its response, or the error that it ends with. Never rejects. */
+export function createServe({ pipeline, readiness, metrics, log }: ServeOptions) {
+  return async (exchange: Exchange): Promise<void> => {
+    const { req, res, path } = exchange;
+    try {
+      send(res, await pipeline.run(exchange), { closing: !readiness.ready, compress: true });
+    } catch (error) {
+      const failure = failureOf(error);
+      metrics.agent?.('refused', failure.code);
+      if (failure.cause !== undefined) {
+        const level = isTransient(failure.cause) ? 'warn' : 'error';
+        log[level]({ err: failure.cause, path }, 'Agent request failed');
+      }
+      // The rest of a body that was not read would have to be received first. And an agent that is to ask again reaches
+      // another replica only on another connection.
+      const closing = !readiness.ready || failure.code === 'CONTROLLER_NOT_READY' || !req.complete;
+      send(res, replyTo(failure), { closing });
+    }
+  };
+}

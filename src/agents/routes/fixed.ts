@@ -1,0 +1,27 @@
+import type { Reply } from '../../http/reply.ts';
+import type { Call, Hear } from '../call.ts';
+import { AgentFailure } from '../failure.ts';
+
+/** Responses that do not depend on the node. */
+export function createFixedHandlers({ hear, caCert }: { hear: Hear; caCert?: (() => string) | undefined }) {
+  return {
+    certificate(call: Call): Reply {
+      hear(call);
+      const body = caCert?.() ?? '';
+      if (!body)
+        throw new AgentFailure('CERTIFICATE_NOT_FOUND', 'there is no certificate to trust besides those of the system');
+      return { status: 200, body, type: 'text/plain; charset=utf-8' };
+    },
+
+    tunnel(call: Call): Reply {
+      hear(call);
+      throw new AgentFailure('TUNNEL_NOT_FOUND', 'there is no tunnel for this node');
+    },
+
+    /** Only nodes of a control plane outside of a cluster run a controller. */
+    registerController(call: Call): Reply {
+      hear(call);
+      throw new AgentFailure('SYSTEM_NODE_REQUIRED', 'only a system node may register a controller');
+    },
+  };
+}

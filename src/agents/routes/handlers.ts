@@ -1,0 +1,56 @@
+import type { Clock, KubeClient, Log } from '../../kube/mod.ts';
+import type { Hear } from '../call.ts';
+import { createChanges } from '../changes.ts';
+import type { AgentLimits, AgentMetrics, AgentStores, ProvisioningKeys } from '../dependencies.ts';
+import type { DesiredCache } from '../desired-cache.ts';
+import type { CheckEpoch } from '../epoch-check.ts';
+import type { HeldPolls } from '../held-polls.ts';
+import type { News } from '../news.ts';
+import type { NodeDirectory } from '../node-directory.ts';
+import { createProvision } from '../provision.ts';
+import { createReads } from '../reads.ts';
+import { createDeparture, createStatusHandlers } from '../statements.ts';
+import type { Told } from '../told.ts';
+import { createVersion } from '../version.ts';
+import { createFixedHandlers } from './fixed.ts';
+import { createProvisioning } from './provisioning.ts';
+
+/** What handlers work with. Each is given what it names of this. */
+export interface HandlerDependencies {
+  client: Pick<KubeClient, 'find' | 'create' | 'replace' | 'delete'>;
+  stores: AgentStores;
+  namespace: string;
+  provisioningKeys: ProvisioningKeys;
+  caCert?: (() => string) | undefined;
+  limits: AgentLimits;
+  directory: NodeDirectory;
+  desired: DesiredCache;
+  held: HeldPolls;
+  told: Told;
+  checkEpoch: CheckEpoch;
+  hear: Hear;
+  news: Pick<News, 'hasReport' | 'flush'>;
+  onListed(uuid: string): void;
+  /** a report of the node had mistakes, which take time to find */
+  onMistakes(uuid: string, mistakes: number): void;
+  clock: Clock;
+  log: Log;
+  metrics: AgentMetrics;
+}
+
+export type Handlers = ReturnType<typeof createHandlers>;
+
+const FLUSH_MS = 1_000;
+
+export function createHandlers(deps: HandlerDependencies) {
+  const { news, limits } = deps;
+  return {
+    provisioning: createProvisioning({ ...deps, provision: createProvision(deps) }),
+    departure: createDeparture({ ...deps, flush: () => news.flush(FLUSH_MS) }),
+    changes: createChanges({ ...deps, maxHeld: limits.heldPolls }),
+    reads: createReads(deps),
+    version: createVersion(deps),
+    status: createStatusHandlers({ ...deps, hasReport: news.hasReport }),
+    fixed: createFixedHandlers(deps),
+  };
+}
