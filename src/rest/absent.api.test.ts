@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.[Symbol.asyncDispose]());
 
-test('things that are not there, asked for in a row, do not take a second each', async () => {
+test('look-ups of absent objects in a row do not take a second each', async () => {
   const began = performance.now();
   const paths: Record<string, () => string> = {
     microservices: () => `/microservices/${randomUUID()}`,
@@ -26,7 +26,7 @@ test('things that are not there, asked for in a row, do not take a second each',
   expect(performance.now() - began).toBeLessThan(15_000);
 });
 
-test('what was written a moment ago is there, however often it was absent before', async () => {
+test('an object is found right after its creation, however often it was absent before', async () => {
   for (let i = 0; i < 10; i++) {
     const uuid = randomUUID();
     expect((await admin.get(`/microservices/${uuid}`)).status).toBe(404);

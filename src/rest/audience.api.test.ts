@@ -21,7 +21,7 @@ async function startWith(env: Record<string, string>): Promise<(token: string) =
   };
 }
 
-test('a bearer token counts for the audience that SKERRY_TOKEN_AUDIENCE names, and the empty one takes those of the API server', async () => {
+test('a bearer token is accepted for the audience in SKERRY_TOKEN_AUDIENCE; an empty audience accepts tokens for the API server', async () => {
   const kube = await kubeFromFile(inject('kubeconfig'));
   all.defer(() => kube.close());
   await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });

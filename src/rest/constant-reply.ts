@@ -1,4 +1,4 @@
-/** A reply that is the same for everybody, written out once: it is large, and nobody has to say who he is to ask for it. */
+/** A reply that is the same for every caller, serialized once: it is large, and public. */
 export class ConstantReply {
   readonly #make: () => object;
   #json: Buffer | undefined;

@@ -37,7 +37,7 @@ beforeEach(() => {
 });
 afterEach(() => void vi.restoreAllMocks());
 
-test('a deletion is answered as soon as the object is gone', async () => {
+test('DELETE responds as soon as the object is gone', async () => {
   const { applications, old, end } = await setup(['held']);
   const answered = deleteObject(applications, old, signal);
   await vi.advanceTimersByTimeAsync(DELETE_WAIT_MS / 2);
@@ -46,7 +46,7 @@ test('a deletion is answered as soon as the object is gone', async () => {
   expect(vi.getTimerCount()).toBe(1);
 });
 
-test('a deletion that machines hold is answered after three seconds', async () => {
+test('DELETE responds after three seconds while a finalizer keeps the object', async () => {
   const { applications, old } = await setup(['held']);
   const answered = vi.fn();
   void deleteObject(applications, old, signal).then(answered);
@@ -56,7 +56,7 @@ test('a deletion that machines hold is answered after three seconds', async () =
   expect(answered).toHaveBeenCalled();
 });
 
-test('a name that is not given up within ten seconds is refused with 409, BEING_DELETED and Retry-After', async () => {
+test('a create gets 409 BEING_DELETED with Retry-After when the deletion of its name's holder takes longer than ten seconds', async () => {
   const { applications, old, create } = await setup(['held']);
   await applications.delete(old, signal);
   const refused = create().catch(errorReply);
@@ -68,7 +68,7 @@ test('a name that is not given up within ten seconds is refused with 409, BEING_
   });
 });
 
-test('a name that is given up meanwhile goes to who waits, and to one of two who wait', async () => {
+test('of two creates that wait for a name, one gets it when its holder is gone', async () => {
   const { applications, old, end, create } = await setup(['held']);
   await applications.delete(old, signal);
   const both = Promise.allSettled([create(), create()]);
@@ -80,7 +80,7 @@ test('a name that is given up meanwhile goes to who waits, and to one of two who
   expect(errorReply(lost?.reason)).toMatchObject({ status: 409, body: { code: 'DUPLICATE_NAME' } });
 });
 
-test('what is protected is refused with 409 and stays, until its annotation is gone or says false', async () => {
+test('DELETE of a protected object gets 409, until its annotation is removed or false', async () => {
   const { applications, old } = await setup();
   const marked = (value: string) => {
     const metadata = { ...old.metadata, annotations: { 'skerry.dev/protected': value } };

@@ -5,20 +5,20 @@ import { HttpError } from '../http/http-error.ts';
 import { isAlreadyExists } from '../kube/api-error.ts';
 import type { Objects, StoredObject } from './dependencies.ts';
 
-/** How long an answer to DELETE waits for the end of the object. */
+/** How long DELETE waits until the object is gone. */
 export const DELETE_WAIT_MS = 3_000;
-/** How long a create waits for the end of the object that had its name. */
+/** How long a create waits until the object that has its name is gone. */
 export const NAME_WAIT_MS = 10_000;
 /** Seconds after which a name that was still in use may be asked for again. */
 const NAME_RETRY_AFTER = 5;
 
 /**
- * What is being deleted is absent at this door, at every replica, whoever asked for its deletion: machines may hold its
- * end for minutes, and nothing can be done with it any more.
+ * Objects that are being deleted are absent in REST, at every replica, whoever deleted them: a finalizer may keep them for
+ * minutes, and no operation on them is possible any more.
  */
 export const isPresent = ({ metadata }: StoredObject): boolean => metadata.deletionTimestamp === undefined;
 
-/** Deletes an object, and waits a moment for its end, so that most answers find its name free. 409 when it is protected. */
+/** Deletes an object and waits a moment until it is gone, so that its name is mostly free afterwards. 409 when protected. */
 export async function deleteObject<T extends StoredObject & { kind: string; spec: { name?: string } }>(
   objects: Objects<T>,
   object: T,
@@ -31,7 +31,7 @@ export async function deleteObject<T extends StoredObject & { kind: string; spec
   await objects.untilGone(object, DELETE_WAIT_MS, signal);
 }
 
-/** Creates under a v3 name once whoever is being deleted has given it up; 409 when that takes too long, or never happens. */
+/** Creates an object once no object that is being deleted has its v3 name; 409 when another has it or that takes too long. */
 export async function createNamed<T extends StoredObject & { spec: { name?: string } }>(
   objects: Objects<T, 'name'>,
   what: { kind: string; name: string },
@@ -44,7 +44,7 @@ export async function createNamed<T extends StoredObject & { spec: { name?: stri
     if (!now) return;
     if (isPresent(now)) throw duplicateName(what.kind, what.name);
     if (await objects.untilGone(now, until - performance.now(), signal)) return;
-    const message = `the ${what.kind} ${what.name} is being deleted, and machines have not ended all of it yet; try again`;
+    const message = `the ${what.kind} ${what.name} is being deleted, and nodes have not removed all of it yet; try again`;
     throw new HttpError(409, 'BEING_DELETED', message, { headers: { 'retry-after': String(NAME_RETRY_AFTER) } });
   };
   for (;;) {

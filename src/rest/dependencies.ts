@@ -9,7 +9,7 @@ import type { Authenticator, Authorizer } from './access/access.ts';
 /** The objects of each kind, by the key of the kind. */
 export type KindsObjects = { [K in KindKey]: Objects<ObjectOf<K>, IndexOf<K>> };
 
-/** What the facade is given. Handlers call these and the domain, and nothing else. */
+/** The dependencies of the REST API. Handlers call these and the domain, and nothing else. */
 export interface RestDependencies extends KindsObjects {
   kinds: Kinds;
   /** Who names whom, from the local stores. */
@@ -19,14 +19,14 @@ export interface RestDependencies extends KindsObjects {
   world: World;
   registryPasswords: RegistryPasswords;
   provisioningKeys: ProvisioningKeys;
-  /** What the agent that took the identity of a node said of its machine then; undefined while there is none. */
+  /** What the agent reported of its machine when it was provisioned; undefined while there is none. */
   provisioning: (nodeUuid: string) => Provisioning | undefined;
   ids: Ids;
   observations: Observations;
   readiness: Readiness;
   authenticator: Authenticator;
   authorizer: Authorizer;
-  /** What clients have to know of this controller. */
+  /** Facts about this controller that clients read. */
   self: Self;
   clock: WallClock;
 }
@@ -57,12 +57,12 @@ export interface Objects<T extends StoredObject, I extends string = string> {
   /** Objects with this name in their spec or this uuid in their labels, as the API server has them now. For misses of `find`. */
   select(field: 'name' | 'uuid', value: string, signal: AbortSignal): Promise<readonly T[]>;
   /**
-   * Brings the local view to a state that is not older than this call: one live LIST, shared by all who wait, at most one
+   * Brings the local view to a state that is not older than this call: one live LIST, shared by all callers that wait, at most one
    * a second. For misses of `find`.
    */
   refresh(signal: AbortSignal): Promise<void>;
   create(object: T, signal: AbortSignal): Promise<T>;
-  /** Writes what was changed, provided that nobody wrote since `object` was read. */
+  /** Replaces the object on condition of its resourceVersion. */
   replace(object: T, signal: AbortSignal): Promise<T>;
   /** Deletes exactly this object, not one that was created under its name since. Absence is no error. */
   delete(object: T, signal: AbortSignal): Promise<void>;
@@ -80,8 +80,8 @@ export interface Shared {
 export interface RegistryPasswords {
   read(registry: Registry, signal: AbortSignal): Promise<string | undefined>;
   /**
-   * Stores it for this destination, beside the one that the registry refers to now, and tells where: to refer to it is what
-   * makes it count. The registry must exist: it owns the Secret.
+   * Saves it for this destination, in addition to the one that the registry refers to now, and returns the reference:
+   * it takes effect when the registry refers to it. The registry must exist: it owns the Secret.
    */
   write(registry: Registry, password: string, signal: AbortSignal): Promise<{ name: string; key: string }>;
   /** Removes the one that the registry refers to. */

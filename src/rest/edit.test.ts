@@ -10,8 +10,8 @@ const read = (deps: ReturnType<typeof createMemoryDependencies>) => async () =>
 const addTag = (tag: string) => (current: EdgeNode) =>
   withChanges(current, { spec: { ...current.spec, tags: [...(current.spec.tags ?? []), tag] } });
 
-describe('edit', () => {
-  test('of many writers at once none loses its write', async () => {
+describe('update with retry on conflict', () => {
+  test('loses no write of many writers at once', async () => {
     const deps = createMemoryDependencies();
     await deps.nodes.create(node, signal);
     const tags = Array.from({ length: 20 }, (_, i) => `t${i}`);
@@ -32,14 +32,14 @@ describe('edit', () => {
     expect((await read(deps)()).spec.tags?.toSorted()).toEqual(tags.toSorted());
   });
 
-  test('a change that changes nothing writes nothing', async () => {
+  test('writes nothing when the change returns the object itself', async () => {
     const deps = createMemoryDependencies();
     const created = await deps.nodes.create(node, signal);
     await edit(deps.nodes, read(deps), (current) => current, signal);
     expect((await read(deps)()).metadata.resourceVersion).toBe(created.metadata.resourceVersion);
   });
 
-  test('whatever else is wrong is not tried again', async () => {
+  test('retries no other error than a conflict', async () => {
     const deps = createMemoryDependencies();
     await deps.nodes.create(node, signal);
     let runs = 0;

@@ -7,10 +7,10 @@ import { errorReply, notFound } from './errors.ts';
 const api = (status: number, body: ConstructorParameters<typeof ApiError>[1], retryAfter?: number) =>
   errorReply(new ApiError(status, body, 'update /apis/skerry.dev/v3/namespaces/x/edgenodes/y', retryAfter));
 
-describe('an error becomes an answer', () => {
+describe('the response to', () => {
   test.each<[string, unknown, number, string, string]>([
-    ['ours', notFound('INVALID_NODE_UUID', 'no such node'), 404, 'NotFoundError', 'INVALID_NODE_UUID'],
-    ["the domain's", new DomainError(400, 'PORT_RESERVED', 'x'), 400, 'ValidationError', 'PORT_RESERVED'],
+    ['an HTTP error', notFound('INVALID_NODE_UUID', 'no such node'), 404, 'NotFoundError', 'INVALID_NODE_UUID'],
+    ['a domain error', new DomainError(400, 'PORT_RESERVED', 'x'), 400, 'ValidationError', 'PORT_RESERVED'],
     [
       'a taken name',
       new DomainError(409, 'DUPLICATE_NAME', 'x', { name: 'DuplicatePropertyError' }),
@@ -18,15 +18,15 @@ describe('an error becomes an answer', () => {
       'DuplicatePropertyError',
       'DUPLICATE_NAME',
     ],
-    ['an unknown one', new TypeError('x'), 500, 'InternalError', 'INTERNAL_ERROR'],
-    ['no error at all', 'x', 500, 'InternalError', 'INTERNAL_ERROR'],
+    ['an unknown error', new TypeError('x'), 500, 'InternalError', 'INTERNAL_ERROR'],
+    ['a thrown string', 'x', 500, 'InternalError', 'INTERNAL_ERROR'],
     ['a lost connection', new TransportError('lost', 'x'), 503, 'ServiceUnavailableError', 'SERVICE_UNAVAILABLE'],
     ['a deadline', new TransportError('timeout', 'x'), 503, 'ServiceUnavailableError', 'SERVICE_UNAVAILABLE'],
   ])('%s', (_, error, status, name, code) => {
     expect(errorReply(error)).toMatchObject({ status, body: { name, code } });
   });
 
-  test('403 says so twice, as clients of v3 expect', () => {
+  test('403 has a member `error` as well, which v3 clients read', () => {
     expect(errorReply(new HttpError(403, 'FORBIDDEN', 'no')).body).toEqual({
       name: 'ForbiddenError',
       message: 'no',
@@ -36,7 +36,7 @@ describe('an error becomes an answer', () => {
   });
 });
 
-describe('what the API server says no to', () => {
+describe('a refusal of the API server', () => {
   test.each<[string, number, ConstructorParameters<typeof ApiError>[1], number, string]>([
     ['AlreadyExists', 409, { reason: 'AlreadyExists' }, 409, 'DUPLICATE_NAME'],
     ['Conflict', 409, { reason: 'Conflict' }, 409, 'CONFLICT'],
@@ -57,11 +57,11 @@ describe('what the API server says no to', () => {
     expect(api(given, body)).toMatchObject({ status, body: { code } });
   });
 
-  test('its Retry-After is passed on', () => {
+  test('passes its Retry-After on', () => {
     expect(api(429, {}, 12).headers).toEqual({ 'retry-after': '12' });
   });
 
-  test('an invalid object is 400 with the field, and without the refused value', () => {
+  test('of an invalid object is 400 with the field and without the value', () => {
     const causes = [
       {
         reason: 'FieldValueInvalid',
@@ -78,7 +78,7 @@ describe('what the API server says no to', () => {
     ['a number', 'Invalid value: 99999: must be lower', 'must be lower'],
     ['no value', 'Invalid value: uuid is immutable: leave it out', 'uuid is immutable: leave it out'],
     ['other words', 'Required value: at the top', 'Required value: at the top'],
-  ])('the reason is said, after %s', (_, message, said) => {
+  ])('keeps its reason, after %s', (_, message, said) => {
     const { body } = api(422, { reason: 'Invalid', details: { causes: [{ message }] } });
     expect(body.message).toBe(said);
   });
@@ -87,7 +87,7 @@ describe('what the API server says no to', () => {
     ['an object', '{"name":"web","env":[{"key":"A","value":"hunter2: \\"a b\\" }"}]}'],
     ['a list', '["hunter2: x", {"a": "b"}]'],
     ['what never ends', '{"a":"hunter2": '],
-  ])('of %s that a rule refuses nothing is repeated', (_, value) => {
+  ])('by a rule repeats nothing of %s', (_, value) => {
     const causes = [
       { field: 'spec.microservices[0]', message: `Invalid value: ${value}: uuid is immutable: once set` },
     ];
@@ -96,7 +96,7 @@ describe('what the API server says no to', () => {
     expect(body.message).toMatch(/^microservices\[0\]: (uuid is immutable: once set|has a value that is not valid)$/);
   });
 
-  test('a policy speaks without our own address of it', () => {
+  test('by a policy does not show the path of our request', () => {
     const { body } = api(422, {
       reason: 'Invalid',
       message: 'ValidatingAdmissionPolicy x denied request: it is in use',

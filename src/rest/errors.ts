@@ -15,7 +15,7 @@ export const tooOften = (message: string, seconds: number) =>
 export const unavailable = (message: string, cause?: unknown, seconds = RETRY_AFTER) =>
   new HttpError(503, 'SERVICE_UNAVAILABLE', message, { cause, headers: retryAfter(seconds) });
 
-/** How an error is answered. `cause` is what the log gets: set for faults of ours, not for those of the client. */
+/** The response to an error. `cause` is for the log: set for errors of the controller, not for those of the client. */
 export interface ErrorReply {
   status: number;
   headers: Readonly<Record<string, string>>;
@@ -43,7 +43,7 @@ function toHttpError(error: unknown): HttpError {
   return new HttpError(500, 'INTERNAL_ERROR', 'the controller failed to carry out the request', { cause: error });
 }
 
-/** What the API server said no to. */
+/** The response to a refusal of the API server. */
 function fromApi(error: ApiError): HttpError {
   const { status, reason, details } = error;
   if (reason === 'AlreadyExists') return duplicate('an object of this name exists already');
@@ -59,7 +59,7 @@ function fromApi(error: ApiError): HttpError {
   return new HttpError(500, 'INTERNAL_ERROR', 'the cluster refused what the controller asked for', { cause: error });
 }
 
-/** Admission webhooks and policies speak to whoever wrote the object. */
+/** Messages of admission webhooks and policies are meant for the author of the object. */
 const isPolicy = (error: ApiError) => /admission webhook|ValidatingAdmissionPolicy/.test(error.message);
 
 /** `create /apis/...: text` without what only concerns ourselves. */

@@ -30,7 +30,7 @@ const LATE: Partial<
 
 /**
  * Refuses a write with the words that the reconciler would use for it. Only entries that the write adds or changes are
- * judged: what was accepted before keeps nobody from changing something else.
+ * judged: what was accepted before does not prevent other changes.
  */
 export async function judge(
   deps: RestDependencies,

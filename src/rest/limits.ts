@@ -3,7 +3,7 @@ import { JSON_DEPTH } from '../api/json.ts';
 /** Every hook is optional and must not throw. `route` is the pattern, never the path. */
 export interface RestMetrics {
   request?(labels: { method: string; route: string; status: number }, seconds: number): void;
-  /** A list was answered without an object that could not be shown. */
+  /** A list was sent without an object that could not be shown. */
   leftOut?(labels: { operation: string }): void;
   access?(labels: { review: 'token' | 'access'; outcome: 'allowed' | 'denied' | 'failed'; cached: boolean }): void;
 }
@@ -11,15 +11,15 @@ export interface RestMetrics {
 export interface Limits {
   bodyBytes: number;
   jsonDepth: number;
-  /** until a request is answered */
+  /** until the response is complete */
   requestMs: number;
-  /** without any of an answer being taken */
+  /** for which a client may read nothing of a response */
   takeMs: number;
   /** until its headers, and the whole of it, have arrived */
   headersMs: number;
   receiveMs: number;
   headerBytes: number;
-  /** open at once; held polls of agents count */
+  /** open at once, long polls of agents included */
   connections: number;
   keepAliveMs: number;
   /** bodies that are being received: of all callers, and of one */

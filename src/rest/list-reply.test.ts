@@ -28,7 +28,7 @@ async function serve(list: ListReply, options: Partial<ListWriting> = {}) {
 }
 
 describe('a long list', () => {
-  test('is the JSON it stands for, whatever its groups are', async () => {
+  test('is written as the JSON of all its groups', async () => {
     for (const sources of [[], [1], [1, 2, 3], Array.from({ length: 5_000 }, (_, i) => i)]) {
       const list = listReply('things', sources, (n) => (n % 2 ? [{ n, text: 'ü"'.repeat(50) }, n] : []));
       using server = await serve(asList(list));
@@ -38,7 +38,7 @@ describe('a long list', () => {
     }
   });
 
-  test('is whole but for the objects that cannot be shown, and somebody hears of those', async () => {
+  test('leaves out objects that cannot be shown, and reports them', async () => {
     const sources = ['a', 'broken', 'c', 'odd'].map((name) => ({ metadata: { name } }));
     const list = listReply('things', sources, ({ metadata: { name } }) => {
       if (name === 'broken') throw new Error('cannot be read');
@@ -55,7 +55,7 @@ describe('a long list', () => {
     expect(left).toEqual(['broken: cannot be read', 'odd: not promised']);
   });
 
-  test('leaves others their turn, also where nothing is written', async () => {
+  test('yields to other requests, also while it writes nothing', async () => {
     const list = listReply('things', Array.from({ length: 200 }), () => {
       busy(1);
       return [];
@@ -68,14 +68,14 @@ describe('a long list', () => {
     expect(turns).toBeGreaterThan(20);
   });
 
-  test('of which several are written at once does not take more of the time', async () => {
+  test('takes no larger share of the time when several are written at once', async () => {
     const turn = createTurns();
     const order: string[] = [];
     await Promise.all([turn().then(() => order.push('a')), turn().then(() => order.push('b'))]);
     expect(order).toEqual(['a', 'b']);
   });
 
-  test('ends when its reader is gone, and waits for a slow one', async () => {
+  test('ends when its client disconnects, and waits for a slow client', async () => {
     let made = 0;
     const list = listReply('things', Array.from({ length: 100_000 }), () => {
       made++;

@@ -1,16 +1,16 @@
 import type { ServerResponse } from 'node:http';
 
-/** How long the process may be busy with a list before others have their turn. */
+/** How long a list may occupy the event loop before it yields to other requests. */
 const SLICE_MS = 4;
 const CHUNK = 64 * 1024;
 
 /**
- * `{"<key>": [...]}` with so many items that making them at once would keep everybody else waiting. Items are read and
- * written in slices; what they are read from is a snapshot, so the list is of one moment.
+ * `{"<key>": [...]}` with so many items that writing them at once would block the event loop. Items are read and
+ * written in slices, from a snapshot, so the list is of one moment.
  */
 export class ListReply {
   readonly key: string;
-  /** Made one after the other, some of them empty. What cannot be read is left out, and `leftOut` hears of it. */
+  /** Made one after the other, some of them empty. What cannot be read is left out and reported to `leftOut`. */
   readonly groups: (leftOut: LeftOut) => Iterable<readonly unknown[]>;
 
   constructor(key: string, groups: (leftOut: LeftOut) => Iterable<readonly unknown[]>) {
@@ -48,7 +48,7 @@ export function listReply<K extends string, T>(
   return new ListReply(key, groups) as unknown as Record<K, unknown[]>;
 }
 
-/** Hands out turns, one per round of the event loop, however many lists are being written. */
+/** Gives turns, one per iteration of the event loop, however many lists are being written. */
 export function createTurns(): () => Promise<void> {
   let last = Promise.resolve();
   return () => {
@@ -91,7 +91,7 @@ export async function writeList(
       separator = ',';
     }
     if (text.length < CHUNK && performance.now() - since < SLICE_MS) continue;
-    // Whoever reads so slowly gets half a list, and must see that it is one.
+    // A client that reads so slowly gets half a list: the connection is destroyed so that it notices.
     if (signal.aborted || response.destroyed) return void response.destroy();
     const isFull = !response.write(text);
     text = '';
@@ -102,7 +102,7 @@ export async function writeList(
   response.end(`${text}]}`);
 }
 
-/** Until there is room again, or nobody who reads. */
+/** Resolves when the socket has room again, or the client is gone. */
 function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

@@ -63,7 +63,7 @@ describe('paths', () => {
     expect((await client.get('/application/other')).body).toEqual({ name: 'other' });
   });
 
-  test('where the static path does not know the method, the parameter answers', async () => {
+  test('a method that the static path does not have goes to the parameter', async () => {
     const { client } = await start([
       route({ ...base, method: 'POST', path: '/application/yaml', operation: 'a', handler: () => ({}) }),
       get('/application/{name}', ({ params }) => ({ name: params.name })),
@@ -71,14 +71,14 @@ describe('paths', () => {
     expect((await client.get('/application/yaml')).body).toEqual({ name: 'yaml' });
   });
 
-  test('both spellings of a path answer, with and without a trailing slash, in one letter case only', async () => {
+  test('both spellings of a path work, with and without a trailing slash, in one letter case only', async () => {
     const { client } = await start([get('/node/{uuid}', ({ params }) => params), get('/node-list', () => ({}))]);
     for (const path of ['/node/a', '/iofog/a', '/node/a/', '/iofog-list', '/node-list/'])
       expect((await client.get(path)).status).toBe(200);
     expect((await client.get('/Node/a')).status).toBe(404);
   });
 
-  test('an unknown path is 404, a known one with another method 405 with Allow, both in the shape of errors', async () => {
+  test('an unknown path gets 404 and a known path with another method 405 with Allow, both with an error body', async () => {
     const { client, origin } = await start([echo, get('/echo/{id}', () => ({}))]);
     expect(await client.get('/nothing')).toMatchObject({ status: 404, body: { code: 'ROUTE_NOT_FOUND' } });
     const refused = await client.delete('/echo');
@@ -89,12 +89,12 @@ describe('paths', () => {
     expect((await fetch(`${origin}/elsewhere`)).status).toBe(404);
   });
 
-  test('a path that is no valid encoding is 400', async () => {
+  test('a path with an invalid encoding gets 400', async () => {
     const { client } = await start([get('/node/{uuid}', () => ({}))]);
     expect((await client.get('/node/%ff')).status).toBe(400);
   });
 
-  test('HEAD answers where GET only reads, and never where it makes something', async () => {
+  test('HEAD is served where GET only reads, and gets 405 where GET creates something', async () => {
     const { origin } = await start([
       get('/a', () => ({})),
       route({
@@ -112,14 +112,14 @@ describe('paths', () => {
 });
 
 describe('headers', () => {
-  test('a request id is echoed when it is harmless, else made', async () => {
+  test('a harmless request id is echoed, any other is replaced', async () => {
     const { client } = await start([get('/a', () => ({}))]);
     expect((await client.get('/a', { headers: { 'request-id': 'mine-1' } })).headers.get('request-id')).toBe('mine-1');
     const made = (await client.get('/a', { headers: { 'request-id': 'a b<script>' } })).headers.get('request-id');
     expect(made).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test('nothing says what we are made of, and nothing is cached', async () => {
+  test('no header names the software, and nothing is cached', async () => {
     const { client } = await start([get('/a', () => ({}))]);
     const { headers } = await client.get('/a');
     expect(headers.get('x-powered-by')).toBeNull();
@@ -142,7 +142,7 @@ describe('bodies', () => {
     expect((await post(raw, 'application/json; charset=utf-8')).body).toEqual({ body });
   });
 
-  test('a member called __proto__ is dropped, however it is spelled', async () => {
+  test('a member __proto__ is dropped, however it is escaped', async () => {
     for (const raw of ['{"a":{"__proto__":{"x":1}}}', '{"a":{"\\u005f_proto__":{"x":1}}}']) {
       const { body } = await post(raw, 'application/json');
       expect(body).toEqual({ body: { a: {} } });
@@ -163,17 +163,17 @@ describe('bodies', () => {
     ['of another type', 'a=1', 'application/x-www-form-urlencoded', 415, 'UNSUPPORTED_MEDIA_TYPE'],
     ['too large', `"${'a'.repeat(1024 * 1024)}"`, 'application/json', 413, 'PAYLOAD_TOO_LARGE'],
     ['absent', '', 'application/json', 400, 'VALIDATION_ERROR'],
-  ])('one that is %s is refused', async (_, raw, type, status, code) => {
+  ])('a body that is %s is refused', async (_, raw, type, status, code) => {
     expect(await post(raw, type)).toMatchObject({ status, body: { code } });
   });
 
-  test('one that is thrown away takes no room', async () => {
+  test('a body that is dropped takes no share of the byte budget', async () => {
     const room = { bytes: 4_000, messages: 10 };
     const limits = { bodyBytes: 1_000, receiving: { all: room, caller: room } };
     expect((await post('x'.repeat(10_000), 'application/json', { limits })).status).toBe(413);
   });
 
-  test('one that is not UTF-8 or compressed is refused', async () => {
+  test('a body that is not UTF-8, or compressed, is refused', async () => {
     expect((await post(new Uint8Array([0x22, 0xff, 0x22]), 'application/json')).status).toBe(400);
     const { client } = await start([echo]);
     const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
@@ -193,23 +193,23 @@ describe('bodies', () => {
       socket.write(end);
     });
 
-  test('one that comes in chunks beyond the limit is received and refused, then the connection ends', async () => {
+  test('a chunked body beyond the limit gets 413, then the connection is closed', async () => {
     const { port } = await start([echo], { limits: { bodyBytes: 1000 } });
     expect(await sendChunks(port, 3, '0\r\n\r\n')).toMatch(/^HTTP\/1\.1 413 [\s\S]*connection: close/i);
   });
 
-  test('one without an end is cut off', async () => {
+  test('a chunked body without an end is cut off', async () => {
     const { port } = await start([echo], { limits: { bodyBytes: 1000 } });
     await sendChunks(port, 60).catch(() => {});
   });
 
-  test('a file comes as the one part of a form or as the body', async () => {
+  test('a file may be the one part of a form or the whole body', async () => {
     const { client } = await start([file]);
     expect((await client.post('/file', { form: { part: 'thing', text: 'a: 1' } })).body).toEqual({ file: 'a: 1' });
     expect((await client.post('/file', { yaml: 'b: 2' })).body).toEqual({ file: 'b: 2' });
   });
 
-  test('a form with another part, none, several, or too large a one is refused', async () => {
+  test('a form with another part, no part, several parts or a part that is too large is refused', async () => {
     const { client, origin } = await start([file], { limits: { bodyBytes: 1000 } });
     expect((await client.post('/file', { form: { part: 'other', text: 'a' } })).body.code).toBe('FILE_NOT_FOUND');
     expect((await client.post('/file')).body.code).toBe('FILE_NOT_FOUND');
@@ -231,7 +231,7 @@ describe('bodies', () => {
 });
 
 describe('input and output', () => {
-  test('parameters, query and body are parsed; the first violation is told with its path', async () => {
+  test('parameters, query and body are parsed; the error names the path of the first violation', async () => {
     const { client } = await start([
       route({
         ...base,
@@ -251,7 +251,7 @@ describe('input and output', () => {
     expect((await client.post('/sum/x', { json: { list: [] } })).status).toBe(400);
   });
 
-  test('a reply that breaks its schema is our fault, and stays inside', async () => {
+  test('a reply that does not match its schema becomes 500 and does not reach the client', async () => {
     const broken = route({
       ...base,
       method: 'GET',
@@ -266,7 +266,7 @@ describe('input and output', () => {
 });
 
 describe('failures', () => {
-  test('a fault of ours says nothing of the inside', async () => {
+  test('500 shows nothing of the cause', async () => {
     const { client } = await start([
       thing(() => {
         throw new TypeError('secret /etc/passwd at line 3');
@@ -287,7 +287,7 @@ describe('failures', () => {
     expect([status, headers.get('retry-after')]).toEqual([503, '7']);
   });
 
-  test('what takes too long is 503, and the handler is told', async () => {
+  test('a handler that takes too long is aborted, and the client gets 503', async () => {
     let aborted = false;
     const slow = route({
       ...base,
@@ -325,7 +325,7 @@ describe('access', () => {
     }),
   ];
 
-  test('without a valid token 401, without the permission 403, in the shape of errors', async () => {
+  test('a request without a valid token gets 401, without the permission 403, with an error body', async () => {
     const { client } = await start(routes);
     const none = await client.get('/a');
     expect(none).toMatchObject({ status: 401, body: { name: 'AuthenticationError' } });
@@ -340,7 +340,7 @@ describe('access', () => {
     expect((await client.as('sre').delete('/b/x')).status).toBe(200);
   });
 
-  test('who may is asked before the body is read', async () => {
+  test('permissions are checked before the body is read', async () => {
     const { client } = await start([
       route({
         ...base,
@@ -355,7 +355,7 @@ describe('access', () => {
     expect((await client.post('/a', { raw: '{', headers: { 'content-type': 'application/json' } })).status).toBe(401);
   });
 
-  test('when nobody can tell who may, it is 503 and never 200 or 401', async () => {
+  test('a failed access check gets 503, never 200 or 401', async () => {
     const fail = async () => {
       throw unavailable('access cannot be checked now');
     };
@@ -366,7 +366,7 @@ describe('access', () => {
     expect((await other.client.as('admin').get('/a')).status).toBe(503);
   });
 
-  test('a permission for one name is enough for that name', async () => {
+  test('a permission for one name suffices for that name', async () => {
     const authorizer = { allowed: async (_: unknown, { name }: { name?: string }) => name === 'x' };
     const { client } = await start(routes, { overrides: { authorizer } });
     expect((await client.as('viewer').delete('/b/x')).status).toBe(200);
@@ -375,7 +375,7 @@ describe('access', () => {
 });
 
 describe('the listener', () => {
-  test('a first handler answers what is its own, with our headers', async () => {
+  test('a first handler serves its own paths, with the headers of every response', async () => {
     const { server, origin } = await start([get('/a', () => ({}))]);
     server.mountFirst((request, response) => {
       if (!request.url?.startsWith('/api/v3/agent')) return false;
@@ -388,7 +388,7 @@ describe('the listener', () => {
     expect((await fetch(`${origin}/api/v3/a`)).status).toBe(200);
   });
 
-  test('what is no HTTP, or too large in its headers, is refused in the shape of errors', async () => {
+  test('malformed HTTP and oversized headers are refused with an error body', async () => {
     const { port } = await start([get('/a', () => ({}))]);
     const talk = (text: string) =>
       new Promise<string>((resolve) => {
@@ -401,7 +401,7 @@ describe('the listener', () => {
     expect(await talk(`GET / HTTP/1.1\r\nhost: a\r\nx: ${'a'.repeat(40_000)}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 431 /);
   });
 
-  test('draining lets requests under way end, tells that it is not ready, and then accepts nothing', async () => {
+  test('draining reports not ready, lets active requests end and then accepts nothing', async () => {
     let release = () => {};
     const gate = new Promise<void>((resolve) => (release = resolve));
     const { server, client, origin } = await start([thing(() => gate.then(() => ({ done: true })))]);
@@ -415,11 +415,11 @@ describe('the listener', () => {
   });
 });
 
-test('errors keep the names of their classes', () => {
+test('an error body has the name of its class', () => {
   expect(new HttpError(409, 'X', 'x').name).toBe('ConflictError');
 });
 
-test('what a schema refuses is said in words, with the value', async () => {
+test('a schema violation is explained with the value', async () => {
   const command = route({
     ...base,
     method: 'POST',

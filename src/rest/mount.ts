@@ -38,7 +38,7 @@ export interface Mounting {
 export const REQUEST_ID = 'request-id';
 const JSON_HEAD = { 'content-type': JSON_TYPE };
 
-/** Headers that every answer carries, whoever gives it. The request then has an id. */
+/** Sets the headers of every response, REST or agent routes. The request then has an id. */
 export function preamble(request: IncomingMessage, response: ServerResponse, now: number): void {
   const given = request.headers[REQUEST_ID];
   const id = typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID();
@@ -56,7 +56,7 @@ export function mountRoutes(router: Router, routes: readonly AnyRoute[], mountin
       router[one.method.toLowerCase() as 'get'](path.replaceAll(/\{(\w+)\}/g, ':$1'), answerer(one, mounting));
 }
 
-/** After all routes: what is left is a method that a path does not know, or a path that nobody knows. */
+/** After all routes: 405 for another method of a known path, 404 for an unknown path. */
 export function unknownPath(routes: readonly AnyRoute[]): RequestHandler {
   const shapes = routes.flatMap((one) =>
     spellings(one.path).map((path) => ({
@@ -105,7 +105,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const status = response.writableFinished ? response.statusCode : 499;
       metrics.request?.({ method: route.method, route: route.path, status }, seconds);
       const requestId = request.headers[REQUEST_ID];
-      // Parameters of routes without a permission may themselves be what lets somebody in.
+      // Parameters of routes without a permission may themselves be credentials.
       const target = typeof route.access === 'object' ? { ...request.params } : {};
       const entry = { operation: route.operation, target, status, user, requestId };
       if (route.method === 'GET') log.debug(entry, 'Request');
@@ -161,7 +161,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
   };
 }
 
-/** Half a view would look like a whole one. */
+/** An incomplete store would look like a complete one. */
 const isSynced = (deps: RestDependencies) => Object.values(deps.kinds).every((kind) => objectsOf(deps, kind).synced);
 
 /** Aborts when the client is gone or time is up. */

@@ -84,7 +84,7 @@ describe('a node', () => {
     expect((await admin.patch(path, { json: { networkRouter: '' } })).status).toBe(204);
   });
 
-  test('is one to kubectl as well', async () => {
+  test('is an EdgeNode in kubectl', async () => {
     const uuid = await create('both-doors', { tags: ['a'] });
     const object = await cluster.kube.get(RESOURCES.nodes, { namespace: cluster.namespace, name: 'both-doors' });
     expect(object.spec).toMatchObject({ tags: ['a'] });
@@ -92,7 +92,7 @@ describe('a node', () => {
     expect(object.spec.name).toBeUndefined();
   });
 
-  test('may have any name, and no two have the same', async () => {
+  test('may have any name, but no two the same', async () => {
     const name = 'Tor 7 / Süd';
     const uuid = await create(name);
     expect((await admin.get(`/node/${uuid}`)).body.name).toBe(name);
@@ -108,7 +108,7 @@ describe('a node', () => {
     expect(atOnce.map(({ status }) => status).sort()).toEqual([201, 409]);
   });
 
-  test('made with kubectl is found by the uid it was given', async () => {
+  test('made with kubectl is found by its uid', async () => {
     const made = await cluster.kube.create(RESOURCES.nodes, {
       apiVersion: 'skerry.dev/v3',
       kind: 'EdgeNode',
@@ -134,7 +134,7 @@ describe('a node', () => {
     expect((await admin.patch(`/node/${uuid}`, { json: { name: 'keeps-name' } })).status).toBe(204);
   });
 
-  test('that does not exist is 404, whatever its uuid looks like', async () => {
+  test('that does not exist gets 404, whatever its uuid looks like', async () => {
     for (const uuid of ['x', '00000000-0000-4000-8000-000000000000', 'a,b=c'])
       expect(await admin.get(`/node/${encodeURIComponent(uuid)}`)).toMatchObject({
         status: 404,
@@ -166,7 +166,7 @@ describe('a node', () => {
 });
 
 describe('a node that is being deleted', () => {
-  test('is 404 from the answer to DELETE on, also while its machine holds its end', async () => {
+  test('gets 404 from the response to DELETE on, also while its deletion is pending', async () => {
     const ref = { namespace: cluster.namespace, name: 'held' };
     const made = await cluster.kube.create(RESOURCES.nodes, {
       apiVersion: 'skerry.dev/v3',
@@ -262,14 +262,14 @@ describe('a provisioning key', () => {
     expect(await secretOf(second)).toBeDefined();
   });
 
-  test('of many issued at once one is left', async () => {
+  test('issued many times at once leaves one', async () => {
     const uuid = await create('many-keys');
     const answers = await Promise.all(Array.from({ length: 5 }, () => admin.get(`/node/${uuid}/provisioning-key`)));
     const left = await Promise.all(answers.map(({ body }) => secretOf(body.key)));
     expect(left.filter(Boolean)).toHaveLength(1);
   });
 
-  test('is its own permission', async () => {
+  test('has its own permission', async () => {
     const uuid = await create('guarded');
     const as = async (role: 'sre' | 'developer' | 'viewer') => replica.client.as(await cluster.token(role));
     expect((await (await as('sre')).get(`/node/${uuid}/provisioning-key`)).status).toBe(201);
@@ -285,7 +285,7 @@ describe('a provisioning key', () => {
 });
 
 describe('orders', () => {
-  test('a reconcile is a counter on the object', async () => {
+  test('a reconcile raises a counter on the object', async () => {
     const uuid = await create('reconciled');
     for (const count of ['1', '2']) {
       expect((await admin.post(`/node/${uuid}/reconcile`)).body).toEqual({ uuid });
@@ -297,7 +297,7 @@ describe('orders', () => {
     }
   });
 
-  test('so are a reboot and a pruning; a version needs an agent that is ready for it', async () => {
+  test('a reboot and a prune raise counters; a version needs an agent that is ready for it', async () => {
     const uuid = await create('ordered');
     const ref = { namespace: cluster.namespace, name: 'ordered' };
     expect((await admin.post(`/node/${uuid}/reboot`)).status).toBe(204);
@@ -330,7 +330,7 @@ describe('orders', () => {
     expect((await admin.post(`/node/${uuid}/reboot`)).status).toBe(501);
   });
 
-  test('what this version does not do yet says so', async () => {
+  test('operations that are not built get 501', async () => {
     const uuid = await create('no-tunnel');
     expect(await admin.get(`/node/${uuid}/tunnel`)).toMatchObject({ status: 501, body: { code: 'NOT_IMPLEMENTED' } });
     expect((await replica.client.get(`/node/${uuid}/tunnel`)).status).toBe(401);
@@ -338,7 +338,7 @@ describe('orders', () => {
 });
 
 describe('access', () => {
-  test('needs a token that the cluster accepts, for us', async () => {
+  test('needs a token that the cluster accepts for our audience', async () => {
     expect((await replica.client.get('/node-list')).status).toBe(401);
     expect((await replica.client.as('nonsense').get('/node-list')).status).toBe(401);
     expect(
@@ -349,7 +349,7 @@ describe('access', () => {
     );
   });
 
-  test('a valid token without a role may nothing', async () => {
+  test('a token without a role gets 403', async () => {
     const nobody = replica.client.as(await cluster.token('nobody'));
     expect(await nobody.get('/node-list')).toMatchObject({ status: 403, body: { error: 'Forbidden' } });
   });
@@ -360,7 +360,7 @@ describe('access', () => {
     expect((await viewer.post('/node', { json: { name: 'no' } })).status).toBe(403);
   });
 
-  test('a role limited to one object allows that one, by the name that kubectl knows', async () => {
+  test('a role limited to one object allows that object, by its metadata.name', async () => {
     const uuid = await create('only-this');
     const hidden = await create('not-this');
     const { namespace, kube } = cluster;

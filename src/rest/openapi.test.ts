@@ -14,12 +14,12 @@ const document = openApiDocument(routes) as {
 const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
 
 describe('the document', () => {
-  test('has every route once, under a name of its own', () => {
+  test('has every route once, with a unique operation id', () => {
     expect(operations).toHaveLength(routes.length);
     expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(routes.length);
   });
 
-  test('every reference leads somewhere', () => {
+  test('resolves every reference', () => {
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map((match) => match[1] ?? '');
     const lost = references.filter(
       (path) =>
@@ -29,7 +29,7 @@ describe('the document', () => {
     expect(lost).toEqual([]);
   });
 
-  test('every schema is one', () => {
+  test('has valid schemas only', () => {
     const ajv = new Ajv2020({ strict: true, strictTypes: false, validateFormats: false });
     ajv.addVocabulary(['components']);
     ajv.addSchema({ $id: 'openapi', components: document.components });
@@ -37,15 +37,15 @@ describe('the document', () => {
       expect(() => ajv.compile({ $ref: `openapi#/components/schemas/${name}` })).not.toThrow();
   });
 
-  test('holds nothing that only our CRDs understand', () => {
+  test('has no keyword that only CRDs know', () => {
     expect(JSON.stringify(document)).not.toMatch(/x-kubernetes|x-skerry/);
   });
 
-  test('is the same each time', () => {
+  test('is the same at each generation', () => {
     expect(JSON.stringify(openApiDocument(routes))).toBe(JSON.stringify(document));
   });
 
-  test('says for every operation behind a token that it can be refused', () => {
+  test('has 401 and 403 for every operation that needs a token', () => {
     const silent = operations.filter(
       ({ security, responses }) => security.length > 0 && !('401' in responses && '403' in responses),
     );
@@ -53,14 +53,14 @@ describe('the document', () => {
   });
 });
 
-test('no two routes answer at one path and method', () => {
+test('no two routes share a path and method', () => {
   const shapes = routes.flatMap(({ method, path }) =>
     spellings(path).map((one) => `${method} ${one.replaceAll(/\{\w+\}/g, '{}')}`),
   );
   expect(shapes.filter((shape, i) => shapes.indexOf(shape) !== i)).toEqual([]);
 });
 
-test('every parameter of access names one of the path', () => {
+test('every parameter of an access rule is a path parameter', () => {
   const wrong = routes.filter(
     ({ access, path }) => typeof access === 'object' && access.name !== undefined && !path.includes(`{${access.name}}`),
   );

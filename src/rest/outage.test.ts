@@ -78,7 +78,7 @@ const synced = () => {
 };
 
 describe('readiness', () => {
-  test('answers 503 with the documented body until every store is complete', async () => {
+  test('is 503 with the documented body until every store is complete', async () => {
     const { status, body, headers } = await client.get('/status');
     expect([status, headers.get('retry-after')]).toEqual([503, '5']);
     expect(body).toMatchObject({
@@ -93,14 +93,14 @@ describe('readiness', () => {
     expect((await client.get('/status')).status).toBe(200);
   });
 
-  test('is refused while the API server does not answer, whatever it is asked', async () => {
+  test('is 503 while the API server does not respond', async () => {
     synced();
     answer = () => failed(503, 'ServiceUnavailable');
     expect(await client.get('/status')).toMatchObject({ status: 503, body: { code: 'CONTROLLER_DB_UNAVAILABLE' } });
     expect((await client.get('/live')).status).toBe(200);
   });
 
-  test('costs the API server one question a second at most', async () => {
+  test('asks the API server once a second at most', async () => {
     synced();
     let questions = 0;
     answer = (path, method) => {
@@ -112,42 +112,42 @@ describe('readiness', () => {
   });
 });
 
-describe('an API server that does not work', () => {
+describe('with an API server that', () => {
   beforeEach(synced);
 
   test.each<[string, typeof answer]>([
     ['says 500 to reviews', () => failed(500, 'InternalError')],
     ['does not let us review', () => failed(403, 'Forbidden')],
     ['hangs', () => 'hang'],
-  ])('and %s lets nobody in, and says 503', async (_, reply) => {
+  ])('%s, every request that needs a token gets 503', async (_, reply) => {
     answer = reply;
     const { status, body, headers } = await client.get('/node-list');
     expect([status, headers.has('retry-after')]).toEqual([503, true]);
     expect(JSON.stringify(body)).not.toContain('etcd');
   });
 
-  test('and fails after we were let in is 503 without a word of the inside', async () => {
+  test('fails after authentication, a request gets 503 without the cause', async () => {
     answer = (path, method) => (path.includes('edgenodes') ? failed(500, 'InternalError') : healthy(path, method));
     const { status, body } = await client.get('/node/00000000-0000-4000-8000-000000000000');
     expect(status).toBe(503);
     expect(JSON.stringify(body)).not.toContain('etcd');
   });
 
-  test("and whose permissions we lack is our fault, not the caller's", async () => {
+  test("refuses the controller's own permissions, a request gets 500, not 403", async () => {
     answer = (path, method) => (path.includes('edgenodes') ? failed(403, 'Forbidden') : healthy(path, method));
     const { status, body } = await client.get('/node/00000000-0000-4000-8000-000000000000');
     expect([status, body.code]).toEqual([500, 'INTERNAL_ERROR']);
     expect(JSON.stringify(body)).not.toContain('etcd');
   });
 
-  test('still serves lists from the views to whom it let in before', async () => {
+  test('fails, lists are still served from the stores to callers with a cached review', async () => {
     expect((await client.get('/node-list')).status).toBe(200);
     answer = () => failed(500, 'InternalError');
     expect((await client.get('/node-list')).status).toBe(200);
   });
 });
 
-test('a controller whose views are not complete lists nothing', async () => {
+test('a controller with incomplete stores serves no list', async () => {
   expect((await client.get('/node-list')).status).toBe(503);
   expect((await client.get('/application')).status).toBe(503);
 });

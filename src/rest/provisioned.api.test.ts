@@ -12,7 +12,7 @@ const namespace = `provisioned-${randomUUID().slice(0, 8)}`;
 const all = new AsyncDisposableStack();
 afterAll(() => all.disposeAsync());
 
-test('a node shows the architecture and the engine of its agent from the provisioning on', async () => {
+test('a node shows the architecture and the engine of its agent from its provisioning on', async () => {
   const kube = await kubeFromFile(inject('kubeconfig'));
   all.defer(() => kube.close());
   await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });

@@ -36,7 +36,7 @@ async function start(options: { trustProxy?: boolean } = {}) {
   return { client: createTestClient(`http://127.0.0.1:${port}`, routes), asked };
 }
 
-test('who tries tokens is told to wait, nobody is asked about more of them, and known callers go on', async () => {
+test('an address that tries unknown tokens gets 429, and costs no more token reviews', async () => {
   const { client, asked } = await start();
   const statuses: number[] = [];
   for (let i = 0; i < 70; i++) statuses.push((await client.get('/application', { token: `guess-${i}` })).status);
@@ -48,7 +48,7 @@ test('who tries tokens is told to wait, nobody is asked about more of them, and 
   expect(body).toMatchObject({ name: 'RateLimitExceededError', code: 'TOO_MANY_REQUESTS' });
 });
 
-test('a caller whose token is remembered does not share the fate of others at his address', async () => {
+test('a caller with a cached token is served while others at its address get 429', async () => {
   const { client } = await start();
   expect((await client.get('/application', { token: 'admin' })).status).toBe(200);
   for (let i = 0; i < 70; i++) await client.get('/application', { token: `guess-${i}` });
@@ -56,7 +56,7 @@ test('a caller whose token is remembered does not share the fate of others at hi
   expect((await client.get('/application', { token: 'admin' })).status).toBe(200);
 });
 
-test('the bodies of a caller are charged by their bytes, and those of others are not', () => {
+test('a caller is charged for the bytes of its bodies, other callers are not', () => {
   const clock = makeClock();
   const rates = createRates(clock);
   for (let i = 0; i < 32; i++) rates.body('ann')(2 ** 20);
@@ -65,7 +65,7 @@ test('the bodies of a caller are charged by their bytes, and those of others are
 });
 
 test.each(['/user/login', '/user/refresh', '/user/change-password', '/user/interaction/x/login'])(
-  'passwords cannot be guessed at %s without end',
+  '%s limits attempts per address',
   async (path) => {
     const { client } = await start({ trustProxy: true });
     const from = (address: string) => ({ headers: { 'x-forwarded-for': `6.6.6.6, ${address}` }, json: {} });
@@ -78,7 +78,7 @@ test.each(['/user/login', '/user/refresh', '/user/change-password', '/user/inter
   },
 );
 
-test('files are read so often per caller, and the wait is said', async () => {
+test('uploads are limited per caller, and 429 has Retry-After', async () => {
   const clock = makeClock();
   const rates = createRates(clock);
   const upload = () => {

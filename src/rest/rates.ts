@@ -2,27 +2,27 @@ import { createRateLimit } from '../http/rate-limit.ts';
 import { type Clock, systemClock } from '../kube/clock.ts';
 import { tooOften } from './errors.ts';
 
-/** How often something may be asked: so many in the long run, and so many at once. */
+/** Rate limits: steady rate and burst. */
 const RATES = {
-  /** routes that passwords and codes can be guessed at, per address (docs/spec/rest-v3.md#rate-limits) */
+  /** routes where passwords and codes could be guessed, per address (docs/spec/rest-v3.md#rate-limits) */
   credentials: { perSecond: 1, burst: 60 },
-  /** tokens that the cluster had to be asked about and that stood for nobody, per address */
+  /** tokens that a review refused, per address */
   unknownTokens: { perSecond: 1, burst: 60 },
-  /** files, per caller: a large one takes the process a quarter of a second to read */
+  /** uploads, per caller: parsing a large one takes a quarter of a second */
   uploads: { perSecond: 10, burst: 120 },
-  /** bytes of bodies, per caller: a megabyte of JSON takes it a twentieth */
+  /** bytes of bodies, per caller: parsing a megabyte of JSON takes a twentieth of a second */
   bytes: { perSecond: 4 * 2 ** 20, burst: 32 * 2 ** 20 },
 } as const;
 
-/** Keeps one caller from using up what all need. Each method throws 429 with Retry-After. */
+/** Limits what one caller may use of the process. Each method throws 429 with Retry-After. */
 export interface Rates {
   credentials(address: string): void;
   upload(caller: string): void;
-  /** Before a body is read; what arrives of it is charged to the caller. */
+  /** Before a body is read. Charges the bytes that arrive to the caller. */
   body(caller: string): (bytes: number) => void;
-  /** Before the cluster is asked about a token. */
+  /** Before a token is reviewed. */
   unknownToken(address: string): void;
-  /** It stood for nobody. */
+  /** The review refused the token. */
   wrongToken(address: string): void;
 }
 

@@ -17,7 +17,7 @@ export async function liveNodes(
   const now = deps.clock();
   return (node) => {
     const observation = observations.get(nodeUuid(node));
-    // Of a node of which we have heard no report ourselves only the stored status may say that it is silent.
+    // Without a report of our own, only the stored status says whether a node is silent.
     const listeningSince = observation?.reportedAt === undefined ? now : deps.observations.listeningSince();
     const provisioned = deps.provisioning(nodeUuid(node));
     return {

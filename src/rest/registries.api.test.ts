@@ -62,7 +62,7 @@ describe('a registry', () => {
     expect((await admin.get(`/registries/${id}`)).status).toBe(404);
   });
 
-  test('ids are not used twice, and a name that is no number is 400', async () => {
+  test('ids are not used twice, and an id that is not a number gets 400', async () => {
     const ids = await Promise.all(Array.from({ length: 5 }, (_, i) => create({ url: `r${i}.example` })));
     expect(new Set(ids).size).toBe(5);
     expect((await admin.get('/registries/x')).status).toBe(400);
@@ -79,7 +79,7 @@ describe('a registry', () => {
     expect(body.message).toContain(field);
   });
 
-  test('of the built-in ones is neither changed nor deleted', async () => {
+  test('that is built in is neither changed nor deleted', async () => {
     for (const id of [1, 2]) {
       expect(await admin.patch(`/registries/${id}`, { json: { url: 'x' } })).toMatchObject({
         status: 400,
@@ -93,7 +93,7 @@ describe('a registry', () => {
   });
 });
 
-test('what is protected is not deleted over REST either', async () => {
+test('a protected registry is not deleted through REST', async () => {
   const id = await create({ url: 'precious.example' });
   const ref = { namespace: cluster.namespace, name: `registry-${id}` };
   const protect = (value: string | null) =>
@@ -118,7 +118,7 @@ describe('a password', () => {
     expect(secret?.metadata.ownerReferences?.[0]).toMatchObject({ kind: 'Registry', name: `registry-${id}` });
   });
 
-  test('is shown to those who may see it, masked for others, and never in a list', async () => {
+  test('is shown to callers with the permission, masked for others, and never in a list', async () => {
     const id = await create({ url: 'private.example', username: 'u', password: SECRET });
     expect((await admin.get(`/registries/${id}`)).body.password).toBe(SECRET);
     expect((await developer.get(`/registries/${id}`)).body.password).toBe('***');
@@ -127,7 +127,7 @@ describe('a password', () => {
     expect(body.registries.some((one: object) => 'password' in one)).toBe(false);
   });
 
-  test('is kept when the mask comes back, replaced by another, and removed by null', async () => {
+  test('is kept by the mask, replaced by another value and removed by null', async () => {
     const id = await create({ url: 'private.example', username: 'u', password: SECRET });
     const read = async () => (await admin.get(`/registries/${id}`)).body.password;
     await developer.patch(`/registries/${id}`, { json: { username: 'v', password: '***' } });
@@ -140,7 +140,7 @@ describe('a password', () => {
     expect(await find('secrets', ref.name)).toBeUndefined();
   });
 
-  test("of a registry that names somebody else's Secret is not read through it", async () => {
+  test("of a Secret that the registry does not own is not read through it", async () => {
     const { namespace, kube } = cluster;
     await kube.create(RESOURCES.secrets, {
       apiVersion: 'v1',
@@ -197,7 +197,7 @@ describe('a password never follows its registry', () => {
     expect(await kubectl(await make(), change)).toContain('a password does not follow its registry');
   });
 
-  test.each(WIDENINGS)('to %s with kubectl in three steps: nobody is given it', async (_, change) => {
+  test.each(WIDENINGS)('to %s with kubectl in three steps: no node gets it', async (_, change) => {
     const id = await make();
     const { passwordSecretRef } = (await stored(id)).spec;
     for (const step of [{ passwordSecretRef: null }, change, { passwordSecretRef }])
@@ -209,7 +209,7 @@ describe('a password never follows its registry', () => {
     expect(world.registryPassword(registry)).toBeUndefined();
   });
 
-  test('to another host where it comes in the same request, and the Secret of the former is gone', async () => {
+  test('to another host, unless the same request sets it; the former Secret is deleted', async () => {
     const id = await make();
     const { passwordSecretRef: former } = (await stored(id)).spec;
     const json = { url: 'http://other.example', password: 'another' };

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { bySpecificity, paramNames, route, spellings } from './route.ts';
 
 describe('a route', () => {
-  test('without an access rule does not compile, nor does a reply that is not what was promised', () => {
+  test('without an access rule, or with a reply of another type, does not compile', () => {
     const rest = { method: 'GET', path: '/a', operation: 'a', tag: 't', summary: 's' } as const;
     // @ts-expect-error access is missing
     route({ ...rest, reply: { status: 204 }, handler: () => undefined });
@@ -15,7 +15,7 @@ describe('a route', () => {
     expect(route({ ...rest, access: 'public', reply, handler: () => ({ a: 'x' }) }).path).toBe('/a');
   });
 
-  test('gives its handler what its schemas promise', () => {
+  test('gives its handler the types of its schemas', () => {
     route({
       method: 'POST',
       path: '/a/{n}',

@@ -55,15 +55,15 @@ export interface Route<
   params?: P;
   query?: Q;
   body?: Body<B>;
-  /** What may be guessed at here is asked for so often per address and no oftener. */
+  /** Passwords or codes could be guessed here: attempts are limited per address. */
   guessable?: boolean;
   reply: Reply<R>;
-  /** Statuses of refusals that this route can answer besides those that every route can. */
+  /** Error statuses of this route in addition to those of every route. */
   errors?: readonly number[];
   handler: (call: Call<P, Q, B>) => Promise<z.input<R> | undefined> | z.input<R> | undefined;
 }
 
-/** What a handler is given: validated input, who asks, and the dependencies of the facade. */
+/** What a handler is given: validated input, the caller, and the dependencies of the REST API. */
 export interface Call<
   P extends z.ZodType = z.ZodType,
   Q extends z.ZodType = z.ZodType,

@@ -29,22 +29,22 @@ export interface RestServerOptions {
   limits?: Partial<Limits>;
   /** Whether the last address of X-Forwarded-For is the client's. */
   trustProxy?: boolean;
-  /** The whole facade unless told. */
+  /** all routes when absent */
   routes?: readonly AnyRoute[];
   /** What rates are measured with. */
   clock?: Clock;
 }
 
-/** Answers a request, or returns false and has not touched it. */
+/** Serves a request, or returns false and has not touched it. */
 export type FirstHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 export interface RestServer extends AsyncDisposable {
   /** For other listeners of the same port, such as WebSocket upgrades. */
   readonly http: Server;
-  /** Asked before the facade, once request id and X-Timestamp are set: the agent routes. */
+  /** Called before the REST API, once request id and X-Timestamp are set: the agent routes. */
   mountFirst(handler: FirstHandler): void;
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
-  /** Stops accepting, ends idle connections, and waits for requests under way, no longer than `graceMs`. */
+  /** Stops accepting, ends idle connections, and waits for active requests, no longer than `graceMs`. */
   drain(graceMs: number): Promise<void>;
 }
 
@@ -118,7 +118,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     if (!http.listening) return;
     const closed = new Promise<void>((resolve) => http.close(() => resolve()));
     http.closeIdleConnections();
-    // Connections whose answer was under way become idle only now.
+    // Connections with an active request become idle only later.
     const sweep = setInterval(() => http.closeIdleConnections(), 50);
     const cut = setTimeout(() => http.closeAllConnections(), graceMs);
     await closed;
@@ -146,12 +146,12 @@ export function createRestServer(options: RestServerOptions): RestServer {
   };
 }
 
-/** An answer of which nothing is taken for a while is given up with its connection: until then it is kept in memory. */
+/** Destroys a connection whose client reads nothing for a while: until then the response is kept in memory. */
 function giveUpUntaken(response: ServerResponse, ms: number): void {
   response.once('prefinish', () => response.setTimeout(ms));
 }
 
-/** Requests that are no HTTP, too large in their headers, or too slow, in the shape of every other error. */
+/** Refuses malformed HTTP, oversized headers and slow requests with an error body like any other. */
 function refuseMalformed(error: Error & { code?: string }, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();

@@ -1,7 +1,7 @@
 import { invalid } from './errors.ts';
 
 /**
- * Refuses text that cannot be kept as it is: half of a surrogate pair, which the API server replaces without a word, and
+ * Refuses text that cannot be kept as it is: half of a surrogate pair, which the API server replaces silently, and
  * NUL, which ends a text everywhere on the machine that it is meant for.
  */
 export function requireText(text: string, where: string, code?: string): void {

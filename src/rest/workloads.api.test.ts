@@ -70,7 +70,7 @@ describe('an application', () => {
     expect((await admin.delete(`/application/${name}`)).status).toBe(404);
   });
 
-  test('and no second one of the same name, at one replica or at two', async () => {
+  test('cannot be created twice under one name, at one replica or at two', async () => {
     await create([]);
     for (const client of [admin, there])
       expect(await client.post('/application', { json: { name } })).toMatchObject({
@@ -116,7 +116,7 @@ describe('an application', () => {
     expect((await put({ name: 'other', microservices: [] })).status).toBe(400);
   });
 
-  test('of the system is another resource', async () => {
+  test('of the system has its own resource for permissions', async () => {
     await cluster.kube.create(RESOURCES.applications, {
       apiVersion: 'skerry.dev/v3',
       kind: 'Application',
@@ -249,7 +249,7 @@ spec:
   });
 });
 
-describe('what does not fit is refused with the words of the reconciler', () => {
+describe('an invalid entry is refused with the message of the reconciler', () => {
   test.each<[string, object, number, string]>([
     ['a node that does not exist', { nodeUuid: '00000000-0000-4000-8000-000000000000' }, 404, 'INVALID_NODE_UUID'],
     ['a node name that does not exist', { nodeUuid: undefined, agentName: 'nowhere' }, 404, 'NOT_FOUND_AGENT_NAME'],
@@ -274,7 +274,7 @@ describe('what does not fit is refused with the words of the reconciler', () => 
     expect(body.message).toContain('7001');
   });
 
-  test('a registry, node or secret that another replica made just now is known', async () => {
+  test('a registry, node or secret that another replica has just created is known', async () => {
     const id = (await there.post('/registries', { json: { url: 'late.example' } })).body.id;
     const uuid = (await there.post('/node', { json: { name: `late-${name}` } })).body.uuid;
     await create([flat('a', { registryId: id, nodeUuid: uuid })]);
@@ -286,7 +286,7 @@ describe('what does not fit is refused with the words of the reconciler', () => 
     expect((await admin.delete(`/registries/${id}`)).status).toBe(204);
   });
 
-  test('what is wrong with one entry keeps nobody from changing another', async () => {
+  test('an invalid entry does not prevent changes of another', async () => {
     const body = await create([
       flat('a'),
       flat('b', { nodeUuid: (await admin.post('/node', { json: { name: `gone-${name}` } })).body.uuid }),
@@ -330,7 +330,7 @@ describe('a microservice', () => {
     expect((await admin.delete(path)).status).toBe(404);
   });
 
-  test('needs an application that exists, and a name that is free in it', async () => {
+  test('needs an existing application and a name that is free in it', async () => {
     await create([flat('m')]);
     const post = (more: object) => admin.post('/microservices', { json: flat('m', more) });
     expect((await post({})).status).toBe(400);
@@ -341,7 +341,7 @@ describe('a microservice', () => {
     expect(await post({ application: name })).toMatchObject({ status: 409, body: { code: 'DUPLICATE_NAME' } });
   });
 
-  test('finds no room in an application that would be too large to be stored', async () => {
+  test('is refused when the application would be too large to be stored', async () => {
     await create([]);
     const config = JSON.stringify('x'.repeat(60_000));
     for (let i = 0; ; i++) {
@@ -405,7 +405,7 @@ spec: {agent: {name: gw}, images: {amd64: "${image}"}, container: {env: [{key: A
     });
   });
 
-  test('that does not exist is 404 for everything', async () => {
+  test('that does not exist gets 404 from every operation', async () => {
     for (const uuid of ['00000000-0000-4000-8000-000000000000', 'x']) {
       const path = `/microservices/${uuid}`;
       expect((await admin.get(path)).status).toBe(404);
@@ -464,7 +464,7 @@ describe('the parts of a microservice', () => {
     expect((await admin.get(path)).body.volumeMappings).toEqual([]);
   });
 
-  test('what acts on nothing yet says so', async () => {
+  test('operations that are not built get 501', async () => {
     expect((await admin.patch(`${await start()}/models`, { json: {} })).status).toBe(501);
   });
 });
@@ -484,7 +484,7 @@ describe('an application that is being deleted', () => {
       { subresource: 'status' },
     );
 
-  test('is 404 at every replica from the 204 on, and its microservices read delete: true while a machine has them', async () => {
+  test('gets 404 at every replica from the 204 on, and its microservices have delete: true while a node still has them', async () => {
     const [{ uuid }, { uuid: other }] = (await create([flat('m'), flat('n')])).microservices;
     await finalizers(['skerry.dev/workloads']);
     await report([{ uuid, application: name, name: 'm', state: 'RUNNING', containerId: 'c' }]);
@@ -520,7 +520,7 @@ describe('an application that is being deleted', () => {
     await finalizers(null);
   });
 
-  test('gives its name to who waits for it, as soon as it is gone', async () => {
+  test('frees its name for a waiting create as soon as it is gone', async () => {
     await create();
     await finalizers(['skerry.dev/workloads']);
     await cluster.kube.delete(RESOURCES.applications, ref());
@@ -537,7 +537,7 @@ describe('an application that is being deleted', () => {
 });
 
 describe('a removed microservice that its node still reports', () => {
-  test('is shown as such, by list and by uuid, until the node no longer does', async () => {
+  test('is shown as deleted, in lists and by uuid, until the node no longer reports it', async () => {
     const [{ uuid }] = (await create([flat('m')])).microservices;
     const report = (microservices: object[]) =>
       cluster.kube.patch(
@@ -564,13 +564,13 @@ describe('a removed microservice that its node still reports', () => {
   });
 });
 
-describe('a replica whose views are late', () => {
+describe('a replica whose stores lag behind', () => {
   let late: TestClient;
   beforeAll(async () => {
     late = (await cluster.startReplica({ follows: false })).client.as(await cluster.token('admin'));
   });
 
-  test('still reads every single object as it is', async () => {
+  test('still reads every single object from the API server', async () => {
     const body = await create([flat('m')]);
     const id = (await admin.post('/registries', { json: { url: 'a.example' } })).body.id;
     const node = (await admin.post('/node', { json: { name: `n-${name}` } })).body.uuid;
@@ -585,7 +585,7 @@ describe('a replica whose views are late', () => {
     }
   });
 
-  test('finds what kubectl named otherwise', async () => {
+  test('finds an object whose metadata.name differs from its name', async () => {
     const made = await cluster.kube.create(RESOURCES.applications, {
       apiVersion: 'skerry.dev/v3',
       kind: 'Application',
@@ -608,7 +608,7 @@ describe('a replica whose views are late', () => {
     expect(made.spec.name).toBe(name);
   });
 
-  test('judges by what is there, and sees its own writes in lists', async () => {
+  test('validates against the present state, and shows its own writes in lists', async () => {
     const id = (await admin.post('/registries', { json: { url: 'b.example' } })).body.id;
     const node = (await admin.post('/node', { json: { name: `n-${name}` } })).body.uuid;
     const microservices = [flat('m', { registryId: id, nodeUuid: node })];
@@ -624,7 +624,7 @@ describe('a replica whose views are late', () => {
 });
 
 describe('two replicas', () => {
-  test('see at once what the other wrote, by name and by uuid', async () => {
+  test('see each other's writes at once, by name and by uuid', async () => {
     const { body } = await there.post('/application', { json: { name, microservices: [flat('m')] } });
     expect(body.name).toBe(name);
     const [{ uuid }] = (await admin.get(`/application/${name}`)).body.microservices;
@@ -654,7 +654,7 @@ describe('two replicas', () => {
     expect(Object.values(JSON.parse((await stored()).metadata.annotations?.['skerry.dev/rebuild'] ?? ''))).toEqual([4]);
   });
 
-  test('share a name with the fields of other owners of the list', async () => {
+  test('keep list entries of other field managers', async () => {
     await create([flat('mine')]);
     await cluster.kube.patch(
       RESOURCES.applications,
@@ -683,7 +683,7 @@ describe('two replicas', () => {
 });
 
 describe('access', () => {
-  test('a developer deploys, a viewer only looks', async () => {
+  test('a developer deploys, a viewer only reads', async () => {
     const developer = replica.client.as(await cluster.token('developer'));
     const viewer = replica.client.as(await cluster.token('viewer'));
     expect((await developer.post('/application', { json: { name } })).status).toBe(201);

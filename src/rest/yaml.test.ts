@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { parseYaml } from './yaml.ts';
 
 describe('a file', () => {
-  test('is one YAML document, merges and aliases included', () => {
+  test('may have merges and aliases', () => {
     expect(parseYaml('a: &x {b: 1}\nc: {<<: *x, d: "2"}')).toEqual({ a: { b: 1 }, c: { b: 1, d: '2' } });
     expect(parseYaml('---\nkind: Application\n')).toEqual({ kind: 'Application' });
   });
@@ -34,7 +34,7 @@ describe('a file', () => {
     ['half of a surrogate pair', 'a: "\\ud800"'],
     ['text with NUL', 'a: "x\\0y"'],
     ['of many documents', '---\n'.repeat(50_000)],
-  ])('that is %s is refused, with the reason, soon', (_, text) => {
+  ])('that is %s is refused with the reason within a second', (_, text) => {
     const began = performance.now();
     expect(() => parseYaml(text)).toThrow(
       expect.objectContaining({
@@ -47,7 +47,7 @@ describe('a file', () => {
     expect(performance.now() - began).toBeLessThan(5_000);
   });
 
-  test('of aliases that multiply says so', () => {
+  test('with aliases that multiply is refused as such', () => {
     const text = `a: &a [x,x,x,x,x,x,x,x,x]\n${Array.from('bcdefghi', (c, i) => `${c}: &${c} [${Array(9).fill(`*${'abcdefgh'[i]}`)}]`).join('\n')}`;
     expect(() => parseYaml(text)).toThrow(/once its aliases are followed/);
   });
@@ -58,12 +58,12 @@ describe('a file', () => {
     expect(value.entries[127]).toEqual({ agent: { name: 'gw' }, name: 'n127' });
   });
 
-  test('is refused with the place and without its text', () => {
+  test('is refused with line and column and without its text', () => {
     expect(() => parseYaml('password: hunter2\nb: [')).toThrow(/line \d+/);
     expect(() => parseYaml('password: "hunter2\nb: [')).not.toThrow(/hunter2/);
   });
 
-  test('with a member called __proto__ changes nothing but itself', () => {
+  test('with a member __proto__ changes no prototype', () => {
     const value = parseYaml('a: {__proto__: {x: 1}}') as { a: { x?: number } };
     expect(value.a.x).toBeUndefined();
     expect(({} as { x?: number }).x).toBeUndefined();

@@ -16,17 +16,17 @@ export interface Attributes {
   name?: string;
 }
 
-/** Who counts the tokens that somebody tries. */
+/** Limits attempts with unknown tokens. */
 export interface Guesses {
-  /** Before somebody else is asked about a token; throws when that was done too often. */
+  /** Before a token is reviewed; throws after too many refused ones. */
   unknown(): void;
-  /** It stood for nobody. */
+  /** The review refused the token. */
   wrong(): void;
 }
 
 export interface Authenticator {
   /**
-   * Whom a bearer token stands for, or undefined when it stands for nobody. Throws when that cannot be found out:
+   * The identity of a bearer token, or undefined when it is not valid. Throws when the review fails:
    * an unknown answer is never a refusal. `guesses` watches over tokens that nothing is remembered of.
    */
   authenticate(token: string, signal: AbortSignal, guesses?: Guesses): Promise<Identity | undefined>;

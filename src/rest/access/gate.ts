@@ -3,7 +3,7 @@ import { forbidden, unauthenticated } from '../errors.ts';
 import type { Access, Caller } from '../route.ts';
 import type { Guesses } from './access.ts';
 
-/** Lets a request in, or throws 401, 403 or (when nobody can tell) 503. */
+/** Returns the caller of a request, or throws 401, 403 or, when a review fails, 503. */
 export async function admit(
   deps: RestDependencies,
   access: Access,

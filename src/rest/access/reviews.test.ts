@@ -24,19 +24,19 @@ const accepted = { status: { authenticated: true, audiences: ['skerry'], user } 
 const jwt = (exp: number) => `a.${Buffer.from(JSON.stringify({ exp })).toString('base64url')}.c`;
 
 describe('authentication by TokenReview', () => {
-  test('a token for our audience stands for its user', async () => {
+  test('a token for our audience authenticates its user', async () => {
     const reviewer = makeReviewer(() => accepted);
     const authenticator = createTokenReviewAuthenticator({ reviewer });
     expect(await authenticator.authenticate('abc', signal)).toEqual({ name: 'ann', uid: '1', groups: ['g'] });
     expect(reviewer.asked[0]?.spec).toEqual({ token: 'abc', audiences: ['skerry'] });
   });
 
-  test('a server that knows no audiences does not make it one for us', async () => {
+  test('an API server without audiences does not make a token one for us', async () => {
     const reviewer = makeReviewer(() => ({ status: { authenticated: true, user } }));
     expect(await createTokenReviewAuthenticator({ reviewer }).authenticate('abc', signal)).toBeUndefined();
   });
 
-  test('a token for the API server itself counts only where that is configured', async () => {
+  test('a token for the API server itself is accepted only if configured', async () => {
     const answer = ({ spec }: Review) => (spec.audiences ? { status: {} } : { status: { authenticated: true, user } });
     const strict = createTokenReviewAuthenticator({ reviewer: makeReviewer(answer) });
     expect(await strict.authenticate('abc', signal)).toBeUndefined();
@@ -44,7 +44,7 @@ describe('authentication by TokenReview', () => {
     expect((await lenient.authenticate('abc', signal))?.name).toBe('ann');
   });
 
-  test('a token counts only for the audience that is configured', async () => {
+  test('a token is accepted only for the configured audience', async () => {
     const reviewer = makeReviewer(({ spec }) => ({
       status: { authenticated: true, user, audiences: spec.audiences?.filter((one) => one === 'plant') ?? [] },
     }));
@@ -53,7 +53,7 @@ describe('authentication by TokenReview', () => {
     expect(await createTokenReviewAuthenticator({ reviewer }).authenticate('abc', signal)).toBeUndefined();
   });
 
-  test('a token that was known a minute ago is asked about again, and counts as known for the limits', async () => {
+  test('a token that expired from the cache is reviewed again and is not limited as unknown', async () => {
     let now = 0;
     const reviewer = makeReviewer(({ spec }) => (spec.token === 'good' ? accepted : { status: {} }));
     const authenticator = createTokenReviewAuthenticator({ reviewer, now: () => now });
@@ -72,7 +72,7 @@ describe('authentication by TokenReview', () => {
     await expect(authenticator.authenticate('good', signal, guesses)).rejects.toThrow();
   });
 
-  test('an answer is remembered: 60 s when accepted, 5 s when refused, never beyond the end of the token', async () => {
+  test('a review is cached: 60 s if accepted, 5 s if refused, never beyond the expiry of the token', async () => {
     let now = 0;
     const reviewer = makeReviewer(({ spec }) => (spec.token === 'bad' ? { status: {} } : accepted));
     const authenticator = createTokenReviewAuthenticator({ reviewer, now: () => now });
@@ -101,7 +101,7 @@ describe('authentication by TokenReview', () => {
     expect(reviewer.asked).toHaveLength(1);
   });
 
-  test('what is no bearer token is refused without asking', async () => {
+  test('a string that is no bearer token is refused without a review', async () => {
     const reviewer = makeReviewer(() => accepted);
     const authenticator = createTokenReviewAuthenticator({ reviewer });
     for (const token of ['a b', 'ä', '', 'a'.repeat(20_000)])
@@ -109,7 +109,7 @@ describe('authentication by TokenReview', () => {
     expect(reviewer.asked).toHaveLength(0);
   });
 
-  test('an API server that does not answer is 503, is not remembered, and is counted', async () => {
+  test('a failed review is 503, is not cached and is counted', async () => {
     let broken = true;
     const counted: string[] = [];
     const reviewer = makeReviewer(() => {
@@ -149,7 +149,7 @@ describe('authorisation by SubjectAccessReview', () => {
     });
   });
 
-  test('one answer is not that of another user, group, verb or name', async () => {
+  test('a review is not reused for another user, group, verb or name', async () => {
     const reviewer = makeReviewer(({ spec }) => ({ status: { allowed: spec.user === 'ann' } }));
     const authorizer = createAccessReviewAuthorizer({ reviewer, namespace: 'ns' });
     const get = { resource: 'edgenodes', verb: 'get' } as const;
@@ -167,7 +167,7 @@ describe('authorisation by SubjectAccessReview', () => {
     expect(reviewer.asked).toHaveLength(6);
   });
 
-  test('without an answer it is 503', async () => {
+  test('a failed access review is 503', async () => {
     const reviewer = makeReviewer(() => Promise.reject(new Error('timeout')));
     const authorizer = createAccessReviewAuthorizer({ reviewer, namespace: 'ns' });
     await expect(authorizer.allowed(identity, { resource: 'a', verb: 'get' }, signal)).rejects.toMatchObject({
@@ -179,7 +179,7 @@ describe('authorisation by SubjectAccessReview', () => {
 describe('answers', () => {
   const options = { lifetimeMs: () => 1000, allows: (value: boolean) => value, now: () => 0 };
 
-  test('refusals do not push out permissions, and both are bounded', async () => {
+  test('refusals do not evict permissions, and both are bounded', async () => {
     const answers = createAnswers({ ...options, capacity: 10 });
     await answers.ask('good', async () => true, signal);
     for (let i = 0; i < 100; i++) await answers.ask(`bad ${i}`, async () => false, signal);
@@ -188,7 +188,7 @@ describe('answers', () => {
     expect((await answers.ask('bad 99', async () => false, signal)).cached).toBe(true);
   });
 
-  test('too many questions under way are refused at once', async () => {
+  test('more than the allowed concurrent reviews are refused at once', async () => {
     const answers = createAnswers({ ...options, capacity: 10, pending: 2 });
     const never = () => new Promise<boolean>(() => {});
     void answers.ask('a', never, signal);
@@ -196,7 +196,7 @@ describe('answers', () => {
     await expect(answers.ask('c', never, signal)).rejects.toMatchObject({ status: 503 });
   });
 
-  test('who no longer waits does not take the answer from the others', async () => {
+  test('a caller that disconnects does not cancel the review for others', async () => {
     const answers = createAnswers({ ...options, capacity: 10 });
     let answer = (_: boolean) => {};
     const load = () => new Promise<boolean>((resolve) => (answer = resolve));

@@ -25,7 +25,7 @@ interface Timing {
 /** Until an API server has judged. */
 const REVIEW_MS = 5_000;
 const MAX_TOKEN = 16 * 1024;
-/** For so long a token that stood for somebody counts as known, though the cluster is asked about it again. */
+/** For so long a token that was accepted counts as known, although it is reviewed again. */
 const KNOWN_MS = 60 * 60_000;
 const TOKEN_SHAPE = /^[A-Za-z0-9._~+/-]+=*$/;
 
@@ -78,7 +78,7 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
     return { name, groups, ...(uid && { uid }), ...(extra && { extra }) };
   }
 
-  /** Tokens that stood for somebody, by hash, and until when they count as known. */
+  /** accepted tokens, by hash, and until when they count as known */
   const known = new Map<string, number>();
   const { capacity = 10_000, now = () => performance.now() } = options;
 
@@ -105,7 +105,7 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
         return answer;
       };
       const load = () => {
-        // Others at his address may have tried so many tokens that nothing unknown is looked at any more.
+        // The limit for unknown tokens of this address may be used up by others.
         if ((known.get(key) ?? 0) <= now()) guesses?.unknown();
         return ask();
       };
@@ -125,7 +125,7 @@ export interface AccessReviewOptions extends Timing {
   namespace: string;
 }
 
-/** Asks the cluster's own authorisation (RBAC, webhooks) about our API group, so that one set of roles rules both doors. */
+/** Asks the cluster's own authorisation (RBAC, webhooks) about our API group, so that one set of roles applies to REST and kubectl. */
 export function createAccessReviewAuthorizer(options: AccessReviewOptions): Authorizer {
   const { reviewer, metrics = {}, namespace, allowedMs = 30_000, deniedMs = 5_000 } = options;
   const answers = createAnswers<boolean>({

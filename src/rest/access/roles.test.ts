@@ -35,7 +35,7 @@ describe('the matrix', () => {
     expect(may(role, verb, resource)).toBe(allowed);
   });
 
-  test('nobody but admins may do what their lesser may not: each role is part of the one above', () => {
+  test('each role has all permissions of the one below it', () => {
     const resources = [...KNOWN_RESOURCES];
     const verbs = ['get', 'list', 'create', 'update', 'patch', 'delete'] as const;
     const [admin, sre, developer, viewer] = ROLE_NAMES.map(
@@ -48,14 +48,14 @@ describe('the matrix', () => {
   });
 });
 
-test('every route is about a resource that the matrix knows', () => {
+test('every route has a resource of the matrix', () => {
   const unknown = routes.flatMap(({ access }) =>
     typeof access === 'object' && !KNOWN_RESOURCES.has(access.resource) ? [access.resource] : [],
   );
   expect(unknown).toEqual([]);
 });
 
-test('public are only the routes that come before a token', () => {
+test('only routes that are needed before a token exists are public', () => {
   const open = routes.filter((route) => route.access === 'public').map((route) => `${route.method} ${route.path}`);
   expect(open.filter((one) => !one.includes('/user/'))).toEqual([
     'GET /live',
@@ -65,7 +65,7 @@ test('public are only the routes that come before a token', () => {
   ]);
 });
 
-test('a rule limited to names allows those alone', () => {
+test('a rule limited to names allows those names only', () => {
   const rules = [{ apiGroups: ['skerry.dev'], resources: ['edgenodes'], verbs: ['get'], resourceNames: ['a'] }];
   const ask = (name?: string) => permits(rules, { resource: 'edgenodes', verb: 'get', name });
   expect([ask(), ask('a'), ask('b')]).toEqual([false, true, false]);
@@ -90,7 +90,7 @@ test('every role reads the events of the cluster, which kubectl describe shows, 
   }
 });
 
-test('two installations may have groups of their own', () => {
+test('two installations may have different groups', () => {
   const [, binding] = roles({ namespace: 'ns', groups: 'shore' });
   expect(binding?.subjects?.[0]?.name).toBe('shore:admin');
 });

@@ -2,8 +2,8 @@ import { GROUP } from '../../api/names.ts';
 import type { PolicyRule } from './rules.ts';
 
 /**
- * What the four roles of people may do (docs/spec/identity-and-access.md#roles). One set of roles rules both
- * doors: a resource is the plural of a CRD, a part of one that has its own permission, or a word that only REST knows.
+ * What the four roles of people may do (docs/spec/identity-and-access.md#roles). One set of roles applies
+ * to REST and kubectl: a resource is the plural of a CRD, a subresource with its own permission, or a name of REST only.
  */
 
 export const ROLE_NAMES = ['admin', 'sre', 'developer', 'viewer'] as const;
