@@ -56,7 +56,7 @@ test('DELETE responds after three seconds while a finalizer keeps the object', a
   expect(answered).toHaveBeenCalled();
 });
 
-test('a create gets 409 BEING_DELETED with Retry-After when the deletion of its name's holder takes longer than ten seconds', async () => {
+test('a create gets 409 BEING_DELETED with Retry-After when the deletion of the object with that name takes longer than ten seconds', async () => {
   const { applications, old, create } = await setup(['held']);
   await applications.delete(old, signal);
   const refused = create().catch(errorReply);

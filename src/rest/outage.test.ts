@@ -133,7 +133,7 @@ describe('with an API server that', () => {
     expect(JSON.stringify(body)).not.toContain('etcd');
   });
 
-  test("refuses the controller's own permissions, a request gets 500, not 403", async () => {
+  test('refuses the permissions of the controller, a request gets 500, not 403', async () => {
     answer = (path, method) => (path.includes('edgenodes') ? failed(403, 'Forbidden') : healthy(path, method));
     const { status, body } = await client.get('/node/00000000-0000-4000-8000-000000000000');
     expect([status, body.code]).toEqual([500, 'INTERNAL_ERROR']);

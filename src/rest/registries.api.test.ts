@@ -140,7 +140,7 @@ describe('a password', () => {
     expect(await find('secrets', ref.name)).toBeUndefined();
   });
 
-  test("of a Secret that the registry does not own is not read through it", async () => {
+  test('of a Secret that the registry does not own is not read through it', async () => {
     const { namespace, kube } = cluster;
     await kube.create(RESOURCES.secrets, {
       apiVersion: 'v1',

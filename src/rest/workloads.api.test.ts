@@ -624,7 +624,7 @@ describe('a replica whose stores lag behind', () => {
 });
 
 describe('two replicas', () => {
-  test('see each other's writes at once, by name and by uuid', async () => {
+  test('see the writes of each other at once, by name and by uuid', async () => {
     const { body } = await there.post('/application', { json: { name, microservices: [flat('m')] } });
     expect(body.name).toBe(name);
     const [{ uuid }] = (await admin.get(`/application/${name}`)).body.microservices;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createAnswers } from './answers.ts';
+import { createReviewCache } from './review-cache.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from './reviews.ts';
 
 const signal = AbortSignal.timeout(30_000);
@@ -176,11 +176,11 @@ describe('authorisation by SubjectAccessReview', () => {
   });
 });
 
-describe('answers', () => {
+describe('the review cache', () => {
   const options = { lifetimeMs: () => 1000, allows: (value: boolean) => value, now: () => 0 };
 
   test('refusals do not evict permissions, and both are bounded', async () => {
-    const answers = createAnswers({ ...options, capacity: 10 });
+    const answers = createReviewCache({ ...options, capacity: 10 });
     await answers.ask('good', async () => true, signal);
     for (let i = 0; i < 100; i++) await answers.ask(`bad ${i}`, async () => false, signal);
     expect((await answers.ask('good', async () => false, signal)).cached).toBe(true);
@@ -189,7 +189,7 @@ describe('answers', () => {
   });
 
   test('more than the allowed concurrent reviews are refused at once', async () => {
-    const answers = createAnswers({ ...options, capacity: 10, pending: 2 });
+    const answers = createReviewCache({ ...options, capacity: 10, pending: 2 });
     const never = () => new Promise<boolean>(() => {});
     void answers.ask('a', never, signal);
     void answers.ask('b', never, signal);
@@ -197,7 +197,7 @@ describe('answers', () => {
   });
 
   test('a caller that disconnects does not cancel the review for others', async () => {
-    const answers = createAnswers({ ...options, capacity: 10 });
+    const answers = createReviewCache({ ...options, capacity: 10 });
     let answer = (_: boolean) => {};
     const load = () => new Promise<boolean>((resolve) => (answer = resolve));
     const gone = new AbortController();

@@ -3,9 +3,9 @@ import { GROUP, TOKEN_AUDIENCE } from '../../api/names.ts';
 import { HttpError } from '../../http/http-error.ts';
 import { unavailable } from '../errors.ts';
 import type { Attributes, Authenticator, Authorizer, Identity } from './access.ts';
-import { type Answers, createAnswers } from './answers.ts';
+import { createReviewCache, type ReviewCache } from './review-cache.ts';
 
-/** Posts a review to the API server and returns what it answers. */
+/** Posts a review to the API server and returns its response. */
 export interface Reviewer {
   post<T>(path: string, body: object, signal: AbortSignal): Promise<T>;
 }
@@ -51,7 +51,7 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
   const { reviewer, metrics = {}, audience = TOKEN_AUDIENCE, acceptApiServerTokens = false } = options;
   const { allowedMs = 60_000, deniedMs = 5_000 } = options;
   type Answer = { identity?: Identity; expiresAt?: number };
-  const answers: Answers<Answer> = createAnswers({
+  const reviews: ReviewCache<Answer> = createReviewCache({
     capacity: options.capacity ?? 10_000,
     allows: (answer) => answer.identity !== undefined,
     lifetimeMs: ({ identity, expiresAt }) =>
@@ -72,7 +72,7 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
     );
     const name = status?.user?.username;
     if (!status?.authenticated || !name) return undefined;
-    // A server that knows no audiences answers none; then the token is one for the API server.
+    // An API server without audiences returns none; then the token is one for the API server.
     if (audiences && !status.audiences?.some((audience) => audiences.includes(audience))) return undefined;
     const { uid, groups = [], extra } = status.user ?? {};
     return { name, groups, ...(uid && { uid }), ...(extra && { extra }) };
@@ -109,7 +109,7 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
         if ((known.get(key) ?? 0) <= now()) guesses?.unknown();
         return ask();
       };
-      const { identity } = await counted('token', metrics, () => answers.ask(key, load, signal), {
+      const { identity } = await counted('token', metrics, () => reviews.ask(key, load, signal), {
         signal,
         allows: (answer) => answer.identity !== undefined,
       });
@@ -128,7 +128,7 @@ export interface AccessReviewOptions extends Timing {
 /** Asks the cluster's own authorisation (RBAC, webhooks) about our API group, so that one set of roles applies to REST and kubectl. */
 export function createAccessReviewAuthorizer(options: AccessReviewOptions): Authorizer {
   const { reviewer, metrics = {}, namespace, allowedMs = 30_000, deniedMs = 5_000 } = options;
-  const answers = createAnswers<boolean>({
+  const reviews = createReviewCache<boolean>({
     capacity: options.capacity ?? 10_000,
     allows: (allowed) => allowed,
     lifetimeMs: (allowed) => (allowed ? allowedMs : deniedMs),
@@ -174,7 +174,7 @@ export function createAccessReviewAuthorizer(options: AccessReviewOptions): Auth
         attributes.verb,
         attributes.name,
       ]);
-      return counted('access', metrics, () => answers.ask(key, () => review(identity, attributes), signal), {
+      return counted('access', metrics, () => reviews.ask(key, () => review(identity, attributes), signal), {
         signal,
         allows: (allowed) => allowed,
       });
@@ -182,7 +182,7 @@ export function createAccessReviewAuthorizer(options: AccessReviewOptions): Auth
   };
 }
 
-/** Counts an answer; a question without one is 503, whatever was in the way: unknown is not a refusal. */
+/** Counts a review. A failed one is 503, whatever the cause: unknown is not a refusal. */
 async function counted<V>(
   review: 'token' | 'access',
   metrics: ReviewMetrics,

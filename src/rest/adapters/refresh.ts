@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { abortable } from '../access/answers.ts';
+import { abortable } from '../access/review-cache.ts';
 
 /** Pauses between runs, in lengths of the run before: what is quick may be done often. */
 const PAUSE = 4;

@@ -12,10 +12,10 @@ import {
   readApplicationUpload,
 } from '../../domain/upload/application.ts';
 import { oldest } from '../../stores/oldest.ts';
+import { checkEntries } from '../check-entries.ts';
 import { createNamed, deleteObject, isPresent } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
-import { judge } from '../judge.ts';
 import { listReply } from '../list-reply.ts';
 import { applicationByName } from '../lookup.ts';
 import { readContext } from '../reads.ts';
@@ -215,7 +215,7 @@ async function create(deps: RestDependencies, { name, spec, rebuild }: Applicati
     };
     const ordered =
       rebuild.length > 0 ? withChanges(application, { annotations: orderRebuild(application, rebuild) }) : application;
-    await judge(deps, ordered, undefined, signal);
+    await checkEntries(deps, ordered, undefined, signal);
     return ordered;
   };
   const created = await createNamed(deps.applications, { kind: 'application', name }, make, signal);
@@ -232,7 +232,7 @@ async function replace(
     const { spec, rebuild } = replaceState(application, upload);
     const annotations = rebuild.length > 0 ? orderRebuild(application, rebuild) : {};
     const changed = withChanges(application, { spec, annotations });
-    await judge(deps, changed, application, signal);
+    await checkEntries(deps, changed, application, signal);
     return changed;
   });
   return undefined;

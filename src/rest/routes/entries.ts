@@ -1,9 +1,9 @@
 import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { orderRebuild } from '../../domain/orders.ts';
+import { checkEntries } from '../check-entries.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
-import { judge } from '../judge.ts';
 import { findMicroservice, type Microservice, microserviceMissing } from '../lookup.ts';
 
 /** A user's microservices, and those of the system: the same operations behind two permissions. */
@@ -43,7 +43,7 @@ export async function judged(
     spec: { ...application.spec, microservices },
     annotations: rebuild.length > 0 ? orderRebuild(application, rebuild) : {},
   });
-  await judge(deps, changed, application, signal);
+  await checkEntries(deps, changed, application, signal);
   return changed;
 }
 

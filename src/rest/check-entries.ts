@@ -29,10 +29,10 @@ const LATE: Partial<
 };
 
 /**
- * Refuses a write with the words that the reconciler would use for it. Only entries that the write adds or changes are
- * judged: what was accepted before does not prevent other changes.
+ * Refuses a write with the message that the reconciler would use for it. Only entries that the write adds or changes are
+ * checked: what was accepted before does not prevent other changes.
  */
-export async function judge(
+export async function checkEntries(
   deps: RestDependencies,
   after: Application,
   before: Application | undefined,

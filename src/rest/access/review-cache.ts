@@ -1,23 +1,23 @@
 import { unavailable } from '../errors.ts';
 
-export interface AnswersOptions<V> {
-  /** How long an answer holds; none when 0. */
+export interface ReviewCacheOptions<V> {
+  /** how long a review is kept; not at all when 0 */
   lifetimeMs: (value: V) => number;
-  /** Answers kept of each class; refusals never push out permissions. */
+  /** reviews kept of each class; refusals never evict permissions */
   capacity: number;
   allows: (value: V) => boolean;
-  /** Questions under way at once; more are refused with 503. */
+  /** concurrent reviews; more are refused with 503 */
   pending?: number;
-  /** Monotonic milliseconds. */
+  /** monotonic milliseconds */
   now?: () => number;
 }
 
-/** Remembers answers for a while, and asks once for all who want to know the same at the same time. */
-export interface Answers<V> {
+/** Caches reviews, and makes one for all callers that need the same at the same time. */
+export interface ReviewCache<V> {
   ask(key: string, load: () => Promise<V>, signal: AbortSignal): Promise<{ value: V; cached: boolean }>;
 }
 
-export function createAnswers<V>(options: AnswersOptions<V>): Answers<V> {
+export function createReviewCache<V>(options: ReviewCacheOptions<V>): ReviewCache<V> {
   const { lifetimeMs, capacity, allows, pending = 256, now = () => performance.now() } = options;
   const known = { allowed: new Map<string, Kept<V>>(), denied: new Map<string, Kept<V>>() };
   const underWay = new Map<string, Promise<V>>();
@@ -71,7 +71,7 @@ interface Kept<V> {
 /** The promise's outcome, or the signal's reason if that comes first. The promise itself goes on. */
 export function abortable<V>(promise: Promise<V>, signal: AbortSignal): Promise<V> {
   if (signal.aborted) {
-    // Nobody waits for it any more, and a rejection that nobody hears would end the process.
+    // Nothing awaits the promise any more, and an unhandled rejection would end the process.
     promise.catch(() => {});
     return Promise.reject(signal.reason);
   }
