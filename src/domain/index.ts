@@ -3,6 +3,7 @@ export * from './application/entries.ts';
 export * from './application/ports.ts';
 export * from './application/read.ts';
 export * from './application/status.ts';
+export type * from './application/status-inputs.ts';
 export * from './application/verdict.ts';
 export * from './application/world.ts';
 export * from './conditions.ts';

@@ -12,7 +12,9 @@ import { makeApplication, makeEntry, makeInputs, makeNode, makeObserved, makeWor
 import { desiredState } from '../edge-node/desired.ts';
 import type { Liveness } from '../inputs.ts';
 import { entryUuid } from '../names.ts';
-import { type ApplicationStatusInputs, applicationStatus, readyAt } from './status.ts';
+import { PROGRESS_RULES } from './entry-progress.ts';
+import { applicationStatus, readyAt } from './status.ts';
+import type { ApplicationStatusInputs } from './status-inputs.ts';
 import { verdicts } from './verdict.ts';
 
 type Observed = Parameters<typeof makeObserved>[0];
@@ -395,6 +397,18 @@ describe('applicationStatus', () => {
       for (const { reason } of applicationStatus(inputsOf(given)).conditions ?? [])
         expect(Object.keys(known)).toContain(reason);
   });
+});
+
+it('asks the rules about the progress of an entry in this order', () => {
+  expect(PROGRESS_RULES.map(({ name }) => name)).toEqual([
+    'shouldNotRun',
+    'isRefused',
+    'nodeIsNotProvisioned',
+    'nodeIsSilent',
+    'runsAnOlderRevision',
+    'isUnhealthy',
+    'isTooYoung',
+  ]);
 });
 
 describe('stability', () => {

@@ -1,0 +1,169 @@
+import type { MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
+import type { MicroserviceView } from '../../wire/index.ts';
+import type { Progress } from '../conditions.ts';
+import { hasContainer } from '../deletion.ts';
+import { STEADY_MS } from '../edge-node/report.ts';
+import type { Liveness, Verdict } from '../inputs.ts';
+
+/** What is known of one entry. */
+export interface EntryFacts {
+  entry: MicroserviceEntry;
+  wanted: boolean;
+  /** RFC 3339 */
+  now: string;
+  verdict?: Verdict;
+  nodeName: string;
+  liveness?: Liveness;
+  /** what was sent to the node to run */
+  view?: MicroserviceView;
+  /** what the node reports */
+  item?: ObservedMicroservice;
+  /** warning of the node: possibly the reason why the entry does not run */
+  warning: string;
+}
+
+/** Rules about one entry, in the order in which they are asked; the first result counts. */
+export const PROGRESS_RULES: readonly ((facts: EntryFacts) => Progress | undefined)[] = [
+  shouldNotRun,
+  isRefused,
+  nodeIsNotProvisioned,
+  nodeIsSilent,
+  runsAnOlderRevision,
+  isUnhealthy,
+  isTooYoung,
+];
+
+/** How far an entry is: by the rules, else by the state that the node reports. */
+export function progressOf(facts: EntryFacts): Progress {
+  for (const rule of PROGRESS_RULES) {
+    const found = rule(facts);
+    if (found) return found;
+  }
+  return ofState(facts.item, facts.warning);
+}
+
+function shouldNotRun({ wanted, item, liveness, nodeName }: EntryFacts): Progress | undefined {
+  if (wanted) return undefined;
+  const stopped: Progress = { is: 'done', reason: 'Stopped', message: 'stopped, as asked' };
+  if (!item || liveness === undefined || liveness === 'never' || !hasContainer(item)) return stopped;
+  if (liveness === 'silent') return unreachable(nodeName);
+  if (item.state === 'UNKNOWN') return ofState(item);
+  return { is: 'working', reason: 'Stopping', message: 'is being stopped' };
+}
+
+function isRefused({ verdict, item, liveness, nodeName }: EntryFacts): Progress | undefined {
+  if (!verdict) return undefined;
+  const rest = !item || !hasContainer(item) ? '' : `; ${whatRan(verdict, liveness, nodeName)}`;
+  return {
+    is: verdict.passes ? 'working' : 'stalled',
+    reason: verdict.reason,
+    message: `${verdict.message}${rest}`,
+  };
+}
+
+function nodeIsNotProvisioned({ liveness, nodeName }: EntryFacts): Progress | undefined {
+  if (liveness !== undefined && liveness !== 'never') return undefined;
+  return { is: 'waiting', reason: 'NotProvisioned', message: `no agent has taken the identity of ${nodeName} yet` };
+}
+
+function nodeIsSilent({ liveness, nodeName }: EntryFacts): Progress | undefined {
+  return liveness === 'silent' ? unreachable(nodeName) : undefined;
+}
+
+function runsAnOlderRevision({ item, view, warning }: EntryFacts): Progress | undefined {
+  const outdated = item?.state === 'RUNNING' ? isOutdated(item, view) : undefined;
+  if (!item || !outdated) return undefined;
+  const failed = item.errorMessage || item.reason;
+  return failed
+    ? { is: 'working', reason: 'MicroserviceFailed', message: `${outdated}, which fails so far: ${failed}` }
+    : { is: 'working', reason: 'Updating', message: `${outdated}${warning}` };
+}
+
+function isUnhealthy({ item, entry }: EntryFacts): Progress | undefined {
+  if (item?.state !== 'RUNNING' || !isChecked(item, entry) || item.healthStatus === 'healthy') return undefined;
+  if (item.healthStatus === 'unhealthy')
+    return { is: 'waiting', reason: 'Unhealthy', message: 'running, but its health check fails' };
+  return { is: 'working', reason: 'Unhealthy', message: 'running; its health check has not succeeded yet' };
+}
+
+/** It runs, and has not run for long enough to count as ready. */
+function isTooYoung({ item, entry, now }: EntryFacts): Progress | undefined {
+  if (item?.state !== 'RUNNING') return undefined;
+  const least = minReadyMs(item, entry);
+  if (least === 0 || item.startTime === undefined || Date.parse(now) - item.startTime >= least) return undefined;
+  return item.isUnsteady
+    ? {
+        is: 'working',
+        reason: 'CrashLooping',
+        message: `running, but it ended twice within a minute${item.lastError ? ` (${item.lastError})` : ''}; ready after ${least / 1000} s without another end`,
+      }
+    : { is: 'working', reason: 'Starting', message: `running; ready after ${least / 1000} s` };
+}
+
+/** What the reported state alone says of an entry that should run on a live node. */
+function ofState(item: ObservedMicroservice | undefined, warning = ''): Progress {
+  if (!item) return { is: 'working', reason: 'Starting', message: `the node has not reported it yet${warning}` };
+  const { state, reason, errorMessage, lastError } = item;
+  const why = errorMessage || lastError || reason;
+  const said = why ? `: ${why}` : '';
+  switch (state) {
+    case 'RUNNING':
+      return { is: 'done', reason: 'AllRunning', message: 'running' };
+    case 'STUCK_IN_RESTART':
+      return { is: 'stalled', reason: 'CrashLooping', message: `ends again and again${said}` };
+    case 'FAILED':
+      return reason === 'PolicyRefused'
+        ? { is: 'stalled', reason: 'PolicyRefused', message: `the machine's policy refuses it${said}` }
+        : { is: 'working', reason: 'MicroserviceFailed', message: `cannot be started${said}` };
+    case 'RESTARTING':
+      return {
+        is: 'working',
+        reason: reason === 'Crashed' ? 'MicroserviceFailed' : 'Starting',
+        message: `restarting${said}`,
+      };
+    case 'STOPPED':
+      return reason === 'StoppedLocally'
+        ? {
+            is: 'stalled',
+            reason: 'StoppedLocally',
+            message: 'was stopped on its machine; start it there, or rebuild it',
+          }
+        : { is: 'working', reason: 'Starting', message: `stopped, and is to run${said}` };
+    case 'UNKNOWN':
+      return { is: 'unknown', reason: 'StateUnknown', message: `the node cannot tell its state${said}` };
+    default:
+      return { is: 'working', reason: 'Starting', message: `${state.toLowerCase().replaceAll('_', ' ')}${said}` };
+  }
+}
+
+/** How the running container differs from what is asked for; undefined when it does not. */
+function isOutdated(item: ObservedMicroservice, view: MicroserviceView | undefined): string | undefined {
+  if (!view) return 'running; what is asked for is not known yet';
+  if (item.revision !== view.revision) return 'an older revision runs; the asked one is on its way';
+  if ((item.rebuildOrder ?? 0) < view.rebuildOrder) return 'running; a rebuild is on its way';
+  return undefined;
+}
+
+/** Whether the entry has a health check that its node performs. */
+function isChecked(item: ObservedMicroservice, entry: MicroserviceEntry): boolean {
+  const test = entry.container?.healthCheck?.test ?? [];
+  return test.length > 0 && test[0] !== 'NONE' && !item.notHonoured?.some(({ field }) => field === 'healthCheck');
+}
+
+/** Milliseconds that it must have run before it counts as ready. A success of its health check takes the place of the wait. */
+export function minReadyMs(item: ObservedMicroservice, entry: MicroserviceEntry): number {
+  const asked = isChecked(item, entry) ? 0 : (entry.minReadySeconds ?? 0) * 1000;
+  return Math.max(asked, item.isUnsteady ? STEADY_MS : 0);
+}
+
+const unreachable = (nodeName: string): Progress => ({
+  is: 'unknown',
+  reason: 'NodeUnreachable',
+  message: `nothing is heard of the node ${nodeName}`,
+});
+
+/** What happens to the container that exists. */
+function whatRan({ reason }: Verdict, liveness: Liveness | undefined, nodeName: string): string {
+  if (liveness !== 'live') return `nothing is heard of the node ${nodeName}`;
+  return reason === 'NodeDeleting' ? 'what runs there is being removed' : 'what ran before keeps running';
+}

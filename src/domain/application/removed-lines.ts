@@ -1,0 +1,42 @@
+import { BOUNDS } from '../../api/bounds.ts';
+import { cut } from '../conditions.ts';
+import { hasContainer } from '../deletion.ts';
+import { entryUuid, v3Name } from '../names.ts';
+import { entriesOn } from './entries.ts';
+import type { ApplicationStatusInputs, StatusLine } from './status-inputs.ts';
+
+/** Microservices that a node still reports although no entry places them there any more. */
+export function removedLines({ application, identity, nodes, verdicts }: ApplicationStatusInputs): StatusLine[] {
+  // a namesake that owns the name owns what is reported under it
+  if ([identity, ...verdicts.values()].some((one) => one?.reason === 'NameTaken')) return [];
+  const name = v3Name(application);
+  const taken = new Set((application.spec.microservices ?? []).map((entry) => entry.name));
+  return nodes.flatMap(({ node, liveness }) => {
+    if (liveness === 'never') return [];
+    const here = new Set(entriesOn(application, node).map((entry) => entryUuid(application, entry)));
+    return (node.status?.microservices ?? [])
+      .filter((item) => item.application === name && !here.has(item.uuid) && hasContainer(item))
+      .map((item): StatusLine => {
+        const shown = item.name ?? item.uuid;
+        // the list is a map by name: with two equal names the API server would refuse the whole status
+        const unique = [shown, `${shown} (on ${v3Name(node)})`].find((one) => !taken.has(cut(one, BOUNDS.name)));
+        const name = unique === undefined ? item.uuid : cut(unique, BOUNDS.name);
+        taken.add(name);
+        return {
+          name,
+          uuid: item.uuid,
+          node: v3Name(node),
+          state: liveness === 'silent' ? 'UNKNOWN' : 'DELETING',
+          wanted: false,
+          progress:
+            liveness === 'silent'
+              ? {
+                  is: 'unknown',
+                  reason: 'NodeUnreachable',
+                  message: `removed, but may still run: nothing is heard of the node ${v3Name(node)}`,
+                }
+              : { is: 'working', reason: 'Removing', message: `is being removed from ${v3Name(node)}` },
+        };
+      });
+  });
+}

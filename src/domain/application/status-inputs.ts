@@ -1,0 +1,36 @@
+import type { Application, EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
+import type { Progress } from '../conditions.ts';
+import type { DesiredState, Liveness, Verdict } from '../inputs.ts';
+
+/** What the status of an application is computed from. */
+export interface ApplicationStatusInputs {
+  application: Application;
+  /** NameTaken or UuidTaken, as `applicationVerdict` gives it; IdTaken, as `idVerdict` does */
+  identity?: Verdict;
+  /** negative verdicts by entry name, as `verdicts` gives them */
+  verdicts: ReadonlyMap<string, Verdict>;
+  /** every node that an entry names or that still reports one of the application's microservices */
+  nodes: readonly NodeFacts[];
+  /** RFC 3339 */
+  now: string;
+}
+
+export interface NodeFacts {
+  node: EdgeNode;
+  liveness: Liveness;
+  desired: Pick<DesiredState, 'microservices'> & Partial<Pick<DesiredState, 'entries'>>;
+}
+
+/** One line of the status: an entry, or what is left of a removed one. */
+export interface StatusLine {
+  name: string;
+  uuid: string;
+  node?: string;
+  state: string;
+  /** an entry that should run */
+  wanted: boolean;
+  /** rebuilds that were ever asked for */
+  rebuilds?: number;
+  progress: Progress;
+  item?: ObservedMicroservice;
+}
