@@ -1,6 +1,6 @@
 /**
- * The words of our statuses: condition types, reasons, and what each means. Reasons are an API: scripts, alerts and
- * REST clients hold on to them. A new reason gets its text here first.
+ * The words of statuses: condition types, reasons, and what each means. Reasons are an API: scripts, alerts and REST
+ * clients depend on them. A new reason gets its text here first.
  */
 
 /**
@@ -9,16 +9,16 @@
  * they are True, except Admitted.
  */
 export const CONDITIONS = {
-  Ready: 'Everything asked for is so.',
-  Reconciling: 'Work towards what is asked for is going on.',
-  Stalled: 'Nothing will change until somebody changes something.',
+  Ready: 'Everything is as the spec asks.',
+  Reconciling: 'The controller or a node is working towards what the spec asks.',
+  Stalled: 'Nothing will change until the object, or something that it names, is changed.',
   Admitted: 'Everything that should run may run as asked; False names what keeps it from running.',
   NotSupportedYet: 'Something is stored but does not act yet; counts neither for Ready nor for platformStatus.',
   DuplicateAgent: 'Two installations report with the identity of this node; neither is wiped.',
   DatastoreRestored:
     'The datastore lacks what the node was sent; the node retains what it runs until an operator accepts the datastore.',
   OrderIgnored: 'An annotation orders something that nobody carries out: it cannot be read, or its count is not above.',
-  SettingsRefused: 'The machine keeps settings of its own where the spec asks for others.',
+  SettingsRefused: 'The machine keeps its own settings although the spec asks for others.',
 } as const;
 export type ConditionType = keyof typeof CONDITIONS;
 
@@ -26,11 +26,11 @@ export type ConditionType = keyof typeof CONDITIONS;
 export const VERDICT_REASONS = {
   NameTaken: 'An older object has the same v3 name; it wins.',
   UuidTaken: 'Another, older object has the same uuid; it wins.',
-  IdTaken: 'The number that the spec asks for belongs to another object; this one was given its own.',
+  IdTaken: 'The id that the spec asks for belongs to another object; this one was given another.',
   NodeNotSet: 'The microservice names no node.',
   NodeNotFound: 'The node that the microservice names does not exist.',
   NodeDeleting: 'The node that the microservice names is being deleted.',
-  NodeFull: 'The node has as many microservices as an agent can be told of.',
+  NodeFull: 'The node has as many microservices as the desired state of a node can hold.',
   NotSupportedYet: 'The microservice uses something that would change what the container is and is not supported yet.',
   ImageMissing: "The microservice has no image for its node's architecture.",
   RegistryNotFound: 'The registry that the microservice names does not exist.',
@@ -40,15 +40,15 @@ export const VERDICT_REASONS = {
   PortReserved: 'An external port is reserved on every node.',
   PortTaken: 'An external port is held by another microservice on the node.',
   SecretNotFound: 'A Secret that an env variable names does not exist or is not shareable.',
-  SecretKeyNotFound: 'A Secret has not the key that an env variable names.',
+  SecretKeyNotFound: 'A Secret lacks the key that an env variable names.',
   ConfigMapNotFound: 'A ConfigMap that an env variable names does not exist or is not shareable.',
-  ConfigMapKeyNotFound: 'A ConfigMap has not the key that an env variable names.',
+  ConfigMapKeyNotFound: 'A ConfigMap lacks the key that an env variable names.',
   HostTemplateInvalid: 'An extra host address is neither an IP address nor one of the known expressions.',
   HostNotFound: 'An extra host address names a node or microservice that does not exist here, or has no address.',
-  ReservedAnnotation: 'An annotation has the prefix that is ours alone.',
-  ReservedEnv: 'An env variable has the prefix that is set by the agent alone.',
+  ReservedAnnotation: 'An annotation has the reserved prefix.',
+  ReservedEnv: 'An env variable has the prefix that is reserved for the agent.',
   ConfigTooLarge: 'The config of the microservice is larger than 64 KiB.',
-  VolumeInvalid: 'A volume name or a bind path has not the right form.',
+  VolumeInvalid: 'A volume name or a bind path has a wrong form.',
   PathCollision: 'Two mounts of the microservice have the same path in the container.',
 } as const;
 export type VerdictReason = keyof typeof VERDICT_REASONS;
@@ -60,29 +60,28 @@ export const STATUS_REASONS = {
   Stopped: 'Nothing should run, and nothing does.',
   Empty: 'The application has no microservices.',
   Admitted: 'Everything that should run may run.',
-  Starting:
-    'A microservice is on its way: queued, pulled, created, started, or not running for its minReadySeconds yet.',
+  Starting: 'A microservice is being queued, pulled, created or started, or has not run for its minReadySeconds yet.',
   Updating: 'A node runs an older revision of a microservice.',
   Stopping: 'A microservice that should not run still does.',
   Removing: 'A removed microservice still runs.',
   Unhealthy: 'The health check of a microservice fails, or has not succeeded yet.',
   MicroserviceFailed: 'A microservice could not be started; its node keeps trying.',
   CrashLooping:
-    'A microservice ends again and again; its node keeps trying, ever more slowly. Also while one runs that ended twice within a minute and has not run for a minute since.',
-  PolicyRefused: "The machine's own policy turns a microservice down.",
+    'A microservice exits repeatedly; its node retries with growing pauses. Also while one runs that exited twice within a minute and has not run for a minute since.',
+  PolicyRefused: "The machine's own policy refuses a microservice.",
   StoppedLocally: 'A microservice was stopped on its machine.',
-  StateUnknown: 'A live node cannot tell the state of a microservice.',
+  StateUnknown: 'A live node cannot determine the state of a microservice.',
   Fields: 'Fields that are stored do not act yet.',
   NoSuchCount: 'The annotation of an order has no count, or one that was ordered before.',
   // EdgeNode
   AgentRunning: 'The agent is live and runs.',
   AgentWarning: 'The agent is live and has a warning.',
   AgentStarting: 'The agent is starting.',
-  EngineUnavailable: 'The agent is live and cannot look at its container engine: what runs there is unknown.',
+  EngineUnavailable: 'The agent is live and cannot reach its container engine: what runs there is unknown.',
   AgentNotRunning: 'The agent is live and says that it does not run.',
   NotProvisioned: 'No agent has taken the identity of the node yet.',
   Deprovisioned: 'The agent gave up the identity of this node.',
-  NodeUnreachable: 'The node is silent for longer than its limit.',
+  NodeUnreachable: 'The node has been silent for longer than its limit.',
   DuplicateAgent: 'Two installations report with the identity of this node.',
   DatastoreRestored:
     'The datastore was restored from a backup, or is another one, since the node was last sent its desired state.',
@@ -93,9 +92,9 @@ export const STATUS_REASONS = {
   IdNotAssigned: 'The registry has no id yet.',
   // all
   Deleting: 'The object is being deleted.',
-  StatusRefused: 'The API server refuses the status of the object, so that nothing is known to be so any more.',
+  StatusRefused: 'The API server refuses the status of the object, so that the former one may no longer be true.',
   Idle: 'There is nothing to do.',
-  NotStalled: 'Nothing waits for a change by somebody.',
+  NotStalled: 'Nothing waits for a change of the object.',
 } as const;
 export type StatusReason = keyof typeof STATUS_REASONS;
 
