@@ -397,7 +397,7 @@ test('a database that takes nothing more: supervision goes on from memory, and t
   engine.exit(container?.id ?? '', 1);
   await until('the warning', () => controller.said.warningMessage?.includes('database or disk is full'));
   expect(controller.said.daemonStatus).toBe('WARNING');
-  agent.supervisor.startLocally(uuid);
+  agent.supervisor.local.start(uuid);
   await until('RUNNING', () => engine.running().size === 1);
 });
 
@@ -462,7 +462,7 @@ describe('entries that may not run', () => {
       const [container] = await engine.containers();
       engine.exit(container?.id ?? '', 1);
       await until('the end', () => controller.microservice(uuid)?.status !== 'RUNNING');
-      agent.supervisor.startLocally(uuid);
+      agent.supervisor.local.start(uuid);
       await until(state, () => controller.microservice(uuid)?.status === state);
     });
 

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import type { PortMapping } from '../../src/api/container/index.ts';
 import type { AgentConfig, MicroserviceStatus, MicroserviceView, StatusReport } from '../../src/wire/agent.ts';
 import { Orders } from './controller/actions.ts';
 import type { Connection, Transport } from './controller/client.ts';
@@ -8,29 +7,21 @@ import { Relation, type Scope } from './controller/membership.ts';
 import { Provisioning } from './controller/provisioning.ts';
 import { agentTroubles, statusReport, withUsage } from './controller/report.ts';
 import { Documents } from './controller/saved-responses.ts';
-import { bindConflict, exchanged } from './domain/binds.ts';
 import type { Clock, Random } from './domain/clock.ts';
 import type { Config, LogLevel } from './domain/config.ts';
-import type { ContainerSpec, Engine, ForeignContainer } from './domain/engine.ts';
+import type { Engine, ForeignContainer } from './domain/engine.ts';
 import { AGENT_VERSION } from './domain/names.ts';
-import {
-  bindRefusal,
-  OPEN_POLICY,
-  PLAIN_PLACES,
-  type Places,
-  type Policy,
-  type PolicyContext,
-  refusal,
-} from './domain/policy.ts';
+import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext, refusal } from './domain/policy.ts';
 import { isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
-import type { Step } from './domain/step.ts';
 import { pullTarget } from './domain/target.ts';
 import { findOrphans, instanceOf, orphanTrouble } from './engines/orphans.ts';
 import { createAgentMetrics } from './local-api/metrics-page.ts';
 import type { Store } from './state/database.ts';
 import type { Identity, IdentityStore, Node } from './state/identity.ts';
 import { loadIdentity } from './state/own-identity.ts';
+import type { MachineAccess } from './supervise/executors.ts';
 import { lookForStrangers } from './supervise/foreign-containers.ts';
+import { createMachineAccess } from './supervise/machine-access.ts';
 import { keepHouse, type PrunedImage, prune } from './supervise/pruning.ts';
 import { Supervisor } from './supervise/supervisor.ts';
 import { errorText, type Log } from './system/log.ts';
@@ -58,9 +49,9 @@ export interface AgentPorts {
   /** the paths of this machine */
   places?: Places;
   /** makes the directories that a container binds */
-  prepareMounts?: (spec: ContainerSpec, step: Extract<Step, { kind: 'create' }>) => void;
+  prepareMounts?: MachineAccess['prepareMounts'];
   /** whether some program of this machine has a port */
-  portTaken?: (port: PortMapping) => Promise<boolean>;
+  portTaken?: MachineAccess['portTaken'];
   /** applies what the controller or the machine chose for the log */
   setLogging?: (level: LogLevel, settings: AgentConfig) => void;
   /** what is wrong with the machine's own files, for people */
@@ -88,7 +79,6 @@ export function createAgent(config: Config, ports: AgentPorts) {
     policy: ports.policy ?? OPEN_POLICY,
     protectedPaths: ports.protectedPaths ?? [],
     places: ports.places ?? PLAIN_PLACES,
-    reference: ({ imageId, registryId }) => pullTarget(imageId, documents.registries.get(registryId)).reference,
   };
   const documents = new Documents({ store, log, metrics, changed: act });
 
@@ -100,36 +90,20 @@ export function createAgent(config: Config, ports: AgentPorts) {
     log,
     metrics,
     bootId: machine.bootId,
-    specContext: () => ({
-      instance: identity.current.instance,
-      nodeUuid: identity.current.node?.uuid ?? '',
-      volumesDirectory: join(config.diskDirectory, 'volumes'),
-      timeZone: effective().timeZone ?? '',
-      limits: machine.limits,
+    sources: () => ({
+      machine: {
+        instance: identity.current.instance,
+        nodeUuid: identity.current.node?.uuid ?? '',
+        volumesDirectory: join(config.diskDirectory, 'volumes'),
+        timeZone: effective().timeZone ?? '',
+        limits: machine.limits,
+      },
+      registries: documents.registries,
+      views: documents.views,
+      policy: policyContext.policy,
     }),
-    pullTarget: (reference, registryId) => pullTarget(reference, documents.registries.get(registryId)),
-    registry: (id) => documents.registries.get(id),
-    refusal: (view) => refusal(view, policyContext),
-    bindConflict: (own, others, isNew) => {
-      const { policy, places } = policyContext;
-      // The engine follows the links that it finds, and the view may name another way than the container has.
-      const moved = isNew ? undefined : own.binds.find(({ source }) => places.follow(source) !== source);
-      // Where any directory may be bound, somebody may move one and leave a link.
-      if (!policy.bindPrefixes) return moved && bindRefusal(moved.source, policyContext);
-      if (moved) return `${moved.source} may not be bound: it leads to ${places.follow(moved.source)} now`;
-      const binds = own.binds.map((bind) => ({ ...bind, source: places.follow(bind.source) }));
-      return bindConflict({ ...own, binds }, others, isNew, places);
-    },
-    exchanged: (sources, pid) => {
-      const { policy, places } = policyContext;
-      const mounted = policy.bindPrefixes && pid > 0 ? places.mountedPlaces(pid) : [];
-      return mounted.length > 0 ? exchanged(sources, mounted, places) : undefined;
-    },
+    machine: createMachineAccess(policyContext, ports),
     adopt,
-    view: (uuid) => documents.views.get(uuid),
-    stopsRefused: () => policyContext.policy.stopRefused,
-    prepareMounts: (spec, step) => ports.prepareMounts?.(spec, step),
-    portTaken: ports.portTaken,
   });
 
   const house = {
@@ -200,7 +174,12 @@ export function createAgent(config: Config, ports: AgentPorts) {
   /** Acts on what is wanted and allowed now: at the start, and after each change. */
   function act(registries: ReadonlySet<number>): void {
     applyLogging();
-    supervisor.setDesired(documents.desired((view) => refusal(view, policyContext)));
+    supervisor.setDesired(
+      documents.desired((view) => {
+        const { reference } = pullTarget(view.imageId, documents.registries.get(view.registryId));
+        return refusal(view, reference, policyContext);
+      }),
+    );
     supervisor.registriesChanged(registries);
   }
 

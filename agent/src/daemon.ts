@@ -109,7 +109,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       ...{ follow: followLinks, identity: fileIdentity, mountsBelow, locate },
       mountedPlaces: engineUrl.startsWith('unix://') ? mountedPlaces : () => [],
     },
-    prepareMounts: (spec, { view }) => prepareMounts(spec, view.runAsGroup, join(config.diskDirectory, 'volumes')),
+    prepareMounts: (spec, group) => prepareMounts(spec, group, join(config.diskDirectory, 'volumes')),
     // Of a machine that the engine is not on nothing can be said.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
     setLogging: (level, settings) => {

@@ -1,3 +1,5 @@
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+
 /**
  * A bind is a path that the agent checks and the engine mounts a moment later. Whoever may write to a directory on the
  * way there can put a link in between. So no container ever binds what lies below a directory that another container of
@@ -15,6 +17,25 @@ export interface Bind {
 export interface Binder {
   name: string;
   binds: readonly Bind[];
+}
+
+/** The paths that a step is about, to be looked at when it is carried out: a program of the machine may change where they lead. */
+export interface PathCheck {
+  /** what the view names */
+  asked: readonly Bind[];
+  /** what the container binds */
+  own: readonly Bind[];
+  /** what all other containers bind, also those that are being made */
+  others: readonly Binder[];
+  /** the container is yet to be made */
+  isNew: boolean;
+}
+
+/** What of the machine a view binds. */
+export function bindsOf({ volumeMappings }: Pick<MicroserviceView, 'volumeMappings'>): Bind[] {
+  return volumeMappings.flatMap(({ type, hostDestination, accessMode }) =>
+    type === 'bind' ? [{ source: hostDestination, writable: accessMode !== 'ro' }] : [],
+  );
 }
 
 /** What the machine knows of where paths lie. */

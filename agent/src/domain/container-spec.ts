@@ -6,7 +6,7 @@ import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../.
 import { stringMap } from './digest.ts';
 import { type ContainerSpec, EngineError, type EngineFacts } from './engine.ts';
 import { LABEL_REBUILD_ORDER } from './names.ts';
-import type { Step } from './step.ts';
+import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';
 
 /** What a container's settings depend on beside the view: this machine and this agent. */
@@ -30,7 +30,7 @@ const MIB = 1024 * 1024;
 const DEFAULT_LOG_MIB = 10;
 
 /** The container that a create step asks for. Throws EngineError Invalid for what no engine could make sense of. */
-export function containerSpec(step: Extract<Step, { kind: 'create' }>, context: SpecContext): ContainerSpec {
+export function containerSpec(step: BareStepOf<'create'>, context: SpecContext): ContainerSpec {
   const { view } = step;
   const mounts = view.volumeMappings.flatMap((mapping) => mountOf(mapping, step.uuid, context));
   return {
@@ -85,10 +85,7 @@ export function aliasesOf({ application, name }: Pick<MicroserviceView, 'applica
  * Every label of ours is set, also where the value is empty: the labels of an image become labels of its containers, and
  * an image must not be able to speak for the agent.
  */
-function labelsOf(
-  step: Extract<Step, { kind: 'create' }>,
-  { instance, nodeUuid }: SpecContext,
-): Record<string, string> {
+function labelsOf(step: BareStepOf<'create'>, { instance, nodeUuid }: SpecContext): Record<string, string> {
   const { view } = step;
   const annotations = Object.entries(stringMap(view.annotations)).filter(([key]) => !isReservedLabel(key));
   return {
@@ -130,6 +127,11 @@ function envOf(view: MicroserviceView, { nodeUuid, timeZone, facts }: SpecContex
 function userOf({ runAsUser, runAsGroup }: MicroserviceView): string | undefined {
   if (!runAsUser && !runAsGroup) return undefined;
   return runAsGroup ? `${runAsUser || '0'}:${runAsGroup}` : runAsUser;
+}
+
+/** Whether the address of an extra host is a name: of a microservice of this machine, or of another machine. */
+export function isHostName(address: string): boolean {
+  return isIP(address) === 0 && address !== 'host-gateway';
 }
 
 function hostOf(text: string): { name: string; address: string } {
@@ -220,9 +222,7 @@ export function notHonoured(
   const variables = view.env.map(({ key }) => key).filter((key) => key.startsWith(RESERVED_ENV_PREFIX));
   if (variables.length > 0) say('env', `the prefix ${RESERVED_ENV_PREFIX} is reserved: ${variables.join(', ')}`);
   if (view.hostNetworkMode && view.portMappings.length > 0) say('portMappings', 'has no meaning on the host network');
-  const names = view.extraHosts
-    .map(hostOf)
-    .filter(({ address }) => isIP(address) === 0 && address !== 'host-gateway' && isMicroservice(address));
+  const names = view.extraHosts.map(hostOf).filter(({ address }) => isHostName(address) && isMicroservice(address));
   const unknown = names.map(({ name }) => name).join(', ');
   if (names.length > 0 && view.hostNetworkMode)
     say('extraHosts', `names have no address on the host network: ${unknown}`);

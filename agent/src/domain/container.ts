@@ -49,3 +49,12 @@ export interface EngineSnapshot {
 export function runKey(container: Pick<Container, 'id' | 'startedAt'>): string {
   return `${container.id.slice(0, 12)}@${container.startedAt}`;
 }
+
+export function isRunning({ state }: Pick<Container, 'state'>): boolean {
+  return state === 'running';
+}
+
+/** Whether a container runs or has run. */
+export function hasRun({ startedAt }: Pick<Container, 'startedAt'>): boolean {
+  return startedAt > 0;
+}

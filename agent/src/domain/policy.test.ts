@@ -23,11 +23,11 @@ interface Machine {
 
 function ask(view: Partial<MicroserviceView>, policy: object = {}, machine: Machine = {}): string | undefined {
   const { places = PLAIN_PLACES, protectedPaths = ['/run/docker.sock', '/var/lib/skerry-agent'], reference } = machine;
-  return refusal(makeView(view), {
+  const asked = makeView(view);
+  return refusal(asked, reference ?? asked.imageId, {
     policy: policySchema.parse(policy),
     protectedPaths,
     places,
-    ...(reference && { reference: () => reference }),
   });
 }
 

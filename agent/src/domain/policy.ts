@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import { type Bind, bindsOf } from './binds.ts';
 import { canonicalHost, parseReference } from './reference.ts';
 
 /**
@@ -32,8 +33,6 @@ export interface PolicyContext {
   /** engine sockets and the agent's own directories: never bound, nor what lies in them, nor what they lie in */
   protectedPaths: readonly string[];
   places: Places;
-  /** the reference that an image is pulled by: it names the host that counts */
-  reference?: (view: MicroserviceView) => string;
 }
 
 /** What the machine knows of its paths. */
@@ -59,43 +58,52 @@ export const PLAIN_PLACES: Places = {
   mountedPlaces: () => [],
 };
 
-/** Why a microservice may not run here, in one sentence, or undefined. */
-export function refusal(view: MicroserviceView, context: PolicyContext): string | undefined {
+/**
+ * Why a microservice may not run here, in one sentence, or undefined. `reference` is what its image is pulled by: it names
+ * the host that counts.
+ */
+export function refusal(view: MicroserviceView, reference: string, context: PolicyContext): string | undefined {
+  return viewRefusal(view, reference, context.policy) ?? sourcesRefusal(bindsOf(view), context);
+}
+
+/** Why a microservice may not run here whatever paths it binds. Pure. */
+export function viewRefusal(view: MicroserviceView, reference: string, policy: Policy): string | undefined {
   for (const rule of RULES) {
-    const answer = rule(view, context);
+    const answer = rule(view, policy, reference);
     if (answer) return answer;
   }
   return undefined;
 }
 
-type Rule = (view: MicroserviceView, context: PolicyContext) => string | undefined | false;
+/** Why some of these paths may not be bound. */
+export function sourcesRefusal(binds: readonly Pick<Bind, 'source'>[], context: PolicyContext): string | undefined {
+  for (const { source } of binds) {
+    const refused = bindRefusal(source, context);
+    if (refused) return refused;
+  }
+  return undefined;
+}
+
+type Rule = (view: MicroserviceView, policy: Policy, reference: string) => string | undefined | false;
 
 /** One line per rule; the first that objects is reported. */
 const RULES: readonly Rule[] = [
-  (view, { policy }) => view.isPrivileged && !policy.privileged && 'the machine allows no privileged containers',
-  (view, { policy }) => view.hostNetworkMode && !policy.hostNetwork && 'the machine does not share its network',
-  (view, { policy }) => isShared(view.pidMode) && !policy.hostPid && 'the machine does not share its process table',
-  (view, { policy }) => isShared(view.ipcMode) && !policy.hostIpc && 'the machine does not share its IPC',
-  (view, { policy }) =>
+  (view, policy) => view.isPrivileged && !policy.privileged && 'the machine allows no privileged containers',
+  (view, policy) => view.hostNetworkMode && !policy.hostNetwork && 'the machine does not share its network',
+  (view, policy) => isShared(view.pidMode) && !policy.hostPid && 'the machine does not share its process table',
+  (view, policy) => isShared(view.ipcMode) && !policy.hostIpc && 'the machine does not share its IPC',
+  (view, policy) =>
     view.devices.length + view.cdiDevices.length > 0 && !policy.devices && 'the machine shares no devices',
-  (view, { policy }) => {
+  (view, policy) => {
     const allowed = policy.capAdd && new Set(policy.capAdd.map(capability));
     const refused = view.capAdd.find((name) => allowed && !allowed.has(capability(name)));
     return refused && `the machine does not allow the capability ${refused}`;
   },
-  (view, { policy, reference }) => {
-    // What is never pulled was put there by somebody on the machine.
+  (view, policy, reference) => {
+    // What is never pulled was put there by a person on the machine.
     if (!policy.registries || view.registryId === BUILT_IN_REGISTRIES.local.id) return undefined;
-    const { host } = parseReference(reference?.(view) ?? view.imageId);
+    const { host } = parseReference(reference);
     return !policy.registries.map(canonicalHost).includes(host) && `the machine takes no images from ${host}`;
-  },
-  (view, context) => {
-    for (const { type, hostDestination } of view.volumeMappings) {
-      if (type !== 'bind') continue;
-      const answer = bindRefusal(hostDestination, context);
-      if (answer) return answer;
-    }
-    return undefined;
   },
 ];
 

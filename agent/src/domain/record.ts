@@ -84,3 +84,8 @@ export function newRecord(uuid: string, container?: Container): MicroserviceReco
     live: {},
   };
 }
+
+/** Whether the next start was asked for on the machine. */
+export function isStartedLocally({ live }: Pick<MicroserviceRecord, 'live'>): boolean {
+  return live.startedLocally === true || live.restart !== undefined;
+}

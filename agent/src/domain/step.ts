@@ -1,12 +1,15 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import type { PathCheck } from './binds.ts';
+import type { ContainerSpec } from './engine.ts';
+import type { PullTarget } from './target.ts';
 
 /**
  * The vocabulary of the planner. Everything here is data; nothing here knows an engine.
  *
  * entry      what the controller wants of one microservice
- * container  what the engine shows of one container of ours
- * memory     what the agent remembers of one microservice: saved, except for `live`
+ * container  what the engine shows of one container of this agent
+ * record     what the agent knows of one microservice across looks: saved, except for `live`
  * target     what a container must look like to serve an entry: digest, image, rebuild order, network
  * step       one thing to do; after each the planner looks again
  */
@@ -59,53 +62,95 @@ export const REMOVE_REASONS = {
  */
 export type ImagePolicy = 'ifMissing' | 'fresh' | 'preferFresh' | 'never';
 
+/** What all steps of one microservice have. */
+interface Base<K extends string> {
+  kind: K;
+  uuid: string;
+  /** what the step serves; failures are counted for a target */
+  target: string;
+}
+
+interface ImageStep extends Base<'image'> {
+  /** as the view names the image */
+  reference: string;
+  registryId: number;
+  platform: string;
+  rebuildOrder: number;
+  policy: ImagePolicy;
+  pull: PullTarget;
+  /** the agent's instance id, by which its names in the engine are known */
+  instance: string;
+}
+
+interface CreateStep extends Base<'create'> {
+  view: MicroserviceView;
+  digest: string;
+  imageId: string;
+  rebuildOrder: number;
+  generation: number;
+  name: string;
+  reason: keyof typeof CREATE_REASONS;
+  /** the container to make, or why none can be made of the view */
+  spec: ContainerSpec | { invalid: string };
+  /** names among the addresses of its extra hosts that need an address of this machine's resolver */
+  unresolved: readonly string[];
+  /** why the machine's policy does not allow it */
+  refusal?: string;
+  paths?: PathCheck;
+}
+
+interface StartStep extends Base<'start'> {
+  containerId: string;
+  /** an older container that runs on when this one cannot start */
+  protects: boolean;
+  /** that it will publish */
+  ports?: readonly PortMapping[];
+  reason: keyof typeof START_REASONS;
+  /** why the machine's policy does not allow it */
+  refusal?: string;
+  paths?: PathCheck;
+}
+
+interface StopStep extends Base<'stop'> {
+  containerId: string;
+  /** that its successor needs: it is not stopped while another program of the machine has one of them */
+  ports?: readonly PortMapping[];
+  reason: keyof typeof STOP_REASONS;
+}
+
+interface ResumeStep extends Base<'resume'> {
+  containerId: string;
+  reason: keyof typeof RESUME_REASONS;
+}
+
+interface RenameStep extends Base<'rename'> {
+  containerId: string;
+  name: string;
+}
+
+interface RemoveStep extends Base<'remove'> {
+  containerId: string;
+  reason: keyof typeof REMOVE_REASONS;
+}
+
+/** One thing to do, with everything that its executor needs. */
 export type Step =
   | { kind: 'network' }
-  | {
-      kind: 'image';
-      uuid: string;
-      target: string;
-      reference: string;
-      registryId: number;
-      platform: string;
-      rebuildOrder: number;
-      policy: ImagePolicy;
-    }
-  | {
-      kind: 'create';
-      uuid: string;
-      target: string;
-      view: MicroserviceView;
-      digest: string;
-      imageId: string;
-      rebuildOrder: number;
-      generation: number;
-      name: string;
-      reason: keyof typeof CREATE_REASONS;
-    }
-  | {
-      kind: 'start';
-      uuid: string;
-      target: string;
-      containerId: string;
-      /** an older container that runs on when this one cannot start */
-      protects: boolean;
-      /** that it will publish */
-      ports?: readonly PortMapping[];
-      reason: keyof typeof START_REASONS;
-    }
-  | {
-      kind: 'stop';
-      uuid: string;
-      target: string;
-      containerId: string;
-      /** that its successor needs: it is not stopped while somebody else on the machine has one of them */
-      ports?: readonly PortMapping[];
-      reason: keyof typeof STOP_REASONS;
-    }
-  | { kind: 'resume'; uuid: string; target: string; containerId: string; reason: keyof typeof RESUME_REASONS }
-  | { kind: 'rename'; uuid: string; target: string; containerId: string; name: string }
-  | { kind: 'remove'; uuid: string; target: string; containerId: string; reason: keyof typeof REMOVE_REASONS };
+  | ImageStep
+  | CreateStep
+  | StartStep
+  | StopStep
+  | ResumeStep
+  | RenameStep
+  | RemoveStep;
+
+export type StepOf<K extends Step['kind']> = Extract<Step, { kind: K }>;
+
+type Completed = 'pull' | 'instance' | 'spec' | 'unresolved' | 'refusal' | 'paths';
+
+/** A step as the rules decide on it, before it is completed with what its executor needs. */
+export type BareStepOf<K extends Step['kind']> = Omit<StepOf<K>, Completed>;
+export type BareStep = { [K in Step['kind']]: BareStepOf<K> }[Step['kind']];
 
 /** Why nothing is done for a microservice right now. */
 export interface Wait {
@@ -121,8 +166,11 @@ export interface Plan {
   waits: Wait[];
 }
 
-/** Steps with the same lane run one after another; an image is pulled beside the container that it is to replace. */
-export function serialKey(step: Step): string {
+/**
+ * Steps with one serial key are carried out one after another. An image is pulled while the container that it replaces is
+ * worked on.
+ */
+export function serialKey(step: { kind: Step['kind']; uuid?: string }): string {
   if (step.kind === 'network') return 'network';
-  return step.kind === 'image' ? `${step.uuid}/image` : step.uuid;
+  return step.kind === 'image' ? `${step.uuid}/image` : (step.uuid ?? '');
 }

@@ -327,7 +327,7 @@ const MICROSERVICES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): R
     access: 'admin',
     handler: async ({ parameters }, { agent }) => {
       const { id } = findMicroservice(agent, parameters.id ?? '');
-      await agent.supervisor.removeLocally(id);
+      await agent.supervisor.local.remove(id);
       const wanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
       const warning = wanted ? 'it is still wanted here: its container is made again' : undefined;
       return ok({ status: 'ok', microserviceUuid: id, warning });
@@ -341,7 +341,7 @@ const MICROSERVICES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): R
       order(
         request,
         context,
-        (uuid) => context.agent.supervisor.startLocally(uuid),
+        (uuid) => context.agent.supervisor.local.start(uuid),
         ({ state }) => state === 'RUNNING' || state === 'FAILED',
       ),
   },
@@ -353,7 +353,7 @@ const MICROSERVICES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): R
       order(
         request,
         context,
-        (uuid) => context.agent.supervisor.stopLocally(uuid),
+        (uuid) => context.agent.supervisor.local.stop(uuid),
         ({ state }) => state === 'STOPPED',
       ),
   },
@@ -365,7 +365,7 @@ const MICROSERVICES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): R
       order(
         request,
         context,
-        (uuid) => context.agent.supervisor.restartLocally(uuid),
+        (uuid) => context.agent.supervisor.local.restart(uuid),
         (now, before) => (now.state === 'RUNNING' && now.runKey !== before.runKey) || now.state === 'FAILED',
       ),
   },
@@ -378,7 +378,7 @@ const MICROSERVICES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): R
       if (typeof signal !== 'string' || !/^(SIG)?[A-Z0-9+-]{1,16}$/.test(signal))
         throw new ApiError('INVALID_ARGUMENT', 'signal is the name of a signal', { field: 'signal' });
       const { id } = findMicroservice(context.agent, request.parameters.id ?? '');
-      await context.agent.supervisor.kill(id, signal);
+      await context.agent.supervisor.local.kill(id, signal);
       return ok({ status: 'ok', microserviceUuid: id });
     },
   },

@@ -2,8 +2,10 @@ import { type MicroserviceView, microserviceViewSchema } from '../../../src/wire
 import type { Container } from '../domain/container.ts';
 import { containerDigest } from '../domain/digest.ts';
 import type { HoldEntry, RunEntry } from '../domain/entry.ts';
+import { OPEN_POLICY } from '../domain/policy.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import { newRecord } from '../domain/record.ts';
+import type { PlanInput } from './context.ts';
 
 /** Builders for tests; what a test does not name is a sensible default. */
 
@@ -76,6 +78,41 @@ export function makeRecord(
     isSystem,
     generation: 1,
     image: { reference: imageId, id: imageOf(imageId), rebuildOrder },
+    ...change,
+  };
+}
+
+/** The input of a plan on a machine that allows everything. */
+export function makePlanInput(change: Partial<PlanInput> = {}): PlanInput {
+  return {
+    desired: [],
+    snapshot: { containers: [], networkId: 'n1' },
+    records: new Map(),
+    now: 0,
+    machine: {
+      instance: 'i',
+      nodeUuid: 'n',
+      volumesDirectory: '/v',
+      timeZone: '',
+      facts: {
+        kind: 'docker',
+        version: '28.0.0',
+        apiVersion: '1.48',
+        runtimes: [],
+        rootless: false,
+        selinux: false,
+        architecture: 'amd64',
+        startInterval: true,
+        cdi: true,
+        links: true,
+        defaultLimits: [],
+      },
+      limits: { mayRaise: true, hard: {} },
+    },
+    registries: new Map(),
+    views: new Map(),
+    policy: OPEN_POLICY,
+    underWay: [],
     ...change,
   };
 }

@@ -116,7 +116,7 @@ function changed(document: object, steps: readonly [number, unknown][]): unknown
 
 const documents = (body: string) => new Map([['microservices', { body, digests: {} }]]) as never;
 const allowed = (one: typeof view) =>
-  refusal(one, {
+  refusal(one, one.imageId, {
     policy: OPEN_POLICY,
     protectedPaths: ['/var/lib/agent', '/var/run/docker.sock'],
     places: PLAIN_PLACES,

@@ -3,8 +3,9 @@ import type { Container } from '../domain/container.ts';
 import type { Entry, RunEntry } from '../domain/entry.ts';
 import type { Failure, MicroserviceRecord } from '../domain/record.ts';
 import type { Plan } from '../domain/step.ts';
-import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
-import { plan, targetKey } from './plan.ts';
+import { imageOf, makeContainer, makeEntry, makeHold, makePlanInput, makeRecord, UUID } from './_util.ts';
+import { plan } from './plan.ts';
+import { targetKey } from './serves.ts';
 
 interface Case {
   /** undefined: what is wanted is not known */
@@ -461,11 +462,10 @@ const cases: Record<string, Case> = {
 
 for (const [name, { desired, containers = [], rows = [], networkId = 'n1', now = 0, want }] of Object.entries(cases))
   test(name, () => {
-    const current = { containers, networkId: networkId ?? undefined };
-    const memory = new Map(rows.map((row) => [row.uuid, row]));
-    expect(tell(plan(desired, current, now, memory), (desired?.length ?? 0) > 1 || rows.length > 1).sort()).toEqual(
-      [...want].sort(),
-    );
+    const snapshot = { containers, networkId: networkId ?? undefined };
+    const records = new Map(rows.map((record) => [record.uuid, record]));
+    const { steps, waits } = plan(makePlanInput({ desired, snapshot, records, now }));
+    expect(tell({ steps, waits }, (desired?.length ?? 0) > 1 || rows.length > 1).sort()).toEqual([...want].sort());
   });
 
 /** A plan in a few words; container ids by their first four digits, with the microservice where there are several. */

@@ -1,25 +1,25 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { Container } from '../domain/container.ts';
-import type { Step, Wait } from '../domain/step.ts';
+import type { BareStep, BareStepOf, Wait } from '../domain/step.ts';
 
-type Stop = Extract<Step, { kind: 'stop' }>;
+type Stop = BareStepOf<'stop'>;
 
 /**
- * Holds back the steps that would meet a port that another microservice of this node still has.
+ * Leaves out the steps that need a port which another microservice of this node still has.
  *
- * A container gives way to its successor only when each port that the successor needs is held by nobody of ours, or by
- * one that gives way as well: then a chain moves up, a ring turns, and nobody stops for a port that does not come free.
- * A successor starts when its ports have come free.
+ * A container gives way to its successor only when each port that the successor needs is free of this agent's containers,
+ * or taken by one that gives way as well. So a chain moves up, a ring turns, and no container stops for a port that does
+ * not become free. A successor starts when its ports are free.
  */
 export function arrangePorts(
-  steps: readonly Step[],
+  steps: readonly BareStep[],
   containers: readonly Container[],
   now: number,
-): { steps: Step[]; waits: Wait[] } {
+): { steps: BareStep[]; waits: Wait[] } {
   const holders = new Map<string, Container>();
   for (const container of containers)
     if (container.state === 'running') for (const port of container.ports) holders.set(portName(port), container);
-  /** who else holds one of these, of the containers that `counts` */
+  /** another container that has one of these ports, among those that `counts` */
   const conflict = (step: { uuid: string; ports?: readonly PortMapping[] }, counts: (holder: Container) => boolean) => {
     for (const port of step.ports ?? []) {
       const holder = holders.get(portName(port));
@@ -36,7 +36,7 @@ export function arrangePorts(
     for (const step of leaving.values()) if (conflict(step, stays)) leaving.delete(step.containerId);
   }
 
-  const result: { steps: Step[]; waits: Wait[] } = { steps: [], waits: [] };
+  const result: { steps: BareStep[]; waits: Wait[] } = { steps: [], waits: [] };
   for (const step of steps) {
     const met =
       step.kind === 'stop'
@@ -49,14 +49,14 @@ export function arrangePorts(
       const message = `port ${portName(met.port)} is held by ${application}.${microservice} of this node`;
       result.waits.push({ uuid: (step as Stop).uuid, why: 'Port', until: now + LOOK_AGAIN, message });
     } else if (step.kind === 'stop' && step.ports) {
-      // What is left to find out is whether somebody else on the machine has them.
+      // Whether another program of the machine has them is asked when the step is carried out.
       result.steps.push({ ...step, ports: step.ports.filter((port) => !holders.has(portName(port))) });
     } else result.steps.push(step);
   }
   return result;
 }
 
-/** Whoever holds the port is looked at when it changes; this is for what nobody tells. */
+/** A change of the container that has the port causes a look; this is for changes that no event reports. */
 const LOOK_AGAIN = 30_000;
 
 /** `8080/tcp`: one port of the machine. */

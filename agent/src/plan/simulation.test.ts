@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import { containerSpec } from '../domain/container-spec.ts';
 import { EngineError } from '../domain/engine.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord, Records } from '../domain/record.ts';
@@ -9,7 +8,7 @@ import { MemoryEngine } from '../engines/memory/engine.ts';
 import { generator } from '../faults/_random.ts';
 import { execute } from '../supervise/executors.ts';
 import { createPullSlots } from '../supervise/pull-slots.ts';
-import { imageOf, makeEntry, makeHold, UUID } from './_util.ts';
+import { imageOf, makeEntry, makeHold, makePlanInput, UUID } from './_util.ts';
 import { plan } from './plan.ts';
 import { noteBegin, noteResult } from './step-result.ts';
 import { updateRecords } from './update-records.ts';
@@ -28,7 +27,7 @@ class Machine {
   engine: MemoryEngine;
   desired: Entry[] | undefined = [];
   saved = new Map<string, string>();
-  memory: Records = new Map();
+  records: Records = new Map();
   first = true;
   deaths = 0;
   /** decides, for each operation and side of it, whether the agent dies there */
@@ -73,7 +72,7 @@ class Machine {
   async turn(choose: (steps: Step[]) => Step | undefined = (steps) => steps[0]): Promise<boolean> {
     try {
       const snapshot = { containers: await this.engine.containers(), networkId: (await this.engine.network())?.id };
-      this.memory = updateRecords(this.memory, {
+      this.records = updateRecords(this.records, {
         desired: this.desired,
         snapshot,
         now: this.now,
@@ -85,7 +84,10 @@ class Machine {
       this.first = false;
       if (this.dies('before save')) throw new Died();
       this.save();
-      const step = choose(plan(this.desired, snapshot, this.now, this.memory).steps);
+      const facts = await this.engine.connect();
+      const { desired, records, now } = this;
+      const input = makePlanInput({ desired, snapshot, records, now });
+      const step = choose(plan({ ...input, machine: { ...input.machine, facts } }).steps);
       if (!step) return false;
       this.seen.push(
         step.kind === 'network' ? 'network' : `${step.kind} ${'reason' in step ? step.reason : ''}`.trim(),
@@ -105,23 +107,18 @@ class Machine {
       step,
       {
         engine: this.engine,
-        instance: 'i',
-        specOf: async (create) =>
-          containerSpec(create, {
-            instance: 'i',
-            nodeUuid: 'n',
-            volumesDirectory: '/v',
-            timeZone: '',
-            facts: await this.engine.connect(),
-            limits: { mayRaise: true, hard: {} },
-          }),
-        pullOf: ({ reference }) => ({ reference }),
-        pulled: () => {},
-        portTaken: async ({ external }) => this.foreignPorts.has(external),
-        onProgress: () => {},
+        machine: {
+          pathRefusal: () => undefined,
+          exchangedPath: () => undefined,
+          prepareMounts: ({ mounts }) => mounts,
+          portTaken: async ({ external }) => this.foreignPorts.has(external),
+          lookup: async (name) => name,
+        },
         slots: createPullSlots(),
-        stopGraceSeconds: 10,
+        pullBegins: () => () => {},
+        pulled: () => {},
       },
+      () => {},
       new AbortController().signal,
     );
     const diedInside = typeof outcome !== 'string' && !outcome.ok && outcome.message === DIED;
@@ -132,18 +129,18 @@ class Machine {
   }
 
   update(uuid: string, change: (row: MicroserviceRecord) => MicroserviceRecord): void {
-    const row = this.memory.get(uuid);
-    if (row) this.memory = new Map(this.memory).set(uuid, change(row));
+    const row = this.records.get(uuid);
+    if (row) this.records = new Map(this.records).set(uuid, change(row));
   }
 
   save(): void {
-    this.saved = new Map([...this.memory].map(([uuid, { live, ...row }]) => [uuid, JSON.stringify(row)]));
+    this.saved = new Map([...this.records].map(([uuid, { live, ...row }]) => [uuid, JSON.stringify(row)]));
   }
 
   restart(): void {
     this.deaths++;
     this.first = true;
-    this.memory = new Map([...this.saved].map(([uuid, text]) => [uuid, { ...JSON.parse(text), live: {} }]));
+    this.records = new Map([...this.saved].map(([uuid, text]) => [uuid, { ...JSON.parse(text), live: {} }]));
   }
 
   /** Takes turns until nothing is left to do, letting time pass for what waits. */
@@ -213,7 +210,7 @@ describe('the new one does not come up', () => {
       machine.desired = [makeEntry({ imageId: better })];
       await machine.settle(60_000);
       expect(await machine.runningImage()).toBe(imageOf(good));
-      expect(machine.memory.get(UUID)?.failure?.message).toMatch(/no image|bad settings|no such file/);
+      expect(machine.records.get(UUID)?.failure?.message).toMatch(/no image|bad settings|no such file/);
       if (name !== 'it cannot be started')
         expect(machine.engine.history.filter((h) => h.startsWith('stop'))).toEqual([]);
       machine.provide(better);
@@ -221,7 +218,7 @@ describe('the new one does not come up', () => {
       machine.noStart.clear();
       await machine.settle(600_000);
       expect(await machine.runningImage()).toBe(imageOf(better));
-      expect(machine.memory.get(UUID)?.failure).toBeUndefined();
+      expect(machine.records.get(UUID)?.failure).toBeUndefined();
       expect(await machine.count()).toBe(1);
     });
 
@@ -252,7 +249,7 @@ describe('the agent dies in the middle of a replacement and starts again', () =>
       await machine.settle(0);
       expect(await machine.runningImage()).toBe(imageOf(better));
       expect(await machine.count()).toBe(1);
-      expect(machine.memory.get(UUID)?.restartCount).toBe(0);
+      expect(machine.records.get(UUID)?.restartCount).toBe(0);
     });
 });
 
@@ -323,7 +320,7 @@ describe('external ports', () => {
     await machine.settle(120_000);
     expect(portsOf(machine)).toEqual([1]);
     expect(machine.engine.history.filter((h) => h.startsWith('stop'))).toEqual([]);
-    expect(machine.memory.get(UUID)?.failure).toMatchObject({
+    expect(machine.records.get(UUID)?.failure).toMatchObject({
       step: 'stop',
       reason: 'PortTaken',
       message: 'port 9/tcp of this machine is taken by another program',
@@ -331,7 +328,7 @@ describe('external ports', () => {
     machine.foreignPorts.clear();
     await machine.settle(600_000);
     expect(portsOf(machine)).toEqual([9]);
-    expect(machine.memory.get(UUID)?.failure).toBeUndefined();
+    expect(machine.records.get(UUID)?.failure).toBeUndefined();
   });
 });
 
@@ -350,8 +347,8 @@ test('a crash loop is slowed down to five minutes and never given up', async () 
   expect(gaps.slice(0, 6)).toEqual([21, 41, 81, 161, 301, 301]);
   expect(Math.max(...gaps)).toBeLessThanOrEqual(330);
   expect(starts.length).toBeGreaterThan(12);
-  expect(machine.memory.get(UUID)?.restartCount).toBe(starts.length);
-  expect(machine.memory.get(UUID)?.lastError).toBe('exitCode=1 oomKilled=false');
+  expect(machine.records.get(UUID)?.restartCount).toBe(starts.length);
+  expect(machine.records.get(UUID)?.lastError).toBe('exitCode=1 oomKilled=false');
 });
 
 describe('anything may happen at any time', () => {

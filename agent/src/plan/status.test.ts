@@ -4,9 +4,9 @@ import type { Container } from '../domain/container.ts';
 import { runKey } from '../domain/container.ts';
 import type { Entry, RunEntry } from '../domain/entry.ts';
 import type { Failure, MicroserviceRecord } from '../domain/record.ts';
-import type { Step } from '../domain/step.ts';
+import type { BareStep } from '../domain/step.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
-import { targetKey } from './plan.ts';
+import { targetKey } from './serves.ts';
 import { type StatusInput, statusOf } from './status.ts';
 
 const v1 = makeEntry();
@@ -29,7 +29,7 @@ const crash = (count: number): Partial<MicroserviceRecord> => ({
   exit: { key: 'x', cause: 'Crash' },
   crash: { target: targetKey(v1), count, at: 0, notBefore: 0 },
 });
-const image: Step = {
+const image: BareStep = {
   kind: 'image',
   uuid: UUID,
   target: '',
@@ -40,9 +40,9 @@ const image: Step = {
   policy: 'fresh',
 };
 const doing = (kind: 'start' | 'stop', reason: string) =>
-  ({ kind, uuid: UUID, target: '', containerId: up.id, reason }) as Step;
+  ({ kind, uuid: UUID, target: '', containerId: up.id, reason }) as BareStep;
 
-interface Case extends Partial<Omit<StatusInput, 'row'>> {
+interface Case extends Partial<Omit<StatusInput, 'record'>> {
   entry?: Entry;
   row?: Partial<MicroserviceRecord>;
   containers?: Container[];

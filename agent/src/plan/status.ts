@@ -3,9 +3,9 @@ import { type Container, type EngineSnapshot, runKey } from '../domain/container
 import { containerDigest } from '../domain/digest.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
-import type { Step, Wait } from '../domain/step.ts';
+import type { BareStep, Wait } from '../domain/step.ts';
 import { STUCK_AFTER, TIMES } from './backoff.ts';
-import { servesEntry } from './plan.ts';
+import { servesEntry } from './serves.ts';
 import { withEntry } from './update-records.ts';
 
 /** Everything that the status of one microservice is told from. */
@@ -18,7 +18,7 @@ export interface StatusInput {
   containers: readonly Container[];
   snapshot: EngineSnapshot;
   /** the step that is being carried out */
-  step?: Step;
+  step?: BareStep;
   /** pull progress 0..100 */
   percentage?: number;
   wait?: Wait;

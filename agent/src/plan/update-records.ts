@@ -3,7 +3,7 @@ import { type Container, type EngineSnapshot, runKey } from '../domain/container
 import type { Entry, RunEntry } from '../domain/entry.ts';
 import { type ExitCause, type MicroserviceRecord, newRecord, type Records } from '../domain/record.ts';
 import { backoff, TIMES } from './backoff.ts';
-import { servesEntry, targetKey } from './plan.ts';
+import { servesEntry, targetKey } from './serves.ts';
 
 /** What was seen, when, and how far the engine was watched. */
 export interface UpdateInput {

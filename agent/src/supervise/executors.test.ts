@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { EngineError } from '../domain/engine.ts';
+import { OPEN_POLICY, PLAIN_PLACES } from '../domain/policy.ts';
 import type { ImagePolicy, Step } from '../domain/step.ts';
 import { imageIdOf, MemoryEngine } from '../engines/memory/engine.ts';
 import { execute } from './executors.ts';
+import { createMachineAccess } from './machine-access.ts';
 import { createPullSlots } from './pull-slots.ts';
 
 const digest = `sha256:${'a'.repeat(64)}`;
@@ -67,19 +69,19 @@ describe('an image', () => {
         platform: '',
         rebuildOrder: 0,
         policy,
+        pull: { reference },
+        instance: 'test',
       };
       const outcome = await execute(
         step,
         {
           engine,
-          instance: 'test',
+          machine: createMachineAccess({ policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES }, {}),
           slots: createPullSlots(),
-          stopGraceSeconds: 1,
-          specOf: () => Promise.reject(new Error('not asked for')),
-          pullOf: () => ({ reference }),
+          pullBegins: () => () => {},
           pulled: (_reference, id) => pulled.push(id),
-          onProgress: () => {},
         },
+        () => {},
         new AbortController().signal,
       );
       expect(outcome).toMatchObject(want.reason ? { ok: false, reason: want.reason } : { ok: true, imageId: want.id });

@@ -1,73 +1,87 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
+import type { PathCheck } from '../domain/binds.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../domain/engine.ts';
 import { isPinned } from '../domain/reference.ts';
-import type { Step } from '../domain/step.ts';
-import type { PullTarget } from '../domain/target.ts';
+import type { Step, StepOf } from '../domain/step.ts';
 import { portName } from '../plan/ports.ts';
 import type { StepResult } from '../plan/step-result.ts';
 import { pullImage } from '../registries/pull.ts';
+import { resolveHosts } from './extra-hosts.ts';
 import type { PullSlots } from './pull-slots.ts';
 
-/** What the steps are carried out with. */
-export interface ExecutorPorts {
+/** A container gets so long, s, to end by itself. */
+export const STOP_GRACE_SECONDS = 10;
+
+/** What executors work with. What is to be done stands in the step. */
+export interface ExecutorDependencies {
   engine: Engine;
-  /** the container that a create step asks for; makes the directories it binds */
-  specOf(step: Extract<Step, { kind: 'create' }>): Promise<ContainerSpec>;
-  /** the agent's instance id */
-  instance: string;
-  /** throws EngineError PolicyRefused where the machine does not allow what the step is about */
-  permit?: (step: Extract<Step, { kind: 'create' | 'start' }>) => void;
-  /** throws EngineError PolicyRefused where what was started is not what was permitted */
-  confirm?: (step: Extract<Step, { kind: 'start' }>, signal: AbortSignal) => Promise<void>;
-  /** what is to be pulled, and how */
-  pullOf(step: Extract<Step, { kind: 'image' }>): PullTarget;
-  /** an image was pulled by this agent, so this agent may remove it one day */
-  pulled(reference: string, imageId: string): void;
-  onProgress(uuid: string, percentage: number): void;
-  /** a turn to pull; looking up what is there needs none */
+  machine: MachineAccess;
+  /** turns to pull; looking up what is there needs none */
   slots: PullSlots;
-  /** A pull begins. What is answered is called when it ended: `ok`, `given-up`, or the reason of its failure. */
-  pulling?(): (outcome: string) => void;
-  stopGraceSeconds: number;
+  /** A pull begins. The returned function is called when it has ended: `ok`, `given-up`, or the reason of its failure. */
+  pullBegins(step: StepOf<'image'>): (outcome: string) => void;
+  /** This agent pulled an image, so it may remove it one day. */
+  pulled(reference: string, imageId: string): void;
+}
+
+/**
+ * What executors ask the machine at the moment of a step. These are no facts of the plan, because other programs of the
+ * machine change them between the look that the plan was made from and the step.
+ */
+export interface MachineAccess {
+  /** why paths may not be bound, by where they lead now */
+  pathRefusal(check: PathCheck): string | undefined;
+  /** the first source that a process does not have mounted as it was checked */
+  exchangedPath(sources: readonly string[], pid: number): string | undefined;
+  /** Makes the directories that a container binds; returns its mounts without links. Throws EngineError. */
+  prepareMounts(spec: ContainerSpec, runAsGroup: string | undefined): ContainerSpec['mounts'];
   /** whether some program of this machine has a port; absent where that cannot be known */
   portTaken?: (port: PortMapping) => Promise<boolean>;
+  /** the address of another machine */
+  lookup(name: string): Promise<string>;
 }
+
+/** How a step ended, or why it tells nothing: the engine does not answer, or the step was called off. */
+export type Ended = StepResult | 'unavailable' | 'aborted';
 
 type Executors = {
   [K in Step['kind']]: (
-    step: Extract<Step, { kind: K }>,
-    ports: ExecutorPorts,
+    step: StepOf<K>,
+    deps: ExecutorDependencies,
+    onProgress: (percentage: number) => void,
     signal: AbortSignal,
   ) => Promise<string | undefined>;
 };
 
-/** One executor per kind of step, which answers the image's id where there is one; a kind without one does not compile. */
+/** One executor per kind of step, which returns the image's id where there is one; a kind without one does not compile. */
 const EXECUTORS: Executors = {
-  network: async (_step, { engine }, signal) => {
+  network: async (_step, { engine }, _onProgress, signal) => {
     await engine.ensureNetwork(signal);
     return undefined;
   },
   image: prepareImage,
-  create: async (step, ports, signal) => {
-    ports.permit?.(step);
-    return (await ports.engine.create(await ports.specOf(step), signal)).imageId;
+  create: async (step, { engine, machine }, _onProgress, signal) => {
+    permit(step, machine);
+    if ('invalid' in step.spec) throw new EngineError('Invalid', step.spec.invalid);
+    const extraHosts = await resolveHosts(step.spec.extraHosts, new Set(step.unresolved), machine.lookup);
+    const mounts = machine.prepareMounts(step.spec, step.view.runAsGroup);
+    return (await engine.create({ ...step.spec, extraHosts, mounts }, signal)).imageId;
   },
-  // Asked again at each start: where a path leads may have changed since the container was made.
-  start: async (step, { engine, permit, confirm }, signal) => {
-    permit?.(step);
+  start: async (step, { engine, machine }, _onProgress, signal) => {
+    permit(step, machine);
     await engine.start(step.containerId, signal);
-    await confirm?.(step, signal);
+    await confirm(step, engine, machine, signal);
     return undefined;
   },
-  stop: async (step, { engine, stopGraceSeconds, portTaken }, signal) => {
+  stop: async (step, { engine, machine }, _onProgress, signal) => {
     for (const port of step.ports ?? [])
-      if (await portTaken?.(port))
+      if (await machine.portTaken?.(port))
         throw new EngineError('PortTaken', `port ${portName(port)} of this machine is taken by another program`);
-    return nothing(engine.stop(step.containerId, stopGraceSeconds, signal));
+    return nothing(engine.stop(step.containerId, STOP_GRACE_SECONDS, signal));
   },
-  resume: (step, { engine }, signal) => nothing(engine.resume(step.containerId, signal)),
-  rename: (step, { engine }, signal) => nothing(engine.rename(step.containerId, step.name, signal)),
-  remove: (step, { engine }, signal) => nothing(engine.remove(step.containerId, signal)),
+  resume: (step, { engine }, _onProgress, signal) => nothing(engine.resume(step.containerId, signal)),
+  rename: (step, { engine }, _onProgress, signal) => nothing(engine.rename(step.containerId, step.name, signal)),
+  remove: (step, { engine }, _onProgress, signal) => nothing(engine.remove(step.containerId, signal)),
 };
 
 async function nothing(done: Promise<void>): Promise<undefined> {
@@ -75,19 +89,39 @@ async function nothing(done: Promise<void>): Promise<undefined> {
   return undefined;
 }
 
-/** Carries out one step. Never throws; an engine that does not answer is told apart, since no microservice is to blame. */
+/** Throws for what the machine does not allow: by its policy, or by where paths lead now. */
+function permit({ refusal, paths }: StepOf<'create' | 'start'>, machine: MachineAccess): void {
+  const refused = refusal ?? (paths && machine.pathRefusal(paths));
+  if (refused) throw new EngineError('PolicyRefused', refused);
+}
+
+/** What was checked is what is mounted, or the container ends at once. */
+async function confirm(
+  { containerId, paths }: StepOf<'start'>,
+  engine: Engine,
+  machine: MachineAccess,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!paths || paths.own.length === 0) return;
+  const sources = paths.own.map((bind) => bind.source);
+  const source = machine.exchangedPath(sources, await engine.processOf(containerId, signal));
+  if (source === undefined) return;
+  await engine.stop(containerId, 0, signal);
+  throw new EngineError('PolicyRefused', `${source} was exchanged for something else while it was mounted`);
+}
+
+/** Carries out one step. Never throws; an engine that does not answer is no fault of a microservice. */
 export async function execute(
   step: Step,
-  ports: ExecutorPorts,
+  deps: ExecutorDependencies,
+  onProgress: (percentage: number) => void,
   signal: AbortSignal,
-): Promise<StepResult | 'unavailable' | 'aborted'> {
+): Promise<Ended> {
   try {
-    const executor = EXECUTORS[step.kind] as (
-      step: Step,
-      ports: ExecutorPorts,
-      signal: AbortSignal,
+    const executor = EXECUTORS[step.kind] as Executors[never] as (
+      ...parameters: [Step, ExecutorDependencies, (percentage: number) => void, AbortSignal]
     ) => Promise<string | undefined>;
-    return { ok: true, imageId: await executor(step, ports, signal) };
+    return { ok: true, imageId: await executor(step, deps, onProgress, signal) };
   } catch (error) {
     if (signal.aborted) return 'aborted';
     if (error instanceof EngineError && error.code === 'Unavailable') return 'unavailable';
@@ -128,34 +162,33 @@ function reasonOf(kind: Step['kind'], code: EngineErrorCode): string {
 }
 
 async function prepareImage(
-  step: Extract<Step, { kind: 'image' }>,
-  { engine, instance, pullOf, pulled, onProgress, slots, pulling }: ExecutorPorts,
+  step: StepOf<'image'>,
+  { engine, pulled, slots, pullBegins }: ExecutorDependencies,
+  onProgress: (percentage: number) => void,
   signal: AbortSignal,
 ): Promise<string> {
-  const target = pullOf(step);
+  const { pull: target, policy, platform, instance } = step;
   const { reference } = target;
   const present = await engine.image(reference, signal);
-  if (present && (step.policy === 'never' || step.policy === 'ifMissing' || isPinned(reference))) return present;
-  if (step.policy === 'never')
+  if (present && (policy === 'never' || policy === 'ifMissing' || isPinned(reference))) return present;
+  if (policy === 'never')
     throw new EngineError(
       'ImageMissing',
       `image ${reference} is not on this machine, and its registry is the local cache`,
     );
   try {
     using _turn = await slots.take(reference, signal);
-    const onPercentage = (percentage: number) => onProgress(step.uuid, percentage);
-    const ended = pulling?.();
-    const options = { target, platform: step.platform, instance, onProgress: onPercentage };
-    const id = await pullImage(engine, options, signal).catch((error: unknown) => {
-      ended?.(signal.aborted ? 'given-up' : error instanceof EngineError ? error.code : 'Failed');
+    const ended = pullBegins(step);
+    const id = await pullImage(engine, { target, platform, instance, onProgress }, signal).catch((error: unknown) => {
+      ended(signal.aborted ? 'given-up' : error instanceof EngineError ? error.code : 'Failed');
       throw error;
     });
-    ended?.('ok');
+    ended('ok');
     if (id !== present) pulled(reference, id);
     return id;
   } catch (error) {
-    const unreachable = error instanceof EngineError && error.code === 'ImagePullFailed';
-    if (present && step.policy === 'preferFresh' && unreachable) return present;
+    const isUnreachable = error instanceof EngineError && error.code === 'ImagePullFailed';
+    if (present && policy === 'preferFresh' && isUnreachable) return present;
     throw error;
   }
 }

@@ -1,11 +1,10 @@
 import { lookup as systemLookup } from 'node:dns/promises';
-import { isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ContainerSpec, EngineError } from '../domain/engine.ts';
 
 type Hosts = ContainerSpec['extraHosts'];
 
-/** Answers the address of a name, as this machine knows it. */
+/** Resolves the name of a machine to an address. */
 export type Lookup = (name: string) => Promise<string>;
 
 const DEADLINE = 10_000;
@@ -25,17 +24,13 @@ export const lookupName: Lookup = async (name) => {
 };
 
 /**
- * Extra hosts with addresses that an engine takes. One that names another machine gets the address that this machine
- * knows for it when the container is made; one that names a microservice stays a name, which the engine follows.
+ * Extra hosts with addresses that an engine takes: the names among `unresolved` get the address that this machine knows
+ * for them when the container is made.
  */
-export async function resolveHosts(
-  hosts: Hosts,
-  isMicroservice: (name: string) => boolean,
-  lookup: Lookup,
-): Promise<Hosts> {
+export async function resolveHosts(hosts: Hosts, unresolved: ReadonlySet<string>, lookup: Lookup): Promise<Hosts> {
   return Promise.all(
     hosts.map(async ({ name, address }) => {
-      if (isIP(address) !== 0 || address === 'host-gateway' || isMicroservice(address)) return { name, address };
+      if (!unresolved.has(address)) return { name, address };
       try {
         return { name, address: await lookup(address) };
       } catch (error) {

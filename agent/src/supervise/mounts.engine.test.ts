@@ -57,7 +57,7 @@ for (const { kind, url } of inject('engines'))
           ],
         },
       });
-      prepareMounts(spec, undefined, folder);
+      spec.mounts = prepareMounts(spec, undefined, folder);
       const { id } = await engine.create(spec);
       await engine.start(id);
       await until('the end', async () => (await findContainer(engine, id)).state === 'exited');

@@ -2,20 +2,21 @@ import { join } from 'node:path';
 import type { ContainerSpec } from '../domain/engine.ts';
 import { directoryOwner, followLinks, giveDirectory, makeDirectory } from '../system/disk.ts';
 
-/** Whom a container runs as, and a directory belongs to. */
+/** The user and group that a container runs as, or that a directory belongs to. */
 export interface Owner {
   uid: number;
   gid: number;
 }
 
 /**
- * Makes what a container binds and is not there yet, as `docker run -v` does, and sees to it that it may write to
- * volumes of ours. Nobody else gets to those, since the directory above is the agent's alone.
+ * Makes the directories that a container binds and that do not exist, as `docker run -v` does, and lets the container
+ * write to volumes of this agent. No other user reaches these, since the directory above them is the agent's alone.
+ * Returns the mounts with all links followed: what was looked at is what is bound, wherever a link leads later.
  *
  *     private   belongs to the user that its microservice runs as now, with mode 755; with mode 777 to root where that
  *               user is not known, because the image names it
- *     shared    anybody who mounts it may write to it: mode 777, as an emptyDir of Kubernetes. Files in it belong to
- *               whoever wrote them
+ *     shared    every container that mounts it may write to it: mode 777, as an emptyDir of Kubernetes. A file in it
+ *               belongs to the user that wrote it
  *
  * What is in a volume never changes hands.
  */
@@ -23,22 +24,24 @@ export function prepareMounts(
   spec: Pick<ContainerSpec, 'mounts' | 'user'>,
   runAsGroup: string | undefined,
   volumesDirectory: string,
-): void {
+): ContainerSpec['mounts'] {
   const user = ownerOf(spec.user, runAsGroup);
-  for (const mount of spec.mounts) {
-    const own = mount.source.startsWith(`${volumesDirectory}/`);
-    // What was looked at is what is bound: a link that changes later leads nowhere else.
-    if (!own) mount.source = followLinks(mount.source);
-    const { source } = mount;
+  return spec.mounts.map((mount) => {
+    const isOwn = mount.source.startsWith(`${volumesDirectory}/`);
+    const source = isOwn ? mount.source : followLinks(mount.source);
     const made = makeDirectory(source, 0o755);
-    if (!own) continue;
-    const isShared = source.startsWith(`${join(volumesDirectory, 'shared')}/`);
-    const before = made ? undefined : directoryOwner(source);
-    if (isShared || user === undefined) {
-      if (before === undefined || (isShared && !mayWrite(user, before))) giveDirectory(source, 0o777);
-    } else if (before === undefined) giveDirectory(source, 0o755, user);
-    else if (!mayWrite(user, before)) giveDirectory(source, before.mode, user);
-  }
+    if (isOwn) openVolume(source, made, user, volumesDirectory);
+    return { ...mount, source };
+  });
+}
+
+function openVolume(source: string, made: boolean, user: Owner | undefined, volumesDirectory: string): void {
+  const isShared = source.startsWith(`${join(volumesDirectory, 'shared')}/`);
+  const before = made ? undefined : directoryOwner(source);
+  if (isShared || user === undefined) {
+    if (before === undefined || (isShared && !mayWrite(user, before))) giveDirectory(source, 0o777);
+  } else if (before === undefined) giveDirectory(source, 0o755, user);
+  else if (!mayWrite(user, before)) giveDirectory(source, before.mode, user);
 }
 
 function ownerOf(user = '', runAsGroup: string | undefined): Owner | undefined {

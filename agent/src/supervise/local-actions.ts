@@ -1,0 +1,91 @@
+import { type Container, runKey } from '../domain/container.ts';
+import { type Engine, EngineError } from '../domain/engine.ts';
+import type { Entry } from '../domain/entry.ts';
+import type { MicroserviceRecord } from '../domain/record.ts';
+import { STOP_GRACE_SECONDS } from './executors.ts';
+import type { RecordKeeper } from './record-keeper.ts';
+import type { StepScheduler } from './step-scheduler.ts';
+
+/** A local removal waits so long, ms, for the step of its microservice that is being carried out. */
+const BUSY_PATIENCE = 60_000;
+
+export interface LocalActionsDependencies {
+  engine: Pick<Engine, 'stop' | 'remove' | 'kill'>;
+  records: Pick<RecordKeeper, 'get'>;
+  scheduler: Pick<StepScheduler, 'find' | 'exclusively'>;
+  containers(): readonly Container[];
+  desired(): readonly Entry[] | undefined;
+  /** Changes a record, saves it and looks again. */
+  change(uuid: string, change: (record: MicroserviceRecord) => MicroserviceRecord): void;
+  /** Resolves when the condition holds, or false when it does not in time. */
+  until(condition: () => boolean, milliseconds: number): Promise<boolean>;
+}
+
+/** What a person on the machine can do with one microservice. */
+export class LocalActions {
+  readonly #deps: LocalActionsDependencies;
+
+  constructor(deps: LocalActionsDependencies) {
+    this.#deps = deps;
+  }
+
+  /** Stops a microservice until it is started on the machine, rebuilt, or gets another revision. */
+  stop(uuid: string): void {
+    const entry = this.#deps.desired()?.find((each) => each.uuid === uuid);
+    const view = entry?.kind === 'run' ? entry.view : this.#deps.records.get(uuid)?.lastGood;
+    const { revision = '', rebuildOrder = 0 } = view ?? {};
+    this.#deps.change(uuid, (record) => ({
+      ...record,
+      stoppedLocally: { revision, rebuildOrder },
+      live: { ...record.live, restart: undefined },
+    }));
+  }
+
+  /** Ends a local stop, and tries at once what waits. */
+  start(uuid: string): void {
+    this.#deps.change(uuid, (record) => ({
+      ...record,
+      stoppedLocally: undefined,
+      failure: undefined,
+      crash: undefined,
+      live: { ...record.live, startedLocally: true },
+    }));
+  }
+
+  /** Ends the present run and starts the container again; what does not run is started. */
+  restart(uuid: string): void {
+    const running = this.#running(uuid);
+    if (!running) this.start(uuid);
+    else
+      this.#deps.change(uuid, (record) => ({
+        ...record,
+        stoppedLocally: undefined,
+        live: { ...record.live, restart: { key: runKey(running) } },
+      }));
+  }
+
+  /** Removes a microservice's containers. What is still wanted is made again. */
+  async remove(uuid: string): Promise<void> {
+    const { engine, scheduler, containers, change, until } = this.#deps;
+    const isBusy = () => scheduler.find(uuid) !== undefined;
+    await until(() => !isBusy(), BUSY_PATIENCE);
+    if (isBusy()) throw new EngineError('Conflict', 'the microservice is busy');
+    await scheduler.exclusively(uuid, async (signal) => {
+      for (const { id } of containers().filter((container) => container.uuid === uuid)) {
+        change(uuid, (record) => ({ ...record, live: { ...record.live, stopping: id } }));
+        await engine.stop(id, STOP_GRACE_SECONDS, signal);
+        await engine.remove(id, signal);
+      }
+    });
+  }
+
+  /** Sends a signal to the container that runs. */
+  async kill(uuid: string, posixSignal: string): Promise<void> {
+    const running = this.#running(uuid);
+    if (running) await this.#deps.engine.kill(running.id, posixSignal);
+  }
+
+  #running(uuid: string): Container | undefined {
+    return this.#deps.containers().find((container) => container.uuid === uuid && container.state === 'running');
+  }
+}

@@ -1,0 +1,18 @@
+import { exchangedPath, pathRefusal } from '../domain/path-check.ts';
+import type { PolicyContext } from '../domain/policy.ts';
+import type { MachineAccess } from './executors.ts';
+import { lookupName } from './extra-hosts.ts';
+
+/** What executors ask this machine. The policy that is in force at the moment of a step counts. */
+export function createMachineAccess(
+  context: PolicyContext,
+  { prepareMounts, portTaken }: Partial<Pick<MachineAccess, 'prepareMounts' | 'portTaken'>>,
+): MachineAccess {
+  return {
+    pathRefusal: (check) => pathRefusal(check, context),
+    exchangedPath: (sources, pid) => exchangedPath(sources, pid, context),
+    prepareMounts: prepareMounts ?? (({ mounts }) => mounts),
+    portTaken,
+    lookup: lookupName,
+  };
+}

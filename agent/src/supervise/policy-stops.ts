@@ -1,0 +1,35 @@
+import { bindsOf } from '../domain/binds.ts';
+import type { Container } from '../domain/container.ts';
+import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
+import { refusalOf, viewOf } from '../plan/complete.ts';
+import type { PlanInput } from '../plan/context.ts';
+import type { MachineAccess } from './executors.ts';
+
+/**
+ * What is wanted, where the machine's policy says that what it refuses is stopped: an entry that the policy turned down
+ * is stopped, unless a container of it is none that the policy refuses, such as one that was made from an earlier view.
+ */
+export function stopRefused(
+  desired: readonly Entry[] | undefined,
+  input: Omit<PlanInput, 'desired'>,
+  machine: Pick<MachineAccess, 'pathRefusal'>,
+): readonly Entry[] | undefined {
+  if (!input.policy.stopRefused) return desired;
+  return desired?.map((entry) => {
+    if (entry.kind !== 'hold' || entry.reason !== POLICY_REFUSED) return entry;
+    const own = input.snapshot.containers.filter(({ uuid }) => uuid === entry.uuid);
+    return { ...entry, stop: own.every((container) => isRefused(container, input, machine)) };
+  });
+}
+
+function isRefused(
+  container: Container,
+  input: Omit<PlanInput, 'desired'>,
+  machine: Pick<MachineAccess, 'pathRefusal'>,
+): boolean {
+  const view = viewOf(container, input);
+  if (!view) return false;
+  const refusal =
+    refusalOf(view, input) ?? machine.pathRefusal({ asked: bindsOf(view), own: [], others: [], isNew: false });
+  return refusal !== undefined;
+}

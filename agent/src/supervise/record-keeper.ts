@@ -1,0 +1,81 @@
+import type { MicroserviceRecord, Records } from '../domain/record.ts';
+import { rowText, type Store } from '../state/database.ts';
+import { errorText, type Log } from '../system/log.ts';
+
+export interface RecordKeeperDependencies {
+  store: Store;
+  log: Log;
+  metrics: { add(name: 'storeErrors'): void };
+}
+
+/**
+ * The records of all microservices, in memory and in the database. When the database cannot be written, supervision goes
+ * on from memory.
+ */
+export class RecordKeeper {
+  readonly #deps: RecordKeeperDependencies;
+  #records: Records;
+  #saved: Records;
+  #error = '';
+
+  constructor(deps: RecordKeeperDependencies) {
+    this.#deps = deps;
+    this.#records = deps.store.rows();
+    this.#saved = new Map(this.#records);
+  }
+
+  get all(): Records {
+    return this.#records;
+  }
+
+  get(uuid: string): MicroserviceRecord | undefined {
+    return this.#records.get(uuid);
+  }
+
+  /** Why records cannot be saved, for people. */
+  get problem(): string {
+    return this.#deps.store.trouble() ?? this.#error;
+  }
+
+  replace(records: Records): void {
+    this.#records = records;
+  }
+
+  /** Changes the record of a microservice that has one. */
+  update(uuid: string, change: (record: MicroserviceRecord) => MicroserviceRecord): void {
+    const record = this.#records.get(uuid);
+    if (record) this.#records = new Map(this.#records).set(uuid, change(record));
+  }
+
+  remove(uuids: ReadonlySet<string>): void {
+    this.#records = new Map([...this.#records].filter(([uuid]) => !uuids.has(uuid)));
+  }
+
+  /** Saves what differs from what was saved last. */
+  save(): void {
+    const changed = [...this.#records.values()].filter((record) => {
+      const saved = this.#saved.get(record.uuid);
+      return saved !== record && (saved === undefined || rowText(saved) !== rowText(record));
+    });
+    const removed = [...this.#saved.keys()].filter((uuid) => !this.#records.has(uuid));
+    if (changed.length + removed.length === 0) return;
+    this.attempt(() => {
+      this.#deps.store.saveRows(changed, removed);
+      this.#saved = new Map(this.#records);
+    });
+  }
+
+  /** Does something with the database that supervision can go on without. */
+  attempt(save: () => void): void {
+    const { log, metrics } = this.#deps;
+    try {
+      save();
+      this.#error = '';
+    } catch (error) {
+      metrics.add('storeErrors');
+      const text = errorText(error);
+      if (text !== this.#error) log.error('Cannot save the records of microservices', { error: text });
+      this.#error = text;
+    }
+  }
+}
