@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ControlPlane, installCrds, startControlPlane } from '../hack/control-plane.ts';
 import { freePort } from '../hack/ports.ts';
-import { createSealedPositions } from '../src/agents/sealed-position.ts';
+import { createSealedPositions } from '../src/agents/pipeline/sealed-position.ts';
 import { isIssued, parseEpochLog } from '../src/domain/epoch.ts';
 import {
   type AgentProcess,

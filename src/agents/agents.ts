@@ -11,14 +11,14 @@ import type {
   Observations,
   ProvisioningKeys,
 } from './dependencies.ts';
-import { createLeaderChannel, type LeaderChannel } from './leader-channel.ts';
-import { createLeaderClient } from './leader-client.ts';
-import { createLiveValues } from './live.ts';
-import { createNews } from './news.ts';
-import { createObservations } from './observations.ts';
-import { createUsedTokens } from './replay.ts';
+import { createLiveValues } from './leader/current-values.ts';
+import { createLeaderClient } from './leader/leader-client.ts';
+import { createLeaderChannel, type LeaderChannel } from './leader/leader-server.ts';
+import { createNews } from './leader/observation-forwarder.ts';
+import { createObservations } from './leader/observations.ts';
+import { shareTokens } from './leader/token-sharing.ts';
+import { createUsedTokens } from './pipeline/used-tokens.ts';
 import { type AgentRoutesOptions, createAgentRoutes } from './server.ts';
-import { shareTokens } from './token-sharing.ts';
 
 export interface AgentsOptions extends AgentOptions {
   client: KubeClient;

@@ -3,8 +3,8 @@ import { HEADERS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { Clock } from '../kube/mod.ts';
 import type { NodeIdentity, NodeNews } from './dependencies.ts';
-import type { EpochCheck } from './epoch-check.ts';
-import type { News } from './news.ts';
+import type { News } from './leader/observation-forwarder.ts';
+import type { EpochCheck } from './pipeline/epoch-check.ts';
 
 /** A request of a node that proved who it is. */
 export interface Call {

@@ -3,4 +3,4 @@ export * from './agents.ts';
 export * from './dependencies.ts';
 export * from './failure.ts';
 export * from './node-key.ts';
-export { provisioningKeyName } from './provision.ts';
+export { provisioningKeyName } from './routes/provision.ts';

@@ -3,7 +3,6 @@ import { desiredState, nodeUuid } from '../domain/index.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import { type Clock, type KubeClient, type KubeObject, type Log, type Store, systemClock } from '../kube/mod.ts';
 import type { Epochs } from '../stores/epochs.ts';
-import { createAuthenticate } from './authenticate.ts';
 import { createHear, targetOf } from './call.ts';
 import {
   AGENT_LIMITS,
@@ -15,24 +14,25 @@ import {
   type ProvisioningKeys,
   requiredStores,
 } from './dependencies.ts';
-import { createDesiredCache } from './desired-cache.ts';
-import { type CheckEpoch, createEpochCheck } from './epoch-check.ts';
+import { createDesiredCache } from './desired-state/desired-cache.ts';
 import { AgentFailure, notReady } from './failure.ts';
-import { createHeldPolls } from './held-polls.ts';
-import type { News } from './news.ts';
+import type { News } from './leader/observation-forwarder.ts';
+import { createHeldPolls } from './long-polls/long-polls.ts';
+import { createPositionUpdates } from './long-polls/position-updates.ts';
+import { createTold } from './long-polls/sent-responses.ts';
 import { createNodeDirectory } from './node-directory.ts';
-import { createNotOlderThan } from './not-older-than.ts';
+import { createAuthenticate } from './pipeline/authenticate.ts';
+import { type CheckEpoch, createEpochCheck } from './pipeline/epoch-check.ts';
+import { createNotOlderThan } from './pipeline/not-older-than.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
+import { createReadiness } from './pipeline/readiness.ts';
 import { createReceive } from './pipeline/receive.ts';
+import { createSealedPositions } from './pipeline/sealed-position.ts';
 import { createServe } from './pipeline/serve.ts';
-import { createPositionUpdates } from './position-updates.ts';
-import { createReadiness } from './readiness.ts';
-import type { UsedTokens } from './replay.ts';
+import type { UsedTokens } from './pipeline/used-tokens.ts';
 import { createHandlers } from './routes/handlers.ts';
 import { createMatch } from './routes/match.ts';
 import { agentRoutes } from './routes/table.ts';
-import { createSealedPositions } from './sealed-position.ts';
-import { createTold } from './told.ts';
 
 export interface AgentRoutesOptions extends AgentOptions {
   client: Pick<KubeClient, 'list' | 'listPage' | 'find' | 'create' | 'replace' | 'delete'>;

@@ -113,9 +113,9 @@ export const HEADERS = {
   agent: 'skerry-agent',
   instance: 'skerry-instance',
   boot: 'skerry-boot',
-  /** sealed position that the agent has saved; of a response: the one to save (src/agents/sealed-position.ts) */
+  /** sealed position that the agent has saved; of a response: the one to save (src/agents/pipeline/sealed-position.ts) */
   epochPosition: 'skerry-epoch-position',
-  /** bound of what may be answered from; of a response: the one to save (src/agents/not-older-than.ts); opaque to the agent */
+  /** bound of what may be answered from; of a response: the one to save (src/agents/pipeline/not-older-than.ts); opaque to the agent */
   notOlderThan: 'skerry-not-older-than',
   /** of an answer to a report: `full` when what was said before is not known there */
   reportWanted: 'report-wanted',

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { LeaderError } from '../agents/leader-error.ts';
+import { LeaderError } from '../agents/leader/leader-error.ts';
 import { TransportError } from '../kube/api-error.ts';
 import { createLog } from './log.ts';
 

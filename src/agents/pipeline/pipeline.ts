@@ -1,16 +1,16 @@
 import { HEADERS } from '../../api/names.ts';
 import type { RateLimit } from '../../http/rate-limit.ts';
 import type { Reply } from '../../http/reply.ts';
-import type { Authenticate } from '../authenticate.ts';
 import { type Call, createCall, type Hear } from '../call.ts';
-import { isForeign } from '../changes.ts';
 import type { AgentMetrics, NodeIdentity } from '../dependencies.ts';
-import type { CheckEpoch } from '../epoch-check.ts';
 import { AgentFailure } from '../failure.ts';
-import type { NotOlderThan } from '../not-older-than.ts';
-import type { Readiness } from '../readiness.ts';
+import { isForeign } from '../routes/changes.ts';
 import type { Match } from '../routes/match.ts';
+import type { Authenticate } from './authenticate.ts';
+import type { CheckEpoch } from './epoch-check.ts';
 import type { Exchange } from './exchange.ts';
+import type { NotOlderThan } from './not-older-than.ts';
+import type { Readiness } from './readiness.ts';
 import type { Receive } from './receive.ts';
 
 /** Part of the way of a request. Throws or rejects with AgentFailure to refuse it. Returns a promise only to wait. */

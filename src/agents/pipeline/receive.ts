@@ -2,8 +2,8 @@ import type { RateLimit } from '../../http/rate-limit.ts';
 import { createByteBudget } from '../../kube/byte-budget.ts';
 import type { Clock } from '../../kube/mod.ts';
 import type { AgentLimits } from '../dependencies.ts';
-import { createJsonReader } from '../json-body.ts';
 import type { BodyClass, Exchange } from './exchange.ts';
+import { createJsonReader } from './json-body.ts';
 
 /** Reads the body of a request within the bounds of its class; undefined for routes without one. */
 export type Receive = (exchange: Exchange) => Promise<unknown> | undefined;

@@ -3,9 +3,9 @@ import { send } from '../../http/reply.ts';
 import { isTransient, type Log } from '../../kube/mod.ts';
 import type { AgentMetrics } from '../dependencies.ts';
 import { failureOf } from '../failure.ts';
-import type { Readiness } from '../readiness.ts';
 import type { Exchange } from './exchange.ts';
 import type { Pipeline } from './pipeline.ts';
+import type { Readiness } from './readiness.ts';
 
 export interface ServeOptions {
   pipeline: Pick<Pipeline, 'run'>;

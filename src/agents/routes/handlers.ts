@@ -1,19 +1,19 @@
 import type { Clock, KubeClient, Log } from '../../kube/mod.ts';
 import type { Hear } from '../call.ts';
-import { createChanges } from '../changes.ts';
 import type { AgentLimits, AgentMetrics, AgentStores, ProvisioningKeys } from '../dependencies.ts';
-import type { DesiredCache } from '../desired-cache.ts';
-import type { CheckEpoch } from '../epoch-check.ts';
-import type { HeldPolls } from '../held-polls.ts';
-import type { News } from '../news.ts';
+import type { DesiredCache } from '../desired-state/desired-cache.ts';
+import type { News } from '../leader/observation-forwarder.ts';
+import type { HeldPolls } from '../long-polls/long-polls.ts';
+import type { Told } from '../long-polls/sent-responses.ts';
 import type { NodeDirectory } from '../node-directory.ts';
-import { createProvision } from '../provision.ts';
-import { createReads } from '../reads.ts';
-import { createDeparture, createStatusHandlers } from '../statements.ts';
-import type { Told } from '../told.ts';
-import { createVersion } from '../version.ts';
+import type { CheckEpoch } from '../pipeline/epoch-check.ts';
+import { createChanges } from './changes.ts';
 import { createFixedHandlers } from './fixed.ts';
+import { createProvision } from './provision.ts';
 import { createProvisioning } from './provisioning.ts';
+import { createReads } from './reads.ts';
+import { createDeparture, createStatusHandlers } from './status.ts';
+import { createVersion } from './version.ts';
 
 /** What handlers work with. Each is given what it names of this. */
 export interface HandlerDependencies {

@@ -2,9 +2,9 @@ import { json, type Reply } from '../../http/reply.ts';
 import type { Log } from '../../kube/mod.ts';
 import { createCall, type Hear } from '../call.ts';
 import type { AgentMetrics } from '../dependencies.ts';
+import type { Told } from '../long-polls/sent-responses.ts';
 import type { ProvisioningRoute } from '../pipeline/exchange.ts';
-import type { Provisioned } from '../provision.ts';
-import type { Told } from '../told.ts';
+import type { Provisioned } from './provision.ts';
 
 export interface ProvisioningOptions {
   provision(body: unknown): Promise<Provisioned>;

@@ -1,0 +1,262 @@
+import { expect, test } from 'vitest';
+import { desiredState } from '../../domain/index.ts';
+import { silentLog } from '../../kube/mod.ts';
+import { type Digests, flagsOf } from '../../wire/index.ts';
+import {
+  changed,
+  fill,
+  makeApplication,
+  makeClock,
+  makeNode,
+  makeRegistry,
+  makeSecret,
+  makeStores,
+  NAMESPACE,
+} from '../_util.ts';
+import { createHeldPolls } from '../long-polls/long-polls.ts';
+import { createDesiredCache } from './desired-cache.ts';
+
+const SHAREABLE = { labels: { 'skerry.dev/shareable': 'true' } };
+const entry = (name: string, node: string, extra: object = {}) => ({
+  name,
+  isActivated: true,
+  agent: { name: node },
+  images: { amd64: 'registry.example/x:1' },
+  ...extra,
+});
+
+function setUp(nodeCount = 3) {
+  const stores = makeStores();
+  const nodes = Array.from({ length: nodeCount }, (_, i) => makeNode(`n${i}`, { host: `10.0.0.${i}` }));
+  fill(stores, { nodes });
+  const computed: string[] = [];
+  const cache = createDesiredCache({
+    stores,
+    namespace: NAMESPACE,
+    desiredState: (inputs) => {
+      computed.push(inputs.node.metadata.name);
+      return desiredState(inputs);
+    },
+  });
+  const uuids = nodes.map(({ spec }) => spec.uuid ?? '');
+  const all = () => uuids.map((uuid) => cache.digests(uuid));
+  all();
+  /** The nodes that are computed anew after a change. */
+  const touchedBy = (change: () => void) => {
+    all();
+    computed.length = 0;
+    change();
+    all();
+    return computed.toSorted();
+  };
+  return { stores, nodes, uuids, cache, touchedBy };
+}
+
+test('a memo holds until something it was made from changes', () => {
+  const { stores, cache, uuids, touchedBy } = setUp();
+  expect(touchedBy(() => {})).toEqual([]);
+  const application = makeApplication('shop', [entry('a', 'n0'), entry('b', 'n1')]);
+  expect(touchedBy(() => stores.applications.set(application))).toEqual(['n0', 'n1']);
+  const moved = changed(application, ({ spec }) => {
+    Object.assign(spec, { microservices: [entry('a', 'n0'), entry('b', 'n2')] });
+  });
+  expect(touchedBy(() => stores.applications.set(moved))).toEqual(['n0', 'n1', 'n2']);
+  const said = {
+    ...moved,
+    metadata: { ...moved.metadata, resourceVersion: '1000000' },
+    status: { observedGeneration: 1 },
+  };
+  expect(touchedBy(() => stores.applications.set(said))).toEqual([]);
+  const renewed = changed(said, ({ metadata }) => {
+    metadata.annotations = { 'skerry.dev/rebuild': '{"a":1}' };
+    metadata.resourceVersion = '1000001';
+  });
+  renewed.metadata.generation = said.metadata.generation;
+  renewed.metadata.resourceVersion = '1000001';
+  expect(touchedBy(() => stores.applications.set(renewed))).toEqual(['n0', 'n2']);
+
+  expect(cache.digests(uuids[0] ?? '')).toBe(cache.digests(uuids[0] ?? ''));
+});
+
+test('a node is computed anew for what its entries refer to, found or not, and for nothing else', () => {
+  const { stores, nodes, touchedBy } = setUp();
+  const env = [{ key: 'A', valueFromSecret: 'db/password' }];
+  const extraHosts = [{ name: 'peer', address: '${Agents.n2}' }];
+  stores.applications.set(
+    makeApplication('shop', [entry('a', 'n0', { container: { env, extraHosts } }), entry('b', 'n1')]),
+  );
+  const secret = makeSecret('db', { password: 'x' }, SHAREABLE);
+  expect(touchedBy(() => stores.secrets.set(secret))).toEqual(['n0']);
+  expect(touchedBy(() => stores.secrets.set(makeSecret('db2', { password: 'x' }, SHAREABLE)))).toEqual([]);
+  expect(touchedBy(() => stores.secrets.remove(changed(secret, () => {})))).toEqual(['n0']);
+  const rehosted = changed(nodes[2] ?? makeNode('x'), ({ spec }) => {
+    spec.host = '10.9.9.9';
+  });
+  expect(touchedBy(() => stores.nodes.set(rehosted))).toEqual(['n0', 'n2']);
+});
+
+test('the password of a registry concerns those who pull from it, and only a Secret that may be used counts', () => {
+  const { stores, uuids, cache, touchedBy } = setUp();
+  const registry = makeRegistry('private', 7, {
+    isPublic: false,
+    username: 'u',
+    passwordSecretRef: { name: 'pull', key: 'password' },
+  });
+  stores.registries.set(registry);
+  stores.applications.set(
+    makeApplication('shop', [entry('a', 'n0', { images: { amd64: 'x:1', registry: 7 } }), entry('b', 'n1')]),
+  );
+  const password = () => cache.state(uuids[0] ?? '')?.registries.find(({ id }) => id === 7)?.password;
+  expect(password()).toBe('');
+  const stranger = makeSecret('pull', { password: 'the operator' });
+  expect(touchedBy(() => stores.secrets.set(stranger))).toEqual(['n0']);
+  expect(password()).toBe('');
+  const owned = changed(stranger, (copy) => {
+    copy.metadata.ownerReferences = [
+      { apiVersion: registry.apiVersion, kind: 'Registry', name: 'private', uid: registry.metadata.uid ?? '' },
+    ];
+  });
+  expect(touchedBy(() => stores.secrets.set(owned))).toEqual(['n0']);
+  expect(password()).toBe('the operator');
+});
+
+test('a rival for a name or a uuid concerns the nodes of the other one', () => {
+  const { stores, touchedBy } = setUp();
+  const uuid = '11111111-1111-4111-8111-111111111111';
+  stores.applications.set(makeApplication('shop', [entry('a', 'n0', { uuid })]));
+  expect(touchedBy(() => stores.applications.set(makeApplication('other', [entry('a', 'n1', { uuid })])))).toEqual([
+    'n0',
+    'n1',
+  ]);
+  const namesake = makeApplication('shop2', [entry('x', 'n2')]);
+  Object.assign(namesake.spec, { name: 'shop' });
+  expect(touchedBy(() => stores.applications.set(namesake))).toEqual(['n0', 'n2']);
+});
+
+test('an application whose containers a node still reports concerns it, although no entry names the node', () => {
+  const { stores, nodes, touchedBy } = setUp();
+  const application = makeApplication('shop', [entry('a', 'n0')]);
+  stores.applications.set(application);
+  const reporting = changed(nodes[1] ?? makeNode('x'), (node) => {
+    node.status = { observedGeneration: 1, microservices: [{ uuid: 'u', application: 'shop', state: 'RUNNING' }] };
+  });
+  expect(touchedBy(() => stores.nodes.set(reporting))).toEqual(['n1']);
+  const removed = changed(application, ({ spec }) => {
+    spec.microservices = [];
+  });
+  expect(touchedBy(() => stores.applications.set(removed))).toEqual(['n0', 'n1']);
+});
+
+test('states that were not used lately are computed again when they are read, and digests are not', () => {
+  const stores = makeStores();
+  const nodes = [makeNode('a'), makeNode('b')];
+  fill(stores, { nodes });
+  let computed = 0;
+  const cache = createDesiredCache({
+    stores,
+    namespace: NAMESPACE,
+    capacity: 1,
+    desiredState: (inputs) => {
+      computed++;
+      return desiredState(inputs);
+    },
+  });
+  const [a = '', b = ''] = nodes.map(({ spec }) => spec.uuid);
+  cache.state(a);
+  cache.state(b);
+  cache.digests(a);
+  expect(computed).toBe(2);
+  expect(cache.state(a)).toBeDefined();
+  expect(computed).toBe(3);
+});
+
+test('a node that is gone has no state, and leaves nothing behind', () => {
+  const { stores, nodes, uuids, cache } = setUp();
+  stores.nodes.remove(changed(nodes[0] ?? makeNode('x'), () => {}));
+  expect(cache.digests(uuids[0] ?? '')).toBeUndefined();
+  expect(cache.state(uuids[0] ?? '')).toBeUndefined();
+});
+
+/** Small numbers that look random and are the same each time. */
+function createRandom(seed: number) {
+  let state = seed;
+  return (below: number) => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    return state % below;
+  };
+}
+
+test.for([1, 2, 3, 4, 5])(
+  'an agent that polls, reads and stores ends with what is due, whatever changes when (%i)',
+  async (seed) => {
+    const { stores, cache, uuids } = setUp();
+    const clock = makeClock();
+    const held = createHeldPolls({ digests: cache.digests, clock, log: silentLog, perNode: 4 });
+    using _ = cache.subscribe(held.wake);
+    const random = createRandom(seed);
+    const uuid = uuids[0] ?? '';
+    let has: Digests = {};
+    let stop = false;
+    const agent = (async () => {
+      while (!stop) {
+        const due = cache.digests(uuid) ?? {};
+        if (Object.values(flagsOf(due, has)).includes(true)) {
+          // Told of it; something may happen before it is read, and before it is stored.
+          for (let i = random(3); i > 0; i--) await Promise.resolve();
+          const read = cache.state(uuid)?.digests ?? {};
+          for (let i = random(3); i > 0; i--) await Promise.resolve();
+          has = read;
+          continue;
+        }
+        await held.arm({ uuid, held: has, seconds: 3_600, signal: { onGone: () => {} } });
+      }
+    })();
+    let application = makeApplication('shop', []);
+    for (let i = 0; i < 100; i++) {
+      application = changed(application, ({ spec }) => {
+        const count = random(4);
+        const made = Array.from({ length: count }, (_, n) =>
+          entry(`m${n}`, `n${random(3)}`, { config: { i: random(5) } }),
+        );
+        Object.assign(spec, { microservices: made });
+      });
+      stores.applications.set(application);
+      if (random(2) === 0) await clock.advance(random(3));
+    }
+    await clock.advance(100);
+    expect(has).toEqual(cache.digests(uuid));
+    stop = true;
+    held.drain();
+    await agent;
+  },
+);
+
+test('a change for all nodes is worked off in slices, and one for a single node goes first', async () => {
+  const clock = makeClock();
+  const looked: string[] = [];
+  let now: Digests = { config: '1' };
+  // Each look takes a millisecond of the virtual clock.
+  const slow = { ...clock, now: () => clock.now() + looked.length };
+  const held = createHeldPolls({
+    digests: (uuid) => {
+      looked.push(uuid);
+      return now;
+    },
+    clock: slow,
+    log: silentLog,
+    perNode: 1,
+  });
+  const polls = Array.from({ length: 30 }, (_, i) =>
+    held.arm({ uuid: `n${i}`, held: now, seconds: 3_600, signal: { onGone: () => {} } }),
+  );
+  now = { config: '2' };
+  held.wake('all');
+  await clock.advance(20);
+  expect(looked).toHaveLength(8);
+  held.wake(new Set(['n25']));
+  await clock.advance(1);
+  expect(looked[8]).toBe('n25');
+  await clock.advance(1_000);
+  expect(await Promise.all(polls)).toEqual(Array(30).fill('due'));
+  expect(looked).toHaveLength(30);
+});

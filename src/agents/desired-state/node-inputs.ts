@@ -1,0 +1,62 @@
+import type { Application, EdgeNode, Registry } from '../../api/v3/index.ts';
+import type { NodeInputs } from '../../domain/inputs.ts';
+import { nodeUuid, v3Name } from '../../domain/names.ts';
+import { registryKey } from '../../domain/registry/index.ts';
+import { nodeRefsOf } from '../../kinds/application.ts';
+import { createWorld } from '../../stores/world.ts';
+import type { AgentStores } from '../dependencies.ts';
+
+/** What a desired state was made from besides the node and its applications. */
+export const dependency = {
+  node: (name: string) => `node:${name}`,
+  secret: (name: string) => `secret:${name}`,
+  /** by object name */
+  password: (name: string) => `password:${name}`,
+  configMap: (name: string) => `config-map:${name}`,
+  /** by id or v3 name */
+  registry: (ref: number | string) => `registry:${registryKey(ref)}`,
+} as const;
+
+/** Gathers what concerns one node. `track` hears of every lookup while the domain computes, found or not. */
+export function createNodeInputs(stores: AgentStores, options: { revisionKey?: string }) {
+  const world = createWorld(stores);
+  const { applicationsOn, ...lookups } = world;
+  return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({
+    ...lookups,
+    node,
+    applications: applicationsOn(node),
+    registry(ref) {
+      track(dependency.registry(ref));
+      return world.registry(ref);
+    },
+    nodeByName(name) {
+      track(dependency.node(name));
+      return world.nodeByName(name);
+    },
+    secret(name) {
+      track(dependency.secret(name));
+      return world.secret(name);
+    },
+    configMap(name) {
+      track(dependency.configMap(name));
+      return world.configMap(name);
+    },
+    registryPassword(registry: Registry) {
+      const ref = registry.spec.passwordSecretRef;
+      if (ref) track(dependency.password(ref.name));
+      return world.registryPassword(registry);
+    },
+    ...(options.revisionKey !== undefined && { revisionKey: options.revisionKey }),
+  });
+}
+
+/** The nodes that an application concerns: those its entries name, and those that still report it. */
+export function nodesOf(stores: Pick<AgentStores, 'nodes'>, application: Application): Set<string> {
+  const uuids = new Set<string>();
+  for (const ref of nodeRefsOf(application)) {
+    if (ref.startsWith('uuid:')) uuids.add(ref.slice('uuid:'.length));
+    else for (const node of stores.nodes.byIndex('name', ref.slice('name:'.length))) uuids.add(nodeUuid(node));
+  }
+  for (const node of stores.nodes.byIndex('reports', v3Name(application))) uuids.add(nodeUuid(node));
+  return uuids;
+}

@@ -1,0 +1,58 @@
+import type { Observation } from '../../domain/inputs.ts';
+import type { NodeNews } from '../dependencies.ts';
+
+type Instances = Observation['instances'];
+
+/**
+ * Which installations speak for a node. Two at once are kept side by side. A boot that returns after another one of
+ * the same installation means two machines with one disk image: the other is then kept as `<instance>#<boot>`. After a
+ * mere restart the old boot does not return.
+ */
+export interface Speakers {
+  after(before: Instances, news: NodeNews): Instances;
+  forget(uuid: string): void;
+}
+
+/** After this long without a word an installation no longer speaks for a node. */
+export const SPEAKS_MS = 10 * 60_000;
+const MOST = 8;
+
+export function createSpeakers(): Speakers {
+  /** by node: boots that gave way to another, and when they were last seen */
+  const formerBoots = new Map<string, Map<string, number>>();
+
+  function remember(uuid: string, speaker: string, seenAt: number, now: number) {
+    const former = formerBoots.get(uuid) ?? new Map<string, number>();
+    for (const [key, at] of former) if (at + SPEAKS_MS <= now) former.delete(key);
+    former.set(speaker, seenAt);
+    formerBoots.set(uuid, former);
+  }
+
+  return {
+    after(before, { uuid, instance, boot, contactAt }) {
+      if (instance === undefined) return before;
+      const known = before[instance];
+      // News of another replica that comes late is no return.
+      if (known && contactAt < known.seenAt) return before;
+      const after: Record<string, Instances[string]> = {};
+      for (const [key, seen] of Object.entries(before)) if (seen.seenAt + SPEAKS_MS > contactAt) after[key] = seen;
+      if (known?.boot !== undefined && boot !== undefined && known.boot !== boot) {
+        const lastSeen = formerBoots.get(uuid)?.get(`${instance}#${boot}`);
+        const returned = lastSeen !== undefined && lastSeen + SPEAKS_MS > contactAt;
+        remember(uuid, `${instance}#${known.boot}`, known.seenAt, contactAt);
+        if (returned) after[`${instance}#${known.boot}`] = known;
+        delete after[`${instance}#${boot}`];
+      }
+      after[instance] = { ...(boot !== undefined && { boot }), seenAt: contactAt };
+      return Object.keys(after).length > MOST ? newest(after) : after;
+    },
+    forget: (uuid) => void formerBoots.delete(uuid),
+  };
+}
+
+const newest = (instances: Instances): Instances =>
+  Object.fromEntries(
+    Object.entries(instances)
+      .sort(([, a], [, b]) => b.seenAt - a.seenAt)
+      .slice(0, MOST),
+  );

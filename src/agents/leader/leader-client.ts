@@ -1,0 +1,83 @@
+import { Agent, type IncomingMessage, request } from 'node:http';
+import type { Observation } from '../../domain/inputs.ts';
+import type { Clock } from '../../kube/mod.ts';
+import type { InternalCredentials, LeaderLink, Leadership } from '../dependencies.ts';
+import type { TokenMark } from '../pipeline/used-tokens.ts';
+import { LeaderError } from './leader-error.ts';
+import { INTERNAL_PATHS } from './leader-server.ts';
+
+/** A follower's end of the channel to the leader. One attempt per call; repeating is the caller's business. */
+export interface LeaderClient extends LeaderLink, Disposable {
+  exchangeTokens(
+    message: { replica: string; term?: string; cursor: number; marks: readonly TokenMark[] },
+    signal: AbortSignal,
+  ): Promise<{ term: string; cursor: number; marks: TokenMark[] }>;
+}
+
+/** Answers to a message that are about what is in it. */
+const REFUSALS: ReadonlySet<number> = new Set([400, 413]);
+
+const ANSWER_BYTES = 64 * 2 ** 20;
+
+export function createLeaderClient(options: {
+  leadership: Leadership;
+  credentials: Pick<InternalCredentials, 'token'>;
+  clock: Pick<Clock, 'wall'>;
+}): LeaderClient {
+  const { leadership, credentials, clock } = options;
+  const agent = new Agent({ keepAlive: true, maxSockets: 4, timeout: 30_000 });
+
+  async function call<T>(path: string, body: unknown, signal: AbortSignal): Promise<T> {
+    const address = leadership.leaderAddress;
+    if (address === undefined) throw new LeaderError('NO_LEADER', 'no replica leads at present');
+    const token = await credentials.token(signal);
+    const { status, text } = await post(agent, `http://${address}${path}`, token, JSON.stringify(body), signal);
+    if (status === 409) throw new LeaderError('NOT_LEADER', `${address} does not lead`);
+    if (status !== 200)
+      throw new LeaderError(REFUSALS.has(status) ? 'REFUSED' : 'UNREACHABLE', `${address} answered ${status}`);
+    return JSON.parse(text) as T;
+  }
+
+  return {
+    send: (news, signal) => call(INTERNAL_PATHS.news, { sentAt: clock.wall(), news }, signal),
+    async live(uuids, signal) {
+      const answer = await call<{ observations: Record<string, Observation> }>(INTERNAL_PATHS.live, { uuids }, signal);
+      return new Map(Object.entries(answer.observations));
+    },
+    exchangeTokens: (message, signal) => call(INTERNAL_PATHS.tokens, message, signal),
+    [Symbol.dispose]: () => agent.destroy(),
+  };
+}
+
+function post(agent: Agent, url: string, token: string, body: string, signal: AbortSignal) {
+  return new Promise<{ status: number; text: string }>((resolve, reject) => {
+    const fail = (cause: unknown) => reject(new LeaderError('UNREACHABLE', 'the leader does not answer', cause));
+    const req = request(
+      url,
+      {
+        method: 'POST',
+        agent,
+        signal,
+        headers: {
+          Authorization: `Bearer ${token}`,
+          'Content-Type': 'application/json',
+          'Content-Length': Buffer.byteLength(body),
+        },
+      },
+      (res) => read(res, ANSWER_BYTES).then((text) => resolve({ status: res.statusCode ?? 0, text }), fail),
+    );
+    req.on('error', fail);
+    req.end(body);
+  });
+}
+
+async function read(res: IncomingMessage, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of res as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > maxBytes) throw new RangeError(`the answer exceeds ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

@@ -1,0 +1,246 @@
+import { createServer } from 'node:http';
+import { expect, test } from 'vitest';
+import { silentLog, systemClock } from '../../kube/mod.ts';
+import {
+  fill,
+  keyOf,
+  makeApplication,
+  makeKey,
+  makeNode,
+  makeToken,
+  type Replica,
+  type ReplicaOptions,
+  startReplica,
+} from '../_util.ts';
+
+/** Tokens are valid from the second after the replicas started. */
+const settled = () => new Promise((resolve) => setTimeout(resolve, 1_100));
+
+async function until(condition: () => boolean | Promise<boolean>, ms = 5_000) {
+  const end = Date.now() + ms;
+  while (!(await condition())) {
+    if (Date.now() > end) throw new Error('it did not happen in time');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+const node = makeNode('edge-1');
+const key = makeKey();
+const uuid = node.spec.uuid ?? '';
+const application = makeApplication('shop', [{ name: 'web', agent: { name: 'edge-1' }, images: { amd64: 'web:1' } }]);
+
+/** A replica in real time, with an internal address; `lead` and `follow` change who it thinks leads. */
+async function replicaOf(options: ReplicaOptions = {}) {
+  const replica = await startReplica(options);
+  fill(replica.stores, { nodes: [node], applications: [application], secrets: [keyOf(node, key)] });
+  const { port } = await replica.agents.channel.listen({ port: 0, host: '127.0.0.1' });
+  return { ...replica, address: `127.0.0.1:${port}`, [Symbol.asyncDispose]: replica[Symbol.asyncDispose] };
+}
+
+function follow(replica: Replica, leader: { address: string } | undefined) {
+  replica.leadership.isLeading = false;
+  replica.leadership.leaderAddress = leader?.address;
+}
+
+const report = (replica: Replica, version: string) => replica.as(node, key, 'PUT', '/status', { body: { version } });
+const versionAt = (replica: Replica) => replica.agents.observations.get(uuid)?.report.version;
+
+test.concurrent('what a follower hears reaches the leader, merged, and the follower reads it back', async () => {
+  await using leader = await replicaOf();
+  await using follower = await replicaOf();
+  follow(follower, leader);
+  await settled();
+  await report(follower, '1');
+  await report(follower, '2');
+  await until(() => versionAt(leader) === '2');
+  expect(versionAt(follower)).toBeUndefined();
+  const live = await follower.agents.live.of([uuid, 'other'], AbortSignal.timeout(1_000));
+  expect([...live].map(([one, { report }]) => [one, report.version])).toEqual([[uuid, '2']]);
+});
+
+test.concurrent('between leaders the latest waits, and the next leader gets it', async () => {
+  await using follower = await replicaOf();
+  follow(follower, undefined);
+  await settled();
+  await report(follower, '1');
+  await report(follower, '2');
+  const live = await follower.agents.live.of([uuid], AbortSignal.timeout(1_000));
+  expect(live.get(uuid)).toMatchObject({ report: { version: '2' }, agent: '1.0.0' });
+  await using leader = await replicaOf();
+  follow(follower, leader);
+  await until(() => versionAt(leader) === '2');
+});
+
+test.concurrent('a leader that begins again is told again, by those who told the former one and by the former one itself', async () => {
+  const first = await replicaOf();
+  await using second = await replicaOf();
+  await using follower = await replicaOf();
+  follow(second, first);
+  follow(follower, first);
+  await settled();
+  const other = makeNode('edge-2');
+  const otherKey = makeKey();
+  for (const replica of [first, second, follower]) {
+    replica.stores.nodes.set(other);
+    replica.stores.secrets.set(keyOf(other, otherKey));
+  }
+  await first.as(other, otherKey, 'PUT', '/status', { body: { version: 'told to the leader' } });
+  await report(follower, 'told to a follower');
+  await until(() => versionAt(first) === 'told to a follower');
+
+  second.leadership.isLeading = true;
+  follow(first, second);
+  follow(follower, second);
+  // Anything that is heard makes them look who leads.
+  await first.as(other, otherKey, 'GET', '/config');
+  await follower.as(other, otherKey, 'GET', '/config');
+  await until(() => versionAt(second) === 'told to a follower');
+  await until(() => second.agents.observations.get(other.spec.uuid ?? '')?.report.version === 'told to the leader');
+  await first[Symbol.asyncDispose]();
+});
+
+test.concurrent('a follower that becomes the leader knows what it heard', async () => {
+  await using replica = await replicaOf();
+  follow(replica, undefined);
+  await settled();
+  await report(replica, '1');
+  expect(versionAt(replica)).toBeUndefined();
+  replica.leadership.isLeading = true;
+  await replica.as(node, key, 'GET', '/config');
+  expect(versionAt(replica)).toBe('1');
+});
+
+test.concurrent('draining waits until the leader has all news', async () => {
+  await using leader = await replicaOf();
+  await using follower = await replicaOf();
+  follow(follower, leader);
+  await settled();
+  await report(follower, '1');
+  await follower.agents.routes.drain(5_000);
+  expect(versionAt(leader)).toBe('1');
+});
+
+test.concurrent('draining without a leader ends in time', async () => {
+  await using follower = await replicaOf();
+  follow(follower, undefined);
+  await settled();
+  await report(follower, '1');
+  const began = Date.now();
+  await follower.agents.routes.drain(300);
+  expect(Date.now() - began).toBeLessThan(1_000);
+});
+
+test.concurrent('a token that one replica accepted is refused by the others a moment later, in every direction', async () => {
+  await using leader = await replicaOf();
+  await using one = await replicaOf();
+  await using two = await replicaOf();
+  follow(one, leader);
+  follow(two, leader);
+  const stop = new AbortController();
+  const sharing = [leader, one, two].map((replica) => replica.agents.run(stop.signal));
+  await settled();
+  const use = (replica: Replica, token: string) =>
+    replica.call('GET', '/config', { headers: { authorization: `Bearer ${token}` } });
+  for (const [at, others] of [
+    [one, [leader, two]],
+    [leader, [one, two]],
+  ] as const) {
+    const token = makeToken(uuid, key, Date.now());
+    expect((await use(at, token)).status).toBe(200);
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    for (const other of others) expect((await use(other, token)).body.code).toBe('AGENT_JWT_ALREADY_USED');
+  }
+  stop.abort();
+  await Promise.all(sharing);
+});
+
+const post = (address: string, path: string, token: string, body: unknown) =>
+  fetch(`http://${address}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify(body),
+  });
+
+test.concurrent('what a replica with another clock heard is told in the time of the leader', async () => {
+  const ahead = { ...systemClock, wall: () => Date.now() + 3_600_000 };
+  await using leader = await replicaOf();
+  await using follower = await replicaOf({ clock: ahead });
+  follow(follower, leader);
+  await settled();
+  const token = makeToken(uuid, key, ahead.wall());
+  await follower.call('GET', '/config', { headers: { authorization: `Bearer ${token}` } });
+  await until(() => leader.agents.observations.get(uuid) !== undefined);
+  const contactAt = leader.agents.observations.get(uuid)?.contactAt ?? 0;
+  expect(Math.abs(Date.now() - contactAt)).toBeLessThan(5_000);
+});
+
+test.concurrent('replicas may tell each other more than an agent may tell', async () => {
+  await using replica = await replicaOf();
+  const marks = Array.from({ length: 100_000 }, (_, i) => [i, 1]);
+  const body = { replica: 'other', cursor: 0, marks };
+  expect((await post(replica.address, '/internal/tokens', 'replica', body)).status).toBe(200);
+});
+
+test.concurrent('strangers are not heard, and a replica that does not lead says so', async () => {
+  let asked = 0;
+  await using replica = await replicaOf({
+    credentials: {
+      token: async () => 'replica',
+      verify: async (token) => {
+        asked++;
+        return token === 'replica';
+      },
+    },
+  });
+  expect((await fetch(`http://${replica.address}/internal/news`, { method: 'POST' })).status).toBe(401);
+  for (let i = 0; i < 3; i++) {
+    expect((await post(replica.address, '/internal/news', 'stranger', { sentAt: Date.now(), news: [] })).status).toBe(
+      401,
+    );
+    expect((await post(replica.address, '/internal/news', 'replica', { sentAt: Date.now(), news: [] })).status).toBe(
+      200,
+    );
+  }
+  expect(asked).toBe(2);
+  expect((await post(replica.address, '/internal/secrets', 'replica', {})).status).toBe(404);
+  follow(replica, undefined);
+  expect((await post(replica.address, '/internal/news', 'replica', { sentAt: Date.now(), news: [] })).status).toBe(409);
+});
+
+test.concurrent('a verification that fails is 503, and news stay with the follower until it works again', async () => {
+  let works = false;
+  await using leader = await replicaOf({
+    credentials: {
+      token: async () => 'replica',
+      verify: async () => {
+        if (!works) throw new Error('the API server is away');
+        return true;
+      },
+    },
+  });
+  await using follower = await replicaOf({ log: silentLog });
+  follow(follower, leader);
+  await settled();
+  await report(follower, '1');
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(versionAt(leader)).toBeUndefined();
+  await report(follower, '2');
+  works = true;
+  await until(() => versionAt(leader) === '2');
+});
+
+test.concurrent('a leader that hangs delays a read for its deadline only, and then what was heard here counts', async () => {
+  await using follower = await replicaOf({ leadership: undefined });
+  const hanging = createServer(() => {});
+  await new Promise<void>((resolve) => hanging.listen(0, '127.0.0.1', resolve));
+  const { port } = hanging.address() as { port: number };
+  follow(follower, { address: `127.0.0.1:${port}` });
+  await settled();
+  await report(follower, '1');
+  const began = Date.now();
+  const live = await follower.agents.live.of([uuid], AbortSignal.timeout(5_000));
+  expect(Date.now() - began).toBeLessThan(2_000);
+  expect(live.get(uuid)?.report.version).toBe('1');
+  hanging.closeAllConnections();
+  hanging.close();
+});

@@ -1,0 +1,179 @@
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { z } from 'zod';
+import type { Observation } from '../../domain/inputs.ts';
+import { replyTo } from '../../http/http-error.ts';
+import { json, type Reply, send } from '../../http/reply.ts';
+import { createByteBudget } from '../../kube/byte-budget.ts';
+import type { Clock, Log } from '../../kube/mod.ts';
+import type { InternalCredentials, Leadership, NodeNews, Observations } from '../dependencies.ts';
+import { AgentFailure, failureOf } from '../failure.ts';
+import { createJsonReader } from '../pipeline/json-body.ts';
+import type { UsedTokens } from '../pipeline/used-tokens.ts';
+import { createVerifier } from './internal-verifier.ts';
+import type { News } from './observation-forwarder.ts';
+import { createTokenLog } from './token-log.ts';
+
+/**
+ * The leader's end of the channel between replicas: they tell it what they hear of nodes and which tokens were used, and
+ * ask it for live values. Every replica serves it and refuses with 409 unless it leads.
+ */
+export interface LeaderChannel extends AsyncDisposable {
+  readonly http: Server;
+  listen(address: { port: number; host?: string }): Promise<{ port: number }>;
+}
+
+export interface LeaderChannelOptions {
+  leadership: Leadership;
+  news: Pick<News, 'settle'>;
+  observations: Observations;
+  used: UsedTokens;
+  credentials: Pick<InternalCredentials, 'verify'>;
+  clock: Clock;
+  log: Log;
+}
+
+export const INTERNAL_PATHS = {
+  news: '/internal/news',
+  live: '/internal/live',
+  tokens: '/internal/tokens',
+} as const;
+
+/** of one message of another replica; news.ts keeps well below it */
+export const BODY_BYTES = 32 * 2 ** 20;
+const BODY_MS = 10_000;
+
+/** Both ends are of one program: the envelope is checked, what is in it was checked when it came from the agent. */
+const newsSchema = z.object({
+  /** Unix ms by the clock of the sender */
+  sentAt: z.number(),
+  news: z.array(z.looseObject({ uuid: z.string(), contactAt: z.number(), holdSeconds: z.number() })).max(10_000),
+});
+const liveSchema = z.object({ uuids: z.array(z.string()).max(20_000) });
+const tokensSchema = z.object({
+  replica: z.string().max(256),
+  term: z.string().max(64).optional(),
+  cursor: z.number().int().min(0),
+  marks: z.array(z.tuple([z.number(), z.number()])).max(200_000),
+});
+
+export function createLeaderChannel(options: LeaderChannelOptions): LeaderChannel {
+  const { leadership, news, observations, used, credentials, clock, log } = options;
+  const verified = createVerifier(credentials, clock);
+  const readJson = createJsonReader(clock);
+  const budget = createByteBudget({ bytes: 8 * BODY_BYTES, messages: 64 });
+  const tokens = createTokenLog(used, clock);
+  let term = randomUUID();
+  let wasLeading = false;
+
+  /** A new term begins whenever this replica begins to lead. */
+  function lead() {
+    const leads = leadership.isLeading;
+    // Its own news first: they clear what is left of an earlier term.
+    news.settle();
+    if (leads && !wasLeading) term = randomUUID();
+    wasLeading = leads;
+    if (!leads) throw new NotLeader();
+  }
+
+  const handlers = new Map<string, (body: unknown) => Reply>(
+    Object.entries({
+      [INTERNAL_PATHS.news](body: unknown) {
+        const { news, sentAt } = newsSchema.parse(body);
+        const skew = clock.wall() - sentAt;
+        for (const item of news as unknown as NodeNews[]) observations.hear(inOurTime(item, skew));
+        return json({ term });
+      },
+      [INTERNAL_PATHS.live](body: unknown) {
+        const found: Record<string, Observation> = {};
+        for (const uuid of liveSchema.parse(body).uuids) {
+          const observation = observations.get(uuid);
+          if (observation) found[uuid] = observation;
+        }
+        return json({ observations: found });
+      },
+      [INTERNAL_PATHS.tokens](body: unknown) {
+        const { replica, term: known, cursor, marks } = tokensSchema.parse(body);
+        tokens.add(replica, marks);
+        return json({ term, ...tokens.since(known === term ? cursor : 0, replica) });
+      },
+    }),
+  );
+
+  async function answer(req: IncomingMessage): Promise<Reply> {
+    const handler = req.method === 'POST' ? handlers.get(req.url ?? '') : undefined;
+    if (!handler) throw new AgentFailure('ROUTE_NOT_FOUND', 'no such route');
+    await verified(req.headers.authorization);
+    lead();
+    const body = await readJson(req, {
+      maxBytes: BODY_BYTES,
+      elements: BODY_BYTES,
+      budget,
+      caller: 'replicas',
+      ms: BODY_MS,
+    });
+    lead();
+    return handler(body);
+  }
+
+  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    try {
+      send(res, await answer(req), { compress: true });
+    } catch (error) {
+      if (error instanceof NotLeader) return send(res, { status: 409, body: '{"code":"NOT_LEADER"}' });
+      const failure = error instanceof z.ZodError ? notUnderstood(error) : failureOf(error);
+      if (error instanceof z.ZodError)
+        log.warn({ path: req.url, reason: failure.message }, 'Internal message not understood');
+      send(res, replyTo(failure), { closing: failure.status !== 401 });
+    }
+  }
+
+  const times = { requestTimeout: 15_000, headersTimeout: 5_000, connectionsCheckingInterval: 5_000 };
+  const http = createServer(times, (req, res) => void serve(req, res));
+  // Each replica keeps a few.
+  http.maxConnections = 1_000;
+  http.keepAliveTimeout = 60_000;
+
+  return {
+    http,
+    listen: ({ port, host }) =>
+      new Promise((resolve, reject) => {
+        http.once('error', reject);
+        http.listen(port, host, () => {
+          http.off('error', reject);
+          const address = http.address();
+          resolve({ port: typeof address === 'object' && address ? address.port : port });
+        });
+      }),
+    async [Symbol.asyncDispose]() {
+      http.closeAllConnections();
+      await new Promise<void>((resolve) => {
+        http.close(() => resolve());
+      });
+    },
+  };
+}
+
+/** Less than this is the time that a message takes. */
+const SKEW_MS = 2_000;
+
+/** Silence is judged by the leader's clock, so what a replica with another clock heard is told in it. */
+function inOurTime(news: NodeNews, skew: number): NodeNews {
+  if (Math.abs(skew) < SKEW_MS) return news;
+  const { contactAt, reportedAt, handedOut } = news;
+  const shifted = Object.entries(handedOut ?? {}).map(([uuid, given]) => [uuid, { ...given, at: given.at + skew }]);
+  return {
+    ...news,
+    contactAt: contactAt + skew,
+    ...(reportedAt !== undefined && { reportedAt: reportedAt + skew }),
+    ...(handedOut && { handedOut: Object.fromEntries(shifted) }),
+  };
+}
+
+class NotLeader extends Error {}
+
+const notUnderstood = ({ issues: [issue] }: z.ZodError) =>
+  new AgentFailure(
+    'VALIDATION_ERROR',
+    `${issue?.path.join('..') || 'the message'}: ${issue?.message ?? 'not understood'}`,
+  );

@@ -1,0 +1,48 @@
+import { type Backoff, backoffDelay, type Clock, type Log, sleep } from '../../kube/mod.ts';
+import type { Leadership } from '../dependencies.ts';
+import type { TokenMark, UsedTokens } from '../pipeline/used-tokens.ts';
+import type { LeaderClient } from './leader-client.ts';
+
+export interface TokenSharingOptions {
+  leadership: Leadership;
+  client: Pick<LeaderClient, 'exchangeTokens'>;
+  used: UsedTokens;
+  /** name of this replica */
+  replica: string;
+  clock: Clock;
+  log: Log;
+  random?: () => number;
+}
+
+const EVERY_MS = 200;
+const MOST_AT_ONCE = 50_000;
+const CALL_MS = 5_000;
+const RETRY: Backoff = { baseMs: 500, factor: 2, maxMs: 10_000, jitter: 0.5 };
+
+/**
+ * Tells the leader which tokens were used here, and learns which were used elsewhere; so a token that was used at one
+ * replica is refused by the others a moment later. Without a leader each replica refuses what it saw itself.
+ */
+export async function shareTokens(options: TokenSharingOptions, signal: AbortSignal): Promise<void> {
+  const { leadership, client, used, replica, clock, log, random = Math.random } = options;
+  let position: { term?: string; cursor: number } = { cursor: 0 };
+  let unsent: TokenMark[] = [];
+  let failures = 0;
+  while (!signal.aborted) {
+    await sleep(failures > 0 ? backoffDelay(RETRY, failures, random) : EVERY_MS, signal, clock);
+    if (signal.aborted) return;
+    if (leadership.isLeading || leadership.leaderAddress === undefined) continue;
+    if (unsent.length === 0) unsent = used.takeNews(MOST_AT_ONCE);
+    try {
+      const deadline = AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)]);
+      const { term, cursor, marks } = await client.exchangeTokens({ replica, ...position, marks: unsent }, deadline);
+      used.learn(marks, clock.wall());
+      position = { term, cursor };
+      unsent = [];
+      failures = 0;
+    } catch (error) {
+      failures++;
+      if (failures === 3 && !signal.aborted) log.warn({ err: error }, 'Used tokens are not shared at present');
+    }
+  }
+}

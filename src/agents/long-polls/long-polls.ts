@@ -1,0 +1,157 @@
+import type { Clock, Log } from '../../kube/mod.ts';
+import { type Digests, SECTIONS } from '../../wire/index.ts';
+
+/** Polls that wait until something is due for their node. */
+export interface HeldPolls {
+  readonly count: number;
+  /**
+   * Waits until what is due differs from `held`. Call it in the same turn as the look that found no difference, so that
+   * no change falls between the two. Never rejects.
+   */
+  arm(poll: { uuid: string; held: Digests; seconds: number; signal: PollSignal }): Promise<Ended>;
+  /** These nodes may have something due now. */
+  wake(nodes: ReadonlySet<string> | 'all'): void;
+  /** Ends the polls of a node, although nothing is due: their answer has something else to tell. */
+  release(uuid: string): void;
+  /** Ends all polls, present and future. */
+  drain(): void;
+}
+
+/** `due`: look again; `gone`: the client went away; the others: nothing is due and the poll ends anyway. */
+export type Ended = 'due' | 'timeout' | 'drained' | 'superseded' | 'gone';
+
+/** How a poll hears that its client went away. */
+export interface PollSignal {
+  onGone(callback: () => void): void;
+}
+
+export interface HeldPollsOptions {
+  /** undefined when the node is gone, which ends the poll as due */
+  digests: (uuid: string) => Digests | undefined;
+  clock: Clock;
+  log: Log;
+  perNode: number;
+  onCount?: (count: number) => void;
+  onEnd?: (how: Ended) => void;
+  /** A node is told of a change that was seen so many milliseconds ago. */
+  onTold?: (ms: number) => void;
+}
+
+interface Poll {
+  uuid: string;
+  held: Digests;
+  end: (how: Ended) => void;
+}
+
+/** A change for all must not stop the process from answering: it is worked off in slices. */
+const SLICE_MS = 8;
+const PAUSE_MS = 20;
+
+export function createHeldPolls({ digests, clock, log, perNode, onCount, onEnd, onTold }: HeldPollsOptions): HeldPolls {
+  const polls = new Map<string, Set<Poll>>();
+  /** nodes to look at, by when the change was seen */
+  const urgent = new Map<string, number>();
+  const later = new Map<string, number>();
+  let scheduled: { soon: boolean; cancel: () => void } | undefined;
+  let draining = false;
+  let count = 0;
+
+  function changeCount(by: number) {
+    count += by;
+    onCount?.(count);
+  }
+
+  function look(uuid: string, since: number) {
+    const waiting = polls.get(uuid);
+    if (!waiting) return;
+    let due: Digests | undefined;
+    try {
+      due = digests(uuid);
+    } catch (error) {
+      // Its poll stays armed: the next change, or its end, looks again.
+      log.error({ err: error, node: uuid }, 'Desired state failed');
+      return;
+    }
+    for (const poll of [...waiting]) {
+      if (due && !differ(due, poll.held)) continue;
+      poll.end('due');
+      onTold?.(clock.now() - since);
+    }
+  }
+
+  /** True when the queue is empty. */
+  function workOff(queue: Map<string, number>, until: number): boolean {
+    for (const [uuid, since] of queue) {
+      if (clock.now() >= until) return false;
+      queue.delete(uuid);
+      look(uuid, since);
+    }
+    return true;
+  }
+
+  function run() {
+    scheduled = undefined;
+    const until = clock.now() + SLICE_MS;
+    if (!workOff(urgent, until)) schedule(true);
+    else if (!workOff(later, until)) schedule(false);
+  }
+
+  function schedule(soon: boolean) {
+    if (scheduled?.soon || (scheduled && !soon)) return;
+    scheduled?.cancel();
+    scheduled = { soon, cancel: clock.after(soon ? 0 : PAUSE_MS, run) };
+  }
+
+  return {
+    get count() {
+      return count;
+    },
+    arm({ uuid, held, seconds, signal }) {
+      if (draining) return Promise.resolve('drained');
+      return new Promise((resolve) => {
+        const waiting = polls.get(uuid) ?? new Set<Poll>();
+        const poll: Poll = {
+          uuid,
+          held,
+          end(how) {
+            if (!waiting.delete(poll)) return;
+            if (waiting.size === 0 && polls.get(uuid) === waiting) polls.delete(uuid);
+            cancel();
+            changeCount(-1);
+            onEnd?.(how);
+            resolve(how);
+          },
+        };
+        const cancel = clock.after(seconds * 1000, () => poll.end('timeout'));
+        signal.onGone(() => poll.end('gone'));
+        // The oldest is most likely one whose connection died without a word.
+        const [first] = waiting;
+        if (waiting.size >= perNode) first?.end('superseded');
+        waiting.add(poll);
+        polls.set(uuid, waiting);
+        changeCount(1);
+      });
+    },
+    wake(nodes) {
+      const now = clock.now();
+      const note = (queue: Map<string, number>, uuid: string) => queue.has(uuid) || queue.set(uuid, now);
+      if (nodes === 'all') for (const uuid of polls.keys()) note(later, uuid);
+      else for (const uuid of nodes) if (polls.has(uuid)) note(urgent, uuid);
+      if (urgent.size > 0) schedule(true);
+      else if (later.size > 0) schedule(false);
+    },
+    release(uuid) {
+      for (const poll of [...(polls.get(uuid) ?? [])]) poll.end('timeout');
+    },
+    drain() {
+      draining = true;
+      for (const waiting of [...polls.values()]) for (const poll of [...waiting]) poll.end('drained');
+    },
+  };
+}
+
+export function differ(due: Digests, held: Digests): boolean {
+  if (due === held) return false;
+  for (const section of SECTIONS) if ((due[section] ?? '') !== (held[section] ?? '')) return true;
+  return false;
+}

@@ -1,0 +1,30 @@
+import type { Epochs } from '../../stores/epochs.ts';
+
+/**
+ * Nodes that were sent a list, until they have a position that is certainly after it: the next one may have been written
+ * before the list was read. Their long polls end with each new position, or they would not notice a restore meanwhile.
+ */
+export interface PositionUpdates extends Disposable {
+  onListed(uuid: string): void;
+}
+
+/** Positions that follow a list until one is certainly after it. */
+const POSITIONS = 2;
+
+export function createPositionUpdates(
+  epochs: Pick<Epochs, 'subscribe'> | undefined,
+  release: (uuid: string) => void,
+): PositionUpdates {
+  const waiting = new Map<string, number>();
+  const subscription = epochs?.subscribe(() => {
+    for (const [uuid, left] of waiting) {
+      if (left > 1) waiting.set(uuid, left - 1);
+      else waiting.delete(uuid);
+      release(uuid);
+    }
+  });
+  return {
+    onListed: (uuid) => void (epochs && waiting.set(uuid, POSITIONS)),
+    [Symbol.dispose]: () => subscription?.[Symbol.dispose](),
+  };
+}

@@ -1,0 +1,87 @@
+import { hash } from 'node:crypto';
+import type { NodeOrder } from '../../domain/orders.ts';
+import type { Clock } from '../../kube/mod.ts';
+import { type Digests, formatHave } from '../../wire/index.ts';
+import { differ } from './long-polls.ts';
+
+/**
+ * What this replica told agents that do not say what they hold: their acknowledgement names the time stamp of an answer,
+ * and acknowledges what that answer was made from. The last digits of a stamp are a digest of that, so an answer of
+ * another replica, or of this one before it was restarted, is acknowledged as long as it would still be the same. What
+ * is neither remembered nor the same is told again, which is harmless.
+ */
+export interface Told {
+  /** What an agent acknowledged here. */
+  acknowledged(uuid: string): Digests;
+  /** Remembers an answer; the stamps of one replica are unique and grow. */
+  tell(uuid: string, due: Digests, orders: OrderCounts): string;
+  /**
+   * The orders that the acknowledged answer carried; undefined when that cannot be told here. `now`: what an answer
+   * would be made from at present.
+   */
+  acknowledge(uuid: string, stamp: string, now: { due: Digests; orders: OrderCounts }): OrderCounts | undefined;
+  forget(uuid: string): void;
+}
+
+/** An agent that cannot echo orders has carried them out once it acknowledges the answer that raised their flags. */
+export type OrderCounts = Readonly<Partial<Record<NodeOrder, number>>>;
+
+interface Answer {
+  stamp: string;
+  due: Digests;
+  orders: OrderCounts;
+}
+
+const REMEMBERED = 4;
+const NOTHING: Digests = Object.freeze({});
+/** Nanoseconds, as any reader of time stamps takes them; the last six digits are ours. */
+const STAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/;
+
+function digits(due: Digests, orders: OrderCounts): string {
+  const bytes = hash('sha256', `${formatHave(due)} ${JSON.stringify(orders)}`, 'buffer');
+  return String(bytes.readUIntBE(0, 6) % 1_000_000).padStart(6, '0');
+}
+
+export function createTold(clock: Pick<Clock, 'wall'>): Told {
+  const nodes = new Map<string, { acknowledged: Digests; answers: Answer[] }>();
+  let last = 0;
+
+  function nextStamp(due: Digests, orders: OrderCounts): string {
+    last = Math.max(clock.wall(), last + 1);
+    return new Date(last).toISOString().replace('Z', `${digits(due, orders)}Z`);
+  }
+
+  function nodeOf(uuid: string) {
+    const node = nodes.get(uuid) ?? { acknowledged: NOTHING, answers: [] };
+    nodes.set(uuid, node);
+    return node;
+  }
+
+  return {
+    acknowledged: (uuid) => nodes.get(uuid)?.acknowledged ?? NOTHING,
+    tell(uuid, due, orders) {
+      const node = nodeOf(uuid);
+      const latest = node.answers.at(-1);
+      if (latest && !differ(due, latest.due)) return latest.stamp;
+      const stamp = nextStamp(due, orders);
+      node.answers.push({ stamp, due, orders });
+      if (node.answers.length > REMEMBERED) node.answers.shift();
+      return stamp;
+    },
+    acknowledge(uuid, stamp, now) {
+      const node = nodeOf(uuid);
+      const at = node.answers.findIndex((answer) => answer.stamp === stamp);
+      const answer = node.answers[at];
+      if (answer) {
+        node.acknowledged = answer.due;
+        // An answer that is older than an acknowledged one must not take its place any more.
+        node.answers.splice(0, at);
+        return answer.orders;
+      }
+      if (!STAMP.test(stamp) || !stamp.endsWith(`${digits(now.due, now.orders)}Z`)) return undefined;
+      node.acknowledged = now.due;
+      return now.orders;
+    },
+    forget: (uuid) => void nodes.delete(uuid),
+  };
+}

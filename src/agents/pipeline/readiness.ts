@@ -1,0 +1,63 @@
+import type { Clock } from '../../kube/mod.ts';
+import { notReady } from '../failure.ts';
+
+/** Whether this replica answers agents. */
+export interface Readiness {
+  readonly ready: boolean;
+  /**
+   * Returns when this replica may answer: nothing at once, or a promise while it still reads its state. Throws or rejects
+   * with CONTROLLER_NOT_READY when that takes long, and when the replica stops.
+   */
+  wait(): Promise<void> | undefined;
+  /** From now on it does not. */
+  drain(): void;
+}
+
+/**
+ * All agents come back at the moment in which a replica starts, and it is ready soon after. Told to come again they would
+ * all stay away for seconds; a request that waits costs a socket.
+ */
+const PATIENCE_MS = 5_000;
+const LOOK_EVERY_MS = 50;
+
+export function createReadiness(stores: readonly { synced: boolean }[], clock: Clock): Readiness {
+  let draining = false;
+  let complete = false;
+  let waiting: Promise<void> | undefined;
+  const isComplete = () => {
+    complete ||= stores.every(({ synced }) => synced);
+    return complete;
+  };
+
+  /** One look for all who wait. */
+  async function look(): Promise<void> {
+    while (!isComplete() && !draining) await new Promise<void>((resolve) => void clock.after(LOOK_EVERY_MS, resolve));
+  }
+
+  async function settle(): Promise<void> {
+    waiting ??= look();
+    let cancel = () => {};
+    const patience = new Promise<void>((resolve) => {
+      cancel = clock.after(PATIENCE_MS, resolve);
+    });
+    await Promise.race([waiting, patience]);
+    cancel();
+    if (draining) throw stopping();
+    if (!isComplete()) throw notReady('the controller is still reading its state');
+  }
+
+  return {
+    get ready() {
+      return isComplete() && !draining;
+    },
+    wait() {
+      if (draining) throw stopping();
+      return isComplete() ? undefined : settle();
+    },
+    drain() {
+      draining = true;
+    },
+  };
+}
+
+const stopping = () => notReady('this replica is stopping: ask again', 1);

@@ -1,0 +1,117 @@
+import { type KeyObject, verify } from 'node:crypto';
+import { UUID_PATTERN } from '../../api/meta.ts';
+import { NODE_TOKEN_ISSUER } from '../../api/names.ts';
+import { NODE_TOKEN } from '../../wire/node-token.ts';
+import { AgentFailure } from '../failure.ts';
+
+/** A token taken apart; nothing of it is proven yet. */
+export interface UnverifiedToken {
+  sub: string;
+  claims: Record<string, unknown>;
+  /** `header.payload`: what was signed */
+  signed: string;
+  signature: Buffer;
+}
+
+/** The claims that hold once a token is verified. Times are Unix seconds. */
+export interface VerifiedToken {
+  sub: string;
+  jti: string;
+  iat: number;
+  exp: number;
+}
+
+const MAX_TOKEN = 4096;
+const ED25519_SIGNATURE = 64;
+const UUID = new RegExp(UUID_PATTERN);
+const JTI = /^[\x21-\x7e]{8,256}$/;
+/** The header that every agent sends; the others go the longer way. */
+const USUAL_HEADER = Buffer.from(JSON.stringify({ alg: NODE_TOKEN.algorithm, typ: 'JWT' })).toString('base64url');
+
+const malformed = (message: string) => new AgentFailure('AGENT_JWT_MALFORMED', message);
+
+/** The bearer token of an Authorization header. */
+export function bearerOf(authorization: string | undefined): string {
+  const match = /^Bearer +([^ ]+) *$/i.exec((authorization ?? '').slice(0, MAX_TOKEN + 16));
+  if (!match?.[1]) {
+    throw new AgentFailure('AGENT_AUTH_HEADER_INVALID', 'send a node token as "Authorization: Bearer <token>"');
+  }
+  return match[1];
+}
+
+/** Reads a token without believing it. */
+export function parseToken(token: string): UnverifiedToken {
+  if (token.length > MAX_TOKEN) throw malformed('the token is too long');
+  const dot = token.indexOf('..');
+  const end = token.indexOf('..', dot + 1);
+  if (dot < 0 || end < 0 || token.indexOf('..', end + 1) >= 0) throw malformed('the token is not a signed JWT');
+  checkHeader(token.slice(0, dot));
+  const claims = jsonObject(token.slice(dot + 1, end), 'payload');
+  if (typeof claims.sub !== 'string' || !UUID.test(claims.sub)) {
+    throw new AgentFailure('AGENT_JWT_MISSING_SUBJECT', 'the token names no node: "sub" must be its uuid');
+  }
+  const signature = Buffer.from(token.slice(end + 1), 'base64url');
+  return { sub: claims.sub, claims, signed: token.slice(0, end), signature };
+}
+
+function checkHeader(encoded: string): void {
+  if (encoded === USUAL_HEADER) return;
+  const header = jsonObject(encoded, 'header');
+  if (header.alg !== NODE_TOKEN.algorithm) throw malformed(`the token must be signed with ${NODE_TOKEN.algorithm}`);
+  if ('crit' in header || 'b64' in header) throw malformed('the token needs extensions that are not supported');
+}
+
+function jsonObject(encoded: string, what: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'));
+    if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // said below
+  }
+  throw malformed(`the ${what} of the token is not a JSON object`);
+}
+
+/** Throws unless the token was signed by the holder of this key. */
+export function checkSignature(token: UnverifiedToken, key: KeyObject): void {
+  const right =
+    token.signature.length === ED25519_SIGNATURE && verify(null, Buffer.from(token.signed), key, token.signature);
+  if (!right) {
+    throw new AgentFailure('AGENT_JWT_SIGNATURE_INVALID', "the token was not signed with the node's present key");
+  }
+}
+
+export interface ClaimRules {
+  /** Unix ms */
+  now: number;
+  /** tokens for another audience are refused when set */
+  audience?: string;
+}
+
+/** Throws unless the claims are those of a node token that is valid now. Call it for signed tokens only. */
+export function checkClaims({ claims, sub }: UnverifiedToken, { now, audience }: ClaimRules): VerifiedToken {
+  const { iat, exp, nbf, jti, iss, tokenUse } = claims;
+  if (typeof iat !== 'number' || typeof exp !== 'number' || !Number.isFinite(iat) || !Number.isFinite(exp)) {
+    throw malformed('the token needs "iat" and "exp" in Unix seconds');
+  }
+  if (typeof jti !== 'string' || !JTI.test(jti)) throw malformed('the token needs a "jti" of 8 to 256 characters');
+  if (iss !== NODE_TOKEN_ISSUER) throw malformed(`"iss" must be ${NODE_TOKEN_ISSUER}`);
+  if (tokenUse !== NODE_TOKEN.use) throw malformed(`"tokenUse" must be ${NODE_TOKEN.use}`);
+  if (audience !== undefined && !names(claims.aud, audience)) throw malformed('"aud" does not name this controller');
+  if (exp - iat > NODE_TOKEN.maxLifetime) throw malformed(`a token lives ${NODE_TOKEN.maxLifetime} s at most`);
+  const seconds = now / 1000;
+  if (exp + NODE_TOKEN.tolerance <= seconds) throw new AgentFailure('AGENT_JWT_EXPIRED', 'the token has expired');
+  const from = Math.max(iat, typeof nbf === 'number' ? nbf : iat);
+  if (from - NODE_TOKEN.tolerance > seconds) {
+    throw new AgentFailure(
+      'AGENT_JWT_EXPIRED',
+      `the token is valid only in ${Math.ceil(from - seconds)} s: the clock of the agent is ahead`,
+    );
+  }
+  return { sub, jti, iat, exp };
+}
+
+const names = (aud: unknown, audience: string) => {
+  const wanted = withoutSlash(audience);
+  return (Array.isArray(aud) ? aud : [aud]).some((one) => typeof one === 'string' && withoutSlash(one) === wanted);
+};
+const withoutSlash = (url: string) => url.replace(/\/+$/, '');

@@ -1,0 +1,547 @@
+import { expect, test } from 'vitest';
+import { HEADERS } from '../../api/names.ts';
+import { desiredState } from '../../domain/index.ts';
+import {
+  changed,
+  fill,
+  keyOf,
+  makeApplication,
+  makeKey,
+  makeNode,
+  makeRegistry,
+  makeSecret,
+  makeToken,
+  startReplica,
+  startWithNode,
+} from '../_util.ts';
+
+const haveOf = (body: { due?: string }) => encodeURIComponent(body.due ?? '');
+
+/** A poll that is held, and whether it has been answered yet. */
+async function heldPoll(setup: Awaited<ReturnType<typeof startWithNode>>, query = 'wait=60', have?: string) {
+  const { replica, node, key, clock } = setup;
+  const due = have ?? haveOf((await replica.as(node, key, 'GET', '/changes')).body);
+  const before = replica.agents.routes.heldPolls;
+  const poll = { answered: false };
+  const answer = replica.as(node, key, 'GET', `/changes?${query}&have=${due}`).then((got) => {
+    poll.answered = true;
+    return got;
+  });
+  await until(() => replica.agents.routes.heldPolls === before + 1 || poll.answered);
+  return { answer, due, isAnswered: () => poll.answered, clock };
+}
+
+async function until(condition: () => boolean) {
+  for (let i = 0; i < 200 && !condition(); i++) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+test('what is due is told at once, with its digests; what is held is told no more', async () => {
+  const { replica, node, key } = await startWithNode();
+  await using _ = replica;
+  const first = await replica.as(node, key, 'GET', '/changes?wait=60');
+  expect(first.body).toMatchObject({ microserviceList: true, microserviceConfig: true });
+  expect(first.body.due).toMatch(/^config:[0-9a-f]+,microserviceList:[0-9a-f]+,microserviceConfig:[0-9a-f]+/);
+  const second = await replica.as(node, key, 'GET', `/changes?have=${haveOf(first.body)}`);
+  expect(second.body).toEqual({ lastUpdated: expect.any(String) });
+});
+
+test('both paths answer', async () => {
+  const { replica, node, key } = await startWithNode();
+  await using _ = replica;
+  const one = await replica.as(node, key, 'GET', '/changes');
+  const other = await replica.as(node, key, 'GET', '/config/changes');
+  expect(other.body.due).toBe(one.body.due);
+});
+
+test('sections carry their digests as ETag, and 304 answers what is held already', async () => {
+  const { replica, node, key } = await startWithNode();
+  await using _ = replica;
+  const { body } = await replica.as(node, key, 'GET', '/changes');
+  const read = await replica.as(node, key, 'GET', '/microservices');
+  expect(read.body.microservices).toMatchObject([{ name: 'web', imageId: 'registry.example/web:1' }]);
+  expect(body.due.split(',')).toEqual(expect.arrayContaining(String(read.headers.etag).slice(1, -1).split(',')));
+  const again = await replica.as(node, key, 'GET', '/microservices', {
+    headers: { 'if-none-match': String(read.headers.etag) },
+  });
+  expect([again.status, again.text]).toEqual([304, '']);
+});
+
+test('a held poll is answered when something becomes due, and says what', async () => {
+  const setup = await startWithNode();
+  await using _ = setup.replica;
+  const { answer, isAnswered } = await heldPoll(setup);
+  await setup.clock.advance(30_000);
+  expect(isAnswered()).toBe(false);
+  setup.replica.stores.applications.set(
+    changed(setup.application, ({ spec }) => {
+      Object.assign(spec.microservices?.[0] ?? {}, { images: { amd64: 'registry.example/web:2' } });
+    }),
+  );
+  await setup.clock.advance(1);
+  expect((await answer).body).toMatchObject({ microserviceList: true });
+});
+
+test('a held poll that nothing interrupts ends with no flag, and at 240 s at the latest', async () => {
+  const setup = await startWithNode();
+  await using _ = setup.replica;
+  const { answer, isAnswered } = await heldPoll(setup, 'wait=100000');
+  await setup.clock.advance(239_000);
+  expect(isAnswered()).toBe(false);
+  await setup.clock.advance(1_000);
+  expect((await answer).body).toEqual({ lastUpdated: expect.any(String) });
+});
+
+test('a change between the look and the next poll is not missed: the poll after it is answered at once', async () => {
+  const setup = await startWithNode();
+  await using _ = setup.replica;
+  const { replica, node, key } = setup;
+  const have = haveOf((await replica.as(node, key, 'GET', '/changes')).body);
+  replica.stores.applications.set(
+    changed(setup.application, ({ spec }) => {
+      spec.microservices = [];
+    }),
+  );
+  expect((await replica.as(node, key, 'GET', `/changes?wait=60&have=${have}`)).body).toMatchObject({
+    microserviceList: true,
+  });
+});
+
+test('changes that concern others, statuses and heartbeats wake nobody', async () => {
+  let computed = 0;
+  const setup = await startWithNode({
+    metrics: { agent: (what, detail) => what === 'desired-state' && detail === 'computed' && computed++ },
+  });
+  await using _ = setup.replica;
+  const { replica, node, application, clock } = setup;
+  const { isAnswered } = await heldPoll(setup);
+  const before = computed;
+  const { stores } = replica;
+  stores.applications.set(makeApplication('other', [{ name: 'a', agent: { name: 'edge-9' } }]));
+  stores.nodes.set(makeNode('edge-9'));
+  stores.applications.set({
+    ...application,
+    metadata: { ...application.metadata, resourceVersion: '900000' },
+    status: { observedGeneration: 1 },
+  });
+  stores.nodes.set({
+    ...node,
+    metadata: { ...node.metadata, resourceVersion: '900001' },
+    status: { observedGeneration: 1, lastSeenTime: '2026-01-01T00:00:10Z' },
+  });
+  await clock.advance(1_000);
+  expect(isAnswered()).toBe(false);
+  // The first status of the node was looked at; nothing else was.
+  expect(computed - before).toBeLessThanOrEqual(1);
+});
+
+test('a secret that an entry takes a value from concerns its node; another secret does not', async () => {
+  const setup = await startWithNode();
+  await using _ = setup.replica;
+  const { replica, application, clock } = setup;
+  const shareable = { labels: { 'skerry.dev/shareable': 'true' } };
+  const secret = makeSecret('db', { password: 'one' }, shareable);
+  replica.stores.applications.set(
+    changed(application, ({ spec }) => {
+      const container = { env: [{ key: 'PASSWORD', valueFromSecret: 'db/password' }] };
+      Object.assign(spec.microservices?.[0] ?? {}, { container });
+    }),
+  );
+  const missing = await heldPoll(setup);
+  replica.stores.secrets.set(makeSecret('unrelated', { password: 'x' }, shareable));
+  await clock.advance(100);
+  expect(missing.isAnswered()).toBe(false);
+  replica.stores.secrets.set(secret);
+  await clock.advance(1);
+  expect((await missing.answer).body).toMatchObject({ microserviceList: true });
+  const resolved = await heldPoll(setup);
+  replica.stores.secrets.set(changed(secret, ({ data }) => Object.assign(data ?? {}, { password: 'dHdv' })));
+  await clock.advance(1);
+  expect((await resolved.answer).status).toBe(200);
+  const read = await replica.as(setup.node, setup.key, 'GET', '/microservices');
+  expect(read.body.microservices[0].env).toEqual([{ key: 'PASSWORD', value: 'two', secret: true }]);
+});
+
+test('a change of a registry reaches all nodes, spread out', async () => {
+  const setup = await startWithNode();
+  await using _ = setup.replica;
+  const { answer } = await heldPoll(setup);
+  const remote = setup.replica.stores.registries.list().find(({ spec }) => spec.id === 1) ?? makeRegistry('x', 1);
+  setup.replica.stores.registries.set(
+    changed(remote, ({ spec }) => {
+      spec.url = 'mirror.example';
+    }),
+  );
+  await setup.clock.advance(100);
+  expect((await answer).body).toMatchObject({ registries: true });
+});
+
+test('one write reaches the agent whole: every entry of a write is in the answer that tells of it', async () => {
+  const setup = await startWithNode();
+  await using _ = setup.replica;
+  const { replica, node, key, application, clock } = setup;
+  const { answer } = await heldPoll(setup);
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  replica.stores.applications.set(
+    changed(application, ({ spec }) => {
+      const image = { agent: { name: 'edge-1' }, images: { amd64: 'registry.example/x:1' } };
+      Object.assign(spec, { microservices: names.map((name) => ({ name, isActivated: true, ...image })) });
+    }),
+  );
+  await clock.advance(1);
+  const { due } = (await answer).body;
+  const read = await replica.as(node, key, 'GET', '/microservices');
+  expect(read.body.microservices.map(({ name }: { name: string }) => name).sort()).toEqual(names);
+  expect(due.split(',')).toEqual(expect.arrayContaining(String(read.headers.etag).slice(1, -1).split(',')));
+});
+
+test('a draining replica answers held polls early and refuses new requests', async () => {
+  const setup = await startWithNode();
+  await using _ = setup.replica;
+  const { replica, node, key } = setup;
+  const { answer, due } = await heldPoll(setup);
+  await replica.agents.routes.drain(1_000);
+  expect(await answer).toMatchObject({ status: 200, body: { lastUpdated: expect.any(String) } });
+  const next = await replica.as(node, key, 'GET', `/changes?wait=60&have=${due}`);
+  expect(next).toMatchObject({ status: 503, body: { code: 'CONTROLLER_NOT_READY', retryable: true } });
+  expect(next.headers['retry-after']).toBe('1');
+});
+
+test('a client that goes away leaves no poll behind, nor does one that polls again and again', async () => {
+  const setup = await startWithNode({ limits: { heldPollsPerNode: 2 } });
+  await using _ = setup.replica;
+  const { replica, node, key } = setup;
+  const { due, answer } = await heldPoll(setup);
+  const gone = new AbortController();
+  const cut = replica.as(node, key, 'GET', `/changes?wait=60&have=${due}`, { signal: gone.signal }).catch(() => 'cut');
+  await until(() => replica.agents.routes.heldPolls === 2);
+  gone.abort();
+  expect(await cut).toBe('cut');
+  await until(() => replica.agents.routes.heldPolls === 1);
+  expect(replica.agents.routes.heldPolls).toBe(1);
+  const second = replica.as(node, key, 'GET', `/changes?wait=60&have=${due}`);
+  await until(() => replica.agents.routes.heldPolls === 2);
+  const third = replica.as(node, key, 'GET', `/changes?wait=60&have=${due}`);
+  expect((await answer).status).toBe(200);
+  await replica.agents.routes.drain(10);
+  await Promise.all([second, third]);
+});
+
+test('the poll of a node that is deleted meanwhile ends with 401', async () => {
+  const setup = await startWithNode();
+  await using _ = setup.replica;
+  const { answer } = await heldPoll(setup);
+  setup.replica.stores.nodes.remove(setup.node);
+  await setup.clock.advance(1);
+  expect(await answer).toMatchObject({ status: 401, body: { code: 'AGENT_NODE_NOT_FOUND', retryable: false } });
+});
+
+test('a node in deletion is told so, and nothing else becomes an order to stop', async () => {
+  const setup = await startWithNode();
+  await using _ = setup.replica;
+  const { answer } = await heldPoll(setup);
+  setup.replica.stores.nodes.set(
+    changed(setup.node, ({ metadata }) => {
+      metadata.deletionTimestamp = '2026-01-01T00:00:01Z';
+    }),
+  );
+  await setup.clock.advance(1);
+  expect((await answer).body).toMatchObject({ deleteNode: true });
+});
+
+test('orders are told with their count', async () => {
+  const setup = await startWithNode();
+  await using _ = setup.replica;
+  const { answer } = await heldPoll(setup);
+  setup.replica.stores.nodes.set(
+    changed(setup.node, ({ metadata }) => {
+      metadata.annotations = { 'skerry.dev/reboot': '3' };
+    }),
+  );
+  await setup.clock.advance(1);
+  expect((await answer).body).toMatchObject({ reboot: true, orders: { reboot: 3 } });
+});
+
+test('a desired state that cannot be computed is 503 and wakes nobody', async () => {
+  let broken = false;
+  const setup = await startWithNode({
+    desiredState: (inputs) => {
+      if (broken) throw new Error('a bug');
+      return desiredState(inputs);
+    },
+  });
+  await using _ = setup.replica;
+  const { isAnswered } = await heldPoll(setup);
+  broken = true;
+  setup.replica.stores.applications.set(
+    changed(setup.application, ({ spec }) => {
+      spec.description = 'x';
+    }),
+  );
+  await setup.clock.advance(1_000);
+  expect(isAnswered()).toBe(false);
+  const answer = await setup.replica.as(setup.node, setup.key, 'GET', '/microservices');
+  expect(answer).toMatchObject({ status: 503, body: { retryable: true } });
+  expect(answer.text).not.toContain('bug');
+});
+
+const foreign = { foreign: true };
+
+test('a foreign agent reads of each microservice that it is not to be deleted; ours has no such member', async () => {
+  const { replica, node, key } = await startWithNode();
+  await using _ = replica;
+  const flags = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false };
+  const { body } = await replica.as(node, key, 'GET', '/microservices', foreign);
+  expect(body.microservices[0]).toMatchObject(flags);
+  const one = await replica.as(node, key, 'GET', `/microservices/${body.microservices[0].uuid}`, foreign);
+  expect(one.body).toMatchObject(flags);
+  const ours = await replica.as(node, key, 'GET', '/microservices');
+  expect(Object.keys(ours.body.microservices[0])).not.toContain('delete');
+});
+
+test('a foreign agent gets every flag, and acknowledges what this replica told', async () => {
+  const { replica, node, key } = await startWithNode();
+  await using _ = replica;
+  const first = await replica.as(node, key, 'GET', '/changes', foreign);
+  expect(first.body).toMatchObject({ microserviceList: true, reboot: false, fogLogs: false });
+  expect(first.body.due).toBeUndefined();
+  const repeated = await replica.as(node, key, 'GET', '/changes', foreign);
+  expect(repeated.body).toEqual(first.body);
+  const ack = await replica.as(node, key, 'PATCH', '/changes', {
+    ...foreign,
+    body: { lastUpdated: first.body.lastUpdated },
+  });
+  expect([ack.status, ack.body]).toEqual([200, {}]);
+  expect((await replica.as(node, key, 'GET', '/changes', foreign)).body).toMatchObject({ microserviceList: false });
+});
+
+test('an acknowledgement that reaches another replica, or the same after a restart, counts while nothing changed', async () => {
+  const { replica, node, key, application, clock } = await startWithNode();
+  await using _ = replica;
+  await using other = await startReplica({ clock });
+  fill(other.stores, {
+    nodes: [...replica.stores.nodes.list()],
+    applications: [...replica.stores.applications.list()],
+    secrets: [...replica.stores.secrets.list()],
+  });
+  await clock.advance(1_000);
+  const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', foreign)).body;
+  const body = { lastUpdated };
+  const isDue = async () => (await other.as(node, key, 'GET', '/changes', foreign)).body.microserviceList;
+  expect(await isDue()).toBe(true);
+  await other.as(node, key, 'PATCH', '/changes', { ...foreign, body });
+  expect(await isDue()).toBe(false);
+  other.stores.applications.set(
+    changed(application, ({ spec }) => {
+      Object.assign(spec.microservices?.[0] ?? {}, { images: { amd64: 'registry.example/web:2' } });
+    }),
+  );
+  await other.as(node, key, 'PATCH', '/changes', { ...foreign, body });
+  expect(await isDue()).toBe(true);
+});
+
+test('a foreign agent may acknowledge one of the last four answers; others change nothing', async () => {
+  const { replica, node, key, application } = await startWithNode();
+  await using _ = replica;
+  const stamps: string[] = [];
+  for (let i = 0; i < 6; i++) {
+    replica.stores.applications.set(
+      changed(application, ({ spec }) => {
+        Object.assign(spec.microservices?.[0] ?? {}, { images: { amd64: `registry.example/web:${i}` } });
+      }),
+    );
+    stamps.push((await replica.as(node, key, 'GET', '/changes', foreign)).body.lastUpdated);
+  }
+  expect(new Set(stamps).size).toBe(6);
+  expect([...stamps].sort()).toEqual(stamps);
+  const acknowledge = (lastUpdated: unknown) =>
+    replica.as(node, key, 'PATCH', '/changes', { ...foreign, body: { lastUpdated } });
+  const isDue = async () => (await replica.as(node, key, 'GET', '/changes', foreign)).body.microserviceList;
+  for (const stamp of [stamps[0], stamps[1], '2030-01-01T00:00:00.000Z', 'rubbish']) {
+    expect((await acknowledge(stamp)).status).toBe(200);
+    expect(await isDue()).toBe(true);
+  }
+  await acknowledge(stamps[4]);
+  expect(await isDue()).toBe(true);
+  await acknowledge(stamps[5]);
+  expect(await isDue()).toBe(false);
+  await acknowledge(stamps[4]);
+  expect(await isDue()).toBe(false);
+  expect((await acknowledge(7)).status).toBe(400);
+});
+
+test('a foreign agent that acknowledges an order has carried it out', async () => {
+  const { replica, node, key } = await startWithNode();
+  await using _ = replica;
+  replica.stores.nodes.set(
+    changed(node, ({ metadata }) => {
+      metadata.annotations = { 'skerry.dev/prune': '2' };
+    }),
+  );
+  const { body } = await replica.as(node, key, 'GET', '/changes', foreign);
+  expect(body.prune).toBe(true);
+  await replica.as(node, key, 'PATCH', '/config/changes', { ...foreign, body: { lastUpdated: body.lastUpdated } });
+  const observed = replica.agents.observations.get(node.spec.uuid ?? '');
+  expect(observed?.report.orders).toEqual({ prune: 2 });
+  expect(observed?.reportedAt).toBeUndefined();
+});
+
+test('a long answer is packed for those who take it so, and for no others', async () => {
+  const { replica, node, key, application } = await startWithNode();
+  await using _ = replica;
+  replica.stores.applications.set(
+    changed(application, ({ spec }) => {
+      const env = [{ key: 'LONG', value: 'x'.repeat(20_000) }];
+      Object.assign(spec.microservices?.[0] ?? {}, { container: { env } });
+    }),
+  );
+  const plain = await replica.as(node, key, 'GET', '/microservices');
+  expect(plain.headers).not.toHaveProperty('content-encoding');
+  const lengths: Record<string, number> = {};
+  for (const encoding of ['gzip', 'deflate, gzip;q=0.5', 'br', 'gzip;q=0', '']) {
+    const bearer = makeToken(node.spec.uuid ?? '', key, Date.parse('2026-01-01T00:00:01Z'));
+    const answer = await fetch(`${replica.url}/api/v3/agent/microservices`, {
+      headers: { authorization: `Bearer ${bearer}`, [HEADERS.agent]: '1', 'accept-encoding': encoding },
+    });
+    lengths[encoding] = Number(answer.headers.get('content-length'));
+    expect(await answer.json()).toEqual(plain.body);
+  }
+  const whole = Number(plain.headers['content-length']);
+  expect(lengths.br).toBe(whole);
+  expect(lengths['gzip;q=0']).toBe(whole);
+  expect(lengths.gzip).toBeLessThan(2_000);
+  expect(lengths['deflate, gzip;q=0.5']).toBeLessThan(2_000);
+});
+
+test('a foreign agent that has an order to rebuild is not told again while it may be at it', async () => {
+  const { replica, node, key, application, clock } = await startWithNode();
+  await using _ = replica;
+  replica.stores.applications.set(
+    changed(application, ({ metadata }) => {
+      metadata.annotations = { 'skerry.dev/rebuild': '{"web":1}' };
+    }),
+  );
+  const list = async () => (await replica.as(node, key, 'GET', '/microservices', foreign)).body.microservices[0];
+  const { uuid, revision, imageId } = await list();
+  // The answer may have been lost.
+  expect(await list()).toMatchObject({ rebuild: true, rebuildOrder: 1 });
+  const told = { revision, imageId, rebuildOrder: 1, at: clock.wall() };
+  replica.stores.nodes.set(
+    changed(node, (copy) => {
+      copy.status = { observedGeneration: 1, microservices: [{ uuid, state: 'PULLING', told }] };
+    }),
+  );
+  expect((await list()).rebuild).toBe(false);
+  await clock.advance(6 * 60_000);
+  expect((await list()).rebuild).toBe(true);
+  const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', foreign)).body;
+  await replica.as(node, key, 'PATCH', '/changes', { ...foreign, body: { lastUpdated } });
+  expect((await list()).rebuild).toBe(false);
+});
+
+test('a foreign agent keeps the admitted view of an entry that may no longer run, and our own holds it', async () => {
+  const { replica, node, key, application, clock } = await startWithNode();
+  await using _ = replica;
+  const viewed = await replica.as(node, key, 'GET', '/microservices', foreign);
+  expect(viewed.body.microservices).toMatchObject([{ imageId: 'registry.example/web:1' }]);
+  expect(replica.agents.observations.get(node.spec.uuid ?? '')?.handedOut).toEqual({
+    [viewed.body.microservices[0].uuid]: {
+      revision: expect.any(String),
+      imageId: 'registry.example/web:1',
+      rebuildOrder: 0,
+      at: clock.wall(),
+    },
+  });
+  replica.stores.applications.set(
+    changed(application, ({ spec }) => {
+      Object.assign(spec.microservices?.[0] ?? {}, {
+        images: { amd64: 'registry.example/web:2', registry: 'nowhere' },
+      });
+    }),
+  );
+  const ours = await replica.as(node, key, 'GET', '/microservices');
+  expect(ours.body.microservices).toMatchObject([{ hold: true, reason: 'RegistryNotFound' }]);
+  const theirs = await replica.as(node, key, 'GET', '/microservices', foreign);
+  expect(theirs.body.microservices).toEqual(viewed.body.microservices);
+});
+
+test('a second node with the same name gets nothing that is meant for the older one', async () => {
+  const { replica, node, key } = await startWithNode();
+  await using _ = replica;
+  const younger = makeNode('edge-1b', { name: 'edge-1' }, { creationTimestamp: '2026-02-01T00:00:00Z' });
+  const youngerKey = makeKey();
+  replica.stores.nodes.set(younger);
+  replica.stores.secrets.set(keyOf(younger, youngerKey));
+  expect((await replica.as(younger, youngerKey, 'GET', '/microservices')).body.microservices).toEqual([]);
+  expect((await replica.as(node, key, 'GET', '/microservices')).body.microservices).toHaveLength(1);
+});
+
+test('reads that have nothing yet answer empty lists, and what is not there says so', async () => {
+  const { replica, node, key } = await startWithNode({ caCert: () => 'cGVt' });
+  await using _ = replica;
+  const read = async (path: string) => (await replica.as(node, key, 'GET', path)).body;
+  expect(await read('/models')).toEqual({ models: [] });
+  expect(await read('/knowledge')).toEqual({ knowledge: [] });
+  expect(await read('/runtimeClasses')).toEqual({ runtimeClasses: [] });
+  expect(await read('/volumeMounts')).toEqual({ volumeMounts: [] });
+  expect(await read('/exec/sessions')).toEqual({ execSessions: [] });
+  expect(await read('/logs/sessions')).toEqual({ logSessions: [] });
+  expect(await read('/tunnel')).toMatchObject({ code: 'TUNNEL_NOT_FOUND', retryable: false });
+  expect(await read('/version')).toMatchObject({ code: 'VERSION_COMMAND_NOT_FOUND' });
+  const certificate = await replica.as(node, key, 'GET', '/cert');
+  expect([certificate.headers['content-type'], certificate.text]).toEqual(['text/plain; charset=utf-8', 'cGVt']);
+  const [{ uuid }] = (await read('/microservices')).microservices;
+  expect(await read(`/microservices/${uuid}`)).toMatchObject({ uuid, name: 'web' });
+  expect(await read('/microservices/other')).toMatchObject({ code: 'MICROSERVICE_NOT_FOUND' });
+});
+
+test('an ordered version comes with a key, which is told again for as long as it can be used', async () => {
+  const issued: string[] = [];
+  let used: string | undefined;
+  const { replica, node, key, clock } = await startWithNode({
+    provisioningKeys: {
+      issue: async (_node, { key }) => void issued.push(key),
+      isUsable: async (_node, key) => key !== used,
+    },
+  });
+  await using _ = replica;
+  const annotations = { 'skerry.dev/version': '{"count":1,"command":"upgrade","semver":"2.0.0"}' };
+  replica.stores.nodes.set(
+    changed(node, ({ metadata }) => {
+      metadata.annotations = annotations;
+    }),
+  );
+  const { body, headers } = await replica.as(node, key, 'GET', '/version');
+  expect(body).toEqual({
+    versionCommand: 'upgrade',
+    semver: '2.0.0',
+    provisionKey: issued[0],
+    expirationTime: clock.wall() + 20 * 60_000,
+  });
+  expect((await replica.as(node, key, 'GET', '/version')).body.provisionKey).toBe(issued[0]);
+  const known = { headers: { 'if-none-match': String(headers.etag) } };
+  expect((await replica.as(node, key, 'GET', '/version', known)).status).toBe(304);
+  await clock.advance(6 * 60_000);
+  expect((await replica.as(node, key, 'GET', '/version')).body.provisionKey).toBe(issued[1]);
+  used = issued[1];
+  expect((await replica.as(node, key, 'GET', '/version')).body.provisionKey).toBe(issued[2]);
+  // Each key is a write.
+  const statuses: number[] = [];
+  for (let i = 0; i < 12; i++) statuses.push((await replica.as(node, key, 'GET', '/version')).status);
+  expect(statuses.at(-1)).toBe(429);
+});
+
+test('contact of our own agent names its version, installation and boot', async () => {
+  const { replica, node, key, clock } = await startWithNode();
+  await using _ = replica;
+  await replica.as(node, key, 'GET', '/config', {
+    headers: { [HEADERS.instance]: 'machine', [HEADERS.boot]: 'first' },
+  });
+  expect(replica.agents.observations.get(node.spec.uuid ?? '')).toEqual({
+    report: {},
+    contactAt: clock.wall(),
+    holdSeconds: 0,
+    agent: '1.0.0',
+    instances: { machine: { boot: 'first', seenAt: clock.wall() } },
+    handedOut: {},
+  });
+});

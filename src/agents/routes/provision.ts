@@ -1,0 +1,193 @@
+import { createHash, generateKeyPairSync } from 'node:crypto';
+import { FIELD_MANAGERS } from '../../api/names.ts';
+import type { Secret } from '../../api/resources.ts';
+import type { EdgeNode } from '../../api/v3/index.ts';
+import { nodeUuid, v3Name } from '../../domain/names.ts';
+import { RESOURCES } from '../../kinds/index.ts';
+import { type Clock, createOrUpdate, type KubeClient } from '../../kube/mod.ts';
+import { decodeData, isOwnedBy } from '../../stores/keyed-text.ts';
+import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../../wire/index.ts';
+import type { AgentStores } from '../dependencies.ts';
+import { AgentFailure, notReady } from '../failure.ts';
+import type { NodeDirectory } from '../node-directory.ts';
+import { encodeData, type NodeKey, nodeKeyName, nodeKeySecret, parsePublicKey, readNodeKey } from '../node-key.ts';
+
+/** Who took the identity of a node, and what it is told. */
+export interface Provisioned {
+  node: EdgeNode;
+  key: NodeKey;
+  reply: ProvisionReply;
+  /** false when this agent had the identity already and only asks again */
+  anew: boolean;
+}
+
+export interface ProvisionOptions {
+  client: Pick<KubeClient, 'find' | 'create' | 'replace'>;
+  stores: Pick<AgentStores, 'secrets'>;
+  directory: NodeDirectory;
+  namespace: string;
+  clock: Pick<Clock, 'wall'>;
+}
+
+/** Name of the Secret that holds a provisioning key: its SHA-256, so that nobody learns a key from a list of names. */
+export const provisioningKeyName = (key: string) =>
+  `provisioning-key-${createHash('sha256').update(key).digest('hex')}`;
+
+/** A provisioning key as its Secret holds it. */
+interface ProvisioningKey {
+  nodeUuid: string;
+  /** Unix ms */
+  expiresAt: number;
+  /** of the agent that used it up */
+  usedBy?: PublicKey;
+}
+
+const fieldManager = FIELD_MANAGERS.controller;
+const CALL_MS = 10_000;
+const unknownKey = () =>
+  new AgentFailure('INVALID_PROVISIONING_KEY', 'the provisioning key is unknown, used or replaced');
+/** What an agent may call its engine, and what we call it. */
+const ENGINES: ReadonlyMap<string, string> = new Map([
+  ['docker', 'docker'],
+  ['podman', 'podman'],
+  ['embedded', 'embedded'],
+  ['engine_a', 'docker'],
+  ['engine_b', 'podman'],
+]);
+
+/**
+ * Gives the identity of a node to an agent that shows its provisioning key.
+ *
+ * The key is used up by one update, on condition that nobody wrote its Secret meanwhile, that writes the agent's public
+ * key into it: of many agents at many replicas one wins. An agent that did not hear the answer asks again with the same
+ * public key and gets it again, until the key expires. Only then is the node's key written, so a crash between the two
+ * loses nothing that asking again does not restore.
+ */
+export function createProvision(options: ProvisionOptions): (body: unknown) => Promise<Provisioned> {
+  const { client, stores, directory, namespace, clock } = options;
+
+  return async (body) => {
+    const parsed = provisionRequestSchema.safeParse(body);
+    if (!parsed.success) throw invalid(parsed.error.issues);
+    const { key, type, engine, publicKey } = parsed.data;
+    const containerEngine = engine ? engineOf(engine) : undefined;
+    const pair = publicKey ? { publicKey } : generateKeyPair();
+    const { node, used } = await useUp(key, type, pair.publicKey);
+    const record: NodeKey = {
+      nodeUuid: used.nodeUuid,
+      publicKey: pair.publicKey,
+      archId: type,
+      ...(containerEngine && { containerEngine }),
+      provisionedAt: clock.wall(),
+      keyExpiresAt: used.expiresAt,
+    };
+    const anew = await writeNodeKey(node, record);
+    const reply: ProvisionReply = {
+      uuid: used.nodeUuid,
+      namespace,
+      name: v3Name(node),
+      ...('privateKey' in pair && { privateKey: pair.privateKey }),
+    };
+    return { node, key: record, reply, anew };
+  };
+
+  /** The local view may be late; the condition on the write says so, and then the API server is asked. */
+  async function useUp(key: string, type: number, publicKey: PublicKey) {
+    const name = provisioningKeyName(key);
+    let taken: { node: EdgeNode; used: ProvisioningKey } | undefined;
+    const take = async (secret: Secret | undefined) => {
+      const found = secret && readProvisioningKey(secret);
+      if (!found) throw unknownKey();
+      if (found.expiresAt <= clock.wall()) {
+        throw new AgentFailure('EXPIRED_PROVISION_KEY', 'the provisioning key has expired: issue another');
+      }
+      if (found.usedBy && found.usedBy.x !== publicKey.x) throw unknownKey();
+      // Before the key is gone: whatever is wrong with the request must not cost an agent its key.
+      const node = await nodeOf(found.nodeUuid);
+      checkType(type, node);
+      taken = { node, used: { ...found, usedBy: publicKey } };
+      if (found.usedBy) return undefined;
+      return { ...secret, data: { ...secret.data, ...encodeData({ publicKey: JSON.stringify(publicKey) }) } };
+    };
+    await write(name, take);
+    return taken as NonNullable<typeof taken>;
+  }
+
+  /** Changes a Secret under optimistic locking, and shows it in the local view. */
+  async function write(name: string, change: (secret: Secret | undefined) => Promise<Secret | undefined>) {
+    const { object, written } = await createOrUpdate(client, RESOURCES.secrets, { namespace, name }, change, {
+      known: stores.secrets.get(namespace, name),
+      call: { fieldManager, timeoutMs: CALL_MS },
+    });
+    if (written && object) stores.secrets.observe(object);
+    return written;
+  }
+
+  async function nodeOf(uuid: string): Promise<EdgeNode> {
+    let node = directory.node(uuid);
+    if (!node) {
+      if ((await directory.refresh(uuid)) === 'busy') throw notReady('too many nodes are looked up at present');
+      node = directory.node(uuid);
+    }
+    if (!node || node.metadata.deletionTimestamp) throw unknownKey();
+    return node;
+  }
+
+  /** False when the node has this key already. */
+  async function writeNodeKey(node: EdgeNode, record: NodeKey): Promise<boolean> {
+    const wanted = nodeKeySecret(node, record);
+    return write(nodeKeyName(nodeUuid(node)), async (known) => {
+      const before = known && readNodeKey(known);
+      // A replacement that was provisioned with a later key in between keeps the identity.
+      if (before && before.keyExpiresAt > record.keyExpiresAt) throw unknownKey();
+      if (before?.publicKey.x === record.publicKey.x && known && isOwnedBy(known, node)) return undefined;
+      return known ? withVersion(wanted, known) : wanted;
+    });
+  }
+}
+
+/** Before the key is looked at: an agent that sends something else may ask again with the same one. */
+function engineOf(engine: string): string {
+  const known = ENGINES.get(engine);
+  if (known) return known;
+  throw new AgentFailure(
+    'VALIDATION_ERROR',
+    `engine: ${JSON.stringify(engine)} is unknown; send one of ${[...ENGINES.keys()].join(', ')}`,
+  );
+}
+
+function checkType(type: number, node: EdgeNode): void {
+  if (type > 0 || node.status?.archId || node.spec.archId) return;
+  throw new AgentFailure(
+    'VALIDATION_ERROR',
+    'type: 0 is allowed only once the architecture of the node is known; send 1 to 4',
+  );
+}
+
+const withVersion = (wanted: Secret, known: Secret): Secret => ({
+  ...wanted,
+  metadata: { ...wanted.metadata, resourceVersion: known.metadata.resourceVersion, uid: known.metadata.uid },
+});
+
+function readProvisioningKey(secret: Secret): ProvisioningKey | undefined {
+  const data = decodeData(secret.data);
+  const expiresAt = Number(data.expiresAt);
+  if (!data.nodeUuid || !Number.isFinite(expiresAt)) return undefined;
+  const usedBy = parsePublicKey(data.publicKey);
+  // A use that cannot be read is a use.
+  if (data.publicKey !== undefined && !usedBy) return undefined;
+  return { nodeUuid: data.nodeUuid, expiresAt, ...(usedBy && { usedBy }) };
+}
+
+/** For agents that send no public key. The private half is in the answer and nowhere else. */
+function generateKeyPair(): { publicKey: PublicKey; privateKey: string } {
+  const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' });
+  const publicKey: PublicKey = { kty: 'OKP', crv: 'Ed25519', x: jwk.x ?? '' };
+  const privateKey = Buffer.from(JSON.stringify({ ...publicKey, d: jwk.d })).toString('base64');
+  return { publicKey, privateKey };
+}
+
+function invalid(issues: readonly { path: PropertyKey[]; message: string }[]): AgentFailure {
+  const text = issues.map(({ path, message }) => `${path.join('..') || 'body'}: ${message}`).join('; ');
+  return new AgentFailure('VALIDATION_ERROR', text.slice(0, 1024));
+}

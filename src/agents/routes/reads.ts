@@ -1,0 +1,119 @@
+import { foreignView } from '../../domain/edge-node/desired.ts';
+import type { DesiredState, Told as Given, Observation } from '../../domain/inputs.ts';
+import { json, type Reply } from '../../http/reply.ts';
+import type { Clock } from '../../kube/mod.ts';
+import {
+  type Digests,
+  formatHave,
+  MICROSERVICE_SECTIONS,
+  type MicroserviceHold,
+  type MicroserviceView,
+  type Section,
+} from '../../wire/index.ts';
+import type { Call, Hear } from '../call.ts';
+import type { DesiredCache } from '../desired-state/desired-cache.ts';
+import { AgentFailure } from '../failure.ts';
+import type { Told } from '../long-polls/sent-responses.ts';
+import { digestsFor, type EpochCheck } from '../pipeline/epoch-check.ts';
+import { isForeign } from './changes.ts';
+
+type Entries = readonly (MicroserviceView | MicroserviceHold)[];
+
+export interface ReadsOptions {
+  desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
+  /** our agent is told its list */
+  onListed?: (uuid: string) => void;
+  told: Pick<Told, 'acknowledged'>;
+  hear: Hear;
+  clock: Pick<Clock, 'wall'>;
+}
+
+/** An order that was told, and neither acknowledged nor carried out after this long, was lost. */
+const LOST_MS = 5 * 60_000;
+
+/** Members that foreign agents look for, in both spellings: what is to go is absent. */
+const NOT_DELETED = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false } as const;
+
+/** The sections of the desired state, each answer with the digests that it shows as ETag. */
+export function createReads({ desired, onListed, told, hear, clock }: ReadsOptions) {
+  function stateOf({ uuid }: Call): DesiredState {
+    const state = desired.state(uuid);
+    if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
+    return state;
+  }
+
+  function entriesFor(call: Call, state: DesiredState): Entries {
+    if (!isForeign(call)) return state.microservices;
+    const views = foreignView(state, desired.admitted(call.uuid), call.node.status);
+    return views.map((view) => ({
+      ...NOT_DELETED,
+      ...view,
+      rebuild: view.rebuild && !isUnderWay(call, state, view),
+    }));
+  }
+
+  /**
+   * Whether a foreign agent has an order to rebuild already. It may ask for the list again before it is done, for
+   * another reason or at another replica, and would begin anew. Where it is only known that it was told, the answer may
+   * have been lost: after a while it is told again.
+   */
+  function isUnderWay(call: Call, { digests }: DesiredState, { uuid, rebuildOrder }: MicroserviceView): boolean {
+    if (told.acknowledged(call.uuid).microserviceList === digests.microserviceList) return true;
+    const given = call.node.status?.microservices?.find((item) => item.uuid === uuid)?.told;
+    return given !== undefined && given.rebuildOrder >= rebuildOrder && clock.wall() - given.at < LOST_MS;
+  }
+
+  function listed(call: Call, checked: EpochCheck): Reply {
+    if (isForeign(call)) desired.keepAdmitted(call.uuid);
+    const state = stateOf(call);
+    const microservices = entriesFor(call, state);
+    hear(call, isForeign(call) ? { handedOut: handedOut(microservices, clock.wall()) } : {});
+    // What a foreign agent sees depends on its last report as well, so no digest stands for it.
+    if (isForeign(call)) return json({ microservices });
+    onListed?.(call.uuid);
+    const { retainUnlisted } = checked;
+    const etag = etagOf(digestsFor(state.digests, checked), MICROSERVICE_SECTIONS);
+    return tagged(call, etag, () => ({ microservices, ...(retainUnlisted && { retainUnlisted }) }));
+  }
+
+  return {
+    /** A handler whose response shows these sections of the desired state, with their digests as ETag. */
+    sections:
+      (sections: readonly Section[], body: (state: DesiredState) => unknown) =>
+      (call: Call): Reply => {
+        hear(call);
+        const state = stateOf(call);
+        return tagged(call, etagOf(state.digests, sections), () => body(state));
+      },
+
+    microservices: (call: Call): Reply => listed(call, call.epoch ?? {}),
+
+    microservice(call: Call): Reply {
+      hear(call);
+      const entry = entriesFor(call, stateOf(call)).find(({ uuid }) => uuid === call.parameter);
+      if (!entry) throw new AgentFailure('MICROSERVICE_NOT_FOUND', 'this node has no microservice with this uuid');
+      return json(entry);
+    },
+  };
+}
+
+export function etagOf(digests: Digests, sections: readonly Section[]): string {
+  const shown: Digests = {};
+  for (const section of sections) if (digests[section]) shown[section] = digests[section];
+  return `"${formatHave(shown)}"`;
+}
+
+export function tagged(call: Call, etag: string, body: () => unknown): Reply {
+  if (call.req.headers['if-none-match'] === etag) return { status: 304, etag };
+  return json(body(), { etag });
+}
+
+function handedOut(entries: Entries, at: number): Observation['handedOut'] {
+  const given: Record<string, Given> = {};
+  for (const entry of entries) {
+    if ('hold' in entry) continue;
+    const { uuid, revision, imageId, rebuildOrder } = entry;
+    given[uuid] = { revision, imageId, rebuildOrder, at };
+  }
+  return given;
+}

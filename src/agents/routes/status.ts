@@ -1,0 +1,121 @@
+import { z } from 'zod';
+import { HEADERS } from '../../api/names.ts';
+import { NO_CONTENT, type Reply } from '../../http/reply.ts';
+import { RESOURCES } from '../../kinds/index.ts';
+import { type Clock, type KubeClient, refOf } from '../../kube/mod.ts';
+import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../../wire/index.ts';
+import type { Call, Hear } from '../call.ts';
+import type { AgentMetrics, AgentStores } from '../dependencies.ts';
+import { AgentFailure } from '../failure.ts';
+import { nodeKeyName } from '../node-key.ts';
+import { readReport } from './report.ts';
+
+export interface StatusOptions {
+  hear: Hear;
+  /** false while a report of this node would be the first one heard here */
+  hasReport: (uuid: string) => boolean;
+  onMistakes: (uuid: string, mistakes: number) => void;
+  clock: Pick<Clock, 'wall'>;
+  metrics: AgentMetrics;
+}
+
+export interface DepartureOptions {
+  client: Pick<KubeClient, 'delete'>;
+  stores: Pick<AgentStores, 'secrets'>;
+  namespace: string;
+  hear: Hear;
+  /** resolves when the leader has heard it, or soon after */
+  flush: () => Promise<void>;
+  clock: Pick<Clock, 'wall'>;
+}
+
+const CALL_MS = 10_000;
+const NOWHERE = '0.0.0.0';
+
+/** Answer header that asks our agent for all members in its next report: what came before was heard by nobody here. */
+export const REPORT_WANTED = HEADERS.reportWanted;
+
+const coordinatesSchema = z.object({
+  latitude: z.number().min(-90).max(90),
+  longitude: z.number().min(-180).max(180),
+});
+const trackingSchema = z.array(z.object({ uuid: z.string().min(1).max(64) })).max(100);
+
+/** What nodes say of themselves: reports and settings. */
+export function createStatusHandlers({ hear, hasReport, onMistakes, clock, metrics }: StatusOptions) {
+  return {
+    report(call: Call, body: unknown): Reply {
+      const { report, repaired, mistakes } = readReport(body);
+      for (const field of repaired) metrics.agent?.('report-repaired', field);
+      if (mistakes > 0) onMistakes(call.uuid, mistakes);
+      const isFirst = !hasReport(call.uuid);
+      hear(call, { report, reportedAt: clock.wall() });
+      return isFirst ? { ...NO_CONTENT, headers: { [REPORT_WANTED]: 'full' } } : NO_CONTENT;
+    },
+
+    config(call: Call, body: unknown): Reply {
+      hear(call, { settings: valid(agentConfigSchema, body) });
+      return NO_CONTENT;
+    },
+
+    coordinates(call: Call, body: unknown): Reply {
+      hear(call, { settings: valid(coordinatesSchema, body) });
+      return NO_CONTENT;
+    },
+
+    tracking(call: Call, body: unknown): Reply {
+      valid(trackingSchema, body);
+      hear(call);
+      return NO_CONTENT;
+    },
+  };
+}
+
+/** The end of an identity: the agent gives it up, or its node is deleted. */
+export function createDeparture({ client, stores, namespace, hear, flush, clock }: DepartureOptions) {
+  return {
+    /** The agent gives up its identity: its key goes first, so that nothing of it is believed afterwards. */
+    async deprovision(call: Call, body: unknown): Promise<Reply> {
+      const { microserviceUuids } = valid(deprovisionRequestSchema, body);
+      const ref = { namespace, name: nodeKeyName(call.uuid) };
+      const uid = stores.secrets.get(ref.namespace, ref.name)?.metadata.uid;
+      await client.delete(RESOURCES.secrets, ref, { ...(uid && { preconditions: { uid } }), timeoutMs: CALL_MS });
+      if (uid) stores.secrets.observeGone(ref, uid);
+      hear(call, goodbye(microserviceUuids.map((id) => ({ id, status: 'DELETING' }))));
+      await flush();
+      return NO_CONTENT;
+    },
+
+    /**
+     * The last word of an agent whose node is being deleted: it removes its workloads and speaks no more. An empty last
+     * report releases the finalizer; a node that nobody deleted is deleted now.
+     */
+    async deleteNode(call: Call): Promise<Reply> {
+      const { uid, deletionTimestamp } = call.node.metadata;
+      if (!deletionTimestamp) {
+        const preconditions = uid ? { uid } : {};
+        await client.delete(RESOURCES.nodes, refOf(call.node), { preconditions, timeoutMs: CALL_MS });
+      }
+      hear(call, goodbye([]));
+      await flush();
+      return NO_CONTENT;
+    },
+  };
+
+  function goodbye(microserviceStatus: NonNullable<StatusReport['microserviceStatus']>) {
+    const report: StatusReport = {
+      daemonStatus: 'DEPROVISIONED',
+      ipAddress: NOWHERE,
+      ipAddressExternal: NOWHERE,
+      microserviceStatus,
+    };
+    return { report, reportedAt: clock.wall() };
+  }
+}
+
+export function valid<T>(schema: z.ZodType<T>, body: unknown): T {
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const text = parsed.error.issues.map(({ path, message }) => `${path.join('..') || 'body'}: ${message}`).join('; ');
+  throw new AgentFailure('VALIDATION_ERROR', text.slice(0, 1024));
+}

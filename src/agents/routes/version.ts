@@ -1,0 +1,65 @@
+import { randomUUID } from 'node:crypto';
+import { orderOf } from '../../domain/orders.ts';
+import type { Reply } from '../../http/reply.ts';
+import type { Clock } from '../../kube/mod.ts';
+import { createTokenBuckets } from '../../kube/token-bucket.ts';
+import type { VersionReply } from '../../wire/index.ts';
+import type { Call, Hear } from '../call.ts';
+import type { ProvisioningKeys } from '../dependencies.ts';
+import type { DesiredCache } from '../desired-state/desired-cache.ts';
+import { AgentFailure } from '../failure.ts';
+import { etagOf, tagged } from './reads.ts';
+
+export interface VersionOptions {
+  desired: Pick<DesiredCache, 'digests'>;
+  provisioningKeys: ProvisioningKeys;
+  hear: Hear;
+  clock: Clock;
+}
+
+const LIFETIME_MS = 20 * 60_000;
+/** A key is told again while it has this much of its life left: a new one makes the old one worthless. */
+const FRESH_MS = 15 * 60_000;
+const CALL_MS = 10_000;
+const REMEMBERED = 1_000;
+/** Questions of one node that the API server must be asked about: each makes a key, or looks whether it still counts. */
+const QUESTIONS = { perSecond: 1 / 10, burst: 10 };
+
+/** `GET /agent/version`: the ordered version, with a key to provision again after the change. */
+export function createVersion({ desired, provisioningKeys, hear, clock }: VersionOptions) {
+  const issued = new Map<string, { key: string; expiresAt: number }>();
+  const questions = createTokenBuckets({ clock, ...QUESTIONS });
+
+  async function keyFor({ uuid, node }: Call) {
+    if (!questions.take(uuid))
+      throw new AgentFailure('TOO_MANY_REQUESTS', 'this node asks too often for its version', {
+        retryAfterSeconds: 10,
+      });
+    const signal = AbortSignal.timeout(CALL_MS);
+    const known = issued.get(uuid);
+    const isFresh = known !== undefined && known.expiresAt - clock.wall() >= FRESH_MS;
+    // Somebody may have used it since, or issued another.
+    if (isFresh && (await provisioningKeys.isUsable(node, known.key, signal))) return known;
+    const key = { key: randomUUID(), expiresAt: clock.wall() + LIFETIME_MS };
+    await provisioningKeys.issue(node, key, signal);
+    if (issued.size >= REMEMBERED) issued.clear();
+    issued.set(uuid, key);
+    return key;
+  }
+
+  return async (call: Call): Promise<Reply> => {
+    hear(call);
+    const { command, semver } = orderOf(call.node, 'version');
+    if (!command) throw new AgentFailure('VERSION_COMMAND_NOT_FOUND', 'no version was ordered');
+    const etag = etagOf(desired.digests(call.uuid) ?? {}, ['version']);
+    if (call.req.headers['if-none-match'] === etag) return { status: 304, etag };
+    const { key, expiresAt } = await keyFor(call);
+    const reply: VersionReply = {
+      versionCommand: command,
+      provisionKey: key,
+      expirationTime: expiresAt,
+      ...(semver !== undefined && { semver }),
+    };
+    return tagged(call, etag, () => reply);
+  };
+}
