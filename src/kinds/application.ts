@@ -7,6 +7,7 @@ export const applicationKind = defineKind<Application>()({
   key: 'applications',
   definition: applicationResource,
   noun: 'application',
+  rest: { tag: 'Applications', key: 'name', notFound: 'INVALID_APPLICATION_NAME' },
   references: (application) => Array.from(registryRefsOf(application), (ref) => ({ to: 'registries', ref })),
   referrers: (application, to, refs) => (to === 'registries' ? registryUsersIn(application, refs) : []),
   indexes: {

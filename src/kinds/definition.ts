@@ -4,6 +4,8 @@ import { DomainError } from '../domain/errors.ts';
 import type { Verdict } from '../domain/inputs.ts';
 import { idOf, uuidOf, v3Name } from '../domain/names.ts';
 
+import type { KindRest } from './rest.ts';
+
 /** What the objects of every kind have. */
 export interface KindObject {
   apiVersion: string;
@@ -37,6 +39,7 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly referrers?: { of(object: T, to: string, refs: readonly (number | string)[]): readonly string[] }['of'];
   /** an object that others name is not deleted: what REST answers instead */
   readonly inUse?: { status: 400 | 409; code: string };
+  readonly rest: KindRest<T>;
   /** why an object may not be as its spec asks, by the objects that it names */
   readonly verdict?: { of(object: T, find: FindReferenced): Verdict | undefined }['of'];
   /** under which further keys its objects are found in the store; name, uuid, id and ref are there for every kind that has them */

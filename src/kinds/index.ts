@@ -39,3 +39,4 @@ export {
   referenceKey,
   refsTo,
 } from './definition.ts';
+export type { KindCrud, KindRest, Operation, Write } from './rest.ts';

@@ -1,6 +1,58 @@
-import { type Registry, registryResource } from '../api/v3/registry.ts';
+import { z } from 'zod';
+import { type Registry, registryResource, registrySpecSchema } from '../api/v3/registry.ts';
 import { isReserved, registryId } from '../domain/names.ts';
+import {
+  builtInError,
+  isBuiltIn,
+  patchRegistry,
+  type RegistryWrite,
+  registryFromBody,
+  registryRead,
+} from '../domain/registry/index.ts';
 import { defineKind } from './definition.ts';
+import { type KindCrud, replyShape } from './rest.ts';
+
+const fields = z.object(registrySpecSchema.shape).omit({ id: true, name: true, passwordSecretRef: true });
+const change = fields.partial().extend({ password: z.string().optional() });
+const text = z.string().optional();
+const flag = z.boolean().optional();
+const listed = {
+  id: z.number().int().optional(),
+  url: z.string(),
+  username: text,
+  userEmail: text,
+  ca: text,
+  isPublic: flag,
+  insecure: flag,
+  type: z.enum(['oci', 'hub']),
+};
+
+/** Passwords are not in the spec: the routes store and read them by hooks. */
+export const registryCrud: KindCrud<Registry, RegistryWrite> = {
+  path: '/registries',
+  list: 'registries',
+  replies: { create: { status: 201, body: 'key' }, change: { status: 204 }, delete: { status: 204 } },
+  shapes: {
+    create: change.required({ url: true }),
+    change,
+    read: replyShape({ ...listed, password: text }, 'Registry'),
+    listed: z.looseObject({ ...listed, password: z.undefined().optional() }),
+  },
+  texts: {
+    list: { summary: 'All registries, without passwords' },
+    get: {
+      description: 'The password is shown to callers who may get `registries/credentials`, and masked for others.',
+    },
+    change: {
+      description:
+        'User name and password do not follow a registry to another host, to plain HTTP, away from verified TLS or to another CA: they are removed, unless they come in the same request.',
+    },
+  },
+  fromBody: registryFromBody,
+  patch: patchRegistry,
+  read: (registry) => registryRead(registry),
+  undeletable: (registry) => (isBuiltIn(registry) ? builtInError(registry) : undefined),
+};
 
 export const registryKind = defineKind<Registry>()({
   key: 'registries',
@@ -8,6 +60,7 @@ export const registryKind = defineKind<Registry>()({
   noun: 'registry',
   identity: { id: registryId, isReserved },
   inUse: { status: 400, code: 'REGISTRY_IS_IN_USE' },
+  rest: { tag: 'Registries', key: 'id', notFound: 'REGISTRY_NOT_FOUND', crud: registryCrud },
   indexes: {
     /** name of the Secret with its password */
     secret: ({ spec: { passwordSecretRef } }) => (passwordSecretRef ? [passwordSecretRef.name] : []),

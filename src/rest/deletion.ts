@@ -11,6 +11,8 @@ export const DELETE_WAIT_MS = 3_000;
 export const NAME_WAIT_MS = 10_000;
 /** Seconds after which a name that was still in use may be asked for again. */
 const NAME_RETRY_AFTER = 5;
+/** Why the deletion of a node or an application takes time. */
+export const MACHINES = 'nodes have not removed all of it yet';
 
 /**
  * Objects that are being deleted are absent in REST, at every replica, whoever deleted them: a finalizer may keep them for
@@ -33,25 +35,27 @@ export async function deleteObject<T extends StoredObject & { kind: string; spec
 
 /** Creates an object once no object that is being deleted has its v3 name; 409 when another has it or that takes too long. */
 export async function createNamed<T extends StoredObject & { spec: { name?: string } }>(
-  objects: Objects<T, 'name'>,
-  what: { kind: string; name: string },
+  objects: Pick<Objects<T, 'name'>, 'find' | 'read' | 'untilGone' | 'create'>,
+  what: { kind: string; name?: string; waitsFor?: string },
   make: () => Promise<T>,
   signal: AbortSignal,
+  save = (object: T) => objects.create(object, signal),
 ): Promise<T> {
   const until = performance.now() + NAME_WAIT_MS;
   const ended = async (holder: StoredObject) => {
     const now = await objects.read(holder.metadata.name, signal);
     if (!now) return;
-    if (isPresent(now)) throw duplicateName(what.kind, what.name);
+    const name = what.name ?? holder.metadata.name;
+    if (isPresent(now)) throw duplicateName(what.kind, name);
     if (await objects.untilGone(now, until - performance.now(), signal)) return;
-    const message = `the ${what.kind} ${what.name} is being deleted, and nodes have not removed all of it yet; try again`;
+    const message = `the ${what.kind} ${name} is being deleted, and ${what.waitsFor ?? 'it is still in use'}; try again`;
     throw new HttpError(409, 'BEING_DELETED', message, { headers: { 'retry-after': String(NAME_RETRY_AFTER) } });
   };
   for (;;) {
-    for (const holder of objects.find('name', what.name)) await ended(holder);
+    for (const holder of what.name === undefined ? [] : objects.find('name', what.name)) await ended(holder);
     const object = await make();
     try {
-      return await objects.create(object, signal);
+      return await save(object);
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       await ended(object);

@@ -1,28 +1,71 @@
 import { UUID_PATTERN } from '../api/meta.ts';
-import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../api/v3/index.ts';
-import { entryUuid, nodeUuid, objectName, registryId, v3Name } from '../domain/names.ts';
+import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
+import { entryUuid, objectName, v3Name } from '../domain/names.ts';
+import { KINDS, type Kind, type KindObject } from '../kinds/index.ts';
 import { oldest } from '../stores/oldest.ts';
 import { isPresent } from './deletion.ts';
-import type { Objects, RestDependencies, StoredObject } from './dependencies.ts';
+import { type Objects, objectsOf, type RestDependencies, type StoredObject } from './dependencies.ts';
 import { notFound } from './errors.ts';
+import type { Grant } from './route.ts';
 
 const UUID = new RegExp(UUID_PATTERN);
 
-/** The node as it is now, or 404. */
-export async function nodeByUuid(deps: RestDependencies, uuid: string, signal: AbortSignal): Promise<EdgeNode> {
-  const missing = () => notFound('INVALID_NODE_UUID', `there is no node with the uuid ${uuid}`);
-  if (!UUID.test(uuid)) throw missing();
-  const is = (node: EdgeNode) => isPresent(node) && nodeUuid(node) === uuid;
-  const find = () => oldestPresent(deps.nodes.find('uuid', uuid));
-  const known = find();
-  const node =
-    (await fresh(deps.nodes, known, is, signal)) ??
-    oldest((await deps.nodes.select('uuid', uuid, signal)).filter(is)) ??
-    // Its uuid may be its uid, which nothing selects.
-    (known ? undefined : await deps.nodes.refresh(signal).then(find));
-  if (!node || !isPresent(node)) throw missing();
-  return node;
+/** The object that a path names, as it is now; or 404. What is being deleted is absent. */
+export async function presentObject<T extends KindObject>(
+  deps: RestDependencies,
+  kind: Kind<T>,
+  value: string,
+  signal: AbortSignal,
+): Promise<T> {
+  const object = await findObject(deps, kind, value, signal);
+  if (object) return object;
+  throw missing(kind, value);
 }
+
+/** `there is no node with the uuid ...`, `there is no application "..."`. */
+export function missing<T extends KindObject>({ noun, rest }: Kind<T>, value: string, of = noun) {
+  const named = rest.key === 'name' ? `"${value}"` : `with the ${rest.key} ${value}`;
+  return notFound(rest.notFound, `there is no ${of} ${named}`);
+}
+
+/** Looks in the store first; on a miss where the API server can answer, by name, by selector or with a list of all. */
+async function findObject<T extends KindObject>(
+  deps: RestDependencies,
+  kind: Kind<T>,
+  value: string,
+  signal: AbortSignal,
+): Promise<T | undefined> {
+  const { key } = kind.rest;
+  if (key === 'uuid' && !UUID.test(value)) return undefined;
+  const objects = objectsOf(deps, kind);
+  const is = (object: T) => isPresent(object) && keyValue(kind, object) === value;
+  const find = () => oldestPresent(objects.find(key, value));
+  const known = find();
+  const guess = key === 'name' && !known ? { metadata: { name: objectName(value) } } : undefined;
+  const object =
+    (await fresh(objects, known, is, signal)) ??
+    (await fresh(objects, guess, is, signal)) ??
+    (key === 'id' ? undefined : oldest((await objects.select(key, value, signal)).filter(is))) ??
+    // Nothing selects numbers, nor a uuid that is the uid.
+    (key === 'id' || (key === 'uuid' && !known) ? await objects.refresh(signal).then(find) : undefined);
+  return object && isPresent(object) ? object : undefined;
+}
+
+/** What a path has to say to name an object; undefined while it has no number. */
+export function keyValue<T extends KindObject>({ rest, identity }: Kind<T>, object: T): string | undefined {
+  if (rest.key === 'name') return v3Name(object);
+  const value = identity[rest.key]?.(object);
+  return value === undefined ? undefined : String(value);
+}
+
+/** Access to one object of a kind: roles written for kubectl name it by its object name. */
+export const accessByKey = <T extends KindObject>(kind: Kind<T>): Pick<Grant, 'name' | 'objectName'> => ({
+  name: kind.rest.key,
+  objectName: (value, deps) =>
+    kind.rest.key === 'name'
+      ? objectName(value)
+      : oldest(objectsOf(deps, kind).find(kind.rest.key, value))?.metadata.name,
+});
 
 /** The application as it is now, or 404. Those of the system are another resource. */
 export async function applicationByName(
@@ -31,15 +74,9 @@ export async function applicationByName(
   signal: AbortSignal,
   { system = false }: { system?: boolean } = {},
 ): Promise<Application> {
-  const is = (application: Application) => isPresent(application) && v3Name(application) === name;
-  const known = oldestPresent(deps.applications.find('name', name));
-  const application =
-    (await fresh(deps.applications, known, is, signal)) ??
-    (known ? undefined : await fresh(deps.applications, { metadata: { name: objectName(name) } }, is, signal)) ??
-    oldest((await deps.applications.select('name', name, signal)).filter(is));
-  if (!application || (application.spec.isSystem === true) !== system)
-    throw notFound('INVALID_APPLICATION_NAME', `there is no ${system ? 'system ' : ''}application "${name}"`);
-  return application;
+  const application = await findObject(deps, KINDS.applications, name, signal);
+  if (application && (application.spec.isSystem === true) === system) return application;
+  throw missing(KINDS.applications, name, `${system ? 'system ' : ''}application`);
 }
 
 /** An entry and its application, as they are now. */
@@ -71,16 +108,6 @@ export async function findMicroservice(
 
 export const microserviceMissing = (uuid: string) =>
   notFound('INVALID_MICROSERVICE_UUID', `there is no microservice with the uuid ${uuid}`);
-
-/** The registry as it is now, or 404. */
-export async function registryById(deps: RestDependencies, id: number, signal: AbortSignal): Promise<Registry> {
-  const is = (registry: Registry) => isPresent(registry) && registryId(registry) === id;
-  const find = () => oldestPresent(deps.registries.find('id', String(id)));
-  const registry =
-    (await fresh(deps.registries, find(), is, signal)) ?? (await deps.registries.refresh(signal).then(find));
-  if (!registry || !isPresent(registry)) throw notFound('REGISTRY_NOT_FOUND', `there is no registry with the id ${id}`);
-  return registry;
-}
 
 /** The oldest of those that are not being deleted, if there is one. */
 function oldestPresent<T extends StoredObject>(objects: readonly T[]): T | undefined {

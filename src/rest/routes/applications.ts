@@ -11,20 +11,21 @@ import {
   readApplicationBody,
   readApplicationUpload,
 } from '../../domain/upload/application.ts';
+import { KINDS } from '../../kinds/index.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { checkEntries } from '../check-entries.ts';
-import { createNamed, deleteObject, isPresent } from '../deletion.ts';
+import { createNamed, deleteObject, isPresent, MACHINES } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { listReply } from '../list-reply.ts';
-import { applicationByName } from '../lookup.ts';
+import { accessByKey, applicationByName } from '../lookup.ts';
 import { readContext } from '../reads.ts';
-import { type Grant, route } from '../route.ts';
+import { route } from '../route.ts';
 import { parseYaml } from '../yaml.ts';
 import * as shapes from './shapes.ts';
 
 const tag = 'Applications';
-const byName: Pick<Grant, 'name' | 'objectName'> = { name: 'name', objectName: (name) => objectName(name) };
+const byName = accessByKey(KINDS.applications);
 
 export const applicationRoutes = [
   route({
@@ -218,7 +219,7 @@ async function create(deps: RestDependencies, { name, spec, rebuild }: Applicati
     await checkEntries(deps, ordered, undefined, signal);
     return ordered;
   };
-  const created = await createNamed(deps.applications, { kind: 'application', name }, make, signal);
+  const created = await createNamed(deps.applications, { kind: 'application', name, waitsFor: MACHINES }, make, signal);
   return { id: applicationId(created), name };
 }
 

@@ -8,23 +8,22 @@ import { settingShown } from '../../domain/edge-node/settings.ts';
 import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { giveOrder } from '../../domain/orders.ts';
 import { HttpError } from '../../http/http-error.ts';
+import { KINDS } from '../../kinds/index.ts';
 import { oldest } from '../../stores/oldest.ts';
-import { createNamed, deleteObject, isPresent } from '../deletion.ts';
+import { createNamed, deleteObject, isPresent, MACHINES } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { invalid, notFound } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
-import { nodeByUuid } from '../lookup.ts';
+import { accessByKey, presentObject } from '../lookup.ts';
 import { liveNodes } from '../reads.ts';
-import { type Grant, route } from '../route.ts';
+import { route } from '../route.ts';
 import * as shapes from './shapes.ts';
 
 const tag = 'Nodes';
-/** Roles written for kubectl name nodes by their object name. */
-const byUuid: Pick<Grant, 'name' | 'objectName'> = {
-  name: 'uuid',
-  objectName: (uuid, deps) => oldest(deps.nodes.find('uuid', uuid))?.metadata.name,
-};
+const byUuid = accessByKey(KINDS.nodes);
+const nodeByUuid = (deps: RestDependencies, uuid: string, signal: AbortSignal) =>
+  presentObject(deps, KINDS.nodes, uuid, signal);
 const KEY_LIFETIME_MS = 20 * 60_000;
 
 const versionBody = z.object({
@@ -114,7 +113,7 @@ export const nodeRoutes = [
         metadata: { name: object, labels: identityLabels({ uuid }) },
         spec: { ...spec, ...(object !== name && { name }) },
       };
-      await createNamed(deps.nodes, { kind: 'node', name }, async () => node, signal);
+      await createNamed(deps.nodes, { kind: 'node', name, waitsFor: MACHINES }, async () => node, signal);
       return { id: uuid, uuid };
     },
   }),

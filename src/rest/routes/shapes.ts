@@ -9,13 +9,12 @@ import {
   registrySpecSchema,
 } from '../../api/v3/index.ts';
 import { EXPRESSION_REFUSED, findExpression } from '../../domain/expressions.ts';
+import { replyShape as reply } from '../../kinds/rest.ts';
 
 /**
  * Bodies and replies of the API, for checks of their outer form and for the OpenAPI document. What bodies may hold is
  * judged by the domain.
  */
-
-type Json = Record<string, unknown>;
 
 /** Any JSON object. The domain reads it. */
 export const anyObject = z.record(z.string(), z.unknown(), 'must be a JSON object');
@@ -29,11 +28,6 @@ const templated = <T extends z.ZodType>(schema: T): T =>
 export const templatedObject = templated(anyObject);
 export const templatedAny = templated(z.unknown());
 
-/** A reply of which some members are documented and others may follow. `id` is its name in the OpenAPI document. */
-const reply = (shape: z.ZodRawShape, id?: string): z.ZodType<Json, Json> => {
-  const schema = z.looseObject(shape) as unknown as z.ZodType<Json, Json>;
-  return id ? schema.meta({ id }) : schema;
-};
 const all = (names: string, schema: () => z.ZodType): z.ZodRawShape =>
   Object.fromEntries(names.split(/\s+/).map((name) => [name, schema().optional()]));
 const string = () => z.string();

@@ -1,0 +1,96 @@
+import { z } from 'zod';
+import type { ResourceDefinition } from '../api/meta.ts';
+import type { DomainError } from '../domain/errors.ts';
+
+type Json = Record<string, unknown>;
+
+/** How the objects of a kind are found and served over REST. */
+export interface KindRest<T, W extends Write<T> = Write<T>> {
+  /** Group of the operations in the OpenAPI document. */
+  tag: string;
+  /** by what a path names one object */
+  key: 'uuid' | 'name' | 'id';
+  /** code of the 404 */
+  notFound: string;
+  /** absent for kinds whose routes are written by hand */
+  crud?: KindCrud<T, W>;
+}
+
+/** What a body asks for; translations may add members, which the hooks of the kind's routes carry out. */
+export interface Write<T> {
+  name?: string;
+  spec: T extends { spec: infer S } ? S : never;
+}
+
+/** The plain operations of a kind: create, list, read, change and delete, and the same from a file. */
+export interface KindCrud<T, W extends Write<T> = Write<T>> {
+  /** of the collection: `/registries` */
+  path: string;
+  /** the member of a list reply: `registries` */
+  list: string;
+  /** Success statuses and bodies: the object, its key, or nothing. */
+  replies: {
+    create: { status: 200 | 201; body: 'object' | 'key' };
+    change: { status: 200; body: 'object' } | { status: 204 };
+    delete: { status: 200 | 202 | 204 };
+  };
+  shapes: KindShapes;
+  /** Texts of the OpenAPI document where the usual ones do not fit. */
+  texts?: Partial<Record<Operation, { summary?: string; description?: string }>>;
+  /** What a create body asks for. Throws DomainError. */
+  fromBody: { of(body: unknown): W }['of'];
+  /** What a PATCH body asks for: absent members stay, null removes. Throws DomainError. */
+  patch: { of(object: T, body: unknown): W }['of'];
+  read: { of(object: T): Json }['of'];
+  /** Why an object is never deleted. */
+  undeletable?: { of(object: T): DomainError | undefined }['of'];
+  /** the YAML routes */
+  upload?: KindUpload;
+}
+export type Operation = 'create' | 'list' | 'get' | 'change' | 'delete';
+
+/** What the OpenAPI document says of bodies. */
+export interface KindShapes {
+  create: z.ZodType;
+  change: z.ZodType;
+  read: z.ZodType<Json, Json>;
+  /** one item of a list, where it differs */
+  listed?: z.ZodType<Json, Json>;
+}
+
+export interface KindUpload {
+  /** name of the file part in a multipart form */
+  part: string;
+  /** PUT replaces what the document does not name, PATCH keeps it */
+  update: 'PUT' | 'PATCH';
+  /** refuses documents of another API */
+  checksApiVersion?: true;
+}
+
+/** A reply of which some members are documented and others may follow. `id` is its name in the OpenAPI document. */
+export function replyShape(shape: z.ZodRawShape, id?: string): z.ZodType<Json, Json> {
+  const schema = z.looseObject(shape) as unknown as z.ZodType<Json, Json>;
+  return id ? schema.meta({ id }) : schema;
+}
+
+/** Bodies and replies of a kind whose JSON has the members of its spec. */
+export function plainShapes(
+  { kind, identity }: Pick<ResourceDefinition, 'kind' | 'identity'>,
+  spec: z.ZodObject,
+): KindShapes {
+  const { id, uuid, ...fields } = z.object(spec.shape).shape as Record<string, z.ZodType>;
+  const change = z.object(fields).partial();
+  return {
+    create: z.object({ ...fields, name: z.string() }).meta({ id: `New${kind}` }),
+    change: change.meta({ id: `${kind}Changes` }),
+    read: replyShape(
+      {
+        ...('uuid' in identity.has && { uuid: z.string() }),
+        ...('id' in identity.has && { id: z.number().int().optional() }),
+        ...change.shape,
+        name: z.string(),
+      },
+      kind,
+    ),
+  };
+}

@@ -1,0 +1,304 @@
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { API_VERSION, UPLOAD_API_VERSIONS } from '../../api/names.ts';
+import { conflict, verdictError } from '../../domain/errors.ts';
+import { identityLabels, objectName } from '../../domain/names.ts';
+import { readDocument, refuseExpressions, requireName } from '../../domain/upload/document.ts';
+import { inUseError, type Kind, type KindObject, type Operation, type Write } from '../../kinds/index.ts';
+import { type KindCrud, replyShape } from '../../kinds/rest.ts';
+import { oldest } from '../../stores/oldest.ts';
+import { createNamed, deleteObject, isPresent } from '../deletion.ts';
+import { objectsOf, type RestDependencies } from '../dependencies.ts';
+import { edit, withChanges } from '../edit.ts';
+import { listReply } from '../list-reply.ts';
+import { accessByKey, keyValue, presentObject } from '../lookup.ts';
+import { type AnyRoute, type Caller, route } from '../route.ts';
+import { parseYaml } from '../yaml.ts';
+import * as shapes from './shapes.ts';
+
+/** What one kind does besides what all do; a part that is absent is as it is for all. */
+export interface CrudHooks<T, W extends Write<T>> {
+  /** Stores a new object. */
+  create?(deps: RestDependencies, object: T, write: W, signal: AbortSignal): Promise<T>;
+  /** The object to store, after a change of its spec; `before` is the object as it was. */
+  change?(deps: RestDependencies, before: T, write: W, signal: AbortSignal): Promise<T>;
+  /** Runs after a change was stored. */
+  changed?(deps: RestDependencies, before: T, after: T, signal: AbortSignal): Promise<void>;
+  read?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<Record<string, unknown>>;
+}
+
+const PARAMS = { uuid: shapes.uuidParam, name: shapes.nameParam, id: shapes.idParam };
+const DONE = shapes.anyObject;
+
+/** The routes of a kind, from its definition. */
+export function crudRoutes<T extends KindObject, W extends Write<T>>(
+  kind: Kind<T>,
+  crud: KindCrud<T, W>,
+  hooks: CrudHooks<T, W> = {},
+): AnyRoute[] {
+  const { definition, noun, rest } = kind;
+  const { path, replies, upload } = crud;
+  const { tag, key } = rest;
+  const resource = definition.plural;
+  const operations = createOperations(kind, crud, hooks);
+  const item = { params: PARAMS[key] as z.ZodType<Record<string, string | number>> };
+  const itemPath = `${path}/{${key}}`;
+  const byKey = accessByKey(kind);
+  const value = (params: Record<string, string | number>) => String(params[key]);
+  const a = /^[aeiou]/.test(noun) ? `an ${noun}` : `a ${noun}`;
+  const text = (operation: Operation, summary: string) => ({ summary, ...crud.texts?.[operation] });
+  const createdShape = replies.create.body === 'object' ? crud.shapes.read : keyShape(key);
+  const changeReply =
+    replies.change.status === 200
+      ? { status: replies.change.status, schema: crud.shapes.read }
+      : { status: replies.change.status };
+  const missingReference = kind.references ? [404] : [];
+  const list = capital(crud.list);
+  return [
+    route({
+      method: 'POST',
+      path,
+      operation: `create${definition.kind}`,
+      tag,
+      ...text('create', `Create ${a}`),
+      access: { resource, verb: 'create' },
+      body: { kind: 'json', schema: shapes.templatedObject, documents: crud.shapes.create },
+      reply: { status: replies.create.status, schema: createdShape },
+      errors: [400, ...missingReference, 409],
+      handler: ({ deps, body, caller, signal }) => operations.create(deps, body, caller, signal),
+    }),
+    route({
+      method: 'GET',
+      path,
+      operation: `list${list}`,
+      tag,
+      ...text('list', `All ${crud.list}`),
+      access: { resource, verb: 'list' },
+      reply: { status: 200, schema: replyShape({ [crud.list]: z.array(crud.shapes.listed ?? crud.shapes.read) }) },
+      handler: ({ deps }) => operations.list(deps),
+    }),
+    route({
+      method: 'GET',
+      path: itemPath,
+      operation: `get${definition.kind}`,
+      tag,
+      ...text('get', `One ${noun}`),
+      access: { resource, verb: 'get', ...byKey },
+      ...item,
+      reply: { status: 200, schema: crud.shapes.read },
+      errors: [404],
+      handler: ({ deps, params, caller, signal }) => operations.get(deps, value(params), caller, signal),
+    }),
+    route({
+      method: 'PATCH',
+      path: itemPath,
+      operation: `update${definition.kind}`,
+      tag,
+      ...text('change', `Change ${a}`),
+      access: { resource, verb: 'patch', ...byKey },
+      ...item,
+      body: { kind: 'json', schema: shapes.templatedObject, documents: crud.shapes.change },
+      reply: changeReply,
+      errors: [400, 404, 409],
+      handler: ({ deps, params, body, caller, signal }) => operations.patch(deps, value(params), body, caller, signal),
+    }),
+    route({
+      method: 'DELETE',
+      path: itemPath,
+      operation: `delete${definition.kind}`,
+      tag,
+      ...text('delete', `Delete ${a}${kind.inUse ? ' that nothing uses' : ''}`),
+      access: { resource, verb: 'delete', ...byKey },
+      ...item,
+      reply: { status: replies.delete.status, ...(replies.delete.status !== 204 && { schema: DONE }) },
+      errors: [...(kind.inUse || crud.undeletable ? [400] : []), 404, 409],
+      handler: ({ deps, params, signal }) => operations.delete(deps, value(params), signal),
+    }),
+    ...(upload
+      ? [
+          route({
+            method: 'POST',
+            path: `${path}/yaml`,
+            operation: `create${definition.kind}FromYaml`,
+            tag,
+            summary: `Create ${a} from a file`,
+            description: `A document of kind ${definition.kind}.`,
+            access: { resource, verb: 'create' },
+            body: { kind: 'file', part: upload.part },
+            reply: { status: replies.create.status, schema: createdShape },
+            errors: [400, ...missingReference, 409],
+            handler: ({ deps, file, caller, signal }) =>
+              operations.create(deps, operations.readFile(file), caller, signal),
+          }),
+          route({
+            method: upload.update,
+            path: `${path}/yaml/{${key}}`,
+            operation: `${upload.update === 'PUT' ? 'replace' : 'update'}${definition.kind}FromYaml`,
+            tag,
+            summary: `Change ${a} from a file`,
+            access: { resource, verb: upload.update === 'PUT' ? 'update' : 'patch', ...byKey },
+            ...item,
+            body: { kind: 'file', part: upload.part },
+            reply: changeReply,
+            errors: [400, 404, 409],
+            handler({ deps, params, file, caller, signal }) {
+              const body = operations.readFile(file, value(params));
+              const change = upload.update === 'PUT' ? operations.replace : operations.patch;
+              return change(deps, value(params), body, caller, signal);
+            },
+          }),
+        ]
+      : []),
+  ];
+}
+
+/** What the routes of a kind carry out. */
+function createOperations<T extends KindObject, W extends Write<T>>(
+  kind: Kind<T>,
+  crud: KindCrud<T, W>,
+  hooks: CrudHooks<T, W>,
+) {
+  const { definition, noun, rest, identity } = kind;
+  const { replies, upload } = crud;
+
+  const get = async (deps: RestDependencies, value: string, caller: Caller, signal: AbortSignal) =>
+    read(deps, await presentObject(deps, kind, value, signal), caller, signal);
+
+  async function read(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal) {
+    return withKeys(object, (await hooks.read?.(deps, object, caller, signal)) ?? crud.read(object));
+  }
+
+  const withKeys = (object: T, shown: Record<string, unknown>) => {
+    const [uuid, id] = [identity.uuid?.(object), identity.id?.(object)];
+    return { ...(uuid !== undefined && { uuid }), ...(id !== undefined && { id }), ...shown };
+  };
+
+  async function create(deps: RestDependencies, body: unknown, caller: Caller, signal: AbortSignal) {
+    const write = crud.fromBody(body);
+    const created = await store(deps, write, signal);
+    const value = keyValue(kind, created);
+    if (replies.create.body === 'object') return read(deps, created, caller, signal);
+    return { [rest.key]: rest.key === 'id' ? Number(value) : value };
+  }
+
+  function store(deps: RestDependencies, write: W, signal: AbortSignal): Promise<T> {
+    const objects = objectsOf(deps, kind);
+    const { name, spec } = write as Write<KindObject>;
+    let object: T;
+    const make = async () => {
+      const id = identity.id && (spec.id ?? (await deps.ids.next(definition.kind, signal)));
+      const uuid = identity.uuid && (spec.uuid ?? randomUUID());
+      if (id !== undefined && objects.find('id', String(id)).length > 0)
+        throw conflict('DUPLICATE_ID', `id: ${id} belongs to another ${noun}; leave it out`, 'id');
+      const called = name === undefined ? `${definition.singular}-${id}` : objectName(name);
+      object = {
+        apiVersion: API_VERSION,
+        kind: definition.kind,
+        metadata: { name: called, labels: identityLabels({ uuid, id }) },
+        spec: { ...spec, ...(name !== undefined && name !== called && { name }) },
+      } as T;
+      await requireVerdict(deps, object, signal);
+      return object;
+    };
+    const save = async (made: T) => hooks.create?.(deps, made, write, signal) ?? objects.create(made, signal);
+    return createNamed(objects, { kind: noun, name: name ?? spec.name }, make, signal, save);
+  }
+
+  function list(deps: RestDependencies) {
+    const objects = objectsOf(deps, kind);
+    // What has no key yet cannot be named; of two that claim one, the older has it.
+    const keyed = objects.list().flatMap((object) => {
+      const value = keyValue(kind, object);
+      return isPresent(object) && value !== undefined && oldest(objects.find(rest.key, value)) === object
+        ? [{ value, object }]
+        : [];
+    });
+    const inOrder = rest.key === 'id' ? byNumber : byText;
+    const sorted = keyed.toSorted((a, b) => inOrder(a.value, b.value)).map(({ object }) => object);
+    return listReply(crud.list, sorted, (object) => [withKeys(object, crud.read(object))]);
+  }
+
+  async function change(
+    deps: RestDependencies,
+    value: string,
+    writeOf: (object: T) => W,
+    caller: Caller,
+    signal: AbortSignal,
+  ) {
+    let before: T | undefined;
+    const edited = await edit(
+      objectsOf(deps, kind),
+      () => presentObject(deps, kind, value, signal),
+      async (object) => {
+        before = object;
+        const write = writeOf(object);
+        const changed =
+          (await hooks.change?.(deps, object, write, signal)) ?? withChanges(object, { spec: write.spec });
+        await requireVerdict(deps, changed, signal);
+        return changed;
+      },
+      signal,
+    );
+    if (before) await hooks.changed?.(deps, before, edited, signal);
+    return replies.change.status === 200 ? read(deps, edited, caller, signal) : undefined;
+  }
+
+  const patch = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
+    change(deps, value, (object) => crud.patch(object, body), caller, signal);
+
+  /** The spec as a body says it; name and identity stay. */
+  const replace = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
+    change(
+      deps,
+      value,
+      (object) => {
+        const { uuid, id, name } = object.spec;
+        const kept = { ...(uuid !== undefined && { uuid }), ...(id !== undefined && { id }), ...(name && { name }) };
+        const write = crud.fromBody(body);
+        return { ...write, spec: { ...write.spec, ...kept } };
+      },
+      caller,
+      signal,
+    );
+
+  async function remove(deps: RestDependencies, value: string, signal: AbortSignal) {
+    const object = await presentObject(deps, kind, value, signal);
+    const refused = crud.undeletable?.(object);
+    if (refused) throw refused;
+    const users = kind.inUse ? deps.references.users(kind, object) : [];
+    if (users.length > 0) throw inUseError(kind, object, users);
+    await deleteObject(objectsOf(deps, kind), object, signal);
+    return replies.delete.status === 204 ? undefined : {};
+  }
+
+  /** Refuses what the reconciler would refuse; what another replica made a moment ago is looked for. */
+  async function requireVerdict(deps: RestDependencies, object: T, signal: AbortSignal) {
+    const judge = () => kind.verdict?.(object, deps.references.find);
+    if (!judge()) return;
+    const targets = new Set(Array.from(kind.references?.(object) ?? [], ({ to }) => to));
+    for (const to of targets) {
+      const target = deps.kinds[to];
+      if (target) await objectsOf(deps, target).refresh(signal);
+    }
+    const verdict = judge();
+    if (verdict) throw verdictError(verdict);
+  }
+
+  /** A document of this kind, as the JSON body that says the same. */
+  function readFile(file: string, path?: string): Record<string, unknown> {
+    const document = parseYaml(file);
+    refuseExpressions(document);
+    const options = upload?.checksApiVersion ? { apiVersions: UPLOAD_API_VERSIONS } : {};
+    const { metadata, spec } = readDocument(document, definition.kind, options);
+    const name = typeof spec.name === 'string' && spec.name !== '' ? spec.name : metadata.name;
+    if (rest.key === 'name') requireName(name, path, 'metadata.name');
+    return { ...spec, name };
+  }
+
+  return { create, get, list, patch, replace, delete: remove, readFile };
+}
+
+const keyShape = (key: 'uuid' | 'name' | 'id') => replyShape({ [key]: key === 'id' ? z.number().int() : z.string() });
+const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1);
+const byNumber = (a: string, b: string) => Number(a) - Number(b);
+const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
