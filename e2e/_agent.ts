@@ -5,7 +5,7 @@ import type { Clock } from '../agent/src/domain/clock.ts';
 import { parseConfig } from '../agent/src/domain/config.ts';
 import type { Engine } from '../agent/src/domain/engine.ts';
 import { identityFile } from '../agent/src/state/identity.ts';
-import { openSqliteStore } from '../agent/src/state/sqlite-database.ts';
+import { openSqliteDatabase } from '../agent/src/state/sqlite-database.ts';
 import { systemClock } from '../agent/src/system/clock.ts';
 import { silentLog } from '../agent/src/system/log.ts';
 import { localMachine } from '../agent/src/system/machine.ts';
@@ -22,13 +22,13 @@ export function startLocalAgent({ home, engine, clock = systemClock() }: LocalAg
   const data = join(home, 'data');
   mkdirSync(data, { recursive: true });
   const config = join(home, 'config.yaml');
-  const { store } = openSqliteStore(join(data, 'agent.db'), clock.wall());
+  const { database } = openSqliteDatabase(join(data, 'agent.db'), clock.wall());
   const agent = createAgent(parseConfig('{diskDirectory: data, statusFrequency: 5}', config), {
     clock,
     random: Math.random,
     log: silentLog(),
     engine,
-    store,
+    database,
     identity: identityFile(join(data, 'identity.json'), clock.wall, (path) => {
       throw new Error(`the identity was damaged: ${path}`);
     }),
@@ -41,7 +41,7 @@ export function startLocalAgent({ home, engine, clock = systemClock() }: LocalAg
     async [Symbol.asyncDispose]() {
       stop.abort();
       await done;
-      store[Symbol.dispose]();
+      database[Symbol.dispose]();
     },
   };
 }

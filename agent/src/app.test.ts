@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Agent, type AgentPorts, createAgent } from './app.ts';
+import { type Agent, type AgentDependencies, createAgent } from './app.ts';
 import { FakeController, failure, type View } from './controller/_fake-controller.ts';
 import { parseConfig } from './domain/config.ts';
 import { PLAIN_PLACES, policySchema } from './domain/policy.ts';
 import { until } from './engines/_contract.ts';
 import { MemoryEngine } from './engines/memory/engine.ts';
 import { relayMark } from './registries/pull.ts';
-import { memoryStore } from './state/database.ts';
+import { memoryDatabase } from './state/database.ts';
 import { memoryIdentity } from './state/identity.ts';
 import { systemClock } from './system/clock.ts';
 import { exchange, type HttpRequest } from './system/http.ts';
@@ -29,7 +29,7 @@ let engine: MemoryEngine;
 let stop: AbortController;
 let runs: Promise<void>[];
 let requests: HttpRequest[];
-const store = { value: memoryStore() };
+const database = { value: memoryDatabase() };
 const identity = { value: memoryIdentity() };
 
 beforeEach(async () => {
@@ -38,7 +38,7 @@ beforeEach(async () => {
   stop = new AbortController();
   runs = [];
   requests = [];
-  store.value = memoryStore();
+  database.value = memoryDatabase();
   identity.value = memoryIdentity();
 });
 
@@ -48,8 +48,8 @@ afterEach(async () => {
   await controller.close();
 });
 
-/** Starts an agent on the engine, the store and the identity of this test. */
-function start(policy = {}, more: Partial<AgentPorts> = {}): Agent {
+/** Starts an agent on the engine, the database and the identity of this test. */
+function start(policy = {}, more: Partial<AgentDependencies> = {}): Agent {
   const agent = createAgent(
     parseConfig('{diskDirectory: /nowhere, statusFrequency: 1, changeFrequency: 1}', '/nowhere/config.yaml'),
     {
@@ -57,7 +57,7 @@ function start(policy = {}, more: Partial<AgentPorts> = {}): Agent {
       random: Math.random,
       log: silentLog(),
       engine: () => engine,
-      store: store.value,
+      database: database.value,
       identity: identity.value,
       machine,
       policy: policySchema.parse(policy),
@@ -219,10 +219,10 @@ describe('what is held', () => {
   });
 
   test('is not told when it could not be stored', async () => {
-    const full = store.value;
-    store.value = {
+    const full = database.value;
+    database.value = {
       ...full,
-      saveDocuments: () => {
+      saveResponses: () => {
         throw new Error('database or disk is full');
       },
     };
@@ -249,7 +249,7 @@ describe('what is held', () => {
 });
 
 describe('trouble with the controller', () => {
-  const troubles: Record<string, { fault: NonNullable<FakeController['fault']>; connection: string }> = {
+  const problems: Record<string, { fault: NonNullable<FakeController['fault']>; connection: string }> = {
     '401': { fault: () => failure(401, 'AGENT_NODE_NOT_FOUND'), connection: 'UNAUTHORIZED' },
     '404': { fault: () => failure(404, 'NOT_FOUND'), connection: 'NOT_FOUND' },
     '500': { fault: () => failure(500, 'OOPS'), connection: 'INTERNAL_ERROR' },
@@ -257,7 +257,7 @@ describe('trouble with the controller', () => {
     'a broken connection': { fault: () => 'cut', connection: 'NOT_CONNECTED' },
     'an answer that is not JSON': { fault: () => ({ status: 200, body: undefined }), connection: 'INTERNAL_ERROR' },
   };
-  for (const [name, { fault, connection }] of Object.entries(troubles))
+  for (const [name, { fault, connection }] of Object.entries(problems))
     test(`${name}: everything keeps running, the connection says ${connection}`, async () => {
       const agent = await running();
       const before = await engine.containers();
@@ -374,7 +374,7 @@ describe('reports', () => {
   test('an order is carried out once and echoed', async () => {
     const agent = await running();
     engine.images.set('old/image:1', 'sha256:old');
-    agent.store.saveImage('sha256:old', 'old/image:1');
+    agent.database.saveImage('sha256:old', 'old/image:1');
     engine.images.set('users/own:1', 'sha256:users');
     controller.change((c) => {
       c.flags = { prune: 'aa01' };
@@ -388,9 +388,9 @@ describe('reports', () => {
 });
 
 test('a database that takes nothing more: supervision goes on from memory, and the report says so', async () => {
-  const full = store.value;
+  const full = database.value;
   const agent = await running();
-  full.saveRows = () => {
+  full.saveRecords = () => {
     throw new Error('database or disk is full');
   };
   const [container] = await engine.containers();
@@ -486,7 +486,7 @@ describe('a restored datastore', () => {
   test('a microservice that the list does not name runs on, also after a restart, and is removed when the list is complete', async () => {
     controller.epochPosition = '1.aaaaaaaa.3';
     await running([a, b]);
-    await until('the position to be saved', () => store.value.value('epochPosition') === '1.aaaaaaaa.3');
+    await until('the position to be saved', () => database.value.value('epochPosition') === '1.aaaaaaaa.3');
     const before = await containerOf(b);
     controller.change((c) => {
       c.retainUnlisted = retainUnlisted;
@@ -499,14 +499,14 @@ describe('a restored datastore', () => {
     await restart();
     await until('a poll', () => polls() > told);
     expect(await containerOf(b)).toBe(before);
-    expect(store.value.value('epochPosition')).toBe('1.aaaaaaaa.3');
+    expect(database.value.value('epochPosition')).toBe('1.aaaaaaaa.3');
     controller.change((c) => {
       c.retainUnlisted = undefined;
       c.epochPosition = '2.bbbbbbbb.5';
     });
     await until('the container to be gone', async () => (await containerOf(b)) === undefined);
     expect(await containerOf(a)).toBeDefined();
-    expect(store.value.value('epochPosition')).toBe('2.bbbbbbbb.5');
+    expect(database.value.value('epochPosition')).toBe('2.bbbbbbbb.5');
   });
 
   test('with nothing to retain, the agent saves the new position', async () => {
@@ -515,7 +515,7 @@ describe('a restored datastore', () => {
     controller.change((c) => {
       c.retainUnlisted = retainUnlisted;
     });
-    await until('the position to be saved', () => store.value.value('epochPosition') === retainUnlisted.position);
+    await until('the position to be saved', () => database.value.value('epochPosition') === retainUnlisted.position);
   });
 
   test('an emptied datastore: a new provisioning retains what runs', async () => {
@@ -552,7 +552,7 @@ test('a controller at another address is asked there by the same node, and nothi
 
 test('an end whose answer was lost ends no later relation', async () => {
   const agent = await running();
-  store.value.saveValue('ending', 'deleteNode');
+  database.value.saveValue('ending', 'deleteNode');
   controller.publicKey = undefined;
   controller.change((c) => {
     c.fault = (_, path) => (path === '/agent/changes' ? failure(401, 'AGENT_NODE_NOT_FOUND') : undefined);

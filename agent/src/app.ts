@@ -1,28 +1,28 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig, MicroserviceStatus, MicroserviceView, StatusReport } from '../../src/wire/agent.ts';
-import { Orders } from './controller/actions.ts';
+import { Actions } from './controller/actions.ts';
 import type { Connection, Transport } from './controller/client.ts';
-import { Relation, type Scope } from './controller/membership.ts';
+import { Membership, type Scope } from './controller/membership.ts';
 import { Provisioning } from './controller/provisioning.ts';
-import { agentTroubles, statusReport, withUsage } from './controller/report.ts';
-import { Documents } from './controller/saved-responses.ts';
+import { agentProblems, statusReport, withUsage } from './controller/report.ts';
+import { SavedResponses } from './controller/saved-responses.ts';
 import type { Clock, Random } from './domain/clock.ts';
 import type { Config, LogLevel } from './domain/config.ts';
-import type { Engine, ForeignContainer } from './domain/engine.ts';
+import type { Engine, OtherAgentContainer } from './domain/engine.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext, refusal } from './domain/policy.ts';
 import { isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
 import { pullTarget } from './domain/target.ts';
-import { findOrphans, instanceOf, orphanTrouble } from './engines/orphans.ts';
+import { findOrphans, instanceOf, orphanProblem } from './engines/orphans.ts';
 import { createAgentMetrics } from './local-api/metrics-page.ts';
-import type { Store } from './state/database.ts';
+import type { Database } from './state/database.ts';
 import type { Identity, IdentityStore, Node } from './state/identity.ts';
 import { loadIdentity } from './state/own-identity.ts';
 import type { MachineAccess } from './supervise/executors.ts';
-import { lookForStrangers } from './supervise/foreign-containers.ts';
+import { listForeignContainers } from './supervise/foreign-containers.ts';
 import { createMachineAccess } from './supervise/machine-access.ts';
-import { keepHouse, type PrunedImage, prune } from './supervise/pruning.ts';
+import { type PrunedImage, prune, runPruning } from './supervise/pruning.ts';
 import { Supervisor } from './supervise/supervisor.ts';
 import { errorText, type Log } from './system/log.ts';
 import type { Machine } from './system/machine.ts';
@@ -32,13 +32,13 @@ import { type Usage, UsageReader } from './system/usage.ts';
 const REMOVAL_PATIENCE = 60_000;
 
 /** Everything that an agent needs of the world. A thousand of them can live in one process. */
-export interface AgentPorts {
+export interface AgentDependencies {
   clock: Clock;
   random: Random;
   log: Log;
   /** the engine that this agent's containers run on; told the instance id that they carry */
   engine(instance: string): Engine;
-  store: Store;
+  database: Database;
   identity: IdentityStore;
   machine: Machine;
   /** how requests to the controller are sent */
@@ -55,7 +55,7 @@ export interface AgentPorts {
   /** applies what the controller or the machine chose for the log */
   setLogging?: (level: LogLevel, settings: AgentConfig) => void;
   /** what is wrong with the machine's own files, for people */
-  fileTroubles?: () => string[];
+  fileProblems?: () => string[];
   /** whether the agent of an instance runs on this machine; absent: none does */
   isAlive?: (instance: string) => Promise<boolean>;
   /** we are another instance now */
@@ -68,23 +68,23 @@ export interface AgentPorts {
 
 export type Agent = ReturnType<typeof createAgent>;
 
-/** An agent: supervisor and relation to the controller around one store. Holds no state outside of itself. */
-export function createAgent(config: Config, ports: AgentPorts) {
-  const { clock, random, log, store, machine } = ports;
+/** An agent: supervisor and relation to the controller around one database. Holds no state outside of itself. */
+export function createAgent(config: Config, deps: AgentDependencies) {
+  const { clock, random, log, database, machine } = deps;
   const startedAt = clock.wall();
-  const identity = loadIdentity(ports.identity, store, log);
-  const engine = ports.engine(identity.current.instance);
+  const identity = loadIdentity(deps.identity, database, log);
+  const engine = deps.engine(identity.current.instance);
   const metrics = createAgentMetrics();
   const policyContext: PolicyContext = {
-    policy: ports.policy ?? OPEN_POLICY,
-    protectedPaths: ports.protectedPaths ?? [],
-    places: ports.places ?? PLAIN_PLACES,
+    policy: deps.policy ?? OPEN_POLICY,
+    protectedPaths: deps.protectedPaths ?? [],
+    places: deps.places ?? PLAIN_PLACES,
   };
-  const documents = new Documents({ store, log, metrics, changed: act });
+  const responses = new SavedResponses({ database, log, metrics, changed: act });
 
   const supervisor = new Supervisor({
     engine,
-    store,
+    database,
     clock,
     random,
     log,
@@ -98,17 +98,17 @@ export function createAgent(config: Config, ports: AgentPorts) {
         timeZone: effective().timeZone ?? '',
         limits: machine.limits,
       },
-      registries: documents.registries,
-      views: documents.views,
+      registries: responses.registries,
+      views: responses.views,
       policy: policyContext.policy,
     }),
-    machine: createMachineAccess(policyContext, ports),
+    machine: createMachineAccess(policyContext, deps),
     adopt,
   });
 
   const house = {
     engine,
-    store,
+    database,
     log,
     clock,
     random,
@@ -116,20 +116,20 @@ export function createAgent(config: Config, ports: AgentPorts) {
     settings: effective,
     containers: () => supervisor.containers,
   };
-  const orders = new Orders({ store, log, executors: { prune: () => void prune(house) } });
-  const relation = new Relation({
+  const actions = new Actions({ database, log, executors: { prune: () => void prune(house) } });
+  const membership = new Membership({
     config,
     clock,
     random,
     log,
     metrics,
-    store,
+    database,
     identity,
-    documents,
-    orders,
+    responses,
+    actions,
     boot: randomUUID(),
-    transport: ports.transport,
-    controllerCa: ports.controllerCa,
+    transport: deps.transport,
+    controllerCa: deps.controllerCa,
     settings: effective,
     report,
     acknowledgeGone: (uuids) => supervisor.acknowledgeGone(uuids),
@@ -139,8 +139,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
     log,
     machine,
     identity,
-    documents,
-    relation,
+    responses,
+    membership,
     engineKind: () => engineFacts()?.kind ?? config.containerEngine,
     microservices: () => supervisor.present,
     adopt: async () => {
@@ -151,19 +151,19 @@ export function createAgent(config: Config, ports: AgentPorts) {
         log.debug('Cannot look for containers of an earlier installation', { error: errorText(error) });
       }
     },
-    fetchAuthority: ports.fetchAuthority,
+    fetchAuthority: deps.fetchAuthority,
   });
 
   const usageReader = new UsageReader(() => clock.now());
   let usage = new Map<string, Usage>();
   /** names of containers on the same engine that are somebody else's; kept up while the watchdog is on */
-  let strangers: readonly string[] | undefined;
+  let foreignContainers: readonly string[] | undefined;
   /** containers of agents that are no more, as of the last measurement */
-  let orphans: readonly ForeignContainer[] = [];
+  let orphans: readonly OtherAgentContainer[] = [];
 
   act(new Set());
   supervisor.onChange(() => {
-    relation.changed();
+    membership.changed();
     // With nobody to tell, there is nothing to keep for telling.
     if (!identity.current.node) {
       const gone = (supervisor.statuses() ?? []).filter(({ id }) => supervisor.record(id)?.gone).map(({ id }) => id);
@@ -175,8 +175,8 @@ export function createAgent(config: Config, ports: AgentPorts) {
   function act(registries: ReadonlySet<number>): void {
     applyLogging();
     supervisor.setDesired(
-      documents.desired((view) => {
-        const { reference } = pullTarget(view.imageId, documents.registries.get(view.registryId));
+      responses.desired((view) => {
+        const { reference } = pullTarget(view.imageId, responses.registries.get(view.registryId));
         return refusal(view, reference, policyContext);
       }),
     );
@@ -185,7 +185,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
 
   function applyLogging(): void {
     const settings = effective();
-    ports.setLogging?.((settings.logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings);
+    deps.setLogging?.((settings.logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings);
   }
 
   function engineFacts() {
@@ -193,8 +193,13 @@ export function createAgent(config: Config, ports: AgentPorts) {
   }
 
   function settingsSources(): SettingsSources {
-    const { wanted } = documents;
-    return { config, wanted, engine: { kind: engineFacts()?.kind, url: engine.url }, strangers: strangers ?? [] };
+    const { wanted } = responses;
+    return {
+      config,
+      wanted,
+      engine: { kind: engineFacts()?.kind, url: engine.url },
+      foreignContainers: foreignContainers ?? [],
+    };
   }
 
   function effective(): AgentConfig {
@@ -222,53 +227,54 @@ export function createAgent(config: Config, ports: AgentPorts) {
     log.warn('Taking over the containers of an earlier installation of this node', { instance });
     try {
       identity.become({ ...identity.current, instance });
-      store.saveValue('instance', instance);
+      database.saveValue('instance', instance);
     } catch (error) {
       log.error('Cannot keep the identity', { error: errorText(error) });
     }
     engine.become(instance);
-    ports.instanceChanged?.(instance);
-    relation.renew();
+    deps.instanceChanged?.(instance);
+    membership.renew();
     return true;
   }
 
-  function lookForOrphans(signal?: AbortSignal): Promise<ForeignContainer[]> {
-    return findOrphans(engine, ports.isAlive ?? (async () => false), signal);
+  function lookForOrphans(signal?: AbortSignal): Promise<OtherAgentContainer[]> {
+    return findOrphans(engine, deps.isAlive ?? (async () => false), signal);
   }
 
   /** What keeps the agent from doing its work, for people. */
-  function troubles(): string[] {
+  function problems(): string[] {
     const lost = identity.isLost && !identity.current.node;
-    const beside = orphanTrouble(orphans, identity.current.node?.uuid) ?? [];
-    const known = [...supervisor.problems, ...relation.troubles, ...(ports.fileTroubles?.() ?? [])];
-    return agentTroubles(known.concat(beside), lost, relation.client?.skew);
+    const beside = orphanProblem(orphans, identity.current.node?.uuid) ?? [];
+    const known = [...supervisor.problems, ...membership.problems, ...(deps.fileProblems?.() ?? [])];
+    return agentProblems(known.concat(beside), lost, membership.client?.skew);
   }
 
   async function report(measurements: boolean): Promise<StatusReport> {
     if (measurements) await measureUsage();
-    const look = isWatching(config, documents.wanted) && engineFacts() && (measurements || strangers === undefined);
-    if (look) strangers = (await lookForStrangers(engine, log)) ?? strangers;
+    const look =
+      isWatching(config, responses.wanted) && engineFacts() && (measurements || foreignContainers === undefined);
+    if (look) foreignContainers = (await listForeignContainers(engine, log)) ?? foreignContainers;
     if (measurements && engineFacts()) orphans = await lookForOrphans().catch(() => orphans);
     const figures = measurements ? await machine.measure() : undefined;
     return statusReport({
       measured: figures && { figures, duration: clock.wall() - startedAt },
       startedAt,
-      troubles: troubles(),
-      engineTrouble: supervisor.engineProblem,
+      problems: problems(),
+      engineProblem: supervisor.engineProblem,
       microservices: microservices(),
-      registryCount: documents.registries.size,
+      registryCount: responses.registries.size,
       address: machine.addresses(config.networkInterface)?.address,
       runtimes: engineFacts()?.runtimes,
       settings: effective(),
       refusedSettings: refusedSettings(settingsSources()),
-      orders: orders.echo,
+      orders: actions.echo,
     });
   }
 
   return {
     config,
     supervisor,
-    store,
+    database,
     metrics,
     machine,
     startedAt,
@@ -280,7 +286,7 @@ export function createAgent(config: Config, ports: AgentPorts) {
     /** Containers of agents that are no more, whatever node they were. */
     orphans: lookForOrphans,
     /** Ends and removes them, or those with these names, as somebody on the machine has ordered; answers those. */
-    async removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<ForeignContainer[]> {
+    async removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]> {
       const all = await lookForOrphans(signal);
       const found = all.filter(({ name }) => names.length === 0 || names.includes(name));
       for (const { id, name, application, microservice } of found) {
@@ -289,45 +295,45 @@ export function createAgent(config: Config, ports: AgentPorts) {
         await engine.remove(id, signal);
       }
       orphans = await lookForOrphans(signal);
-      relation.changed();
+      membership.changed();
       return found;
     },
     /** The machine's own settings are others now. */
     settingsChanged: () => applyLogging(),
     /** Something on this machine has changed that the controller should hear of. */
-    changed: () => relation.changed(),
+    changed: () => membership.changed(),
     /** milliseconds that the controller's clock is ahead of ours, as far as that is known */
     get clockOffset(): number {
-      return relation.client?.offset ?? 0;
+      return membership.client?.offset ?? 0;
     },
     /** From now on this is what the machine allows. What runs runs on, unless the policy says otherwise. */
     setPolicy(policy: Policy): void {
       policyContext.policy = policy;
       act(new Set());
       supervisor.policyChanged();
-      relation.changed();
+      membership.changed();
     },
     get identity(): Identity {
       return identity.current;
     },
-    get troubles(): string[] {
-      return troubles();
+    get problems(): string[] {
+      return problems();
     },
     /** The view of a microservice, as the controller last sent it or as it last ran. */
     view: (uuid: string): MicroserviceView | undefined =>
-      documents.views.get(uuid) ?? supervisor.record(uuid)?.lastGood,
+      responses.views.get(uuid) ?? supervisor.record(uuid)?.lastGood,
     get connection(): { state: Connection; error: string; lastContact: number } {
-      return relation.connection;
+      return membership.connection;
     },
 
     /** Supervises and keeps in touch until the signal fires. Containers run on. */
     async run(signal: AbortSignal): Promise<void> {
-      relation.finishEnding();
+      membership.finishEnding();
       const { instance, node } = identity.current;
       log.info('Starting', { version: AGENT_VERSION, instance, node: node?.uuid });
-      relation.start(signal);
-      await Promise.all([supervisor.run(signal), keepHouse(house, signal)]);
-      await relation.ended();
+      membership.start(signal);
+      await Promise.all([supervisor.run(signal), runPruning(house, signal)]);
+      await membership.ended();
     },
 
     /** The controller is at another address now: who this node is stays, and so does what runs. */

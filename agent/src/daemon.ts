@@ -22,7 +22,7 @@ import { ControlChannels } from './local-api/control-channels.ts';
 import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
 import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
 import { identityFile } from './state/identity.ts';
-import { openSqliteStore } from './state/sqlite-database.ts';
+import { openSqliteDatabase } from './state/sqlite-database.ts';
 import { prepareMounts } from './supervise/mounts.ts';
 import { systemClock } from './system/clock.ts';
 import { holdDirectory } from './system/directory-lock.ts';
@@ -67,23 +67,23 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   if (await answers(config.socket)) throw new Error(`another agent answers at ${config.socket}; stop it first`);
   using closing = new DisposableStack();
   closing.use(holdDirectory(config.diskDirectory, log));
-  const database = join(config.diskDirectory, 'agent.db');
-  const { store, setAside } = openSqliteStore(database, clock.wall(), [config.runDirectory, tmpdir()]);
-  closing.use(store);
+  const databaseFile = join(config.diskDirectory, 'agent.db');
+  const { database, setAside } = openSqliteDatabase(databaseFile, clock.wall(), [config.runDirectory, tmpdir()]);
+  closing.use(database);
   if (setAside) log.warn('The database was damaged and is begun anew', { setAside });
-  const trouble = store.trouble();
-  if (trouble) log.error('Nothing can be saved; what runs is looked after', { error: trouble });
+  const problem = database.problem();
+  if (problem) log.error('Nothing can be saved; what runs is looked after', { error: problem });
 
   // An agent that does not start is a machine that nobody looks after.
-  const { policy, trouble: unreadable } = strictestReading(() => readText(config.policyFile), config.policyFile);
+  const { policy, problem: unreadable } = strictestReading(() => readText(config.policyFile), config.policyFile);
   if (unreadable)
     log.error('The policy cannot be read; what it does not plainly allow is refused', { error: unreadable });
   let policyIsPartial = unreadable !== undefined;
   /** The file is looked at each time: it counts at the next start, and whoever broke it may not have signalled. */
   const policyTroubles = (): string[] => {
-    const { trouble } = strictestReading(() => readText(config.policyFile), config.policyFile);
+    const { problem } = strictestReading(() => readText(config.policyFile), config.policyFile);
     const now = policyIsPartial ? 'what it does not plainly allow is refused' : 'the former rules stay';
-    if (trouble) return [`policy: ${trouble}; ${now}`];
+    if (problem) return [`policy: ${problem}; ${now}`];
     return policyIsPartial ? ['policy: the file can be read again; the agent takes it at SIGHUP'] : [];
   };
 
@@ -97,13 +97,13 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       engine = new DockerEngine({ url: engineUrl, instance });
       return engine;
     },
-    store,
+    database,
     identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
       log.error('The identity could not be read and was set aside; provision the agent again', { setAside: path }),
     ),
     machine: localMachine(config.diskDirectory),
     policy,
-    fileTroubles: policyTroubles,
+    fileProblems: policyTroubles,
     protectedPaths: protectedPaths(config, engineUrl),
     places: {
       ...{ follow: followLinks, identity: fileIdentity, mountsBelow, locate },

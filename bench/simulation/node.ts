@@ -4,7 +4,7 @@ import type { Transport } from '../../agent/src/controller/client.ts';
 import type { Clock } from '../../agent/src/domain/clock.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
-import { memoryStore } from '../../agent/src/state/database.ts';
+import { memoryDatabase } from '../../agent/src/state/database.ts';
 import { memoryIdentity } from '../../agent/src/state/identity.ts';
 import { silentLog } from '../../agent/src/system/log.ts';
 import type { Machine } from '../../agent/src/system/machine.ts';
@@ -29,7 +29,7 @@ export interface SimulatedNodeOptions {
 
 export function createSimulatedNode({ clock, transport, controllerUrl }: SimulatedNodeOptions): SimulatedNode {
   const identity = memoryIdentity();
-  const store = memoryStore();
+  const store = memoryDatabase();
   const engine = new MemoryEngine({ anyImage: true });
   const requests = new Map<string, number>();
   const stored = new Map<string, { body: string; at: number }>();
@@ -42,10 +42,10 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
     random: Math.random,
     log: silentLog(),
     engine: () => engine,
-    store: {
+    database: {
       ...store,
-      saveDocuments(changed) {
-        store.saveDocuments(changed);
+      saveResponses(changed) {
+        store.saveResponses(changed);
         for (const [name, { body }] of changed)
           stored.set(name, { body, at: performance.timeOrigin + performance.now() });
       },

@@ -8,7 +8,7 @@ import type { Clock } from '../../agent/src/domain/clock.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
 import { type Engine, EngineError, type EngineErrorCode, type EngineEvent } from '../../agent/src/domain/engine.ts';
 import { identityFile } from '../../agent/src/state/identity.ts';
-import { openSqliteStore } from '../../agent/src/state/sqlite-database.ts';
+import { openSqliteDatabase } from '../../agent/src/state/sqlite-database.ts';
 import { systemClock } from '../../agent/src/system/clock.ts';
 import { makeDirectory } from '../../agent/src/system/disk.ts';
 import { exchange } from '../../agent/src/system/http.ts';
@@ -55,8 +55,8 @@ function remoteEngine(instance: string): Engine {
     url: 'history:',
     connect: (signal) => call('connect', [instance], signal),
     containers: simple('containers', 0),
-    strangers: simple('strangers', 0),
-    ofOtherAgents: simple('ofOtherAgents', 0),
+    foreignContainers: simple('foreignContainers', 0),
+    containersOfOtherAgents: simple('containersOfOtherAgents', 0),
     become: () => {},
     network: simple('network', 0),
     ensureNetwork: simple('ensureNetwork', 0),
@@ -143,7 +143,7 @@ const agent = createAgent(parseConfig('statusFrequency: 5\nlocalApiPort: 0\n', j
   random: Math.random,
   log,
   engine: remoteEngine,
-  store: openSqliteStore(join(settings.dir, 'agent.db'), clock.wall()).store,
+  database: openSqliteDatabase(join(settings.dir, 'agent.db'), clock.wall()).database,
   identity: identityFile(join(settings.dir, 'identity.json'), clock.wall, (path) =>
     log.error('The identity could not be read and was set aside', { setAside: path }),
   ),

@@ -14,7 +14,7 @@ import { ControlChannels } from '../local-api/control-channels.ts';
 import { listenOnSocket } from '../local-api/server.ts';
 import { writeAdminToken } from '../local-api/token.ts';
 import { identityFile } from '../state/identity.ts';
-import { openSqliteStore } from '../state/sqlite-database.ts';
+import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { systemClock } from '../system/clock.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
@@ -92,13 +92,13 @@ test('what an agent is and does, and none of its secrets', async () => {
   const sink = bufferedSink('DEBUG', 100, () => {});
   const log = createLog(sink);
   const engine = new MemoryEngine({ anyImage: true });
-  using store = openSqliteStore(join(config.diskDirectory, 'agent.db'), 0).store;
+  using database = openSqliteDatabase(join(config.diskDirectory, 'agent.db'), 0).database;
   const agent = createAgent(config, {
     clock,
     random: Math.random,
     log,
     engine: () => engine,
-    store,
+    database,
     identity: identityFile(join(config.diskDirectory, 'identity.json'), Date.now, () => {}),
     machine: localMachine(config.diskDirectory),
   });

@@ -37,7 +37,7 @@ export async function supportBundle(
 ): Promise<{ archive: Buffer; files: string[] }> {
   const context = createDoctorContext(configFile);
   const { config } = context;
-  const { documents, detail } = context.database();
+  const { responses, detail } = context.database();
   const { identity } = context.identity();
   const client = new LocalClient({ socket: config.socket, tokenFile: config.tokenFile, configFile, signal });
   const files = new Map<string, string>();
@@ -61,7 +61,7 @@ export async function supportBundle(
   await put('settings.yaml', () => stringify(config));
   await put('policy.yaml', () => readText(config.policyFile) ?? '# none: everything is allowed\n');
   await put('identity.json', () => ({ instance: identity?.instance, node: identity?.node }));
-  await put('desired.json', () => summary(documents));
+  await put('desired.json', () => summary(responses));
   await put('engine.json', () =>
     new DockerEngine({ url: findEngineUrl(config), instance: 'bundle' }).connect(AbortSignal.timeout(10_000)),
   );
@@ -75,14 +75,14 @@ export async function supportBundle(
   for (const file of config.logDirectory ? logFiles(config.logDirectory).slice(-2) : [])
     await put(`logs/${file.name}`, () => readTail(file.path, LOG_BYTES));
 
-  const mask = masker(knownSecrets({ identity, token: readable(config.tokenFile), documents }));
+  const mask = masker(knownSecrets({ identity, token: readable(config.tokenFile), documents: responses }));
   const masked = new Map([...files].map(([name, text]) => [`skerry-support/${name}`, mask(text)]));
   return { archive: gzipSync(tar(masked, Math.floor(Date.now() / 1000))), files: [...files.keys()] };
 }
 
 /** What is to run, without values that people chose: those may be secret whatever they are called. */
-function summary(documents: Parameters<typeof views>[0]) {
-  return [...views(documents).values()].map(({ env, config, ...view }) => ({
+function summary(responses: Parameters<typeof views>[0]) {
+  return [...views(responses).values()].map(({ env, config, ...view }) => ({
     ...view,
     env: env.map(({ key }) => key),
     config: `${Buffer.byteLength(config ?? '')} bytes`,

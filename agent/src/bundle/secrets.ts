@@ -1,4 +1,4 @@
-import type { StoredDocument } from '../domain/desired.ts';
+import type { SavedResponse } from '../domain/desired.ts';
 import type { Identity } from '../state/identity.ts';
 
 const MASK = '***';
@@ -21,7 +21,7 @@ const SHAPES: readonly [RegExp, string][] = [
 export function knownSecrets(sources: {
   identity?: Identity;
   token?: string;
-  documents: ReadonlyMap<string, Pick<StoredDocument, 'body'>>;
+  documents: ReadonlyMap<string, Pick<SavedResponse, 'body'>>;
 }): Set<string> {
   const secrets = new Set<string>();
   const note = (value: unknown) => {

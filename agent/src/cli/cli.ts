@@ -5,7 +5,7 @@ import { errorText } from '../system/log.ts';
 import { COMMANDS, type Command } from './commands.ts';
 import { FORMATS, type Format } from './output.ts';
 
-export interface CliPorts {
+export interface CliDependencies {
   out(text: string): void;
   err(text: string): void;
   /** asks the person at the terminal a question to be answered with yes or no; absent where there is none */
@@ -22,13 +22,13 @@ const GLOBAL_FLAGS: Readonly<Record<string, string>> = {
 const SHORT: Readonly<Record<string, string>> = { o: 'output', h: 'help', f: 'follow', c: 'config', n: 'tail' };
 
 /** Runs one command line; answers the exit code. */
-export async function runCli(args: readonly string[], ports: CliPorts): Promise<number> {
+export async function runCli(args: readonly string[], deps: CliDependencies): Promise<number> {
   try {
-    return await run(args, ports);
+    return await run(args, deps);
   } catch (error) {
-    if (ports.signal.aborted) return 130;
+    if (deps.signal.aborted) return 130;
     const { code, message, hint } = toCliError(error);
-    ports.err(`Error[${code}]: ${message}\n${hint ? `${hint}\n` : ''}`);
+    deps.err(`Error[${code}]: ${message}\n${hint ? `${hint}\n` : ''}`);
     return exitCode(code);
   }
 }
@@ -43,7 +43,7 @@ function toCliError(error: unknown): CliError {
   return new CliError('INTERNAL', errorText(error));
 }
 
-async function run(args: readonly string[], ports: CliPorts): Promise<number> {
+async function run(args: readonly string[], deps: CliDependencies): Promise<number> {
   const { words, flags } = parse(args);
   // The group has no meaning of its own; the documented command names have it
   // (docs/spec/agent-local-api.md#command-line).
@@ -55,29 +55,29 @@ async function run(args: readonly string[], ports: CliPorts): Promise<number> {
     const asked = words[0] === 'help' ? words.slice(1) : words;
     const page = help(asked);
     if (page === undefined) throw unknown(asked);
-    ports.out(page);
+    deps.out(page);
     return 0;
   }
   if (!command) throw unknown(words);
   checkFlags(command, flags);
   if (flags.has('help')) {
-    ports.out(commandHelp(command));
+    deps.out(commandHelp(command));
     return 0;
   }
   const own = words.slice(command.name.split(' ').length);
   checkWords(command, own);
-  const configFile = configFileOf(flags, ports);
+  const configFile = configFileOf(flags, deps);
   const { socket, tokenFile } = command.offline ? NOWHERE : settings(configFile);
   let code = 0;
   await command.run({
-    client: new LocalClient({ socket, tokenFile, configFile, signal: ports.signal }),
+    client: new LocalClient({ socket, tokenFile, configFile, signal: deps.signal }),
     configFile,
     words: own,
     flags,
     format: formatOf(flags),
-    out: ports.out,
-    ask: ports.ask,
-    signal: ports.signal,
+    out: deps.out,
+    ask: deps.ask,
+    signal: deps.signal,
     exitWith: (given) => {
       code = given;
     },
@@ -85,7 +85,7 @@ async function run(args: readonly string[], ports: CliPorts): Promise<number> {
   return code;
 }
 
-function configFileOf(flags: ReadonlyMap<string, string | true>, { env }: CliPorts): string {
+function configFileOf(flags: ReadonlyMap<string, string | true>, { env }: CliDependencies): string {
   const named = flags.get('config') ?? env.SKERRY_AGENT_CONFIG;
   const file = String(named ?? DEFAULT_CONFIG_FILE);
   if (named === undefined) return file;

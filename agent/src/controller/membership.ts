@@ -1,29 +1,29 @@
 import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
 import type { Clock, Random } from '../domain/clock.ts';
 import type { Config } from '../domain/config.ts';
-import type { Store } from '../state/database.ts';
+import type { Database } from '../state/database.ts';
 import type { Node } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { signingKey } from '../state/token.ts';
 import { errorText, type Log } from '../system/log.ts';
-import type { Orders } from './actions.ts';
+import type { Actions } from './actions.ts';
 import { type Connection, ControllerClient, type Transport } from './client.ts';
-import type { Documents } from './saved-responses.ts';
-import { Link, orStoreError } from './sync-loop.ts';
+import type { SavedResponses } from './saved-responses.ts';
+import { orDatabaseError, SyncLoop } from './sync-loop.ts';
 
 /** What ends with a relation: all that the controller wanted here, or the relation alone. */
 export type Scope = 'all' | 'local';
 
-export interface RelationPorts {
+export interface MembershipDependencies {
   config: Config;
   clock: Clock;
   random: Random;
   log: Log;
   metrics: { add(name: 'requests', labels: { kind: string; code: string }): void };
-  store: Pick<Store, 'value' | 'saveValue'>;
+  database: Pick<Database, 'value' | 'saveValue'>;
   identity: OwnIdentity;
-  documents: Documents;
-  orders: Orders;
+  responses: SavedResponses;
+  actions: Actions;
   /** names this start of the agent */
   boot: string;
   /** how requests are sent */
@@ -38,22 +38,22 @@ export interface RelationPorts {
 }
 
 /** The relation to the controller, from a provisioning to the end of it: a link while the agent runs and has a node. */
-export class Relation {
-  readonly #ports: RelationPorts;
+export class Membership {
+  readonly #deps: MembershipDependencies;
   #running: AbortSignal | undefined;
-  #open: { link: Link; client: ControllerClient; stop: AbortController; done: Promise<void> } | undefined;
+  #open: { syncLoop: SyncLoop; client: ControllerClient; stop: AbortController; done: Promise<void> } | undefined;
 
-  constructor(ports: RelationPorts) {
-    this.#ports = ports;
+  constructor(deps: MembershipDependencies) {
+    this.#deps = deps;
   }
 
   get connection(): { state: Connection; error: string; lastContact: number } {
-    return this.#open?.link.connection ?? { state: 'NOT_PROVISIONED', error: '', lastContact: 0 };
+    return this.#open?.syncLoop.connection ?? { state: 'NOT_PROVISIONED', error: '', lastContact: 0 };
   }
 
   /** What keeps the agent from doing what the controller says, for people. */
-  get troubles(): string[] {
-    const disk = this.#open?.link.storeTrouble;
+  get problems(): string[] {
+    const disk = this.#open?.syncLoop.databaseProblem;
     return disk ? [`database: what the controller said last cannot be kept, and is not acted on: ${disk}`] : [];
   }
 
@@ -75,41 +75,39 @@ export class Relation {
 
   /** Something has changed here that the controller should hear of. */
   changed(): void {
-    this.#open?.link.changed();
+    this.#open?.syncLoop.changed();
   }
 
   /** Keeps in touch as the node that we are. */
   open(): void {
-    const { config, clock, random, log, store, identity, documents, orders, settings, report } = this.#ports;
+    const { config, clock, random, log, database, identity, responses, actions, settings, report } = this.#deps;
     const { node } = identity.current;
     if (!node || !this.#running || this.#running.aborted) return;
     const stop = new AbortController();
     const client = this.newClient(node.controllerUrl, node.ca, node);
-    const link = new Link({
+    const syncLoop = new SyncLoop({
       client,
       clock,
       random,
       log,
-      have: () => ({ ...documents.digests, ...orders.digests }),
-      store: (changed) => {
-        documents.save(changed);
+      have: () => ({ ...responses.digests, ...actions.digests }),
+      save: (changed) => {
+        responses.save(changed);
         this.changed();
       },
-      order: (section, digest, count) => {
-        if (orders.carryOut(section, digest, count)) this.changed();
+      carryOut: (section, digest, count) => {
+        if (actions.carryOut(section, digest, count)) this.changed();
       },
-      deleting: () => orStoreError(() => store.saveValue('ending', 'deleteNode')),
+      deleting: () => orDatabaseError(() => database.saveValue('ending', 'deleteNode')),
       deleted: () => this.end(),
       report,
       reported: ({ microserviceStatus = [] }) =>
-        this.#ports.acknowledgeGone(
-          microserviceStatus.filter(({ status }) => status === 'STOPPED').map(({ id }) => id),
-        ),
+        this.#deps.acknowledgeGone(microserviceStatus.filter(({ status }) => status === 'STOPPED').map(({ id }) => id)),
       statusFrequency: () => settings().statusFrequency ?? config.statusFrequency,
       changeFrequency: () => settings().changeFrequency ?? config.changeFrequency,
     });
-    const done = link.run(AbortSignal.any([stop.signal, this.#running])).finally(() => client.close());
-    this.#open = { link, client, stop, done };
+    const done = syncLoop.run(AbortSignal.any([stop.signal, this.#running])).finally(() => client.close());
+    this.#open = { syncLoop, client, stop, done };
   }
 
   /** Keeps in touch as who we are now. */
@@ -127,7 +125,7 @@ export class Relation {
   /** Another controller takes this one's place: an end that it ordered, and that was never finished, is not for that one. */
   makeWay(): void {
     this.close();
-    this.#ports.store.saveValue('ending', undefined);
+    this.#deps.database.saveValue('ending', undefined);
   }
 
   /**
@@ -135,24 +133,24 @@ export class Relation {
    * scope `local`, runs on as the machine's own.
    */
   end(scope: Scope = 'all'): void {
-    const { store, identity, documents, orders, log } = this.#ports;
+    const { database, identity, responses, actions, log } = this.#deps;
     this.close();
-    if (scope === 'all') documents.wantNothing();
-    else documents.keepAsOwn();
-    orders.forget();
-    store.saveValue('epochPosition', undefined);
+    if (scope === 'all') responses.wantNothing();
+    else responses.keepAsOwn();
+    actions.forget();
+    database.saveValue('epochPosition', undefined);
     const { instance, localKey } = identity.current;
     identity.become({ instance, localKey });
     // Last, so that who dies before goes on with it.
-    store.saveValue('ending', undefined);
-    documents.reload();
+    database.saveValue('ending', undefined);
+    responses.reload();
     log.info('No longer provisioned');
   }
 
   /** The controller had ended the relation, and we died before it was ended here. */
   finishEnding(): void {
-    const { store, log } = this.#ports;
-    if (store.value('ending') === undefined) return;
+    const { database, log } = this.#deps;
+    if (database.value('ending') === undefined) return;
     try {
       this.end();
     } catch (error) {
@@ -162,7 +160,7 @@ export class Relation {
 
   /** A client of a controller, as ourselves; without a node for provisioning. */
   newClient(controllerUrl: string, ca: string | undefined, node?: Pick<Node, 'uuid'>): ControllerClient {
-    const { config, clock, transport, controllerCa, boot, metrics, documents, identity } = this.#ports;
+    const { config, clock, transport, controllerCa, boot, metrics, responses, identity } = this.#deps;
     const { instance, nodeKey } = identity.current;
     const authorities = [ca, controllerCa].filter(Boolean).join('\n');
     return new ControllerClient({
@@ -173,9 +171,9 @@ export class Relation {
       boot,
       clock,
       transport,
-      notOlderThan: documents.notOlderThan,
+      notOlderThan: responses.notOlderThan,
       onAnswer: (path, code) => metrics.add('requests', { kind: requestKind(path), code }),
-      epochPosition: documents.epochPosition,
+      epochPosition: responses.epochPosition,
       node: node && nodeKey && { uuid: node.uuid, key: signingKey(nodeKey) },
     });
   }

@@ -7,16 +7,16 @@ import type { OwnIdentity } from '../state/own-identity.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { architectureId, type Machine } from '../system/machine.ts';
 import { ControllerError } from './client.ts';
-import type { Relation, Scope } from './membership.ts';
-import type { Documents } from './saved-responses.ts';
+import type { Membership, Scope } from './membership.ts';
+import type { SavedResponses } from './saved-responses.ts';
 
-export interface ProvisioningPorts {
+export interface ProvisioningDependencies {
   config: Config;
   log: Log;
   machine: Pick<Machine, 'architecture'>;
   identity: OwnIdentity;
-  documents: Documents;
-  relation: Relation;
+  responses: SavedResponses;
+  membership: Membership;
   /** the container engine, as the controller is told of it */
   engineKind(): Config['containerEngine'];
   /** Takes over what an earlier installation of this node left here. */
@@ -29,20 +29,20 @@ export interface ProvisioningPorts {
 
 /** How the relation to a controller begins, and how it ends on the machine's side; one such thing at a time. */
 export class Provisioning {
-  readonly #ports: ProvisioningPorts;
+  readonly #deps: ProvisioningDependencies;
   #busy = false;
 
-  constructor(ports: ProvisioningPorts) {
-    this.#ports = ports;
+  constructor(deps: ProvisioningDependencies) {
+    this.#deps = deps;
   }
 
   /** Exchanges a join string for an identity. The key pair is made and stored before anything is sent. */
   async provision(text: string, signal?: AbortSignal): Promise<Node> {
-    const { config, identity, relation } = this.#ports;
+    const { config, identity, membership } = this.#deps;
     const join = readJoinString(text, config.controllerUrl);
     const { node } = identity.current;
     // A controller that proves not to know this identity may give another: everything runs on under the new one.
-    if (node && relation.connection.state !== 'UNAUTHORIZED')
+    if (node && membership.connection.state !== 'UNAUTHORIZED')
       throw new AgentError('CONFLICT', `already provisioned as node ${node.name ?? node.uuid}; deprovision first`);
     return this.#alone(() => this.#provisionWith(join, signal));
   }
@@ -52,26 +52,26 @@ export class Provisioning {
    * the scope `local`, it runs on. What an earlier end with that scope left is ended by one with `all`.
    */
   async deprovision(scope: Scope, signal?: AbortSignal): Promise<{ controllerTold?: boolean }> {
-    const { identity, relation, microservices } = this.#ports;
+    const { identity, membership, microservices } = this.#deps;
     const { node } = identity.current;
     if (!node && (scope === 'local' || microservices().length === 0))
       throw new AgentError('CONFLICT', 'the agent is not provisioned');
     return this.#alone(async () => {
       const controllerTold = node && (await this.#tellDeprovision(scope === 'all' ? microservices() : [], signal));
-      relation.end(scope);
+      membership.end(scope);
       return { controllerTold };
     });
   }
 
   /** Keeps in touch at another address, as the same node. */
   moveController(url: string): void {
-    const { identity, relation, log } = this.#ports;
+    const { identity, membership, log } = this.#deps;
     const { node } = identity.current;
     const controllerUrl = new URL(url).origin;
     if (!node || node.controllerUrl === controllerUrl) return;
     identity.become({ ...identity.current, node: { ...node, controllerUrl } });
-    relation.close();
-    relation.open();
+    membership.close();
+    membership.open();
     log.info('The controller has another address', { controllerUrl, before: node.controllerUrl });
   }
 
@@ -86,7 +86,7 @@ export class Provisioning {
   }
 
   async #provisionWith({ controllerUrl, key, caDigest }: JoinString, signal?: AbortSignal): Promise<Node> {
-    const { log, machine, identity, documents, relation, engineKind } = this.#ports;
+    const { log, machine, identity, responses, membership, engineKind } = this.#deps;
     const before = identity.current;
     const keyDigest = createHash('sha256').update(key).digest('hex');
     // The same key again after an answer that was lost: the controller knows our public key and answers once more.
@@ -96,7 +96,7 @@ export class Provisioning {
     const { nodeKey } = identity.current;
     if (!nodeKey) throw new AgentError('INTERNAL', 'there is no node key');
     const ca = caDigest ? await this.#authorityOf(controllerUrl, caDigest) : undefined;
-    const client = relation.newClient(controllerUrl, ca);
+    const client = membership.newClient(controllerUrl, ca);
     try {
       const reply = await client.provision(
         { key, type: architectureId(machine.architecture), engine: engineKind(), publicKey: publicPart(nodeKey) },
@@ -104,26 +104,26 @@ export class Provisioning {
       );
       const node: Node = { uuid: reply.uuid, name: reply.name, namespace: reply.namespace, controllerUrl, ca };
       const { joining, ...rest } = identity.current;
-      relation.makeWay();
+      membership.makeWay();
       // What an earlier controller wanted is not what this one wants.
-      documents.forget();
-      documents.reload();
+      responses.forget();
+      responses.reload();
       identity.become({ ...rest, node });
       log.info('Provisioned', { node: node.uuid, name: node.name, controllerUrl });
-      await this.#ports.adopt();
-      relation.open();
+      await this.#deps.adopt();
+      membership.open();
       return node;
     } catch (error) {
       // Who we were counts on, should that controller come back to its senses.
       if (before.node) identity.become(before);
-      throw provisionTrouble(error);
+      throw provisioningError(error);
     } finally {
       client.close();
     }
   }
 
   async #authorityOf(controllerUrl: string, digest: string): Promise<string> {
-    const { fetchAuthority } = this.#ports;
+    const { fetchAuthority } = this.#deps;
     if (!fetchAuthority) throw new AgentError('INTERNAL', 'no way to fetch a certificate authority');
     try {
       return await fetchAuthority(controllerUrl, digest);
@@ -133,10 +133,10 @@ export class Provisioning {
   }
 
   async #tellDeprovision(ending: string[], signal?: AbortSignal): Promise<boolean> {
-    const { relation, log } = this.#ports;
+    const { membership, log } = this.#deps;
     const deadline = AbortSignal.timeout(15_000);
     try {
-      await relation.client?.deprovision(ending, signal ? AbortSignal.any([signal, deadline]) : deadline);
+      await membership.client?.deprovision(ending, signal ? AbortSignal.any([signal, deadline]) : deadline);
       return true;
     } catch (error) {
       log.warn('The controller could not be told', { error: errorText(error) });
@@ -157,7 +157,7 @@ function readJoinString(text: string, controllerUrl: string | undefined): JoinSt
 }
 
 /** What a failed provisioning means for whoever ordered it. */
-function provisionTrouble(error: unknown): AgentError {
+function provisioningError(error: unknown): AgentError {
   if (!(error instanceof ControllerError)) return new AgentError('INTERNAL', errorText(error), { cause: error });
   const { status } = error;
   if (status === 404)

@@ -9,9 +9,9 @@ export interface ReportFacts {
   measured?: { figures: StatusReport; duration: number };
   /** Unix ms */
   startedAt: number;
-  troubles: readonly string[];
+  problems: readonly string[];
   /** why the container engine cannot be looked at */
-  engineTrouble?: string;
+  engineProblem?: string;
   /** undefined until the engine has been looked at once */
   microservices?: MicroserviceStatus[];
   registryCount: number;
@@ -26,13 +26,13 @@ export interface ReportFacts {
 
 /** What the controller is told of this node. */
 export function statusReport(facts: ReportFacts): StatusReport {
-  const { measured, troubles, settings } = facts;
+  const { measured, problems, settings } = facts;
   return {
     ...measured?.figures,
     ...(measured && violations(measured.figures, settings)),
-    daemonStatus: troubles.length > 0 ? 'WARNING' : 'RUNNING',
-    warningMessage: troubles.join('; ').slice(0, 1024),
-    engineError: facts.engineTrouble?.slice(0, 1024) ?? '',
+    daemonStatus: problems.length > 0 ? 'WARNING' : 'RUNNING',
+    warningMessage: problems.join('; ').slice(0, 1024),
+    engineError: facts.engineProblem?.slice(0, 1024) ?? '',
     daemonLastStart: facts.startedAt,
     ...(measured && { daemonOperatingDuration: measured.duration }),
     // Before the first look nothing is known of them, and nothing is said.
@@ -73,7 +73,7 @@ export function withUsage(status: MicroserviceStatus, usage: ReadonlyMap<string,
 }
 
 /** What keeps an agent from doing its work, for people. */
-export function agentTroubles(
+export function agentProblems(
   known: readonly string[],
   /** the identity could not be read, and there is no node yet */
   identityLost: boolean,

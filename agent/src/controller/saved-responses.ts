@@ -1,6 +1,6 @@
 import type { AgentConfig, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import type { Digests } from '../../../src/wire/sections.ts';
-import type { DocumentName, StoredDocument } from '../domain/desired.ts';
+import type { ResponseName, SavedResponse } from '../domain/desired.ts';
 import {
   desiredEntries,
   isReadable,
@@ -11,30 +11,30 @@ import {
   wantedSettings,
 } from '../domain/desired.ts';
 import type { Entry } from '../domain/entry.ts';
-import type { Store } from '../state/database.ts';
+import type { Database } from '../state/database.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { ControllerError } from './client.ts';
-import { orStoreError } from './sync-loop.ts';
+import { orDatabaseError } from './sync-loop.ts';
 
-export interface DocumentsPorts {
-  store: Store;
+export interface SavedResponsesDependencies {
+  database: Database;
   log: Log;
   metrics: { add(name: 'storeErrors'): void };
-  /** Acts on documents that are others now; the registries that differ are named. */
+  /** Acts on responses that are others now; the registries that differ are named. */
   changed(registries: ReadonlySet<number>): void;
 }
 
 /** What the controller said last, as it is stored and as it reads. What is told of here is durably kept. */
-export class Documents {
-  readonly #ports: DocumentsPorts;
-  #stored: ReadonlyMap<DocumentName, StoredDocument>;
+export class SavedResponses {
+  readonly #deps: SavedResponsesDependencies;
+  #stored: ReadonlyMap<ResponseName, SavedResponse>;
   #notOlderThan: string | undefined;
   #read: { views: Map<string, MicroserviceView>; wanted: AgentConfig; registries: Map<number, RegistryView> };
 
-  constructor(ports: DocumentsPorts) {
-    this.#ports = ports;
-    this.#stored = ports.store.documents();
-    this.#notOlderThan = ports.store.value('notOlderThan');
+  constructor(deps: SavedResponsesDependencies) {
+    this.#deps = deps;
+    this.#stored = deps.database.responses();
+    this.#notOlderThan = deps.database.value('notOlderThan');
     this.#read = read(this.#stored);
   }
 
@@ -61,7 +61,7 @@ export class Documents {
     return desiredEntries(this.#stored, refusal, this.#here());
   }
 
-  /** Bound of the last response; saved with the documents that came with it. */
+  /** Bound of the last response; saved with the responses that came with it. */
   readonly notOlderThan = {
     get: () => this.#notOlderThan,
     take: (bound: string): void => {
@@ -71,12 +71,12 @@ export class Documents {
 
   /** Sealed position of the datastore behind the controller that sent what runs here. */
   readonly epochPosition = {
-    get: () => this.#ports.store.value('epochPosition'),
+    get: () => this.#deps.database.value('epochPosition'),
     set: (position: string): void => {
-      const { store, log } = this.#ports;
-      if (position === store.value('epochPosition')) return;
+      const { database, log } = this.#deps;
+      if (position === database.value('epochPosition')) return;
       try {
-        store.saveValue('epochPosition', position);
+        database.saveValue('epochPosition', position);
       } catch (error) {
         // An older position only makes the controller more careful.
         log.debug('The epoch position could not be saved', { error: errorText(error) });
@@ -85,15 +85,15 @@ export class Documents {
   };
 
   /** Replaces some, all or none. Throws StoreError, or ControllerError for what cannot be read. */
-  save(changed: ReadonlyMap<DocumentName, StoredDocument>): void {
-    const { log } = this.#ports;
+  save(changed: ReadonlyMap<ResponseName, SavedResponse>): void {
+    const { log } = this.#deps;
     for (const [name, { body }] of changed)
       if (!isReadable(name, body))
         throw new ControllerError(
           'INTERNAL_ERROR',
           `the controller gave ${name} that cannot be read; the last ones stay`,
         );
-    orStoreError(() => this.#store(changed));
+    orDatabaseError(() => this.#write(changed));
     this.#stored = new Map([...this.#stored, ...changed]);
     const retainUnlisted = retainUnlistedOf(this.#stored);
     if (retainUnlisted) {
@@ -105,12 +105,12 @@ export class Documents {
     this.#apply();
   }
 
-  #store(changed: ReadonlyMap<DocumentName, StoredDocument>): void {
-    const { store, metrics } = this.#ports;
+  #write(changed: ReadonlyMap<ResponseName, SavedResponse>): void {
+    const { database, metrics } = this.#deps;
     try {
-      // First the bound: one that is ahead of the documents asks for newer ones, one that is behind would accept older ones.
-      if (store.value('notOlderThan') !== this.#notOlderThan) store.saveValue('notOlderThan', this.#notOlderThan);
-      store.saveDocuments(changed);
+      // First the bound: one that is ahead of the responses asks for newer ones, one that is behind would accept older ones.
+      if (database.value('notOlderThan') !== this.#notOlderThan) database.saveValue('notOlderThan', this.#notOlderThan);
+      database.saveResponses(changed);
     } catch (error) {
       metrics.add('storeErrors');
       throw error;
@@ -119,48 +119,48 @@ export class Documents {
 
   /** Nothing of what a controller said counts any more, nor how far it had come: another one counts from elsewhere. */
   forget(): void {
-    const { store } = this.#ports;
-    store.forgetController();
-    store.saveValue('notOlderThan', undefined);
+    const { database } = this.#deps;
+    database.forgetController();
+    database.saveValue('notOlderThan', undefined);
     this.#notOlderThan = undefined;
   }
 
   /** No controller wants anything: said as clearly as a controller would say it, since silence means nothing. */
   wantNothing(): void {
     this.forget();
-    const nothing: [DocumentName, StoredDocument] = ['microservices', { digests: {}, body: '{"microservices":[]}' }];
-    this.#ports.store.saveDocuments(new Map([nothing]));
+    const nothing: [ResponseName, SavedResponse] = ['microservices', { digests: {}, body: '{"microservices":[]}' }];
+    this.#deps.database.saveResponses(new Map([nothing]));
   }
 
   /** What the last controller wanted becomes the machine's own: it runs on as it is. The settings were for its fleet. */
   keepAsOwn(): void {
-    const own = (['microservices', 'registries'] as const).flatMap((name): [DocumentName, StoredDocument][] => {
+    const own = (['microservices', 'registries'] as const).flatMap((name): [ResponseName, SavedResponse][] => {
       const document = this.#stored.get(name);
       return document ? [[name, { digests: {}, body: document.body }]] : [];
     });
     this.forget();
-    this.#ports.store.saveDocuments(new Map(own));
+    this.#deps.database.saveResponses(new Map(own));
   }
 
   /** Takes in what is stored now. */
   reload(): void {
-    this.#stored = this.#ports.store.documents();
+    this.#stored = this.#deps.database.responses();
     this.#apply();
   }
 
   #apply(): void {
     const before = this.#read.registries;
     this.#read = read(this.#stored);
-    this.#ports.changed(changedKeys(before, this.#read.registries));
+    this.#deps.changed(changedKeys(before, this.#read.registries));
   }
 
   /** Microservices that are here, whoever wanted them. */
   #here(): string[] {
-    return [...this.#ports.store.rows().values()].filter(({ gone }) => !gone).map(({ uuid }) => uuid);
+    return [...this.#deps.database.records().values()].filter(({ gone }) => !gone).map(({ uuid }) => uuid);
   }
 }
 
-function read(stored: ReadonlyMap<DocumentName, StoredDocument>) {
+function read(stored: ReadonlyMap<ResponseName, SavedResponse>) {
   return { views: views(stored), wanted: wantedSettings(stored), registries: registries(stored) };
 }
 

@@ -5,7 +5,7 @@ import { VirtualClock } from '../system/_virtual-clock.ts';
 import { type HttpRequest, type HttpResponse, TransportError } from '../system/http.ts';
 import { silentLog } from '../system/log.ts';
 import { ControllerClient } from './client.ts';
-import { Link } from './sync-loop.ts';
+import { SyncLoop } from './sync-loop.ts';
 
 /** The link in virtual time, against a network that misbehaves. */
 
@@ -49,7 +49,7 @@ function start(network: Network = () => undefined) {
   }
 
   const log = silentLog();
-  const link = new Link({
+  const link = new SyncLoop({
     client: new ControllerClient({
       controllerUrl: 'http://controller.example:51121',
       instance: 'i',
@@ -68,8 +68,8 @@ function start(network: Network = () => undefined) {
     random: () => 0.5,
     log,
     have: () => ({}),
-    store: () => {},
-    order: () => {},
+    save: () => {},
+    carryOut: () => {},
     deleting: () => {},
     deleted: () => {},
     report: async () => ({ daemonStatus: 'RUNNING', warningMessage: String(clock.now()) }),
@@ -222,22 +222,22 @@ test('an hour without a link costs two attempts a minute, not more', async () =>
   expect(world.link.connection.state).toBe('OK');
 });
 
-const RETURNS: Record<string, { trouble: () => Promise<HttpResponse>; asks: string[] }> = {
+const RETURNS: Record<string, { problem: () => Promise<HttpResponse>; asks: string[] }> = {
   'the way was lost: for changes, since every request delays it': {
-    trouble: () => Promise.reject(new TransportError('ECONNREFUSED', 'refused')),
+    problem: () => Promise.reject(new TransportError('ECONNREFUSED', 'refused')),
     asks: ['/agent/changes', '/agent/changes'],
   },
   'its token was refused: for the time first, since a clock may have moved': {
-    trouble: async () => ({ status: 401, headers: {}, body: JSON.stringify({ code: 'AGENT_JWT_EXPIRED' }) }),
+    problem: async () => ({ status: 401, headers: {}, body: JSON.stringify({ code: 'AGENT_JWT_EXPIRED' }) }),
     asks: ['/status', '/agent/changes'],
   },
 };
-for (const [name, { trouble, asks }] of Object.entries(RETURNS))
+for (const [name, { problem, asks }] of Object.entries(RETURNS))
   test(`who comes back after ${name}`, async () => {
     let ails = false;
     const asked: string[] = [];
     await using world = start((request) => {
-      if (ails) return trouble();
+      if (ails) return problem();
       if (request.method === 'GET') asked.push(request.path.replace(/^\/api\/v3|\?.*$/g, ''));
       return undefined;
     });

@@ -8,7 +8,7 @@ import {
   type Section,
 } from '../../../src/wire/sections.ts';
 import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
-import type { DocumentName, StoredDocument } from '../domain/desired.ts';
+import type { ResponseName, SavedResponse } from '../domain/desired.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { delayAfterLoss, delayAfterRefusal } from './backoff.ts';
 import { type Connection, type ControllerClient, ControllerError } from './client.ts';
@@ -22,17 +22,17 @@ const SHORTEST_WAIT = 5;
 /** After so long without two cuts in a row, longer holds are tried again. */
 const TRUSTED_AFTER = 3600 * SECOND;
 
-export interface LinkPorts {
+export interface SyncLoopDependencies {
   client: ControllerClient;
   clock: Clock;
   random: Random;
   log: Log;
   /** digests of what is durably stored */
   have(): Digests;
-  /** Stores documents, all or none, and acts on them. Throws StoreError, or ControllerError for what makes no sense. */
-  store(documents: ReadonlyMap<DocumentName, StoredDocument>): void;
+  /** Stores responses, all or none, and acts on them. Throws StoreError, or ControllerError for what makes no sense. */
+  save(responses: ReadonlyMap<ResponseName, SavedResponse>): void;
   /** Carries out an order; the digest tells it from the last one, the count is echoed. */
-  order(section: OrderSection, digest: string, count: number | undefined): void;
+  carryOut(section: ActionSection, digest: string, count: number | undefined): void;
   /** The controller ends the relation; from here on there is no way back. */
   deleting(): void;
   /** The controller ends the relation, and knows that we know. */
@@ -47,29 +47,29 @@ export interface LinkPorts {
 }
 
 /** What the controller said could not be kept here. That is no trouble of the connection. */
-export class StoreError extends Error {
+export class DatabaseError extends Error {
   override name = 'StoreError';
 }
 
 /** What could not be saved is no trouble of the connection that it came over. */
-export function orStoreError(act: () => void): void {
+export function orDatabaseError(act: () => void): void {
   try {
     act();
   } catch (error) {
-    throw new StoreError('the database does not take it', { cause: error });
+    throw new DatabaseError('the database does not take it', { cause: error });
   }
 }
 
-export type OrderSection = 'reboot' | 'prune' | 'version';
+export type ActionSection = 'reboot' | 'prune' | 'version';
 
 /** Which document answers a section. */
-const DOCUMENT_OF: Partial<Record<Section, DocumentName>> = {
+const RESPONSE_OF: Partial<Record<Section, ResponseName>> = {
   config: 'config',
   registries: 'registries',
   ...Object.fromEntries(MICROSERVICE_SECTIONS.map((section) => [section, 'microservices'])),
 };
 
-const PATHS: Record<DocumentName, string> = {
+const PATHS: Record<ResponseName, string> = {
   config: '/agent/config',
   registries: '/agent/registries',
   microservices: '/agent/microservices',
@@ -79,8 +79,8 @@ const PATHS: Record<DocumentName, string> = {
  * The relation to the controller while the agent is provisioned: a held poll that fetches what has changed, and reports
  * that tell what has changed here. No answer of any kind makes it remove anything.
  */
-export class Link {
-  readonly #ports: LinkPorts;
+export class SyncLoop {
+  readonly #deps: SyncLoopDependencies;
   #connection: Connection = 'NOT_CONNECTED';
   #error = '';
   #wait = LONGEST_WAIT;
@@ -101,10 +101,10 @@ export class Link {
   /** milliseconds that the last ping took */
   #roundTrip = 0;
   #lastContact = 0;
-  #storeTrouble = '';
+  #databaseProblem = '';
 
-  constructor(ports: LinkPorts) {
-    this.#ports = ports;
+  constructor(deps: SyncLoopDependencies) {
+    this.#deps = deps;
   }
 
   get connection(): { state: Connection; error: string; lastContact: number } {
@@ -112,8 +112,8 @@ export class Link {
   }
 
   /** Why what the controller said last could not be kept; empty when it was. */
-  get storeTrouble(): string {
-    return this.#storeTrouble;
+  get databaseProblem(): string {
+    return this.#databaseProblem;
   }
 
   /** Something has changed here that the controller should hear of. */
@@ -123,12 +123,12 @@ export class Link {
 
   /** Polls and reports until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
-    await pause(this.#ports.clock, 500 * this.#ports.random(), signal);
+    await pause(this.#deps.clock, 500 * this.#deps.random(), signal);
     await Promise.all([this.#pollLoop(signal), this.#reportLoop(signal)]);
   }
 
   async #pollLoop(signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.#ports;
+    const { clock, random } = this.#deps;
     let failures = 0;
     let futile = 0;
     while (!signal.aborted) {
@@ -141,9 +141,9 @@ export class Link {
         const wait = probe ? undefined : Math.max(1, Math.round(jitter(this.#wait * SECOND, random) / SECOND));
         const began = clock.now();
         this.#heldSince = probe ? undefined : began;
-        const position = this.#ports.client.epochPosition;
-        const reply = await this.#ports.client.changes(
-          formatHave({ ...this.#passed, ...this.#ports.have() }),
+        const position = this.#deps.client.epochPosition;
+        const reply = await this.#deps.client.changes(
+          formatHave({ ...this.#passed, ...this.#deps.have() }),
           wait,
           AbortSignal.any([signal, dead.signal]),
         );
@@ -163,14 +163,14 @@ export class Link {
           continue;
         }
         // The poll was ended so that the next position is known here soon.
-        if (this.#ports.client.epochPosition !== position) {
+        if (this.#deps.client.epochPosition !== position) {
           await pause(clock, jitter(SOON, random), signal);
           continue;
         }
         // An early answer without news: a replica that drains, or a controller that does not hold polls.
         futile++;
         if (futile > 3) this.#holds = false;
-        const delay = futile > 3 ? this.#ports.changeFrequency() * SECOND : SECOND * futile;
+        const delay = futile > 3 ? this.#deps.changeFrequency() * SECOND : SECOND * futile;
         await pause(clock, jitter(delay, random), signal);
       } catch (error) {
         const held = this.#heldSince === undefined ? 0 : clock.now() - this.#heldSince;
@@ -178,14 +178,15 @@ export class Link {
         if (signal.aborted) return;
         if (dead.signal.aborted) continue;
         this.#noteCut(error, held);
-        const delay = error instanceof StoreError ? this.#delayAfterStore(error) : this.#delayAfter(error, ++failures);
+        const delay =
+          error instanceof DatabaseError ? this.#delayAfterDatabaseError(error) : this.#delayAfter(error, ++failures);
         await pause(clock, delay, signal);
       }
     }
   }
 
   async #ping(signal: AbortSignal): Promise<void> {
-    const { client, clock } = this.#ports;
+    const { client, clock } = this.#deps;
     const began = clock.now();
     await client.ping(signal);
     this.#lastPing = clock.now();
@@ -197,15 +198,15 @@ export class Link {
     const cut = error instanceof ControllerError && error.connection === 'NOT_CONNECTED' && error.status === 0;
     if (!cut || held < SHORTEST_WAIT * SECOND || ++this.#cuts < 2) return;
     this.#cuts = 0;
-    this.#shortenedAt = this.#ports.clock.now();
+    this.#shortenedAt = this.#deps.clock.now();
     this.#wait = Math.max(SHORTEST_WAIT, Math.round(this.#wait / 2));
-    this.#ports.log.info('Shortening the held poll, since the network cuts it', { seconds: this.#wait });
+    this.#deps.log.info('Shortening the held poll, since the network cuts it', { seconds: this.#wait });
   }
 
   /** What cut holds may have gone: one bad day must not cost short polls for ever. */
   #noteHold(): void {
     this.#cuts = 0;
-    const now = this.#ports.clock.now();
+    const now = this.#deps.clock.now();
     if (this.#wait === LONGEST_WAIT || now - this.#shortenedAt < TRUSTED_AFTER) return;
     this.#shortenedAt = now;
     this.#wait = Math.min(LONGEST_WAIT, this.#wait * 2);
@@ -215,29 +216,29 @@ export class Link {
   async #act(reply: ChangesReply, signal: AbortSignal): Promise<boolean> {
     const flagged = SECTIONS.filter((section) => reply[section] === true);
     if (flagged.length === 0) {
-      this.#noteStore('');
+      this.#noteDatabaseProblem('');
       return false;
     }
     const due = parseHave(reply.due);
     if (flagged.includes('deleteNode')) {
-      this.#ports.log.warn('The controller deletes this node');
-      this.#ports.deleting();
-      await this.#ports.client.deleteNode(signal);
-      this.#ports.deleted();
+      this.#deps.log.warn('The controller deletes this node');
+      this.#deps.deleting();
+      await this.#deps.client.deleteNode(signal);
+      this.#deps.deleted();
       return true;
     }
-    const before = formatHave({ ...this.#passed, ...this.#ports.have() });
-    const documents = await this.#fetch(flagged, due, signal);
-    if (documents.size > 0) this.#ports.store(documents);
-    this.#noteStore('');
+    const before = formatHave({ ...this.#passed, ...this.#deps.have() });
+    const responses = await this.#fetch(flagged, due, signal);
+    if (responses.size > 0) this.#deps.save(responses);
+    this.#noteDatabaseProblem('');
     for (const section of flagged) {
       if (section === 'reboot' || section === 'prune' || section === 'version')
-        this.#ports.order(section, due[section] ?? '', reply.orders?.[section]);
-      if (!DOCUMENT_OF[section]) this.#passed[section] = due[section] ?? '';
+        this.#deps.carryOut(section, due[section] ?? '', reply.orders?.[section]);
+      if (!RESPONSE_OF[section]) this.#passed[section] = due[section] ?? '';
     }
     // A controller that tells no digests is told with its own word that all was heard.
-    if (reply.due === undefined) await this.#ports.client.acknowledge(reply.lastUpdated, signal);
-    else if (formatHave({ ...this.#passed, ...this.#ports.have() }) === before) return false;
+    if (reply.due === undefined) await this.#deps.client.acknowledge(reply.lastUpdated, signal);
+    else if (formatHave({ ...this.#passed, ...this.#deps.have() }) === before) return false;
     return true;
   }
 
@@ -245,23 +246,23 @@ export class Link {
     flagged: readonly Section[],
     due: Digests,
     signal: AbortSignal,
-  ): Promise<Map<DocumentName, StoredDocument>> {
-    const names = new Set(flagged.map((section) => DOCUMENT_OF[section]).filter((name) => name !== undefined));
-    const documents = new Map<DocumentName, StoredDocument>();
+  ): Promise<Map<ResponseName, SavedResponse>> {
+    const names = new Set(flagged.map((section) => RESPONSE_OF[section]).filter((name) => name !== undefined));
+    const responses = new Map<ResponseName, SavedResponse>();
     for (const name of names) {
-      const document = await this.#ports.client.document(PATHS[name], signal);
+      const document = await this.#deps.client.document(PATHS[name], signal);
       const told = document?.etag === undefined ? due : parseHave(document.etag);
       const digests: Digests = {};
       for (const section of SECTIONS)
-        if (DOCUMENT_OF[section] === name && told[section]) digests[section] = told[section];
-      documents.set(name, { digests, body: document?.body ?? '' });
-      this.#ports.log.info('Received a change', { section: name });
+        if (RESPONSE_OF[section] === name && told[section]) digests[section] = told[section];
+      responses.set(name, { digests, body: document?.body ?? '' });
+      this.#deps.log.info('Received a change', { section: name });
     }
-    return documents;
+    return responses;
   }
 
   async #reportLoop(signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.#ports;
+    const { clock, random } = this.#deps;
     let failures = 0;
     let lastWhole = 0;
     while (!signal.aborted) {
@@ -275,18 +276,18 @@ export class Link {
       try {
         const due = clock.now() - lastWhole >= this.#idle();
         const measurements = due || Object.keys(this.#heard).length === 0;
-        const report = await this.#ports.report(measurements);
+        const report = await this.#deps.report(measurements);
         const news = delta(this.#heard, report, measurements);
         if (Object.keys(news).length > 0 || due) {
           const isWhole = Object.keys(this.#heard).length === 0;
           const told = { ...news, ...(measurements && { systemTime: clock.wall() }) };
-          const wantsAll = await this.#ports.client.report(told, signal);
+          const wantsAll = await this.#deps.client.report(told, signal);
           this.#heard = { ...this.#heard, ...news };
           if (wantsAll && !isWhole) {
             this.#heard = {};
             this.changed();
           }
-          this.#ports.reported(report);
+          this.#deps.reported(report);
           this.#ok();
         }
         if (measurements) lastWhole = clock.now();
@@ -309,14 +310,14 @@ export class Link {
 
   /** Milliseconds between reports when nothing changes. */
   #idle(): number {
-    const held = this.#heldSince !== undefined && this.#ports.clock.now() - this.#heldSince > 2 * SECOND;
-    return (this.#holds || held ? 60 : this.#ports.statusFrequency()) * SECOND;
+    const held = this.#heldSince !== undefined && this.#deps.clock.now() - this.#heldSince > 2 * SECOND;
+    return (this.#holds || held ? 60 : this.#deps.statusFrequency()) * SECOND;
   }
 
   #ok(): void {
-    this.#lastContact = this.#ports.clock.wall();
+    this.#lastContact = this.#deps.clock.wall();
     if (this.#connection === 'OK') return;
-    this.#ports.log.info('Connected to the controller', { controllerUrl: this.#ports.client.controllerUrl });
+    this.#deps.log.info('Connected to the controller', { controllerUrl: this.#deps.client.controllerUrl });
     this.#connection = 'OK';
     this.#error = '';
     this.#online.abort();
@@ -324,24 +325,24 @@ export class Link {
   }
 
   /** A change that waits for room looks to everybody else like one that is ignored, so it is told at once. */
-  #noteStore(trouble: string): void {
-    if (trouble === this.#storeTrouble) return;
-    this.#storeTrouble = trouble;
+  #noteDatabaseProblem(problem: string): void {
+    if (problem === this.#databaseProblem) return;
+    this.#databaseProblem = problem;
     this.changed();
   }
 
-  #delayAfterStore(error: StoreError): number {
-    this.#ports.log.error('Cannot keep what the controller said', { error: errorText(error) });
-    this.#noteStore(errorText(error));
-    return jitter(10 * SECOND, this.#ports.random);
+  #delayAfterDatabaseError(error: DatabaseError): number {
+    this.#deps.log.error('Cannot keep what the controller said', { error: errorText(error) });
+    this.#noteDatabaseProblem(errorText(error));
+    return jitter(10 * SECOND, this.#deps.random);
   }
 
   /** Notes the trouble, and answers how long to leave the controller alone. */
   #delayAfter(error: unknown, failures: number): number {
-    const { log, random, client } = this.#ports;
-    const trouble = error instanceof ControllerError ? error : undefined;
-    const state = trouble?.connection ?? 'INTERNAL_ERROR';
-    const text = trouble?.code ? `${errorText(error)} (${trouble.code})` : errorText(error);
+    const { log, random, client } = this.#deps;
+    const problem = error instanceof ControllerError ? error : undefined;
+    const state = problem?.connection ?? 'INTERNAL_ERROR';
+    const text = problem?.code ? `${errorText(error)} (${problem.code})` : errorText(error);
     if (state !== this.#connection || text !== this.#error)
       log.warn('The controller cannot be used', {
         controllerUrl: client.controllerUrl,
@@ -352,7 +353,7 @@ export class Link {
     this.#error = text;
     // Its clock may have moved, or ours. After a mere loss of the way, asking for the time would only cost the way back.
     if (state === 'UNAUTHORIZED') this.#lastPing = 0;
-    if (trouble?.retryAfter !== undefined) return trouble.retryAfter * (1 + random() / 2) + 100;
+    if (problem?.retryAfter !== undefined) return problem.retryAfter * (1 + random() / 2) + 100;
     return (state === 'UNAUTHORIZED' ? delayAfterRefusal : delayAfterLoss)(failures, random);
   }
 }

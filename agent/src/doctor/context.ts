@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { type Config, ConfigError, parseConfig } from '../domain/config.ts';
 import { type Identity, readIdentity } from '../state/identity.ts';
-import { type Examined, examineSqliteStore } from '../state/sqlite-database.ts';
+import { type Examined, examineSqliteDatabase } from '../state/sqlite-database.ts';
 import { readText } from '../system/disk.ts';
 import { exchange, TransportError } from '../system/http.ts';
 import { errorText } from '../system/log.ts';
@@ -55,7 +55,7 @@ export function createDoctorContext(
     config,
     wall,
     identity: once(() => readIdentity(join(config.diskDirectory, 'identity.json'))),
-    database: once(() => examineSqliteStore(join(config.diskDirectory, 'agent.db'))),
+    database: once(() => examineSqliteDatabase(join(config.diskDirectory, 'agent.db'))),
     daemon: once(() => lookAtDaemon(config)),
     controllerUrl: once(() => urlOf(context.identity().identity?.node?.controllerUrl ?? config.controllerUrl)),
     certificate: once(() => showCertificate(context.controllerUrl() as URL, authorities(context))),

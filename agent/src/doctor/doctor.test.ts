@@ -9,9 +9,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { FakeController } from '../controller/_fake-controller.ts';
-import type { DocumentName } from '../domain/desired.ts';
+import type { ResponseName } from '../domain/desired.ts';
 import { identityFile, newIdentity, newKey, publicPart } from '../state/identity.ts';
-import { openSqliteStore } from '../state/sqlite-database.ts';
+import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import type { Diagnosis } from './check.ts';
 import { diagnose } from './check.ts';
 import { createDoctorContext } from './context.ts';
@@ -238,14 +238,14 @@ const CASES: Record<string, Case> = {
     'registry',
     /registry\.invalid does not resolve/,
     () => {
-      using store = openSqliteStore(database(), 0).store;
+      using opened = openSqliteDatabase(database(), 0).database;
       const registry = (id: number, url: string) => ({ id, url, username: '', password: '' });
-      const documents = {
+      const responses = {
         registries: { registries: [registry(3, 'https://registry.invalid/v2'), registry(4, 'https://unused.invalid')] },
         microservices: { microservices: [{ uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 3 }] },
       };
-      for (const [name, body] of Object.entries(documents))
-        store.saveDocuments(new Map([[name as DocumentName, { digests: {}, body: JSON.stringify(body) }]]));
+      for (const [name, body] of Object.entries(responses))
+        opened.saveResponses(new Map([[name as ResponseName, { digests: {}, body: JSON.stringify(body) }]]));
       return {};
     },
   ],
@@ -337,13 +337,13 @@ const CASES: Record<string, Case> = {
     undefined,
     /no names are known/,
     () => {
-      using store = openSqliteStore(database(), 0).store;
-      const documents = {
+      using opened = openSqliteDatabase(database(), 0).database;
+      const responses = {
         registries: { registries: [{ id: 2, url: 'from_cache' }] },
         microservices: { microservices: [{ uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 2 }] },
       };
-      for (const [name, body] of Object.entries(documents))
-        store.saveDocuments(new Map([[name as DocumentName, { digests: {}, body: JSON.stringify(body) }]]));
+      for (const [name, body] of Object.entries(responses))
+        opened.saveResponses(new Map([[name as ResponseName, { digests: {}, body: JSON.stringify(body) }]]));
       return {};
     },
   ],

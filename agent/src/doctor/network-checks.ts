@@ -265,10 +265,10 @@ const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$/g, '');
 
 /** Hosts of the registries that some microservice of this node uses. */
 function registryHosts({ database }: DoctorContext): string[] {
-  const { documents } = database();
-  const used = new Set([...views(documents).values()].map(({ registryId }) => registryId));
+  const { responses } = database();
+  const used = new Set([...views(responses).values()].map(({ registryId }) => registryId));
   // Nothing is pulled from the machine's own cache; what stands in place of its address is no name.
-  const wanted = [...registries(documents)].filter(([id]) => used.has(id) && id !== BUILT_IN_REGISTRIES.local.id);
+  const wanted = [...registries(responses)].filter(([id]) => used.has(id) && id !== BUILT_IN_REGISTRIES.local.id);
   return wanted.flatMap(([, { url }]) => {
     const text = url.includes('://') ? url : `https://${url}`;
     return url !== '' && URL.canParse(text) && new URL(text).hostname !== '' ? [hostOf(new URL(text))] : [];

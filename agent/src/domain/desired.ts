@@ -15,44 +15,44 @@ import type { Entry } from './entry.ts';
 import { POLICY_REFUSED } from './entry.ts';
 
 /** The answers of the controller that are kept, each with the digests of the sections that it answers. */
-export const DOCUMENTS = ['config', 'microservices', 'registries'] as const;
-export type DocumentName = (typeof DOCUMENTS)[number];
+export const RESPONSES = ['config', 'microservices', 'registries'] as const;
+export type ResponseName = (typeof RESPONSES)[number];
 
-export interface StoredDocument {
+export interface SavedResponse {
   digests: Digests;
   /** the body as it was received */
   body: string;
 }
 
-type Documents = ReadonlyMap<DocumentName, StoredDocument>;
+type Responses = ReadonlyMap<ResponseName, SavedResponse>;
 
 /**
  * What the node is to run, from what the controller last said. Undefined when that is not readable: then absence means
  * nothing. One entry that cannot be read is held, and does no harm to the others.
  */
 export function desiredEntries(
-  documents: Documents,
+  responses: Responses,
   refusal: (view: MicroserviceView) => string | undefined,
   /** microservices that this agent runs */
   known: Iterable<string> = [],
 ): Entry[] | undefined {
-  const items = listOf(documents, 'microservices', 'microservices');
+  const items = listOf(responses, 'microservices', 'microservices');
   const entries = items?.flatMap((item) => {
     const entry = entryOf(item, refusal);
     return entry ? [entry] : [];
   });
-  const retainUnlisted = retainUnlistedOf(documents);
+  const retainUnlisted = retainUnlistedOf(responses);
   if (!entries || !retainUnlisted) return entries;
   const message = 'the controller no longer has this microservice; it runs on until an operator accepts the datastore';
-  const retained = unnamed(documents, known).map(
+  const retained = unnamed(responses, known).map(
     (uuid): Entry => ({ kind: 'hold', uuid, reason: retainUnlisted.reason, message }),
   );
   return [...entries, ...retained];
 }
 
 /** Whether the agent retains what the list does not name. */
-export function retainUnlistedOf(documents: Documents): RetainUnlisted | undefined {
-  const value = parse(documents.get('microservices')?.body) as { retainUnlisted?: unknown } | null | undefined;
+export function retainUnlistedOf(responses: Responses): RetainUnlisted | undefined {
+  const value = parse(responses.get('microservices')?.body) as { retainUnlisted?: unknown } | null | undefined;
   return value?.retainUnlisted === undefined
     ? undefined
     : (retainUnlistedSchema.safeParse(value.retainUnlisted).data ?? UNREADABLE_RETAIN_UNLISTED);
@@ -62,9 +62,9 @@ export function retainUnlistedOf(documents: Documents): RetainUnlisted | undefin
 const UNREADABLE_RETAIN_UNLISTED: RetainUnlisted = { reason: 'DatastoreRestored', acceptEpoch: '', position: '' };
 
 /** Those that the list does not name. */
-export function unnamed(documents: Documents, known: Iterable<string>): string[] {
+export function unnamed(responses: Responses, known: Iterable<string>): string[] {
   const named = new Set(
-    (listOf(documents, 'microservices', 'microservices') ?? []).map(
+    (listOf(responses, 'microservices', 'microservices') ?? []).map(
       (item) => (item as { uuid?: unknown } | null)?.uuid,
     ),
   );
@@ -92,9 +92,9 @@ function entryOf(item: unknown, refusal: (view: MicroserviceView) => string | un
 }
 
 /** The views as they were sent, by microservice: for the names of what is held, and for inspection. */
-export function views(documents: Documents): Map<string, MicroserviceView> {
+export function views(responses: Responses): Map<string, MicroserviceView> {
   const found = new Map<string, MicroserviceView>();
-  for (const item of listOf(documents, 'microservices', 'microservices') ?? []) {
+  for (const item of listOf(responses, 'microservices', 'microservices') ?? []) {
     const view = microserviceViewSchema.safeParse(item);
     if (view.success) found.set(view.data.uuid, view.data);
   }
@@ -102,9 +102,9 @@ export function views(documents: Documents): Map<string, MicroserviceView> {
 }
 
 /** The registries that the controller told of, by id. */
-export function registries(documents: Documents): Map<number, RegistryView> {
+export function registries(responses: Responses): Map<number, RegistryView> {
   const found = new Map<number, RegistryView>();
-  for (const item of listOf(documents, 'registries', 'registries') ?? []) {
+  for (const item of listOf(responses, 'registries', 'registries') ?? []) {
     const registry = registryViewSchema.safeParse(item);
     if (registry.success) found.set(registry.data.id, registry.data);
   }
@@ -112,8 +112,8 @@ export function registries(documents: Documents): Map<number, RegistryView> {
 }
 
 /** The settings that the controller wants; each that cannot be read is left out. */
-export function wantedSettings(documents: Documents): AgentConfig {
-  const value = parse(documents.get('config')?.body);
+export function wantedSettings(responses: Responses): AgentConfig {
+  const value = parse(responses.get('config')?.body);
   if (value === null || typeof value !== 'object') return {};
   const wanted: Record<string, unknown> = {};
   for (const [key, schema] of Object.entries(agentConfigSchema.shape)) {
@@ -124,14 +124,14 @@ export function wantedSettings(documents: Documents): AgentConfig {
 }
 
 /** Whether a document has the form that its name promises. One that has not is never stored over one that has. */
-export function isReadable(name: DocumentName, body: string): boolean {
+export function isReadable(name: ResponseName, body: string): boolean {
   const value = parse(body);
   if (name === 'config') return body === '' || (value !== null && typeof value === 'object' && !Array.isArray(value));
   return Array.isArray((value as Record<string, unknown> | null | undefined)?.[name]);
 }
 
-function listOf(documents: Documents, name: DocumentName, member: string): unknown[] | undefined {
-  const value = parse(documents.get(name)?.body) as Record<string, unknown> | null | undefined;
+function listOf(responses: Responses, name: ResponseName, member: string): unknown[] | undefined {
+  const value = parse(responses.get(name)?.body) as Record<string, unknown> | null | undefined;
   const list = value?.[member];
   return Array.isArray(list) ? list : undefined;
 }

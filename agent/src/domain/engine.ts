@@ -13,9 +13,9 @@ export interface Engine {
   /** All containers of this agent, running or not. */
   containers(signal?: AbortSignal): Promise<Container[]>;
   /** Names of the containers on this engine that are not of this agent, running or not. They are never touched. */
-  strangers(signal?: AbortSignal): Promise<string[]>;
+  foreignContainers(signal?: AbortSignal): Promise<string[]>;
   /** Containers that other agents made, running or not. What only claims to be one, by a label of its image, is none. */
-  ofOtherAgents(signal?: AbortSignal): Promise<ForeignContainer[]>;
+  containersOfOtherAgents(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
   /** From now on the containers of this instance are ours, those of the former one are not. Connect again after it. */
   become(instance: string): void;
   /** The network that this agent's containers share, if it exists. */
@@ -62,7 +62,7 @@ export interface Engine {
 }
 
 /** A container that another agent made. */
-export interface ForeignContainer {
+export interface OtherAgentContainer {
   id: string;
   name: string;
   /** of the agent that made it, and of the node that this one was then */
@@ -98,7 +98,7 @@ export interface EngineNetwork {
   /** the machine as its containers see it */
   gateway?: string;
   /** what it lacks, for people */
-  trouble?: string;
+  problem?: string;
 }
 
 export interface EngineEvent {

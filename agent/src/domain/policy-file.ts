@@ -19,7 +19,7 @@ const STRICTEST_POLICY: Policy = {
  * plainly there is as strict as it can be: it may be what was meant. What runs runs on, also with `stopRefused`: nobody
  * meant to refuse all of it.
  */
-export function strictestReading(read: () => string | undefined, file: string): { policy: Policy; trouble?: string } {
+export function strictestReading(read: () => string | undefined, file: string): { policy: Policy; problem?: string } {
   let text: string | undefined;
   try {
     text = read();
@@ -30,7 +30,7 @@ export function strictestReading(read: () => string | undefined, file: string): 
       return said.success && memberOf(text, name) !== undefined ? [[name, said.data]] : [];
     });
     const policy = { ...STRICTEST_POLICY, ...Object.fromEntries(rules), stopRefused: false };
-    return { policy, trouble: (error as Error).message };
+    return { policy, problem: (error as Error).message };
   }
 }
 

@@ -214,23 +214,23 @@ describe('a policy file at the start of an agent', () => {
   test('that can be read says what it says', () =>
     expect(strictly('privileged: false')).toEqual({ policy: policySchema.parse({ privileged: false }) }));
   test('with a rule of the wrong form keeps the others and allows nothing else', () => {
-    const { policy, trouble } = strictly('bindPrefixes: nothing\nregistries: [docker.io]\nhostNetwork: true\n');
+    const { policy, problem } = strictly('bindPrefixes: nothing\nregistries: [docker.io]\nhostNetwork: true\n');
     expect(policy).toMatchObject({ registries: ['docker.io'], hostNetwork: true, bindPrefixes: [], privileged: false });
     expect(policy.stopRefused).toBe(false);
-    expect(trouble).toMatch(/\/p\.yaml: bindPrefixes/);
+    expect(problem).toMatch(/\/p\.yaml: bindPrefixes/);
   });
   test('with a rule that cannot be read stops nothing, even where what is refused is to be stopped', () =>
     expect(strictly('stopRefused: true\nprivileged: perhaps').policy).toMatchObject({ stopRefused: false }));
   test('with an unknown word allows nothing that it does not plainly allow', () =>
     expect(strictly('priviledged: false\nhostPid: true')).toMatchObject({
       policy: { privileged: false, hostPid: true, devices: false, capAdd: [] },
-      trouble: expect.stringContaining('priviledged'),
+      problem: expect.stringContaining('priviledged'),
     }));
   test('that is no YAML, or is not to be had, allows nothing', () => {
     for (const read of [() => 'a: [', () => '- a list', () => assert.fail('EACCES')])
       expect(strictestReading(read, '/p.yaml')).toMatchObject({
         policy: { privileged: false, registries: [], bindPrefixes: [] },
-        trouble: expect.stringMatching(/\/p\.yaml|EACCES/),
+        problem: expect.stringMatching(/\/p\.yaml|EACCES/),
       });
   });
 });

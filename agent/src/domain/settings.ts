@@ -11,7 +11,7 @@ export interface SettingsSources {
   /** its kind is not known while it is not connected */
   engine: { kind: EngineFacts['kind'] | undefined; url: string };
   /** names of containers on the same engine that are somebody else's, as far as the watchdog has looked */
-  strangers: readonly string[];
+  foreignContainers: readonly string[];
 }
 
 /** Settings that only the machine chooses; what a controller says of them is refused, and said so. */
@@ -56,13 +56,13 @@ export function settingsInForce(sources: SettingsSources): AgentConfig {
 export function refusedSettings({
   config,
   wanted,
-  strangers,
-}: Pick<SettingsSources, 'config' | 'wanted' | 'strangers'>): { field: string; reason: string }[] {
+  foreignContainers,
+}: Pick<SettingsSources, 'config' | 'wanted' | 'foreignContainers'>): { field: string; reason: string }[] {
   const refused: { field: string; reason: string }[] = [];
   for (const field of MACHINE_SETTINGS)
     if (wanted[field] !== undefined && wanted[field] !== config[field as keyof Config])
       refused.push({ field, reason: 'only the machine itself chooses this' });
-  if (isWatching(config, wanted)) refused.push({ field: 'watchdogEnabled', reason: watchdogReport(strangers) });
+  if (isWatching(config, wanted)) refused.push({ field: 'watchdogEnabled', reason: watchdogReport(foreignContainers) });
   const level = wanted.logLevel?.toUpperCase();
   if (level !== undefined && !(LOG_LEVELS as readonly string[]).includes(level))
     refused.push({ field: 'logLevel', reason: `one of ${LOG_LEVELS.join(', ')}` });
@@ -83,9 +83,9 @@ export function isWatching(config: Pick<Config, 'watchdogEnabled'>, wanted: { wa
  * What the watchdog has seen, as long as the wire lets it be. Whose containers these are it cannot know, so it removes
  * none.
  */
-export function watchdogReport(strangers: readonly string[]): string {
+export function watchdogReport(foreignContainers: readonly string[]): string {
   const reason = 'this agent never removes containers that are not its own';
-  if (strangers.length === 0) return reason;
-  const text = `${reason}; there ${strangers.length === 1 ? 'is 1' : `are ${strangers.length}`}: ${strangers.join(', ')}`;
+  if (foreignContainers.length === 0) return reason;
+  const text = `${reason}; there ${foreignContainers.length === 1 ? 'is 1' : `are ${foreignContainers.length}`}: ${foreignContainers.join(', ')}`;
   return text.length <= REASON_LENGTH ? text : `${text.slice(0, REASON_LENGTH - 4)} ...`;
 }

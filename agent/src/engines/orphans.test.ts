@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
-import type { ForeignContainer } from '../domain/engine.ts';
-import { findOrphans, instanceOf, isAlive, orphanTrouble, showAlive } from './orphans.ts';
+import type { OtherAgentContainer } from '../domain/engine.ts';
+import { findOrphans, instanceOf, isAlive, orphanProblem, showAlive } from './orphans.ts';
 
 const A = 'a'.repeat(32);
 const B = 'b'.repeat(32);
-const made = (instance: string, nodeUuid = 'node-1', running = true): ForeignContainer => ({
+const made = (instance: string, nodeUuid = 'node-1', running = true): OtherAgentContainer => ({
   id: randomBytes(8).toString('hex'),
   name: `skerry-${instance.slice(0, 4)}`,
   instance,
@@ -25,7 +25,7 @@ test('the instance of a node is the one that made its containers, of several the
 
 test('an agent shows that it lives for as long as it does, and its containers are no orphans', async () => {
   const instance = randomBytes(16).toString('hex');
-  const engine = { ofOtherAgents: async () => [made(instance), made(B)] };
+  const engine = { containersOfOtherAgents: async () => [made(instance), made(B)] };
   const server = showAlive(instance);
   expect(await isAlive(instance)).toBe(true);
   expect((await findOrphans(engine, isAlive)).map((each) => each.instance)).toEqual([B]);
@@ -43,7 +43,7 @@ test('an agent that cannot be asked counts as one that lives', async () => {
 });
 
 test('a warning is about containers of this very node', () => {
-  expect(orphanTrouble([made(A, 'node-2')], 'node-1')).toBeUndefined();
-  expect(orphanTrouble([made(A)], undefined)).toBeUndefined();
-  expect(orphanTrouble([made(A)], 'node-1')).toContain('skerry-aaaa; skerry-agent orphans');
+  expect(orphanProblem([made(A, 'node-2')], 'node-1')).toBeUndefined();
+  expect(orphanProblem([made(A)], undefined)).toBeUndefined();
+  expect(orphanProblem([made(A)], 'node-1')).toContain('skerry-aaaa; skerry-agent orphans');
 });

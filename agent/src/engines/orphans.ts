@@ -1,5 +1,5 @@
 import { connect, createServer, type Server } from 'node:net';
-import type { Engine, ForeignContainer } from '../domain/engine.ts';
+import type { Engine, OtherAgentContainer } from '../domain/engine.ts';
 
 /**
  * Containers that an agent has made which is no more: its data was lost, or its program removed. Those of the very node
@@ -33,11 +33,11 @@ const socketOf = (instance: string) => `\0skerry-agent/${instance}`;
 
 /** The containers of other agents that do not run any more. */
 export async function findOrphans(
-  engine: Pick<Engine, 'ofOtherAgents'>,
+  engine: Pick<Engine, 'containersOfOtherAgents'>,
   alive: (instance: string) => Promise<boolean>,
   signal?: AbortSignal,
-): Promise<ForeignContainer[]> {
-  const all = await engine.ofOtherAgents(signal);
+): Promise<OtherAgentContainer[]> {
+  const all = await engine.containersOfOtherAgents(signal);
   const instances = [...new Set(all.map(({ instance }) => instance))];
   const living = new Set<string>();
   for (const instance of instances) if (await alive(instance)) living.add(instance);
@@ -45,7 +45,7 @@ export async function findOrphans(
 }
 
 /** The instance whose containers are those of a node: of several the one that runs most. Pure. */
-export function instanceOf(orphans: readonly ForeignContainer[], nodeUuid: string): string | undefined {
+export function instanceOf(orphans: readonly OtherAgentContainer[], nodeUuid: string): string | undefined {
   const weights = new Map<string, number>();
   for (const { instance, nodeUuid: node, running } of orphans)
     if (node === nodeUuid && /^[0-9a-f]{32}$/.test(instance))
@@ -54,7 +54,10 @@ export function instanceOf(orphans: readonly ForeignContainer[], nodeUuid: strin
 }
 
 /** What people are told of containers that run beside those of this node, and are meant to be the same. */
-export function orphanTrouble(orphans: readonly ForeignContainer[], nodeUuid: string | undefined): string | undefined {
+export function orphanProblem(
+  orphans: readonly OtherAgentContainer[],
+  nodeUuid: string | undefined,
+): string | undefined {
   const own = orphans.filter((each) => each.nodeUuid === nodeUuid).map(({ name }) => name);
   if (own.length === 0) return undefined;
   const more = own.length > 5 ? ` and ${own.length - 5} more` : '';

@@ -7,9 +7,9 @@ import { type Agent, createAgent } from '../app.ts';
 import { parseConfig } from '../domain/config.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { makeRecord, makeView } from '../plan/_util.ts';
-import type { Store } from '../state/database.ts';
+import type { Database } from '../state/database.ts';
 import { type IdentityStore, memoryIdentity, newIdentity, newKey } from '../state/identity.ts';
-import { openSqliteStore } from '../state/sqlite-database.ts';
+import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { systemClock } from '../system/clock.ts';
 import { silentLog } from '../system/log.ts';
 import { generator } from './_random.ts';
@@ -38,23 +38,23 @@ const states: string[] = [];
 /** How many states the database file itself has seen; the write-ahead log has the others. */
 let checkpointed = 0;
 
-function dump(store: Store): string {
+function dump(database: Database): string {
   return JSON.stringify({
-    documents: [...store.documents()].sort(),
-    rows: [...store.rows()].sort(([a], [b]) => (a < b ? -1 : 1)),
-    images: [...store.images()].sort(),
-    values: (['instance', 'bootId', 'orders', 'ending'] as const).map((name) => store.value(name)),
+    documents: [...database.responses()].sort(),
+    rows: [...database.records()].sort(([a], [b]) => (a < b ? -1 : 1)),
+    images: [...database.images()].sort(),
+    values: (['instance', 'bootId', 'orders', 'ending'] as const).map((name) => database.value(name)),
   });
 }
 const NOTHING = '{"documents":[],"rows":[],"images":[],"values":[null,null,null,null]}';
 
-async function run<T>(store: Store, known: IdentityStore, act: (agent: Agent) => Promise<T>): Promise<T> {
+async function run<T>(database: Database, known: IdentityStore, act: (agent: Agent) => Promise<T>): Promise<T> {
   const agent = createAgent(parseConfig(`{diskDirectory: ${work}}`, join(work, 'config.yaml')), {
     clock: systemClock(),
     random: Math.random,
     log: silentLog(),
     engine: () => engine,
-    store,
+    database,
     identity: known,
     machine: {
       bootId: 'boot-1',
@@ -85,34 +85,34 @@ beforeAll(async () => {
       env: Array.from({ length: 20 }, (_, j) => ({ key: `K${j}`, value: 'x'.repeat(40 + i + j) })),
     }),
   );
-  const opened = () => openSqliteStore(file(origin), 0).store;
-  let store = opened();
+  const opened = () => openSqliteDatabase(file(origin), 0).database;
+  let database = opened();
   const body = JSON.stringify({ microservices: views });
-  store.saveDocuments(new Map([['microservices', { digests: { microserviceList: 'a1' }, body }]]));
-  await run(store, identity, async (agent) => {
+  database.saveResponses(new Map([['microservices', { digests: { microserviceList: 'a1' }, body }]]));
+  await run(database, identity, async (agent) => {
     const up = () => agent.microservices()?.filter(({ status }) => status === 'RUNNING').length === views.length;
     expect(await agent.supervisor.until(up, 20_000)).toBe(true);
   });
-  states.push(dump(store));
+  states.push(dump(database));
   // What an agent saves over time, none of which changes what is to run.
   const random = generator(7);
   for (let i = 0; i < 40; i++) {
     const view = views[i % views.length] ?? makeView();
-    const known = store.rows().get(view.uuid) ?? makeRecord();
-    if (i % 4 === 0) store.saveImage(`sha256:${i}`, `example/app:${i}`);
+    const known = database.records().get(view.uuid) ?? makeRecord();
+    if (i % 4 === 0) database.saveImage(`sha256:${i}`, `example/app:${i}`);
     else if (i % 7 === 0)
-      store.saveDocuments(new Map([['registries', { digests: {}, body: `{"registries":[],"n":${i}}` }]]));
-    else store.saveRows([{ ...known, restartCount: i, lastError: 'e'.repeat(Math.floor(random() * 900)) }], []);
-    states.push(dump(store));
+      database.saveResponses(new Map([['registries', { digests: {}, body: `{"registries":[],"n":${i}}` }]]));
+    else database.saveRecords([{ ...known, restartCount: i, lastError: 'e'.repeat(Math.floor(random() * 900)) }], []);
+    states.push(dump(database));
     if (i === 20) {
       // Closing moves the log into the database; what comes now stays in the log, as when a process is killed.
-      store[Symbol.dispose]();
+      database[Symbol.dispose]();
       checkpointed = states.length - 1;
-      store = opened();
+      database = opened();
     }
   }
   for (const part of ['', '-wal']) copyFileSync(file(origin) + part, join(base, `dead${part}`));
-  store[Symbol.dispose]();
+  database[Symbol.dispose]();
   copyFileSync(file(origin), join(base, 'after'));
   engine.history.length = 0;
 }, 60_000);
@@ -120,32 +120,32 @@ beforeAll(async () => {
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 
 /** Puts a database where the agent looks for it, and lets the agent start on it. Answers which state it found. */
-async function boot(database: Buffer | undefined, log: Buffer | undefined): Promise<number> {
+async function boot(content: Buffer | undefined, log: Buffer | undefined): Promise<number> {
   rmSync(work, { recursive: true, force: true });
   mkdirSync(work);
-  if (database) writeFileSync(file(work), database);
+  if (content) writeFileSync(file(work), content);
   if (log) writeFileSync(`${file(work)}-wal`, log);
-  const { store } = openSqliteStore(file(work), 0);
+  const { database } = openSqliteDatabase(file(work), 0);
   try {
-    const found = dump(store);
+    const found = dump(database);
     if (found !== NOTHING) expect(states).toContain(found);
     const before = identity.load();
-    await run(store, identity, async (agent) => {
+    await run(database, identity, async (agent) => {
       expect(await agent.supervisor.until(() => agent.microservices() !== undefined, 20_000)).toBe(true);
       expect(agent.supervisor.pending).toBe(0);
       expect(agent.microservices()?.map(({ status }) => status)).toEqual(Array(6).fill('RUNNING'));
     });
     expect(identity.load()).toEqual(before);
     expect(engine.history).toEqual([]);
-    store.saveValue('orders', '{}');
-    store[Symbol.dispose]();
-    const again = openSqliteStore(file(work), 0);
+    database.saveValue('orders', '{}');
+    database[Symbol.dispose]();
+    const again = openSqliteDatabase(file(work), 0);
     expect(again.setAside).toBeUndefined();
-    expect(again.store.value('orders')).toBe('{}');
-    again.store[Symbol.dispose]();
+    expect(again.database.value('orders')).toBe('{}');
+    again.database[Symbol.dispose]();
     return states.indexOf(found);
   } finally {
-    store[Symbol.dispose]();
+    database[Symbol.dispose]();
   }
 }
 

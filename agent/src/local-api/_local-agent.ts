@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Agent, createAgent } from '../app.ts';
-import { type CliPorts, runCli } from '../cli/cli.ts';
+import { type CliDependencies, runCli } from '../cli/cli.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { type Config, parseConfig } from '../domain/config.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
-import { memoryStore } from '../state/database.ts';
+import { memoryDatabase } from '../state/database.ts';
 import { memoryIdentity } from '../state/identity.ts';
 import { systemClock } from '../system/clock.ts';
 import { exchange } from '../system/http.ts';
@@ -52,7 +52,7 @@ export class LocalAgent implements AsyncDisposable {
       random: Math.random,
       log: silentLog(),
       engine: () => engine,
-      store: memoryStore(),
+      database: memoryDatabase(),
       identity: memoryIdentity(),
       machine: {
         bootId: 'b',
@@ -130,7 +130,10 @@ export class LocalAgent implements AsyncDisposable {
     return this.cliWith({}, ...args);
   }
 
-  async cliWith(ports: Partial<CliPorts>, ...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  async cliWith(
+    ports: Partial<CliDependencies>,
+    ...args: string[]
+  ): Promise<{ code: number; out: string; err: string }> {
     let out = '';
     let err = '';
     const code = await runCli([...args, '--config', this.configFile], {

@@ -62,7 +62,7 @@ describe('who gets in', () => {
   };
   const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
   const now = Math.floor(Date.now() / 1000);
-  const strangers: Record<string, () => string> = {
+  const foreignContainers: Record<string, () => string> = {
     'without a token': () => '',
     'with an unsigned token': () => `${encode({ alg: 'none' })}.${encode({ ...claims, exp: now + 60 })}.`,
     'with a token of another key': () => signToken(signingKey(newKey()), claims, now, 60),
@@ -72,7 +72,7 @@ describe('who gets in', () => {
       signToken(signingKey(agent.identity.localKey), { ...claims, sub: 'someone' }, now, 60),
     'with an expired token': () => signToken(signingKey(agent.identity.localKey), claims, now - 120, 60),
   };
-  for (const [name, make] of Object.entries(strangers))
+  for (const [name, make] of Object.entries(foreignContainers))
     test(`nobody ${name}`, async () => {
       const { status, body } = await ask('GET', '/v1/system/status', undefined, make());
       expect([status, body.success, body.error?.code]).toEqual([401, false, 'UNAUTHORIZED']);

@@ -18,18 +18,18 @@ const DISCARDED = 16 * BODY_LIMIT;
 /** ms */
 const LINGER = 2_000;
 
-export interface ServerPorts {
+export interface ServerDependencies {
   context: ApiContext;
   clock: Clock;
   log: Log;
 }
 
 /** The local API on a unix socket that only its owner can open. */
-export async function listenOnSocket(path: string, directory: string, ports: ServerPorts): Promise<Server> {
+export async function listenOnSocket(path: string, directory: string, deps: ServerDependencies): Promise<Server> {
   makeDirectory(directory, 0o755);
   if (await answers(path)) throw new Error(`another agent answers at ${path}; stop it first`);
   if (exists(path)) removePath(path);
-  const server = newServer(ports, true);
+  const server = newServer(deps, true);
   // The socket must never be open to others, not even between being made and being restricted.
   const mask = process.umask(0o177);
   try {
@@ -41,8 +41,8 @@ export async function listenOnSocket(path: string, directory: string, ports: Ser
 }
 
 /** Health and metrics on loopback, for probes, and what workloads read of themselves; everything else is refused there. */
-export async function listenOnLoopback(port: number, ports: ServerPorts): Promise<Server> {
-  const server = newServer(ports, false);
+export async function listenOnLoopback(port: number, deps: ServerDependencies): Promise<Server> {
+  const server = newServer(deps, false);
   await listen(server, { host: '127.0.0.1', port });
   return server;
 }
@@ -69,10 +69,10 @@ export function answers(path: string): Promise<boolean> {
   });
 }
 
-function newServer(ports: ServerPorts, local: boolean): Server {
+function newServer(deps: ServerDependencies, local: boolean): Server {
   const times = { headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 };
-  const server = createServer(times, (incoming, outgoing) => void answer(incoming, outgoing, ports, local));
-  server.on('upgrade', (incoming, socket, head) => upgrade(incoming, socket, head, ports, local));
+  const server = createServer(times, (incoming, outgoing) => void answer(incoming, outgoing, deps, local));
+  server.on('upgrade', (incoming, socket, head) => upgrade(incoming, socket, head, deps, local));
   // Everybody on the machine reaches the loopback port; what asks there are probes and people.
   server.maxConnections = 256;
   server.keepAliveTimeout = 60_000;
@@ -80,14 +80,20 @@ function newServer(ports: ServerPorts, local: boolean): Server {
 }
 
 /** Any request may ask for another protocol; those that do not become a WebSocket are answered as what they are. */
-function upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer, ports: ServerPorts, local: boolean): void {
+function upgrade(
+  incoming: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+  deps: ServerDependencies,
+  local: boolean,
+): void {
   socket.on('error', () => socket.destroy());
   const outgoing = new ServerResponse(incoming);
   outgoing.shouldKeepAlive = false;
   outgoing.assignSocket(socket as Socket);
   // Who does not end its own side is not waited for.
   outgoing.once('finish', () => (socket as Socket).destroySoon());
-  void answer(incoming, outgoing, ports, local, () => {
+  void answer(incoming, outgoing, deps, local, () => {
     outgoing.detachSocket(socket as Socket);
     return new WebSocketConnection(incoming, socket, head);
   });
@@ -96,7 +102,7 @@ function upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer, ports:
 async function answer(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  ports: ServerPorts,
+  deps: ServerDependencies,
   local: boolean,
   /** makes the connection a WebSocket */
   open?: () => WebSocketConnection,
@@ -108,7 +114,7 @@ async function answer(
   try {
     const url = targetOf(incoming);
     const { route, parameters } = findRoute(incoming.method ?? 'GET', url.pathname);
-    const caller = authenticate(route, incoming, ports, local);
+    const caller = authenticate(route, incoming, deps, local);
     const request: ApiRequest = {
       parameters,
       query: url.searchParams,
@@ -119,12 +125,12 @@ async function answer(
     };
     if (open && route.connect) {
       checkHandshake(incoming);
-      return route.connect(request, ports.context, open);
+      return route.connect(request, deps.context, open);
     }
-    await write(outgoing, await route.handler(request, ports.context));
+    await write(outgoing, await route.handler(request, deps.context));
   } catch (error) {
     if (gone.signal.aborted) return;
-    writeError(outgoing, error, requestId, ports.log);
+    writeError(outgoing, error, requestId, deps.log);
   }
 }
 
@@ -173,7 +179,7 @@ function decode(segment: string): string {
 function authenticate(
   route: Route,
   incoming: IncomingMessage,
-  { context, clock }: ServerPorts,
+  { context, clock }: ServerDependencies,
   local: boolean,
 ): Pick<ApiRequest, 'subject' | 'microservice'> {
   if (route.access === 'open') return { subject: '', microservice: '' };

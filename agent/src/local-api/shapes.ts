@@ -25,7 +25,7 @@ export async function daemonStatus(agent: Agent): Promise<Record<string, unknown
     availableRuntimes: facts?.runtimes ?? [],
     runtimeClasses: [],
     availableCdiDevices: [],
-    warnings: agent.troubles,
+    warnings: agent.problems,
     connectionError: error || undefined,
     lastContact: lastContact ? new Date(lastContact).toISOString() : undefined,
     node: agent.identity.node && {

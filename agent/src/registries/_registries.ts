@@ -16,12 +16,12 @@ import {
 import { pushImage } from '../../../hack/image.ts';
 import { type Registry, type RegistryOptions, startRegistry } from '../../../hack/registry.ts';
 import { sampleImage } from '../../../hack/sample.ts';
-import { type Agent, type AgentPorts, createAgent } from '../app.ts';
+import { type Agent, type AgentDependencies, createAgent } from '../app.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { parseConfig } from '../domain/config.ts';
 import { cleanUp } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { memoryStore } from '../state/database.ts';
+import { memoryDatabase } from '../state/database.ts';
 import { memoryIdentity } from '../state/identity.ts';
 import { systemClock } from '../system/clock.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
@@ -100,7 +100,7 @@ export interface Station extends AsyncDisposable {
 /** All pauses that are spread by chance become a fiftieth of what they are. */
 export const HURRIED = () => -4.4;
 
-export async function createStation(engineUrl: string, ports: Partial<AgentPorts> = {}): Promise<Station> {
+export async function createStation(engineUrl: string, ports: Partial<AgentDependencies> = {}): Promise<Station> {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-station-'));
   mkdirSync(join(folder, 'volumes'));
   let logged = '';
@@ -119,7 +119,7 @@ export async function createStation(engineUrl: string, ports: Partial<AgentPorts
       engine = new DockerEngine({ url: engineUrl, instance });
       return engine;
     },
-    store: memoryStore(),
+    database: memoryDatabase(),
     identity: memoryIdentity(),
     machine: localMachine(folder),
     ...ports,

@@ -7,7 +7,7 @@ import { pullTarget } from '../domain/target.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { backoff } from '../plan/backoff.ts';
-import { memoryStore } from '../state/database.ts';
+import { memoryDatabase } from '../state/database.ts';
 import { ownLimits } from '../system/machine.ts';
 import {
   type Breakwater,
@@ -224,7 +224,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
 
   test.runIf(all)('a name that a pull left which was cut short goes when the agent is back', async () => {
     // The database knows the instance.
-    const ports = { store: memoryStore() };
+    const ports = { database: memoryDatabase() };
     const again = async () => {
       await using station = await createStation(real.url, ports);
       await until('the engine', () => station.agent.supervisor.engine.state === 'connected');

@@ -14,9 +14,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeEntry, makeRecord, UUID } from '../plan/_util.ts';
-import { memoryStore, type Store } from './database.ts';
+import { type Database, memoryDatabase } from './database.ts';
 import { identityFile, newIdentity, newKey } from './identity.ts';
-import { openSqliteStore } from './sqlite-database.ts';
+import { openSqliteDatabase } from './sqlite-database.ts';
 
 let folder: string;
 let path: string;
@@ -29,18 +29,18 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const row = makeRecord(makeEntry(), { restartCount: 3, live: { startedLocally: true } });
 const saved = { ...row, live: {} };
 
-const kinds: Record<string, () => { store: Store; again: () => Store }> = {
+const kinds: Record<string, () => { database: Database; again: () => Database }> = {
   'in memory': () => {
-    const store = memoryStore();
-    return { store, again: () => store };
+    const database = memoryDatabase();
+    return { database, again: () => database };
   },
   'on disk': () => {
-    const { store } = openSqliteStore(path, 0);
+    const { database } = openSqliteDatabase(path, 0);
     return {
-      store,
+      database,
       again: () => {
-        store[Symbol.dispose]();
-        return openSqliteStore(path, 0).store;
+        database[Symbol.dispose]();
+        return openSqliteDatabase(path, 0).database;
       },
     };
   },
@@ -49,14 +49,14 @@ const kinds: Record<string, () => { store: Store; again: () => Store }> = {
 for (const [kind, make] of Object.entries(kinds))
   describe(kind, () => {
     test('what was saved is there again', () => {
-      const { store, again } = make();
-      store.saveRows([row], []);
-      store.saveDocuments(new Map([['microservices', { digests: { microserviceList: 'ab' }, body: '{}' }]]));
-      store.saveImage('sha256:1', 'a:1');
-      store.saveValue('bootId', 'b1');
+      const { database, again } = make();
+      database.saveRecords([row], []);
+      database.saveResponses(new Map([['microservices', { digests: { microserviceList: 'ab' }, body: '{}' }]]));
+      database.saveImage('sha256:1', 'a:1');
+      database.saveValue('bootId', 'b1');
       using next = again();
-      expect(next.rows()).toEqual(new Map([[UUID, saved]]));
-      expect(next.documents()).toEqual(
+      expect(next.records()).toEqual(new Map([[UUID, saved]]));
+      expect(next.responses()).toEqual(
         new Map([['microservices', { digests: { microserviceList: 'ab' }, body: '{}' }]]),
       );
       expect(next.images()).toEqual(new Map([['sha256:1', 'a:1']]));
@@ -64,17 +64,17 @@ for (const [kind, make] of Object.entries(kinds))
     });
 
     test('what was removed is not', () => {
-      const { store, again } = make();
-      store.saveRows([row], []);
-      store.saveRows([], [UUID]);
-      store.saveImage('sha256:1', 'a:1');
-      store.forgetImage('sha256:1');
-      store.saveValue('bootId', 'b1');
-      store.saveValue('bootId', undefined);
-      store.saveDocuments(new Map([['config', { digests: {}, body: '{}' }]]));
-      store.forgetController();
+      const { database, again } = make();
+      database.saveRecords([row], []);
+      database.saveRecords([], [UUID]);
+      database.saveImage('sha256:1', 'a:1');
+      database.forgetImage('sha256:1');
+      database.saveValue('bootId', 'b1');
+      database.saveValue('bootId', undefined);
+      database.saveResponses(new Map([['config', { digests: {}, body: '{}' }]]));
+      database.forgetController();
       using next = again();
-      expect([next.rows().size, next.images().size, next.documents().size, next.value('bootId')]).toEqual([
+      expect([next.records().size, next.images().size, next.responses().size, next.value('bootId')]).toEqual([
         0,
         0,
         0,
@@ -85,23 +85,23 @@ for (const [kind, make] of Object.entries(kinds))
 
 describe('a database on disk', () => {
   test('is open to its owner alone', () => {
-    using store = openSqliteStore(path, 0).store;
-    expect(store.value('bootId')).toBeUndefined();
+    using database = openSqliteDatabase(path, 0).database;
+    expect(database.value('bootId')).toBeUndefined();
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(statSync(join(folder, 'data')).mode & 0o777).toBe(0o700);
   });
 
   test('holds no former word of the controller, nor that of one that is forgotten', () => {
-    using store = openSqliteStore(path, 0).store;
+    using database = openSqliteDatabase(path, 0).database;
     const says = (password: string) =>
-      store.saveDocuments(new Map([['registries', { digests: {}, body: JSON.stringify({ password }) }]]));
+      database.saveResponses(new Map([['registries', { digests: {}, body: JSON.stringify({ password }) }]]));
     const holds = (text: string) =>
       ['', '-wal'].some((part) => existsSync(path + part) && readFileSync(path + part).includes(text));
     says('former'.repeat(1000));
     expect(holds('former')).toBe(true);
     says('present'.repeat(500));
     expect([holds('former'), holds('present')]).toEqual([false, true]);
-    store.forgetController();
+    database.forgetController();
     expect(holds('present')).toBe(false);
   });
 
@@ -110,26 +110,26 @@ describe('a database on disk', () => {
 
     /** The database as version 2 wrote it, where a member of records had another name. */
     function writeFormer(text: string): void {
-      openSqliteStore(path, 0).store[Symbol.dispose]();
-      using database = new DatabaseSync(path);
-      database.prepare('INSERT INTO microservices VALUES (?, ?, ?)').run(UUID, text, sum(UUID, text));
-      database.prepare('UPDATE whole SET sum = ?').run(sum([sum(UUID, text)]));
-      database.exec('PRAGMA user_version = 2');
+      openSqliteDatabase(path, 0).database[Symbol.dispose]();
+      using sqlite = new DatabaseSync(path);
+      sqlite.prepare('INSERT INTO microservices VALUES (?, ?, ?)').run(UUID, text, sum(UUID, text));
+      sqlite.prepare('UPDATE whole SET sum = ?').run(sum([sum(UUID, text)]));
+      sqlite.exec('PRAGMA user_version = 2');
     }
 
     test('keeps its records when it is opened, a local stop among them', () => {
       const { live, stoppedLocally, ...rest } = { ...row, stoppedLocally: undefined };
       writeFormer(JSON.stringify({ ...rest, localHold: { revision: 'r-1', rebuildOrder: 2 } }));
-      const opened = openSqliteStore(path, 1);
-      using store = opened.store;
+      const opened = openSqliteDatabase(path, 1);
+      using database = opened.database;
       expect(opened.setAside).toBeUndefined();
-      expect(store.rows()).toEqual(
+      expect(database.records()).toEqual(
         new Map([[UUID, { ...rest, stoppedLocally: { revision: 'r-1', rebuildOrder: 2 }, live: {} }]]),
       );
     });
 
     test('has its position dropped, the bound and the list under their names of now', () => {
-      openSqliteStore(path, 0).store[Symbol.dispose]();
+      openSqliteDatabase(path, 0).database[Symbol.dispose]();
       const list = {
         microservices: [{ uuid: UUID }],
         keep: { reason: 'StoreRestored', accept: '2.b', store: '2.b.0' },
@@ -139,16 +139,16 @@ describe('a database on disk', () => {
         ['seen', 'a:1.2'],
       ] as const;
       const document = ['microservices', '{}', JSON.stringify(list)] as const;
-      const database = new DatabaseSync(path);
-      for (const pair of values) database.prepare('INSERT INTO "values" VALUES (?, ?, ?)').run(...pair, sum(...pair));
-      database.prepare('INSERT INTO documents VALUES (?, ?, ?, ?)').run(...document, sum(...document));
+      const sqlite = new DatabaseSync(path);
+      for (const pair of values) sqlite.prepare('INSERT INTO "values" VALUES (?, ?, ?)').run(...pair, sum(...pair));
+      sqlite.prepare('INSERT INTO documents VALUES (?, ?, ?, ?)').run(...document, sum(...document));
       const sums = [...values, document].map((row) => sum(...row)).sort();
-      database.prepare('UPDATE whole SET sum = ?').run(sum(sums));
-      database.exec('PRAGMA user_version = 2');
-      database.close();
-      using store = openSqliteStore(path, 1).store;
-      expect([store.value('epochPosition'), store.value('notOlderThan')]).toEqual([undefined, 'a:1.2']);
-      expect(JSON.parse(store.documents().get('microservices')?.body ?? '')).toEqual({
+      sqlite.prepare('UPDATE whole SET sum = ?').run(sum(sums));
+      sqlite.exec('PRAGMA user_version = 2');
+      sqlite.close();
+      using database = openSqliteDatabase(path, 1).database;
+      expect([database.value('epochPosition'), database.value('notOlderThan')]).toEqual([undefined, 'a:1.2']);
+      expect(JSON.parse(database.responses().get('microservices')?.body ?? '')).toEqual({
         microservices: [{ uuid: UUID }],
         retainUnlisted: { reason: 'DatastoreRestored', acceptEpoch: '2.b', position: '' },
       });
@@ -156,13 +156,13 @@ describe('a database on disk', () => {
 
     test('is set aside when its rows are not as they were written', () => {
       writeFormer(JSON.stringify(row));
-      using database = new DatabaseSync(path);
-      database.exec("UPDATE microservices SET row = json_set(row, '$.restartCount', 9)");
-      database.close();
-      const opened = openSqliteStore(path, 1);
-      using store = opened.store;
+      using sqlite = new DatabaseSync(path);
+      sqlite.exec("UPDATE microservices SET row = json_set(row, '$.restartCount', 9)");
+      sqlite.close();
+      const opened = openSqliteDatabase(path, 1);
+      using database = opened.database;
       expect(opened.setAside).toBe(`${path}.damaged-1`);
-      expect(store.rows().size).toBe(0);
+      expect(database.records().size).toBe(0);
     });
   });
 
@@ -178,14 +178,14 @@ describe('a database on disk', () => {
   for (const [name, damage] of Object.entries(damages))
     test(`that ${name} is set aside and begun anew, and only the last such one is kept`, () => {
       for (const wall of [1, 2]) {
-        const { store } = openSqliteStore(path, 0);
-        store.saveRows([row], []);
-        store[Symbol.dispose]();
+        const { database } = openSqliteDatabase(path, 0);
+        database.saveRecords([row], []);
+        database[Symbol.dispose]();
         damage();
-        const opened = openSqliteStore(path, wall);
+        const opened = openSqliteDatabase(path, wall);
         expect(opened.setAside).toBe(`${path}.damaged-${wall}`);
-        expect(opened.store.rows().size).toBe(0);
-        opened.store[Symbol.dispose]();
+        expect(opened.database.records().size).toBe(0);
+        opened.database[Symbol.dispose]();
       }
       expect(readdirSync(join(folder, 'data')).filter((name) => /^agent\.db\.damaged/.test(name))).toEqual([
         'agent.db.damaged-2',

@@ -1,4 +1,4 @@
-import type { DocumentName, StoredDocument } from '../domain/desired.ts';
+import type { ResponseName, SavedResponse } from '../domain/desired.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import { newRecord } from '../domain/record.ts';
 
@@ -8,14 +8,14 @@ import { newRecord } from '../domain/record.ts';
  *
  * Guarantee: what a method has returned from survives a loss of power; a method that throws has changed nothing.
  */
-export interface Store extends Disposable {
+export interface Database extends Disposable {
   /** What the controller said, by document. */
-  documents(): Map<DocumentName, StoredDocument>;
+  responses(): Map<ResponseName, SavedResponse>;
   /** Replaces some of them, all or none. */
-  saveDocuments(documents: ReadonlyMap<DocumentName, StoredDocument>): void;
+  saveResponses(responses: ReadonlyMap<ResponseName, SavedResponse>): void;
   /** What is remembered of each microservice. */
-  rows(): Map<string, MicroserviceRecord>;
-  saveRows(changed: readonly MicroserviceRecord[], removed: readonly string[]): void;
+  records(): Map<string, MicroserviceRecord>;
+  saveRecords(changed: readonly MicroserviceRecord[], removed: readonly string[]): void;
   /** Images that this agent pulled, so that it may remove them: id to reference. */
   images(): Map<string, string>;
   saveImage(id: string, reference: string): void;
@@ -26,7 +26,7 @@ export interface Store extends Disposable {
   /** Forgets everything that came from a controller; what is remembered of containers stays. */
   forgetController(): void;
   /** Why nothing can be saved at the moment, as far as that is known without trying. */
-  trouble(): string | undefined;
+  problem(): string | undefined;
 }
 
 /**
@@ -39,12 +39,12 @@ export const VALUES = ['instance', 'bootId', 'orders', 'ending', 'epochPosition'
 export type ValueName = (typeof VALUES)[number];
 
 /** A row as it is saved: what is known only while the process lives stays out. */
-export function rowText({ live, ...row }: MicroserviceRecord): string {
+export function recordText({ live, ...row }: MicroserviceRecord): string {
   return JSON.stringify(row);
 }
 
 /** Reads what rowText wrote; members that an older version did not write get their defaults. */
-export function parseRow(text: string): MicroserviceRecord | undefined {
+export function parseRecord(text: string): MicroserviceRecord | undefined {
   try {
     const row = JSON.parse(text) as Partial<MicroserviceRecord>;
     return typeof row.uuid === 'string' ? { ...newRecord(row.uuid), ...row, live: {} } : undefined;
@@ -53,20 +53,20 @@ export function parseRow(text: string): MicroserviceRecord | undefined {
   }
 }
 
-/** A store that dies with the process: for simulations and tests. */
-export function memoryStore(): Store {
-  const documents = new Map<DocumentName, StoredDocument>();
+/** A database that dies with the process: for simulations and tests. */
+export function memoryDatabase(): Database {
+  const responses = new Map<ResponseName, SavedResponse>();
   const rows = new Map<string, string>();
   const images = new Map<string, string>();
   const values = new Map<ValueName, string>();
   return {
-    documents: () => new Map(documents),
-    saveDocuments: (changed) => {
-      for (const [name, document] of changed) documents.set(name, document);
+    responses: () => new Map(responses),
+    saveResponses: (changed) => {
+      for (const [name, document] of changed) responses.set(name, document);
     },
-    rows: () => readRows(rows.values()),
-    saveRows: (changed, removed) => {
-      for (const row of changed) rows.set(row.uuid, rowText(row));
+    records: () => readRecords(rows.values()),
+    saveRecords: (changed, removed) => {
+      for (const row of changed) rows.set(row.uuid, recordText(row));
       for (const uuid of removed) rows.delete(uuid);
     },
     images: () => new Map(images),
@@ -74,25 +74,25 @@ export function memoryStore(): Store {
     forgetImage: (id) => void images.delete(id),
     value: (name) => values.get(name),
     saveValue: (name, value) => void (value === undefined ? values.delete(name) : values.set(name, value)),
-    forgetController: () => documents.clear(),
-    trouble: () => undefined,
+    forgetController: () => responses.clear(),
+    problem: () => undefined,
     [Symbol.dispose]: () => {},
   };
 }
 
-/** Adds everything of one store to another. */
-export function copyStore(from: Store, to: Store): void {
-  to.saveDocuments(from.documents());
-  to.saveRows([...from.rows().values()], []);
+/** Adds everything of one database to another. */
+export function copyDatabase(from: Database, to: Database): void {
+  to.saveResponses(from.responses());
+  to.saveRecords([...from.records().values()], []);
   for (const [id, reference] of from.images()) to.saveImage(id, reference);
   for (const name of VALUES) to.saveValue(name, from.value(name));
 }
 
 /** Rows by microservice; a row that cannot be read is left out. */
-export function readRows(texts: Iterable<string>): Map<string, MicroserviceRecord> {
+export function readRecords(texts: Iterable<string>): Map<string, MicroserviceRecord> {
   const rows = new Map<string, MicroserviceRecord>();
   for (const text of texts) {
-    const row = parseRow(text);
+    const row = parseRecord(text);
     if (row) rows.set(row.uuid, row);
   }
   return rows;

@@ -1,5 +1,5 @@
 import { errorText, type Log } from '../system/log.ts';
-import type { Store } from './database.ts';
+import type { Database } from './database.ts';
 import { type Identity, type IdentityStore, newIdentity } from './identity.ts';
 
 /** The identity that an agent has at the moment. */
@@ -15,7 +15,11 @@ export interface OwnIdentity {
  * The identity that is kept, or a new one that is kept from now on. A disk that does not take it is no reason not to look
  * after what runs.
  */
-export function loadIdentity(kept: IdentityStore, store: Pick<Store, 'value' | 'saveValue'>, log: Log): OwnIdentity {
+export function loadIdentity(
+  kept: IdentityStore,
+  database: Pick<Database, 'value' | 'saveValue'>,
+  log: Log,
+): OwnIdentity {
   const attempt = <T>(act: () => T): T | undefined => {
     try {
       return act();
@@ -25,10 +29,10 @@ export function loadIdentity(kept: IdentityStore, store: Pick<Store, 'value' | '
     }
   };
   const known = attempt(() => kept.load());
-  const instance = store.value('instance');
+  const instance = database.value('instance');
   let current = known ?? newIdentity(instance);
   if (!known) attempt(() => kept.save(current));
-  if (instance !== current.instance) attempt(() => store.saveValue('instance', current.instance));
+  if (instance !== current.instance) attempt(() => database.saveValue('instance', current.instance));
   return {
     get current() {
       return current;

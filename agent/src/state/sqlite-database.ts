@@ -3,11 +3,11 @@ import { chmodSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Digests } from '../../../src/wire/sections.ts';
-import type { DocumentName, StoredDocument } from '../domain/desired.ts';
+import type { ResponseName, SavedResponse } from '../domain/desired.ts';
 import { canWrite, copyFile, exists, listDirectory, makeDirectory, removePath, setAside } from '../system/disk.ts';
 import { errorText } from '../system/log.ts';
-import type { Store, ValueName } from './database.ts';
-import { copyStore, memoryStore, readRows, rowText } from './database.ts';
+import type { Database, ValueName } from './database.ts';
+import { copyDatabase, memoryDatabase, readRecords, recordText } from './database.ts';
 
 /** Steps from an empty database to the present one; `PRAGMA user_version` tells how many were taken. */
 const MIGRATIONS = [
@@ -49,8 +49,8 @@ const COLUMNS = {
   values: ['name', 'value'],
 } as const;
 
-export interface OpenedStore {
-  store: Store;
+export interface OpenedDatabase {
+  database: Database;
   /** where a database that could not be read was put */
   setAside?: string;
 }
@@ -61,30 +61,30 @@ export interface OpenedStore {
  * database holds is read all the same, by way of a copy in one of `spares`; nothing can be saved then, until the disk
  * takes writes again.
  *
- * Guarantee: for whatever is found at `path`, and whatever the disk does, there is a store; what it shows was saved
+ * Guarantee: for whatever is found at `path`, and whatever the disk does, there is a database; what it shows was saved
  * together, all of it or nothing.
  */
-export function openSqliteStore(path: string, wall: number, spares: readonly string[] = []): OpenedStore {
+export function openSqliteDatabase(path: string, wall: number, spares: readonly string[] = []): OpenedDatabase {
   try {
     makeDirectory(dirname(path), 0o700);
     if (!takesWrites(dirname(path))) throw new Error(`${dirname(path)} takes no writes`);
     return openOrBegin(path, wall);
   } catch (error) {
     if (isBusy(error) || takesWrites(dirname(path))) throw error;
-    return { store: whileUnwritable(path, readByCopy(path, spares), wall, errorText(error)) };
+    return { database: whileUnwritable(path, readByCopy(path, spares), wall, errorText(error)) };
   }
 }
 
-function openOrBegin(path: string, wall: number): OpenedStore {
+function openOrBegin(path: string, wall: number): OpenedDatabase {
   try {
-    return { store: open(path) };
+    return { database: open(path) };
   } catch (error) {
     // The disk is fine and nobody else has it open: it is the file.
     if (isBusy(error)) throw error;
     const suffix = `.damaged-${wall}`;
     for (const part of PARTS) setAside(path + part, suffix);
     forgetOlder(path);
-    return { store: open(path), setAside: path + suffix };
+    return { database: open(path), setAside: path + suffix };
   }
 }
 
@@ -119,15 +119,15 @@ function forgetOlder(path: string): void {
 }
 
 /** What a database holds that cannot be opened where it is; nothing when it is damaged, too. */
-function readByCopy(path: string, spares: readonly string[]): Store {
-  const memory = memoryStore();
+function readByCopy(path: string, spares: readonly string[]): Database {
+  const memory = memoryDatabase();
   for (const spare of spares) {
     const copy = join(spare, `agent-${process.pid}.db`);
     try {
       makeDirectory(spare, 0o755);
       for (const part of ['', '-wal']) copyFile(path + part, copy + part);
-      using store = open(copy);
-      copyStore(store, memory);
+      using database = open(copy);
+      copyDatabase(database, memory);
       return memory;
     } catch {
       // The next place may be better; without any the agent knows nothing, and touches nothing.
@@ -138,17 +138,17 @@ function readByCopy(path: string, spares: readonly string[]): Store {
   return memory;
 }
 
-/** A store whose disk takes no writes. Each attempt to save tries whether it does by now. */
-function whileUnwritable(path: string, known: Store, wall: number, reason: string): Store {
-  let store: Store | undefined;
-  const writable = (): Store => {
-    if (store) return store;
+/** A database whose disk takes no writes. Each attempt to save tries whether it does by now. */
+function whileUnwritable(path: string, known: Database, wall: number, reason: string): Database {
+  let current: Database | undefined;
+  const writable = (): Database => {
+    if (current) return current;
     if (!takesWrites(dirname(path))) throw new Error(reason);
-    store = openOrBegin(path, wall).store;
-    copyStore(known, store);
-    return store;
+    current = openOrBegin(path, wall).database;
+    copyDatabase(known, current);
+    return current;
   };
-  const trouble = () => {
+  const problem = () => {
     try {
       writable();
       return undefined;
@@ -156,40 +156,40 @@ function whileUnwritable(path: string, known: Store, wall: number, reason: strin
       return errorText(error);
     }
   };
-  const now = () => store ?? known;
+  const now = () => current ?? known;
   return {
-    documents: () => now().documents(),
-    saveDocuments: (documents) => writable().saveDocuments(documents),
-    rows: () => now().rows(),
-    saveRows: (changed, removed) => writable().saveRows(changed, removed),
+    responses: () => now().responses(),
+    saveResponses: (responses) => writable().saveResponses(responses),
+    records: () => now().records(),
+    saveRecords: (changed, removed) => writable().saveRecords(changed, removed),
     images: () => now().images(),
     saveImage: (id, reference) => writable().saveImage(id, reference),
     forgetImage: (id) => writable().forgetImage(id),
     value: (name) => now().value(name),
     saveValue: (name, value) => writable().saveValue(name, value),
     forgetController: () => writable().forgetController(),
-    trouble,
-    [Symbol.dispose]: () => store?.[Symbol.dispose](),
+    problem,
+    [Symbol.dispose]: () => current?.[Symbol.dispose](),
   };
 }
 
-function open(path: string): Store {
+function open(path: string): Database {
   const isNew = !exists(path);
-  const database = new DatabaseSync(path);
+  const sqlite = new DatabaseSync(path);
   try {
     if (isNew) chmodSync(path, 0o600);
-    database.function('checksum', { deterministic: true, varargs: true }, checksum);
+    sqlite.function('checksum', { deterministic: true, varargs: true }, checksum);
     // FULL: a transaction that has returned is on the disk, since the controller is told of it next.
-    database.exec('PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
+    sqlite.exec('PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
     // Documents carry passwords: what is replaced or removed is overwritten.
-    database.exec('PRAGMA secure_delete = ON');
-    const [check] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
+    sqlite.exec('PRAGMA secure_delete = ON');
+    const [check] = sqlite.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
     if (check?.quick_check !== 'ok') throw new Damaged(check?.quick_check);
-    migrate(database);
-    verify(database);
-    return wrap(database);
+    migrate(sqlite);
+    verify(sqlite);
+    return createDatabase(sqlite);
   } catch (error) {
-    database.close();
+    sqlite.close();
     throw error;
   }
 }
@@ -199,36 +199,36 @@ export interface Examined {
   state: 'ok' | 'absent' | 'damaged' | 'newer' | 'unreadable';
   detail: string;
   /** what the controller said last, as far as it can be read */
-  documents: Map<DocumentName, StoredDocument>;
+  responses: Map<ResponseName, SavedResponse>;
 }
 
 /** Looks at a database without changing it, also while an agent works with it. */
-export function examineSqliteStore(path: string): Examined {
-  const documents = new Map<DocumentName, StoredDocument>();
-  if (!exists(path)) return { state: 'absent', detail: `${path} is made when the agent starts`, documents };
+export function examineSqliteDatabase(path: string): Examined {
+  const responses = new Map<ResponseName, SavedResponse>();
+  if (!exists(path)) return { state: 'absent', detail: `${path} is made when the agent starts`, responses };
   try {
-    using database = new DatabaseSync(path, { readOnly: true, timeout: 2000 });
-    const [check] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
-    if (check?.quick_check !== 'ok') return { state: 'damaged', detail: `${path}: ${check?.quick_check}`, documents };
-    const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+    using sqlite = new DatabaseSync(path, { readOnly: true, timeout: 2000 });
+    const [check] = sqlite.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
+    if (check?.quick_check !== 'ok') return { state: 'damaged', detail: `${path}: ${check?.quick_check}`, responses };
+    const { user_version: version } = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
     if (version > MIGRATIONS.length)
       return {
         state: 'newer',
         detail: `${path} has version ${version}, this agent knows ${MIGRATIONS.length}`,
-        documents,
+        responses,
       };
     if (version >= FIRST_WITH_SUMS) {
-      database.function('checksum', { deterministic: true, varargs: true }, checksum);
-      verify(database);
+      sqlite.function('checksum', { deterministic: true, varargs: true }, checksum);
+      verify(sqlite);
     }
-    for (const { name, digests, body } of database.prepare('SELECT name, digests, body FROM documents').all())
-      documents.set(name as DocumentName, { digests: JSON.parse(String(digests)), body: String(body) });
-    return { state: 'ok', detail: path, documents };
+    for (const { name, digests, body } of sqlite.prepare('SELECT name, digests, body FROM documents').all())
+      responses.set(name as ResponseName, { digests: JSON.parse(String(digests)), body: String(body) });
+    return { state: 'ok', detail: path, responses };
   } catch (error) {
     return {
       state: isDamage(error) ? 'damaged' : 'unreadable',
       detail: `${path}: ${(error as Error).message}`,
-      documents,
+      responses,
     };
   }
 }
@@ -237,20 +237,20 @@ export function examineSqliteStore(path: string): Examined {
  * SQLite finds a page that is damaged in its structure, not one that has other text in it, or that is a sound page of
  * another time: each row has a sum, and all rows together.
  */
-function verify(database: DatabaseSync): void {
+function verify(sqlite: DatabaseSync): void {
   for (const [table, columns] of Object.entries(COLUMNS)) {
-    const wrong = database.prepare(`SELECT 1 FROM "${table}" WHERE sum IS NOT checksum(${columns}) LIMIT 1`).get();
+    const wrong = sqlite.prepare(`SELECT 1 FROM "${table}" WHERE sum IS NOT checksum(${columns}) LIMIT 1`).get();
     if (wrong) throw new Damaged(`a row of ${table} is not as it was written`);
   }
-  if (!sealer(database).isSealed()) throw new Damaged('the rows were not written together');
+  if (!sealer(sqlite).isSealed()) throw new Damaged('the rows were not written together');
 }
 
 /** The sum of all rows, which each transaction leaves behind. */
-function sealer(database: DatabaseSync) {
+function sealer(sqlite: DatabaseSync) {
   const tables = Object.keys(COLUMNS).map((table) => `SELECT sum FROM "${table}"`);
-  const sums = database.prepare(`${tables.join(' UNION ALL ')} ORDER BY sum`);
-  const read = database.prepare('SELECT sum FROM whole');
-  const write = database.prepare('UPDATE whole SET sum = ?');
+  const sums = sqlite.prepare(`${tables.join(' UNION ALL ')} ORDER BY sum`);
+  const read = sqlite.prepare('SELECT sum FROM whole');
+  const write = sqlite.prepare('UPDATE whole SET sum = ?');
   const present = () => checksum(sums.all().map(({ sum }) => sum));
   return {
     seal: () => void write.run(present()),
@@ -262,85 +262,85 @@ function checksum(...values: unknown[]): string {
   return createHash('sha256').update(JSON.stringify(values)).digest('base64url');
 }
 
-function migrate(database: DatabaseSync): void {
-  const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+function migrate(sqlite: DatabaseSync): void {
+  const { user_version: version } = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
   if (version > MIGRATIONS.length) throw new Damaged(`written by a newer agent (${version})`);
-  if (version >= FIRST_WITH_SUMS && version < MIGRATIONS.length) verify(database);
+  if (version >= FIRST_WITH_SUMS && version < MIGRATIONS.length) verify(sqlite);
   for (const [index, step] of MIGRATIONS.entries())
     if (index >= version) {
-      database.exec(`BEGIN; ${step}`);
-      if (index === MIGRATIONS.length - 1) sealer(database).seal();
-      database.exec(`PRAGMA user_version = ${index + 1}; COMMIT;`);
+      sqlite.exec(`BEGIN; ${step}`);
+      if (index === MIGRATIONS.length - 1) sealer(sqlite).seal();
+      sqlite.exec(`PRAGMA user_version = ${index + 1}; COMMIT;`);
     }
 }
 
-function wrap(database: DatabaseSync): Store {
+function createDatabase(sqlite: DatabaseSync): Database {
   const put = (table: keyof typeof COLUMNS) => {
     const columns = COLUMNS[table];
     const values = columns.map((_, i) => `?${i + 1}`);
     const [key, ...others] = columns;
-    return database.prepare(
+    return sqlite.prepare(
       `INSERT INTO "${table}" (${columns}, sum) VALUES (${values}, checksum(${values}))
        ON CONFLICT (${key}) DO UPDATE SET ${[...others, 'sum'].map((column) => `${column} = excluded.${column}`)}`,
     );
   };
   const statements = {
-    documents: database.prepare('SELECT name, digests, body FROM documents'),
+    responses: sqlite.prepare('SELECT name, digests, body FROM documents'),
     putDocument: put('documents'),
-    forgetDocuments: database.prepare('DELETE FROM documents'),
-    rows: database.prepare('SELECT row FROM microservices'),
+    forgetDocuments: sqlite.prepare('DELETE FROM documents'),
+    rows: sqlite.prepare('SELECT row FROM microservices'),
     putRow: put('microservices'),
-    removeRow: database.prepare('DELETE FROM microservices WHERE uuid = ?'),
-    images: database.prepare('SELECT id, reference FROM images'),
+    removeRow: sqlite.prepare('DELETE FROM microservices WHERE uuid = ?'),
+    images: sqlite.prepare('SELECT id, reference FROM images'),
     putImage: put('images'),
-    removeImage: database.prepare('DELETE FROM images WHERE id = ?'),
-    value: database.prepare('SELECT value FROM "values" WHERE name = ?'),
+    removeImage: sqlite.prepare('DELETE FROM images WHERE id = ?'),
+    value: sqlite.prepare('SELECT value FROM "values" WHERE name = ?'),
     putValue: put('values'),
-    removeValue: database.prepare('DELETE FROM "values" WHERE name = ?'),
+    removeValue: sqlite.prepare('DELETE FROM "values" WHERE name = ?'),
   };
-  const { seal } = sealer(database);
+  const { seal } = sealer(sqlite);
   const together = (act: () => unknown) => {
-    database.exec('BEGIN IMMEDIATE');
+    sqlite.exec('BEGIN IMMEDIATE');
     try {
       act();
       seal();
-      database.exec('COMMIT');
+      sqlite.exec('COMMIT');
     } catch (error) {
       // SQLite may have rolled back by itself: a full disk, an input or output error.
-      if (database.isTransaction) database.exec('ROLLBACK');
+      if (sqlite.isTransaction) sqlite.exec('ROLLBACK');
       throw error;
     }
   };
   /** What is no longer said leaves the journal as well. */
   const forgetFormer = () => {
     try {
-      database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+      sqlite.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     } catch {
       // What was to be saved is saved; the next time will do.
     }
   };
   return {
-    documents: () =>
+    responses: () =>
       new Map(
-        (statements.documents.all() as { name: DocumentName; digests: string; body: string }[]).map(
-          ({ name, digests, body }): [DocumentName, StoredDocument] => [
+        (statements.responses.all() as { name: ResponseName; digests: string; body: string }[]).map(
+          ({ name, digests, body }): [ResponseName, SavedResponse] => [
             name,
             { digests: JSON.parse(digests) as Digests, body },
           ],
         ),
       ),
-    saveDocuments: (documents) => {
+    saveResponses: (responses) => {
       together(() => {
-        for (const [name, { digests, body }] of documents)
+        for (const [name, { digests, body }] of responses)
           statements.putDocument.run(name, JSON.stringify(digests), body);
       });
       forgetFormer();
     },
-    rows: () => readRows((statements.rows.all() as { row: string }[]).map(({ row }) => row)),
-    saveRows: (changed, removed) => {
+    records: () => readRecords((statements.rows.all() as { row: string }[]).map(({ row }) => row)),
+    saveRecords: (changed, removed) => {
       if (changed.length + removed.length === 0) return;
       together(() => {
-        for (const row of changed) statements.putRow.run(row.uuid, rowText(row));
+        for (const row of changed) statements.putRow.run(row.uuid, recordText(row));
         for (const uuid of removed) statements.removeRow.run(uuid);
       });
       if (removed.length > 0) forgetFormer();
@@ -358,9 +358,9 @@ function wrap(database: DatabaseSync): Store {
       together(() => statements.forgetDocuments.run());
       forgetFormer();
     },
-    trouble: () => undefined,
+    problem: () => undefined,
     [Symbol.dispose]: () => {
-      if (database.isOpen) database.close();
+      if (sqlite.isOpen) sqlite.close();
     },
   };
 }

@@ -13,7 +13,7 @@ import { parseConfig } from '../domain/config.ts';
 import { policySchema } from '../domain/policy.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { memoryStore } from '../state/database.ts';
+import { memoryDatabase } from '../state/database.ts';
 import { memoryIdentity } from '../state/identity.ts';
 import { systemClock } from '../system/clock.ts';
 import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../system/disk.ts';
@@ -53,7 +53,7 @@ for (const { kind, url } of inject('engines'))
           engine = new Exchanging({ url, instance });
           return engine;
         },
-        store: memoryStore(),
+        database: memoryDatabase(),
         identity: memoryIdentity(),
         machine: localMachine(folder),
         policy: policySchema.parse({ bindPrefixes: [at('srv')] }),

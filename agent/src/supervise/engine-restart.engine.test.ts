@@ -13,7 +13,7 @@ import { FakeController } from '../controller/_fake-controller.ts';
 import { parseConfig } from '../domain/config.ts';
 import { until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { memoryStore } from '../state/database.ts';
+import { memoryDatabase } from '../state/database.ts';
 import { memoryIdentity } from '../state/identity.ts';
 import { systemClock } from '../system/clock.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
@@ -32,7 +32,7 @@ for (const { kind } of inject('engines'))
     let agent: Agent;
     let run: Promise<void>;
     let external: number;
-    const store = memoryStore();
+    const database = memoryDatabase();
     const identity = memoryIdentity();
 
     beforeAll(async () => {
@@ -78,7 +78,7 @@ for (const { kind } of inject('engines'))
           Date.now,
         ),
         engine: (instance) => new DockerEngine({ url: engine.url, instance }),
-        store,
+        database,
         identity,
         machine: localMachine(folder),
       });

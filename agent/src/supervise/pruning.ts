@@ -2,22 +2,22 @@ import type { AgentConfig } from '../../../src/wire/agent.ts';
 import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import type { Engine } from '../domain/engine.ts';
-import type { Store } from '../state/database.ts';
+import type { Database } from '../state/database.ts';
 import { errorText, type Log } from '../system/log.ts';
 import type { Machine } from '../system/machine.ts';
 
 const SECOND = 1000;
 const HOUSEKEEPING = 600 * SECOND;
 
-export interface PrunePorts {
+export interface PruneDependencies {
   engine: Pick<Engine, 'removeImage'>;
-  store: Pick<Store, 'rows' | 'images' | 'forgetImage'>;
+  database: Pick<Database, 'records' | 'images' | 'forgetImage'>;
   /** those of this agent */
   containers(): readonly Container[];
   log: Log;
 }
 
-export interface HousekeepingPorts extends PrunePorts {
+export interface PruningDependencies extends PruneDependencies {
   clock: Clock;
   random: Random;
   machine: Pick<Machine, 'measure'>;
@@ -26,15 +26,15 @@ export interface HousekeepingPorts extends PrunePorts {
 }
 
 /** Removes images that this agent pulled and that nothing of it uses any more. */
-export async function prune({ engine, store, containers, log }: PrunePorts): Promise<PrunedImage[]> {
+export async function prune({ engine, database, containers, log }: PruneDependencies): Promise<PrunedImage[]> {
   const used = new Set(containers().map(({ imageId }) => imageId));
-  for (const row of store.rows().values()) if (row.image) used.add(row.image.id);
+  for (const row of database.records().values()) if (row.image) used.add(row.image.id);
   const removed: PrunedImage[] = [];
-  for (const [id, reference] of store.images()) {
+  for (const [id, reference] of database.images()) {
     if (used.has(id)) continue;
     try {
       await engine.removeImage(id);
-      store.forgetImage(id);
+      database.forgetImage(id);
       removed.push({ id, reference });
     } catch (error) {
       // Somebody else's container uses it.
@@ -51,8 +51,8 @@ export interface PrunedImage {
 }
 
 /** Prunes when the settings' time has come, and when the disk is fuller than they allow. */
-export async function keepHouse(ports: HousekeepingPorts, signal: AbortSignal): Promise<void> {
-  const { clock, random, machine, settings } = ports;
+export async function runPruning(deps: PruningDependencies, signal: AbortSignal): Promise<void> {
+  const { clock, random, machine, settings } = deps;
   let lastPrune = clock.now();
   while (!signal.aborted) {
     await pause(clock, jitter(HOUSEKEEPING, random), signal);
@@ -63,6 +63,6 @@ export async function keepHouse(ports: HousekeepingPorts, signal: AbortSignal): 
     const due = pruningFrequency > 0 && clock.now() - lastPrune >= pruningFrequency * 3600 * SECOND;
     if (!due && !full) continue;
     lastPrune = clock.now();
-    await prune(ports);
+    await prune(deps);
   }
 }

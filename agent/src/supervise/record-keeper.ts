@@ -1,9 +1,9 @@
 import type { MicroserviceRecord, Records } from '../domain/record.ts';
-import { rowText, type Store } from '../state/database.ts';
+import { type Database, recordText } from '../state/database.ts';
 import { errorText, type Log } from '../system/log.ts';
 
 export interface RecordKeeperDependencies {
-  store: Store;
+  database: Database;
   log: Log;
   metrics: { add(name: 'storeErrors'): void };
 }
@@ -20,7 +20,7 @@ export class RecordKeeper {
 
   constructor(deps: RecordKeeperDependencies) {
     this.#deps = deps;
-    this.#records = deps.store.rows();
+    this.#records = deps.database.records();
     this.#saved = new Map(this.#records);
   }
 
@@ -34,7 +34,7 @@ export class RecordKeeper {
 
   /** Why records cannot be saved, for people. */
   get problem(): string {
-    return this.#deps.store.trouble() ?? this.#error;
+    return this.#deps.database.problem() ?? this.#error;
   }
 
   replace(records: Records): void {
@@ -55,12 +55,12 @@ export class RecordKeeper {
   save(): void {
     const changed = [...this.#records.values()].filter((record) => {
       const saved = this.#saved.get(record.uuid);
-      return saved !== record && (saved === undefined || rowText(saved) !== rowText(record));
+      return saved !== record && (saved === undefined || recordText(saved) !== recordText(record));
     });
     const removed = [...this.#saved.keys()].filter((uuid) => !this.#records.has(uuid));
     if (changed.length + removed.length === 0) return;
     this.attempt(() => {
-      this.#deps.store.saveRows(changed, removed);
+      this.#deps.database.saveRecords(changed, removed);
       this.#saved = new Map(this.#records);
     });
   }

@@ -11,7 +11,7 @@ import { plan } from '../plan/plan.ts';
 import { nodeStatuses } from '../plan/statuses.ts';
 import { noteBegin, noteResult, type StepResult } from '../plan/step-result.ts';
 import { updateRecords } from '../plan/update-records.ts';
-import type { Store } from '../state/database.ts';
+import type { Database } from '../state/database.ts';
 import type { Log } from '../system/log.ts';
 import { EngineSession, type EngineState, type Outage } from './engine-session.ts';
 import { type Ended, execute, type MachineAccess } from './executors.ts';
@@ -40,7 +40,7 @@ export interface PlanSources extends Pick<PlanInput, 'registries' | 'views' | 'p
 
 export interface SupervisorDependencies {
   engine: Engine;
-  store: Store;
+  database: Database;
   clock: Clock;
   random: Random;
   log: Log;
@@ -91,8 +91,8 @@ export class Supervisor {
 
   constructor(deps: SupervisorDependencies) {
     this.#deps = deps;
-    const { engine, store, bootId } = deps;
-    const bootBefore = store.value('bootId');
+    const { engine, database, bootId } = deps;
+    const bootBefore = database.value('bootId');
     this.#isRebooted = bootBefore !== undefined && bootBefore !== bootId;
     this.#records = new RecordKeeper(deps);
     this.#pulls = new PullTracker(deps);
@@ -199,7 +199,7 @@ export class Supervisor {
     return [
       engine !== undefined ? `container engine: ${engine}` : '',
       retry && `network: ${retry}`,
-      this.#network?.trouble ? `network: ${this.#network.trouble}` : '',
+      this.#network?.problem ? `network: ${this.#network.problem}` : '',
       database && `database: ${database}`,
     ].filter(Boolean);
   }
@@ -342,10 +342,10 @@ export class Supervisor {
   }
 
   #firstLookDone(): void {
-    const { store, bootId } = this.#deps;
+    const { database, bootId } = this.#deps;
     if (!this.#isFirst) return;
     this.#isFirst = false;
-    if (store.value('bootId') !== bootId) this.#records.attempt(() => store.saveValue('bootId', bootId));
+    if (database.value('bootId') !== bootId) this.#records.attempt(() => database.saveValue('bootId', bootId));
   }
 
   #planInput(): PlanInput {
@@ -385,14 +385,14 @@ export class Supervisor {
   }
 
   #execute(step: Step, onProgress: (percentage: number) => void, signal: AbortSignal): Promise<Ended> {
-    const { engine, machine, store } = this.#deps;
+    const { engine, machine, database } = this.#deps;
     const deps = {
       engine,
       machine,
       slots: this.#slots,
       pullBegins: ({ pull, instance }: Extract<Step, { kind: 'image' }>) =>
         this.#pulls.begin(pull.relay !== undefined, instance, this.#signal),
-      pulled: (reference: string, id: string) => this.#records.attempt(() => store.saveImage(id, reference)),
+      pulled: (reference: string, id: string) => this.#records.attempt(() => database.saveImage(id, reference)),
     };
     return execute(step, deps, onProgress, signal);
   }

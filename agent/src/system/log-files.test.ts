@@ -60,17 +60,17 @@ test('a line longer than a file gets one of its own', () => {
 test('a directory that cannot be had is told of once, and tried again', () => {
   const directory = join(folder, 'logs');
   writeFileSync(directory, 'a file is in the way');
-  const troubles: unknown[] = [];
+  const problems: unknown[] = [];
   const write = logFileWriter(
     directory,
     () => ({ total: 1_000, files: 2 }),
-    (error) => troubles.push(error),
+    (error) => problems.push(error),
   );
   write(line('one'));
   write(line('two'));
-  expect(troubles).toHaveLength(1);
+  expect(problems).toHaveLength(1);
   rmSync(directory);
   write(line('three'));
   expect(readFileSync(join(directory, 'agent.log'), 'utf8')).toBe(line('three'));
-  expect(troubles).toHaveLength(1);
+  expect(problems).toHaveLength(1);
 });

@@ -8,9 +8,9 @@ import {
   type EngineEvent,
   type EngineFacts,
   type EngineNetwork,
-  type ForeignContainer,
   type LogLine,
   type LogOptions,
+  type OtherAgentContainer,
   type PullRequest,
 } from '../../domain/engine.ts';
 import { NETWORK_NAME } from '../../domain/names.ts';
@@ -94,7 +94,7 @@ export class DockerEngine implements Engine {
     return containers;
   }
 
-  async strangers(signal?: AbortSignal): Promise<string[]> {
+  async foreignContainers(signal?: AbortSignal): Promise<string[]> {
     const items = await this.#api.call<ListItem[]>('GET', '/containers/json', { query: { all: '1' }, signal });
     const others: string[] = [];
     for (const { Labels, Names, ImageID } of items) {
@@ -105,10 +105,10 @@ export class DockerEngine implements Engine {
     return others.sort();
   }
 
-  async ofOtherAgents(signal?: AbortSignal): Promise<ForeignContainer[]> {
+  async containersOfOtherAgents(signal?: AbortSignal): Promise<OtherAgentContainer[]> {
     const query = { all: '1', filters: JSON.stringify({ label: [CONTAINER_LABELS.agent] }) };
     const items = await this.#api.call<ListItem[]>('GET', '/containers/json', { query, signal });
-    const others: ForeignContainer[] = [];
+    const others: OtherAgentContainer[] = [];
     for (const { Id, Labels = {}, Names, ImageID, State } of items) {
       const instance = Labels[CONTAINER_LABELS.agent] ?? '';
       if (instance === this.#instance || (await this.#agentOfImage(ImageID, signal)) !== undefined) continue;
@@ -163,7 +163,7 @@ export class DockerEngine implements Engine {
         id: own.Id,
         name: own.Name,
         gateway: own.IPAM?.Config?.[0]?.Gateway?.split('/')[0],
-        trouble: await this.#troubleOf(own.Name, signal),
+        problem: await this.#troubleOf(own.Name, signal),
       };
     }
     return this.#network;

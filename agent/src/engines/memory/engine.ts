@@ -8,8 +8,8 @@ import {
   type EngineEvent,
   type EngineFacts,
   type EngineNetwork,
-  type ForeignContainer,
   type LogLine,
+  type OtherAgentContainer,
   type PullRequest,
 } from '../../domain/engine.ts';
 import { LABEL_REBUILD_ORDER } from '../../domain/names.ts';
@@ -73,11 +73,11 @@ export class MemoryEngine implements Engine {
     return [...this.#items.values()].map(({ spec, ...container }) => ({ ...container }));
   }
 
-  async strangers(): Promise<string[]> {
+  async foreignContainers(): Promise<string[]> {
     return [];
   }
 
-  async ofOtherAgents(): Promise<ForeignContainer[]> {
+  async containersOfOtherAgents(): Promise<OtherAgentContainer[]> {
     return [];
   }
 
