@@ -1,33 +1,31 @@
 import { readFileSync } from 'node:fs';
-import { hostname, networkInterfaces } from 'node:os';
-import { KubeConfig } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
-import { createAgents } from './agents/agents.ts';
+import { type Agents, createAgents } from './agents/agents.ts';
 import { nodeKeyName, readNodeKey } from './agents/node-key.ts';
 import { GROUP } from './api/names.ts';
-import type { Secret } from './api/resources.ts';
 import type { Config } from './config.ts';
+import { connect, internalAddress } from './connection.ts';
 import { createIds } from './controllers/ids.ts';
-import { runControllers } from './controllers/index.ts';
-import { fleetFigures, liveness, nodeUuid } from './domain/index.ts';
+import { fleetFigures, nodeUuid } from './domain/index.ts';
 import { addressOf } from './http/client-address.ts';
 import { KINDS } from './kinds/index.ts';
 import {
-  createClient,
-  createEventRecorder,
+  createLeadership,
   createServiceAccount,
+  type KubeClient,
+  type Leadership,
   type Log,
-  type Metrics,
   NoServiceAccountError,
-  startElection,
 } from './kube/mod.ts';
+import { addLeaderWork } from './leader.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
+import type { RestDependencies } from './rest/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
 import { createEpochs } from './stores/epochs.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
-import { allSynced, createIdLookup, createStores, followStores } from './stores/stores.ts';
+import { allSynced, createIdLookup, createStores, followStores, type Stores } from './stores/stores.ts';
 import { createWorld } from './stores/world.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
@@ -38,218 +36,117 @@ export interface App extends AsyncDisposable {
   start(): Promise<void>;
   readonly addresses: { rest?: number; metrics?: number; internal?: number };
   readonly isLeading: boolean;
-  /** Refuses new work, ends held polls, hands leadership over; waits for requests under way no longer than `graceMs`. */
+  /** Refuses new requests, ends long polls, and waits for requests that are being handled no longer than `graceMs`. */
   drain(graceMs: number): Promise<void>;
 }
 
-/** The composition root: the only file that sees everything. Each part is given only what it names. */
-export async function createApp(config: Config, { log }: { log: Logger }): Promise<App> {
+type Metrics = ReturnType<typeof createMetrics>;
+
+/** The composition root: creates the parts of the process in the order in which they need each other. */
+export async function createApp(config: Config, { log: logger }: { log: Logger }): Promise<App> {
   await using building = new AsyncDisposableStack();
   const stop = new AbortController();
   building.defer(() => stop.abort());
-  const kubeLog = log as unknown as Log;
+  const log = logger as unknown as Log;
   const metrics = createMetrics({ version: packageJson.version });
-  const { namespace } = config;
+  const { namespace, identity } = config;
 
   const client = building.use(connect(config, metrics));
-  const stores = createStores({ namespace, log: kubeLog });
-  const mirrors = followStores(stores, { client, log: kubeLog, metrics }, stop.signal);
-  const world = createWorld(stores);
-  const ids = createIds({
+  const leadership = createLeadership({
     client,
     namespace,
-    withId: createIdLookup(stores, KINDS),
-    log: kubeLog,
+    name: 'skerry-controller',
+    identity,
+    dataAnnotation: `${GROUP}/leader`,
+    log,
+    metrics,
   });
-  let restored: ((lost: string, now: string) => void) | undefined;
+  const stores = createStores({ namespace, log });
+  const reflectors = followStores(stores, { client, log, metrics }, stop.signal);
+  const world = createWorld(stores);
+  const ids = createIds({ client, namespace, withId: createIdLookup(stores, KINDS), log });
+  const epochs = createEpochs({ client, namespace, stores, log });
   /** What was read and counted before is about another datastore. */
   const startOver = () => {
-    for (const mirror of mirrors) mirror.restart();
+    for (const reflector of reflectors) reflector.restart();
     ids.reset();
   };
-  const epochs = createEpochs({
-    client,
-    namespace,
-    stores,
-    log: kubeLog,
-    onRestored(lost, now) {
-      startOver();
-      restored?.(lost, now);
-    },
-  });
-  const revisionKey = await readRevisionKey({ client, namespace }, stop.signal);
-  const credentials = createServiceAccount({ client, audience: `${GROUP}/internal` });
-  await credentials.token(AbortSignal.any([stop.signal, AbortSignal.timeout(5_000)])).catch((error: Error) => {
-    // Otherwise it is asked for again when it is needed.
-    if (error instanceof NoServiceAccountError)
-      log.warn({ reason: error.message }, 'Replicas cannot know each other; run one only');
+  epochs.onRestored(startOver);
+  leadership.onWentBack(() => {
+    startOver();
+    epochs.invalidate();
   });
 
-  let leading: { isLeading: boolean; address: string | undefined } = { isLeading: false, address: undefined };
+  const provisioned = (uuid: string) => {
+    const secret = stores.secrets.get(namespace, nodeKeyName(uuid));
+    return secret && readNodeKey(secret);
+  };
   const agents = building.use(
     createAgents({
       client,
       namespace,
-      revisionKey,
+      revisionKey: await readRevisionKey({ client, namespace }, stop.signal),
       stores,
       provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
-      leadership: {
-        get isLeading() {
-          return leading.isLeading;
-        },
-        get leaderAddress() {
-          return leading.address;
-        },
-      },
-      credentials,
+      leadership,
+      credentials: await createCredentials(client, log, stop.signal),
       epochs,
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
       addressOf: (request) => addressOf(request, config.server.trustProxy),
       caCert: () => caCert(config),
-      identity: config.identity,
-      log: kubeLog,
+      identity,
+      log,
       metrics,
     }),
   );
+  addLeaderWork({
+    leadership,
+    epochs,
+    identity,
+    namespace,
+    stores,
+    kinds: KINDS,
+    world,
+    observations: agents.observations,
+    desired: (node) => agents.routes.desired(nodeUuid(node)),
+    provisioned,
+    ids,
+    log,
+    metrics,
+  });
+  measureFleet(metrics, { leadership, stores, agents });
 
   const deps = createClusterDependencies({
     client,
     namespace,
     stores,
     ids,
-    provisioning: (uuid) => provisioningOf(stores.secrets.get(namespace, nodeKeyName(uuid))),
-    observations: { of: agents.live.of, listeningSince: () => listeningSince },
+    provisioning: provisioned,
+    observations: { of: agents.live.of, listeningSince: () => leadership.since },
     self: { version: packageJson.version, caCert: () => caCert(config) },
     tokenAudience: config.tokenAudience ?? '',
     metrics: { access: metrics.access },
   });
-  const rest = building.use(
-    createRestServer({
-      deps,
-      trustProxy: config.server.trustProxy,
-      log: kubeLog,
-      ...(config.server.tls && {
-        tls: {
-          cert: readFileSync(config.server.tls.certFile, 'utf8'),
-          key: readFileSync(config.server.tls.keyFile, 'utf8'),
-        },
-      }),
-      metrics: {
-        leftOut: metrics.leftOut,
-        request: ({ method, route, status }, seconds) =>
-          metrics.httpRequest({ method, route, code: String(status) }, seconds),
-      },
-    }),
-  );
+  const rest = building.use(createRest(config, { deps, log, metrics }));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
-  const ops = building.use(
-    createOpsServer({
-      registry: metrics.registry,
-      ready: async () =>
-        allSynced(stores)
-          ? (await deps.readiness.check(AbortSignal.timeout(5_000)))?.message
-          : 'the controller is still reading its state',
-    }),
-  );
-
-  let listeningSince = Date.now();
-  metrics.fleetFrom(() =>
-    leading.isLeading
-      ? fleetFigures({
-          nodes: stores.nodes.list(),
-          applications: stores.applications.list(),
-          observation: (uuid) => agents.observations.get(uuid),
-          now: Date.now(),
-          listeningSince,
-        })
-      : undefined,
-  );
-
-  async function lead(signal: AbortSignal): Promise<void> {
-    const fenced = client.fenced(() => leading.isLeading);
-    listeningSince = Date.now();
-    await using events = createEventRecorder({
-      client: fenced,
-      controller: `${GROUP}/controller`,
-      instance: config.identity,
-      log: kubeLog,
-      metrics,
-    });
-    const self = leaseOf(namespace);
-    restored = (lost, now) =>
-      events.record(self, {
-        type: 'Warning',
-        reason: 'DatastoreRestored',
-        note: `the datastore was restored from a backup, or is another one: it lacks what was sent up to position ${lost}, and goes on at ${now}. Nodes retain what it lacks; their condition DatastoreRestored says what, and how to accept the datastore`,
-        action: 'Restore',
-        about: 'DatastoreRestored',
-      });
-    const counting = epochs.lead(fenced, signal);
-    await runControllers(
-      {
-        namespace,
-        client: fenced,
-        stores,
-        kinds: KINDS,
-        world,
-        observations: agents.observations,
-        desired: (node) => agents.routes.desired(nodeUuid(node)),
-        provisioned: (uuid) => provisioningOf(stores.secrets.get(namespace, nodeKeyName(uuid))),
-        liveness: (node) => liveness(node, agents.observations.get(nodeUuid(node)), Date.now(), listeningSince),
-        listeningSince,
-        ids,
-        events,
-        self,
-        log: kubeLog,
-        metrics,
-        clock: Date.now,
-      },
-      signal,
-    );
-    restored = undefined;
-    await counting;
-  }
+  const ops = building.use(createOps({ stores, deps, metrics }));
 
   const addresses: App['addresses'] = {};
   const running = building.move();
   return {
     addresses,
     get isLeading() {
-      return leading.isLeading;
+      return leadership.isLeading;
     },
     async start() {
-      const internal = (await agents.channel.listen({ port: config.internal.port, host: config.server.host })).port;
+      const { host, port } = config.server;
+      const internal = (await agents.channel.listen({ port: config.internal.port, host })).port;
       addresses.internal = internal;
-      addresses.metrics = (await ops.listen({ port: config.metricsPort, host: config.server.host })).port;
-      const election = startElection(
-        {
-          client,
-          namespace,
-          name: LEASE,
-          identity: config.identity,
-          data: { internal: withPort(config.internal.address ?? ownAddress(), internal) },
-          dataAnnotation: `${GROUP}/leader`,
-          onStartedLeading: lead,
-          onWentBack() {
-            startOver();
-            epochs.invalidate();
-          },
-          log: kubeLog,
-          metrics,
-        },
-        stop.signal,
-      );
-      running.use(election);
+      addresses.metrics = (await ops.listen({ port: config.metricsPort, host })).port;
+      leadership.join(internalAddress(config, internal));
+      running.use(leadership);
       void agents.run(stop.signal);
-      leading = {
-        get isLeading() {
-          return election.isLeading;
-        },
-        get address() {
-          return election.holder?.data.internal;
-        },
-      };
-      addresses.rest = (await rest.listen({ port: config.server.port, host: config.server.host })).port;
+      addresses.rest = (await rest.listen({ port, host })).port;
     },
     async drain(graceMs) {
       await agents.routes.drain(Math.min(graceMs, 5_000));
@@ -262,45 +159,62 @@ export async function createApp(config: Config, { log }: { log: Logger }): Promi
   };
 }
 
-/** The way to the API server; credentials are read anew, since they rotate. */
-export const connect = (config: Config, metrics?: Metrics) =>
-  createClient({
-    config: () => loadKubeConfig(config),
-    userAgent: `skerry/${packageJson.version}`,
-    ...(metrics && { metrics }),
+/** The token that replicas show each other; a process without a ServiceAccount runs alone. */
+async function createCredentials(client: KubeClient, log: Log, signal: AbortSignal) {
+  const credentials = createServiceAccount({ client, audience: `${GROUP}/internal` });
+  await credentials.token(AbortSignal.any([signal, AbortSignal.timeout(5_000)])).catch((error: Error) => {
+    // After any other error the token is requested again when it is needed.
+    if (error instanceof NoServiceAccountError)
+      log.warn({ reason: error.message }, 'Replicas cannot know each other; run one only');
   });
-
-/** Read anew at every call: credentials rotate. */
-function loadKubeConfig(config: Config): KubeConfig {
-  const kubeConfig = new KubeConfig();
-  if (config.kubeconfigFile) kubeConfig.loadFromFile(config.kubeconfigFile);
-  else kubeConfig.loadFromDefault();
-  return kubeConfig;
+  return credentials;
 }
 
-const LEASE = 'skerry-controller';
+/** Figures of the fleet, which only the leader knows. */
+function measureFleet(
+  metrics: Metrics,
+  { leadership, stores, agents }: { leadership: Leadership; stores: Stores; agents: Agents },
+) {
+  metrics.fleetFrom(() =>
+    leadership.isLeading
+      ? fleetFigures({
+          nodes: stores.nodes.list(),
+          applications: stores.applications.list(),
+          observation: (uuid) => agents.observations.get(uuid),
+          now: Date.now(),
+          listeningSince: leadership.since,
+        })
+      : undefined,
+  );
+}
 
-/** Events about the controller itself are recorded on its lease: the one object that is always there. */
-const leaseOf = (namespace: string) => ({
-  apiVersion: 'coordination.k8s.io/v1',
-  kind: 'Lease',
-  metadata: { name: LEASE, namespace },
-});
+function createRest(config: Config, { deps, log, metrics }: { deps: RestDependencies; log: Log; metrics: Metrics }) {
+  const { tls, trustProxy } = config.server;
+  return createRestServer({
+    deps,
+    trustProxy,
+    log,
+    ...(tls && { tls: { cert: readFileSync(tls.certFile, 'utf8'), key: readFileSync(tls.keyFile, 'utf8') } }),
+    metrics: {
+      leftOut: metrics.leftOut,
+      request: ({ method, route, status }, seconds) =>
+        metrics.httpRequest({ method, route, code: String(status) }, seconds),
+    },
+  });
+}
 
-const provisioningOf = (secret: Secret | undefined) => secret && readNodeKey(secret);
+function createOps({ stores, deps, metrics }: { stores: Stores; deps: RestDependencies; metrics: Metrics }) {
+  return createOpsServer({
+    registry: metrics.registry,
+    ready: async () =>
+      allSynced(stores)
+        ? (await deps.readiness.check(AbortSignal.timeout(5_000)))?.message
+        : 'the controller is still reading its state',
+  });
+}
 
-/** Base64 PEM of the CA that agents are to trust; empty without one of our own. */
+/** Base64 PEM of the CA that agents are to trust; empty without a CA file. */
 function caCert(config: Config): string {
   const file = config.server.tls?.caFile;
   return file ? readFileSync(file).toString('base64') : '';
-}
-
-const withPort = (address: string, port: number) => (/:\d+$/.test(address) ? address : `${address}:${port}`);
-
-/** An address of this machine that its peers may reach; pods are told theirs. */
-function ownAddress(): string {
-  const outside = Object.values(networkInterfaces())
-    .flat()
-    .find((one) => one && !one.internal && one.family === 'IPv4');
-  return outside?.address ?? hostname();
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-import { connect, createApp } from './app.ts';
+import { createApp } from './app.ts';
 import { ConfigError, environmentHelp, readConfig } from './config.ts';
+import { connect } from './connection.ts';
 import { supportDocument } from './support.ts';
 import { createLog } from './telemetry/log.ts';
 

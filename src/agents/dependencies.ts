@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { DesiredState, Observation } from '../domain/inputs.ts';
-import type { Store } from '../kube/mod.ts';
+import type { Leadership as KubeLeadership, Store } from '../kube/mod.ts';
 import type { AgentConfig, StatusReport } from '../wire/index.ts';
 
 /**
@@ -67,12 +67,8 @@ export interface Observations {
   subscribe(listener: (uuid: string, now: Observation, before: Observation | undefined) => void): Disposable;
 }
 
-/** Who leads. Asked at every use, so that it may change at any time. */
-export interface Leadership {
-  readonly isLeading: boolean;
-  /** `host:port` of the leader's internal channel; undefined while nobody leads */
-  readonly leaderAddress: string | undefined;
-}
+/** What the agent side asks of leadership; each use asks again, since it may change at any time. */
+export type Leadership = Pick<KubeLeadership, 'isLeading' | 'leaderAddress'>;
 
 /** How replicas of one controller know each other: tokens of their ServiceAccount for an audience of their own. */
 export interface InternalCredentials {

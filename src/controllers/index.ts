@@ -8,6 +8,8 @@ import { createProvisioningKeyController } from './provisioning-key.ts';
 import { createRegistryController } from './registry.ts';
 import { createSilencePacer } from './silence-pacer.ts';
 
+export type { ControllerDependencies } from './dependencies.ts';
+
 /** Runs every reconciler until the signal aborts, and resolves when the last one has ended. */
 export async function runControllers(deps: ControllerDependencies, signal: AbortSignal): Promise<void> {
   const nodePacer = createSilencePacer(deps.clock);

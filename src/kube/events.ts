@@ -4,6 +4,7 @@ import { type Clock, systemClock } from './clock.ts';
 import { type Log, type Metrics, silentLog } from './dependencies.ts';
 import { microTime } from './micro-time.ts';
 import type { KubeObject, Resource } from './object.ts';
+import { createTokenBuckets } from './token-bucket.ts';
 
 export interface EventOptions {
   client: Pick<KubeClient, 'create'>;
@@ -24,13 +25,13 @@ export interface EventInput {
   /** What we did or tried: `Deploy`, `Reconcile`. */
   action: string;
   note: string;
-  /** What this is a transition of (a condition's type). Repeating the last event about it is silence. Default: reason. */
+  /** What this is a transition of (a condition's type). An event that repeats the last one about it is not recorded. Default: reason. */
   about?: string;
 }
 
 /**
  * Records Kubernetes Events (events.k8s.io/v1): one per transition, rate limited per object and overall.
- * Returns at once; a failure is counted and never reaches the caller. Disposing waits for what is on its way.
+ * Returns at once; a failure is counted and never reaches the caller. Disposing waits for events that are being written.
  */
 export interface EventRecorder extends AsyncDisposable {
   record(regarding: KubeObject, event: EventInput): void;
@@ -44,29 +45,22 @@ const EVENTS: Resource = {
   namespaced: true,
 };
 
-/** Per object as in client-go: a burst, then one in five minutes. Overall: what an API server does not notice. */
-const PER_OBJECT: Rate = { burst: 25, perSecond: 1 / 300 };
-const OVERALL: Rate = { burst: 100, perSecond: 10 };
+/** Per object as in client-go: a burst, then one in five minutes. Overall: a load that an API server hardly notices. */
+const PER_OBJECT = { burst: 25, perSecond: 1 / 300 };
+const OVERALL = { burst: 100, perSecond: 10 };
 const REMEMBERED = 10_000;
-const UNDER_WAY = 100;
+const MAX_PENDING = 100;
 
 export function createEventRecorder(options: EventOptions): EventRecorder {
   const { client, controller, instance, clock = systemClock, metrics = {}, log = silentLog } = options;
-  /** uid/about -> the last thing said about it. */
-  const said = createMemory<string>(REMEMBERED);
-  const buckets = createMemory<Bucket>(REMEMBERED);
-  let overall = fullBucket(OVERALL, clock.now());
-  const underWay = new Set<Promise<void>>();
+  /** the last event, by uid and what it is about */
+  const recorded = createMemory<string>(REMEMBERED);
+  const perObject = createTokenBuckets({ clock, ...PER_OBJECT, capacity: REMEMBERED });
+  const overall = createTokenBuckets({ clock, ...OVERALL });
+  const pending = new Set<Promise<void>>();
 
-  function admit(uid: string): boolean {
-    const now = clock.now();
-    const own = take(buckets.get(uid) ?? fullBucket(PER_OBJECT, now), PER_OBJECT, now);
-    const all = take(overall, OVERALL, now);
-    if (!own || !all) return false;
-    buckets.set(uid, own);
-    overall = all;
-    return true;
-  }
+  /** Takes a token of the object and one of all, or none. */
+  const admit = (uid: string) => perObject.waitMs(uid) === 0 && overall.take('') && perObject.take(uid);
 
   async function send(regarding: KubeObject, event: EventInput) {
     const { name, namespace, uid, resourceVersion } = regarding.metadata;
@@ -99,35 +93,17 @@ export function createEventRecorder(options: EventOptions): EventRecorder {
       const uid = regarding.metadata.uid ?? '';
       const about = `${uid}/${event.about ?? event.reason}`;
       const text = `${event.type}/${event.reason}/${event.note}`;
-      if (said.get(about) === text) return;
-      if (underWay.size >= UNDER_WAY) return metrics.eventDropped?.({ reason: 'full' });
+      if (recorded.get(about) === text) return;
+      if (pending.size >= MAX_PENDING) return metrics.eventDropped?.({ reason: 'full' });
       if (!admit(uid)) return metrics.eventDropped?.({ reason: 'rate' });
-      said.set(about, text);
-      const sending: Promise<void> = send(regarding, event).finally(() => underWay.delete(sending));
-      underWay.add(sending);
+      recorded.set(about, text);
+      const sending: Promise<void> = send(regarding, event).finally(() => pending.delete(sending));
+      pending.add(sending);
     },
     async [Symbol.asyncDispose]() {
-      await Promise.all(underWay);
+      await Promise.all(pending);
     },
   };
-}
-
-interface Rate {
-  burst: number;
-  perSecond: number;
-}
-
-interface Bucket {
-  tokens: number;
-  at: number;
-}
-
-const fullBucket = (rate: Rate, now: number): Bucket => ({ tokens: rate.burst, at: now });
-
-/** The bucket after taking one token, or undefined when it is empty. */
-function take(bucket: Bucket, rate: Rate, now: number): Bucket | undefined {
-  const tokens = Math.min(rate.burst, bucket.tokens + ((now - bucket.at) / 1000) * rate.perSecond);
-  return tokens < 1 ? undefined : { tokens: tokens - 1, at: now };
 }
 
 /** A map that forgets what was set longest ago. */

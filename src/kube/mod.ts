@@ -8,6 +8,7 @@ export * from './controller.ts';
 export * from './dependencies.ts';
 export * from './events.ts';
 export * from './finalizer.ts';
+export * from './leadership.ts';
 export * from './lease.ts';
 export * from './object.ts';
 export * from './outcome.ts';

@@ -36,13 +36,8 @@ async function startReplica({ leads = false } = {}) {
   const mirrors = followStores(stores, { client }, stop.signal);
   await Promise.all(Object.values(stores).map((store) => store.whenSynced()));
   const lost: string[] = [];
-  const epochs = createEpochs({
-    client,
-    namespace,
-    stores,
-    log: silentLog,
-    onRestored: (position) => lost.push(position),
-  });
+  const epochs = createEpochs({ client, namespace, stores, log: silentLog });
+  epochs.onRestored((position) => lost.push(position));
   const leading = leads ? epochs.lead(client, stop.signal) : undefined;
   onTestFinished(async () => {
     stop.abort();

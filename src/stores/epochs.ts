@@ -29,6 +29,8 @@ export interface Epochs {
   readonly epochLog: EpochLog;
   /** Called when there is another position to issue. */
   subscribe(listener: () => void): Disposable;
+  /** Called with two positions when the datastore lacks the first, which it had issued, and goes on at the second. */
+  onRestored(listener: (lost: string, now: string) => void): Disposable;
   /** whether the stores may show another datastore than the one that `epochLog` is about: `verify` first */
   readonly isUnverified: boolean;
   /** whether some store has not been listed again since a restore was noticed: it may still show what was lost */
@@ -48,8 +50,6 @@ export interface EpochsOptions {
   namespace: string;
   stores: Stores;
   log: Log;
-  /** The datastore does not have a position that it had issued. */
-  onRestored?: (lost: string, now: string) => void;
 }
 
 /**
@@ -58,10 +58,11 @@ export interface EpochsOptions {
  * stays recognisable when this datastore has counted as far as the other had.
  */
 export function createEpochs(options: EpochsOptions): Epochs {
-  const { client, namespace, stores, log, onRestored } = options;
+  const { client, namespace, stores, log } = options;
   const ref = { namespace, name: NAME };
   let epochLog: EpochLog = [];
   const listeners = new Set<() => void>();
+  const restoreListeners = new Set<(lost: string, now: string) => void>();
   let verified = -1;
   let verifying: Promise<void> | undefined;
 
@@ -114,7 +115,7 @@ export function createEpochs(options: EpochsOptions): Epochs {
     atRestore = Object.values(stores).map((store: Store<KubeObject>) => store.lists);
     const positions = { lost: formatPosition(lost), now: formatPosition(latestPosition(next) as EpochPosition) };
     log.warn(positions, 'The datastore was restored from a backup, or is another one: nodes retain what it lacks');
-    onRestored?.(positions.lost, positions.now);
+    for (const listener of restoreListeners) listener(positions.lost, positions.now);
   }
 
   async function readLive(): Promise<void> {
@@ -184,6 +185,10 @@ export function createEpochs(options: EpochsOptions): Epochs {
     subscribe(listener) {
       listeners.add(listener);
       return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    },
+    onRestored(listener) {
+      restoreListeners.add(listener);
+      return { [Symbol.dispose]: () => void restoreListeners.delete(listener) };
     },
     async beginEpochAfter(position) {
       await verify();

@@ -36,6 +36,7 @@ function makeEpochs(text: string, late?: string): Epochs & { asked: string[]; ad
       if (!isIssued(epochLog, position)) epochLog = withNewEpoch(epochLog, 'eeeeeeee', position.epoch);
     },
     lead: async () => {},
+    onRestored: () => ({ [Symbol.dispose]: () => {} }),
     subscribe(listener) {
       listeners.add(listener);
       return { [Symbol.dispose]: () => void listeners.delete(listener) };
