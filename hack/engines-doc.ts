@@ -6,7 +6,7 @@ import { FIELDS } from '../agent/src/engines/_fields.ts';
 import { ROOT } from './paths.ts';
 
 /**
- * Writes docs/engines.md: runs the table of fields on every engine, and sets down what came of it.
+ * Writes docs/engines.md: runs the contract of each container field on every engine, and writes down the results.
  *
  *     node hack/engines-doc.ts
  *
@@ -19,7 +19,7 @@ const FILE = join(ROOT, 'docs/engines.md');
 interface Result {
   kind: string;
   version: string;
-  /** what came of each row: `honoured`, or why it is not */
+  /** the result of each row: `honoured`, or why it is not */
   fields: Record<string, string>;
 }
 

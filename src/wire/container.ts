@@ -20,6 +20,12 @@ export function containerValue<F extends ContainerField>(view: MicroserviceView,
     | undefined;
 }
 
+/** The container fields of a view by their names, each in one spelling. */
+export type ContainerFields = { readonly [F in ContainerField]: WireValue<F> | undefined };
+
+export const containerFields = (view: MicroserviceView): ContainerFields =>
+  Object.fromEntries(CONTAINER_FIELD_NAMES.map((field) => [field, containerValue(view, field)])) as ContainerFields;
+
 type OwnPart = {
   [F in ContainerField]: (typeof CONTAINER_FIELDS)[F]['part'] extends 'own' ? F : never;
 }[ContainerField];

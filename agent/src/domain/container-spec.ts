@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { VolumeMapping } from '../../../src/api/container/index.ts';
 import { BRIDGE_ZONE, CONTAINER_LABELS, RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
 import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
+import { containerFields } from '../../../src/wire/container.ts';
 import { stringMap } from './digest.ts';
 import { type ContainerSpec, EngineError, type EngineFacts } from './engine.ts';
 import { LABEL_REBUILD_ORDER } from './names.ts';
@@ -26,9 +27,6 @@ export interface ProcessLimits {
   hard: Record<string, number>;
 }
 
-const MIB = 1024 * 1024;
-const DEFAULT_LOG_MIB = 10;
-
 /** The container that a create step asks for. Throws EngineError Invalid for what no engine could make sense of. */
 export function containerSpec(step: BareStepOf<'create'>, context: SpecContext): ContainerSpec {
   const { view } = step;
@@ -37,42 +35,16 @@ export function containerSpec(step: BareStepOf<'create'>, context: SpecContext):
     name: step.name,
     image: view.imageId,
     imageId: step.imageId,
-    platform: view.platform,
     labels: labelsOf(step, context),
     env: envOf(view, context),
-    entrypoint: view.entrypoint,
-    command: view.commands.length > 0 ? view.commands : view.cmd,
-    workingDir: view.workingDir,
     user: userOf(view),
-    hostNetwork: view.hostNetworkMode,
     aliases: view.hostNetworkMode ? [] : aliasesOf(view),
     ports: view.hostNetworkMode ? [] : view.portMappings,
     mounts,
-    tmpfs: view.tmpfs.map(({ containerPath, size, mode }) => ({
-      target: containerPath,
-      size: size && size * MIB,
-      mode,
-    })),
     extraHosts: view.extraHosts.map(hostOf),
-    privileged: view.isPrivileged,
-    readOnlyRoot: view.readOnlyRootFilesystem ?? false,
-    pidMode: view.pidMode,
-    ipcMode: view.ipcMode,
-    runtime: view.runtime,
-    capAdd: view.capAdd,
-    capDrop: view.capDrop,
-    devices: view.devices,
     cdiDevices: context.facts.cdi ? view.cdiDevices : [],
-    sysctls: view.sysctls,
     ulimits: ulimitsOf(view, context),
-    cpus: view.cpus,
-    cpuSet: view.cpuSetCpus,
-    memory: view.memoryLimit && view.memoryLimit * MIB,
-    memoryReservation: view.memoryReservation && view.memoryReservation * MIB,
-    memorySwap: view.memorySwap && (view.memorySwap === -1 ? -1 : view.memorySwap * MIB),
-    shmSize: view.shmSize && view.shmSize * MIB,
-    healthCheck: view.healthCheck.test.length > 0 ? view.healthCheck : undefined,
-    logMaxBytes: (view.logSize || DEFAULT_LOG_MIB) * MIB,
+    fields: containerFields(view),
   };
 }
 

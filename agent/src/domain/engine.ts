@@ -1,4 +1,5 @@
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import type { ContainerFields } from '../../../src/wire/container.ts';
 import type { Container } from './container.ts';
 
 /**
@@ -127,44 +128,24 @@ export interface LogLine {
   line: string;
 }
 
-/** A container to make, in no engine's words. Sizes are bytes, times nanoseconds-free: seconds. */
+/**
+ * A container to make. What depends on the machine, or on several fields, stands here in no engine's words; all other
+ * container fields are as the view has them.
+ */
 export interface ContainerSpec {
   name: string;
   image: string;
   imageId: string;
-  platform: string;
   labels: Record<string, string>;
   env: string[];
-  entrypoint: string[];
-  command: string[];
-  workingDir?: string;
   user?: string;
-  hostNetwork: boolean;
   aliases: string[];
   ports: MicroserviceView['portMappings'];
   mounts: { source: string; target: string; readOnly: boolean; relabel: boolean }[];
-  tmpfs: { target: string; size?: number; mode?: string }[];
   extraHosts: { name: string; address: string }[];
-  privileged: boolean;
-  readOnlyRoot: boolean;
-  pidMode: string;
-  ipcMode: string;
-  runtime: string;
-  capAdd: string[];
-  capDrop: string[];
-  devices: MicroserviceView['devices'];
   cdiDevices: string[];
-  sysctls: Record<string, string>;
   ulimits: { name: string; soft: number; hard: number }[];
-  cpus?: number;
-  cpuSet: string;
-  memory?: number;
-  memoryReservation?: number;
-  /** memory and swap together; -1 is unlimited */
-  memorySwap?: number;
-  shmSize?: number;
-  healthCheck?: MicroserviceView['healthCheck'];
-  logMaxBytes: number;
+  fields: ContainerFields;
 }
 
 /** What an engine refused, in words that no engine owns. */

@@ -18,10 +18,11 @@ import { systemClock } from '../system/clock.ts';
 import { silentLog } from '../system/log.ts';
 import { ownLimits } from '../system/machine.ts';
 import { cleanUp, findContainer, makeSpec, until } from './_contract.ts';
-import { FIELDS, type Field, type Inspection, makeSources, type Running, type Scene, type Seen } from './_fields.ts';
+import type { Field, Fixture, Inspection, Running, Seen } from './_contract-row.ts';
+import { FIELDS, makeSources } from './_fields.ts';
 import { DockerEngine } from './docker/engine.ts';
 
-/** Every row of the table of fields, on every engine. What came of it is written to SKERRY_FIELDS_OUT, if that is set. */
+/** Every row of the contract, on every engine. The results are written to SKERRY_FIELDS_OUT, if that is set. */
 
 const registry = new URL(inject('registryUrl')).host;
 const image = `${registry}/fields/sample:1`;
@@ -67,7 +68,7 @@ for (const { kind, url } of inject('engines'))
       rmSync(folder, { recursive: true, force: true });
     });
 
-    /** Makes and starts a container, which goes away again at the end of its block. */
+    /** Creates and starts a container, which is removed at the end of its block. */
     async function start(change: Partial<MicroserviceView>) {
       const spec = makeSpec({ facts, limits, instance, volumesDirectory: folder, view: { imageId: image, ...change } });
       makeSources(spec.mounts);
@@ -99,7 +100,7 @@ for (const { kind, url } of inject('engines'))
       }
     }
 
-    function running(id: string, scene: Scene): Running {
+    function running(id: string, fixture: Fixture): Running {
       const look = async () => {
         health.follow(await engine.containers());
         return findContainer(engine, id);
@@ -117,9 +118,9 @@ for (const { kind, url } of inject('engines'))
           const answer = await callEngine<Answer>(url, 'GET', `/v4.0.0/libpod/containers/${id}/json`);
           return answer.HostConfig.LogConfig.Path;
         },
-        get: async (path) => (await fetch(`http://127.0.0.1:${scene.port}${path}`)).text(),
+        get: async (path) => (await fetch(`http://127.0.0.1:${fixture.port}${path}`)).text(),
         until: (what, check) => until(what, check, 60_000),
-        beside: (change, folders) => see(change, folders),
+        another: (change, folders) => see(change, folders),
       };
     }
 
@@ -131,22 +132,22 @@ for (const { kind, url } of inject('engines'))
     }
 
     async function tryOut(row: Field): Promise<void> {
-      const scene: Scene = { image, folder: join(folder, randomUUID()), port: await freePort() };
-      mkdirSync(scene.folder);
-      const change = row.view(scene);
-      const told = notHonoured(makeView(change), { facts, limits });
-      outcome.fields[row.field] = told.map(({ field, reason }) => `${field}: ${reason}`).join('; ') || 'failed';
-      if (told.length > 0) {
+      const fixture: Fixture = { image, folder: join(folder, randomUUID()), port: await freePort() };
+      mkdirSync(fixture.folder);
+      const change = row.view(fixture);
+      const refusals = notHonoured(makeView(change), { facts, limits });
+      outcome.fields[row.field] = refusals.map(({ field, reason }) => `${field}: ${reason}`).join('; ') || 'failed';
+      if (refusals.length > 0) {
         // What is left out must not keep the rest from running.
         await see(change);
         return;
       }
       if (row.pulled) await row.pulled(architectureOf);
       if (row.refused) await assert.rejects(start(change), row.refused);
-      if (row.inside) row.inside(await see(change, row.folders), scene);
+      if (row.inside) row.inside(await see(change, row.folders), fixture);
       if (row.outside) {
         await using container = await start(change);
-        await row.outside(running(container.id, scene), scene);
+        await row.outside(running(container.id, fixture), fixture);
       }
       outcome.fields[row.field] = 'honoured';
     }

@@ -8,7 +8,7 @@ import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import type { EngineFacts } from '../domain/engine.ts';
 import { cleanUp, findContainer, makeSpec, until } from '../engines/_contract.ts';
-import type { Seen } from '../engines/_fields.ts';
+import type { Seen } from '../engines/_contract-row.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { ownLimits } from '../system/machine.ts';
 import { prepareMounts } from './mounts.ts';

@@ -1,38 +1,51 @@
 import { isIP } from 'node:net';
+import {
+  CONTAINER_FIELD_NAMES,
+  CONTAINER_FIELDS,
+  type ContainerField,
+  fieldRow,
+  isAbsent,
+} from '../../../../src/api/container/index.ts';
 import type { ContainerSpec } from '../../domain/engine.ts';
 import type { Dialect } from './dialect.ts';
 
 const SECOND_IN_NS = 1e9;
+/** What a unit of a container field is in the unit of the API. */
+const UNITS = { MiB: 1024 * 1024, cores: 1e9 } as const;
 
-/** The body of the Docker API's create call. Pure. */
-export function createBody(spec: ContainerSpec, networkName: string, dialect: Dialect): Record<string, unknown> {
-  const hasKind = /^(NONE|CMD|CMD-SHELL)$/;
-  const health = spec.healthCheck;
-  const seconds = (value: number | undefined) => (value ? Math.round(value * SECOND_IN_NS) : undefined);
-  return {
-    Image: spec.image,
-    Labels: spec.labels,
-    Env: spec.env,
-    Entrypoint: filled(spec.entrypoint),
-    Cmd: filled(spec.command),
-    WorkingDir: spec.workingDir || undefined,
-    User: spec.user,
-    ExposedPorts: Object.fromEntries(spec.ports.map(({ internal, protocol }) => [`${internal}/${protocol}`, {}])),
-    Healthcheck: health && {
-      Test: hasKind.test(health.test[0] ?? '') ? health.test : ['CMD', ...health.test],
-      Interval: seconds(health.interval),
-      Timeout: seconds(health.timeout),
-      StartPeriod: seconds(health.startPeriod),
-      StartInterval: seconds(health.startInterval),
-      Retries: health.retries || undefined,
-    },
-    HostConfig: {
-      NetworkMode: spec.hostNetwork ? 'host' : networkName,
-      // The agent alone supervises.
-      RestartPolicy: { Name: 'no' },
-      PortBindings: portBindings(spec.ports),
+/** The fields that no member of the API takes as they are. */
+type Translated = {
+  [F in ContainerField]: (typeof CONTAINER_FIELDS)[F]['engine'] extends 'own' ? F : never;
+}[ContainerField];
+
+interface Context {
+  networkName: string;
+  dialect: Dialect;
+}
+
+/** Members of the body; those of its HostConfig apart. */
+interface Part {
+  body?: Record<string, unknown>;
+  hostConfig?: Record<string, unknown>;
+}
+
+/** How the Docker API says each field that it does not take as it is. */
+const TRANSLATIONS: Readonly<Record<Translated, (spec: ContainerSpec, context: Context) => Part>> = {
+  annotations: ({ labels }) => ({ body: { Labels: labels } }),
+  env: ({ env }) => ({ body: { Env: env } }),
+  // the group is part of the user
+  runAsUser: ({ user }) => ({ body: { User: user } }),
+  runAsGroup: () => ({}),
+  // an argument of the call
+  platform: () => ({}),
+  ports: ({ ports }) => ({
+    body: { ExposedPorts: Object.fromEntries(ports.map(({ internal, protocol }) => [`${internal}/${protocol}`, {}])) },
+    hostConfig: { PortBindings: portBindings(ports) },
+  }),
+  volumes: ({ mounts }) => ({
+    hostConfig: {
       Mounts: filled(
-        spec.mounts
+        mounts
           .filter(({ relabel }) => !relabel)
           .map(({ source, target, readOnly }) => ({
             Type: 'bind',
@@ -43,45 +56,102 @@ export function createBody(spec: ContainerSpec, networkName: string, dialect: Di
       ),
       // The Mounts form has no word for SELinux labels.
       Binds: filled(
-        spec.mounts
+        mounts
           .filter(({ relabel }) => relabel)
           .map(({ source, target, readOnly }) => `${source}:${target}:${readOnly ? 'ro' : 'rw'},z`),
       ),
+    },
+  }),
+  tmpfs: ({ fields: { tmpfs = [] } }) => ({
+    hostConfig: {
       Tmpfs: Object.fromEntries(
-        spec.tmpfs.map(({ target, size, mode }) => [
-          target,
-          [size && `size=${size}`, mode && `mode=${mode}`].filter(Boolean).join(','),
+        tmpfs.map(({ containerPath, size, mode }) => [
+          containerPath,
+          [size && `size=${size * UNITS.MiB}`, mode && `mode=${mode}`].filter(Boolean).join(','),
         ]),
       ),
+    },
+  }),
+  extraHosts: ({ extraHosts }) => ({
+    hostConfig: {
       ExtraHosts: filled(
-        spec.extraHosts.filter(({ address }) => !isName(address)).map(({ name, address }) => `${name}:${address}`),
+        extraHosts.filter(({ address }) => !isName(address)).map(({ name, address }) => `${name}:${address}`),
       ),
-      Privileged: spec.privileged,
-      ReadonlyRootfs: spec.readOnlyRoot,
-      PidMode: spec.pidMode,
-      IpcMode: spec.ipcMode,
-      Runtime: spec.runtime || undefined,
-      CapAdd: filled(spec.capAdd),
-      CapDrop: filled(spec.capDrop),
+    },
+  }),
+  hostNetworkMode: (spec, { networkName, dialect }) =>
+    spec.fields.hostNetworkMode
+      ? { body: { NetworkingConfig: undefined }, hostConfig: { NetworkMode: 'host' } }
+      : {
+          body: { NetworkingConfig: { EndpointsConfig: { [networkName]: endpoint(spec, dialect) } } },
+          hostConfig: { NetworkMode: networkName },
+        },
+  devices: ({ fields: { devices = [] } }) => ({
+    hostConfig: {
       Devices: filled(
-        spec.devices.map(({ hostPath, containerPath, permissions }) => ({
+        devices.map(({ hostPath, containerPath, permissions }) => ({
           PathOnHost: hostPath,
           PathInContainer: containerPath,
           CgroupPermissions: permissions,
         })),
       ),
-      DeviceRequests: spec.cdiDevices.length > 0 ? [{ Driver: 'cdi', DeviceIDs: spec.cdiDevices }] : undefined,
-      Sysctls: spec.sysctls,
-      Ulimits: filled(spec.ulimits.map(({ name, soft, hard }) => ({ Name: name, Soft: soft, Hard: hard }))),
-      NanoCpus: spec.cpus && Math.round(spec.cpus * 1e9),
-      CpusetCpus: spec.cpuSet,
-      Memory: spec.memory,
-      MemoryReservation: spec.memoryReservation,
-      MemorySwap: spec.memorySwap,
-      ShmSize: spec.shmSize,
-      LogConfig: dialect.log(Math.round(spec.logMaxBytes / 1024 / 1024)),
     },
-    NetworkingConfig: spec.hostNetwork ? undefined : { EndpointsConfig: { [networkName]: endpoint(spec, dialect) } },
+  }),
+  cdiDevices: ({ cdiDevices }) => ({
+    hostConfig: { DeviceRequests: filled(cdiDevices) && [{ Driver: 'cdi', DeviceIDs: cdiDevices }] },
+  }),
+  ulimits: ({ ulimits }) => ({
+    hostConfig: { Ulimits: filled(ulimits.map(({ name, soft, hard }) => ({ Name: name, Soft: soft, Hard: hard }))) },
+  }),
+  healthCheck: ({ fields: { healthCheck } }) => ({ body: { Healthcheck: healthCheck && probe(healthCheck) } }),
+  logSize: ({ fields: { logSize } }, { dialect }) => ({
+    hostConfig: { LogConfig: dialect.log(logSize || CONTAINER_FIELDS.logSize.shown) },
+  }),
+};
+
+/** The body of the Docker API's create call. Pure. */
+export function createBody(spec: ContainerSpec, networkName: string, dialect: Dialect): Record<string, unknown> {
+  const body: Record<string, unknown> = { Image: spec.image };
+  // The agent alone supervises.
+  const hostConfig: Record<string, unknown> = { RestartPolicy: { Name: 'no' } };
+  for (const field of CONTAINER_FIELD_NAMES) {
+    const { engine } = fieldRow(field);
+    const part = engine === 'own' ? translate(field as Translated, spec, { networkName, dialect }) : plain(field, spec);
+    Object.assign(body, part.body);
+    Object.assign(hostConfig, part.hostConfig);
+  }
+  return { ...body, HostConfig: hostConfig };
+}
+
+const translate = (field: Translated, spec: ContainerSpec, context: Context): Part =>
+  TRANSLATIONS[field](spec, context);
+
+const HOST_CONFIG = 'HostConfig.';
+
+/** A field that a member of the API takes as it is. What is empty is left out. */
+function plain(field: ContainerField, { fields }: ContainerSpec): Part {
+  const { engine, unit } = fieldRow(field);
+  const value = fields[field];
+  if (isAbsent(field, value)) return {};
+  // -1 is no amount
+  const inUnit = unit && typeof value === 'number' && value > 0 ? Math.round(value * UNITS[unit]) : value;
+  return engine.startsWith(HOST_CONFIG)
+    ? { hostConfig: { [engine.slice(HOST_CONFIG.length)]: inUnit } }
+    : { body: { [engine]: inUnit } };
+}
+
+type HealthCheck = NonNullable<ContainerSpec['fields']['healthCheck']>;
+
+function probe({ test, interval, timeout, startPeriod, startInterval, retries }: HealthCheck) {
+  if (test.length === 0) return undefined;
+  const seconds = (value: number | undefined) => (value ? Math.round(value * SECOND_IN_NS) : undefined);
+  return {
+    Test: /^(NONE|CMD|CMD-SHELL)$/.test(test[0] ?? '') ? test : ['CMD', ...test],
+    Interval: seconds(interval),
+    Timeout: seconds(timeout),
+    StartPeriod: seconds(startPeriod),
+    StartInterval: seconds(startInterval),
+    Retries: retries || undefined,
   };
 }
 

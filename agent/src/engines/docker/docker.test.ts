@@ -28,8 +28,6 @@ describe('the body of a create call', () => {
   test('of the plainest view', () =>
     expect(createBody(makeSpec({ view: { uuid }, facts, instance: 'i1' }), 'skerry')).toMatchInlineSnapshot(`
       {
-        "Cmd": undefined,
-        "Entrypoint": undefined,
         "Env": [
           "TZ=UTC",
           "SKERRY_MICROSERVICE_UID=11111111-1111-4111-8111-111111111111",
@@ -44,13 +42,9 @@ describe('the body of a create call', () => {
         "Healthcheck": undefined,
         "HostConfig": {
           "Binds": undefined,
-          "CapAdd": undefined,
-          "CapDrop": undefined,
-          "CpusetCpus": "",
           "DeviceRequests": undefined,
           "Devices": undefined,
           "ExtraHosts": undefined,
-          "IpcMode": "",
           "LogConfig": {
             "Config": {
               "max-file": "2",
@@ -58,22 +52,12 @@ describe('the body of a create call', () => {
             },
             "Type": "json-file",
           },
-          "Memory": undefined,
-          "MemoryReservation": undefined,
-          "MemorySwap": undefined,
           "Mounts": undefined,
-          "NanoCpus": undefined,
           "NetworkMode": "skerry",
-          "PidMode": "",
           "PortBindings": {},
-          "Privileged": false,
-          "ReadonlyRootfs": false,
           "RestartPolicy": {
             "Name": "no",
           },
-          "Runtime": undefined,
-          "ShmSize": undefined,
-          "Sysctls": {},
           "Tmpfs": {},
           "Ulimits": undefined,
         },
@@ -101,7 +85,6 @@ describe('the body of a create call', () => {
           },
         },
         "User": undefined,
-        "WorkingDir": undefined,
       }
     `));
 

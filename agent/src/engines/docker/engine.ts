@@ -261,13 +261,14 @@ export class DockerEngine implements Engine {
   async create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }> {
     if (await this.#claimsToBeUs(spec.imageId || spec.image, signal))
       throw new EngineError('Invalid', `image ${spec.image} carries this agent's own ${CONTAINER_LABELS.agent} label`);
-    const network = spec.hostNetwork ? undefined : (this.#network ?? (await this.ensureNetwork(signal)));
+    const network = spec.fields.hostNetworkMode ? undefined : (this.#network ?? (await this.ensureNetwork(signal)));
     const image = isPinned(spec.image) ? (await this.#findImage(spec.image, signal))?.name : undefined;
     const extraHosts = spec.extraHosts.map((host) =>
       host.address === HOST_GATEWAY ? { ...host, address: machineOn(network) } : host,
     );
     const body = createBody({ ...spec, image: image ?? spec.image, extraHosts }, network?.name ?? '', this.#dialect);
-    const query = { name: spec.name, ...(spec.platform && { platform: spec.platform }) };
+    const { platform } = spec.fields;
+    const query = { name: spec.name, ...(platform && { platform }) };
     const { Id } = await this.#api.call<{ Id: string }>('POST', '/containers/create', { query, body, signal });
     const { Image } = await this.#api.call<InspectAnswer>('GET', `/containers/${Id}/json`, { signal });
     return { id: Id, imageId: Image };

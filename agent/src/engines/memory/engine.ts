@@ -131,7 +131,7 @@ export class MemoryEngine implements Engine {
       if (imageId === undefined) throw new EngineError('ImageMissing', `no image ${spec.image}`);
       for (const other of this.#items.values())
         if (other.name === spec.name) throw new EngineError('NameTaken', `the name ${spec.name} is taken`);
-      if (!spec.hostNetwork && !this.#network) throw new EngineError('NotFound', 'no network');
+      if (!spec.fields.hostNetworkMode && !this.#network) throw new EngineError('NotFound', 'no network');
       const id = `${this.#next++}`.padStart(64, '0');
       this.#items.set(id, {
         id,
@@ -150,8 +150,8 @@ export class MemoryEngine implements Engine {
         exitCode: 0,
         oomKilled: false,
         error: '',
-        hostNetwork: spec.hostNetwork,
-        networkId: spec.hostNetwork ? '' : (this.#network?.id ?? ''),
+        hostNetwork: spec.fields.hostNetworkMode === true,
+        networkId: spec.fields.hostNetworkMode ? '' : (this.#network?.id ?? ''),
         ports: [],
         pid: 0,
         binds: spec.mounts.map(({ source, readOnly }) => ({ source, writable: !readOnly })),
@@ -178,7 +178,7 @@ export class MemoryEngine implements Engine {
         pid: 1,
         ip: item.hostNetwork ? undefined : '172.30.0.2',
         ports: item.spec.ports,
-        health: item.spec.healthCheck ? 'starting' : undefined,
+        health: item.spec.fields.healthCheck?.test.length ? 'starting' : undefined,
       });
       this.#tell(id, 'start');
     });
