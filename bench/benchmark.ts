@@ -1,5 +1,5 @@
 import type { Log } from '../hack/progress.ts';
-import type { World } from './world.ts';
+import type { Stack } from './stack.ts';
 
 /** How long a run may take: a look, the usual, or all. */
 export type Length = 'short' | 'usual' | 'long';
@@ -39,7 +39,7 @@ export interface Context {
   /** progress, for people */
   log: Log;
   /** Everything that is measured; started by the first that asks. */
-  world(): Promise<World>;
+  stack(): Promise<Stack>;
   /** Runs `work`; with --profile also says where the controller spent its time meanwhile. */
   profiled<T>(name: string, work: () => Promise<T>): Promise<T>;
 }

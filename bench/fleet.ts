@@ -33,13 +33,13 @@ export interface Step {
 export interface FleetOptions {
   rest: Rest;
   http: Http;
-  held: Http;
+  pollHttp: Http;
 }
 
 const CONCURRENCY = 16;
 export const MICROSERVICES = 5;
 
-export function createFleet({ rest, http, held }: FleetOptions): Fleet {
+export function createFleet({ rest, http, pollHttp }: FleetOptions): Fleet {
   const agents: TestAgent[] = [];
   const applications: string[] = [];
   /** by number of the agent: ends its life, and resolves when it has ended */
@@ -69,7 +69,7 @@ export function createFleet({ rest, http, held }: FleetOptions): Fleet {
         keys[i] = (await rest.call<{ key: string }>('GET', `/node/${uuids[i]}/provisioning-key`)).key;
       });
       const provisioned = await all(names, async (name, i) => {
-        added[i] = await provisionTestAgent({ name, key: keys[i] as string, http, held });
+        added[i] = await provisionTestAgent({ name, key: keys[i] as string, http, pollHttp });
       });
       agents.push(...added);
       for (const i of added.keys()) begin(first + i);

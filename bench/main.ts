@@ -9,7 +9,7 @@ import { hotSpots, INSPECTABLE, profile } from './inspector.ts';
 import { type Conditions, readConditions } from './machine.ts';
 import { HELP, type Options, parseOptions } from './options.ts';
 import { figuresOf, merge, type Result, readReport, table, writeReport } from './report.ts';
-import { createWorld, type World } from './world.ts';
+import { createStack, type Stack } from './stack.ts';
 
 const REPORT = join(ROOT, '.skerry/bench.json');
 const DOCS = join(ROOT, 'docs/performance.md');
@@ -54,13 +54,13 @@ async function measure(options: Options, order: readonly string[]): Promise<numb
     });
   }
   {
-    await using started = lazyWorld(log);
+    await using started = lazyStack(log);
     const context: Context = {
       length: options.length,
       log,
-      world: started.get,
+      stack: started.get,
       profiled: options.profile
-        ? async (name, work) => profiled(name, work, { world: await started.get(), folder: dirname(options.out), log })
+        ? async (name, work) => profiled(name, work, { stack: await started.get(), folder: dirname(options.out), log })
         : (_, work) => work(),
     };
     for (const benchmark of chosen) {
@@ -99,16 +99,16 @@ function describeEnd({ skipped, failed }: Result): string {
 }
 
 /** A world that the first who asks starts, and that ends with this, also when it is still being started. */
-function lazyWorld(log: Log): AsyncDisposable & { get(): Promise<World> } {
-  let world: Promise<World> | undefined;
+function lazyStack(log: Log): AsyncDisposable & { get(): Promise<Stack> } {
+  let stack: Promise<Stack> | undefined;
   return {
     get() {
-      world ??= createWorld(log);
-      return world;
+      stack ??= createStack(log);
+      return stack;
     },
     async [Symbol.asyncDispose]() {
-      if (world) log('Stopping what was started');
-      await world?.then((it) => it[Symbol.asyncDispose]()).catch(() => {});
+      if (stack) log('Stopping what was started');
+      await stack?.then((it) => it[Symbol.asyncDispose]()).catch(() => {});
     },
   };
 }
@@ -116,9 +116,9 @@ function lazyWorld(log: Log): AsyncDisposable & { get(): Promise<World> } {
 async function profiled<T>(
   name: string,
   work: () => Promise<T>,
-  { world, folder, log }: { world: World; folder: string; log: Log },
+  { stack, folder, log }: { stack: Stack; folder: string; log: Log },
 ): Promise<T> {
-  const { value, profile: taken } = await profile(world.controller(), work);
+  const { value, profile: taken } = await profile(stack.controller(), work);
   const file = join(folder, `bench-${name}.cpuprofile`);
   mkdirSync(folder, { recursive: true });
   writeFileSync(file, JSON.stringify(taken));

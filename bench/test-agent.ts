@@ -19,8 +19,8 @@ import { nodeTokens } from './tokens.ts';
 
 export type Entry = MicroserviceView | MicroserviceHold;
 
-/** What a held poll has brought. */
-export interface Told {
+/** What a long poll has brought. */
+export interface Notice {
   /** performance.now() when the poll returned */
   at: number;
   /** the node's microservices as read right after */
@@ -44,11 +44,11 @@ export interface TestAgent {
   report(token?: string): Promise<Answer>;
   /** Holds polls one after the other and follows what it is told, until the signal fires. */
   live(signal: AbortSignal): Promise<void>;
-  /** What the next held poll brings that concerns microservices. */
-  nextTold(): Promise<Told>;
+  /** What the next long poll brings that concerns microservices. */
+  nextNotice(): Promise<Notice>;
   /** What was told last; undefined before the first time. */
   readonly microservices: readonly Entry[] | undefined;
-  /** Called with the answer to each held poll, or with the error instead of one. */
+  /** Called with the answer to each long poll, or with the error instead of one. */
   onAnswer: ((answer: Answer | Error) => void) | undefined;
 }
 
@@ -58,8 +58,8 @@ export interface TestAgentOptions {
   key: string;
   /** for requests that are answered at once */
   http: Http;
-  /** for held polls: as many connections as there are agents */
-  held: Http;
+  /** for long polls: as many connections as there are agents */
+  pollHttp: Http;
 }
 
 const API = '/api/v3/agent';
@@ -81,12 +81,12 @@ export async function provisionTestAgent(options: TestAgentOptions): Promise<Tes
   return createTestAgent(options, uuid, privateKey);
 }
 
-function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, key: KeyObject): TestAgent {
+function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: string, key: KeyObject): TestAgent {
   const instance = randomUUID();
   const startTime = Date.now();
   let have: Digests = {};
   let microservices: readonly Entry[] | undefined;
-  let waiting: ((told: Told) => void)[] = [];
+  let waiting: ((notice: Notice) => void)[] = [];
   let reports = 0;
 
   const tokens = (count: number) => nodeTokens(uuid, key, count);
@@ -111,17 +111,17 @@ function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, k
       return;
     }
     const due = parseHave(reply.due);
-    const told: Digests = { ...have };
-    for (const section of flagged) told[section] = due[section];
+    const notice: Digests = { ...have };
+    for (const section of flagged) notice[section] = due[section];
     const concerns = MICROSERVICE_SECTIONS.some((section) => flagged.includes(section));
     if (!concerns) {
-      have = told;
+      have = notice;
       return;
     }
     const answer = await get('/microservices');
     const shown = parseHave(answer.headers.etag as string | undefined);
-    for (const section of MICROSERVICE_SECTIONS) told[section] = shown[section];
-    have = told;
+    for (const section of MICROSERVICE_SECTIONS) notice[section] = shown[section];
+    have = notice;
     microservices = (JSON.parse(answer.text) as { microservices: Entry[] }).microservices;
     const woken = waiting;
     waiting = [];
@@ -129,9 +129,9 @@ function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, k
     await agent.report();
   }
 
-  async function hold(signal: AbortSignal): Promise<number | undefined> {
+  async function longPoll(signal: AbortSignal): Promise<number | undefined> {
     const path = `${API}/changes?have=${encodeURIComponent(formatHave(have))}&wait=${HOLD_SECONDS}`;
-    const answer = await held.send({ method: 'GET', path, headers: headersWith(), signal });
+    const answer = await pollHttp.send({ method: 'GET', path, headers: headersWith(), signal });
     const at = performance.now();
     agent.onAnswer?.(answer);
     if (answer.status >= 300) return Number(answer.headers['retry-after'] ?? 5) * 1000 * (1 + Math.random() / 2);
@@ -169,7 +169,7 @@ function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, k
       if (microservices) await agent.report().catch(() => {});
       while (!signal.aborted) {
         try {
-          const delay = await hold(signal);
+          const delay = await longPoll(signal);
           failures = 0;
           if (delay !== undefined) await sleep(delay, undefined, { signal });
         } catch (error) {
@@ -179,7 +179,7 @@ function createTestAgent({ name, http, held }: TestAgentOptions, uuid: string, k
         }
       }
     },
-    nextTold: () => new Promise((resolve) => waiting.push(resolve)),
+    nextNotice: () => new Promise((resolve) => waiting.push(resolve)),
   };
   return agent;
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { freePort } from '../hack/ports.ts';
 import type { Daemon } from '../hack/process.ts';
 import { startFailpoints, type When } from './_failpoints.ts';
-import { type ControllerProcess, createWorld, until, type World } from './_world.ts';
+import { type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /**
  * The life of a few objects, told to a real controller that is killed at one of its writes and started again. People try
@@ -29,19 +29,19 @@ type Any = any;
 const numberOf = (one: Any): string | undefined => one.status?.id ?? one.metadata.labels?.['skerry.dev/id'];
 
 export async function tellStory(kill?: { n: number; when: When }, dir = '/tmp'): Promise<Told> {
-  await using world = await createWorld();
+  await using stack = await createStack();
   await using points = await startFailpoints(
-    world.controllerKubeconfig,
-    join(dir, `failpoints-${world.namespace}.kubeconfig`),
+    stack.controllerKubeconfig,
+    join(dir, `failpoints-${stack.namespace}.kubeconfig`),
   );
-  const story = createStory(world, points, join(dir, `failpoints-${world.namespace}.kubeconfig`));
+  const story = createStory(stack, points, join(dir, `failpoints-${stack.namespace}.kubeconfig`));
   if (kill) points.arm(kill.n, kill.when, story.strike);
   await story.run();
   // Awaited here: the world ends with this function.
   return await story.told();
 }
 
-function createStory(world: World, points: Awaited<ReturnType<typeof startFailpoints>>, kubeconfig: string) {
+function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpoints>>, kubeconfig: string) {
   const wrongs: string[] = [];
   const ids = new Map<string, Set<string>>();
   let killedAt: string | undefined;
@@ -60,7 +60,7 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
     port ??= String(await freePort());
     for (let attempt = 1; ; attempt++) {
       try {
-        controller = await world.startController({
+        controller = await stack.startController({
           env: { KUBECONFIG: kubeconfig, SERVER_PORT: port, LOG_LEVEL: 'info' },
           onStart: (started) => {
             daemon = started;
@@ -81,7 +81,7 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
     let unsure = false;
     for (;;) {
       await up();
-      const answer = await world
+      const answer = await stack
         .rest(controller)(method, path, body)
         .catch((error: Error) => {
           if (/fetch failed|terminated|socket|ECONN/i.test(`${error.message} ${error.cause}`)) return undefined;
@@ -103,10 +103,10 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
     }
   }
 
-  const read = (plural: string, name: string) => world.kube.get<Any>(`${PATH}/${world.namespace}/${plural}/${name}`);
-  const list = async (path: string) => (await world.kube.get<Any>(path))?.items ?? [];
-  const ours = (plural: string) => list(`${PATH}/${world.namespace}/${plural}`);
-  const core = (plural: string) => list(`/api/v1/namespaces/${world.namespace}/${plural}`);
+  const read = (plural: string, name: string) => stack.kube.get<Any>(`${PATH}/${stack.namespace}/${plural}/${name}`);
+  const list = async (path: string) => (await stack.kube.get<Any>(path))?.items ?? [];
+  const ours = (plural: string) => list(`${PATH}/${stack.namespace}/${plural}`);
+  const core = (plural: string) => list(`/api/v1/namespaces/${stack.namespace}/${plural}`);
   const isThere = (plural: string, name: string) => async () => (await read(plural, name)) !== undefined;
   const isGone = (plural: string, name: string) => async () => {
     const object = await read(plural, name);
@@ -145,7 +145,7 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
     config: '{}',
   });
   const apply = (kind: string, name: string, spec: object) =>
-    world.apply({ apiVersion: 'skerry.dev/v3', kind, metadata: { name }, spec });
+    stack.apply({ apiVersion: 'skerry.dev/v3', kind, metadata: { name }, spec });
 
   async function run() {
     await up();
@@ -168,7 +168,7 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
     });
     await note();
     // REST
-    const url = `two-${world.namespace}.example`;
+    const url = `two-${stack.namespace}.example`;
     // A draft of a replica that died is no registry yet, and goes by itself.
     const registryOf = async () =>
       (await ours('registries')).filter((one: Any) => one.spec.url === url && numberOf(one) !== undefined);
@@ -200,12 +200,12 @@ function createStory(world: World, points: Awaited<ReturnType<typeof startFailpo
     await provision();
     // deletions, over both doors
     await rest('DELETE', '/application/app-k', undefined, isGone('applications', 'app-k'));
-    await world.remove('edgenodes', 'node-k');
+    await stack.remove('edgenodes', 'node-k');
     for (const id of (await registryOf()).map(numberOf))
       await rest('DELETE', `/registries/${id}`, undefined, async () =>
         (await registryOf()).every((one: Any) => numberOf(one) !== id || one.metadata.deletionTimestamp),
       );
-    await world.remove('registries', 'by-kubectl');
+    await stack.remove('registries', 'by-kubectl');
     await rest('POST', '/application', { name: 'app-late', microservices: [] }, isThere('applications', 'app-late'));
     await note();
     await settled('what was deleted is gone, and the rest is settled', async () => {

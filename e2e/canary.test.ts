@@ -12,7 +12,7 @@ import { REGISTRY_USERS, type Registry, startRegistry } from '../hack/registry.t
 import { API_VERSION, LABELS } from '../src/api/names.ts';
 import { BASE } from '../src/rest/base.ts';
 import { routes } from '../src/rest/routes/index.ts';
-import { type AgentProcess, type ControllerProcess, createWorld, until, type World } from './_world.ts';
+import { type AgentProcess, type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /**
  * Every secret that the product holds is a canary. Success and failure are played through with the logs at their most
@@ -21,7 +21,7 @@ import { type AgentProcess, type ControllerProcess, createWorld, until, type Wor
 const word = (what: string) => `canary-${what}-${randomBytes(12).toString('hex')}`;
 const LONG = 300_000;
 
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 let agent: AgentProcess;
 let guarded: Registry;
@@ -38,14 +38,14 @@ const malformed = word('body');
 const kubeToken = word('kubeconfig');
 
 beforeAll(async () => {
-  world = await createWorld();
+  stack = await createStack();
   dir = await mkdtemp(join(tmpdir(), 'skerry-canary-'));
   guarded = await startRegistry({ dir: join(dir, 'registry'), auth: 'basic' });
-  controller = await world.startController();
-  agent = await world.startAgent('gw-9', controller, { settings: { logLevel: 'DEBUG' } });
+  controller = await stack.startController();
+  agent = await stack.startAgent('gw-9', controller, { settings: { logLevel: 'DEBUG' } });
 }, LONG);
 afterAll(async () => {
-  await world?.[Symbol.asyncDispose]();
+  await stack?.[Symbol.asyncDispose]();
   await guarded?.[Symbol.asyncDispose]();
   if (dir) await rm(dir, { recursive: true, force: true });
 }, 60_000);
@@ -74,14 +74,14 @@ async function show(method: string, path: string, token: string, body?: unknown,
 
 const entry = (name: string, fields: Record<string, unknown>) => ({ name, agent: { name: 'gw-9' }, ...fields });
 const apply = (name: string, fields: Record<string, unknown>) =>
-  world.apply({
+  stack.apply({
     apiVersion: API_VERSION,
     kind: 'Application',
     metadata: { name },
     spec: { microservices: [entry('web', fields)] },
   });
 const stateOf = async (name: string) =>
-  (await world.application(name))?.status?.microservices?.[0] as { state?: string; message?: string } | undefined;
+  (await stack.application(name))?.status?.microservices?.[0] as { state?: string; message?: string } | undefined;
 
 test(
   'success and failure are played through',
@@ -89,10 +89,10 @@ test(
     canaries.set('right password of a registry', REGISTRY_USERS.limpet.password);
     canaries.set('wrong password of a registry', wrongPassword);
     canaries.set('value of a Secret in env', secretValue);
-    canaries.set('token of the caller', world.token.split('.')[2] ?? '');
+    canaries.set('token of the caller', stack.token.split('.')[2] ?? '');
     canaries.set('token that is refused', wrongToken);
     canaries.set('secret in a malformed body', malformed);
-    const admin = world.token;
+    const admin = stack.token;
 
     // A registry with the right password, one with a wrong one, and one whose password is changed.
     const { host } = guarded;
@@ -121,14 +121,14 @@ test(
     expect(await show('PATCH', `/registries/${wrong.id}`, admin, { password: `${wrongPassword}` })).toBe(204);
 
     // A Secret that a microservice gets as a variable.
-    await world.kube.apply({
+    await stack.kube.apply({
       apiVersion: 'v1',
       kind: 'Secret',
-      metadata: { name: 'db', namespace: world.namespace, labels: { [LABELS.shareable]: 'true' } },
+      metadata: { name: 'db', namespace: stack.namespace, labels: { [LABELS.shareable]: 'true' } },
       stringData: { pass: secretValue },
     } as never);
     const port = await freePort();
-    const image = await world.image('v1');
+    const image = await stack.image('v1');
     const env = [{ key: 'DB_PASSWORD', valueFromSecret: 'db/pass' }];
     await apply('runs', {
       images: { amd64: image, arm64: image },
@@ -181,7 +181,7 @@ test(
     expect(await show('GET', '/node-list', wrongToken)).toBe(401);
 
     // A key that nobody uses, and one that somebody guesses.
-    const uuid = (await world.node('gw-9'))?.status?.uuid;
+    const uuid = (await stack.node('gw-9'))?.status?.uuid;
     const { key } = JSON.parse((await ask('GET', `/node/${uuid}/provisioning-key`, admin)).text);
     canaries.set('provisioning key', key);
     await show('POST', '/agent/provision', '', { key: `${key}x`, type: 1 });
@@ -224,10 +224,10 @@ const KEPT =
 test(
   'all that can be read from outside is gathered',
   async () => {
-    const viewer = await world.tokenOf('viewer');
+    const viewer = await stack.tokenOf('viewer');
     canaries.set('token of a viewer', viewer.split('.')[2] ?? '');
-    const uuid = (await world.node('gw-9'))?.status?.uuid ?? '';
-    const microservice = (await world.application('runs'))?.status?.microservices?.[0]?.uuid ?? '';
+    const uuid = (await stack.node('gw-9'))?.status?.uuid ?? '';
+    const microservice = (await stack.application('runs'))?.status?.microservices?.[0]?.uuid ?? '';
     for (const route of routes.filter(({ method }) => method === 'GET'))
       for (const id of ['1', '3', '4', '5']) {
         if (route.path.includes('provisioning-key')) continue;
@@ -266,20 +266,20 @@ test(
 
     // Everything in the cluster but Secrets.
     for (const path of [
-      `/apis/${API_VERSION}/namespaces/${world.namespace}/applications`,
-      `/apis/${API_VERSION}/namespaces/${world.namespace}/edgenodes`,
-      `/apis/${API_VERSION}/namespaces/${world.namespace}/registries`,
-      `/api/v1/namespaces/${world.namespace}/events`,
-      `/apis/events.k8s.io/v1/namespaces/${world.namespace}/events`,
-      `/api/v1/namespaces/${world.namespace}/configmaps`,
-      `/apis/coordination.k8s.io/v1/namespaces/${world.namespace}/leases`,
+      `/apis/${API_VERSION}/namespaces/${stack.namespace}/applications`,
+      `/apis/${API_VERSION}/namespaces/${stack.namespace}/edgenodes`,
+      `/apis/${API_VERSION}/namespaces/${stack.namespace}/registries`,
+      `/api/v1/namespaces/${stack.namespace}/events`,
+      `/apis/events.k8s.io/v1/namespaces/${stack.namespace}/events`,
+      `/api/v1/namespaces/${stack.namespace}/configmaps`,
+      `/apis/coordination.k8s.io/v1/namespaces/${stack.namespace}/leases`,
     ])
-      outputs.set(`cluster ${path}`, JSON.stringify(await world.kube.request('GET', path)));
+      outputs.set(`cluster ${path}`, JSON.stringify(await stack.kube.request('GET', path)));
 
     // Names of Secrets, which may be listed where their content may not.
-    const secrets = await world.kube.request<{ items: { metadata: object }[] }>(
+    const secrets = await stack.kube.request<{ items: { metadata: object }[] }>(
       'GET',
-      `/api/v1/namespaces/${world.namespace}/secrets`,
+      `/api/v1/namespaces/${stack.namespace}/secrets`,
     );
     // kubectl keeps what it applied in an annotation; that is whoever applied it, and not us.
     outputs.set(
@@ -301,7 +301,7 @@ test(
       outputs.set(`environment of the ${name}`, readFileSync(`/proc/${pid}/environ`, 'latin1'));
 
     // What the engine tells of the containers, apart from the variables that it has to give them.
-    for (const { id } of await world.containers()) {
+    for (const { id } of await stack.containers()) {
       const { callEngine } = await import('../hack/engine-api.ts');
       const { Config, ...rest } = (await callEngine(inject('engineUrl'), 'GET', `/containers/${id}/json`).catch(() => ({
         Config: {},

@@ -10,13 +10,13 @@ import { type FaultProxy, startFaultProxy, type Trouble } from '../src/kube/_fau
 import {
   type AgentProcess,
   type ControllerProcess,
-  createWorld,
+  createStack,
   get,
+  type Stack,
   until,
   untilReady,
-  type World,
   webApplication,
-} from './_world.ts';
+} from './_stack.ts';
 
 /**
  * A whole controller behind an API server that refuses, fails, hangs and freezes: people get clear answers, the machine
@@ -24,7 +24,7 @@ import {
  */
 const NODE = 'gw-faults';
 let dir: string;
-let world: World;
+let stack: Stack;
 let proxy: FaultProxy;
 let controller: ControllerProcess;
 let agent: AgentProcess;
@@ -34,24 +34,24 @@ let container: string | undefined;
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'skerry-api-faults-'));
-  world = await createWorld();
-  proxy = await startFaultProxy(world.controllerKubeconfig);
+  stack = await createStack();
+  proxy = await startFaultProxy(stack.controllerKubeconfig);
   const kubeconfig = join(dir, 'kubeconfig');
   writeFileSync(kubeconfig, exported(proxy.config()));
-  controller = await world.startController({
+  controller = await stack.startController({
     env: { KUBECONFIG: kubeconfig, LOG_LEVEL: 'info' },
     onStart: (daemon: Daemon) => {
       log = daemon.logFile;
     },
   });
-  agent = await world.startAgent(NODE, controller);
+  agent = await stack.startAgent(NODE, controller);
   port = await freePort();
-  await world.apply(webApplication('steady', NODE, await world.image('f1', { GREETING: 'f1' }), port));
-  await untilReady(world, 'steady', 180_000);
+  await stack.apply(webApplication('steady', NODE, await stack.image('f1', { GREETING: 'f1' }), port));
+  await untilReady(stack, 'steady', 180_000);
   container = await containerId();
 }, 300_000);
 afterAll(async () => {
-  await world?.[Symbol.asyncDispose]();
+  await stack?.[Symbol.asyncDispose]();
   await proxy?.[Symbol.asyncDispose]();
   if (dir) await rm(dir, { recursive: true, force: true });
 }, 60_000);
@@ -62,8 +62,8 @@ const exported = (config: KubeConfig) => {
   return config.exportConfig();
 };
 const containerId = async () => {
-  const uuid = (await world.node(NODE))?.status?.microservices?.[0]?.uuid;
-  return (await world.containers()).find(
+  const uuid = (await stack.node(NODE))?.status?.microservices?.[0]?.uuid;
+  return (await stack.containers()).find(
     ({ labels, state }) => labels['skerry.dev/microservice-uid'] === uuid && state === 'running',
   )?.id;
 };
@@ -160,22 +160,22 @@ test.each(TODAY)(
     expect(lines.length, lines.join('\n')).toBeLessThan(60);
 
     // Nothing that was answered is lost, and the way is free again.
-    for (const one of answered) expect(await world.application(one), one).toBeDefined();
+    for (const one of answered) expect(await stack.application(one), one).toBeDefined();
     expect(await containerId()).toBe(container);
     const next = `f${round + 1}`;
-    await world.apply(webApplication('steady', NODE, await world.image(next, { GREETING: next }), port));
+    await stack.apply(webApplication('steady', NODE, await stack.image(next, { GREETING: next }), port));
     await until('the next version to run', async () => (await get(`http://127.0.0.1:${port}/`)) === `${next}\n`, {
       timeoutMs: 120_000,
     });
-    await untilReady(world, 'steady', 120_000);
+    await untilReady(stack, 'steady', 120_000);
     container = await containerId();
   },
   400_000,
 );
 
 test('after all that no number was given twice, and the agent never gave up its identity', async () => {
-  const path = `/apis/skerry.dev/v3/namespaces/${world.namespace}/applications`;
-  const ids = ((await world.kube.get<{ items: { status?: { id?: number } }[] }>(path))?.items ?? []).map(
+  const path = `/apis/skerry.dev/v3/namespaces/${stack.namespace}/applications`;
+  const ids = ((await stack.kube.get<{ items: { status?: { id?: number } }[] }>(path))?.items ?? []).map(
     ({ status }) => status?.id,
   );
   await until('all to have a number', async () => ids.every((id) => id !== undefined));
@@ -185,7 +185,7 @@ test('after all that no number was given twice, and the agent never gave up its 
 
 /** A write, or a read without a name: carried out, or a clear "try again" that says nothing of the inside. */
 async function ask(application: string | undefined, answered: string[], name: string): Promise<void> {
-  const rest = world.rest(controller);
+  const rest = stack.rest(controller);
   const began = performance.now();
   const { status, headers, body } = application
     ? await rest('POST', '/application', { name: application, microservices: [] })

@@ -7,7 +7,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { ROOT } from '../hack/paths.ts';
 import { freePort } from '../hack/ports.ts';
-import { createWorld, until } from './_world.ts';
+import { createStack, until } from './_stack.ts';
 
 const MOUNT = '/run/secrets/kubernetes.io/serviceaccount';
 
@@ -15,15 +15,15 @@ const MOUNT = '/run/secrets/kubernetes.io/serviceaccount';
 test.runIf(process.getuid?.() === 0)(
   'in a pod the controller is its ServiceAccount, and says who leads',
   async () => {
-    await using world = await createWorld();
+    await using stack = await createStack();
     const dir = await mkdtemp(join(tmpdir(), 'skerry-pod-'));
     onTestFinished(() => rm(dir, { recursive: true, force: true }));
     const config = new KubeConfig();
-    config.loadFromFile(world.controllerKubeconfig);
+    config.loadFromFile(stack.controllerKubeconfig);
     const server = new URL(config.getCurrentCluster()?.server ?? '');
     writeFileSync(join(dir, 'token'), config.getCurrentUser()?.token ?? '');
     writeFileSync(join(dir, 'ca.crt'), Buffer.from(config.getCurrentCluster()?.caData ?? '', 'base64'));
-    writeFileSync(join(dir, 'namespace'), world.namespace);
+    writeFileSync(join(dir, 'namespace'), stack.namespace);
     expect(readFileSync(inject('kubeconfig'), 'utf8')).not.toContain(readFileSync(join(dir, 'token'), 'utf8'));
     const [rest, metrics, internal] = [await freePort(), await freePort(), await freePort()];
     const { KUBECONFIG: _, ...env } = process.env;
@@ -45,7 +45,7 @@ test.runIf(process.getuid?.() === 0)(
           HOME: dir,
           KUBERNETES_SERVICE_HOST: server.hostname,
           KUBERNETES_SERVICE_PORT: server.port,
-          CONTROLLER_NAMESPACE: world.namespace,
+          CONTROLLER_NAMESPACE: stack.namespace,
           CONTROLLER_NAME: 'pod-1',
           SERVER_HOST: '127.0.0.1',
           SERVER_PORT: String(rest),
@@ -67,8 +67,8 @@ test.runIf(process.getuid?.() === 0)(
       log += chunk;
     });
     await until('the controller to lead', async () => {
-      const path = `/apis/coordination.k8s.io/v1/namespaces/${world.namespace}/leases/skerry-controller`;
-      const lease = await world.kube.get<{ spec: { holderIdentity: string } }>(path);
+      const path = `/apis/coordination.k8s.io/v1/namespaces/${stack.namespace}/leases/skerry-controller`;
+      const lease = await stack.kube.get<{ spec: { holderIdentity: string } }>(path);
       return lease?.spec.holderIdentity === 'pod-1';
     });
     // With a ServiceAccount replicas know each other.

@@ -5,7 +5,7 @@ import { nodeKeySecret } from '../src/agents/node-key.ts';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../src/api/names.ts';
 import type { EdgeNode } from '../src/api/v3/index.ts';
 import { NODE_TOKEN } from '../src/wire/index.ts';
-import { type ControllerProcess, createWorld, until, type World } from './_world.ts';
+import { type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /**
  * Hundreds of nodes are live, and more than a third fall silent at once: first that is our own fault. One event and a
@@ -14,14 +14,14 @@ import { type ControllerProcess, createWorld, until, type World } from './_world
 const NODES = Number(process.env.SKERRY_NODES ?? 240);
 const MOST = NODES * 0.9;
 const PER_SECOND = 20;
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 const fleet: { name: string; uuid: string; key: KeyObject }[] = [];
 
 // biome-ignore lint/suspicious/noExplicitAny: lists of several kinds
 type Any = any;
-const list = async (path: string): Promise<Any[]> => (await world.kube.get<Any>(path))?.items ?? [];
-const nodes = () => list(`/apis/${API_VERSION}/namespaces/${world.namespace}/edgenodes`);
+const list = async (path: string): Promise<Any[]> => (await stack.kube.get<Any>(path))?.items ?? [];
+const nodes = () => list(`/apis/${API_VERSION}/namespaces/${stack.namespace}/edgenodes`);
 
 async function inTurns<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
   const queue = [...items];
@@ -34,18 +34,18 @@ async function inTurns<T>(items: readonly T[], work: (item: T) => Promise<unknow
 
 beforeAll(async () => {
   if (!process.env.SKERRY_NIGHTLY) return;
-  world = await createWorld();
-  controller = await world.startController({ env: { LOG_LEVEL: 'info' } });
+  stack = await createStack();
+  controller = await stack.startController({ env: { LOG_LEVEL: 'info' } });
   for (let i = 0; i < NODES; i++) {
     const { publicKey, privateKey } = generateKeyPairSync('ed25519');
     fleet.push({ name: `quiet-${i}`, uuid: randomUUID(), key: privateKey });
     Object.assign(fleet[i] as object, { x: publicKey.export({ format: 'jwk' }).x });
   }
   await inTurns(fleet, async ({ name, uuid, ...one }) => {
-    const path = `/apis/${API_VERSION}/namespaces/${world.namespace}/edgenodes`;
+    const path = `/apis/${API_VERSION}/namespaces/${stack.namespace}/edgenodes`;
     const spec = { uuid, archId: 1, statusFrequency: 10 };
     const body = { apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name }, spec };
-    const node = await world.kube.request<EdgeNode>('POST', path, body);
+    const node = await stack.kube.request<EdgeNode>('POST', path, body);
     const { x } = one as Any;
     const key = nodeKeySecret(node, {
       nodeUuid: uuid,
@@ -54,12 +54,12 @@ beforeAll(async () => {
       provisionedAt: Date.now() - 60_000,
       keyExpiresAt: 0,
     });
-    await world.kube.request('POST', `/api/v1/namespaces/${world.namespace}/secrets`, key);
+    await stack.kube.request('POST', `/api/v1/namespaces/${stack.namespace}/secrets`, key);
   });
 }, 240_000);
-afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
+afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
-/** A node says that it runs; without a held poll its silence begins 30 s later. */
+/** A node says that it runs; without a long poll its silence begins 30 s later. */
 async function report({ uuid, key }: (typeof fleet)[number]): Promise<void> {
   const claims = { sub: uuid, iss: NODE_TOKEN_ISSUER, aud: [controller.url], tokenUse: NODE_TOKEN.use };
   const answer = await fetch(`${controller.url}/api/v3/agent/status`, {
@@ -81,7 +81,7 @@ const metric = async () => {
   return Number(/^skerry_mass_silence(?:\{[^}]*\})? (\d)$/m.exec(text)?.[1]);
 };
 const events = async (reason: string) =>
-  (await list(`/apis/events.k8s.io/v1/namespaces/${world.namespace}/events`)).filter(
+  (await list(`/apis/events.k8s.io/v1/namespaces/${stack.namespace}/events`)).filter(
     (event) => event.reason === reason,
   );
 const silentIn = (all: readonly Any[]) => all.filter(({ status }) => status?.daemonStatus === 'UNKNOWN').length;
@@ -106,7 +106,7 @@ test.runIf(process.env.SKERRY_NIGHTLY)(
         const count = silentIn(await nodes());
         if (count > (written.at(-1)?.count ?? 0)) written.push({ at: performance.now(), count });
         if (saidAtOnce < MOST && (await metric()) === 1) {
-          const { body } = await world.rest(controller)('GET', '/node-list');
+          const { body } = await stack.rest(controller)('GET', '/node-list');
           const said = body.fogs.filter((fog: Any) => fog.daemonStatus === 'UNKNOWN').length;
           if (silentIn(await nodes()) < said) saidAtOnce = Math.max(saidAtOnce, said);
         }

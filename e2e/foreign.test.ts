@@ -1,31 +1,31 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../src/api/names.ts';
 import { ForeignAgent, foreignProvision } from './_foreign.ts';
-import { type ControllerProcess, createWorld, readyOf, until, untilReason, type World } from './_world.ts';
+import { type ControllerProcess, createStack, readyOf, type Stack, until, untilReason } from './_stack.ts';
 
 /**
  * v3 agents that others built: they know nothing of our additions, and are told and judged by the v3 wire alone. Their
  * requests go to two replicas in turn, as behind a load balancer.
  */
-let world: World;
+let stack: Stack;
 const replicas: ControllerProcess[] = [];
 
 beforeAll(async () => {
-  world = await createWorld();
-  replicas.push(await world.startController(), await world.startController());
+  stack = await createStack();
+  replicas.push(await stack.startController(), await stack.startController());
 }, 240_000);
-afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
+afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
 const first = () => replicas[0] as ControllerProcess;
 
 async function startForeign(node: string): Promise<ForeignAgent> {
-  await world.apply({
+  await stack.apply({
     apiVersion: API_VERSION,
     kind: 'EdgeNode',
     metadata: { name: node },
     spec: { logLevel: 'DEBUG' },
   });
-  const key = await world.provisioningKey(node, first());
+  const key = await stack.provisioningKey(node, first());
   let turn = 0;
   return new ForeignAgent(await foreignProvision(first().url, key), () => {
     turn++;
@@ -65,7 +65,7 @@ async function settled(agent: ForeignAgent): Promise<void> {
 }
 
 const isReady = async (name: string) => {
-  const found = await world.application(name);
+  const found = await stack.application(name);
   const ready = readyOf(found);
   return ready?.status === 'True' && ready.observedGeneration === found?.metadata.generation;
 };
@@ -73,31 +73,31 @@ const isReady = async (name: string) => {
 test('is provisioned without a key of its own, told, believed, rebuilt and taken leave of', async () => {
   const agent = await startForeign('foreign-1');
   expect(agent.identity.key.asymmetricKeyType).toBe('ed25519');
-  await live('the node to be ready', agent, async () => readyOf(await world.node('foreign-1'))?.status === 'True');
+  await live('the node to be ready', agent, async () => readyOf(await stack.node('foreign-1'))?.status === 'True');
   expect(agent.config).toMatchObject({ logLevel: 'DEBUG' });
-  await live('its report to show', agent, async () => (await world.node('foreign-1'))?.status?.version !== undefined);
-  expect((await world.node('foreign-1'))?.status).toMatchObject({ version: '3.8.0', ipAddress: '198.51.100.7' });
+  await live('its report to show', agent, async () => (await stack.node('foreign-1'))?.status?.version !== undefined);
+  expect((await stack.node('foreign-1'))?.status).toMatchObject({ version: '3.8.0', ipAddress: '198.51.100.7' });
 
-  await world.apply(application('shop', 'foreign-1', of('registry.example/web:1')));
+  await stack.apply(application('shop', 'foreign-1', of('registry.example/web:1')));
   await live('the application to be ready', agent, () => isReady('shop'));
   expect(agent.made).toEqual(['registry.example/web:1']);
   await until('no flag to be left', async () => !(await agent.poll()));
 
   // Told, but not yet carried out: the old container runs, and nobody says otherwise.
-  await world.apply(application('shop', 'foreign-1', of('registry.example/web:2')));
-  await untilReason(world, 'shop', 'Updating');
+  await stack.apply(application('shop', 'foreign-1', of('registry.example/web:2')));
+  await untilReason(stack, 'shop', 'Updating');
   await agent.report();
   expect(await isReady('shop')).toBe(false);
   await live('the edit to be ready', agent, () => isReady('shop'));
   expect(agent.made).toEqual(['registry.example/web:1', 'registry.example/web:2']);
 
   // Config is changed in place: no new container, and ready all the same.
-  await world.apply(application('shop', 'foreign-1', { ...of('registry.example/web:2'), config: { rate: 5 } }));
+  await stack.apply(application('shop', 'foreign-1', { ...of('registry.example/web:2'), config: { rate: 5 } }));
   await live('the config to be told', agent, () => isReady('shop'));
   expect(agent.made).toHaveLength(2);
 
   const annotations = { [ANNOTATIONS.rebuild]: '{"web":1}' };
-  await world.apply(
+  await stack.apply(
     application('shop', 'foreign-1', { ...of('registry.example/web:2'), config: { rate: 5 } }, annotations),
   );
   const [uuid] = [...agent.containers.keys()] as [string];
@@ -107,24 +107,24 @@ test('is provisioned without a key of its own, told, believed, rebuilt and taken
   agent.containers.set(uuid, running);
   await agent.report();
   await until('the order to be noted', async () => {
-    const item = (await world.node('foreign-1'))?.status?.microservices?.[0];
-    return item?.told?.rebuildOrder === 1 && !item.rebuildOrder;
+    const item = (await stack.node('foreign-1'))?.status?.microservices?.[0];
+    return item?.sent?.rebuildOrder === 1 && !item.rebuildOrder;
   });
   await settled(agent);
   expect(agent.made).toHaveLength(3);
-  expect(readyOf(await world.application('shop'))?.reason).toBe('Updating');
+  expect(readyOf(await stack.application('shop'))?.reason).toBe('Updating');
   agent.start(uuid, 'registry.example/web:2');
   await live('the rebuild to be done', agent, () => isReady('shop'));
   await settled(agent);
   expect(agent.made).toHaveLength(4);
 
-  await world.remove('applications', 'shop');
-  await live('the application to be gone', agent, async () => (await world.application('shop')) === undefined);
+  await stack.remove('applications', 'shop');
+  await live('the application to be gone', agent, async () => (await stack.application('shop')) === undefined);
   expect(agent.containers.size).toBe(0);
 
-  await world.remove('edgenodes', 'foreign-1');
+  await stack.remove('edgenodes', 'foreign-1');
   await until('the agent to be told', async () => agent.left || (await agent.poll()) || agent.left);
-  await until('the node to be gone', async () => (await world.node('foreign-1')) === undefined);
+  await until('the node to be gone', async () => (await stack.node('foreign-1')) === undefined);
   await until('its identity to be worth nothing', async () => {
     const { status, body } = await agent.call('GET', '/agent/changes');
     return status === 401 && body.code === 'AGENT_NODE_NOT_FOUND' && body.retryable === false;
@@ -134,48 +134,48 @@ test('is provisioned without a key of its own, told, believed, rebuilt and taken
 test('whose clock is an hour behind is judged by the clock of the controller', async () => {
   const agent = await startForeign('foreign-2');
   agent.skew = -3600_000;
-  await world.apply(application('slow', 'foreign-2', of('registry.example/web:1')));
+  await stack.apply(application('slow', 'foreign-2', of('registry.example/web:1')));
   await live('the application to be ready', agent, () => isReady('slow'));
-  await world.apply(application('slow', 'foreign-2', of('registry.example/web:2')));
-  await untilReason(world, 'slow', 'Updating');
+  await stack.apply(application('slow', 'foreign-2', of('registry.example/web:2')));
+  await untilReason(stack, 'slow', 'Updating');
   await live('the edit to be ready', agent, () => isReady('slow'));
-  const [item] = (await world.node('foreign-2'))?.status?.microservices ?? [];
+  const [item] = (await stack.node('foreign-2'))?.status?.microservices ?? [];
   expect(Math.abs((item?.startTime ?? 0) - Date.now())).toBeLessThan(120_000);
 }, 120_000);
 
 describe('a hold', () => {
   test('shows what was admitted last, also after every replica was started anew; what never was is absent', async () => {
     const agent = await startForeign('foreign-3');
-    await world.apply(application('held', 'foreign-3', of('registry.example/web:1')));
+    await stack.apply(application('held', 'foreign-3', of('registry.example/web:1')));
     await live('the application to be ready', agent, () => isReady('held'));
 
-    await world.apply(application('held', 'foreign-3', of('registry.example/web:2', 'nowhere')));
-    await world.apply(application('never', 'foreign-3', of('registry.example/never:1', 'nowhere')));
-    await untilReason(world, 'held', 'RegistryNotFound');
+    await stack.apply(application('held', 'foreign-3', of('registry.example/web:2', 'nowhere')));
+    await stack.apply(application('never', 'foreign-3', of('registry.example/never:1', 'nowhere')));
+    await untilReason(stack, 'held', 'RegistryNotFound');
     await settled(agent);
     expect(agent.made).toEqual(['registry.example/web:1']);
     expect(agent.containers.size).toBe(1);
 
     for (const replica of replicas.splice(0)) await replica.stop();
-    replicas.push(await world.startController(), await world.startController());
+    replicas.push(await stack.startController(), await stack.startController());
     await settled(agent);
     expect(agent.made).toEqual(['registry.example/web:1']);
     expect(agent.containers.size).toBe(1);
-    expect((await world.application('held'))?.status?.conditions).toContainEqual(
+    expect((await stack.application('held'))?.status?.conditions).toContainEqual(
       expect.objectContaining({ type: 'Ready', status: 'False', reason: 'RegistryNotFound' }),
     );
 
-    await world.apply(application('held', 'foreign-3', of('registry.example/web:2')));
+    await stack.apply(application('held', 'foreign-3', of('registry.example/web:2')));
     await live('the hold to be over', agent, () => isReady('held'));
     expect(agent.made).toEqual(['registry.example/web:1', 'registry.example/web:2']);
   }, 180_000);
 
   test('what started while no controller listened is believed afterwards', async () => {
     const agent = await startForeign('foreign-4');
-    await world.apply(application('deaf', 'foreign-4', of('registry.example/web:1')));
+    await stack.apply(application('deaf', 'foreign-4', of('registry.example/web:1')));
     await live('the application to be ready', agent, () => isReady('deaf'));
-    await world.apply(application('deaf', 'foreign-4', of('registry.example/web:2')));
-    await untilReason(world, 'deaf', 'Updating');
+    await stack.apply(application('deaf', 'foreign-4', of('registry.example/web:2')));
+    await untilReason(stack, 'deaf', 'Updating');
     // It fetches the order, says once more what runs, and is still pulling when the controllers go.
     const [uuid] = [...agent.containers.keys()] as [string];
     const running = agent.containers.get(uuid) as never;
@@ -184,12 +184,12 @@ describe('a hold', () => {
     agent.containers.set(uuid, running);
     await agent.report();
     await until('the order to be noted', async () => {
-      const item = (await world.node('foreign-4'))?.status?.microservices?.find((one) => one.uuid === uuid);
-      return item?.told?.imageId === 'registry.example/web:2';
+      const item = (await stack.node('foreign-4'))?.status?.microservices?.find((one) => one.uuid === uuid);
+      return item?.sent?.imageId === 'registry.example/web:2';
     });
     for (const replica of replicas.splice(0)) await replica.stop();
     agent.containers.set(uuid, { ...(started as object), startTime: Date.now() } as never);
-    replicas.push(await world.startController(), await world.startController());
+    replicas.push(await stack.startController(), await stack.startController());
     await live('it to be believed', agent, () => isReady('deaf'));
     expect(agent.made).toHaveLength(2);
   }, 180_000);

@@ -19,13 +19,13 @@ import {
 import {
   type AgentProcess,
   type ControllerProcess,
-  createWorld,
+  createStack,
   readyOf,
+  type Stack,
   until,
   untilReady,
-  type World,
   webApplication,
-} from './_world.ts';
+} from './_stack.ts';
 
 /**
  * Who an agent is, over real HTTP against two replicas of a real controller: what is no good credential is refused with
@@ -35,7 +35,7 @@ import {
 const PUBLIC_URL = 'http://controller.example:51121';
 const SECOND = 1000;
 
-let world: World;
+let stack: Stack;
 let a: ControllerProcess;
 let b: ControllerProcess;
 let node: ForeignIdentity;
@@ -44,19 +44,19 @@ let agent: AgentProcess;
 const started = new AsyncDisposableStack();
 
 const makeNode = (name: string) =>
-  world.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name }, spec: {} });
+  stack.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name }, spec: {} });
 
 async function provision(name: string): Promise<ForeignIdentity> {
   await makeNode(name);
-  return foreignProvision(a.url, await world.provisioningKey(name, a));
+  return foreignProvision(a.url, await stack.provisioningKey(name, a));
 }
 
 beforeAll(async () => {
-  world = started.use(await createWorld());
-  a = await world.startController({ env: { CONTROLLER_NAME: 'a' } });
-  b = await world.startController({ env: { CONTROLLER_NAME: 'b', CONTROLLER_PUBLIC_URL: PUBLIC_URL } });
+  stack = started.use(await createStack());
+  a = await stack.startController({ env: { CONTROLLER_NAME: 'a' } });
+  b = await stack.startController({ env: { CONTROLLER_NAME: 'b', CONTROLLER_PUBLIC_URL: PUBLIC_URL } });
   [node, other] = [await provision('who-1'), await provision('who-2')];
-  agent = await world.startAgent('who-3', a);
+  agent = await stack.startAgent('who-3', a);
 }, 240_000);
 afterAll(() => started.disposeAsync(), 60_000);
 
@@ -139,7 +139,7 @@ describe('a token', () => {
 
   test('of a node that no agent has taken is refused: AGENT_PUBLIC_KEY_NOT_FOUND', async () => {
     await makeNode('who-nobody');
-    const uuid = await until('its uuid', async () => (await world.node('who-nobody'))?.status?.uuid);
+    const uuid = await until('its uuid', async () => (await stack.node('who-nobody'))?.status?.uuid);
     const { status, body } = await send(tokenOf({}, { uuid, key: stranger }));
     expect({ status, code: body.code }).toEqual({ status: 401, code: 'AGENT_PUBLIC_KEY_NOT_FOUND' });
   });
@@ -180,7 +180,7 @@ describe('a token', () => {
 
 test('a provisioning key that many show at once, at two replicas, is one identity', async () => {
   await makeNode('who-many');
-  const key = await world.provisioningKey('who-many', a);
+  const key = await stack.provisioningKey('who-many', a);
   const keys = Array.from({ length: 8 }, () => {
     const { x } = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' });
     return { kty: 'OKP', crv: 'Ed25519', x };
@@ -197,11 +197,11 @@ test('a provisioning key that many show at once, at two replicas, is one identit
 });
 
 test('one identity on two machines: DuplicateAgent, and neither is wiped', async () => {
-  const wanted = webApplication('twins', 'who-3', await world.image('twins'), await freePort());
-  await world.apply(wanted);
-  await untilReady(world, 'twins');
-  const uuid = (await world.application('twins'))?.status?.microservices?.[0]?.uuid ?? '-';
-  const own = async () => (await world.containers()).find((one) => one.state === 'running' && one.name.includes(uuid));
+  const wanted = webApplication('twins', 'who-3', await stack.image('twins'), await freePort());
+  await stack.apply(wanted);
+  await untilReady(stack, 'twins');
+  const uuid = (await stack.application('twins'))?.status?.microservices?.[0]?.uuid ?? '-';
+  const own = async () => (await stack.containers()).find((one) => one.state === 'running' && one.name.includes(uuid));
   const before = await own();
 
   const home = mkdtempSync(join(tmpdir(), 'skerry-twin-'));
@@ -214,13 +214,13 @@ test('one identity on two machines: DuplicateAgent, and neither is wiped', async
     await until('the twin to run it', async () => (await engine.containers()).some(({ state }) => state === 'running'));
     // Both hear of a change, and so both speak. Without one it takes a hold longer.
     const [entry] = wanted.spec.microservices;
-    await world.apply({ ...wanted, spec: { microservices: [Object.assign({ config: { rate: 5 } }, entry)] } });
+    await stack.apply({ ...wanted, spec: { microservices: [Object.assign({ config: { rate: 5 } }, entry)] } });
     const duplicate = await until('the condition', async () => {
-      const { conditions = [] } = (await world.node('who-3'))?.status ?? {};
+      const { conditions = [] } = (await stack.node('who-3'))?.status ?? {};
       return conditions.find(({ type, status }) => type === 'DuplicateAgent' && status === 'True');
     });
     expect(duplicate.message).toContain('2 installations');
-    expect(readyOf(await world.node('who-3'))).toMatchObject({ status: 'False', reason: 'DuplicateAgent' });
+    expect(readyOf(await stack.node('who-3'))).toMatchObject({ status: 'False', reason: 'DuplicateAgent' });
     expect(twin.agent.connection.state).toBe('OK');
     expect((await agent.cli('status')).stdout).not.toContain('UNAUTHORIZED');
   }

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { API_VERSION } from '../src/api/names.ts';
 import type { Application, EdgeNode } from '../src/api/v3/index.ts';
 import { formatJoinString } from '../src/wire/index.ts';
-import { until } from './_world.ts';
+import { until } from './_stack.ts';
 import { createMachine, type Machine } from './history/agents.ts';
 import type { EngineRecord } from './history/history.ts';
 import { type Lane, startLane } from './history/lane.ts';

@@ -15,13 +15,13 @@ import { createNetwork, type EdgeNetwork } from './_network.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
-  createWorld,
+  createStack,
   get,
   readyOf,
+  type Stack,
   until,
   untilReady,
-  type World,
-} from './_world.ts';
+} from './_stack.ts';
 
 /**
  * Bad links between real agents and a real controller. Each story has a machine of its own: an agent process in a network
@@ -38,7 +38,7 @@ const KIB = 1024;
 /** Of a link that works now and then: long, but not for ever. */
 const SLOW = { timeoutMs: 240 * SECOND };
 
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 let toxiproxy: Toxiproxy;
 let image: string;
@@ -47,10 +47,10 @@ const started = new AsyncDisposableStack();
 beforeAll(async () => {
   const dir = mkdtempSync(join(tmpdir(), 'skerry-link-'));
   started.defer(() => rmSync(dir, { recursive: true, force: true }));
-  world = started.use(await createWorld());
+  stack = started.use(await createStack());
   toxiproxy = started.use(await startToxiproxy({ dir, log: (text) => process.stderr.write(`${text}\n`) }));
-  controller = await world.startController();
-  image = await world.image('link');
+  controller = await stack.startController();
+  image = await stack.image('link');
 }, 300_000);
 afterAll(() => started.disposeAsync(), 60_000);
 
@@ -78,7 +78,7 @@ async function startMachine(node: string): Promise<Machine> {
   const proxy = await toxiproxy.proxy(node, new URL(controller.url).host, network.outside[0]);
   network.name({ [NAME]: network.outside[0] });
   const url = `http://${NAME}:${proxy.address.split(':')[1]}`;
-  const agent = await world.startAgent(node, controller, { within: network.command, url });
+  const agent = await stack.startAgent(node, controller, { within: network.command, url });
   const connection = async () => (await agent.cli('status')).stdout;
   return {
     ...(await startWorkload(node)),
@@ -106,7 +106,7 @@ async function startWorkload(node: string): Promise<Workload> {
       value: randomBytes(12 * KIB).toString('base64'),
     }));
     const env = [{ key: 'GREETING', value: greeting }, ...padding];
-    return world.apply({
+    return stack.apply({
       apiVersion: API_VERSION,
       kind: 'Application',
       metadata: { name: node },
@@ -114,7 +114,7 @@ async function startWorkload(node: string): Promise<Workload> {
     });
   };
   await edit('before');
-  await untilReady(world, node, 120 * SECOND);
+  await untilReady(stack, node, 120 * SECOND);
   const first = await runOf(node, 'kept');
   const greeting = async () => (await get(`http://127.0.0.1:${edited}/`))?.trim();
   return {
@@ -124,7 +124,7 @@ async function startWorkload(node: string): Promise<Workload> {
       await until(`${node} to run what greets with "${text}"`, async () => (await greeting()) === text, SLOW);
     },
     async untilSteady(expect) {
-      await untilReady(world, node, SLOW.timeoutMs);
+      await untilReady(stack, node, SLOW.timeoutMs);
       expect(await runOf(node, 'kept')).toEqual(first);
       expect(await get(`http://127.0.0.1:${kept}/`)).toBeDefined();
     },
@@ -167,11 +167,11 @@ function startClock() {
 
 /** Which run of a container this is: by the engine, and by the status. */
 async function runOf(node: string, name: string) {
-  const uuid = (await world.application(node))?.status?.microservices?.find((one) => one.name === name)?.uuid ?? '-';
-  const id = (await world.containers()).find((one) => one.state === 'running' && one.name.includes(uuid))?.id;
+  const uuid = (await stack.application(node))?.status?.microservices?.find((one) => one.name === name)?.uuid ?? '-';
+  const id = (await stack.containers()).find((one) => one.state === 'running' && one.name.includes(uuid))?.id;
   if (!id) return undefined;
-  const engine = await world.inspect(id);
-  const item = (await world.node(node))?.status?.microservices?.find((one) => one.uuid === uuid);
+  const engine = await stack.inspect(id);
+  const item = (await stack.node(node))?.status?.microservices?.find((one) => one.uuid === uuid);
   return {
     id,
     startedAt: engine.State.StartedAt,
@@ -183,7 +183,7 @@ async function runOf(node: string, name: string) {
 async function untilUnknown(node: string): Promise<void> {
   await until(
     `${node} to be Unknown`,
-    async () => readyOf(await world.application(node))?.status === 'Unknown' && readyOf(await world.node(node)),
+    async () => readyOf(await stack.application(node))?.status === 'Unknown' && readyOf(await stack.node(node)),
     SLOW,
   );
 }
@@ -200,8 +200,8 @@ describe.concurrent('a link', () => {
     const time = started.use(startClock());
     const engine = (instance: string) => new DockerEngine({ url: inject('engineUrl'), instance });
     const { agent } = started.use(startLocalAgent({ home, engine, clock: time.clock }));
-    await world.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name: node }, spec: {} });
-    const key = await world.provisioningKey(node, controller);
+    await stack.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name: node }, spec: {} });
+    const key = await stack.provisioningKey(node, controller);
     await agent.provision(formatJoinString({ controllerUrl: `http://${proxy.address}`, key }));
     const { edit, greeting, untilGreets, untilSteady } = await startWorkload(node);
 

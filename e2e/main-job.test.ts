@@ -4,29 +4,29 @@ import { API_VERSION } from '../src/api/names.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
-  createWorld,
+  createStack,
   get,
   type Rest,
   readyOf,
+  type Stack,
   until,
   untilReady,
   untilReason,
-  type World,
-} from './_world.ts';
+} from './_stack.ts';
 
 /** The main job, on real parts: an Application is applied, and its containers run on an edge machine. */
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 let agent: AgentProcess;
 let rest: Rest;
 
 beforeAll(async () => {
-  world = await createWorld();
-  controller = await world.startController();
-  agent = await world.startAgent('gw-1', controller);
-  rest = world.rest(controller);
+  stack = await createStack();
+  controller = await stack.startController();
+  agent = await stack.startAgent('gw-1', controller);
+  rest = stack.rest(controller);
 }, 240_000);
-afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
+afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
 const application = (name: string, microservices: unknown[], spec: Record<string, unknown> = {}) => ({
   apiVersion: API_VERSION,
@@ -43,35 +43,35 @@ const web = (image: string, port: number, more: Record<string, unknown> = {}) =>
 });
 /** The container of a microservice that runs, whatever else was left behind. */
 const containerOf = async (name: string) => {
-  const uuid = (await world.application(name))?.status?.microservices?.[0]?.uuid;
-  return (await world.containers()).find((one) => one.state === 'running' && one.name.includes(uuid ?? '-'));
+  const uuid = (await stack.application(name))?.status?.microservices?.[0]?.uuid;
+  return (await stack.containers()).find((one) => one.state === 'running' && one.name.includes(uuid ?? '-'));
 };
 
 describe('kubectl apply', () => {
   test('starts the container, says so truthfully, and an edit replaces it', async () => {
     const port = await freePort();
-    await world.apply(application('apply', [web(await world.image('v1', { GREETING: 'one' }), port)]));
-    const ready = await untilReady(world, 'apply');
+    await stack.apply(application('apply', [web(await stack.image('v1', { GREETING: 'one' }), port)]));
+    const ready = await untilReady(stack, 'apply');
     expect(await get(`http://127.0.0.1:${port}/`)).toBe('one\n');
     expect(ready.status).toMatchObject({ ready: '1/1', observedGeneration: ready.metadata.generation });
     expect(ready.status?.microservices).toMatchObject([{ name: 'web', node: 'gw-1', state: 'RUNNING', ready: true }]);
 
-    await world.apply(application('apply', [web(await world.image('v2', { GREETING: 'two' }), port)]));
+    await stack.apply(application('apply', [web(await stack.image('v2', { GREETING: 'two' }), port)]));
     await until('the new image to answer', async () => (await get(`http://127.0.0.1:${port}/`)) === 'two\n');
-    await untilReady(world, 'apply');
-    await world.remove('applications', 'apply');
+    await untilReady(stack, 'apply');
+    await stack.remove('applications', 'apply');
   });
 
   test('a pull that fails leaves the old container running and says so', async () => {
     const port = await freePort();
-    const image = await world.image('stays', { GREETING: 'stays' });
-    await world.apply(application('bad-pull', [web(image, port)]));
-    await untilReady(world, 'bad-pull');
+    const image = await stack.image('stays', { GREETING: 'stays' });
+    await stack.apply(application('bad-pull', [web(image, port)]));
+    await untilReady(stack, 'bad-pull');
     const before = await containerOf('bad-pull');
 
-    await world.apply(application('bad-pull', [web(image.replace(':stays', ':no-such-tag'), port)]));
+    await stack.apply(application('bad-pull', [web(image.replace(':stays', ':no-such-tag'), port)]));
     const failed = await until('the failed pull to be told', async () => {
-      const current = await world.application('bad-pull');
+      const current = await stack.application('bad-pull');
       return readyOf(current)?.status === 'False' &&
         current?.status?.microservices?.[0]?.message?.match(/no-such-tag|pull/i)
         ? current
@@ -80,77 +80,77 @@ describe('kubectl apply', () => {
     expect(failed.status?.ready).toBe('0/1');
     expect(await get(`http://127.0.0.1:${port}/`)).toBe('stays\n');
     expect((await containerOf('bad-pull'))?.id).toBe(before?.id);
-    await world.remove('applications', 'bad-pull');
+    await stack.remove('applications', 'bad-pull');
   });
 
   test('a refused edit keeps what runs, and the reason stands in the status', async () => {
     const port = await freePort();
-    const image = await world.image('held', { GREETING: 'held' });
-    await world.apply(application('refused', [web(image, port)]));
-    await untilReady(world, 'refused');
+    const image = await stack.image('held', { GREETING: 'held' });
+    await stack.apply(application('refused', [web(image, port)]));
+    await untilReady(stack, 'refused');
     const before = await containerOf('refused');
 
-    await world.apply(
+    await stack.apply(
       application('refused', [web(image, port, { images: { amd64: image, arm64: image, registry: 'nowhere' } })]),
     );
-    await untilReason(world, 'refused', 'RegistryNotFound');
+    await untilReason(stack, 'refused', 'RegistryNotFound');
     expect(await get(`http://127.0.0.1:${port}/`)).toBe('held\n');
     expect((await containerOf('refused'))?.id).toBe(before?.id);
-    await world.remove('applications', 'refused');
+    await stack.remove('applications', 'refused');
   });
 
   test('three microservices of two Applications pass their ports on in a ring', async () => {
     const ports = [await freePort(), await freePort(), await freePort()];
     const greetings = ['one', 'two', 'three'];
     const images = await Promise.all(
-      greetings.map((greeting) => world.image(`ring-${greeting}`, { GREETING: greeting })),
+      greetings.map((greeting) => stack.image(`ring-${greeting}`, { GREETING: greeting })),
     );
     const answers = async (given: readonly number[]) => {
       const [first, second, third] = images.map((image, at) => web(image, given[at] as number, { name: `m${at}` }));
-      await world.apply(application('ring', [first, second]));
-      await world.apply(application('ring-other', [third]));
-      for (const name of ['ring', 'ring-other']) await untilReady(world, name);
+      await stack.apply(application('ring', [first, second]));
+      await stack.apply(application('ring-other', [third]));
+      for (const name of ['ring', 'ring-other']) await untilReady(stack, name);
       return Promise.all(given.map((port) => get(`http://127.0.0.1:${port}/`)));
     };
     const want = greetings.map((greeting) => `${greeting}\n`);
     expect(await answers(ports)).toEqual(want);
     expect(await answers([...ports.slice(1), ports[0] as number])).toEqual(want);
-    for (const name of ['ring', 'ring-other']) await world.remove('applications', name);
+    for (const name of ['ring', 'ring-other']) await stack.remove('applications', name);
   });
 
   test('deactivation stops the containers, activation starts them again, deletion removes them', async () => {
     const port = await freePort();
-    const entry = web(await world.image('switch'), port);
-    await world.apply(application('switch', [entry]));
-    await untilReady(world, 'switch');
-    const uuid = (await world.application('switch'))?.status?.microservices?.[0]?.uuid as string;
+    const entry = web(await stack.image('switch'), port);
+    await stack.apply(application('switch', [entry]));
+    await untilReady(stack, 'switch');
+    const uuid = (await stack.application('switch'))?.status?.microservices?.[0]?.uuid as string;
     const running = async () =>
-      (await world.containers()).some((one) => one.name.includes(uuid) && one.state === 'running');
+      (await stack.containers()).some((one) => one.name.includes(uuid) && one.state === 'running');
 
-    await world.apply(application('switch', [entry], { isActivated: false }));
+    await stack.apply(application('switch', [entry], { isActivated: false }));
     await until('the container to be gone', async () => !(await running()));
-    await untilReason(world, 'switch', 'Stopped');
-    await world.apply(application('switch', [entry], { isActivated: true }));
+    await untilReason(stack, 'switch', 'Stopped');
+    await stack.apply(application('switch', [entry], { isActivated: true }));
     await until('the container to be back', running);
-    await untilReady(world, 'switch');
-    await world.remove('applications', 'switch');
-    await until('the application to be gone', async () => (await world.application('switch')) === undefined);
+    await untilReady(stack, 'switch');
+    await stack.remove('applications', 'switch');
+    await until('the application to be gone', async () => (await stack.application('switch')) === undefined);
     expect(await running()).toBe(false);
   });
 
   test('an application for a node that does not exist says so', async () => {
-    await world.apply(application('lost', [{ ...web('x:1', 1025), agent: { name: 'nowhere' } }]));
-    const lost = await untilReason(world, 'lost', 'NodeNotFound');
+    await stack.apply(application('lost', [{ ...web('x:1', 1025), agent: { name: 'nowhere' } }]));
+    const lost = await untilReason(stack, 'lost', 'NodeNotFound');
     expect(readyOf(lost)?.status).toBe('False');
-    await world.remove('applications', 'lost');
+    await stack.remove('applications', 'lost');
   });
 });
 
 describe('REST', () => {
   test('creates from flat JSON, reads, stops, starts, rebuilds and deletes', async () => {
     const port = await freePort();
-    const image = await world.image('rest', { GREETING: 'rest' });
-    const node = (await world.node('gw-1'))?.status?.uuid;
+    const image = await stack.image('rest', { GREETING: 'rest' });
+    const node = (await stack.node('gw-1'))?.status?.uuid;
     const created = await rest('POST', '/application', {
       name: 'over-rest',
       microservices: [
@@ -165,7 +165,7 @@ describe('REST', () => {
       ],
     });
     expect(created).toMatchObject({ status: 201, body: { name: 'over-rest' } });
-    await untilReady(world, 'over-rest');
+    await untilReady(stack, 'over-rest');
     expect(JSON.parse((await get(`http://127.0.0.1:${port}/env`)) ?? '{}')).toMatchObject({ A: 'b' });
 
     const read = await rest('GET', '/application/over-rest');
@@ -180,9 +180,9 @@ describe('REST', () => {
       const now = await containerOf('over-rest');
       return now !== undefined && now.id !== before?.id;
     });
-    await untilReady(world, 'over-rest');
+    await untilReady(stack, 'over-rest');
     const rebuilt = await containerOf('over-rest');
-    await world.annotate('applications', 'over-rest', { 'skerry.dev/rebuild': null });
+    await stack.annotate('applications', 'over-rest', { 'skerry.dev/rebuild': null });
     expect(await rest('PATCH', `/microservices/${uuid}/rebuild`)).toMatchObject({ status: 204 });
     await until('another container, although the annotation was dropped', async () => {
       const now = await containerOf('over-rest');
@@ -198,7 +198,7 @@ describe('REST', () => {
 
   test('takes the YAML form of existing v3 files', async () => {
     const port = await freePort();
-    const image = await world.image('yaml', { GREETING: 'yaml' });
+    const image = await stack.image('yaml', { GREETING: 'yaml' });
     const file = `apiVersion: iofog.org/v3
 kind: Application
 metadata: {name: uploaded}
@@ -211,9 +211,9 @@ spec:
       config: {rate: 5}
 `;
     expect(await rest('POST', '/application/yaml', file)).toMatchObject({ status: 201, body: { name: 'uploaded' } });
-    await untilReady(world, 'uploaded');
+    await untilReady(stack, 'uploaded');
     expect(await get(`http://127.0.0.1:${port}/`)).toBe('yaml\n');
-    await world.remove('applications', 'uploaded');
+    await stack.remove('applications', 'uploaded');
   });
 
   test('says the same about a refusal as kubectl does', async () => {
@@ -229,20 +229,20 @@ spec:
 describe('the agent', () => {
   test('that is killed and started again changes nothing that runs', async () => {
     const port = await freePort();
-    await world.apply(application('steady', [web(await world.image('steady'), port)]));
-    await untilReady(world, 'steady');
+    await stack.apply(application('steady', [web(await stack.image('steady'), port)]));
+    await untilReady(stack, 'steady');
     const before = await containerOf('steady');
     await agent.kill();
     await agent.start();
     await until('a report after the restart', async () => (await agent.cli('ms', 'ls')).stdout.includes('RUNNING'));
-    await untilReady(world, 'steady');
+    await untilReady(stack, 'steady');
     expect((await containerOf('steady'))?.id).toBe(before?.id);
   });
 
   test('that starts with no controller runs everything from disk, and the status says that it is not heard of', async () => {
     const before = await containerOf('steady');
     const port =
-      before && (await world.application('steady'))?.spec.microservices?.[0]?.container?.ports?.[0]?.external;
+      before && (await stack.application('steady'))?.spec.microservices?.[0]?.container?.ports?.[0]?.external;
     await controller.stop();
     await agent.kill();
     await agent.start();

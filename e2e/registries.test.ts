@@ -14,19 +14,19 @@ import { createNetwork, type EdgeNetwork } from './_network.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
-  createWorld,
+  createStack,
   get,
   type Rest,
+  type Stack,
   until,
   untilReady,
-  type World,
-} from './_world.ts';
+} from './_stack.ts';
 
 /** A registry with an authority and a password of its own, from a call of REST to the machine that pulls from it. */
-const stack = new AsyncDisposableStack();
+const cleanup = new AsyncDisposableStack();
 const now = REGISTRY_USERS.limpet.password;
 const later = REGISTRY_USERS['limpet-later'].password;
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 let rest: Rest;
 let user: AgentProcess;
@@ -39,15 +39,15 @@ let port: number;
 
 beforeAll(async () => {
   const dir = mkdtempSync(join(tmpdir(), 'skerry-registry-'));
-  stack.defer(() => rmSync(dir, { recursive: true, force: true }));
-  network = stack.use(await createNetwork());
+  cleanup.defer(() => rmSync(dir, { recursive: true, force: true }));
+  network = cleanup.use(await createNetwork());
   certificate = makeCertificate(join(dir, 'tls'), [network.inside]);
   const images = await (async () => {
     await using pier = await startRegistry({ dir: join(dir, 'pier') });
     await pushImage(pier.url, 'team/app', '1', await sampleImage({ env: { GREETING: dir } }));
     return pier.images;
   })();
-  registry = stack.use(
+  registry = cleanup.use(
     await startRegistry({
       dir: join(dir, 'registry'),
       images,
@@ -56,14 +56,14 @@ beforeAll(async () => {
       auth: 'basic',
     }),
   );
-  world = stack.use(await createWorld());
-  controller = await world.startController();
-  rest = world.rest(controller);
-  user = await world.startAgent('user', controller);
-  other = await world.startAgent('other', controller);
+  stack = cleanup.use(await createStack());
+  controller = await stack.startController();
+  rest = stack.rest(controller);
+  user = await stack.startAgent('user', controller);
+  other = await stack.startAgent('other', controller);
   port = await freePort();
 }, 240_000);
-afterAll(() => stack.disposeAsync(), 60_000);
+afterAll(() => cleanup.disposeAsync(), 60_000);
 
 const application = (name: string, microservice: Record<string, unknown>) => ({
   apiVersion: API_VERSION,
@@ -82,21 +82,21 @@ const diskOf = ({ dir }: AgentProcess): string =>
 /** Waits until the Application says something of its microservice. */
 const told = (name: string, text: RegExp) =>
   until(`${name} to say ${text}`, async () => {
-    const status = JSON.stringify((await world.application(name))?.status ?? {});
+    const status = JSON.stringify((await stack.application(name))?.status ?? {});
     return text.test(status) ? status : undefined;
   });
 
 /** Orders a rebuild, which pulls again; answers the container that ran before. */
 async function rebuild(): Promise<string | undefined> {
   const before = (await running())?.id;
-  const uuid = (await world.application('shop'))?.status?.microservices?.[0]?.uuid;
+  const uuid = (await stack.application('shop'))?.status?.microservices?.[0]?.uuid;
   expect(await rest('PATCH', `/microservices/${uuid}/rebuild`)).toMatchObject({ status: 204 });
   return before;
 }
 
 async function running() {
-  const uuid = (await world.application('shop'))?.status?.microservices?.[0]?.uuid;
-  return (await world.containers()).find((one) => one.state === 'running' && one.name.includes(uuid ?? '-'));
+  const uuid = (await stack.application('shop'))?.status?.microservices?.[0]?.uuid;
+  return (await stack.containers()).find((one) => one.state === 'running' && one.name.includes(uuid ?? '-'));
 }
 
 const replaced = (before: string | undefined) =>
@@ -117,12 +117,12 @@ test('a wrong password is told, a new one reaches the machine that needs it, and
   id = body.id;
   const images = { amd64: 'team/app:1', arm64: 'team/app:1', registry: id };
   const container = { ports: [{ internal: 8080, external: port }] };
-  await world.apply(application('shop', { images, container }));
+  await stack.apply(application('shop', { images, container }));
   const said = await told('shop', /refuses the user \\"limpet\\" or the password/);
   expect(said).toContain(`pull ${registry.host}/team/app:1`);
 
   expect(await rest('PATCH', `/registries/${id}`, { password: now })).toMatchObject({ status: 204 });
-  await untilReady(world, 'shop');
+  await untilReady(stack, 'shop');
   expect((await running())?.image).toBe(`${registry.host}/team/app:1`);
   expect(await get(`http://127.0.0.1:${port}/`)).toContain('skerry-registry-');
   expect(diskOf(user)).toContain(now);
@@ -134,15 +134,15 @@ test('a password that is changed in its Secret, by kubectl, reaches the machine'
   const before = await rebuild();
   await told('shop', /refuses the user/);
   expect((await running())?.id).toBe(before);
-  const stored = await world.kube.get<{ spec: { passwordSecretRef: { name: string; key: string } } }>(
-    `/apis/${API_VERSION}/namespaces/${world.namespace}/registries/registry-${id}`,
+  const stored = await stack.kube.get<{ spec: { passwordSecretRef: { name: string; key: string } } }>(
+    `/apis/${API_VERSION}/namespaces/${stack.namespace}/registries/registry-${id}`,
   );
   const { name, key } = stored?.spec.passwordSecretRef ?? { name: '', key: '' };
-  const path = `/api/v1/namespaces/${world.namespace}/secrets/${name}`;
-  const secret = await world.kube.get<{ data: Record<string, string> }>(path);
-  await world.kube.request('PUT', path, { ...secret, data: { [key]: Buffer.from(later).toString('base64') } });
+  const path = `/api/v1/namespaces/${stack.namespace}/secrets/${name}`;
+  const secret = await stack.kube.get<{ data: Record<string, string> }>(path);
+  await stack.kube.request('PUT', path, { ...secret, data: { [key]: Buffer.from(later).toString('base64') } });
   await replaced(before);
-  await untilReady(world, 'shop');
+  await untilReady(stack, 'shop');
 });
 
 test('without its authority it is refused, and with it again taken', async () => {
@@ -180,15 +180,15 @@ test('whoever moves a registry to a listener of their own hears no password from
 test('what a machine does not allow is a reason that the Application tells', async () => {
   const socket = inject('engineUrl').replace('unix://', '');
   const volumes = [{ hostDestination: socket, containerDestination: '/engine.sock', accessMode: 'rw', type: 'bind' }];
-  const image = await world.image('greedy');
-  await world.apply(application('greedy', { images: { amd64: image, arm64: image }, container: { volumes } }));
+  const image = await stack.image('greedy');
+  await stack.apply(application('greedy', { images: { amd64: image, arm64: image }, container: { volumes } }));
   expect(await told('greedy', /may not be bound/)).toContain(`${socket} may not be bound`);
-  await world.remove('applications', 'greedy');
+  await stack.remove('applications', 'greedy');
 });
 
 test('a registry in use stays, and one that is gone leaves the machine', async () => {
   expect(await rest('DELETE', `/registries/${id}`)).toMatchObject({ status: 400 });
-  await world.remove('applications', 'shop');
+  await stack.remove('applications', 'shop');
   await until('the container to go', async () => ((await running()) === undefined ? true : undefined));
   await until('the registry to go', async () => (await rest('DELETE', `/registries/${id}`)).status === 204);
   const logs = [user, other].map(({ logFile }) => readFileSync(logFile, 'utf8')).join('');

@@ -12,14 +12,14 @@ import { isIssued, parseEpochLog } from '../src/domain/epoch.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
-  createWorld,
+  createStack,
   get,
   readyOf,
+  type Stack,
   until,
   untilReady,
-  type World,
   webApplication,
-} from './_world.ts';
+} from './_stack.ts';
 
 /**
  * etcd goes back to an older snapshot, or is empty, under a real agent with running containers. Nothing is removed at
@@ -30,7 +30,7 @@ const NODE = 'gw-restore';
 const APPLICATION = '5f1c2a9e-0b4d-4c6e-9f57-3a2b1c0d4e5f';
 let folder: string;
 let cluster: ControlPlane;
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 let agent: AgentProcess;
 const ports = { kept: 0, lost: 0 };
@@ -40,24 +40,24 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'skerry-restore-'));
   cluster = await startControlPlane({ dir: join(folder, 'cluster') });
   await installCrds(cluster.kubeconfig);
-  world = await createWorld({ kubeconfig: cluster.kubeconfig });
-  controller = await world.startController();
-  agent = await world.startAgent(NODE, controller);
+  stack = await createStack({ kubeconfig: cluster.kubeconfig });
+  controller = await stack.startController();
+  agent = await stack.startAgent(NODE, controller);
   for (const name of ['kept', 'lost'] as const) ports[name] = await freePort();
 }, 240_000);
 afterAll(async () => {
-  await world?.[Symbol.asyncDispose]();
+  await stack?.[Symbol.asyncDispose]();
   await cluster?.stop();
   if (folder && !process.env.SKERRY_KEEP) await rm(folder, { recursive: true, force: true });
 }, 60_000);
 
 const app = async (name: 'kept' | 'lost', version: string, spec: object = {}) => {
-  const manifest = webApplication(name, NODE, await world.image(version, { GREETING: version }), ports[name]);
+  const manifest = webApplication(name, NODE, await stack.image(version, { GREETING: version }), ports[name]);
   return { ...manifest, spec: { ...manifest.spec, ...spec } };
 };
 const greeting = (name: 'kept' | 'lost') => get(`http://127.0.0.1:${ports[name]}/`);
 const containerOf = async (name: string) =>
-  (await world.containers()).find(
+  (await stack.containers()).find(
     ({ labels, state }) =>
       labels['skerry.dev/application'] === name &&
       state === 'running' &&
@@ -66,8 +66,8 @@ const containerOf = async (name: string) =>
   )?.id;
 let agentId = '';
 const epochLogNow = async () => {
-  const map = await world.kube.get<{ data: { epochs: string } }>(
-    `/api/v1/namespaces/${world.namespace}/configmaps/skerry-epochs`,
+  const map = await stack.kube.get<{ data: { epochs: string } }>(
+    `/api/v1/namespaces/${stack.namespace}/configmaps/skerry-epochs`,
   );
   return parseEpochLog(map?.data.epochs);
 };
@@ -79,7 +79,7 @@ const positionOfAgent = () => {
   return createSealedPositions('').parse('', row?.value)?.position;
 };
 const conditionOf = async (type: string) =>
-  (await world.node(NODE))?.status?.conditions?.find((condition) => condition.type === type);
+  (await stack.node(NODE))?.status?.conditions?.find((condition) => condition.type === type);
 const restored = () =>
   until(
     'the node to say what happened',
@@ -93,9 +93,9 @@ const restored = () =>
 const accept = async (message: string) => {
   const [, annotation = '', epoch = ''] = /--overwrite (\S+)=(\S+)$/.exec(message) ?? [];
   expect(annotation, message).toBe('skerry.dev/accept-epoch');
-  await world.kube.request(
+  await stack.kube.request(
     'PATCH',
-    `/apis/skerry.dev/v3/namespaces/${world.namespace}/edgenodes/${NODE}`,
+    `/apis/skerry.dev/v3/namespaces/${stack.namespace}/edgenodes/${NODE}`,
     { metadata: { annotations: { [annotation]: epoch } } },
     'application/merge-patch+json',
   );
@@ -114,10 +114,10 @@ const untilAgentIsAhead = async (than: Awaited<ReturnType<typeof epochLogNow>>) 
 const ids: Record<string, string | undefined> = {};
 
 test('what is running runs on when etcd goes back to a snapshot under a controller that lives on', async () => {
-  await world.apply(await app('kept', 'k1', { uuid: APPLICATION }));
-  await untilReady(world, 'kept');
+  await stack.apply(await app('kept', 'k1', { uuid: APPLICATION }));
+  await untilReady(stack, 'kept');
   agentId =
-    (await world.containers()).find(({ labels }) => labels['skerry.dev/application'] === 'kept')?.labels[
+    (await stack.containers()).find(({ labels }) => labels['skerry.dev/application'] === 'kept')?.labels[
       'skerry.dev/agent'
     ] ?? '';
   let before = await epochLogNow();
@@ -132,8 +132,8 @@ test('what is running runs on when etcd goes back to a snapshot under a controll
   );
   await cluster.whileDown((etcd) => cpSync(etcd, snapshot(), { recursive: true }));
 
-  await world.apply(await app('lost', 'l1'));
-  await untilReady(world, 'lost', 180_000);
+  await stack.apply(await app('lost', 'l1'));
+  await untilReady(stack, 'lost', 180_000);
   await untilAgentIsAhead(before);
   for (const name of ['kept', 'lost']) ids[name] = await containerOf(name);
   expect(ids).toEqual({ kept: expect.any(String), lost: expect.any(String) });
@@ -142,12 +142,12 @@ test('what is running runs on when etcd goes back to a snapshot under a controll
   const { message } = await restored();
   expect(message).toContain('lost/web');
   expect(message).not.toContain('kept/web');
-  expect(await world.application('lost')).toBeUndefined();
+  expect(await stack.application('lost')).toBeUndefined();
   for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
   expect(await greeting('lost')).toBe('l1\n');
   const announced = async () => {
-    const events = await world.kube.get<{ items: { reason: string; regarding: { kind: string } }[] }>(
-      `/apis/events.k8s.io/v1/namespaces/${world.namespace}/events`,
+    const events = await stack.kube.get<{ items: { reason: string; regarding: { kind: string } }[] }>(
+      `/apis/events.k8s.io/v1/namespaces/${stack.namespace}/events`,
     );
     const items = events?.items.filter(({ reason }) => reason === 'DatastoreRestored') ?? [];
     return new Set(items.map(({ regarding }) => regarding.kind));
@@ -161,7 +161,7 @@ test('what is running runs on when etcd goes back to a snapshot under a controll
 test.runIf(NIGHTLY)(
   'edits of what the datastore has are carried out meanwhile',
   async () => {
-    await world.apply(await app('kept', 'k2', { uuid: APPLICATION }));
+    await stack.apply(await app('kept', 'k2', { uuid: APPLICATION }));
     await until('the new version to run', async () => (await greeting('kept')) === 'k2\n', { timeoutMs: 180_000 });
     expect(await containerOf('lost')).toBe(ids.lost);
   },
@@ -173,12 +173,12 @@ test.runIf(NIGHTLY)(
   async () => {
     await agent.stop();
     await controller.kill();
-    controller = await world.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+    controller = await stack.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
     await agent.start();
     await until(
       'the controller to lead and to hear of the node',
       async () => {
-        const node = await world.node(NODE);
+        const node = await stack.node(NODE);
         return readyOf(node)?.status === 'True' && (await conditionOf('DatastoreRestored'))?.status === 'True';
       },
       { timeoutMs: 120_000 },
@@ -204,22 +204,22 @@ test.runIf(NIGHTLY)(
   'a restore while no controller runs is noticed by the next one, and what is applied again takes over',
   async () => {
     const before = await epochLogNow();
-    await world.apply(await app('lost', 'l2'));
-    await untilReady(world, 'lost', 180_000);
+    await stack.apply(await app('lost', 'l2'));
+    await untilReady(stack, 'lost', 180_000);
     await untilAgentIsAhead(before);
     ids.lost = await containerOf('lost');
     await controller.kill();
     await restore();
-    controller = await world.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+    controller = await stack.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
     const { message } = await restored();
     expect(message).toContain('lost/web');
     expect(await containerOf('lost')).toBe(ids.lost);
 
-    await world.apply(await app('lost', 'l2'));
-    await until('the port to be spoken for', async () => readyOf(await world.application('lost'))?.status === 'False');
+    await stack.apply(await app('lost', 'l2'));
+    await until('the port to be spoken for', async () => readyOf(await stack.application('lost'))?.status === 'False');
     expect(await containerOf('lost')).toBe(ids.lost);
     await accept(message);
-    await untilReady(world, 'lost', 180_000);
+    await untilReady(stack, 'lost', 180_000);
     expect(await greeting('lost')).toBe('l2\n');
     await until('the condition to be gone', async () => (await conditionOf('DatastoreRestored')) === undefined, {
       timeoutMs: 120_000,
@@ -231,17 +231,17 @@ test.runIf(NIGHTLY)(
 test.runIf(NIGHTLY)(
   'an empty etcd: nothing stops; the same manifests and a new provisioning take over what runs',
   async () => {
-    await world.apply(await app('lost', 'l2'));
-    await untilReady(world, 'lost', 180_000);
-    await world.apply(await app('kept', 'k3', { uuid: APPLICATION }));
+    await stack.apply(await app('lost', 'l2'));
+    await untilReady(stack, 'lost', 180_000);
+    await stack.apply(await app('kept', 'k3', { uuid: APPLICATION }));
     await until('the version of now to run', async () => (await greeting('kept')) === 'k3\n', { timeoutMs: 180_000 });
-    await untilReady(world, 'kept', 120_000);
+    await untilReady(stack, 'kept', 120_000);
     for (const name of ['kept', 'lost']) ids[name] = await containerOf(name);
     await controller.kill();
     await cluster.whileDown((etcd) => rmSync(etcd, { recursive: true, force: true }));
     await installCrds(cluster.kubeconfig);
-    await world.install();
-    controller = await world.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+    await stack.install();
+    controller = await stack.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
     await until(
       'the agent to say that it is refused',
       async () => (await agent.cli('status')).stdout.includes('UNAUTHORIZED'),
@@ -249,16 +249,16 @@ test.runIf(NIGHTLY)(
     );
     for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
 
-    await world.apply({
+    await stack.apply({
       apiVersion: 'skerry.dev/v3',
       kind: 'EdgeNode',
       metadata: { name: NODE },
       spec: { statusFrequency: 5 },
     });
-    await world.apply(await app('kept', 'k3', { uuid: APPLICATION }));
-    const provisioned = await world.provision(agent, NODE, controller);
+    await stack.apply(await app('kept', 'k3', { uuid: APPLICATION }));
+    const provisioned = await stack.provision(agent, NODE, controller);
     expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });
-    await untilReady(world, 'kept', 180_000);
+    await untilReady(stack, 'kept', 180_000);
     expect(await containerOf('kept')).toBe(ids.kept);
     const { message } = await restored();
     expect(message).toContain('lost/web');

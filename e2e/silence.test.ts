@@ -3,32 +3,32 @@ import { freePort } from '../hack/ports.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
-  createWorld,
+  createStack,
   get,
   readyOf,
+  type Stack,
   until,
   untilReady,
-  type World,
   webApplication,
-} from './_world.ts';
+} from './_stack.ts';
 
 /**
  * What is not heard of is not called ready, and what comes back converges to the newest generation. Both stories wait
- * for the silence limit of a held poll (90 s), each with a machine of its own, side by side.
+ * for the silence limit of a long poll (90 s), each with a machine of its own, side by side.
  */
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 const agents: Record<string, AgentProcess> = {};
 
 beforeAll(async () => {
-  world = await createWorld();
-  controller = await world.startController();
-  for (const node of ['gw-3', 'gw-5']) agents[node] = await world.startAgent(node, controller);
+  stack = await createStack();
+  controller = await stack.startController();
+  for (const node of ['gw-3', 'gw-5']) agents[node] = await stack.startAgent(node, controller);
 }, 240_000);
-afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
+afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
 const untilSilent = (node: string) =>
-  until(`${node} to be UNKNOWN`, async () => (await world.node(node))?.status?.daemonStatus === 'UNKNOWN', {
+  until(`${node} to be UNKNOWN`, async () => (await stack.node(node))?.status?.daemonStatus === 'UNKNOWN', {
     timeoutMs: 180_000,
   });
 
@@ -38,39 +38,39 @@ describe.concurrent('a silent node', () => {
   }) => {
     const agent = agents['gw-3'] as AgentProcess;
     const port = await freePort();
-    await world.apply(webApplication('quiet', 'gw-3', await world.image('s1', { GREETING: 's1' }), port));
-    await untilReady(world, 'quiet');
+    await stack.apply(webApplication('quiet', 'gw-3', await stack.image('s1', { GREETING: 's1' }), port));
+    await untilReady(stack, 'quiet');
 
     await agent.kill();
     await untilSilent('gw-3');
-    expect(readyOf(await world.node('gw-3'))).toMatchObject({ status: 'Unknown', reason: 'NodeUnreachable' });
+    expect(readyOf(await stack.node('gw-3'))).toMatchObject({ status: 'Unknown', reason: 'NodeUnreachable' });
     await until(
       'the application to say so',
-      async () => readyOf(await world.application('quiet'))?.reason === 'NodeUnreachable',
+      async () => readyOf(await stack.application('quiet'))?.reason === 'NodeUnreachable',
     );
-    expect(readyOf(await world.application('quiet'))?.status).toBe('Unknown');
+    expect(readyOf(await stack.application('quiet'))?.status).toBe('Unknown');
     expect(await get(`http://127.0.0.1:${port}/`)).toBe('s1\n');
 
-    await world.apply(webApplication('quiet', 'gw-3', await world.image('s2', { GREETING: 's2' }), port));
-    expect(readyOf(await world.application('quiet'))?.status).not.toBe('True');
+    await stack.apply(webApplication('quiet', 'gw-3', await stack.image('s2', { GREETING: 's2' }), port));
+    expect(readyOf(await stack.application('quiet'))?.status).not.toBe('True');
     await agent.start();
     await until('the newest generation to run', async () => (await get(`http://127.0.0.1:${port}/`)) === 's2\n');
-    await untilReady(world, 'quiet');
+    await untilReady(stack, 'quiet');
   }, 400_000);
 
   test('that is deleted holds nothing, and its agent keeps everything running', async ({ expect }) => {
     const agent = agents['gw-5'] as AgentProcess;
     const port = await freePort();
-    await world.apply(webApplication('kept', 'gw-5', await world.image('k1', { GREETING: 'k1' }), port));
-    await untilReady(world, 'kept');
+    await stack.apply(webApplication('kept', 'gw-5', await stack.image('k1', { GREETING: 'k1' }), port));
+    await untilReady(stack, 'kept');
 
     await agent.kill();
     await untilSilent('gw-5');
-    await world.remove('edgenodes', 'gw-5');
-    await until('the node to be gone', async () => (await world.node('gw-5')) === undefined);
+    await stack.remove('edgenodes', 'gw-5');
+    await until('the node to be gone', async () => (await stack.node('gw-5')) === undefined);
     await until(
       'the application to say so',
-      async () => readyOf(await world.application('kept'))?.reason === 'NodeNotFound',
+      async () => readyOf(await stack.application('kept'))?.reason === 'NodeNotFound',
     );
     await agent.start();
     await until('the agent to say that it is refused', async () =>

@@ -18,12 +18,12 @@ import { API_VERSION } from '../src/api/names.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
-  createWorld,
+  createStack,
+  type Stack,
   until,
   untilReady,
-  type World,
   webApplication,
-} from './_world.ts';
+} from './_stack.ts';
 
 /**
  * Every entry of docs/troubleshooting.md, reproduced: what the page shows is what a user sees. The first block of an
@@ -54,7 +54,7 @@ const patternOf = (line: string) =>
       .replace(/ +/g, '\\s+'),
   );
 
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 let agent: AgentProcess;
 let other: AgentProcess;
@@ -62,12 +62,12 @@ let kubectl: string;
 
 beforeAll(async () => {
   ({ kubectl } = await findTools(['kubectl']));
-  world = await createWorld();
-  controller = await world.startController();
+  stack = await createStack();
+  controller = await stack.startController();
   await speakOnce('gw-silent');
-  [agent, other] = [await world.startAgent('gw-1', controller), await world.startAgent('gw-2', controller)];
+  [agent, other] = [await stack.startAgent('gw-1', controller), await stack.startAgent('gw-2', controller)];
 }, 300_000);
-afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
+afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
 /** Runs a program of the page in the namespace of this world; answers all that it said. */
 function said(program: string, ...args: string[]): Promise<string> {
@@ -76,7 +76,7 @@ function said(program: string, ...args: string[]): Promise<string> {
     execFile(program, args, { env, timeout: 60_000 }, (_error, stdout, stderr) => resolve(stdout + stderr));
   });
 }
-const kube = (...args: string[]) => said(kubectl, '--namespace', world.namespace, ...args);
+const kube = (...args: string[]) => said(kubectl, '--namespace', stack.namespace, ...args);
 const cli = async (machine: AgentProcess, ...args: string[]) => {
   const { stdout, stderr } = await machine.cli(...args);
   return stdout + stderr;
@@ -84,9 +84,9 @@ const cli = async (machine: AgentProcess, ...args: string[]) => {
 
 /** An agent that took the identity of a node, spoke once, and was heard of no more. */
 async function speakOnce(name: string): Promise<void> {
-  await world.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name }, spec: { statusFrequency: 1 } });
-  const uuid = await until('the node to have an identity', async () => (await world.node(name))?.status?.uuid);
-  const { body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
+  await stack.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name }, spec: { statusFrequency: 1 } });
+  const uuid = await until('the node to have an identity', async () => (await stack.node(name))?.status?.uuid);
+  const { body } = await stack.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
   const nodeKey = newKey();
   const options = { controllerUrl: controller.url, instance: 'once', boot: 'once', clock: systemClock() };
   const nobody = new ControllerClient(options);
@@ -104,9 +104,9 @@ async function speakOnce(name: string): Promise<void> {
 
 /** Applies an application of one microservice on a node, with what the story changes of it. */
 async function apply(name: string, change: (entry: Record<string, unknown>) => void, image?: string, node = 'gw-1') {
-  const object = webApplication(name, node, image ?? (await world.image(`t-${name}`)), await freePort());
+  const object = webApplication(name, node, image ?? (await stack.image(`t-${name}`)), await freePort());
   change(object.spec.microservices[0] as never);
-  await world.apply(object);
+  await stack.apply(object);
   return object;
 }
 
@@ -116,7 +116,7 @@ const application = (name: string) => kube('get', 'application', name, '-o', 'wi
 /** Title -> what a user sees; asked again and again until the page's lines show. */
 const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Promise<string> }> = {
   'The image cannot be pulled': {
-    prepare: async () => apply('no-image', () => {}, (await world.image('there')).replace(':there', ':no-such-tag')),
+    prepare: async () => apply('no-image', () => {}, (await stack.image('there')).replace(':there', ':no-such-tag')),
     look: () => application('no-image'),
   },
   'A microservice ends again and again': {
@@ -128,8 +128,8 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
     prepare: async () => {
       const port = await freePort();
       for (const name of ['port-first', 'port-second']) {
-        await world.apply(webApplication(name, 'gw-1', await world.image('port'), port));
-        if (name === 'port-first') await untilReady(world, name);
+        await stack.apply(webApplication(name, 'gw-1', await stack.image('port'), port));
+        if (name === 'port-first') await untilReady(stack, name);
       }
     },
     look: () => application('port-second'),
@@ -159,7 +159,7 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
   'It was stopped on the machine': {
     prepare: async () => {
       await apply('stopped', () => {});
-      await untilReady(world, 'stopped');
+      await untilReady(stack, 'stopped');
       await agent.cli('ms', 'stop', 'stopped.web');
     },
     look: () => application('stopped'),
@@ -174,7 +174,7 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
     },
   },
   'A node was never provisioned': {
-    prepare: () => world.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name: 'gw-new' }, spec: {} }),
+    prepare: () => stack.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name: 'gw-new' }, spec: {} }),
     look: () => kube('get', 'edgenode', 'gw-new', '-o', 'wide'),
   },
   'A node is silent': { look: () => kube('get', 'edgenode', 'gw-silent', '-o', 'wide') },
@@ -187,11 +187,11 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
   },
   'The controller deleted this node while it was offline': {
     prepare: async () => {
-      const uuid = (await world.node('gw-1'))?.status?.uuid;
+      const uuid = (await stack.node('gw-1'))?.status?.uuid;
       await agent.stop();
-      await world.remove('edgenodes', 'gw-1');
+      await stack.remove('edgenodes', 'gw-1');
       await kube('patch', 'edgenode', 'gw-1', '--type=merge', '-p', '{"metadata":{"finalizers":null}}');
-      await until('the node to be gone', async () => (await world.node('gw-1')) === undefined);
+      await until('the node to be gone', async () => (await stack.node('gw-1')) === undefined);
       expect(uuid).toBeDefined();
       await agent.start();
     },
@@ -256,7 +256,7 @@ const sampleOf = (page: string, series: string) => {
 describe('what a controller and an agent measure', () => {
   test('is what the tables say, and tells of one application on its way', async () => {
     await apply('measured', () => {});
-    await untilReady(world, 'measured');
+    await untilReady(stack, 'measured');
     const page = async () => (await fetch(`${controller.metricsUrl}/metrics`)).text();
     let text = '';
     await until('the figures of the fleet', async () => {
@@ -265,15 +265,15 @@ describe('what a controller and an agent measure', () => {
         (sampleOf(text, 'skerry_nodes{state="RUNNING"}') ?? 0) >= 2 &&
         sampleOf(text, 'skerry_microservices{state="RUNNING"}') === 1 &&
         // Between two polls of an agent none is held.
-        (sampleOf(text, 'skerry_agent_held_polls') ?? 0) > 0
+        (sampleOf(text, 'skerry_agent_long_polls') ?? 0) > 0
       );
     });
     for (const series of [
       'skerry_leader{lease="skerry-controller"}',
-      'skerry_agent_held_polls',
+      'skerry_agent_long_polls',
       'skerry_application_ready_lag_seconds_count',
-      'skerry_agent_told_lag_seconds_count',
-      'skerry_agent_held_polls_ended_total{outcome="due"}',
+      'skerry_agent_send_delay_seconds_count',
+      'skerry_agent_long_polls_ended_total{outcome="due"}',
       'skerry_agent_requests_total{kind="poll"}',
       'skerry_provisionings_total{outcome="new"}',
       'skerry_applications{ready="True",reason="AllRunning"}',
@@ -301,9 +301,9 @@ describe('what a controller and an agent measure', () => {
       'edge_agent_last_contact_timestamp_seconds',
     ])
       expect(sampleOf(own, series), series).toBeGreaterThan(0);
-    const uuid = (await world.node('gw-1'))?.status?.uuid;
+    const uuid = (await stack.node('gw-1'))?.status?.uuid;
     const node = await until('the disk usage to be reported', async () => {
-      const { body } = await world.rest(controller)('GET', `/node/${uuid}`);
+      const { body } = await stack.rest(controller)('GET', `/node/${uuid}`);
       return (body as { diskUsage: number }).diskUsage > 0 ? (body as { diskUsage: number }) : undefined;
     });
     // What the agent holds, not what the whole disk does.
@@ -344,7 +344,7 @@ test("a controller's support bundle tells what it works on, and no secret", asyn
   }
   const env = {
     KUBECONFIG: inject('kubeconfig'),
-    CONTROLLER_NAMESPACE: world.namespace,
+    CONTROLLER_NAMESPACE: stack.namespace,
     METRICS_PORT: new URL(controller.metricsUrl).port,
   };
   const text = await said(
@@ -356,7 +356,7 @@ test("a controller's support bundle tells what it works on, and no secret", asyn
   );
   expect(text).not.toContain(canary);
   const document = JSON.parse(text);
-  expect(document).toMatchObject({ ready: 'ok', about: { namespace: world.namespace } });
+  expect(document).toMatchObject({ ready: 'ok', about: { namespace: stack.namespace } });
   expect(document.metrics).toContain('skerry_leader{lease="skerry-controller"} 1');
   expect(document.nodes.map((node: { metadata: { name: string } }) => node.metadata.name)).toContain('gw-1');
   const [shown] = document.applications.filter(
@@ -367,7 +367,7 @@ test("a controller's support bundle tells what it works on, and no secret", asyn
     config: '***',
     container: { env: [{ key: 'PASSWORD', value: '***' }], ports: [{ internal: 8080 }] },
   });
-  await world.remove('applications', 'canary');
+  await stack.remove('applications', 'canary');
 }, 120_000);
 
 describe('docs/troubleshooting.md', () => {

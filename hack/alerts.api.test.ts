@@ -31,7 +31,7 @@ const run = (...args: string[]) =>
 
 type Series = Readonly<Record<string, string>>;
 const UP = { 'skerry_build_info{version="1",instance="a"}': '1x120' };
-const BUCKETS = 'skerry_agent_told_lag_seconds_bucket';
+const BUCKETS = 'skerry_agent_send_delay_seconds_bucket';
 
 /**
  * Alert -> series, a sample a minute: what makes it fire within the hour, and what looks like it and does not.

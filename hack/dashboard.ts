@@ -66,15 +66,15 @@ export const ROWS: readonly Row[] = [
         kind: 'timeseries',
         unit: 's',
         queries: { 'quantile {{quantile}}': 'max by (quantile) (skerry_node_contact_age_seconds)' },
-        about: 'Up to a minute is the rhythm of held polls.',
+        about: 'Up to a minute is the rhythm of long polls.',
       },
       {
         title: 'Change seen to node told',
         kind: 'timeseries',
         unit: 's',
         queries: {
-          median: quantile(0.5, 'skerry_agent_told_lag_seconds'),
-          '99 %': quantile(0.99, 'skerry_agent_told_lag_seconds'),
+          median: quantile(0.5, 'skerry_agent_send_delay_seconds'),
+          '99 %': quantile(0.99, 'skerry_agent_send_delay_seconds'),
         },
       },
       {
@@ -90,13 +90,13 @@ export const ROWS: readonly Row[] = [
         title: 'Polls held',
         kind: 'timeseries',
         unit: 'short',
-        queries: { '{{instance}}': 'skerry_agent_held_polls' },
+        queries: { '{{instance}}': 'skerry_agent_long_polls' },
       },
       {
-        title: 'How held polls end',
+        title: 'How long polls end',
         kind: 'timeseries',
         unit: 'ops',
-        queries: { '{{outcome}}': `sum by (outcome) (rate(skerry_agent_held_polls_ended_total${RATE}))` },
+        queries: { '{{outcome}}': `sum by (outcome) (rate(skerry_agent_long_polls_ended_total${RATE}))` },
       },
       {
         title: 'Requests of agents, and refusals',

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createInMemoryApiServer } from './_in-memory-api-server.ts';
 import { createAgents } from './agents/agents.ts';
-import type { NodeNews } from './agents/dependencies.ts';
+import type { ObservationDelta } from './agents/dependencies.ts';
 import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
@@ -16,8 +16,8 @@ import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
+import { createLookups } from './stores/lookups.ts';
 import { createIdLookup, createStores, type Stores } from './stores/stores.ts';
-import { createWorld } from './stores/world.ts';
 import type { MicroserviceStatus } from './wire/index.ts';
 
 export const NAMESPACE = 'plant';
@@ -26,12 +26,12 @@ const MICROSERVICES = 2;
 export type InMemoryController = Awaited<ReturnType<typeof startInMemoryController>>;
 
 /** Everything as src/app.ts puts it together, but for the API server, the election and the network. */
-export async function startInMemoryController(size: number, { holdSeconds = 3_600 } = {}) {
+export async function startInMemoryController(size: number, { waitSeconds = 3_600 } = {}) {
   await using started = new AsyncDisposableStack();
   const stop = new AbortController();
   const stores = createStores({ namespace: NAMESPACE });
   fill(stores, size);
-  const handedOut = watchStores(stores);
+  const sentRevisions = watchStores(stores);
   const cluster = createInMemoryApiServer(stores);
   const { client } = cluster;
   const ids = createIds({
@@ -84,7 +84,7 @@ export async function startInMemoryController(size: number, { holdSeconds = 3_60
       client,
       stores,
       kinds: KINDS,
-      world: createWorld(stores),
+      lookups: createLookups(stores),
       observations: agents.observations,
       desired: (node) => agents.routes.desired(nodeUuid(node)),
       provisioned: provisioning,
@@ -131,17 +131,17 @@ export async function startInMemoryController(size: number, { holdSeconds = 3_60
           ],
     );
     lookedAt = performance.now() + LOOK_MS;
-    hear(of, { reportedAt: clock(), report: { daemonStatus: 'RUNNING', microserviceStatus } });
+    observe(of, { reportedAt: clock(), report: { daemonStatus: 'RUNNING', microserviceStatus } });
   }
 
   /** The node asks for changes. */
-  const poll = (of: EdgeNode) => hear(of, {});
+  const poll = (of: EdgeNode) => observe(of, {});
 
-  const hear = (of: EdgeNode, said: Pick<NodeNews, 'report' | 'reportedAt'>) =>
-    agents.observations.hear({
+  const observe = (of: EdgeNode, said: Pick<ObservationDelta, 'report' | 'reportedAt'>) =>
+    agents.observations.observe({
       uuid: nodeUuid(of),
       contactAt: clock(),
-      holdSeconds,
+      waitSeconds,
       agent: '1.0.0',
       instance: 'i',
       boot: 'b',
@@ -178,7 +178,7 @@ export async function startInMemoryController(size: number, { holdSeconds = 3_60
   return {
     stores,
     cluster,
-    handedOut,
+    sentRevisions,
     events,
     time,
     node,
@@ -202,17 +202,17 @@ export async function startInMemoryController(size: number, { holdSeconds = 3_60
 
 /** Counts the objects that readers are given. */
 function watchStores(stores: Stores): Map<string, number> {
-  const handedOut = new Map<string, number>();
+  const sentRevisions = new Map<string, number>();
   for (const [name, store] of Object.entries(stores) as [string, Store<KubeObject>][]) {
     const { list, byIndex } = store;
     const count = <T extends { length: number }>(what: string, given: T): T => {
-      handedOut.set(`${name}.${what}`, (handedOut.get(`${name}.${what}`) ?? 0) + given.length);
+      sentRevisions.set(`${name}.${what}`, (sentRevisions.get(`${name}.${what}`) ?? 0) + given.length);
       return given;
     };
     store.list = () => count('list', list.call(store));
     store.byIndex = (index, key) => count(`byIndex ${index}`, byIndex.call(store, index, key));
   }
-  return handedOut;
+  return sentRevisions;
 }
 
 /** `size` of everything, each used by the one of its number, and a node without work. */

@@ -138,11 +138,14 @@ describe('verdicts are shown in the condition and in the line of the entry', () 
     const name = `v-${what.replaceAll(/[^a-z]+/gi, '-').toLowerCase()}`.slice(0, 60).replace(/-$/, '');
     await create('applications', 'Application', name, { microservices: [entry('web', fields)] });
     await poll(async () => condition(await application(name), 'Ready')?.reason).toBe(reason);
-    const told = await application(name);
-    expect(condition(told, 'Ready')).toMatchObject({ status: 'False', observedGeneration: told?.metadata.generation });
-    expect(condition(told, 'Ready')?.message).toMatch(text);
-    expect(told?.status?.microservices?.[0]?.message).toMatch(text);
-    expect(JSON.stringify(told)).not.toContain('hush-hush');
+    const shown = await application(name);
+    expect(condition(shown, 'Ready')).toMatchObject({
+      status: 'False',
+      observedGeneration: shown?.metadata.generation,
+    });
+    expect(condition(shown, 'Ready')?.message).toMatch(text);
+    expect(shown?.status?.microservices?.[0]?.message).toMatch(text);
+    expect(JSON.stringify(shown)).not.toContain('hush-hush');
   });
 
   test('a verdict turns when what was missing appears', async () => {

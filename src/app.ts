@@ -24,9 +24,9 @@ import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import type { RestDependencies } from './rest/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
 import { createEpochs } from './stores/epochs.ts';
+import { createLookups } from './stores/lookups.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
 import { allSynced, createIdLookup, createStores, followStores, type Stores } from './stores/stores.ts';
-import { createWorld } from './stores/world.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
 
@@ -63,7 +63,7 @@ export async function createApp(config: Config, { log: logger }: { log: Logger }
   });
   const stores = createStores({ namespace, log });
   const reflectors = followStores(stores, { client, log, metrics }, stop.signal);
-  const world = createWorld(stores);
+  const lookups = createLookups(stores);
   const ids = createIds({ client, namespace, withId: createIdLookup(stores, KINDS), log });
   const epochs = createEpochs({ client, namespace, stores, log });
   /** What was read and counted before is about another datastore. */
@@ -106,7 +106,7 @@ export async function createApp(config: Config, { log: logger }: { log: Logger }
     namespace,
     stores,
     kinds: KINDS,
-    world,
+    lookups,
     observations: agents.observations,
     desired: (node) => agents.routes.desired(nodeUuid(node)),
     provisioned,
@@ -140,7 +140,7 @@ export async function createApp(config: Config, { log: logger }: { log: Logger }
     },
     async start() {
       const { host, port } = config.server;
-      const internal = (await agents.channel.listen({ port: config.internal.port, host })).port;
+      const internal = (await agents.leaderServer.listen({ port: config.internal.port, host })).port;
       addresses.internal = internal;
       addresses.metrics = (await ops.listen({ port: config.metricsPort, host })).port;
       leadership.join(internalAddress(config, internal));

@@ -27,7 +27,7 @@ interface Work {
   /** calls by function */
   calls: Map<string, number>;
   /** objects that stores handed out, by store and method */
-  handedOut: Map<string, number>;
+  sentRevisions: Map<string, number>;
   writes: Map<string, number>;
 }
 
@@ -115,7 +115,7 @@ describe('what an edit costs does not grow with what it does not touch', () => {
     const [few, many] = work.get(step) as [Work, Work];
     expect([...many.writes].sort()).toEqual([...few.writes].sort());
     expect(more(many.calls, few.calls)).toEqual([]);
-    expect(more(many.handedOut, few.handedOut)).toEqual([]);
+    expect(more(many.sentRevisions, few.sentRevisions)).toEqual([]);
     // It did something.
     expect(few.calls.size).toBeGreaterThan(20);
   });
@@ -131,10 +131,10 @@ const more = (many: ReadonlyMap<string, number>, few: ReadonlyMap<string, number
 async function measure(fleet: InMemoryController, act: () => unknown): Promise<Work> {
   await fleet.settle();
   fleet.cluster.writes.clear();
-  fleet.handedOut.clear();
+  fleet.sentRevisions.clear();
   const calls = await countCalls(async () => {
     await act();
     await fleet.settle();
   });
-  return { calls, handedOut: new Map(fleet.handedOut), writes: new Map(fleet.cluster.writes) };
+  return { calls, sentRevisions: new Map(fleet.sentRevisions), writes: new Map(fleet.cluster.writes) };
 }

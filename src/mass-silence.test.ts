@@ -20,7 +20,7 @@ async function until(is: () => boolean): Promise<number> {
 }
 
 test('a fleet that falls silent and returns costs one write for each node and application, at a pace, and one event', async () => {
-  await using fleet = await startInMemoryController(NODES, { holdSeconds: 1 });
+  await using fleet = await startInMemoryController(NODES, { waitSeconds: 1 });
   const { cluster, events, time, node, report, stores } = fleet;
   const keys = Array.from({ length: NODES }, (_, i) => node(i).metadata.name);
   const wrote = () => Object.fromEntries(cluster.writes);

@@ -5,7 +5,7 @@ test.each([
   ['a node whose reports are still due is back with its first poll', 40_000, ['poll']],
   ['a node whose reports are missing is back with its first report', 160_000, ['poll', 'report']],
 ] as const)('%s', async (_, silentMs, says) => {
-  await using fleet = await startInMemoryController(1, { holdSeconds: 1 });
+  await using fleet = await startInMemoryController(1, { waitSeconds: 1 });
   const { cluster, node, settle, time } = fleet;
   const state = () => node(0).status?.daemonStatus;
   time.now += silentMs;
@@ -24,7 +24,7 @@ test.each([
 });
 
 test('a fleet that is back before it was written silent keeps no later silence waiting', async () => {
-  await using fleet = await startInMemoryController(30, { holdSeconds: 1 });
+  await using fleet = await startInMemoryController(30, { waitSeconds: 1 });
   const { cluster, node, poll, stores, time } = fleet;
   const others = Array.from({ length: 30 }, (_, i) => i + 1);
   const look = (i: number) =>

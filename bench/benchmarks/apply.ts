@@ -3,7 +3,7 @@ import { API_VERSION, CONTAINER_LABELS } from '../../src/api/names.ts';
 import { type Benchmark, by } from '../benchmark.ts';
 import { watchStarts } from '../engine-events.ts';
 import { spread } from '../percentile.ts';
-import { pathOf, type World } from '../world.ts';
+import { pathOf, type Stack } from '../stack.ts';
 
 /** The main job: an application is applied, and its container runs on a machine. */
 export const apply: Benchmark = {
@@ -22,8 +22,8 @@ export const apply: Benchmark = {
     readyP50: { what: 'apply answered to status Ready, p50', unit: 'ms' },
   },
   async run(context) {
-    const world = await context.world();
-    const { engine, image, node } = await world.edge();
+    const stack = await context.stack();
+    const { engine, image, node } = await stack.edge();
     using starts = await watchStarts(engine.url);
     const count = by(context, { short: 5, usual: 20, long: 100 });
     const creates: number[] = [];
@@ -33,21 +33,21 @@ export const apply: Benchmark = {
       const name = `apply-${i}`;
       const next = () => starts.next(CONTAINER_LABELS.application, name, 60_000);
       const created = next();
-      await world.kube.request('POST', pathOf('applications'), application(name, node, image));
+      await stack.kube.request('POST', pathOf('applications'), application(name, node, image));
       const createdAt = performance.now();
       creates.push(Math.max(0, (await created) - createdAt));
-      await untilReady(world, name);
+      await untilReady(stack, name);
       readies.push(performance.now() - createdAt);
 
       const replaced = next();
       const patch = [{ op: 'replace', path: '/spec/microservices/0/container/env/0/value', value: 'second' }];
-      await world.kube.request('PATCH', pathOf('applications', name), patch, 'application/json-patch+json');
+      await stack.kube.request('PATCH', pathOf('applications', name), patch, 'application/json-patch+json');
       const editedAt = performance.now();
       edits.push(Math.max(0, (await replaced) - editedAt));
-      await untilReady(world, name);
+      await untilReady(stack, name);
 
-      await world.kube.request('DELETE', pathOf('applications', name));
-      await waitFor(async () => (await world.kube.get(pathOf('applications', name))) === undefined, {
+      await stack.kube.request('DELETE', pathOf('applications', name));
+      await waitFor(async () => (await stack.kube.get(pathOf('applications', name))) === undefined, {
         what: `${name} to be gone`,
         timeoutMs: 60_000,
       });
@@ -87,7 +87,7 @@ function application(name: string, node: string, image: string) {
 }
 
 /** Asks the API server every few milliseconds until the application is Ready as it is now. */
-export async function untilReady({ kube }: World, name: string): Promise<void> {
+export async function untilReady({ kube }: Stack, name: string): Promise<void> {
   interface Application {
     metadata: { generation?: number };
     status?: { conditions?: { type: string; status: string; observedGeneration?: number; message?: string }[] };

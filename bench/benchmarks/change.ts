@@ -1,8 +1,8 @@
 import { type Benchmark, by } from '../benchmark.ts';
 import { applicationBody, MICROSERVICES } from '../fleet.ts';
 import { spread } from '../percentile.ts';
+import { pathOf, type Stack } from '../stack.ts';
 import type { Entry, TestAgent } from '../test-agent.ts';
-import { pathOf, type World } from '../world.ts';
 
 /** How long an agent that holds a poll waits for a change that somebody was told is made; and whether it is whole. */
 export const change: Benchmark = {
@@ -26,12 +26,12 @@ export const change: Benchmark = {
     halves: { what: 'changes of 5 microservices of which an agent saw a part', unit: '', budget: { exactly: 0 } },
   },
   async run(context) {
-    const world = await context.world();
-    await world.settled(NODES);
+    const stack = await context.stack();
+    await stack.settled(NODES);
     const count = by(context, { short: 20, usual: 200, long: 1_000 });
     const seen = { halves: 0, reads: 0 };
-    const kubectl = await measure(world, count, 'kubectl', seen);
-    const rest = await measure(world, count, 'rest', seen);
+    const kubectl = await measure(stack, count, 'kubectl', seen);
+    const rest = await measure(stack, count, 'rest', seen);
     return {
       figures: {
         kubectlP50: kubectl.p50,
@@ -51,8 +51,8 @@ export const change: Benchmark = {
 const NODES = 200;
 const TIMEOUT_MS = 20_000;
 
-async function measure(world: World, count: number, door: 'kubectl' | 'rest', seen: { halves: number; reads: number }) {
-  const { agents, applications } = world.fleet;
+async function measure(stack: Stack, count: number, door: 'kubectl' | 'rest', seen: { halves: number; reads: number }) {
+  const { agents, applications } = stack.fleet;
   const times: number[] = [];
   const look = (entries: readonly Entry[]) => {
     seen.reads++;
@@ -65,9 +65,9 @@ async function measure(world: World, count: number, door: 'kubectl' | 'rest', se
     const agent = agents[at] as TestAgent;
     const name = applications[at] as string;
     const value = `${door}-${i}`;
-    const told = until(agent, value, look);
-    const [answered] = await Promise.all([write(world, door, name, agent, value), agent.read().then(look)]);
-    times.push(Math.max(0, (await told) - answered));
+    const noticed = until(agent, value, look);
+    const [answered] = await Promise.all([write(stack, door, name, agent, value), agent.read().then(look)]);
+    times.push(Math.max(0, (await noticed) - answered));
   }
   return spread(times);
 }
@@ -79,22 +79,22 @@ async function until(agent: TestAgent, value: string, look: (entries: readonly E
   });
   timeout.catch(() => {});
   for (;;) {
-    const { at, microservices } = await Promise.race([agent.nextTold(), timeout]);
+    const { at, microservices } = await Promise.race([agent.nextNotice(), timeout]);
     if (look(microservices).has(value)) return at;
   }
 }
 
 /** performance.now() when the change was answered. */
-async function write(world: World, door: 'kubectl' | 'rest', name: string, agent: TestAgent, value: string) {
+async function write(stack: Stack, door: 'kubectl' | 'rest', name: string, agent: TestAgent, value: string) {
   if (door === 'rest') {
-    await world.rest.call('PUT', `/application/${name}`, applicationBody(name, agent.uuid, value));
+    await stack.rest.call('PUT', `/application/${name}`, applicationBody(name, agent.uuid, value));
   } else {
     const patch = Array.from({ length: MICROSERVICES }, (_, i) => ({
       op: 'replace',
       path: `/spec/microservices/${i}/container/env/0/value`,
       value,
     }));
-    await world.kube.request('PATCH', pathOf('applications', name), patch, 'application/json-patch+json');
+    await stack.kube.request('PATCH', pathOf('applications', name), patch, 'application/json-patch+json');
   }
   return performance.now();
 }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Benchmark } from '../benchmark.ts';
 import { percentile, spread } from '../percentile.ts';
 import { watchUsage } from '../processes.ts';
-import { describeWrites } from '../world.ts';
+import { describeWrites } from '../stack.ts';
 
 /** How long the maker of an application waits for the answer of REST. */
 export const creation: Benchmark = {
@@ -21,15 +21,15 @@ export const creation: Benchmark = {
     cpuController: { what: 'of it, the controller', unit: 'CPU-ms' },
     writes: { what: 'objects written for it', unit: '' },
   },
-  async run({ world: get, profiled }) {
-    const world = await get();
-    const { fleet } = world;
+  async run({ stack: get, profiled }) {
+    const stack = await get();
+    const { fleet } = stack;
     const count = fleet.applications.length + APPLICATIONS - ALONE;
     await fleet.grow(count + ALONE);
-    const written = await world.watchWrites();
-    const used = watchUsage(world.pids());
+    const written = await stack.watchWrites();
+    const used = watchUsage(stack.pids());
     const { n, p50, p99 } = spread(await profiled('creation', () => fleet.deploy(count)));
-    await world.settled(count);
+    await stack.settled(count);
     const { cpuMs } = used();
     const writes = await written();
 

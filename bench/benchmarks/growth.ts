@@ -6,8 +6,8 @@ import { applicationBody, MICROSERVICES } from '../fleet.ts';
 import { closedLoop, openLoop } from '../load.ts';
 import { percentile } from '../percentile.ts';
 import { type Usage, watchUsage } from '../processes.ts';
+import { createStack, describeWrites, pathOf, type Stack, timeList } from '../stack.ts';
 import type { TestAgent } from '../test-agent.ts';
-import { createWorld, describeWrites, pathOf, timeList, type World } from '../world.ts';
 
 const SIZES = [100, 1_000] as const;
 /** Measured one by one, so that none waits for another. */
@@ -41,17 +41,17 @@ export const growth: Benchmark = {
     backSeconds: { what: 'until all that returned are written', unit: 's' },
   },
   async run(context) {
-    await using world = await createWorld(context.log);
+    await using stack = await createStack(context.log);
     const figures: Record<string, number> = {};
     const notes = [
       'CPU is that of controller, API server and etcd; what they use at rest is taken off',
       `created and edited one by one, ${PAUSE_MS} ms apart, ${by(context, TIMES)} of each; the CPU is until the node runs it and all is written`,
     ];
     for (const size of by<readonly number[]>(context, { short: [100], usual: SIZES, long: SIZES })) {
-      const measured = await edits(context, world, size);
+      const measured = await edits(context, stack, size);
       for (const [key, value] of Object.entries(measured)) figures[`${key}@${size}`] = value;
     }
-    const fall = await silence(context, world);
+    const fall = await silence(context, stack);
     return { figures: { ...figures, ...fall.figures }, notes: [...notes, ...fall.notes] };
   },
 };
@@ -74,30 +74,30 @@ function rowsOf(size: number): Record<string, Row> {
   return Object.fromEntries(Object.entries(rows).map(([key, row]) => [`${key}@${size}`, row]));
 }
 
-async function edits(context: Context, world: World, size: number): Promise<Record<string, number>> {
+async function edits(context: Context, stack: Stack, size: number): Promise<Record<string, number>> {
   const { log } = context;
-  const { fleet, rest } = world;
+  const { fleet, rest } = stack;
   const times = by(context, TIMES);
   log(`${size} applications`);
   await fleet.grow(by(context, AGENTS));
   // Those that nothing is done to are on nodes that no agent speaks for: they are there, and that is all.
-  await fill(world, size - 2 * times - fleet.applications.length);
+  await fill(stack, size - 2 * times - fleet.applications.length);
   await fleet.deploy(fleet.applications.length + times, { concurrency: 4 });
-  await world.quiet(900_000);
-  const atRest = await rateOf(world, async () => sleep(10_000));
+  await stack.quiet(900_000);
+  const atRest = await rateOf(stack, async () => sleep(10_000));
 
   const created: number[] = [];
-  const create = await costOf(world, atRest, times, () =>
+  const create = await costOf(stack, atRest, times, () =>
     context.profiled(`create among ${size}`, async () => {
       for (let i = 0; i < times; i++) {
         created.push(...(await fleet.deploy(fleet.applications.length + 1)));
         await sleep(PAUSE_MS);
       }
-      await world.quiet(600_000);
+      await stack.quiet(600_000);
     }),
   );
   const edited: number[] = [];
-  const edit = await costOf(world, atRest, times, async () => {
+  const edit = await costOf(stack, atRest, times, async () => {
     for (let i = 0; i < times; i++) {
       const name = fleet.applications[i] as string;
       const body = applicationBody(name, (fleet.agents[i] as TestAgent).uuid, `edited-among-${size}-${i}`);
@@ -106,10 +106,10 @@ async function edits(context: Context, world: World, size: number): Promise<Reco
       edited.push(performance.now() - began);
       await sleep(PAUSE_MS);
     }
-    await world.quiet(600_000);
+    await stack.quiet(600_000);
   });
   const listed: number[] = [];
-  for (let i = 0; i < times; i++) listed.push(await timeList(world, '/application'));
+  for (let i = 0; i < times; i++) listed.push(await timeList(stack, '/application'));
   return {
     create: percentile(created, 0.5),
     createCpu: create.total,
@@ -122,7 +122,7 @@ async function edits(context: Context, world: World, size: number): Promise<Reco
 }
 
 /** Applications of five until there are `count` of them, each on a node of its own, made by kubectl. */
-async function fill({ kube }: World, count: number): Promise<void> {
+async function fill({ kube }: Stack, count: number): Promise<void> {
   const { items } = await kube.request<{ items: { metadata: { name: string } }[] }>('GET', pathOf('applications'));
   const before = items.filter(({ metadata: { name } }) => name.startsWith(FILL)).length;
   const load = await closedLoop(Math.max(0, count - before), 4, async (i) => {
@@ -155,16 +155,16 @@ const FILL = 'other-';
 /** CPU-ms a second. */
 type Rate = Pick<Usage['cpuMs'], 'total'> & { controller: number };
 
-async function rateOf(world: World, work: () => Promise<unknown>): Promise<Rate> {
-  const usage = watchUsage(world.pids());
+async function rateOf(stack: Stack, work: () => Promise<unknown>): Promise<Rate> {
+  const usage = watchUsage(stack.pids());
   await work();
   const { cpuMs, seconds } = usage();
   return { total: cpuMs.total / seconds, controller: (cpuMs.controller ?? 0) / seconds };
 }
 
 /** CPU-ms for each of `count`, beyond what is used at rest. */
-async function costOf(world: World, atRest: Rate, count: number, work: () => Promise<unknown>): Promise<Rate> {
-  const usage = watchUsage(world.pids());
+async function costOf(stack: Stack, atRest: Rate, count: number, work: () => Promise<unknown>): Promise<Rate> {
+  const usage = watchUsage(stack.pids());
   await work();
   const { cpuMs, seconds } = usage();
   return {
@@ -173,24 +173,24 @@ async function costOf(world: World, atRest: Rate, count: number, work: () => Pro
   };
 }
 
-async function silence(context: Context, world: World) {
-  const { fleet } = world;
+async function silence(context: Context, stack: Stack) {
+  const { fleet } = stack;
   const stay = Math.round(fleet.agents.length * STAY);
   const count = fleet.agents.length - stay;
   // The application at i is on the node at i.
   await fleet.deploy(fleet.agents.length, { concurrency: 4 });
-  await world.quiet(900_000);
+  await stack.quiet(900_000);
   const polls = pollsOf(fleet.agents.slice(0, stay));
   context.log(`${count} of ${fleet.agents.length} nodes fall silent`);
-  const atRest = await rateOf(world, () => polls.during(sleep(10_000)));
+  const atRest = await rateOf(stack, () => polls.during(sleep(10_000)));
 
   /** Until `count` nodes and applications were written, and nothing more is. */
   const turned = async (work: () => Promise<unknown>) => {
-    const wrote = await world.watchWrites();
+    const wrote = await stack.watchWrites();
     const began = performance.now();
     let seconds = 0;
     let latencies: number[] = [];
-    const cost = await costOf(world, atRest, count, async () => {
+    const cost = await costOf(stack, atRest, count, async () => {
       await work();
       latencies = await polls.during(
         waitFor(
@@ -204,13 +204,13 @@ async function silence(context: Context, world: World) {
           seconds = (performance.now() - began) / 1_000;
         }),
       );
-      await world.quiet(600_000);
+      await stack.quiet(600_000);
     });
     return { cost, seconds, p99: percentile(latencies, 0.99), writes: describeWrites(await wrote(), count) };
   };
 
   const comeBack = await fleet.silence(count);
-  // Their held polls count for a while, and nothing is done about them until then.
+  // Their long polls count for a while, and nothing is done about them until then.
   await sleep(20_000);
   const silent = await turned(async () => {});
   context.log(`${count} nodes return`);

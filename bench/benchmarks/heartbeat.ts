@@ -3,7 +3,7 @@ import { type Benchmark, by } from '../benchmark.ts';
 import { assertAllAnswered, closedLoop, type Send } from '../load.ts';
 import { spread } from '../percentile.ts';
 import { watchUsage } from '../processes.ts';
-import { describeWrites, type World } from '../world.ts';
+import { describeWrites, type Stack } from '../stack.ts';
 
 /** What it costs that an agent says that all is as it was. */
 export const heartbeat: Benchmark = {
@@ -29,19 +29,19 @@ export const heartbeat: Benchmark = {
     writes: { what: 'objects written for 1,000 heartbeats', unit: '', budget: { atMost: 1 } },
   },
   async run(context) {
-    const world = await context.world();
-    await world.settled(NODES);
+    const stack = await context.stack();
+    await stack.settled(NODES);
     const count = by(context, { short: 1_000, usual: 3_000, long: 20_000 });
-    await closedLoop(by(context, { short: 1_000, usual: 3_000, long: 3_000 }), CONCURRENCY, sender(world, 3_000));
-    await world.settled(NODES);
+    await closedLoop(by(context, { short: 1_000, usual: 3_000, long: 3_000 }), CONCURRENCY, sender(stack, 3_000));
+    await stack.settled(NODES);
 
-    const rested = watchUsage(world.pids());
+    const rested = watchUsage(stack.pids());
     await sleep(by(context, { short: 2_000, usual: 10_000, long: 20_000 }));
     const rest = rested();
 
-    const send = sender(world, count);
-    const wrote = await world.watchWrites();
-    const used = watchUsage(world.pids());
+    const send = sender(stack, count);
+    const wrote = await stack.watchWrites();
+    const used = watchUsage(stack.pids());
     const load = await context.profiled('heartbeat', () => closedLoop(count, CONCURRENCY, send));
     // What it might write, it writes soon after.
     await sleep(1_000);
@@ -57,11 +57,11 @@ export const heartbeat: Benchmark = {
         cpuController: (usage.cpuMs.controller ?? 0) / count,
         rate: count / load.seconds,
         p99: spread(load.latencies).p99,
-        written: world.onDisk ? Math.max(0, written) / count : Number.NaN,
+        written: stack.onDisk ? Math.max(0, written) / count : Number.NaN,
         writes: (writes.total * 1_000) / count,
       },
       notes: [
-        `${count} reports of ${world.fleet.agents.length} nodes, each with the whole list and moved figures; CPU of controller, API server and etcd, what they use at rest included`,
+        `${count} reports of ${stack.fleet.agents.length} nodes, each with the whole list and moved figures; CPU of controller, API server and etcd, what they use at rest included`,
         `etcd writes ${Math.round(atRest)} bytes/s at rest (leases); objects written meanwhile: ${describeWrites(writes, 1)}`,
       ],
     };
@@ -71,7 +71,7 @@ export const heartbeat: Benchmark = {
 const NODES = 200;
 const CONCURRENCY = 8;
 
-function sender({ fleet: { agents } }: World, count: number): Send {
+function sender({ fleet: { agents } }: Stack, count: number): Send {
   const each = Math.ceil(count / agents.length);
   const tokens = agents.map((agent) => agent.tokens(each));
   return async (i) => {

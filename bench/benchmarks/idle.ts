@@ -4,7 +4,7 @@ import { type Benchmark, by, type Context } from '../benchmark.ts';
 import type { Edge } from '../edge.ts';
 import type { Fleet } from '../fleet.ts';
 import { memoryOf, watchUsage } from '../processes.ts';
-import { describeWrites, pathOf } from '../world.ts';
+import { describeWrites, pathOf } from '../stack.ts';
 import { untilReady } from './apply.ts';
 
 /** What everything costs while nothing happens: a real agent with its containers, and the fleet's controller. */
@@ -45,19 +45,19 @@ export const idle: Benchmark = {
     writes: { what: 'objects written for a node in 5 minutes at rest', unit: '', budget: { atMost: 1 } },
   },
   async run(context) {
-    const world = await context.world();
-    const edge = await world.edge();
-    await world.kube.request('POST', pathOf('applications'), application(edge));
-    await untilReady(world, NAME);
+    const stack = await context.stack();
+    const edge = await stack.edge();
+    await stack.kube.request('POST', pathOf('applications'), application(edge));
+    await untilReady(stack, NAME);
     await edge.restartAs('bundle');
-    await world.settled(NODES);
+    await stack.settled(NODES);
     await wait(context, 'the agent to come to rest', 30);
 
     const seconds = by(context, { short: 20, usual: 60, long: 300 });
-    await using _beats = heartbeats(world.fleet);
-    const wrote = await world.watchWrites();
+    await using _beats = heartbeats(stack.fleet);
+    const wrote = await stack.watchWrites();
     const passed = edge.traffic.watch();
-    const used = watchUsage({ ...world.pids(), agent: edge.agentPid() });
+    const used = watchUsage({ ...stack.pids(), agent: edge.agentPid() });
     await wait(context, 'nothing to happen', seconds);
     const { cpuMs, writtenBytes, seconds: elapsed } = used();
     const { up, down, segmentsUp } = passed();
@@ -65,11 +65,11 @@ export const idle: Benchmark = {
     const bundle = memoryOf(edge.agentPid());
     const plain = await memoryAs(context, edge, 'plain');
     const sources = await memoryAs(context, edge, 'sources');
-    await world.kube.request('DELETE', pathOf('applications', NAME));
+    await stack.kube.request('DELETE', pathOf('applications', NAME));
 
     const percent = (ms = 0) => ms / elapsed / 10;
     const kbits = (bytes: number) => (bytes * 8) / 1_000 / elapsed;
-    const nodes = world.fleet.agents.length + 1;
+    const nodes = stack.fleet.agents.length + 1;
     return {
       figures: {
         privateDirty: mib(bundle.privateDirty),

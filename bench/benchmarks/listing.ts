@@ -1,7 +1,7 @@
 import { type Benchmark, by, type Context } from '../benchmark.ts';
 import { assertAllAnswered, openLoop } from '../load.ts';
 import { percentile, spread } from '../percentile.ts';
-import type { World } from '../world.ts';
+import type { Stack } from '../stack.ts';
 import { sender } from './poll.ts';
 
 /** How long the lists of REST take, and what they do to agents that poll meanwhile. */
@@ -28,19 +28,19 @@ export const listing: Benchmark = {
     },
   },
   async run(context) {
-    const world = await context.world();
-    await world.settled(200);
-    const few = await measure(context, world);
+    const stack = await context.stack();
+    await stack.settled(200);
+    const few = await measure(context, stack);
     const figures: Record<string, number> = {
       nodes200: few.nodes,
       applications200: few.applications,
-      perNode: few.nodes / world.fleet.agents.length,
-      perApplication: few.applications / world.fleet.applications.length,
+      perNode: few.nodes / stack.fleet.agents.length,
+      perApplication: few.applications / stack.fleet.applications.length,
       pollsBeside: few.pollsBeside,
     };
     if (context.length === 'long') {
-      await world.settled(1_000);
-      const many = await measure(context, world);
+      await stack.settled(1_000);
+      const many = await measure(context, stack);
       figures.nodes1000 = many.nodes;
       figures.applications1000 = many.applications;
       figures.pollsBeside1000 = many.pollsBeside;
@@ -52,12 +52,12 @@ export const listing: Benchmark = {
 const TIMES = { short: 5, usual: 20, long: 20 };
 const PATHS = { nodes: '/node-list', applications: '/application' };
 
-async function measure(context: Context, world: World) {
-  const token = world.token();
+async function measure(context: Context, stack: Stack) {
+  const token = stack.token();
   const list = async (path: string) => {
     const began = performance.now();
     const headers = { authorization: `Bearer ${token}` };
-    const { status, text } = await world.http.send({ method: 'GET', path: `/api/v3${path}`, headers });
+    const { status, text } = await stack.http.send({ method: 'GET', path: `/api/v3${path}`, headers });
     if (status !== 200) throw new Error(`GET ${path}: ${status} ${text}`);
     return performance.now() - began;
   };
@@ -75,7 +75,7 @@ async function measure(context: Context, world: World) {
     while (listing) for (const path of Object.values(PATHS)) await list(path);
   })();
   const seconds = by(context, { short: 2, usual: 5, long: 10 });
-  const polls = await openLoop(RATE, seconds, sender(world, RATE * seconds));
+  const polls = await openLoop(RATE, seconds, sender(stack, RATE * seconds));
   listing = false;
   await lists;
   assertAllAnswered(polls);

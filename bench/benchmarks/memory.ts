@@ -13,20 +13,20 @@ export const memory: Benchmark = {
     etcd: { what: 'etcd: resident memory', unit: 'MiB', budget: { atMost: 1024 } },
   },
   async run(context) {
-    const world = await context.world();
-    await world.settled(200);
-    const pids = world.pids();
+    const stack = await context.stack();
+    await stack.settled(200);
+    const pids = stack.pids();
     const rss = (pid: number) => memoryOf(pid).rss / 2 ** 20;
     const controller = rss(pids.controller);
     return {
       figures: {
         controller,
-        heap: (await liveHeap(world.controller())) / 2 ** 20,
+        heap: (await liveHeap(stack.controller())) / 2 ** 20,
         apiServer: rss(pids['API server']),
         etcd: rss(pids.etcd),
       },
       notes: [
-        `with ${world.fleet.agents.length} nodes and ${world.fleet.applications.length} applications of 5; the budgets are those for 10,000 of each`,
+        `with ${stack.fleet.agents.length} nodes and ${stack.fleet.applications.length} applications of 5; the budgets are those for 10,000 of each`,
       ],
     };
   },

@@ -6,9 +6,9 @@ import { closedLoop } from '../load.ts';
 import { percentile } from '../percentile.ts';
 import { memoryOf, watchUsage } from '../processes.ts';
 import type { LinkQuality } from '../simulation/link.ts';
-import { speakFor } from '../simulation/load.ts';
+import { createNodeLoad } from '../simulation/load.ts';
 import { type Simulation, startSimulation } from '../simulation/simulation.ts';
-import { countReady, createWorld, describeWrites, pathOf, timeList, type World } from '../world.ts';
+import { countReady, createStack, describeWrites, pathOf, type Stack, timeList } from '../stack.ts';
 
 const LINK: LinkQuality = { roundTripMs: 120, loss: 0.02, cuts: 0.002 };
 const MICROSERVICES = 6;
@@ -42,11 +42,11 @@ export const nodes: Benchmark = {
     ),
   },
   async run(context) {
-    await using world = await createWorld(context.log);
+    await using stack = await createStack(context.log);
     using simulation = startSimulation();
     await simulation.call('link', { quality: LINK });
-    const registry = await makeRegistry(world);
-    await world.quiet();
+    const registry = await makeRegistry(stack);
+    await stack.quiet();
 
     const figures: Record<string, number> = {};
     const notes = [
@@ -54,17 +54,17 @@ export const nodes: Benchmark = {
       'CPU is that of controller, API server and etcd; what they use at rest is taken off, except where rest is measured',
       'the budgets of memory are those for 10,000 nodes',
     ];
-    const memory = watchMemory(world);
+    const memory = watchMemory(stack);
     Object.assign(figures, memory.named('idle'));
     for (const size of by<readonly number[]>(context, { short: [100], usual: SIZES, long: SIZES })) {
-      const measured = await measure({ context, world, simulation, registry, size });
+      const measured = await measure({ context, stack, simulation, registry, size });
       for (const [key, value] of Object.entries(measured.figures)) figures[`${key}@${size}`] = value;
       notes.push(...measured.notes);
     }
     Object.assign(figures, memory.stop());
     context.log('Deleting all of it');
-    await clear(world);
-    await world.quiet(300_000);
+    await clear(stack);
+    await stack.quiet(300_000);
     Object.assign(figures, memory.named('after'));
     return { figures, notes };
   },
@@ -114,7 +114,7 @@ function rowsOf(size: number): Record<string, Row> {
 
 interface Size {
   context: Context;
-  world: World;
+  stack: Stack;
   simulation: Simulation;
   /** id of the registry that all nodes use */
   registry: number;
@@ -122,31 +122,31 @@ interface Size {
   size: number;
 }
 
-async function measure({ context, world, simulation, registry, size }: Size) {
+async function measure({ context, stack, simulation, registry, size }: Size) {
   const { log } = context;
   const figures: Record<string, number> = {};
   const notes: string[] = [];
 
-  const speak = async () => speakFor(await simulation.call('speakers', {}), world.url);
+  const connect = async () => createNodeLoad(await simulation.call('credentials', {}), stack.url);
 
   log(`${size} nodes: provisioning`);
   const earlier = await simulation.call('state', {});
   const before = earlier.nodes;
-  const keys = await issueKeys(world, before, size);
-  const provisioned = await simulation.call('provision', { url: world.url, keys, concurrency: 64 });
+  const keys = await issueKeys(stack, before, size);
+  const provisioned = await simulation.call('provision', { url: stack.url, keys, concurrency: 64 });
   for (const [text, count] of provisioned.failures) throw new Error(`${count} x provisioning: ${text}`);
   figures.provisioning = keys.length / provisioned.seconds;
 
   log(`${size} nodes: applications`);
-  const wrote = await world.watchWrites();
-  const used = watchUsage(world.pids());
+  const wrote = await stack.watchWrites();
+  const used = watchUsage(stack.pids());
   const began = performance.now();
   await closedLoop(size - before, 16, async (i) => {
-    await world.kube.request('POST', pathOf('applications'), application(before + i, registry));
+    await stack.kube.request('POST', pathOf('applications'), application(before + i, registry));
   });
-  await allReady(world, size);
+  await allReady(stack, size);
   figures.running = (performance.now() - began) / 1_000;
-  await world.quiet(300_000);
+  await stack.quiet(300_000);
   figures.cost = used().cpuMs.total / (size - before);
   notes.push(`${size} nodes: written for an application: ${describeWrites(await wrote(), size - before)}`);
   const { starts, running } = await simulation.call('state', {});
@@ -155,8 +155,8 @@ async function measure({ context, world, simulation, registry, size }: Size) {
 
   const restSeconds = by(context, { short: 10, usual: 60, long: 305 });
   log(`${size} nodes: at rest for ${restSeconds} s`);
-  const wroteAtRest = await world.watchWrites();
-  const usedAtRest = watchUsage(world.pids());
+  const wroteAtRest = await stack.watchWrites();
+  const usedAtRest = watchUsage(stack.pids());
   await sleep(restSeconds * 1_000);
   const rest = usedAtRest();
   const restWrites = await wroteAtRest();
@@ -168,7 +168,7 @@ async function measure({ context, world, simulation, registry, size }: Size) {
 
   /** CPU-ms beyond those at rest, for each of `count` */
   const costOf = async (count: number, work: () => Promise<unknown>) => {
-    const usage = watchUsage(world.pids());
+    const usage = watchUsage(stack.pids());
     await work();
     const { cpuMs, seconds } = usage();
     return (cpuMs.total - atRest * seconds) / count;
@@ -176,7 +176,7 @@ async function measure({ context, world, simulation, registry, size }: Size) {
 
   log(`${size} nodes: polls and heartbeats`);
   const seconds = by(context, { short: 2, usual: 10, long: 30 });
-  await using speech = await speak();
+  await using speech = await connect();
   // What has never run is slow.
   await speech.send('poll', 500, 3);
   await speech.send('report', 200, 5);
@@ -188,14 +188,14 @@ async function measure({ context, world, simulation, registry, size }: Size) {
   });
   // Nodes whose sign of life is five minutes old are written meanwhile: that goes on before and after as well.
   const background = async () => {
-    const usage = watchUsage(world.pids());
+    const usage = watchUsage(stack.pids());
     await sleep(seconds * 1_000);
     const { cpuMs, seconds: passed } = usage();
     return cpuMs.total / passed;
   };
   const undisturbed = await background();
-  const wroteMeanwhile = await world.watchWrites();
-  const reporting = watchUsage(world.pids());
+  const wroteMeanwhile = await stack.watchWrites();
+  const reporting = watchUsage(stack.pids());
   await speech.send('report', 200, seconds);
   const reported = reporting();
   notes.push(
@@ -211,18 +211,18 @@ async function measure({ context, world, simulation, registry, size }: Size) {
       const patch = [
         { op: 'replace', path: '/spec/microservices/0/container/env/0/value', value: `edit-${Date.now()}` },
       ];
-      await world.kube.request('PATCH', pathOf('applications', nameOf(i % size)), patch, 'application/json-patch+json');
+      await stack.kube.request('PATCH', pathOf('applications', nameOf(i % size)), patch, 'application/json-patch+json');
     });
-    await allReady(world, size);
-    await world.quiet(120_000);
+    await allReady(stack, size);
+    await stack.quiet(120_000);
   });
 
   log(`${size} nodes: lists`);
-  figures.listNodes = await listed(context, world, '/node-list');
-  figures.listApplications = await listed(context, world, '/application');
+  figures.listNodes = await listed(context, stack, '/node-list');
+  figures.listApplications = await listed(context, stack, '/application');
   const stop = new AbortController();
-  const lists = listUntil(world, stop.signal);
-  await using later = await speak();
+  const lists = listUntil(stack, stop.signal);
+  await using later = await connect();
   const beside = await later.send('poll', Math.min(300, size * 10), seconds);
   stop.abort();
   await lists;
@@ -233,7 +233,7 @@ async function measure({ context, world, simulation, registry, size }: Size) {
   let answeredAt = 0;
   let stored: number[] = [];
   figures.allCost = await costOf(size, async () => {
-    await world.rest.call('PATCH', `/registries/${registry}`, { email: text });
+    await stack.rest.call('PATCH', `/registries/${registry}`, { email: text });
     answeredAt = performance.timeOrigin + performance.now();
     stored = await waitFor(
       async () => {
@@ -244,21 +244,21 @@ async function measure({ context, world, simulation, registry, size }: Size) {
       },
       { what: 'all nodes to have the change', timeoutMs: 120_000, intervalMs: 50 },
     );
-    await world.quiet(120_000);
+    await stack.quiet(120_000);
   });
   const times = stored.map((at) => Math.max(0, at - answeredAt));
   figures.allP50 = percentile(times, 0.5);
   figures.allLast = percentile(times, 1);
 
   log(`${size} nodes: the controller is killed and starts again`);
-  const { beganAt } = await world.restartController();
-  await waitFor(async () => (await world.metric('skerry_agent_held_polls')) >= size, {
+  const { beganAt } = await stack.restartController();
+  await waitFor(async () => (await stack.metric('skerry_agent_long_polls')) >= size, {
     what: 'all agents to hold a poll',
     timeoutMs: 180_000,
     intervalMs: 50,
   });
   figures.reconnected = (performance.now() - beganAt) / 1_000;
-  await world.quiet(300_000);
+  await stack.quiet(300_000);
   const after = await simulation.call('state', {});
   // What the edits of one entry started anew is all that was started.
   if (after.running !== running || after.starts !== starts + edits)
@@ -266,7 +266,7 @@ async function measure({ context, world, simulation, registry, size }: Size) {
   return { figures, notes };
 }
 
-async function issueKeys({ rest }: World, from: number, to: number): Promise<string[]> {
+async function issueKeys({ rest }: Stack, from: number, to: number): Promise<string[]> {
   const keys: string[] = [];
   const load = await closedLoop(to - from, 16, async (i) => {
     const { uuid } = await rest.call<{ uuid: string }>('POST', '/node', { name: nameOf(from + i), archId: 1 });
@@ -277,12 +277,12 @@ async function issueKeys({ rest }: World, from: number, to: number): Promise<str
 }
 
 /** Answers its id. */
-async function makeRegistry({ rest }: World): Promise<number> {
+async function makeRegistry({ rest }: Stack): Promise<number> {
   const body = { url: 'registry.plant.example', isPublic: false, username: 'plant', password: 'of the plant' };
   return (await rest.call<{ id: number }>('POST', '/registries', body)).id;
 }
 
-async function allReady({ kube, metric }: World, count: number): Promise<void> {
+async function allReady({ kube, metric }: Stack, count: number): Promise<void> {
   // The controller's own count is cheap to ask for, but says nothing of an edit that it has not seen yet.
   const counted = () => metric('skerry_applications', ({ ready }) => ready === 'True');
   await waitFor(async () => (await counted()) === count, {
@@ -301,18 +301,18 @@ async function allReady({ kube, metric }: World, count: number): Promise<void> {
   });
 }
 
-async function listed(context: Context, world: World, path: string): Promise<number> {
-  await timeList(world, path);
+async function listed(context: Context, stack: Stack, path: string): Promise<number> {
+  await timeList(stack, path);
   const times: number[] = [];
-  for (let i = 0; i < by(context, { short: 3, usual: 20, long: 20 }); i++) times.push(await timeList(world, path));
+  for (let i = 0; i < by(context, { short: 3, usual: 20, long: 20 }); i++) times.push(await timeList(stack, path));
   return percentile(times, 0.5);
 }
 
-async function listUntil(world: World, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) for (const path of ['/node-list', '/application']) await timeList(world, path);
+async function listUntil(stack: Stack, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) for (const path of ['/node-list', '/application']) await timeList(stack, path);
 }
 
-async function clear({ kube, rest }: World): Promise<void> {
+async function clear({ kube, rest }: Stack): Promise<void> {
   const { items: applications } = await kube.request<List>('GET', pathOf('applications'));
   await closedLoop(applications.length, 16, async (i) => {
     await kube.request('DELETE', pathOf('applications', applications[i]?.metadata.name));
@@ -356,11 +356,11 @@ function application(i: number, registry: number) {
 }
 
 /** Looks at the processes once a second; their pids may change when the controller restarts. */
-function watchMemory(world: World) {
+function watchMemory(stack: Stack) {
   const most: Record<string, number> = {};
   const now = (prefix: string) =>
     Object.fromEntries(
-      Object.entries(world.pids()).map(([name, pid]) => [`${prefix}.${name}`, memoryOf(pid).rss / 2 ** 20]),
+      Object.entries(stack.pids()).map(([name, pid]) => [`${prefix}.${name}`, memoryOf(pid).rss / 2 ** 20]),
     );
   const timer = setInterval(() => {
     try {

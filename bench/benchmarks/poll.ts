@@ -3,7 +3,7 @@ import { measureFloor } from '../floor.ts';
 import { assertAllAnswered, closedLoop, openLoop, type Send } from '../load.ts';
 import { spread } from '../percentile.ts';
 import { watchUsage } from '../processes.ts';
-import type { World } from '../world.ts';
+import type { Stack } from '../stack.ts';
 
 /** What it costs that an agent asks and nothing is due: the most frequent request of all. */
 export const poll: Benchmark = {
@@ -23,20 +23,20 @@ export const poll: Benchmark = {
     p99: { what: 'polls at 1,500/s, p99', unit: 'ms', budget: { atMost: 50 } },
   },
   async run(context) {
-    const world = await context.world();
-    await world.settled(NODES);
+    const stack = await context.stack();
+    await stack.settled(NODES);
     const count = by(context, { short: 1_000, usual: 3_000, long: 20_000 });
-    await closedLoop(by(context, { short: 1_000, usual: 3_000, long: 3_000 }), CONCURRENCY, sender(world, 3_000));
+    await closedLoop(by(context, { short: 1_000, usual: 3_000, long: 3_000 }), CONCURRENCY, sender(stack, 3_000));
 
-    const send = sender(world, count);
-    const used = watchUsage(world.pids());
+    const send = sender(stack, count);
+    const used = watchUsage(stack.pids());
     const closed = await context.profiled('poll', () => closedLoop(count, CONCURRENCY, send));
     const usage = used();
     assertAllAnswered(closed);
     const floor = await measureFloor(count, CONCURRENCY);
 
     const seconds = by(context, { short: 3, usual: 10, long: 30 });
-    const dueSend = sender(world, RATE * seconds);
+    const dueSend = sender(stack, RATE * seconds);
     const own = process.cpuUsage();
     const open = await openLoop(RATE, seconds, dueSend);
     const { user, system } = process.cpuUsage(own);
@@ -51,7 +51,7 @@ export const poll: Benchmark = {
         p99: spread(open.latencies).p99,
       },
       notes: [
-        `${count} polls of ${world.fleet.agents.length} nodes; CPU of controller, API server and etcd, what they use at rest included`,
+        `${count} polls of ${stack.fleet.agents.length} nodes; CPU of controller, API server and etcd, what they use at rest included`,
         `the process that polls has the same cores and takes ${((user + system) / 1_000 / RATE / seconds).toFixed(2)} CPU-ms for a poll; latency counts from when a poll was due`,
       ],
     };
@@ -63,7 +63,7 @@ const CONCURRENCY = 8;
 const RATE = 1_500;
 
 /** Polls of all nodes in turn, with tokens signed beforehand. */
-export function sender({ fleet: { agents } }: World, count: number): Send {
+export function sender({ fleet: { agents } }: Stack, count: number): Send {
   const each = Math.ceil(count / agents.length);
   const tokens = agents.map((agent) => agent.tokens(each));
   return async (i) => {

@@ -1,7 +1,7 @@
 import { cpus } from 'node:os';
 import type { Benchmark } from '../benchmark.ts';
 import { watchUsage } from '../processes.ts';
-import { describeWrites } from '../world.ts';
+import { describeWrites } from '../stack.ts';
 
 /** How fast nodes take their identity: as many as a small fleet has, some at a time. */
 export const provisioning: Benchmark = {
@@ -14,14 +14,14 @@ export const provisioning: Benchmark = {
     cpuController: { what: 'of it, the controller', unit: 'CPU-ms' },
     writes: { what: 'objects written for it', unit: '' },
   },
-  async run({ world: get, profiled }) {
-    const world = await get();
-    const { fleet } = world;
-    const written = await world.watchWrites();
-    const used = watchUsage(world.pids());
+  async run({ stack: get, profiled }) {
+    const stack = await get();
+    const { fleet } = stack;
+    const written = await stack.watchWrites();
+    const used = watchUsage(stack.pids());
     const grow = () => fleet.grow(fleet.agents.length + NODES);
     const { nodes, created, keyed, provisioned } = await profiled('provisioning', grow);
-    await world.settled(0);
+    await stack.settled(0);
     const { cpuMs } = used();
     const writes = await written();
     return {

@@ -17,10 +17,10 @@ export const reconnect: Benchmark = {
     wrong: { what: 'answers meanwhile other than 200 and 503 with Retry-After', unit: '', budget: { exactly: 0 } },
   },
   async run(context) {
-    const world = await context.world();
+    const stack = await context.stack();
     const count = by(context, { short: 200, usual: 200, long: 1_000 });
-    await world.settled(count);
-    const { agents } = world.fleet;
+    await stack.settled(count);
+    const { agents } = stack.fleet;
     const answers = new Map<string, number>();
     for (const agent of agents) {
       agent.onAnswer = (answer) => {
@@ -29,8 +29,8 @@ export const reconnect: Benchmark = {
         answers.set(kind, (answers.get(kind) ?? 0) + 1);
       };
     }
-    const { readyMs, beganAt } = await world.restartController();
-    await waitFor(async () => (await world.metric('skerry_agent_held_polls')) >= agents.length, {
+    const { readyMs, beganAt } = await stack.restartController();
+    await waitFor(async () => (await stack.metric('skerry_agent_long_polls')) >= agents.length, {
       what: 'all agents to hold a poll',
       timeoutMs: 120_000,
       intervalMs: 20,
@@ -47,7 +47,7 @@ export const reconnect: Benchmark = {
         wrong,
       },
       notes: [
-        `${agents.length} agents that back off as ours do; answers: ${[...answers].map(([kind, n]) => `${n} x ${kind}`).join(', ') || 'none but held polls'}`,
+        `${agents.length} agents that back off as ours do; answers: ${[...answers].map(([kind, n]) => `${n} x ${kind}`).join(', ') || 'none but long polls'}`,
       ],
     };
   },

@@ -14,7 +14,7 @@ export const replay: Benchmark = {
     least: { what: 'one token sent 10 times at once: accepted, at least', unit: '', budget: { exactly: 1 } },
   },
   async run(context) {
-    const { fleet } = await context.world();
+    const { fleet } = await context.stack();
     await fleet.grow(1);
     const [agent] = fleet.agents;
     if (!agent) throw new Error('there is no node');

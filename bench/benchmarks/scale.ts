@@ -5,7 +5,7 @@ import { type Benchmark, Skip } from '../benchmark.ts';
 import { liveHeap } from '../inspector.ts';
 import { assertAllAnswered, closedLoop } from '../load.ts';
 import { memoryOf } from '../processes.ts';
-import { pathOf, timeList, type World } from '../world.ts';
+import { pathOf, type Stack, timeList } from '../stack.ts';
 
 /** A controller that starts into a full cluster: until it is ready, and what everybody holds then. */
 export const scale: Benchmark = {
@@ -26,33 +26,33 @@ export const scale: Benchmark = {
   },
   async run(context) {
     if (context.length !== 'long') throw new Skip('it takes half an hour; --long has it');
-    const world = await context.world();
+    const stack = await context.stack();
     context.log(`Creating ${COUNT} nodes and applications without a controller`);
-    await world.restartController(() => fill(world));
+    await stack.restartController(() => fill(stack));
     const began = performance.now();
     context.log('Waiting until the controller has written what there is to say of them');
-    await world.quiet(60 * 60_000);
+    await stack.quiet(60 * 60_000);
     const settled = formatDuration(performance.now() - began);
     context.log(`It took ${settled}; starting the controller once more`);
-    const { readyMs } = await world.restartController();
-    await world.quiet(60 * 60_000);
-    const nodes = await timeList(world, '/node-list');
-    const applications = await timeList(world, '/application');
-    const pids = world.pids();
+    const { readyMs } = await stack.restartController();
+    await stack.quiet(60 * 60_000);
+    const nodes = await timeList(stack, '/node-list');
+    const applications = await timeList(stack, '/application');
+    const pids = stack.pids();
     const rss = (pid: number) => memoryOf(pid).rss / 2 ** 20;
     const controller = rss(pids.controller);
     return {
       figures: {
         ready: readyMs / 1_000,
         controller,
-        heap: (await liveHeap(world.controller())) / 2 ** 20,
+        heap: (await liveHeap(stack.controller())) / 2 ** 20,
         apiServer: rss(pids['API server']),
         etcd: rss(pids.etcd),
         nodes,
         applications,
       },
       notes: [
-        `${COUNT} of each beside the ${world.fleet.agents.length} nodes of the fleet, made without a controller; no agent speaks for them`,
+        `${COUNT} of each beside the ${stack.fleet.agents.length} nodes of the fleet, made without a controller; no agent speaks for them`,
         `the controller needed ${settled} to write the status of all of them the first time; the second start found it written`,
       ],
     };
@@ -61,7 +61,7 @@ export const scale: Benchmark = {
 
 const COUNT = 10_000;
 
-async function fill({ kube }: World): Promise<void> {
+async function fill({ kube }: Stack): Promise<void> {
   const load = await closedLoop(2 * COUNT, 16, async (i) => {
     const n = Math.floor(i / 2);
     if (i % 2 === 0) await kube.request('POST', pathOf('edgenodes'), node(n));

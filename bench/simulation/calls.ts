@@ -10,13 +10,13 @@ export interface Calls {
   provision(args: { url: string; keys: string[]; concurrency: number }): Promise<LoadSummary>;
   state(args: object): Promise<SimulationState>;
   /** What others need to speak in the place of each node. */
-  speakers(args: object): Promise<Speaker[]>;
+  credentials(args: object): Promise<NodeCredentials[]>;
   /** When each node stored a document with this text, ms since 1970; null where it has not. */
   stored(args: { document: 'registries' | 'microservices'; text: string }): Promise<(number | null | undefined)[]>;
 }
 
 /** A node as the controller hears it. */
-export interface Speaker {
+export interface NodeCredentials {
   uuid: string;
   nodeKey: PrivateKey;
   /** of its last request, its credentials aside */

@@ -42,8 +42,8 @@ const calls: Calls = {
     };
   },
 
-  async speakers() {
-    return nodes.map((node) => node.speaker());
+  async credentials() {
+    return nodes.map((node) => node.credentials());
   },
 
   async stored({ document, text }) {

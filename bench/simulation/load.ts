@@ -2,18 +2,21 @@ import { signingKey } from '../../agent/src/state/token.ts';
 import { createHttp } from '../http.ts';
 import { assertAllAnswered, type Load, openLoop } from '../load.ts';
 import { nodeTokens } from '../tokens.ts';
-import type { Speaker } from './calls.ts';
+import type { NodeCredentials } from './calls.ts';
 
 /** What a node asks or tells, as a request without credentials. */
 const REQUESTS = {
   /** not held */
-  poll: ({ have }: Speaker) => ({ method: 'GET', path: `/api/v3/agent/changes?have=${encodeURIComponent(have)}` }),
+  poll: ({ have }: NodeCredentials) => ({
+    method: 'GET',
+    path: `/api/v3/agent/changes?have=${encodeURIComponent(have)}`,
+  }),
   /** a whole report in which nothing has changed */
-  report: ({ report }: Speaker) => ({ method: 'PUT', path: '/api/v3/agent/status', body: report }),
+  report: ({ report }: NodeCredentials) => ({ method: 'PUT', path: '/api/v3/agent/status', body: report }),
 } as const;
 
 /** Speaks in the place of nodes that live elsewhere. */
-export interface Speech extends AsyncDisposable {
+export interface NodeLoad extends AsyncDisposable {
   /**
    * Requests of all nodes in turn at a fixed rate, whether answers come or not. Throws unless every one is answered as it
    * should.
@@ -25,21 +28,21 @@ export interface Speech extends AsyncDisposable {
  * From this process and over connections of its own: the process of the nodes is busy with being a thousand agents, and
  * would send late.
  */
-export function speakFor(speakers: readonly Speaker[], url: string): Speech {
+export function createNodeLoad(nodes: readonly NodeCredentials[], url: string): NodeLoad {
   const http = createHttp(url, CONNECTIONS);
-  const keys = speakers.map(({ nodeKey }) => signingKey(nodeKey));
+  const keys = nodes.map(({ nodeKey }) => signingKey(nodeKey));
   return {
     async send(what, rate, seconds) {
       // Signed beforehand, as a thousand machines would have done it side by side.
-      const each = Math.ceil((rate * seconds) / speakers.length);
-      const tokens = speakers.map(({ uuid }, at) => nodeTokens(uuid, keys[at] as (typeof keys)[0], each));
+      const each = Math.ceil((rate * seconds) / nodes.length);
+      const tokens = nodes.map(({ uuid }, at) => nodeTokens(uuid, keys[at] as (typeof keys)[0], each));
       const load = await openLoop(rate, seconds, async (i) => {
-        const at = i % speakers.length;
-        const speaker = speakers[at] as Speaker;
-        const token = tokens[at]?.[Math.floor(i / speakers.length)];
+        const at = i % nodes.length;
+        const node = nodes[at] as NodeCredentials;
+        const token = tokens[at]?.[Math.floor(i / nodes.length)];
         const { status, text } = await http.send({
-          ...REQUESTS[what](speaker),
-          headers: { ...speaker.headers, authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+          ...REQUESTS[what](node),
+          headers: { ...node.headers, authorization: `Bearer ${token}`, 'content-type': 'application/json' },
         });
         if (status >= 300) throw new Error(`a ${what} was answered ${status} ${text.slice(0, 200)}`);
       });

@@ -8,13 +8,13 @@ import { memoryDatabase } from '../../agent/src/state/database.ts';
 import { memoryIdentity } from '../../agent/src/state/identity.ts';
 import { silentLog } from '../../agent/src/system/log.ts';
 import type { Machine } from '../../agent/src/system/machine.ts';
-import type { Speaker } from './calls.ts';
+import type { NodeCredentials } from './calls.ts';
 
 /** A node with the real agent; only its engine, its disk and its network are not real. */
 export interface SimulatedNode {
   readonly agent: Agent;
   readonly engine: MemoryEngine;
-  speaker(): Speaker;
+  credentials(): NodeCredentials;
   /** The document as it is stored, and when that was: ms since 1970, with fractions. */
   stored(name: 'registries' | 'microservices'): { body: string; at: number } | undefined;
   /** Requests begun, by path. */
@@ -35,7 +35,7 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
   const stored = new Map<string, { body: string; at: number }>();
   let have = '';
   let headers: Record<string, string> = {};
-  let told: Record<string, unknown> = {};
+  let reported: Record<string, unknown> = {};
 
   const agent = createAgent(parseConfig(`{controllerUrl: "${controllerUrl}"}`, '/simulated/config.yaml'), {
     clock,
@@ -57,7 +57,7 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
       requests.set(url.pathname, (requests.get(url.pathname) ?? 0) + 1);
       headers = request.headers ?? {};
       have = url.searchParams.get('have') ?? have;
-      if (url.pathname === '/api/v3/agent/status') told = { ...told, ...JSON.parse(request.body ?? '{}') };
+      if (url.pathname === '/api/v3/agent/status') reported = { ...reported, ...JSON.parse(request.body ?? '{}') };
       return transport(request, limit);
     },
   });
@@ -67,11 +67,11 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
     engine,
     requests,
     stored: (name) => stored.get(name),
-    speaker() {
+    credentials() {
       const { node, nodeKey } = identity.load() ?? {};
       if (!node || !nodeKey) throw new Error('this node is not provisioned');
       const { authorization: _, ...others } = headers;
-      return { uuid: node.uuid, nodeKey, headers: others, have, report: JSON.stringify(told) };
+      return { uuid: node.uuid, nodeKey, headers: others, have, report: JSON.stringify(reported) };
     },
   };
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ROUTES } from '../../agent/src/local-api/routes.ts';
-import { type AgentProcess, createWorld, type World } from '../_world.ts';
+import { type AgentProcess, createStack, type Stack } from '../_stack.ts';
 import { HEADERS, HUGE_NUMBERS, JSON_BODIES, PARAMETERS, QUERIES, TEXTS } from './_attacks.ts';
 import { brokenLines, faults, memoryOf } from './_process.ts';
 import { createSender, dial, forEach, hear, type Sender, type Sent } from './_send.ts';
@@ -13,7 +13,7 @@ const LONG = 600_000;
 const MIB = 2 ** 20;
 const AMOUNT = Number(process.env.SKERRY_HOSTILE_MIB ?? 256);
 
-let world: World;
+let stack: Stack;
 let agent: AgentProcess;
 let socket: Sender;
 let port: Sender;
@@ -21,9 +21,9 @@ let token: string;
 const complaints: string[] = [];
 
 beforeAll(async () => {
-  world = await createWorld();
-  const controller = await world.startController({ env: { LOG_LEVEL: 'info' } });
-  agent = await world.startAgent('gw-h', controller);
+  stack = await createStack();
+  const controller = await stack.startController({ env: { LOG_LEVEL: 'info' } });
+  agent = await stack.startAgent('gw-h', controller);
   const run = join(agent.dir, 'data/run');
   token = readFileSync(join(run, 'token'), 'utf8').trim();
   socket = createSender({ socketPath: join(run, 'api.sock') });
@@ -32,7 +32,7 @@ beforeAll(async () => {
 afterAll(async () => {
   socket?.[Symbol.dispose]();
   port?.[Symbol.dispose]();
-  await world?.[Symbol.asyncDispose]();
+  await stack?.[Symbol.asyncDispose]();
 });
 
 async function attack(what: string, sent: Sent, send: Sender): Promise<number> {

@@ -6,7 +6,7 @@ import { type Checker, createChecker } from '../../src/rest/_client.ts';
 import { BASE } from '../../src/rest/base.ts';
 import { type AnyRoute, paramNames } from '../../src/rest/route.ts';
 import { routes } from '../../src/rest/routes/index.ts';
-import { type ControllerProcess, createWorld, until, type World } from '../_world.ts';
+import { type ControllerProcess, createStack, type Stack, until } from '../_stack.ts';
 import {
   CREDENTIALS,
   FILE_BODIES,
@@ -27,7 +27,7 @@ import { createSender, dial, forEach, type Heard, hear, type Sender, type Sent }
  */
 const LONG = 300_000;
 const LARGE = 300_000;
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 let send: Sender;
 let check: Checker;
@@ -50,11 +50,11 @@ spec:
 `;
 
 beforeAll(async () => {
-  world = await createWorld();
-  controller = await world.startController();
+  stack = await createStack();
+  controller = await stack.startController();
   send = createSender({ origin: controller.url });
   check = createChecker(routes);
-  const rest = world.rest(controller);
+  const rest = stack.rest(controller);
   for (const name of ['gw', 'gw-2', 'gw-3', 'gw-4']) nodes.push(await provision(name));
   [node] = nodes as [Agent];
   const uploaded = await rest('POST', '/application/yaml', APPLICATION);
@@ -65,11 +65,11 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   send?.[Symbol.dispose]();
-  await world?.[Symbol.asyncDispose]();
+  await stack?.[Symbol.asyncDispose]();
 });
 
 async function provision(name: string): Promise<Agent> {
-  const rest = world.rest(controller);
+  const rest = stack.rest(controller);
   const { body: created } = await rest('POST', '/node', { name, archId: 1 });
   const { body: issued } = await rest('GET', `/node/${created.uuid}/provisioning-key`);
   const { privateKey } = generateKeyPairSync('ed25519');
@@ -98,7 +98,7 @@ function pathOf(route: AnyRoute, value?: string): string {
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => value ?? real(name));
 }
 
-const bearer = () => ({ authorization: `Bearer ${world.token}` });
+const bearer = () => ({ authorization: `Bearer ${stack.token}` });
 const complaints: string[] = [];
 
 /** Sends to REST and holds the answer against what was promised. */
@@ -308,7 +308,7 @@ describe('image references', () => {
     ['nothing', ''],
   ])('with %s are refused, with the value escaped and shortened', async (_, image) => {
     const microservices = [{ name: 'web', images: [{ containerImage: image, archId: 1 }] }];
-    const { status, body } = await world.rest(controller)('PUT', '/application/plant', { microservices });
+    const { status, body } = await stack.rest(controller)('PUT', '/application/plant', { microservices });
     expect({ status, code: body?.code }).toEqual({ status: 400, code: expect.any(String) });
     expect(body.message.length).toBeLessThan(1_000);
   });
@@ -452,7 +452,7 @@ describe('the agent routes', () => {
         await attackAgent('a heartbeat', { method: 'PUT', path: 'status', headers: type, body: heartbeat });
       // The reconciler goes on: what came before did not get stuck in it.
       await until('the node to be calm again', async () => {
-        const { body } = await world.rest(controller)('GET', `/node/${node.uuid}`);
+        const { body } = await stack.rest(controller)('GET', `/node/${node.uuid}`);
         return body.daemonStatus === 'RUNNING' ? true : undefined;
       });
     },
@@ -512,26 +512,26 @@ describe('the channel between replicas', () => {
   test('lets nobody in who is no replica, and survives what they send', async () => {
     using internal = createSender({ origin: controller.internalUrl });
     for (const path of [
-      '/internal/news',
+      '/internal/observations',
       '/internal/live',
       '/internal/tokens',
       '/',
       '/constructor',
       '/__proto__',
-      '/internal/../internal/news',
+      '/internal/../internal/observations',
     ])
       for (const { body, headers = {} } of JSON_BODIES.slice(0, 12)) {
         const { status } = await internal({ method: 'POST', path, headers: { ...headers, ...bearer() }, body });
         expect([401, 404, 429]).toContain(status);
       }
     const account = (
-      await world.kube.request<{ status: { token: string } }>(
+      await stack.kube.request<{ status: { token: string } }>(
         'POST',
-        `/api/v1/namespaces/${world.namespace}/serviceaccounts/skerry-controller/token`,
+        `/api/v1/namespaces/${stack.namespace}/serviceaccounts/skerry-controller/token`,
         { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { audiences: ['skerry.dev/internal'] } },
       )
     ).status.token;
-    for (const path of ['/internal/news', '/internal/live', '/internal/tokens'])
+    for (const path of ['/internal/observations', '/internal/live', '/internal/tokens'])
       for (const { name, body, headers = {} } of JSON_BODIES) {
         const replica = { ...headers, authorization: `Bearer ${account}` };
         const { status } = await internal({ method: 'POST', path, headers: replica, body });
@@ -595,7 +595,7 @@ test('the controller never stumbled: one process, no fault in its log, every lin
   process.kill(controller.pid, 0);
   expect(faults(controller.logFile)).toEqual([]);
   expect(brokenLines(controller.logFile)).toEqual([]);
-  const { status, body } = await world.rest(controller)('GET', '/application/plant');
+  const { status, body } = await stack.rest(controller)('GET', '/application/plant');
   expect({ status, name: body.name }).toEqual({ status: 200, name: 'plant' });
   expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined();
 });

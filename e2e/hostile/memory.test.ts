@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BASE } from '../../src/rest/base.ts';
-import { type ControllerProcess, createWorld, type World } from '../_world.ts';
+import { type ControllerProcess, createStack, type Stack } from '../_stack.ts';
 import { FILE_BODIES, JSON_BODIES } from './_attacks.ts';
 import { memoryOf } from './_process.ts';
 import { createSender, forEach } from './_send.ts';
@@ -19,19 +19,19 @@ const GROWTH = 128;
 /** MiB that it may ever take: fourteen times less than what eight uploads at once would be without limits */
 const PEAK = 640;
 
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 beforeAll(async () => {
-  world = await createWorld();
-  controller = await world.startController({ env: { LOG_LEVEL: 'info' } });
+  stack = await createStack();
+  controller = await stack.startController({ env: { LOG_LEVEL: 'info' } });
 });
-afterAll(() => world?.[Symbol.asyncDispose]());
+afterAll(() => stack?.[Symbol.asyncDispose]());
 
 test(
   `${AMOUNT} MiB of hostile input leave the memory of the controller flat`,
   async () => {
     using send = createSender({ origin: controller.url });
-    const json = { authorization: `Bearer ${world.token}`, 'content-type': 'application/json' };
+    const json = { authorization: `Bearer ${stack.token}`, 'content-type': 'application/json' };
     const bearer = { authorization: json.authorization };
     const padding = Buffer.alloc(12 * MIB, ' ');
     const requests = [

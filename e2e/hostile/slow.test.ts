@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BASE } from '../../src/rest/base.ts';
-import { type AgentProcess, type ControllerProcess, createWorld, until, type World } from '../_world.ts';
+import { type AgentProcess, type ControllerProcess, createStack, type Stack, until } from '../_stack.ts';
 import { memoryOf } from './_process.ts';
 import { createSender, dial, hear } from './_send.ts';
 
@@ -14,15 +14,15 @@ const LONG = 300_000;
 const IDLE = 2_000;
 const SLOW = 200;
 
-let world: World;
+let stack: Stack;
 let controller: ControllerProcess;
 let agent: AgentProcess;
 beforeAll(async () => {
-  world = await createWorld();
-  controller = await world.startController({ env: { LOG_LEVEL: 'info' } });
-  agent = await world.startAgent('gw-s', controller);
+  stack = await createStack();
+  controller = await stack.startController({ env: { LOG_LEVEL: 'info' } });
+  agent = await stack.startAgent('gw-s', controller);
 }, LONG);
-afterAll(() => world?.[Symbol.asyncDispose](), 60_000);
+afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
 test(
   'slow and silent clients are ended, and nobody else waits for them',
@@ -38,7 +38,7 @@ test(
       return dialled;
     };
     const closed = (socket: Socket) => hear(socket, 150_000);
-    const authorization = `Authorization: Bearer ${world.token}`;
+    const authorization = `Authorization: Bearer ${stack.token}`;
 
     const began = performance.now();
     const silent = (await dials(IDLE, '')).map(closed);
@@ -61,7 +61,7 @@ test(
     }
 
     // People and agents meanwhile.
-    const rest = world.rest(controller);
+    const rest = stack.rest(controller);
     using send = createSender({ origin: controller.url });
     const times: number[] = [];
     let peak = 0;
@@ -73,7 +73,7 @@ test(
       peak = Math.max(peak, memoryOf(controller.pid).now);
       await sleep(100);
     }
-    const { body } = await rest('GET', `/node/${(await world.node('gw-s'))?.status?.uuid}`);
+    const { body } = await rest('GET', `/node/${(await stack.node('gw-s'))?.status?.uuid}`);
     expect(body.daemonStatus).toBe('RUNNING');
 
     const ends = {
@@ -101,8 +101,8 @@ test(
 test(
   'an agent that held its poll meanwhile hears of a change at once',
   async () => {
-    const image = await world.image('v1');
-    await world.apply({
+    const image = await stack.image('v1');
+    await stack.apply({
       apiVersion: 'skerry.dev/v3',
       kind: 'Application',
       metadata: { name: 'meanwhile' },
@@ -110,7 +110,7 @@ test(
     });
     await until(
       'it to run',
-      async () => (await world.application('meanwhile'))?.status?.microservices?.[0]?.state === 'RUNNING',
+      async () => (await stack.application('meanwhile'))?.status?.microservices?.[0]?.state === 'RUNNING',
     );
     expect((await agent.cli('status')).code).toBe(0);
   },

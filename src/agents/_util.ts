@@ -184,7 +184,7 @@ export interface Replica extends AsyncDisposable {
 export interface CallOptions {
   body?: unknown;
   headers?: Record<string, string>;
-  foreign?: boolean;
+  thirdParty?: boolean;
   signal?: AbortSignal;
 }
 
@@ -241,12 +241,12 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
     url,
     leadership,
     call,
-    as: (node, key, method, path, { headers = {}, foreign = false, ...rest } = {}) =>
+    as: (node, key, method, path, { headers = {}, thirdParty = false, ...rest } = {}) =>
       call(method, path, {
         ...rest,
         headers: {
           authorization: `Bearer ${makeToken(node.spec.uuid ?? '', key, clock?.wall() ?? Date.now())}`,
-          ...(!foreign && { [HEADERS.agent]: '1.0.0', [HEADERS.instance]: 'i-1', [HEADERS.boot]: 'b-1' }),
+          ...(!thirdParty && { [HEADERS.agent]: '1.0.0', [HEADERS.instance]: 'i-1', [HEADERS.boot]: 'b-1' }),
           ...headers,
         },
       }),

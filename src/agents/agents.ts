@@ -13,8 +13,8 @@ import type {
 } from './dependencies.ts';
 import { createLiveValues } from './leader/current-values.ts';
 import { createLeaderClient } from './leader/leader-client.ts';
-import { createLeaderChannel, type LeaderChannel } from './leader/leader-server.ts';
-import { createNews } from './leader/observation-forwarder.ts';
+import { createLeaderServer, type LeaderServer } from './leader/leader-server.ts';
+import { createObservationForwarder } from './leader/observation-forwarder.ts';
 import { createObservations } from './leader/observations.ts';
 import { shareTokens } from './leader/token-sharing.ts';
 import { createUsedTokens } from './pipeline/used-tokens.ts';
@@ -44,7 +44,7 @@ export interface Agents extends AsyncDisposable {
   /** for reads */
   readonly live: LiveValues;
   /** where other replicas reach this one */
-  readonly channel: LeaderChannel;
+  readonly leaderServer: LeaderServer;
   /** Shares used tokens with other replicas until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -52,11 +52,11 @@ export interface Agents extends AsyncDisposable {
 export function createAgents(options: AgentsOptions): Agents {
   const { leadership, credentials, identity, log, clock = systemClock, metrics = {} } = options;
   const observations = createObservations(mergeReport);
-  const link = createLeaderClient({ leadership, credentials, clock });
-  const news = createNews({ leadership, link, observations, mergeReport, clock, log, metrics });
+  const leader = createLeaderClient({ leadership, credentials, clock });
+  const forwarder = createObservationForwarder({ leadership, leader, observations, mergeReport, clock, log, metrics });
   const used = createUsedTokens();
-  const routes = createAgentRoutes({ ...options, news, used, clock, metrics });
-  const channel = createLeaderChannel({ leadership, news, observations, used, credentials, clock, log });
+  const routes = createAgentRoutes({ ...options, forwarder, used, clock, metrics });
+  const leaderServer = createLeaderServer({ leadership, forwarder, observations, used, credentials, clock, log });
 
   return {
     routes,
@@ -64,22 +64,22 @@ export function createAgents(options: AgentsOptions): Agents {
       ...observations,
       // What is left of an earlier term of this replica is nobody's business.
       get(uuid) {
-        news.settle();
+        forwarder.settle();
         return observations.get(uuid);
       },
       entries() {
-        news.settle();
+        forwarder.settle();
         return observations.entries();
       },
     },
-    live: createLiveValues({ leadership, link, observations, news, clock }),
-    channel,
-    run: (signal) => shareTokens({ leadership, client: link, used, replica: identity, clock, log }, signal),
+    live: createLiveValues({ leadership, leader, observations, forwarder, clock }),
+    leaderServer,
+    run: (signal) => shareTokens({ leadership, client: leader, used, replica: identity, clock, log }, signal),
     async [Symbol.asyncDispose]() {
       await routes[Symbol.asyncDispose]();
-      await news[Symbol.asyncDispose]();
-      await channel[Symbol.asyncDispose]();
-      link[Symbol.dispose]();
+      await forwarder[Symbol.asyncDispose]();
+      await leaderServer[Symbol.asyncDispose]();
+      leader[Symbol.dispose]();
     },
   };
 }

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HEADERS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { Clock } from '../kube/mod.ts';
-import type { NodeIdentity, NodeNews } from './dependencies.ts';
-import type { News } from './leader/observation-forwarder.ts';
+import type { NodeIdentity, ObservationDelta } from './dependencies.ts';
+import type { ObservationForwarder } from './leader/observation-forwarder.ts';
 import type { EpochCheck } from './pipeline/epoch-check.ts';
 
 /** A request of a node that proved who it is. */
@@ -26,14 +26,14 @@ export interface Call {
 }
 
 /** Tells the leader of a contact, and what else was said. */
-export type Hear = (call: Call, said?: Partial<NodeNews>) => void;
+export type Observe = (call: Call, said?: Partial<ObservationDelta>) => void;
 
-export function createHear(news: Pick<News, 'hear'>, clock: Pick<Clock, 'wall'>): Hear {
+export function createHear(forwarder: Pick<ObservationForwarder, 'observe'>, clock: Pick<Clock, 'wall'>): Observe {
   return ({ uuid, agent, instance, boot }, said = {}) =>
-    news.hear({
+    forwarder.observe({
       uuid,
       contactAt: clock.wall(),
-      holdSeconds: 0,
+      waitSeconds: 0,
       ...(agent !== undefined && { agent }),
       ...(instance !== undefined && { instance }),
       ...(boot !== undefined && { boot }),

@@ -9,10 +9,10 @@ type Setup = Awaited<ReturnType<typeof startWithNode>>;
 /** Connections that announce a body and send one byte of it; resolves with what each of them heard. */
 async function announce(setup: Setup, count: number, length: number) {
   const { hostname, port } = new URL(setup.replica.url);
-  const heard: string[] = [];
+  const received: string[] = [];
   const sockets = await Promise.all(
     Array.from({ length: count }, (_, i) => {
-      heard[i] = '';
+      received[i] = '';
       return new Promise<ReturnType<typeof connect>>((resolve) => {
         const socket = connect(Number(port), hostname, () => {
           socket.write(`POST /api/v3/agent/provision HTTP/1.1\r\nHost: c\r\nContent-Length: ${length}\r\n\r\n{`, () =>
@@ -20,13 +20,13 @@ async function announce(setup: Setup, count: number, length: number) {
           );
         });
         socket.on('data', (chunk) => {
-          heard[i] = `${heard[i]}${chunk}`;
+          received[i] = `${received[i]}${chunk}`;
         });
         socket.on('error', () => {});
       });
     }),
   );
-  const statuses = () => heard.map((text) => text.slice(9, 12)).filter(Boolean);
+  const statuses = () => received.map((text) => text.slice(9, 12)).filter(Boolean);
   return { statuses, [Symbol.dispose]: () => void sockets.map((socket) => socket.destroy()) };
 }
 

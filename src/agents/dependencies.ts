@@ -34,12 +34,12 @@ export interface ProvisioningKeys {
 }
 
 /** What one replica heard of one node since it last told the leader. */
-export interface NodeNews {
+export interface ObservationDelta {
   uuid: string;
   /** Unix ms of the last authenticated contact */
   contactAt: number;
-  /** seconds that the armed held poll may last, 0 without one */
-  holdSeconds: number;
+  /** seconds that the long poll may last, 0 without one */
+  waitSeconds: number;
   agent?: string;
   instance?: string;
   boot?: string;
@@ -49,18 +49,18 @@ export interface NodeNews {
   reportedAt?: number;
   /** effective settings that the agent told apart from a report; each replaces its own and no other */
   settings?: AgentConfig;
-  handedOut?: Observation['handedOut'];
+  sentRevisions?: Observation['sentRevisions'];
   /** epoch to accept while the agent retains what the datastore lacks; empty when it lacks nothing */
   restored?: string;
   /** an agent took the identity of the node just now: what was known of it was about another one */
-  anew?: true;
+  isReset?: true;
 }
 
 /** What the leader knows of all nodes, in memory. Made on every replica, filled on the one that leads. */
 export interface Observations {
   get(uuid: string): Observation | undefined;
   entries(): IterableIterator<[string, Observation]>;
-  hear(news: NodeNews): void;
+  observe(delta: ObservationDelta): void;
   /** The node is gone. */
   forget(uuid: string): void;
   /** Called after each piece of news, synchronously; `before` is absent the first time a node is heard of. */
@@ -78,9 +78,9 @@ export interface InternalCredentials {
 }
 
 /** How this replica talks to the leader when it is another one. Rejects when the leader did not take it. */
-export interface LeaderLink {
+export interface LeaderApi {
   /** `term` is another one whenever the leader begins with an empty memory. */
-  send(batch: readonly NodeNews[], signal: AbortSignal): Promise<{ term: string }>;
+  send(batch: readonly ObservationDelta[], signal: AbortSignal): Promise<{ leadershipId: string }>;
   live(uuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
 }
 
@@ -92,11 +92,11 @@ export interface LiveValues {
 /** Every hook is optional and must not throw. Labels are low in cardinality. */
 export interface AgentMetrics {
   agent?(what: AgentMetric, detail?: string): void;
-  heldPolls?(count: number): void;
+  longPolls?(count: number): void;
   /** due, timeout, drained, superseded or gone */
-  heldPollEnded?(outcome: string): void;
-  /** seconds from a change being seen to a held poll telling it */
-  told?(seconds: number): void;
+  longPollEnded?(outcome: string): void;
+  /** seconds from a change being seen to a long poll telling it */
+  sendDelay?(seconds: number): void;
 }
 export type AgentMetric =
   | 'poll'
@@ -105,8 +105,8 @@ export type AgentMetric =
   | 'provision'
   | 'refused'
   | 'desired-state'
-  | 'news-batch'
-  | 'news-refused'
+  | 'delta-batch'
+  | 'delta-refused'
   | 'report-repaired';
 
 export interface AgentOptions {
@@ -134,8 +134,8 @@ export interface AgentLimits {
   /** until a body must be complete */
   bodyMs: number;
   strangerBodyMs: number;
-  heldPolls: number;
-  heldPollsPerNode: number;
+  longPolls: number;
+  longPollsPerNode: number;
   /** tokens of one node, a second in the long run */
   requestsPerNode: number;
   /** failed provisionings of one address in a minute */
@@ -154,8 +154,8 @@ export const AGENT_LIMITS: AgentLimits = {
   },
   bodyMs: 20_000,
   strangerBodyMs: 10_000,
-  heldPolls: 50_000,
-  heldPollsPerNode: 4,
+  longPolls: 50_000,
+  longPollsPerNode: 4,
   requestsPerNode: 20,
   guessesPerMinute: 30,
 };
@@ -172,11 +172,11 @@ export interface AgentRoutes extends AsyncDisposable {
   handle(req: IncomingMessage, res: ServerResponse): boolean;
   /** Verifies and uses up the token of a request, for WebSocket upgrades. Rejects with AgentFailure. */
   authenticate(req: IncomingMessage): Promise<NodeIdentity>;
-  /** Answers held polls early and refuses new requests with 503; resolves when the leader has all news, or time is up. */
+  /** Answers long polls early and refuses new requests with 503; resolves when the leader has all news, or time is up. */
   drain(graceMs: number): Promise<void>;
   /** True while requests are answered: every store is complete, and nobody drains. */
   readonly ready: boolean;
-  readonly heldPolls: number;
+  readonly longPolls: number;
   /** What a node is to do, as it is handed out; undefined when there is no such node. */
   readonly desired: (nodeUuid: string) => DesiredState | undefined;
 }

@@ -16,10 +16,10 @@ import {
 } from './dependencies.ts';
 import { createDesiredCache } from './desired-state/desired-cache.ts';
 import { AgentFailure, notReady } from './failure.ts';
-import type { News } from './leader/observation-forwarder.ts';
-import { createHeldPolls } from './long-polls/long-polls.ts';
+import type { ObservationForwarder } from './leader/observation-forwarder.ts';
+import { createLongPolls } from './long-polls/long-polls.ts';
 import { createPositionUpdates } from './long-polls/position-updates.ts';
-import { createTold } from './long-polls/sent-responses.ts';
+import { createSentResponses } from './long-polls/sent-responses.ts';
 import { createNodeDirectory } from './node-directory.ts';
 import { createAuthenticate } from './pipeline/authenticate.ts';
 import { type CheckEpoch, createEpochCheck } from './pipeline/epoch-check.ts';
@@ -38,7 +38,7 @@ export interface AgentRoutesOptions extends AgentOptions {
   client: Pick<KubeClient, 'list' | 'listPage' | 'find' | 'create' | 'replace' | 'delete'>;
   stores: AgentStores;
   provisioningKeys: ProvisioningKeys;
-  news: News;
+  forwarder: ObservationForwarder;
   used: UsedTokens;
   /** without it agents are given no positions, and any list is the whole truth */
   epochs?: Epochs;
@@ -61,7 +61,7 @@ const LIVE_VERSION_MS = 5_000;
  * provisioning, deprovisioning, deletion and version orders; the rest is answered from the stores.
  */
 export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
-  const { client, stores, news, namespace, log, clock = systemClock, metrics = {}, revisionKey } = options;
+  const { client, stores, forwarder, namespace, log, clock = systemClock, metrics = {}, revisionKey } = options;
   const limits = { ...AGENT_LIMITS, ...options.limits };
   const required = requiredStores(stores);
   const { requests, guesses } = createLimits(limits, clock);
@@ -82,29 +82,29 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     desiredState: options.desiredState ?? desiredState,
     ...(revisionKey !== undefined && { revisionKey }),
   });
-  const held = createHeldPolls({
+  const longPolls = createLongPolls({
     digests: desired.digests,
     clock,
     log,
-    perNode: limits.heldPollsPerNode,
-    onCount: (count) => metrics.heldPolls?.(count),
-    onEnd: (how) => metrics.heldPollEnded?.(how),
-    onTold: (ms) => metrics.told?.(ms / 1000),
+    perNode: limits.longPollsPerNode,
+    onCount: (count) => metrics.longPolls?.(count),
+    onEnd: (how) => metrics.longPollEnded?.(how),
+    onSent: (ms) => metrics.sendDelay?.(ms / 1000),
   });
-  const told = createTold(clock);
-  const hear = createHear(news, clock);
+  const sent = createSentResponses(clock);
+  const observe = createHear(forwarder, clock);
   const checkEpoch: CheckEpoch = options.epochs
     ? createEpochCheck(options.epochs, directory, createSealedPositions(revisionKey ?? ''), clock)
     : () => ({});
-  const positions = createPositionUpdates(options.epochs, held.release);
+  const positions = createPositionUpdates(options.epochs, longPolls.release);
   const handlers = createHandlers({
     ...{ client, stores, namespace, provisioningKeys: options.provisioningKeys, caCert: options.caCert, limits },
-    ...{ directory, desired, held, told, checkEpoch, hear, news, clock, log, metrics },
+    ...{ directory, desired, longPolls, sent, checkEpoch, observe, forwarder, clock, log, metrics },
     onListed: positions.onListed,
     onMistakes: (uuid, mistakes) => requests.charge(uuid, mistakes / MISTAKES_PER_REQUEST),
   });
   const pipeline = createPipeline({
-    ...{ readiness, authenticate, guesses, checkEpoch, hear, metrics },
+    ...{ readiness, authenticate, guesses, checkEpoch, observe, metrics },
     match: createMatch(agentRoutes(handlers)),
     addressOf: options.addressOf ?? ((req) => req.socket.remoteAddress ?? ''),
     receive: createReceive(limits, requests, clock),
@@ -120,13 +120,13 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   });
   const serve = createServe({ pipeline, readiness, metrics, log });
 
-  const wakes = desired.subscribe(held.wake);
+  const wakes = desired.subscribe(longPolls.wake);
   const gone = stores.nodes.subscribe((change) => {
     if (change.type !== 'delete') return;
     const uuid = nodeUuid(change.object);
     if (stores.nodes.byIndex('uuid', uuid).length > 0) return;
-    told.forget(uuid);
-    news.forget(uuid);
+    sent.forget(uuid);
+    forwarder.forget(uuid);
   });
 
   return {
@@ -142,18 +142,18 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     },
     async drain(graceMs) {
       readiness.drain();
-      held.drain();
-      await news.flush(graceMs);
+      longPolls.drain();
+      await forwarder.flush(graceMs);
     },
     get ready() {
       return readiness.ready;
     },
-    get heldPolls() {
-      return held.count;
+    get longPolls() {
+      return longPolls.count;
     },
     desired: desired.state,
     async [Symbol.asyncDispose]() {
-      held.drain();
+      longPolls.drain();
       for (const one of [wakes, positions, gone, desired]) one[Symbol.dispose]();
     },
   };

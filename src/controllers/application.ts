@@ -34,9 +34,9 @@ import {
   requeueAfter,
   watching,
 } from '../kube/mod.ts';
+import { applicationsOn } from '../stores/lookups.ts';
 import { isSeenAlike } from '../stores/node-change.ts';
 import { textNameOf } from '../stores/references.ts';
-import { applicationsOn } from '../stores/world.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { identityOf, idTaken } from './identity.ts';
@@ -107,7 +107,7 @@ interface Helpers {
 
 /** Observes an application and its nodes, plans its status, writes it when its turn comes, and says when to look again. */
 function createReconcile(deps: ControllerDependencies, { massSilence, pacer, statuses, readyTimer }: Helpers) {
-  const { client, stores, world, clock } = deps;
+  const { client, stores, lookups, clock } = deps;
   const resource = RESOURCES.applications;
 
   function observe(application: Application, identity: Identity) {
@@ -116,7 +116,8 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
       liveness: deps.liveness(node),
       desired: deps.desired(node) ?? { microservices: [] },
     }));
-    const rival = applicationVerdict(application, world) ?? idTaken(deps, KINDS.applications, application, identity.id);
+    const rival =
+      applicationVerdict(application, lookups) ?? idTaken(deps, KINDS.applications, application, identity.id);
     return { nodes, rival };
   }
 
@@ -124,7 +125,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
     return {
       application,
       ...(rival && { identity: rival }),
-      verdicts: verdicts(application, world),
+      verdicts: verdicts(application, lookups),
       nodes,
       now: new Date(clock()).toISOString(),
     };
@@ -185,10 +186,10 @@ const concernsVerdicts = ({ type, object, previous }: Change<Registry>) =>
   registryId(previous) !== registryId(object);
 
 /** Every node that an entry names, or that still reports a microservice of the application. */
-function nodesOf({ stores, world }: ControllerDependencies, application: Application): Set<EdgeNode> {
+function nodesOf({ stores, lookups }: ControllerDependencies, application: Application): Set<EdgeNode> {
   const nodes = new Map<string, EdgeNode>();
   for (const entry of application.spec.microservices ?? []) {
-    const node = nodeOf(entry, world);
+    const node = nodeOf(entry, lookups);
     if (node) nodes.set(nodeUuid(node), node);
   }
   for (const node of stores.nodes.byIndex('reports', v3Name(application))) nodes.set(nodeUuid(node), node);

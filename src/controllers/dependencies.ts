@@ -2,8 +2,8 @@ import type { EdgeNode } from '../api/v3/index.ts';
 import type { DesiredState, Liveness, Observation } from '../domain/index.ts';
 import type { Kinds } from '../kinds/index.ts';
 import type { EventRecorder, KubeClient, KubeObject, Log, Metrics } from '../kube/mod.ts';
+import type { StoreLookups } from '../stores/lookups.ts';
 import type { Stores } from '../stores/stores.ts';
-import type { StoreWorld } from '../stores/world.ts';
 import type { Ids } from './ids.ts';
 
 /** What the reconcilers are given. They run on the leader alone and are the only writers of any status. */
@@ -13,7 +13,7 @@ export interface ControllerDependencies {
   client: KubeClient;
   stores: Stores;
   kinds: Kinds;
-  world: StoreWorld;
+  lookups: StoreLookups;
   observations: {
     get(nodeUuid: string): Observation | undefined;
     entries(): Iterable<[string, Observation]>;

@@ -5,8 +5,8 @@ import { makeApplication, makeEntry, makeNode, makeObservation } from '../domain
 import { type DesiredEntry, entryUuid, liveness, nodeUuid, type Observation } from '../domain/index.ts';
 import { KINDS } from '../kinds/index.ts';
 import { silentLog } from '../kube/mod.ts';
+import { createLookups } from '../stores/lookups.ts';
 import { createStores } from '../stores/stores.ts';
-import { createWorld } from '../stores/world.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
 import { runControllers } from './index.ts';
 
@@ -68,7 +68,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
       client: server.client,
       stores,
       kinds: KINDS,
-      world: createWorld(stores),
+      lookups: createLookups(stores),
       observations: {
         get: () => observation,
         entries: () => (observation ? [[uuid, observation]] : []),

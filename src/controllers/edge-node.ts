@@ -30,7 +30,7 @@ import {
   requeueAfter,
   watching,
 } from '../kube/mod.ts';
-import { applicationsOn } from '../stores/world.ts';
+import { applicationsOn } from '../stores/lookups.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { identityOf } from './identity.ts';
@@ -54,7 +54,7 @@ export function createEdgeNodeController(
 ): Controller & Disposable {
   const { stores, observations, clock, log, metrics } = deps;
   const statuses = createStatusWriter(deps, KINDS.nodes);
-  const removed = createRemovedEntries((entry) => nodeOf(entry, deps.world));
+  const removed = createRemovedEntries((entry) => nodeOf(entry, deps.lookups));
   const reconciledAt = new Map<string, number>();
   const reconcile = createReconcile(deps, { massSilence, pacer, statuses, removed });
 
@@ -110,7 +110,7 @@ interface Helpers {
 
 /** Observes a node and what its agent said, plans its status, writes it when its turn comes, and says when to look again. */
 function createReconcile(deps: ControllerDependencies, { massSilence, pacer, statuses, removed }: Helpers) {
-  const { client, stores, world, observations, clock, listeningSince } = deps;
+  const { client, stores, lookups, observations, clock, listeningSince } = deps;
   const resource = RESOURCES.nodes;
   const budget = createStatusBudget(clock, (node) => applicationsOn(stores, node).length);
 
@@ -121,7 +121,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
 
   function plan(node: EdgeNode, identity: Identity, seen: ReturnType<typeof observe>) {
     const desired = deps.desired(node);
-    const rival = nodeVerdict(node, world);
+    const rival = nodeVerdict(node, lookups);
     const provisioned = deps.provisioned(seen.uuid);
     const status = nodeStatus({
       node,

@@ -84,7 +84,7 @@ export function createRegistryController(deps: ControllerDependencies): Controll
     takeOver: (registry, signal) =>
       isDraft(registry) && !registry.metadata.deletionTimestamp ? removeDraft(registry, signal) : undefined,
     prepare: bindPassword,
-    obstacle: (registry) => passwordObstacle(registry, deps.world.registryPassword(registry) !== undefined),
+    obstacle: (registry) => passwordObstacle(registry, deps.lookups.registryPassword(registry) !== undefined),
     watches: [
       builtIns,
       watching(stores.secrets, ({ object }) => stores.registries.byIndex('secret', object.metadata.name).map(keyOf)),

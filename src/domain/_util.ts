@@ -1,7 +1,7 @@
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice, Registry } from '../api/v3/index.ts';
 import { applicationSpecSchema, edgeNodeSpecSchema, microserviceSchema, registrySpecSchema } from '../api/v3/index.ts';
 import { entriesOn } from './application/entries.ts';
-import type { KeyedText, NodeInputs, Observation, RegistryLookup, World } from './inputs.ts';
+import type { KeyedText, Lookups, NodeInputs, Observation, RegistryLookup } from './inputs.ts';
 import { entryUuid, nodeUuid, v3Name } from './names.ts';
 
 /** Builders for tests: valid objects with as little as possible said. */
@@ -100,7 +100,7 @@ export function makeObserved(item: Partial<ObservedMicroservice> = {}): Observed
 }
 
 export function makeObservation(observation: Partial<Observation> = {}): Observation {
-  return { report: {}, holdSeconds: 0, instances: {}, handedOut: {}, ...observation };
+  return { report: {}, waitSeconds: 0, instances: {}, sentRevisions: {}, ...observation };
 }
 
 interface Things {
@@ -123,13 +123,13 @@ const byName =
     items.find((item) => item.name === name);
 
 /** A world in which exactly these things exist; lists are taken to be sorted by age. */
-export function makeWorld({
+export function makeLookups({
   nodes = [makeNode()],
   applications = [],
   registries = [],
   secrets = [],
   configMaps = [],
-}: Things = {}): World {
+}: Things = {}): Lookups {
   return {
     registry: registryLookup(registries),
     nodeByName: (name) => nodes.find((node) => v3Name(node) === name),

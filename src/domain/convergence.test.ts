@@ -2,7 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../api/v3/index.ts';
 import type { MicroserviceHold, MicroserviceStatus, MicroserviceView } from '../wire/index.ts';
-import { makeApplication, makeEntry, makeInputs, makeNode, makeObservation, makeRegistry, makeWorld } from './_util.ts';
+import {
+  makeApplication,
+  makeEntry,
+  makeInputs,
+  makeLookups,
+  makeNode,
+  makeObservation,
+  makeRegistry,
+} from './_util.ts';
 import { shouldRun } from './application/entries.ts';
 import { applicationStatus } from './application/status.ts';
 import { verdicts } from './application/verdict.ts';
@@ -21,14 +29,14 @@ class Machine {
   readonly running = new Map<string, MicroserviceView>();
   private readonly stopped = new Set<string>();
 
-  obey(told: readonly (MicroserviceView | MicroserviceHold)[]): void {
-    const wanted = new Set(told.map(({ uuid }) => uuid));
+  obey(sent: readonly (MicroserviceView | MicroserviceHold)[]): void {
+    const wanted = new Set(sent.map(({ uuid }) => uuid));
     for (const uuid of this.running.keys())
       if (!wanted.has(uuid)) {
         this.running.delete(uuid);
         this.stopped.add(uuid);
       }
-    for (const item of told) if (!('hold' in item)) this.running.set(item.uuid, item);
+    for (const item of sent) if (!('hold' in item)) this.running.set(item.uuid, item);
   }
 
   /** What stopped is said once. */
@@ -142,15 +150,15 @@ class Fleet {
       ...application,
       status: applicationStatus({
         application,
-        verdicts: verdicts(application, this.world()),
+        verdicts: verdicts(application, this.lookups()),
         nodes: [{ node: this.node, liveness: 'live', desired: desiredState(this.inputs()) }],
         now: new Date(NOW).toISOString(),
       }),
     }));
   }
 
-  world() {
-    return makeWorld({ nodes: [this.node], applications: this.applications, registries: this.registries });
+  lookups() {
+    return makeLookups({ nodes: [this.node], applications: this.applications, registries: this.registries });
   }
 }
 
@@ -192,10 +200,10 @@ describe('from an edit to a truthful status', () => {
         const fleet = new Fleet();
         for (const one of edits) {
           fleet.edit(one);
-          const told = desiredState(fleet.inputs()).microservices.flatMap((item) =>
+          const sent = desiredState(fleet.inputs()).microservices.flatMap((item) =>
             'hold' in item ? [] : item.portMappings.map(({ external }) => external),
           );
-          expect(new Set(told).size).toBe(told.length);
+          expect(new Set(sent).size).toBe(sent.length);
           const held = fleet.machine.ports();
           expect(new Set(held).size).toBe(held.length);
         }
@@ -209,9 +217,9 @@ describe('from an edit to a truthful status', () => {
         const fleet = new Fleet();
         for (const one of edits) fleet.edit(one);
         for (let round = 0; round < 4; round++) fleet.round();
-        const world = fleet.world();
+        const lookups = fleet.lookups();
         for (const application of fleet.applications) {
-          const negative = verdicts(application, world);
+          const negative = verdicts(application, lookups);
           const wanted = (application.spec.microservices ?? []).filter((one) => shouldRun(application, one));
           const refused = wanted.filter((one) => negative.has(one.name));
           expect([...negative.values()].filter(({ passes }) => passes)).toEqual([]);

@@ -5,13 +5,16 @@ import type { Observation } from './inputs.ts';
 
 const NOW = 10_000_000;
 const node = (uuid: string) => ({ metadata: { name: uuid }, spec: { uuid } }) as EdgeNode;
-const heard = (secondsAgo: number, microserviceStatus: { id: string; status: string; restartCount?: number }[] = []) =>
+const observed = (
+  secondsAgo: number,
+  microserviceStatus: { id: string; status: string; restartCount?: number }[] = [],
+) =>
   ({
     contactAt: NOW - secondsAgo * 1000,
-    holdSeconds: 0,
+    waitSeconds: 0,
     report: { daemonStatus: 'RUNNING', microserviceStatus },
     instances: {},
-    handedOut: {},
+    sentRevisions: {},
   }) as unknown as Observation;
 const application = (status?: string, reason?: string) =>
   ({
@@ -22,11 +25,11 @@ const application = (status?: string, reason?: string) =>
 
 test('nodes by state, ages of the live ones, what runs, applications by readiness', () => {
   const observations: Record<string, Observation> = {
-    a: heard(2, [
+    a: observed(2, [
       { id: '1', status: 'RUNNING', restartCount: 4 },
       { id: '2', status: 'PULLING' },
     ]),
-    silent: heard(9_000, [{ id: '3', status: 'RUNNING', restartCount: 9 }]),
+    silent: observed(9_000, [{ id: '3', status: 'RUNNING', restartCount: 9 }]),
   };
   const figures = fleetFigures({
     nodes: [node('a'), node('silent'), node('new')],
@@ -47,7 +50,7 @@ test('nodes by state, ages of the live ones, what runs, applications by readines
 
 test('a thousand nodes of six microservices are counted in a few milliseconds', () => {
   const nodes = Array.from({ length: 1_000 }, (_, index) => node(`n${index}`));
-  const one = heard(
+  const one = observed(
     5,
     Array.from({ length: 6 }, (_, index) => ({ id: String(index), status: 'RUNNING' })),
   );

@@ -20,14 +20,14 @@ export function fleetFigures({ nodes, applications, observation, now, listeningS
   const contactAges: number[] = [];
   let microserviceRestarts = 0;
   for (const node of nodes) {
-    const heard = observation(nodeUuid(node));
-    const alive = liveness(node, heard, now, listeningSince);
-    count(states, daemonState(node, heard, alive));
+    const observed = observation(nodeUuid(node));
+    const alive = liveness(node, observed, now, listeningSince);
+    count(states, daemonState(node, observed, alive));
     // What a silent node said last is no longer known to be so.
-    if (alive !== 'live' || !heard) continue;
-    const contact = Math.max(heard.contactAt ?? 0, heard.reportedAt ?? 0);
+    if (alive !== 'live' || !observed) continue;
+    const contact = Math.max(observed.contactAt ?? 0, observed.reportedAt ?? 0);
     if (contact > 0) contactAges.push(Math.max(0, now - contact) / 1000);
-    for (const { status, restartCount } of heard.report?.microserviceStatus ?? []) {
+    for (const { status, restartCount } of observed.report?.microserviceStatus ?? []) {
       count(microservices, status ?? 'UNKNOWN');
       microserviceRestarts += restartCount ?? 0;
     }

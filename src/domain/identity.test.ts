@@ -72,11 +72,11 @@ describe('the number of an object', () => {
     expect(idToRecord(make({ spec: { id: 13 }, labels: { [LABELS.id]: '12' } }), (id) => id === 13)).toBe(12);
   });
   it('of somebody else is told to who asked for it, and to nobody else', () => {
-    const told = (spec: object, given: number) => idVerdict(make({ spec }), given, 'plant-a')?.message;
-    expect(told({ id: 13 }, 20)).toBe('the id 13 belongs to plant-a; this object was given 20: leave spec.id out');
-    expect(told({ id: 13 }, 13)).toBeUndefined();
-    expect(told({}, 20)).toBeUndefined();
-    expect(told({ id: 2 ** 53 - 1 }, 20)).toBeUndefined();
+    const message = (spec: object, given: number) => idVerdict(make({ spec }), given, 'plant-a')?.message;
+    expect(message({ id: 13 }, 20)).toBe('the id 13 belongs to plant-a; this object was given 20: leave spec.id out');
+    expect(message({ id: 13 }, 13)).toBeUndefined();
+    expect(message({}, 20)).toBeUndefined();
+    expect(message({ id: 2 ** 53 - 1 }, 20)).toBeUndefined();
   });
   it('of a built-in registry is no other registry’s, whoever comes first', () => {
     const named = (name: string) => ({ ...make({ spec: { id: 1 } }), metadata: { name } }) as Registry;

@@ -1,11 +1,11 @@
 /** Everything that the domain offers to the layers below it. */
 export * from './application/entries.ts';
+export * from './application/lookups.ts';
 export * from './application/ports.ts';
 export * from './application/read.ts';
 export * from './application/status.ts';
 export type * from './application/status-inputs.ts';
 export * from './application/verdict.ts';
-export * from './application/world.ts';
 export * from './conditions.ts';
 export * from './deletion.ts';
 export * from './edge-node/body.ts';

@@ -54,7 +54,7 @@ export interface NodeInputs {
  * What verdicts look at besides the entry: everything there is, by lookups. `worldOf` makes one from NodeInputs for
  * the entries of that node.
  */
-export interface World {
+export interface Lookups {
   registry: RegistryLookup;
   /** the oldest EdgeNode with this v3 name */
   nodeByName: (name: string) => EdgeNode | undefined;
@@ -125,8 +125,8 @@ export interface Observation {
   reportedAt?: number;
   /** Unix ms of the last authenticated contact */
   contactAt?: number;
-  /** seconds that the armed held poll may last, 0 without one */
-  holdSeconds: number;
+  /** seconds that the long poll may last, 0 without one */
+  waitSeconds: number;
   /** version that our own agent names in its requests; absent for foreign agents */
   agent?: string;
   /** installation and boot that speak for this node; several at once mean a cloned identity */
@@ -134,11 +134,11 @@ export interface Observation {
   /** while the agent retains what the datastore lacks: the epoch by which the datastore is accepted */
   restored?: string;
   /** for agents that do not echo revisions: what was last handed out, per microservice */
-  handedOut: Readonly<Record<string, Told>>;
+  sentRevisions: Readonly<Record<string, SentRevision>>;
 }
 
 /** What an agent was told to run of one microservice, and when it was first told, Unix ms. */
-export interface Told {
+export interface SentRevision {
   revision: string;
   imageId: string;
   rebuildOrder: number;

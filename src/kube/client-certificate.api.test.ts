@@ -7,8 +7,8 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { expect, onTestFinished, test } from 'vitest';
 import { makeCertificate } from '../../hack/certificate.ts';
 import { startControlPlane } from '../../hack/control-plane.ts';
+import { connect } from './_api-server.ts';
 import { loadConfig } from './_fault-proxy.ts';
-import { connect } from './_world.ts';
 import { isUnauthorized } from './api-error.ts';
 
 test('a kubeconfig with a client certificate is who the certificate says, over files that are replaced too', async () => {

@@ -3,19 +3,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { churnObject, connect, createFixture, type Fixture } from './_api-server.ts';
 import { type FaultProxy, loadConfig, type Seen, startFaultProxy, statusBody } from './_fault-proxy.ts';
 import { CONFIG_MAPS, type ConfigMap } from './_util.ts';
-import { churnObject, connect, makeWorld, type World } from './_world.ts';
 import { FencedError, isConflict, isForbidden, isNotFound, type KubeClient } from './client.ts';
 
-let world: World;
+let fixture: Fixture;
 let proxy: FaultProxy;
 /** Through the proxy. */
 let client: KubeClient;
 
 beforeEach(async () => {
   const kubeconfig = inject('kubeconfig');
-  world = await makeWorld(connect(() => loadConfig(kubeconfig)));
+  fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
   proxy = await startFaultProxy(kubeconfig);
   onTestFinished(() => proxy[Symbol.asyncDispose]());
   client = connect(() => proxy.config());
@@ -23,8 +23,8 @@ beforeEach(async () => {
 
 const any = () => true;
 const isPost = ({ method }: Seen) => method === 'POST';
-const ref = (name: string) => ({ namespace: world.namespace, name });
-const make = (name: string) => world.client.create(CONFIG_MAPS, churnObject(world, name));
+const ref = (name: string) => ({ namespace: fixture.namespace, name });
+const make = (name: string) => fixture.client.create(CONFIG_MAPS, churnObject(fixture, name));
 
 describe('a call', () => {
   test('is repeated after internal errors until it succeeds', async () => {
@@ -60,7 +60,7 @@ describe('a call', () => {
 
   test('that creates is not repeated when it may have been executed', async () => {
     proxy.inject(isPost, { cutAfter: 0 });
-    const creating = client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    const creating = client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     await expect(creating).rejects.toMatchObject({ name: 'TransportError', code: 'lost' });
     expect(proxy.requests.filter(isPost)).toHaveLength(1);
     await expect(client.get(CONFIG_MAPS, ref('a'))).resolves.toBeDefined();
@@ -83,7 +83,7 @@ describe('a call', () => {
 
   test('that creates is repeated when flow control refused it', async () => {
     proxy.inject(isPost, { answer: { status: 429, body: statusBody(429, 'TooManyRequests') } }, 2);
-    await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     expect(proxy.requests.filter(isPost)).toHaveLength(3);
   });
 
@@ -110,7 +110,7 @@ describe('a call', () => {
   });
 
   test('refuses an answer that is larger than the cap', async () => {
-    await world.client.create(CONFIG_MAPS, churnObject(world, 'a', { text: 'x'.repeat(100_000) }));
+    await fixture.client.create(CONFIG_MAPS, churnObject(fixture, 'a', { text: 'x'.repeat(100_000) }));
     const small = connect(() => proxy.config(), { maxResponseBytes: 50_000 });
     await expect(small.get(CONFIG_MAPS, ref('a'))).rejects.toMatchObject({ code: 'too-large' });
   });
@@ -176,7 +176,7 @@ describe('lists', () => {
   test('come in pages, consistent and with kinds', async () => {
     for (let i = 0; i < 7; i++) await make(`a-${i}`);
     const pages: ConfigMap[][] = [];
-    const options = { namespace: world.namespace, labelSelector: 'app=churn', limit: 3 };
+    const options = { namespace: fixture.namespace, labelSelector: 'app=churn', limit: 3 };
     for await (const page of client.listPages(CONFIG_MAPS, options)) pages.push(page.items);
     expect(pages.map((items) => items.length)).toEqual([3, 3, 1]);
     const all = await client.list(CONFIG_MAPS, options);
@@ -193,7 +193,7 @@ describe('deleting', () => {
   });
 
   test('shows what a finalizer still holds', async () => {
-    const object = churnObject(world, 'a');
+    const object = churnObject(fixture, 'a');
     object.metadata.finalizers = ['test.dev/held'];
     await client.create(CONFIG_MAPS, object);
     const { object: held } = await client.delete(CONFIG_MAPS, ref('a'));
@@ -212,7 +212,7 @@ describe('a fenced client', () => {
   test('sends no write while it may not, and reads', async () => {
     let leading = true;
     const fenced = client.fenced(() => leading);
-    await fenced.create(CONFIG_MAPS, churnObject(world, 'a'));
+    await fenced.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     leading = false;
     const sent = proxy.requests.length;
     await expect(fenced.delete(CONFIG_MAPS, ref('a'))).rejects.toBeInstanceOf(FencedError);
@@ -227,7 +227,7 @@ describe('a fenced client', () => {
       leading = false;
       return { answer: { status: 429, body: statusBody(429, 'TooManyRequests') } };
     });
-    await expect(fenced.create(CONFIG_MAPS, churnObject(world, 'a'))).rejects.toBeInstanceOf(FencedError);
+    await expect(fenced.create(CONFIG_MAPS, churnObject(fixture, 'a'))).rejects.toBeInstanceOf(FencedError);
     expect(proxy.requests.filter(isPost)).toHaveLength(1);
   });
 });
@@ -235,25 +235,25 @@ describe('a fenced client', () => {
 describe('a watch', () => {
   test('that is refused throws what the server said', async () => {
     proxy.inject(any, { answer: { status: 403, body: statusBody(403, 'Forbidden', 'not you') } });
-    const watching = client.watch(CONFIG_MAPS, { namespace: world.namespace })[Symbol.asyncIterator]();
+    const watching = client.watch(CONFIG_MAPS, { namespace: fixture.namespace })[Symbol.asyncIterator]();
     await expect(watching.next()).rejects.toSatisfy(isForbidden);
   });
 
   test('ends in order when the server says so', async () => {
     const seen: string[] = [];
-    const options = { namespace: world.namespace, timeoutSeconds: 1, sendInitialEvents: true };
+    const options = { namespace: fixture.namespace, timeoutSeconds: 1, sendInitialEvents: true };
     for await (const { type } of client.watch(CONFIG_MAPS, options)) seen.push(type);
     expect(seen).toContain('BOOKMARK');
   });
 
   test('closes its connection when its reader leaves', async () => {
     await make('a');
-    const options = { namespace: world.namespace, sendInitialEvents: true };
+    const options = { namespace: fixture.namespace, sendInitialEvents: true };
     let closed: Promise<unknown> | undefined;
     proxy.inject(any, {
       stream(response) {
         closed = new Promise((resolve) => response.on('close', resolve));
-        response.write(`${JSON.stringify({ type: 'ADDED', object: churnObject(world, 'a') })}\n`);
+        response.write(`${JSON.stringify({ type: 'ADDED', object: churnObject(fixture, 'a') })}\n`);
       },
     });
     for await (const _ of client.watch(CONFIG_MAPS, options)) break;

@@ -1,18 +1,18 @@
 import { expect, inject, onTestFinished, test } from 'vitest';
+import { churn, connect, createFixture, startMirror, untilEqual } from './_api-server.ts';
 import { loadConfig, startFaultProxy } from './_fault-proxy.ts';
 import { createRandom, until } from './_util.ts';
-import { churn, connect, makeWorld, startMirror, untilEqual } from './_world.ts';
 import { createController, watching } from './controller.ts';
 import { keyOf } from './object.ts';
 import { done } from './outcome.ts';
 
 test('under churn and broken connections no key is reconciled twice at a time, and the last state of each is', async () => {
   const kubeconfig = inject('kubeconfig');
-  const world = await makeWorld(connect(() => loadConfig(kubeconfig)));
+  const fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
   const proxy = await startFaultProxy(kubeconfig);
   onTestFinished(() => proxy[Symbol.asyncDispose]());
   const mirror = startMirror(
-    world,
+    fixture,
     connect(() => proxy.config()),
     {
       timing: { backoff: { baseMs: 20, factor: 2, maxMs: 200, jitter: 0.5 } },
@@ -47,10 +47,10 @@ test('under churn and broken connections no key is reconciled twice at a time, a
   onTestFinished(() => stop.abort());
   void controller.run(stop.signal);
   for (let round = 0; round < 5; round++) {
-    await churn(world, 120, { seed: round });
+    await churn(fixture, 120, { seed: round });
     proxy.cutAll();
   }
-  await untilEqual(world, mirror.store);
+  await untilEqual(fixture, mirror.store);
   const settled = () =>
     mirror.store.list().every((object) => reconciled.get(keyOf(object)) === object.metadata.resourceVersion) &&
     [...reconciled].every(([key, version]) => mirror.store.getByKey(key)?.metadata.resourceVersion === version);

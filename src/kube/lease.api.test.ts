@@ -1,15 +1,15 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { connect, createFixture, type Fixture } from './_api-server.ts';
 import { type FaultProxy, loadConfig, startFaultProxy } from './_fault-proxy.ts';
 import { createRandom, until } from './_util.ts';
-import { connect, makeWorld, type World } from './_world.ts';
 import { type Election, type ElectionOptions, LEASES, type LeaseTimes, startElection } from './lease.ts';
 
-let world: World;
+let fixture: Fixture;
 
 beforeEach(async () => {
-  world = await makeWorld(connect(() => loadConfig(inject('kubeconfig'))));
+  fixture = await createFixture(connect(() => loadConfig(inject('kubeconfig'))));
 });
 
 const SHORT: LeaseTimes = { durationMs: 3_000, renewDeadlineMs: 2_000, retryMs: 400 };
@@ -32,7 +32,7 @@ async function makeCandidate(identity: string, options: Partial<ElectionOptions>
   const terms: Candidate['terms'] = [];
   const election = startElection({
     client,
-    namespace: world.namespace,
+    namespace: fixture.namespace,
     name: 'leader',
     identity,
     data: { address: `http://${identity}:51123` },
@@ -60,7 +60,7 @@ describe('of two electors', () => {
     await until('b to see the leader', () => b.election.holder);
     expect(b.election.holder).toEqual({ identity: 'a', data: { address: 'http://a:51123' } });
     expect([a.election.isLeading, b.election.isLeading]).toEqual([true, false]);
-    const lease = await world.client.get(LEASES, { namespace: world.namespace, name: 'leader' });
+    const lease = await fixture.client.get(LEASES, { namespace: fixture.namespace, name: 'leader' });
     expect(lease.spec).toMatchObject({ holderIdentity: 'a', leaseDurationSeconds: 3, leaseTransitions: 0 });
   });
 
@@ -76,7 +76,7 @@ describe('of two electors', () => {
 
   test('the other takes over when the leader is killed, not before its lease has run out', async () => {
     const start = (identity: string) => {
-      const child = fork(join(import.meta.dirname, '_elector.ts'), [inject('kubeconfig'), world.namespace, identity]);
+      const child = fork(join(import.meta.dirname, '_elector.ts'), [inject('kubeconfig'), fixture.namespace, identity]);
       onTestFinished(() => void child.kill('SIGKILL'));
       const state = { leading: false };
       child.on('message', (message) => {
@@ -92,7 +92,8 @@ describe('of two electors', () => {
     const a = start('a');
     await until('a to lead', () => a.state.leading);
     const b = start('b');
-    const renewed = async () => (await world.client.get(LEASES, { namespace: world.namespace, name: 'leader' })).spec;
+    const renewed = async () =>
+      (await fixture.client.get(LEASES, { namespace: fixture.namespace, name: 'leader' })).spec;
     const first = await renewed();
     await until('a to renew', async () => (await renewed())?.renewTime !== first?.renewTime);
     await kill(a.child);
@@ -150,8 +151,8 @@ test.each(['POST', 'PUT'])(
   async (verb) => {
     if (verb === 'PUT') {
       const spec = { holderIdentity: '', leaseDurationSeconds: 1 };
-      const metadata = { name: 'leader', namespace: world.namespace };
-      await world.client.create(LEASES, { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec });
+      const metadata = { name: 'leader', namespace: fixture.namespace };
+      await fixture.client.create(LEASES, { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec });
     }
     const proxy = await startFaultProxy(inject('kubeconfig'));
     onTestFinished(() => proxy[Symbol.asyncDispose]());
@@ -183,7 +184,7 @@ test('deleting the lease below a leader gives no second one', async () => {
   const b = await makeCandidate('b');
   await until('b to see the leader', () => b.election.holder?.identity === 'a');
   a.proxy.freeze();
-  await world.client.delete(LEASES, { namespace: world.namespace, name: 'leader' });
+  await fixture.client.delete(LEASES, { namespace: fixture.namespace, name: 'leader' });
   let bothAtOnce = false;
   await until('b to lead', () => {
     bothAtOnce ||= a.election.isLeading && b.election.isLeading;

@@ -2,9 +2,9 @@ import type { ServerResponse } from 'node:http';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, inject, onTestFinished, test } from 'vitest';
+import { churn, churnObject, connect, createFixture, startMirror, untilEqual } from './_api-server.ts';
 import { loadConfig, startFaultProxy } from './_fault-proxy.ts';
 import { CONFIG_MAPS, makeConfigMap, until } from './_util.ts';
-import { churn, churnObject, connect, makeWorld, startMirror, untilEqual } from './_world.ts';
 import { createController, watching } from './controller.ts';
 import { done } from './outcome.ts';
 
@@ -32,10 +32,10 @@ function drained(response: ServerResponse): Promise<void> {
 
 async function makeScene() {
   const kubeconfig = inject('kubeconfig');
-  const world = await makeWorld(connect(() => loadConfig(kubeconfig)));
+  const fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
   const proxy = await startFaultProxy(kubeconfig);
   onTestFinished(() => proxy[Symbol.asyncDispose]());
-  return { world, proxy, client: connect(() => proxy.config()) };
+  return { world: fixture, proxy, client: connect(() => proxy.config()) };
 }
 
 /** A controller that has something to do for every change, so that its queue is part of what is measured. */
@@ -49,21 +49,21 @@ function startController(store: ReturnType<typeof startMirror>['store']) {
 }
 
 test('memory stays flat over 5,000 real writes', async () => {
-  const { world, client } = await makeScene();
-  const mirror = startMirror(world, client);
+  const { world: fixture, client } = await makeScene();
+  const mirror = startMirror(fixture, client);
   startController(mirror.store);
-  world.client.observeWrites(CONFIG_MAPS, mirror.store);
-  await churn(world, 500, { names: 50, bytes: 2_000 });
-  await untilEqual(world, mirror.store);
+  fixture.client.observeWrites(CONFIG_MAPS, mirror.store);
+  await churn(fixture, 500, { names: 50, bytes: 2_000 });
+  await untilEqual(fixture, mirror.store);
   const before = heapUsed();
-  await churn(world, 5_000, { names: 50, bytes: 2_000, seed: 2 });
-  await untilEqual(world, mirror.store);
+  await churn(fixture, 5_000, { names: 50, bytes: 2_000, seed: 2 });
+  await untilEqual(fixture, mirror.store);
   // 5,000 versions of 2 kB each, kept, would be 10 MB and more.
   expect((heapUsed() - before) / MIB).toBeLessThan(4);
 });
 
 test('memory stays flat over 100,000 events, and none is lost', async () => {
-  const { world, proxy, client } = await makeScene();
+  const { world: fixture, proxy, client } = await makeScene();
   const count = 1_000;
   const events = 100_000;
   let sent = 0;
@@ -73,7 +73,7 @@ test('memory stays flat over 100,000 events, and none is lost', async () => {
         if (!response.write(`${JSON.stringify({ type, object })}\n`)) await drained(response);
       };
       const object = (index: number, version: number) => {
-        const base = churnObject(world, `a-${index}`, { text: 'x'.repeat(500), version: String(version) });
+        const base = churnObject(fixture, `a-${index}`, { text: 'x'.repeat(500), version: String(version) });
         return { ...base, metadata: { ...makeConfigMap(`a-${index}`, version).metadata, ...base.metadata } };
       };
       for (let i = 0; i < count; i++) await write('ADDED', object(i, 1_000 + i));
@@ -84,7 +84,7 @@ test('memory stays flat over 100,000 events, and none is lost', async () => {
       }
     },
   });
-  const mirror = startMirror(world, client);
+  const mirror = startMirror(fixture, client);
   startController(mirror.store);
   await until('the first tenth', () => sent > events / 10);
   const before = heapUsed();
@@ -93,7 +93,7 @@ test('memory stays flat over 100,000 events, and none is lost', async () => {
     await until(`${tenth} tenths`, () => sent >= (events * tenth) / 10, 60_000);
     peak = Math.max(peak, heapUsed());
   }
-  const last = () => mirror.store.get(world.namespace, `a-${count - 1}`)?.metadata.resourceVersion;
+  const last = () => mirror.store.get(fixture.namespace, `a-${count - 1}`)?.metadata.resourceVersion;
   await until('the last event', () => last() === String(2_000 + events));
   const versions = mirror.store.list().map((object) => Number(object.metadata.resourceVersion));
   expect(versions.sort((a, b) => a - b)).toEqual(Array.from({ length: count }, (_, i) => 2_001 + events - count + i));
@@ -103,14 +103,14 @@ test('memory stays flat over 100,000 events, and none is lost', async () => {
 });
 
 test('a slow reader of a watch slows the sender, and loses nothing', async () => {
-  const { world, proxy, client } = await makeScene();
+  const { world: fixture, proxy, client } = await makeScene();
   const events = 4_000;
   const text = 'x'.repeat(10_000);
   let sent = 0;
   proxy.inject(({ watch }) => watch, {
     async stream(response) {
       for (; sent < events && !response.destroyed; sent++) {
-        const object = churnObject(world, `a-${sent}`, { text });
+        const object = churnObject(fixture, `a-${sent}`, { text });
         if (!response.write(`${JSON.stringify({ type: 'ADDED', object })}\n`)) await drained(response);
       }
       response.end();
@@ -118,7 +118,7 @@ test('a slow reader of a watch slows the sender, and loses nothing', async () =>
   });
   const seen: string[] = [];
   let stalledAt = 0;
-  for await (const { object } of client.watch(CONFIG_MAPS, { namespace: world.namespace })) {
+  for await (const { object } of client.watch(CONFIG_MAPS, { namespace: fixture.namespace })) {
     seen.push(object.metadata.name);
     if (seen.length !== 10) continue;
     // Read nothing until the sender stands still.

@@ -1,32 +1,32 @@
 import { expect, inject, onTestFinished, test } from 'vitest';
+import { churnObject, connect, createFixture, startMirror, untilEqual } from './_api-server.ts';
 import { loadConfig, startFaultProxy } from './_fault-proxy.ts';
 import { CONFIG_MAPS, type ConfigMap, createRandom, until } from './_util.ts';
-import { churnObject, connect, makeWorld, startMirror, untilEqual } from './_world.ts';
 import { addFinalizer, removeFinalizer } from './finalizer.ts';
 import type { ObjectRef } from './object.ts';
 
 /** A mirror whose watch can be frozen, and a writer that does not need it. */
 async function makeWriter() {
   const kubeconfig = inject('kubeconfig');
-  const world = await makeWorld(connect(() => loadConfig(kubeconfig)));
+  const fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
   const proxy = await startFaultProxy(kubeconfig);
   onTestFinished(() => proxy[Symbol.asyncDispose]());
   const mirror = startMirror(
-    world,
+    fixture,
     connect(() => proxy.config()),
   );
   await until('the first list', () => mirror.store.synced);
-  const { client, namespace } = world;
+  const { client, namespace } = fixture;
   client.observeWrites(CONFIG_MAPS, mirror.store);
   const ref = (name: string): ObjectRef => ({ namespace, name });
   const read = (name: string) => mirror.store.get(namespace, name);
-  return { world, proxy, mirror, client, ref, read };
+  return { world: fixture, proxy, mirror, client, ref, read };
 }
 
 test('own writes are seen by the next read, though the watch stands still', async () => {
-  const { world, proxy, mirror, client, ref, read } = await makeWriter();
+  const { world: fixture, proxy, mirror, client, ref, read } = await makeWriter();
   proxy.freeze();
-  const created = await client.create(CONFIG_MAPS, churnObject(world, 'a', { n: '1' }));
+  const created = await client.create(CONFIG_MAPS, churnObject(fixture, 'a', { n: '1' }));
   expect(read('a')?.metadata.resourceVersion).toBe(created.metadata.resourceVersion);
   await client.patch(CONFIG_MAPS, ref('a'), { type: 'merge', body: { data: { n: '2' } } });
   expect(read('a')?.data).toEqual({ n: '2' });
@@ -38,27 +38,27 @@ test('own writes are seen by the next read, though the watch stands still', asyn
   expect(read('a')?.metadata.deletionTimestamp).toBeDefined();
   await removeFinalizer(client, CONFIG_MAPS, held, 'test.dev/held');
   expect(read('a')).toBeUndefined();
-  const again = await client.create(CONFIG_MAPS, churnObject(world, 'a', { n: '4' }));
+  const again = await client.create(CONFIG_MAPS, churnObject(fixture, 'a', { n: '4' }));
   expect(read('a')?.metadata.uid).toBe(again.metadata.uid);
   await client.delete(CONFIG_MAPS, ref('a'));
   expect(read('a')).toBeUndefined();
 
   const seen: string[] = [];
   mirror.store.subscribe(({ type, key }) => seen.push(`${type} ${key}`));
-  await client.create(CONFIG_MAPS, churnObject(world, 'marker'));
+  await client.create(CONFIG_MAPS, churnObject(fixture, 'marker'));
   proxy.thaw();
-  await untilEqual(world, mirror.store);
+  await untilEqual(fixture, mirror.store);
   const progressed = () => mirror.ended.length === 0;
   expect(progressed()).toBe(true);
   // None of the old events, which came only now, was news.
-  await client.create(CONFIG_MAPS, churnObject(world, 'last'));
+  await client.create(CONFIG_MAPS, churnObject(fixture, 'last'));
   await until('the last event', () => read('last'));
   expect(seen.filter((line) => line.endsWith('/a'))).toEqual([]);
   expect(mirror.regressions).toEqual([]);
 });
 
 test('reads never go back while own writes, those of others and a limping watch interleave', async () => {
-  const { world, proxy, mirror, client, ref, read } = await makeWriter();
+  const { world: fixture, proxy, mirror, client, ref, read } = await makeWriter();
   const others = connect(() => loadConfig(inject('kubeconfig')));
   const random = createRandom(42);
   const names = ['a', 'b', 'c', 'd'];
@@ -69,7 +69,7 @@ test('reads never go back while own writes, those of others and a limping watch 
     const name = names[Math.floor(random() * names.length)] as string;
     const dice = random();
     if (dice < 0.4) {
-      const created = await by.create(CONFIG_MAPS, churnObject(world, name)).catch(tolerate);
+      const created = await by.create(CONFIG_MAPS, churnObject(fixture, name)).catch(tolerate);
       if (own && created) check(name, created);
     } else if (dice < 0.8) {
       const body = { data: { n: String(random()) } };
@@ -103,6 +103,6 @@ test('reads never go back while own writes, those of others and a limping watch 
   await Promise.all([busy(client, true), busy(client, true), busy(others, false)]);
   over = true;
   await limping;
-  await untilEqual(world, mirror.store);
+  await untilEqual(fixture, mirror.store);
   expect(mirror.regressions).toEqual([]);
 });

@@ -1,19 +1,19 @@
 import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { churn, connect, createFixture, type Fixture, startMirror, untilEqual } from './_api-server.ts';
 import { type FaultProxy, loadConfig, type Seen, startFaultProxy, statusBody, type Trouble } from './_fault-proxy.ts';
 import type { ConfigMap } from './_util.ts';
 import { until } from './_util.ts';
-import { churn, connect, makeWorld, startMirror, untilEqual, type World } from './_world.ts';
 import type { KubeClient } from './client.ts';
 import type { ReflectorOptions, ReflectorTiming } from './reflector.ts';
 
-let world: World;
+let fixture: Fixture;
 let proxy: FaultProxy;
 /** Through the proxy. */
 let client: KubeClient;
 
 beforeEach(async () => {
   const kubeconfig = inject('kubeconfig');
-  world = await makeWorld(connect(() => loadConfig(kubeconfig)));
+  fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
   proxy = await startFaultProxy(kubeconfig);
   onTestFinished(() => proxy[Symbol.asyncDispose]());
   client = connect(() => proxy.config(), { maxLineBytes: 100_000 });
@@ -171,18 +171,18 @@ const faults: Record<string, Case> = {
 describe('no change is missed behind', () => {
   test.each(Object.entries(faults))('%s', async (_name, { match, trouble, times, options, relists, reason }) => {
     // What is there at the start, and on more pages than one.
-    await churn(world, 60, { seed: 7 });
+    await churn(fixture, 60, { seed: 7 });
     const fault = proxy.inject(match, trouble, times);
-    const mirror = startMirror(world, client, { timing: TIMING, ...options });
+    const mirror = startMirror(fixture, client, { timing: TIMING, ...options });
     await until('the first list', () => mirror.store.synced);
     // Until the fault has struck as often as it shall, things go on changing, and beyond.
     for (let round = 0; fault.hits < times || round < 2; round++) {
       if (round > 60) throw new Error(`the fault struck ${fault.hits} times only`);
-      await churn(world, 60, { seed: 100 + round, names: 24 + round });
+      await churn(fixture, 60, { seed: 100 + round, names: 24 + round });
       // A connection that lives on gets no new request: make one.
       if (round >= 2 && fault.hits < times) proxy.cutAll();
     }
-    const want = await untilEqual(world, mirror.store);
+    const want = await untilEqual(fixture, mirror.store);
     expect(fault.hits).toBe(times);
     expect([...mirror.told].map(([key, version]) => `${key} ${version}`).sort()).toEqual(want);
     expect(mirror.regressions).toEqual([]);

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ControlPlane, startControlPlane } from '../../hack/control-plane.ts';
+import { churn, connect, createFixture, startMirror, untilEqual } from './_api-server.ts';
 import { loadConfig } from './_fault-proxy.ts';
 import { until } from './_util.ts';
-import { churn, connect, makeWorld, startMirror, untilEqual } from './_world.ts';
 
 /** An API server of our own, since it is to die. */
 let cluster: ControlPlane;
@@ -25,20 +25,20 @@ const TIMING = { backoff: { baseMs: 50, factor: 2, maxMs: 500, jitter: 0.5 } };
 
 async function makeMirror() {
   const client = connect(() => loadConfig(cluster.kubeconfig));
-  const world = await makeWorld(client);
-  await churn(world, 100);
-  const mirror = startMirror(world, client, { timing: TIMING });
+  const fixture = await createFixture(client);
+  await churn(fixture, 100);
+  const mirror = startMirror(fixture, client, { timing: TIMING });
   await until('the first list', () => mirror.store.synced);
-  return { world, mirror };
+  return { world: fixture, mirror };
 }
 
 test('no change is missed when the API server is killed and started again', async () => {
-  const { world, mirror } = await makeMirror();
+  const { world: fixture, mirror } = await makeMirror();
   for (let round = 0; round < 2; round++) {
     const version = mirror.store.version;
     const ends = mirror.ended.length;
     const stop = new AbortController();
-    const writing = churn(world, 2_000, { seed: round, signal: stop.signal }).catch(() => {});
+    const writing = churn(fixture, 2_000, { seed: round, signal: stop.signal }).catch(() => {});
     await until('some writes', () => mirror.store.version > version + 20);
     await cluster.killApiServer();
     stop.abort();
@@ -46,29 +46,31 @@ test('no change is missed when the API server is killed and started again', asyn
     expect(mirror.store.size).toBeGreaterThan(0);
     await cluster.startApiServer();
     // What the interrupted churn left is not known to us any more.
-    world.there = new Set((await untilEqual(world, mirror.store)).map((line) => line.replace(/^.*\/(.*) .*$/, '$1')));
-    await churn(world, 100, { seed: 10 + round });
-    await untilEqual(world, mirror.store);
+    fixture.there = new Set(
+      (await untilEqual(fixture, mirror.store)).map((line) => line.replace(/^.*\/(.*) .*$/, '$1')),
+    );
+    await churn(fixture, 100, { seed: 10 + round });
+    await untilEqual(fixture, mirror.store);
     expect(mirror.ended.slice(ends).map(({ reason }) => reason)).toContain('lost');
   }
   expect(mirror.regressions).toEqual([]);
 });
 
 test('no change is missed when the API server stands still for a while', async () => {
-  const { world, mirror } = await makeMirror();
-  const writing = churn(world, 400, { seed: 20 });
+  const { world: fixture, mirror } = await makeMirror();
+  const writing = churn(fixture, 400, { seed: 20 });
   cluster.pauseApiServer();
   setTimeout(() => cluster.resumeApiServer(), 1_500);
   await writing;
-  await untilEqual(world, mirror.store);
+  await untilEqual(fixture, mirror.store);
   expect(mirror.regressions).toEqual([]);
 });
 
 test('no change is missed when the API server ends in order and starts again', async () => {
-  const { world, mirror } = await makeMirror();
+  const { world: fixture, mirror } = await makeMirror();
   const restarting = cluster.restartApiServer();
   await restarting;
-  await churn(world, 100, { seed: 30 });
-  await untilEqual(world, mirror.store);
+  await churn(fixture, 100, { seed: 30 });
+  await untilEqual(fixture, mirror.store);
   expect(mirror.regressions).toEqual([]);
 });

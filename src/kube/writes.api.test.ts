@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, inject, test } from 'vitest';
+import { churnObject, connect, createFixture, type Fixture } from './_api-server.ts';
 import { loadConfig } from './_fault-proxy.ts';
 import { CONFIG_MAPS, type ConfigMap, until } from './_util.ts';
-import { churnObject, connect, makeWorld, type World } from './_world.ts';
 import { createApply, ForeignChildError } from './apply.ts';
 import { isConflict, isInvalid, type KubeClient } from './client.ts';
 import { createEventRecorder } from './events.ts';
@@ -9,15 +9,15 @@ import { addFinalizer, finalizerState, removeFinalizer } from './finalizer.ts';
 import { type KubeObject, ownerReference, type Resource } from './object.ts';
 import { writeStatus } from './status.ts';
 
-let world: World;
+let fixture: Fixture;
 let client: KubeClient;
 
 beforeEach(async () => {
   client = connect(() => loadConfig(inject('kubeconfig')));
-  world = await makeWorld(client);
+  fixture = await createFixture(client);
 });
 
-const ref = (name: string) => ({ namespace: world.namespace, name });
+const ref = (name: string) => ({ namespace: fixture.namespace, name });
 const versionOf = (object: KubeObject) => object.metadata.resourceVersion;
 
 describe('applying a child', () => {
@@ -25,7 +25,7 @@ describe('applying a child', () => {
 
   test('creates it, then writes nothing while nothing differs', async () => {
     const apply = applier();
-    const desired = churnObject(world, 'child', { a: '1' });
+    const desired = churnObject(fixture, 'child', { a: '1' });
     const first = await apply(CONFIG_MAPS, desired, undefined);
     expect(first.written).toBe(true);
     const second = await apply(CONFIG_MAPS, desired, first.object);
@@ -34,15 +34,15 @@ describe('applying a child', () => {
 
   test('takes away a field that left the desired state, though the live one covers the rest', async () => {
     const apply = applier();
-    const { object } = await apply(CONFIG_MAPS, churnObject(world, 'child', { a: '1', b: '2' }), undefined);
-    const { object: after, written } = await apply(CONFIG_MAPS, churnObject(world, 'child', { a: '1' }), object);
+    const { object } = await apply(CONFIG_MAPS, churnObject(fixture, 'child', { a: '1', b: '2' }), undefined);
+    const { object: after, written } = await apply(CONFIG_MAPS, churnObject(fixture, 'child', { a: '1' }), object);
     expect(written).toBe(true);
     expect(after.data).toEqual({ a: '1' });
   });
 
   test('puts back what somebody changed, and leaves what somebody added', async () => {
     const apply = applier();
-    const desired = churnObject(world, 'child', { a: '1' });
+    const desired = churnObject(fixture, 'child', { a: '1' });
     await apply(CONFIG_MAPS, desired, undefined);
     const body = { data: { a: 'changed', theirs: 'x' } };
     const meddled = await client.patch(CONFIG_MAPS, ref('child'), { type: 'merge', body });
@@ -55,10 +55,10 @@ describe('applying a child', () => {
   test("does not take over another owner's child", async () => {
     const apply = applier();
     const [mine, theirs] = await Promise.all(
-      ['mine', 'theirs'].map((name) => client.create(CONFIG_MAPS, churnObject(world, name))),
+      ['mine', 'theirs'].map((name) => client.create(CONFIG_MAPS, churnObject(fixture, name))),
     );
     const child = (owner: ConfigMap) => {
-      const object = churnObject(world, 'child');
+      const object = churnObject(fixture, 'child');
       object.metadata.ownerReferences = [ownerReference(owner)];
       return object;
     };
@@ -72,7 +72,7 @@ describe('a finalizer', () => {
   const ours = 'test.dev/ours';
 
   test('passes its four states', async () => {
-    let object = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    let object = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     expect(finalizerState(object, ours)).toBe('add');
     object = await addFinalizer(client, CONFIG_MAPS, object, ours);
     expect(finalizerState(object, ours)).toBe('apply');
@@ -83,7 +83,7 @@ describe('a finalizer', () => {
   });
 
   test('stands beside those of others', async () => {
-    const created = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    const created = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     const theirs = await addFinalizer(client, CONFIG_MAPS, created, 'test.dev/theirs');
     const both = await addFinalizer(client, CONFIG_MAPS, theirs, ours);
     expect(both.metadata.finalizers).toEqual(['test.dev/theirs', ours]);
@@ -93,7 +93,7 @@ describe('a finalizer', () => {
   });
 
   test('is a conflict when the list changed since it was read, and loses none', async () => {
-    const stale = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    const stale = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     const theirs = await addFinalizer(client, CONFIG_MAPS, stale, 'test.dev/theirs');
     await expect(addFinalizer(client, CONFIG_MAPS, stale, ours)).rejects.toSatisfy(isConflict);
     const both = await addFinalizer(client, CONFIG_MAPS, theirs, ours);
@@ -105,15 +105,15 @@ describe('a finalizer', () => {
   });
 
   test('does not touch the successor of the object that was read', async () => {
-    const first = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    const first = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     await client.delete(CONFIG_MAPS, ref('a'));
-    await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     await expect(addFinalizer(client, CONFIG_MAPS, first, ours)).rejects.toSatisfy(isConflict);
     expect((await client.get(CONFIG_MAPS, ref('a'))).metadata.finalizers).toBeUndefined();
   });
 
   test("that has moved in the list is a conflict, and nobody else's is removed in its place", async () => {
-    let object = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    let object = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     for (const name of ['test.dev/first', ours, 'test.dev/last']) {
       object = await addFinalizer(client, CONFIG_MAPS, object, name);
     }
@@ -125,7 +125,7 @@ describe('a finalizer', () => {
 
   test('of the successor stays when that of its forerunner is removed', async () => {
     const create = async () =>
-      addFinalizer(client, CONFIG_MAPS, await client.create(CONFIG_MAPS, churnObject(world, 'a')), ours);
+      addFinalizer(client, CONFIG_MAPS, await client.create(CONFIG_MAPS, churnObject(fixture, 'a')), ours);
     const first = await create();
     await client.delete(CONFIG_MAPS, ref('a'));
     await removeFinalizer(client, CONFIG_MAPS, first, ours);
@@ -139,7 +139,7 @@ describe('a finalizer', () => {
     const object = await addFinalizer(
       client,
       CONFIG_MAPS,
-      await client.create(CONFIG_MAPS, churnObject(world, 'a')),
+      await client.create(CONFIG_MAPS, churnObject(fixture, 'a')),
       ours,
     );
     await client.delete(CONFIG_MAPS, ref('a'));
@@ -148,7 +148,7 @@ describe('a finalizer', () => {
   });
 
   test('with an illegal name is invalid, not a conflict to be repeated in silence', async () => {
-    const object = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    const object = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     await expect(addFinalizer(client, CONFIG_MAPS, object, 'not valid')).rejects.toSatisfy(isInvalid);
   });
 });
@@ -168,7 +168,7 @@ describe('a status', () => {
     client.create(claims, {
       apiVersion: 'v1',
       kind: 'PersistentVolumeClaim',
-      metadata: { name: 'a', namespace: world.namespace },
+      metadata: { name: 'a', namespace: fixture.namespace },
       spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
     });
 
@@ -214,7 +214,7 @@ describe('events', () => {
   };
 
   test('are recorded, one per transition, on the object they are about', async () => {
-    const object = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+    const object = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     {
       await using events = createEventRecorder({ client, controller: 'test.dev/kube', instance: 'one' });
       const ready = (reason: string, note: string) =>
@@ -225,14 +225,14 @@ describe('events', () => {
       ready('NodeSilent', 'Node a is silent');
       ready('Deployed', 'Deployed to node a');
     }
-    const { items } = await client.list(EVENTS, { namespace: world.namespace });
+    const { items } = await client.list(EVENTS, { namespace: fixture.namespace });
     expect(items.map((event) => event.reason).sort()).toEqual(['Deployed', 'Deployed', 'NodeSilent']);
     expect(items.every((event) => event.regarding.uid === object.metadata.uid)).toBe(true);
   });
 
   test('that cannot be written disturb nobody', async () => {
     const dropped: string[] = [];
-    const object = churnObject({ ...world, namespace: 'does-not-exist' }, 'a');
+    const object = churnObject({ ...fixture, namespace: 'does-not-exist' }, 'a');
     await using events = createEventRecorder({
       client,
       controller: 'test.dev/kube',
@@ -246,7 +246,7 @@ describe('events', () => {
 });
 
 test('a resource version is that of the last write', async () => {
-  const created = await client.create(CONFIG_MAPS, churnObject(world, 'a'));
+  const created = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
   const replaced = await client.replace(CONFIG_MAPS, { ...created, data: { a: '1' } });
   await expect(client.replace(CONFIG_MAPS, { ...created, data: { a: '2' } })).rejects.toSatisfy(isConflict);
   expect(versionOf(await client.get(CONFIG_MAPS, ref('a')))).toBe(versionOf(replaced));

@@ -5,9 +5,9 @@ import { KINDS } from '../kinds/index.ts';
 import { ApiError } from '../kube/api-error.ts';
 import type { KubeObject } from '../kube/object.ts';
 import type { MutableStore } from '../kube/store.ts';
+import { createLookups } from '../stores/lookups.ts';
 import { createStores, type Stores, storeOf } from '../stores/stores.ts';
 import { createReferences } from '../stores/use.ts';
-import { createWorld } from '../stores/world.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
 import { untilGone } from './adapters/gone.ts';
@@ -42,7 +42,7 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     kinds,
     references: createReferences(stores, kinds),
     shared: { refresh: async () => {} },
-    world: createWorld(stores),
+    lookups: createLookups(stores),
     registryPasswords: {
       read: async (registry) => passwords.get(registry.metadata.name),
       write: async ({ metadata: { name } }, password) => {

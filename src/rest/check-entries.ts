@@ -1,7 +1,7 @@
 import type { VerdictReason } from '../api/conditions.ts';
 import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
+import { lookupsWith } from '../domain/application/lookups.ts';
 import { applicationVerdict, verdict } from '../domain/application/verdict.ts';
-import { worldWith } from '../domain/application/world.ts';
 import { verdictError } from '../domain/errors.ts';
 import type { Verdict } from '../domain/inputs.ts';
 import { normalEntry } from '../domain/microservice/normal-form.ts';
@@ -38,7 +38,7 @@ export async function checkEntries(
   before: Application | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  const taken = before ? undefined : applicationVerdict(after, worldWith(deps.world, after));
+  const taken = before ? undefined : applicationVerdict(after, lookupsWith(deps.lookups, after));
   if (taken) throw verdictError(taken);
   const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, meaningOf(entry)]));
   const changed = (after.spec.microservices ?? []).filter((entry) => old.get(entry.name) !== meaningOf(entry));
@@ -69,9 +69,9 @@ function firstNegative(
   after: Application,
   entries: readonly MicroserviceEntry[],
 ): Negative | undefined {
-  const world = worldWith(deps.world, after);
+  const lookups = lookupsWith(deps.lookups, after);
   for (const entry of entries) {
-    const negative = verdict(after, entry, world, { writing: true });
+    const negative = verdict(after, entry, lookups, { writing: true });
     if (negative) return { entry, verdict: negative };
   }
   return undefined;

@@ -1,7 +1,7 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import type { EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Provisioning } from '../domain/edge-node/read.ts';
-import type { Observation, World } from '../domain/inputs.ts';
+import type { Lookups, Observation } from '../domain/inputs.ts';
 import type { IndexOf, Kind, KindKey, KindObject, Kinds, ObjectOf } from '../kinds/index.ts';
 import type { References } from '../stores/use.ts';
 import type { Authenticator, Authorizer } from './access/access.ts';
@@ -16,7 +16,7 @@ export interface RestDependencies extends KindsObjects {
   references: References;
   shared: Shared;
   /** What verdicts look at, from the local views. */
-  world: World;
+  lookups: Lookups;
   registryPasswords: RegistryPasswords;
   provisioningKeys: ProvisioningKeys;
   /** What the agent reported of its machine when it was provisioned; undefined while there is none. */

@@ -58,9 +58,9 @@ export async function readContext(
     liveness: (node) => live(node).liveness,
     live: (node, uuid) => statuses(node).get(uuid),
     now: deps.clock(),
-    applicationsOn: deps.world.applicationsOn,
+    applicationsOn: deps.lookups.applicationsOn,
     registryId: memo((ref: number | string) => {
-      const registry = resolveRegistry(deps.world.registry, ref);
+      const registry = resolveRegistry(deps.lookups.registry, ref);
       return registry && registryId(registry);
     }),
   };

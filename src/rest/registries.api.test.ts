@@ -3,7 +3,7 @@ import type {} from '../../hack/testing/provided.ts';
 import type { Registry } from '../api/v3/index.ts';
 import { BUILT_INS } from '../domain/registry/index.ts';
 import { RESOURCES } from '../kinds/index.ts';
-import { createWorld } from '../stores/world.ts';
+import { createLookups } from '../stores/lookups.ts';
 import type { TestClient } from './_client.ts';
 import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
 
@@ -204,9 +204,9 @@ describe('a password never follows its registry', () => {
       expect(await kubectl(id, step)).toBe('stored');
     expect((await read(id)).password).toBe('');
     const registry = await stored(id);
-    const world = createWorld(replica.stores);
+    const lookups = createLookups(replica.stores);
     await expect.poll(() => replica.stores.secrets.get(cluster.namespace, passwordSecretRef?.name ?? '')).toBeDefined();
-    expect(world.registryPassword(registry)).toBeUndefined();
+    expect(lookups.registryPassword(registry)).toBeUndefined();
   });
 
   test('to another host, unless the same request sets it; the former Secret is deleted', async () => {

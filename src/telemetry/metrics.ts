@@ -27,8 +27,8 @@ const ON_THE_CHANNEL: Readonly<Record<string, (detail: string) => [keyof Table, 
   provision: (outcome) => (outcome ? ['provisionings', { outcome }] : ['agentRequests', { kind: 'provision' }]),
   refused: (code) => ['agentRefusals', { code }],
   'desired-state': (source) => ['desiredStates', { source }],
-  'news-batch': (outcome) => ['leaderBatches', { outcome }],
-  'news-refused': () => ['leaderRefusals', {}],
+  'delta-batch': (outcome) => ['leaderBatches', { outcome }],
+  'delta-refused': () => ['leaderRefusals', {}],
   'report-repaired': (field) => ['reportRepairs', { field }],
 };
 
@@ -106,9 +106,9 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
       const [key, labels] = ON_THE_CHANNEL[what]?.(detail) ?? ['agentRequests', { kind: what }];
       (metrics[key] as Counter<string>).inc(labels);
     },
-    heldPolls: (count: number) => metrics.heldPolls.set(count),
-    heldPollEnded: (outcome: string) => metrics.heldPollsEnded.inc({ outcome }),
-    told: (seconds: number) => metrics.toldLag.observe(seconds),
+    longPolls: (count: number) => metrics.longPolls.set(count),
+    longPollEnded: (outcome: string) => metrics.longPollsEnded.inc({ outcome }),
+    sendDelay: (seconds: number) => metrics.sendDelay.observe(seconds),
   };
 }
 

@@ -38,7 +38,7 @@ export const CONTROLLER_METRICS = {
     type: 'gauge',
     labels: { quantile: '0.5, 0.9, 0.99 or 1 (the oldest)' },
     unit: 'seconds',
-    help: 'Time since the last contact of the live nodes; up to a minute is the rhythm of held polls. Leader only.',
+    help: 'Time since the last contact of the live nodes; up to a minute is the rhythm of long polls. Leader only.',
   },
   applications: {
     name: 'skerry_applications',
@@ -78,26 +78,26 @@ export const CONTROLLER_METRICS = {
   },
 
   // the agent channel
-  heldPolls: {
-    name: 'skerry_agent_held_polls',
+  longPolls: {
+    name: 'skerry_agent_long_polls',
     type: 'gauge',
     labels: {},
     unit: 'polls',
     help: 'Polls of agents that wait for a change at this replica.',
   },
-  heldPollsEnded: {
-    name: 'skerry_agent_held_polls_ended_total',
+  longPollsEnded: {
+    name: 'skerry_agent_long_polls_ended_total',
     type: 'counter',
     labels: { outcome: 'due (a change), timeout, drained, superseded, or gone (the agent went away)' },
     unit: 'polls',
-    help: 'Held polls that ended, and how.',
+    help: 'Long polls that ended, and how.',
   },
-  toldLag: {
-    name: 'skerry_agent_told_lag_seconds',
+  sendDelay: {
+    name: 'skerry_agent_send_delay_seconds',
     type: 'histogram',
     labels: {},
     unit: 'seconds',
-    help: 'From a change being seen by this replica to the answer of a held poll that tells the node of it.',
+    help: 'From a change being seen by this replica to the answer of a long poll that tells the node of it.',
     buckets: SECONDS,
   },
   agentRequests: {

@@ -60,8 +60,8 @@ export function parseHave(text: string | undefined): Digests {
 }
 
 /** The flags of `GET /agent/changes`: true where what is due differs from what is held. */
-export function flagsOf(due: Digests, held: Digests): Record<Section, boolean> {
+export function flagsOf(due: Digests, have: Digests): Record<Section, boolean> {
   const flags = {} as Record<Section, boolean>;
-  for (const section of SECTIONS) flags[section] = (due[section] ?? '') !== (held[section] ?? '');
+  for (const section of SECTIONS) flags[section] = (due[section] ?? '') !== (have[section] ?? '');
   return flags;
 }

@@ -74,7 +74,7 @@ export class FakeController {
     return formatJoinString({ controllerUrl: this.url, key: this.key });
   }
 
-  /** Changes what is wanted, and wakes held polls. */
+  /** Changes what is wanted, and wakes long polls. */
   change(act: (controller: this) => void): void {
     act(this);
     for (const wake of [...this.#waiting]) wake();

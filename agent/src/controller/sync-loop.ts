@@ -76,7 +76,7 @@ const PATHS: Record<ResponseName, string> = {
 };
 
 /**
- * The relation to the controller while the agent is provisioned: a held poll that fetches what has changed, and reports
+ * The relation to the controller while the agent is provisioned: a long poll that fetches what has changed, and reports
  * that tell what has changed here. No answer of any kind makes it remove anything.
  */
 export class SyncLoop {
@@ -200,7 +200,7 @@ export class SyncLoop {
     this.#cuts = 0;
     this.#shortenedAt = this.#deps.clock.now();
     this.#wait = Math.max(SHORTEST_WAIT, Math.round(this.#wait / 2));
-    this.#deps.log.info('Shortening the held poll, since the network cuts it', { seconds: this.#wait });
+    this.#deps.log.info('Shortening the long poll, since the network cuts it', { seconds: this.#wait });
   }
 
   /** What cut holds may have gone: one bad day must not cost short polls for ever. */

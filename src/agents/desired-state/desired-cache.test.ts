@@ -13,7 +13,7 @@ import {
   makeStores,
   NAMESPACE,
 } from '../_util.ts';
-import { createHeldPolls } from '../long-polls/long-polls.ts';
+import { createLongPolls } from '../long-polls/long-polls.ts';
 import { createDesiredCache } from './desired-cache.ts';
 
 const SHAREABLE = { labels: { 'skerry.dev/shareable': 'true' } };
@@ -191,8 +191,8 @@ test.for([1, 2, 3, 4, 5])(
   async (seed) => {
     const { stores, cache, uuids } = setUp();
     const clock = makeClock();
-    const held = createHeldPolls({ digests: cache.digests, clock, log: silentLog, perNode: 4 });
-    using _ = cache.subscribe(held.wake);
+    const longPolls = createLongPolls({ digests: cache.digests, clock, log: silentLog, perNode: 4 });
+    using _ = cache.subscribe(longPolls.wake);
     const random = createRandom(seed);
     const uuid = uuids[0] ?? '';
     let has: Digests = {};
@@ -208,7 +208,7 @@ test.for([1, 2, 3, 4, 5])(
           has = read;
           continue;
         }
-        await held.arm({ uuid, held: has, seconds: 3_600, signal: { onGone: () => {} } });
+        await longPolls.arm({ uuid, have: has, seconds: 3_600, signal: { onGone: () => {} } });
       }
     })();
     let application = makeApplication('shop', []);
@@ -226,7 +226,7 @@ test.for([1, 2, 3, 4, 5])(
     await clock.advance(100);
     expect(has).toEqual(cache.digests(uuid));
     stop = true;
-    held.drain();
+    longPolls.drain();
     await agent;
   },
 );
@@ -237,7 +237,7 @@ test('a change for all nodes is worked off in slices, and one for a single node 
   let now: Digests = { config: '1' };
   // Each look takes a millisecond of the virtual clock.
   const slow = { ...clock, now: () => clock.now() + looked.length };
-  const held = createHeldPolls({
+  const longPolls = createLongPolls({
     digests: (uuid) => {
       looked.push(uuid);
       return now;
@@ -247,13 +247,13 @@ test('a change for all nodes is worked off in slices, and one for a single node 
     perNode: 1,
   });
   const polls = Array.from({ length: 30 }, (_, i) =>
-    held.arm({ uuid: `n${i}`, held: now, seconds: 3_600, signal: { onGone: () => {} } }),
+    longPolls.arm({ uuid: `n${i}`, have: now, seconds: 3_600, signal: { onGone: () => {} } }),
   );
   now = { config: '2' };
-  held.wake('all');
+  longPolls.wake('all');
   await clock.advance(20);
   expect(looked).toHaveLength(8);
-  held.wake(new Set(['n25']));
+  longPolls.wake(new Set(['n25']));
   await clock.advance(1);
   expect(looked[8]).toBe('n25');
   await clock.advance(1_000);

@@ -3,7 +3,7 @@ import type { NodeInputs } from '../../domain/inputs.ts';
 import { nodeUuid, v3Name } from '../../domain/names.ts';
 import { registryKey } from '../../domain/registry/index.ts';
 import { nodeRefsOf } from '../../kinds/application.ts';
-import { createWorld } from '../../stores/world.ts';
+import { createLookups } from '../../stores/lookups.ts';
 import type { AgentStores } from '../dependencies.ts';
 
 /** What a desired state was made from besides the node and its applications. */
@@ -19,32 +19,31 @@ export const dependency = {
 
 /** Gathers what concerns one node. `track` hears of every lookup while the domain computes, found or not. */
 export function createNodeInputs(stores: AgentStores, options: { revisionKey?: string }) {
-  const world = createWorld(stores);
-  const { applicationsOn, ...lookups } = world;
+  const { applicationsOn, ...lookups } = createLookups(stores);
   return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({
     ...lookups,
     node,
     applications: applicationsOn(node),
     registry(ref) {
       track(dependency.registry(ref));
-      return world.registry(ref);
+      return lookups.registry(ref);
     },
     nodeByName(name) {
       track(dependency.node(name));
-      return world.nodeByName(name);
+      return lookups.nodeByName(name);
     },
     secret(name) {
       track(dependency.secret(name));
-      return world.secret(name);
+      return lookups.secret(name);
     },
     configMap(name) {
       track(dependency.configMap(name));
-      return world.configMap(name);
+      return lookups.configMap(name);
     },
     registryPassword(registry: Registry) {
       const ref = registry.spec.passwordSecretRef;
       if (ref) track(dependency.password(ref.name));
-      return world.registryPassword(registry);
+      return lookups.registryPassword(registry);
     },
     ...(options.revisionKey !== undefined && { revisionKey: options.revisionKey }),
   });

@@ -1,5 +1,5 @@
 import type { Observation } from '../../domain/inputs.ts';
-import type { NodeNews } from '../dependencies.ts';
+import type { ObservationDelta } from '../dependencies.ts';
 
 type Instances = Observation['instances'];
 
@@ -8,23 +8,23 @@ type Instances = Observation['instances'];
  * the same installation means two machines with one disk image: the other is then kept as `<instance>#<boot>`. After a
  * mere restart the old boot does not return.
  */
-export interface Speakers {
-  after(before: Instances, news: NodeNews): Instances;
+export interface AgentInstances {
+  after(before: Instances, delta: ObservationDelta): Instances;
   forget(uuid: string): void;
 }
 
 /** After this long without a word an installation no longer speaks for a node. */
-export const SPEAKS_MS = 10 * 60_000;
+export const INSTANCE_MS = 10 * 60_000;
 const MOST = 8;
 
-export function createSpeakers(): Speakers {
+export function createAgentInstances(): AgentInstances {
   /** by node: boots that gave way to another, and when they were last seen */
   const formerBoots = new Map<string, Map<string, number>>();
 
-  function remember(uuid: string, speaker: string, seenAt: number, now: number) {
+  function remember(uuid: string, instance: string, seenAt: number, now: number) {
     const former = formerBoots.get(uuid) ?? new Map<string, number>();
-    for (const [key, at] of former) if (at + SPEAKS_MS <= now) former.delete(key);
-    former.set(speaker, seenAt);
+    for (const [key, at] of former) if (at + INSTANCE_MS <= now) former.delete(key);
+    former.set(instance, seenAt);
     formerBoots.set(uuid, former);
   }
 
@@ -35,10 +35,10 @@ export function createSpeakers(): Speakers {
       // News of another replica that comes late is no return.
       if (known && contactAt < known.seenAt) return before;
       const after: Record<string, Instances[string]> = {};
-      for (const [key, seen] of Object.entries(before)) if (seen.seenAt + SPEAKS_MS > contactAt) after[key] = seen;
+      for (const [key, seen] of Object.entries(before)) if (seen.seenAt + INSTANCE_MS > contactAt) after[key] = seen;
       if (known?.boot !== undefined && boot !== undefined && known.boot !== boot) {
         const lastSeen = formerBoots.get(uuid)?.get(`${instance}#${boot}`);
-        const returned = lastSeen !== undefined && lastSeen + SPEAKS_MS > contactAt;
+        const returned = lastSeen !== undefined && lastSeen + INSTANCE_MS > contactAt;
         remember(uuid, `${instance}#${known.boot}`, known.seenAt, contactAt);
         if (returned) after[`${instance}#${known.boot}`] = known;
         delete after[`${instance}#${boot}`];

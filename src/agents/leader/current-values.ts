@@ -1,13 +1,13 @@
 import type { Observation } from '../../domain/inputs.ts';
 import type { Clock } from '../../kube/mod.ts';
-import type { LeaderLink, Leadership, LiveValues, NodeNews, Observations } from '../dependencies.ts';
-import type { News } from './observation-forwarder.ts';
+import type { LeaderApi, Leadership, LiveValues, ObservationDelta, Observations } from '../dependencies.ts';
+import type { ObservationForwarder } from './observation-forwarder.ts';
 
 export interface LiveValuesOptions {
   leadership: Leadership;
-  link: Pick<LeaderLink, 'live'>;
+  leader: Pick<LeaderApi, 'live'>;
   observations: Pick<Observations, 'get'>;
-  news: Pick<News, 'latest'>;
+  forwarder: Pick<ObservationForwarder, 'latest'>;
   clock: Pick<Clock, 'wall'>;
   deadlineMs?: number;
 }
@@ -17,11 +17,11 @@ const FRESH_MS = 60_000;
 
 /** From memory while this replica leads; else from the leader, or from what was heard here when it is slow. */
 export function createLiveValues(options: LiveValuesOptions): LiveValues {
-  const { leadership, link, observations, news, clock, deadlineMs = 500 } = options;
+  const { leadership, leader, observations, forwarder, clock, deadlineMs = 500 } = options;
 
   async function askLeader(uuids: readonly string[], signal: AbortSignal) {
     try {
-      return await link.live(uuids, AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]));
+      return await leader.live(uuids, AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]));
     } catch {
       return undefined;
     }
@@ -31,7 +31,7 @@ export function createLiveValues(options: LiveValuesOptions): LiveValues {
 
   return {
     async of(uuids, signal) {
-      const own = leadership.isLeading ? observations.get : (uuid: string) => observationOf(news.latest(uuid));
+      const own = leadership.isLeading ? observations.get : (uuid: string) => observationOf(forwarder.latest(uuid));
       const answer = leadership.isLeading || uuids.length === 0 ? undefined : await askLeader(uuids, signal);
       const found = new Map<string, Observation>();
       for (const uuid of uuids) {
@@ -44,9 +44,9 @@ export function createLiveValues(options: LiveValuesOptions): LiveValues {
   };
 }
 
-function observationOf(news: NodeNews | undefined): Observation | undefined {
-  if (!news) return undefined;
-  const { uuid: _, report = {}, instance, boot, handedOut = {}, ...rest } = news;
-  const instances = instance === undefined ? {} : { [instance]: { boot, seenAt: news.contactAt } };
-  return { ...rest, report, instances, handedOut };
+function observationOf(delta: ObservationDelta | undefined): Observation | undefined {
+  if (!delta) return undefined;
+  const { uuid: _, report = {}, instance, boot, sentRevisions = {}, ...rest } = delta;
+  const instances = instance === undefined ? {} : { [instance]: { boot, seenAt: delta.contactAt } };
+  return { ...rest, report, instances, sentRevisions };
 }

@@ -1,17 +1,17 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 import type { Observation } from '../../domain/inputs.ts';
 import type { Clock } from '../../kube/mod.ts';
-import type { InternalCredentials, LeaderLink, Leadership } from '../dependencies.ts';
+import type { InternalCredentials, LeaderApi, Leadership } from '../dependencies.ts';
 import type { TokenMark } from '../pipeline/used-tokens.ts';
 import { LeaderError } from './leader-error.ts';
 import { INTERNAL_PATHS } from './leader-server.ts';
 
 /** A follower's end of the channel to the leader. One attempt per call; repeating is the caller's business. */
-export interface LeaderClient extends LeaderLink, Disposable {
+export interface LeaderClient extends LeaderApi, Disposable {
   exchangeTokens(
-    message: { replica: string; term?: string; cursor: number; marks: readonly TokenMark[] },
+    message: { replica: string; leadershipId?: string; cursor: number; marks: readonly TokenMark[] },
     signal: AbortSignal,
-  ): Promise<{ term: string; cursor: number; marks: TokenMark[] }>;
+  ): Promise<{ leadershipId: string; cursor: number; marks: TokenMark[] }>;
 }
 
 /** Answers to a message that are about what is in it. */
@@ -39,7 +39,7 @@ export function createLeaderClient(options: {
   }
 
   return {
-    send: (news, signal) => call(INTERNAL_PATHS.news, { sentAt: clock.wall(), news }, signal),
+    send: (deltas, signal) => call(INTERNAL_PATHS.observations, { sentAt: clock.wall(), deltas }, signal),
     async live(uuids, signal) {
       const answer = await call<{ observations: Record<string, Observation> }>(INTERNAL_PATHS.live, { uuids }, signal);
       return new Map(Object.entries(answer.observations));

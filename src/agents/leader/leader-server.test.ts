@@ -33,7 +33,7 @@ const application = makeApplication('shop', [{ name: 'web', agent: { name: 'edge
 async function replicaOf(options: ReplicaOptions = {}) {
   const replica = await startReplica(options);
   fill(replica.stores, { nodes: [node], applications: [application], secrets: [keyOf(node, key)] });
-  const { port } = await replica.agents.channel.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = await replica.agents.leaderServer.listen({ port: 0, host: '127.0.0.1' });
   return { ...replica, address: `127.0.0.1:${port}`, [Symbol.asyncDispose]: replica[Symbol.asyncDispose] };
 }
 
@@ -192,19 +192,21 @@ test.concurrent('strangers are not heard, and a replica that does not lead says 
       },
     },
   });
-  expect((await fetch(`http://${replica.address}/internal/news`, { method: 'POST' })).status).toBe(401);
+  expect((await fetch(`http://${replica.address}/internal/observations`, { method: 'POST' })).status).toBe(401);
   for (let i = 0; i < 3; i++) {
-    expect((await post(replica.address, '/internal/news', 'stranger', { sentAt: Date.now(), news: [] })).status).toBe(
-      401,
-    );
-    expect((await post(replica.address, '/internal/news', 'replica', { sentAt: Date.now(), news: [] })).status).toBe(
-      200,
-    );
+    expect(
+      (await post(replica.address, '/internal/observations', 'stranger', { sentAt: Date.now(), deltas: [] })).status,
+    ).toBe(401);
+    expect(
+      (await post(replica.address, '/internal/observations', 'replica', { sentAt: Date.now(), deltas: [] })).status,
+    ).toBe(200);
   }
   expect(asked).toBe(2);
   expect((await post(replica.address, '/internal/secrets', 'replica', {})).status).toBe(404);
   follow(replica, undefined);
-  expect((await post(replica.address, '/internal/news', 'replica', { sentAt: Date.now(), news: [] })).status).toBe(409);
+  expect(
+    (await post(replica.address, '/internal/observations', 'replica', { sentAt: Date.now(), deltas: [] })).status,
+  ).toBe(409);
 });
 
 test.concurrent('a verification that fails is 503, and news stay with the follower until it works again', async () => {

@@ -6,26 +6,26 @@ import { replyTo } from '../../http/http-error.ts';
 import { json, type Reply, send } from '../../http/reply.ts';
 import { createByteBudget } from '../../kube/byte-budget.ts';
 import type { Clock, Log } from '../../kube/mod.ts';
-import type { InternalCredentials, Leadership, NodeNews, Observations } from '../dependencies.ts';
+import type { InternalCredentials, Leadership, ObservationDelta, Observations } from '../dependencies.ts';
 import { AgentFailure, failureOf } from '../failure.ts';
 import { createJsonReader } from '../pipeline/json-body.ts';
 import type { UsedTokens } from '../pipeline/used-tokens.ts';
 import { createVerifier } from './internal-verifier.ts';
-import type { News } from './observation-forwarder.ts';
+import type { ObservationForwarder } from './observation-forwarder.ts';
 import { createTokenLog } from './token-log.ts';
 
 /**
  * The leader's end of the channel between replicas: they tell it what they hear of nodes and which tokens were used, and
  * ask it for live values. Every replica serves it and refuses with 409 unless it leads.
  */
-export interface LeaderChannel extends AsyncDisposable {
+export interface LeaderServer extends AsyncDisposable {
   readonly http: Server;
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
 }
 
-export interface LeaderChannelOptions {
+export interface LeaderServerOptions {
   leadership: Leadership;
-  news: Pick<News, 'settle'>;
+  forwarder: Pick<ObservationForwarder, 'settle'>;
   observations: Observations;
   used: UsedTokens;
   credentials: Pick<InternalCredentials, 'verify'>;
@@ -34,7 +34,7 @@ export interface LeaderChannelOptions {
 }
 
 export const INTERNAL_PATHS = {
-  news: '/internal/news',
+  observations: '/internal/observations',
   live: '/internal/live',
   tokens: '/internal/tokens',
 } as const;
@@ -44,45 +44,45 @@ export const BODY_BYTES = 32 * 2 ** 20;
 const BODY_MS = 10_000;
 
 /** Both ends are of one program: the envelope is checked, what is in it was checked when it came from the agent. */
-const newsSchema = z.object({
+const deltasSchema = z.object({
   /** Unix ms by the clock of the sender */
   sentAt: z.number(),
-  news: z.array(z.looseObject({ uuid: z.string(), contactAt: z.number(), holdSeconds: z.number() })).max(10_000),
+  deltas: z.array(z.looseObject({ uuid: z.string(), contactAt: z.number(), waitSeconds: z.number() })).max(10_000),
 });
 const liveSchema = z.object({ uuids: z.array(z.string()).max(20_000) });
 const tokensSchema = z.object({
   replica: z.string().max(256),
-  term: z.string().max(64).optional(),
+  leadershipId: z.string().max(64).optional(),
   cursor: z.number().int().min(0),
   marks: z.array(z.tuple([z.number(), z.number()])).max(200_000),
 });
 
-export function createLeaderChannel(options: LeaderChannelOptions): LeaderChannel {
-  const { leadership, news, observations, used, credentials, clock, log } = options;
+export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
+  const { leadership, forwarder, observations, used, credentials, clock, log } = options;
   const verified = createVerifier(credentials, clock);
   const readJson = createJsonReader(clock);
   const budget = createByteBudget({ bytes: 8 * BODY_BYTES, messages: 64 });
   const tokens = createTokenLog(used, clock);
-  let term = randomUUID();
+  let leadershipId = randomUUID();
   let wasLeading = false;
 
   /** A new term begins whenever this replica begins to lead. */
   function lead() {
     const leads = leadership.isLeading;
     // Its own news first: they clear what is left of an earlier term.
-    news.settle();
-    if (leads && !wasLeading) term = randomUUID();
+    forwarder.settle();
+    if (leads && !wasLeading) leadershipId = randomUUID();
     wasLeading = leads;
     if (!leads) throw new NotLeader();
   }
 
   const handlers = new Map<string, (body: unknown) => Reply>(
     Object.entries({
-      [INTERNAL_PATHS.news](body: unknown) {
-        const { news, sentAt } = newsSchema.parse(body);
+      [INTERNAL_PATHS.observations](body: unknown) {
+        const { deltas, sentAt } = deltasSchema.parse(body);
         const skew = clock.wall() - sentAt;
-        for (const item of news as unknown as NodeNews[]) observations.hear(inOurTime(item, skew));
-        return json({ term });
+        for (const item of deltas as unknown as ObservationDelta[]) observations.observe(inOurTime(item, skew));
+        return json({ leadershipId });
       },
       [INTERNAL_PATHS.live](body: unknown) {
         const found: Record<string, Observation> = {};
@@ -93,9 +93,9 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
         return json({ observations: found });
       },
       [INTERNAL_PATHS.tokens](body: unknown) {
-        const { replica, term: known, cursor, marks } = tokensSchema.parse(body);
+        const { replica, leadershipId: known, cursor, marks } = tokensSchema.parse(body);
         tokens.add(replica, marks);
-        return json({ term, ...tokens.since(known === term ? cursor : 0, replica) });
+        return json({ leadershipId, ...tokens.since(known === leadershipId ? cursor : 0, replica) });
       },
     }),
   );
@@ -158,15 +158,15 @@ export function createLeaderChannel(options: LeaderChannelOptions): LeaderChanne
 const SKEW_MS = 2_000;
 
 /** Silence is judged by the leader's clock, so what a replica with another clock heard is told in it. */
-function inOurTime(news: NodeNews, skew: number): NodeNews {
-  if (Math.abs(skew) < SKEW_MS) return news;
-  const { contactAt, reportedAt, handedOut } = news;
-  const shifted = Object.entries(handedOut ?? {}).map(([uuid, given]) => [uuid, { ...given, at: given.at + skew }]);
+function inOurTime(delta: ObservationDelta, skew: number): ObservationDelta {
+  if (Math.abs(skew) < SKEW_MS) return delta;
+  const { contactAt, reportedAt, sentRevisions } = delta;
+  const shifted = Object.entries(sentRevisions ?? {}).map(([uuid, given]) => [uuid, { ...given, at: given.at + skew }]);
   return {
-    ...news,
+    ...delta,
     contactAt: contactAt + skew,
     ...(reportedAt !== undefined && { reportedAt: reportedAt + skew }),
-    ...(handedOut && { handedOut: Object.fromEntries(shifted) }),
+    ...(sentRevisions && { sentRevisions: Object.fromEntries(shifted) }),
   };
 }
 

@@ -1,8 +1,8 @@
 import type { Observation } from '../../domain/inputs.ts';
 import { type Backoff, backoffDelay, type Clock, type Log } from '../../kube/mod.ts';
-import type { AgentMetrics, LeaderLink, Leadership, NodeNews, Observations } from '../dependencies.ts';
+import type { AgentMetrics, LeaderApi, Leadership, ObservationDelta, Observations } from '../dependencies.ts';
 import { LeaderError } from './leader-error.ts';
-import { holdAfter, type MergeReport, mergeHandedOut } from './observations.ts';
+import { type MergeReport, mergeSentRevisions, waitAfter } from './observations.ts';
 
 /**
  * What this replica hears of nodes, on its way to the leader.
@@ -12,12 +12,12 @@ import { holdAfter, type MergeReport, mergeHandedOut } from './observations.ts';
  * - What the leader refuses is told in halves until the one is found that it is about, whose report is left out.
  * - A leader that has just begun is told again all that was ever heard here: it remembers nothing of it.
  */
-export interface News extends AsyncDisposable {
-  hear(news: NodeNews): void;
+export interface ObservationForwarder extends AsyncDisposable {
+  observe(delta: ObservationDelta): void;
   /** False while a report of this node would be the first one here: the agent is then asked for all of it. */
   hasReport(uuid: string): boolean;
   /** The latest of what was heard here. */
-  latest(uuid: string): NodeNews | undefined;
+  latest(uuid: string): ObservationDelta | undefined;
   forget(uuid: string): void;
   /** Takes notice of who leads now; before anything is heard from elsewhere. */
   settle(): void;
@@ -25,9 +25,9 @@ export interface News extends AsyncDisposable {
   flush(timeoutMs: number): Promise<void>;
 }
 
-export interface NewsOptions {
+export interface ObservationForwarderOptions {
   leadership: Leadership;
-  link: LeaderLink;
+  leader: LeaderApi;
   observations: Observations & { clear(): void };
   mergeReport: MergeReport;
   clock: Clock;
@@ -46,20 +46,20 @@ const BATCH_BYTES = 4 * 2 ** 20;
 /** Of news without a report. */
 const CONTACT_BYTES = 512;
 
-export function createNews(options: NewsOptions): News {
-  const { leadership, link, observations, mergeReport, clock, log, metrics = {} } = options;
+export function createObservationForwarder(options: ObservationForwarderOptions): ObservationForwarder {
+  const { leadership, leader, observations, mergeReport, clock, log, metrics = {} } = options;
   const { random = Math.random, batchMs = 200, batchSize = 500 } = options;
   /** not yet with the leader */
-  const waiting = new Map<string, NodeNews>();
+  const waiting = new Map<string, ObservationDelta>();
   /** what the leader refused, in parts that it may take */
-  let parts: NodeNews[][] = [];
+  let parts: ObservationDelta[][] = [];
   /** everything heard here, while another replica leads */
-  const heard = new Map<string, NodeNews>();
+  const observed = new Map<string, ObservationDelta>();
   const idle = new Set<() => void>();
   const ended = new AbortController();
   let wasLeading = false;
   /** the term of leadership that has all of `heard` but what waits */
-  let toldTo: string | undefined;
+  let forwardedTo: string | undefined;
   let cancel: (() => void) | undefined;
   let sending = false;
   let failures = 0;
@@ -71,21 +71,21 @@ export function createNews(options: NewsOptions): News {
     wasLeading = leads;
     if (leads) {
       observations.clear();
-      for (const news of heard.values()) observations.hear(news);
-      heard.clear();
+      for (const delta of observed.values()) observations.observe(delta);
+      observed.clear();
       waiting.clear();
       parts = [];
       return finish();
     }
-    for (const [uuid, observation] of observations.entries()) heard.set(uuid, newsOf(uuid, observation));
+    for (const [uuid, observation] of observations.entries()) observed.set(uuid, deltaOf(uuid, observation));
   }
 
   /** A term that we have not spoken to yet has heard nothing of us but this batch: what is more goes next. */
-  function meet(term: string, batch: readonly NodeNews[]) {
-    if (toldTo === term) return;
-    toldTo = term;
-    const told = new Set(batch);
-    for (const [uuid, news] of heard) if (!told.has(news)) waiting.set(uuid, news);
+  function meet(leadershipId: string, batch: readonly ObservationDelta[]) {
+    if (forwardedTo === leadershipId) return;
+    forwardedTo = leadershipId;
+    const sent = new Set(batch);
+    for (const [uuid, delta] of observed) if (!sent.has(delta)) waiting.set(uuid, delta);
   }
 
   function schedule(ms: number) {
@@ -105,17 +105,17 @@ export function createNews(options: NewsOptions): News {
     if (batch.length === 0) return finish();
     sending = true;
     try {
-      const { term } = await link.send(batch, AbortSignal.any([ended.signal, AbortSignal.timeout(SEND_MS)]));
+      const { leadershipId } = await leader.send(batch, AbortSignal.any([ended.signal, AbortSignal.timeout(SEND_MS)]));
       failures = 0;
-      meet(term, batch);
-      metrics.agent?.('news-batch', 'sent');
+      meet(leadershipId, batch);
+      metrics.agent?.('delta-batch', 'sent');
     } catch (error) {
-      metrics.agent?.('news-batch', 'failed');
+      metrics.agent?.('delta-batch', 'failed');
       if (error instanceof LeaderError && error.code === 'REFUSED') isolate(batch, error);
       else {
         failures++;
         if (failures === 3) log.warn({ err: error, leader: address }, 'Leader does not take news');
-        for (const news of batch) keepWaiting(news);
+        for (const delta of batch) keepWaiting(delta);
       }
     } finally {
       sending = false;
@@ -124,43 +124,43 @@ export function createNews(options: NewsOptions): News {
     else schedule(failures > 0 ? backoffDelay(RETRY, failures, random) : 0);
   }
 
-  function takeBatch(): NodeNews[] {
+  function takeBatch(): ObservationDelta[] {
     const part = parts.pop();
     if (part) return part;
-    const batch: NodeNews[] = [];
+    const batch: ObservationDelta[] = [];
     let bytes = 0;
-    for (const [uuid, news] of waiting) {
-      bytes += bytesOf(news);
+    for (const [uuid, delta] of waiting) {
+      bytes += bytesOf(delta);
       if (batch.length >= batchSize || (bytes > BATCH_BYTES && batch.length > 0)) break;
-      batch.push(news);
+      batch.push(delta);
       waiting.delete(uuid);
     }
     return batch;
   }
 
   /** One node must not keep the others silent: the batch is halved until only what it said is left, and left out. */
-  function isolate(batch: readonly NodeNews[], error: LeaderError) {
+  function isolate(batch: readonly ObservationDelta[], error: LeaderError) {
     const middle = Math.ceil(batch.length / 2);
-    const [news] = batch;
+    const [delta] = batch;
     if (batch.length > 1) parts.push(batch.slice(middle), batch.slice(0, middle));
-    else if (news) {
-      metrics.agent?.('news-refused');
-      log.warn({ node: news.uuid, reason: error.message }, 'The leader refuses what a node said: it is left out');
-      const known = heard.get(news.uuid);
+    else if (delta) {
+      metrics.agent?.('delta-refused');
+      log.warn({ node: delta.uuid, reason: error.message }, 'The leader refuses what a node said: it is left out');
+      const known = observed.get(delta.uuid);
       if (!known) return;
       // Without a report here the agent is asked for a whole one; what it said since is part of that.
       const contact = contactOf(known);
-      heard.set(news.uuid, contact);
-      if (bytesOf(news) > CONTACT_BYTES) waiting.set(news.uuid, contact);
-      else waiting.delete(news.uuid);
+      observed.set(delta.uuid, contact);
+      if (bytesOf(delta) > CONTACT_BYTES) waiting.set(delta.uuid, contact);
+      else waiting.delete(delta.uuid);
     }
   }
 
   /** Back into the queue, below what came meanwhile. */
-  function keepWaiting(news: NodeNews) {
-    if (!heard.has(news.uuid)) return;
-    const later = waiting.get(news.uuid);
-    waiting.set(news.uuid, later ? mergeNews(news, later, mergeReport) : news);
+  function keepWaiting(delta: ObservationDelta) {
+    if (!observed.has(delta.uuid)) return;
+    const later = waiting.get(delta.uuid);
+    waiting.set(delta.uuid, later ? mergeDeltas(delta, later, mergeReport) : delta);
   }
 
   function finish() {
@@ -170,23 +170,23 @@ export function createNews(options: NewsOptions): News {
 
   return {
     settle,
-    hear(news) {
+    observe(delta) {
       settle();
-      if (wasLeading) return observations.hear(news);
-      const { uuid } = news;
-      const known = heard.get(uuid);
-      heard.set(uuid, known ? mergeNews(known, news, mergeReport) : news);
+      if (wasLeading) return observations.observe(delta);
+      const { uuid } = delta;
+      const known = observed.get(uuid);
+      observed.set(uuid, known ? mergeDeltas(known, delta, mergeReport) : delta);
       const before = waiting.get(uuid);
-      waiting.set(uuid, before ? mergeNews(before, news, mergeReport) : news);
+      waiting.set(uuid, before ? mergeDeltas(before, delta, mergeReport) : delta);
       schedule(batchMs);
     },
     hasReport(uuid) {
       settle();
-      return (wasLeading ? observations.get(uuid) : heard.get(uuid))?.reportedAt !== undefined;
+      return (wasLeading ? observations.get(uuid) : observed.get(uuid))?.reportedAt !== undefined;
     },
-    latest: (uuid) => heard.get(uuid),
+    latest: (uuid) => observed.get(uuid),
     forget(uuid) {
-      heard.delete(uuid);
+      observed.delete(uuid);
       waiting.delete(uuid);
       observations.forget(uuid);
     },
@@ -212,50 +212,56 @@ export function createNews(options: NewsOptions): News {
   };
 }
 
-const bytesOf = (news: NodeNews) => {
-  const { report, handedOut, settings } = news;
-  return report || handedOut || settings
-    ? CONTACT_BYTES + JSON.stringify([report, handedOut, settings]).length
+const bytesOf = (delta: ObservationDelta) => {
+  const { report, sentRevisions, settings } = delta;
+  return report || sentRevisions || settings
+    ? CONTACT_BYTES + JSON.stringify([report, sentRevisions, settings]).length
     : CONTACT_BYTES;
 };
 
 /** That it was heard of, and nothing of what it said. */
-function contactOf({ report: _, reportedAt: __, settings: ___, handedOut: ____, ...contact }: NodeNews): NodeNews {
+function contactOf({
+  report: _,
+  reportedAt: __,
+  settings: ___,
+  sentRevisions: ____,
+  ...contact
+}: ObservationDelta): ObservationDelta {
   return contact;
 }
 
-function mergeNews(older: NodeNews, newer: NodeNews, mergeReport: MergeReport): NodeNews {
+function mergeDeltas(older: ObservationDelta, newer: ObservationDelta, mergeReport: MergeReport): ObservationDelta {
   const report =
     older.report && newer.report ? mergeReport(older.report, newer.report) : (newer.report ?? older.report);
   const reportedAt = newer.reportedAt ?? older.reportedAt;
-  const handedOut = mergeHandedOut(older.handedOut, newer.handedOut);
+  const sentRevisions = mergeSentRevisions(older.sentRevisions, newer.sentRevisions);
   const restored = newer.restored ?? older.restored;
   // Settings that a later report has whole are in it already.
   const settings = { ...(newer.report?.config ? {} : older.settings), ...newer.settings };
   return {
     ...newer,
-    holdSeconds: holdAfter(older, newer),
-    ...(older.anew && { anew: true as const }),
+    waitSeconds: waitAfter(older, newer),
+    ...(older.isReset && { isReset: true as const }),
     ...(report && { report }),
     ...(reportedAt !== undefined && { reportedAt }),
-    ...(handedOut && { handedOut }),
+    ...(sentRevisions && { sentRevisions }),
     ...(restored !== undefined && { restored }),
     ...(Object.keys(settings).length > 0 && { settings }),
   };
 }
 
 /** What a former leader knew, as news for the next. */
-function newsOf(uuid: string, observation: Observation): NodeNews {
-  const { report, reportedAt, contactAt = 0, holdSeconds, agent, instances, handedOut, restored } = observation;
+function deltaOf(uuid: string, observation: Observation): ObservationDelta {
+  const { report, reportedAt, contactAt = 0, waitSeconds, agent, instances, sentRevisions, restored } = observation;
   const latest = Object.entries(instances).sort(([, a], [, b]) => b.seenAt - a.seenAt)[0];
   return {
     uuid,
     contactAt,
-    holdSeconds,
+    waitSeconds,
     ...(agent !== undefined && { agent }),
     ...(latest && { instance: latest[0].split('#')[0], boot: latest[1].boot }),
     ...(reportedAt !== undefined && { report, reportedAt }),
     ...(restored !== undefined && { restored }),
-    handedOut,
+    sentRevisions,
   };
 }

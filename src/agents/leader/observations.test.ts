@@ -1,43 +1,43 @@
 import { expect, test } from 'vitest';
 import { mergeReport } from '../../domain/index.ts';
-import type { NodeNews } from '../dependencies.ts';
+import type { ObservationDelta } from '../dependencies.ts';
 import { createObservations } from './observations.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
-const news = (contactAt: number, extra: Partial<NodeNews> = {}): NodeNews => ({
+const delta = (contactAt: number, extra: Partial<ObservationDelta> = {}): ObservationDelta => ({
   uuid: 'n',
   contactAt,
-  holdSeconds: 0,
+  waitSeconds: 0,
   ...extra,
 });
 
-function hearing(...all: NodeNews[]) {
+function observe(...all: ObservationDelta[]) {
   const observations = createObservations(mergeReport);
-  for (const one of all) observations.hear(one);
+  for (const one of all) observations.observe(one);
   return observations.get('n');
 }
 
 test('listeners get the state before and after, and no more once disposed', () => {
   const observations = createObservations(mergeReport);
-  const heard: unknown[] = [];
+  const observed: unknown[] = [];
   const subscription = observations.subscribe((uuid, now, before) =>
-    heard.push([uuid, now.contactAt, before?.contactAt]),
+    observed.push([uuid, now.contactAt, before?.contactAt]),
   );
-  observations.hear(news(1));
-  observations.hear(news(2));
+  observations.observe(delta(1));
+  observations.observe(delta(2));
   subscription[Symbol.dispose]();
-  observations.hear(news(3));
-  expect(heard).toEqual([
+  observations.observe(delta(3));
+  expect(observed).toEqual([
     ['n', 1, undefined],
     ['n', 2, 1],
   ]);
 });
 
 test('a report that comes late through another replica does not undo a later one', () => {
-  const observed = hearing(
-    news(20, { reportedAt: 20, report: { version: '2', cpuUsage: 2 } }),
-    news(10, { reportedAt: 10, report: { version: '1', diskUsage: 1 } }),
+  const observed = observe(
+    delta(20, { reportedAt: 20, report: { version: '2', cpuUsage: 2 } }),
+    delta(10, { reportedAt: 10, report: { version: '1', diskUsage: 1 } }),
   );
   expect(observed).toMatchObject({
     reportedAt: 20,
@@ -47,47 +47,50 @@ test('a report that comes late through another replica does not undo a later one
 });
 
 test('a hold lasts until its end, whatever else is heard through other replicas', () => {
-  const armed = news(100 * SECOND, { holdSeconds: 60 });
-  const later = news(130 * SECOND);
-  expect(hearing(armed, later)).toMatchObject({ contactAt: 130 * SECOND, holdSeconds: 30 });
-  expect(hearing(later, armed)).toMatchObject({ contactAt: 130 * SECOND, holdSeconds: 30 });
-  expect(hearing(armed, news(170 * SECOND))).toMatchObject({ contactAt: 170 * SECOND, holdSeconds: 0 });
+  const armed = delta(100 * SECOND, { waitSeconds: 60 });
+  const later = delta(130 * SECOND);
+  expect(observe(armed, later)).toMatchObject({ contactAt: 130 * SECOND, waitSeconds: 30 });
+  expect(observe(later, armed)).toMatchObject({ contactAt: 130 * SECOND, waitSeconds: 30 });
+  expect(observe(armed, delta(170 * SECOND))).toMatchObject({ contactAt: 170 * SECOND, waitSeconds: 0 });
 });
 
 test('an agent that took the identity anew is not taken for the former one', () => {
-  const observed = hearing(
-    news(10, { agent: '1', instance: 'old', reportedAt: 10, report: { version: '1' }, holdSeconds: 60 }),
-    news(20, { agent: '2', instance: 'new', anew: true }),
+  const observed = observe(
+    delta(10, { agent: '1', instance: 'old', reportedAt: 10, report: { version: '1' }, waitSeconds: 60 }),
+    delta(20, { agent: '2', instance: 'new', isReset: true }),
   );
   expect(observed).toEqual({
     report: {},
     contactAt: 20,
-    holdSeconds: 0,
+    waitSeconds: 0,
     agent: '2',
     instances: { new: { seenAt: 20 } },
-    handedOut: {},
+    sentRevisions: {},
   });
 });
 
 test('a revision that is handed out again keeps the time at which it first was', () => {
   const given = (revision: string, at: number) => ({
-    handedOut: { m: { revision, imageId: 'i', at, rebuildOrder: 0 } },
+    sentRevisions: { m: { revision, imageId: 'i', at, rebuildOrder: 0 } },
   });
-  expect(hearing(news(1, given('a', 1)), news(2, given('a', 2)))?.handedOut.m?.at).toBe(1);
-  expect(hearing(news(1, given('a', 1)), news(2, given('b', 2)))?.handedOut.m).toMatchObject({ revision: 'b', at: 2 });
-  expect(hearing(news(1, given('a', 1)), news(2, { handedOut: {} }))?.handedOut).toEqual({});
+  expect(observe(delta(1, given('a', 1)), delta(2, given('a', 2)))?.sentRevisions.m?.at).toBe(1);
+  expect(observe(delta(1, given('a', 1)), delta(2, given('b', 2)))?.sentRevisions.m).toMatchObject({
+    revision: 'b',
+    at: 2,
+  });
+  expect(observe(delta(1, given('a', 1)), delta(2, { sentRevisions: {} }))?.sentRevisions).toEqual({});
 });
 
-const speakers: Record<string, { heard: [number, string, string][]; wants: string[] }> = {
+const sequences: Record<string, { observed: [number, string, string][]; wants: string[] }> = {
   'one installation': {
-    heard: [
+    observed: [
       [0, 'i', 'a'],
       [1, 'i', 'a'],
     ],
     wants: ['i'],
   },
   'a restart': {
-    heard: [
+    observed: [
       [0, 'i', 'a'],
       [1, 'i', 'b'],
       [2, 'i', 'b'],
@@ -95,7 +98,7 @@ const speakers: Record<string, { heard: [number, string, string][]; wants: strin
     wants: ['i'],
   },
   'two installations with one identity': {
-    heard: [
+    observed: [
       [0, 'i', 'a'],
       [1, 'j', 'b'],
       [2, 'i', 'a'],
@@ -103,7 +106,7 @@ const speakers: Record<string, { heard: [number, string, string][]; wants: strin
     wants: ['i', 'j'],
   },
   'two machines from one disk image': {
-    heard: [
+    observed: [
       [0, 'i', 'a'],
       [1, 'i', 'b'],
       [2, 'i', 'a'],
@@ -112,7 +115,7 @@ const speakers: Record<string, { heard: [number, string, string][]; wants: strin
     wants: ['i', 'i#a'],
   },
   'a former boot that comes late through another replica': {
-    heard: [
+    observed: [
       [0, 'i', 'a'],
       [2, 'i', 'b'],
       [1, 'i', 'a'],
@@ -121,7 +124,7 @@ const speakers: Record<string, { heard: [number, string, string][]; wants: strin
     wants: ['i'],
   },
   'an installation that fell silent long ago': {
-    heard: [
+    observed: [
       [0, 'i', 'a'],
       [11, 'j', 'b'],
     ],
@@ -129,7 +132,7 @@ const speakers: Record<string, { heard: [number, string, string][]; wants: strin
   },
 };
 
-test.for(Object.entries(speakers))('who speaks for a node: %s', ([, { heard, wants }]) => {
-  const observed = hearing(...heard.map(([at, instance, boot]) => news(at * MINUTE, { instance, boot })));
-  expect(Object.keys(observed?.instances ?? {}).sort()).toEqual(wants);
+test.for(Object.entries(sequences))('instances of one node: %s', ([, { observed, wants }]) => {
+  const observation = observe(...observed.map(([at, instance, boot]) => delta(at * MINUTE, { instance, boot })));
+  expect(Object.keys(observation?.instances ?? {}).sort()).toEqual(wants);
 });

@@ -1,37 +1,40 @@
-import { latestTold } from '../../domain/edge-node/report.ts';
-import type { Observation, Told } from '../../domain/inputs.ts';
+import { latestSent } from '../../domain/edge-node/report.ts';
+import type { Observation, SentRevision } from '../../domain/inputs.ts';
 import type { StatusReport } from '../../wire/index.ts';
-import type { NodeNews, Observations } from '../dependencies.ts';
-import { createSpeakers } from './agent-instances.ts';
+import type { ObservationDelta, Observations } from '../dependencies.ts';
+import { createAgentInstances } from './agent-instances.ts';
 
 export type MergeReport = (known: StatusReport, delta: StatusReport) => StatusReport;
 
 /** The memory of the leader. `clear` before it leads again: others have heard more meanwhile. */
 export function createObservations(mergeReport: MergeReport): Observations & { clear(): void } {
   const nodes = new Map<string, Observation>();
-  const speakers = createSpeakers();
+  const agentInstances = createAgentInstances();
   const listeners = new Set<Parameters<Observations['subscribe']>[0]>();
 
   /** News may be older than what is known already: replicas report on their own. */
-  function heard(known: Observation | undefined, news: NodeNews): Observation {
-    const before = news.anew ? undefined : known;
-    const isLatest = news.contactAt >= (before?.contactAt ?? 0);
-    const agent = isLatest ? news.agent : before?.agent;
-    const restored = (isLatest ? news.restored : undefined) ?? before?.restored;
-    const reportedAt = latest(before?.reportedAt, news.reportedAt);
+  function merged(known: Observation | undefined, delta: ObservationDelta): Observation {
+    const before = delta.isReset ? undefined : known;
+    const isLatest = delta.contactAt >= (before?.contactAt ?? 0);
+    const agent = isLatest ? delta.agent : before?.agent;
+    const restored = (isLatest ? delta.restored : undefined) ?? before?.restored;
+    const reportedAt = latest(before?.reportedAt, delta.reportedAt);
     return {
-      report: reportAfter(before, news),
+      report: reportAfter(before, delta),
       ...(reportedAt !== undefined && { reportedAt }),
-      contactAt: Math.max(news.contactAt, before?.contactAt ?? 0),
-      holdSeconds: before ? holdAfter(before, news) : news.holdSeconds,
+      contactAt: Math.max(delta.contactAt, before?.contactAt ?? 0),
+      waitSeconds: before ? waitAfter(before, delta) : delta.waitSeconds,
       ...(agent !== undefined && { agent }),
       ...(restored && { restored }),
-      instances: speakers.after(before?.instances ?? {}, news),
-      handedOut: mergeHandedOut(before?.handedOut, news.handedOut) ?? {},
+      instances: agentInstances.after(before?.instances ?? {}, delta),
+      sentRevisions: mergeSentRevisions(before?.sentRevisions, delta.sentRevisions) ?? {},
     };
   }
 
-  function reportAfter(before: Observation | undefined, { report, reportedAt, settings }: NodeNews): StatusReport {
+  function reportAfter(
+    before: Observation | undefined,
+    { report, reportedAt, settings }: ObservationDelta,
+  ): StatusReport {
     const known = before?.report ?? {};
     const isLate = (reportedAt ?? Number.POSITIVE_INFINITY) < (before?.reportedAt ?? 0);
     const merged = !report ? known : isLate ? mergeReport(report, known) : mergeReport(known, report);
@@ -41,15 +44,15 @@ export function createObservations(mergeReport: MergeReport): Observations & { c
   return {
     get: (uuid) => nodes.get(uuid),
     entries: () => nodes.entries(),
-    hear(news) {
-      const before = nodes.get(news.uuid);
-      const now = heard(before, news);
-      nodes.set(news.uuid, now);
-      for (const listener of listeners) listener(news.uuid, now, before);
+    observe(delta) {
+      const before = nodes.get(delta.uuid);
+      const now = merged(before, delta);
+      nodes.set(delta.uuid, now);
+      for (const listener of listeners) listener(delta.uuid, now, before);
     },
     forget(uuid) {
       nodes.delete(uuid);
-      speakers.forget(uuid);
+      agentInstances.forget(uuid);
     },
     clear: () => nodes.clear(),
     subscribe(listener) {
@@ -67,21 +70,24 @@ const latest = (a: number | undefined, b: number | undefined) =>
  * Seconds from the later contact to the end of the hold that lasts longest: while a poll is held at one replica, other
  * requests reach another.
  */
-export function holdAfter(
-  a: { contactAt?: number; holdSeconds: number },
-  b: { contactAt?: number; holdSeconds: number },
+export function waitAfter(
+  a: { contactAt?: number; waitSeconds: number },
+  b: { contactAt?: number; waitSeconds: number },
 ): number {
-  const end = ({ contactAt = 0, holdSeconds }: typeof a) => contactAt + holdSeconds * 1000;
+  const end = ({ contactAt = 0, waitSeconds }: typeof a) => contactAt + waitSeconds * 1000;
   const contactAt = Math.max(a.contactAt ?? 0, b.contactAt ?? 0);
   return Math.max(0, Math.ceil((Math.max(end(a), end(b)) - contactAt) / 1000));
 }
 
-type HandedOut = Observation['handedOut'];
+type SentRevisions = Observation['sentRevisions'];
 
 /** The newer list holds; what was handed out before keeps the time at which it first was. */
-export function mergeHandedOut(before: HandedOut | undefined, after: HandedOut | undefined): HandedOut | undefined {
+export function mergeSentRevisions(
+  before: SentRevisions | undefined,
+  after: SentRevisions | undefined,
+): SentRevisions | undefined {
   if (!before || !after) return after ?? before;
-  const merged: Record<string, Told> = {};
-  for (const [uuid, given] of Object.entries(after)) merged[uuid] = latestTold(before[uuid], given) ?? given;
+  const merged: Record<string, SentRevision> = {};
+  for (const [uuid, given] of Object.entries(after)) merged[uuid] = latestSent(before[uuid], given) ?? given;
   return merged;
 }

@@ -34,7 +34,7 @@ export function createTokenLog(used: UsedTokens, clock: Pick<Clock, 'wall'>): To
       push(replica, marks);
     },
     since(cursor, replica) {
-      push('', used.takeNews(MOST_AT_ONCE));
+      push('', used.takeUnshared(MOST_AT_ONCE));
       const from = Math.max(0, cursor - first);
       const slice = entries.slice(from, from + MOST_AT_ONCE);
       return {

@@ -25,19 +25,22 @@ const RETRY: Backoff = { baseMs: 500, factor: 2, maxMs: 10_000, jitter: 0.5 };
  */
 export async function shareTokens(options: TokenSharingOptions, signal: AbortSignal): Promise<void> {
   const { leadership, client, used, replica, clock, log, random = Math.random } = options;
-  let position: { term?: string; cursor: number } = { cursor: 0 };
+  let position: { leadershipId?: string; cursor: number } = { cursor: 0 };
   let unsent: TokenMark[] = [];
   let failures = 0;
   while (!signal.aborted) {
     await sleep(failures > 0 ? backoffDelay(RETRY, failures, random) : EVERY_MS, signal, clock);
     if (signal.aborted) return;
     if (leadership.isLeading || leadership.leaderAddress === undefined) continue;
-    if (unsent.length === 0) unsent = used.takeNews(MOST_AT_ONCE);
+    if (unsent.length === 0) unsent = used.takeUnshared(MOST_AT_ONCE);
     try {
       const deadline = AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)]);
-      const { term, cursor, marks } = await client.exchangeTokens({ replica, ...position, marks: unsent }, deadline);
+      const { leadershipId, cursor, marks } = await client.exchangeTokens(
+        { replica, ...position, marks: unsent },
+        deadline,
+      );
       used.learn(marks, clock.wall());
-      position = { term, cursor };
+      position = { leadershipId, cursor };
       unsent = [];
       failures = 0;
     } catch (error) {

@@ -2,13 +2,13 @@ import type { Clock, Log } from '../../kube/mod.ts';
 import { type Digests, SECTIONS } from '../../wire/index.ts';
 
 /** Polls that wait until something is due for their node. */
-export interface HeldPolls {
+export interface LongPolls {
   readonly count: number;
   /**
    * Waits until what is due differs from `held`. Call it in the same turn as the look that found no difference, so that
    * no change falls between the two. Never rejects.
    */
-  arm(poll: { uuid: string; held: Digests; seconds: number; signal: PollSignal }): Promise<Ended>;
+  arm(poll: { uuid: string; have: Digests; seconds: number; signal: PollSignal }): Promise<Ended>;
   /** These nodes may have something due now. */
   wake(nodes: ReadonlySet<string> | 'all'): void;
   /** Ends the polls of a node, although nothing is due: their answer has something else to tell. */
@@ -25,7 +25,7 @@ export interface PollSignal {
   onGone(callback: () => void): void;
 }
 
-export interface HeldPollsOptions {
+export interface LongPollsOptions {
   /** undefined when the node is gone, which ends the poll as due */
   digests: (uuid: string) => Digests | undefined;
   clock: Clock;
@@ -34,12 +34,12 @@ export interface HeldPollsOptions {
   onCount?: (count: number) => void;
   onEnd?: (how: Ended) => void;
   /** A node is told of a change that was seen so many milliseconds ago. */
-  onTold?: (ms: number) => void;
+  onSent?: (ms: number) => void;
 }
 
 interface Poll {
   uuid: string;
-  held: Digests;
+  have: Digests;
   end: (how: Ended) => void;
 }
 
@@ -47,7 +47,7 @@ interface Poll {
 const SLICE_MS = 8;
 const PAUSE_MS = 20;
 
-export function createHeldPolls({ digests, clock, log, perNode, onCount, onEnd, onTold }: HeldPollsOptions): HeldPolls {
+export function createLongPolls({ digests, clock, log, perNode, onCount, onEnd, onSent }: LongPollsOptions): LongPolls {
   const polls = new Map<string, Set<Poll>>();
   /** nodes to look at, by when the change was seen */
   const urgent = new Map<string, number>();
@@ -73,9 +73,9 @@ export function createHeldPolls({ digests, clock, log, perNode, onCount, onEnd, 
       return;
     }
     for (const poll of [...waiting]) {
-      if (due && !differ(due, poll.held)) continue;
+      if (due && !differ(due, poll.have)) continue;
       poll.end('due');
-      onTold?.(clock.now() - since);
+      onSent?.(clock.now() - since);
     }
   }
 
@@ -106,13 +106,13 @@ export function createHeldPolls({ digests, clock, log, perNode, onCount, onEnd, 
     get count() {
       return count;
     },
-    arm({ uuid, held, seconds, signal }) {
+    arm({ uuid, have, seconds, signal }) {
       if (draining) return Promise.resolve('drained');
       return new Promise((resolve) => {
         const waiting = polls.get(uuid) ?? new Set<Poll>();
         const poll: Poll = {
           uuid,
-          held,
+          have,
           end(how) {
             if (!waiting.delete(poll)) return;
             if (waiting.size === 0 && polls.get(uuid) === waiting) polls.delete(uuid);
@@ -150,8 +150,8 @@ export function createHeldPolls({ digests, clock, log, perNode, onCount, onEnd, 
   };
 }
 
-export function differ(due: Digests, held: Digests): boolean {
-  if (due === held) return false;
-  for (const section of SECTIONS) if ((due[section] ?? '') !== (held[section] ?? '')) return true;
+export function differ(due: Digests, have: Digests): boolean {
+  if (due === have) return false;
+  for (const section of SECTIONS) if ((due[section] ?? '') !== (have[section] ?? '')) return true;
   return false;
 }

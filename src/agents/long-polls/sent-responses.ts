@@ -10,11 +10,11 @@ import { differ } from './long-polls.ts';
  * another replica, or of this one before it was restarted, is acknowledged as long as it would still be the same. What
  * is neither remembered nor the same is told again, which is harmless.
  */
-export interface Told {
+export interface SentResponses {
   /** What an agent acknowledged here. */
   acknowledged(uuid: string): Digests;
   /** Remembers an answer; the stamps of one replica are unique and grow. */
-  tell(uuid: string, due: Digests, orders: OrderCounts): string;
+  add(uuid: string, due: Digests, orders: OrderCounts): string;
   /**
    * The orders that the acknowledged answer carried; undefined when that cannot be told here. `now`: what an answer
    * would be made from at present.
@@ -26,7 +26,7 @@ export interface Told {
 /** An agent that cannot echo orders has carried them out once it acknowledges the answer that raised their flags. */
 export type OrderCounts = Readonly<Partial<Record<NodeOrder, number>>>;
 
-interface Answer {
+interface SentResponse {
   stamp: string;
   due: Digests;
   orders: OrderCounts;
@@ -42,8 +42,8 @@ function digits(due: Digests, orders: OrderCounts): string {
   return String(bytes.readUIntBE(0, 6) % 1_000_000).padStart(6, '0');
 }
 
-export function createTold(clock: Pick<Clock, 'wall'>): Told {
-  const nodes = new Map<string, { acknowledged: Digests; answers: Answer[] }>();
+export function createSentResponses(clock: Pick<Clock, 'wall'>): SentResponses {
+  const nodes = new Map<string, { acknowledged: Digests; responses: SentResponse[] }>();
   let last = 0;
 
   function nextStamp(due: Digests, orders: OrderCounts): string {
@@ -52,31 +52,31 @@ export function createTold(clock: Pick<Clock, 'wall'>): Told {
   }
 
   function nodeOf(uuid: string) {
-    const node = nodes.get(uuid) ?? { acknowledged: NOTHING, answers: [] };
+    const node = nodes.get(uuid) ?? { acknowledged: NOTHING, responses: [] };
     nodes.set(uuid, node);
     return node;
   }
 
   return {
     acknowledged: (uuid) => nodes.get(uuid)?.acknowledged ?? NOTHING,
-    tell(uuid, due, orders) {
+    add(uuid, due, orders) {
       const node = nodeOf(uuid);
-      const latest = node.answers.at(-1);
+      const latest = node.responses.at(-1);
       if (latest && !differ(due, latest.due)) return latest.stamp;
       const stamp = nextStamp(due, orders);
-      node.answers.push({ stamp, due, orders });
-      if (node.answers.length > REMEMBERED) node.answers.shift();
+      node.responses.push({ stamp, due, orders });
+      if (node.responses.length > REMEMBERED) node.responses.shift();
       return stamp;
     },
     acknowledge(uuid, stamp, now) {
       const node = nodeOf(uuid);
-      const at = node.answers.findIndex((answer) => answer.stamp === stamp);
-      const answer = node.answers[at];
-      if (answer) {
-        node.acknowledged = answer.due;
+      const at = node.responses.findIndex((response) => response.stamp === stamp);
+      const response = node.responses[at];
+      if (response) {
+        node.acknowledged = response.due;
         // An answer that is older than an acknowledged one must not take its place any more.
-        node.answers.splice(0, at);
-        return answer.orders;
+        node.responses.splice(0, at);
+        return response.orders;
       }
       if (!STAMP.test(stamp) || !stamp.endsWith(`${digits(now.due, now.orders)}Z`)) return undefined;
       node.acknowledged = now.due;

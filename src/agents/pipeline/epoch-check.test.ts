@@ -63,7 +63,7 @@ test('our agent gets the latest position with every response; a third-party agen
   for (const path of ['/changes', '/microservices', '/config']) {
     expect(positionIn(await replica.as(node, key, 'GET', path))).toBe('2.bbbbbbbb.3');
     expect(
-      (await replica.as(node, key, 'GET', path, { foreign: true })).headers[HEADERS.epochPosition],
+      (await replica.as(node, key, 'GET', path, { thirdParty: true })).headers[HEADERS.epochPosition],
     ).toBeUndefined();
   }
 });
@@ -162,7 +162,7 @@ test('a long poll of an agent that read a list ends with the next two positions;
   const { body } = await replica.as(node, key, 'GET', '/changes');
   const poll = (position: string) =>
     replica.as(node, key, 'GET', `/changes?wait=60&have=${encodeURIComponent(body.due)}`, presenting(position));
-  const held = () => expect.poll(() => replica.agents.routes.heldPolls).toBe(1);
+  const held = () => expect.poll(() => replica.agents.routes.longPolls).toBe(1);
   await replica.as(node, key, 'GET', '/microservices', presenting('2.bbbbbbbb.3'));
   for (const sequenceNumber of [4, 5]) {
     const answer = poll('2.bbbbbbbb.3');
@@ -173,7 +173,7 @@ test('a long poll of an agent that read a list ends with the next two positions;
   const answer = poll('2.bbbbbbbb.5');
   await held();
   epochs.advance('1.aaaaaaaa.7\n2.bbbbbbbb.6');
-  expect(replica.agents.routes.heldPolls).toBe(1);
+  expect(replica.agents.routes.longPolls).toBe(1);
   await setup.clock.advance(60_000);
   expect(positionIn(await answer)).toBe('2.bbbbbbbb.6');
 });

@@ -1,10 +1,10 @@
 import { HEADERS } from '../../api/names.ts';
 import type { RateLimit } from '../../http/rate-limit.ts';
 import type { Reply } from '../../http/reply.ts';
-import { type Call, createCall, type Hear } from '../call.ts';
+import { type Call, createCall, type Observe } from '../call.ts';
 import type { AgentMetrics, NodeIdentity } from '../dependencies.ts';
 import { AgentFailure } from '../failure.ts';
-import { isForeign } from '../routes/changes.ts';
+import { isThirdParty } from '../routes/changes.ts';
 import type { Match } from '../routes/match.ts';
 import type { Authenticate } from './authenticate.ts';
 import type { CheckEpoch } from './epoch-check.ts';
@@ -32,7 +32,7 @@ export interface PipelineOptions {
   receive: Receive;
   notOlderThan: NotOlderThan;
   checkEpoch: CheckEpoch;
-  hear: Hear;
+  observe: Observe;
   metrics: AgentMetrics;
 }
 
@@ -44,7 +44,7 @@ const COUNTED: ReadonlySet<number> = new Set([401, 404, 408]);
  * nothing, so that a poll takes no extra turn of the event loop.
  */
 export function createPipeline(options: PipelineOptions): Pipeline {
-  const { readiness, match, guesses, receive, checkEpoch, hear, metrics } = options;
+  const { readiness, match, guesses, receive, checkEpoch, observe, metrics } = options;
 
   const ready: Step = () => readiness.wait();
 
@@ -72,10 +72,10 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     });
 
   const notOlderThan: Step = ({ route, call }) => {
-    const isBound = call && route?.notOlderThan && !isForeign(call);
+    const isBound = call && route?.notOlderThan && !isThirdParty(call);
     const reached = isBound ? options.notOlderThan.reached(call.notOlderThan) : undefined;
     // A replica that cannot answer yet has heard from the agent all the same.
-    if (reached && call) hear(call);
+    if (reached && call) observe(call);
     return reached;
   };
 
@@ -108,7 +108,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   /** Our agent saves with what it was sent how new the stores were, and the position in the epoch log. */
   const positioned: Step = (exchange) => {
     const { route, call, reply } = exchange;
-    if (!call || !reply || isForeign(call)) return;
+    if (!call || !reply || isThirdParty(call)) return;
     const bound = route?.notOlderThan && options.notOlderThan.bound(call.notOlderThan);
     const position = positionIn(checkEpoch(call));
     if (bound === undefined && position === undefined) return;

@@ -52,7 +52,7 @@ test('replicas learn from each other through the log of the leader, each mark on
   const exp = START / 1_000 + 60;
   one.use(token('a', exp), START);
   leader.use(token('b', exp), START);
-  log.add('one', one.takeNews(10));
+  log.add('one', one.takeUnshared(10));
   const first = log.since(0, 'two');
   two.learn(first.marks, START);
   expect(first.marks).toHaveLength(2);
@@ -60,7 +60,7 @@ test('replicas learn from each other through the log of the leader, each mark on
   expect(log.since(0, 'one').marks).toHaveLength(1);
   for (const jti of ['a', 'b']) expect(two.use(token(jti, exp), START)).toBe(false);
   expect(leader.use(token('a', exp), START)).toBe(false);
-  expect(two.takeNews(10)).toEqual([]);
+  expect(two.takeUnshared(10)).toEqual([]);
 });
 
 test('marks that are out of bounds are not kept', () => {

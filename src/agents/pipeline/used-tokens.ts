@@ -9,7 +9,7 @@ export interface UsedTokens {
   /** Marks tokens that other replicas accepted. */
   learn(marks: readonly TokenMark[], now: number): void;
   /** The marks made here since the last call, at most `limit` of them. */
-  takeNews(limit: number): TokenMark[];
+  takeUnshared(limit: number): TokenMark[];
   readonly size: number;
 }
 
@@ -30,9 +30,9 @@ function digestOf(sub: string, jti: string): number {
   return bytes.readUInt32BE(0) * 2 ** 21 + (bytes.readUInt32BE(4) >>> 11);
 }
 
-export function createUsedTokens({ capacity = 4_000_000, newsCapacity = 100_000 } = {}): UsedTokens {
+export function createUsedTokens({ capacity = 4_000_000, unsharedCapacity = 100_000 } = {}): UsedTokens {
   const slots = new Map<number, Set<number>>();
-  let news: TokenMark[] = [];
+  let unshared: TokenMark[] = [];
   let size = 0;
   let sweptUntil = 0;
   // A token is looked at and then used up: what that takes of a poll's time is mostly the digest.
@@ -75,8 +75,8 @@ export function createUsedTokens({ capacity = 4_000_000, newsCapacity = 100_000 
       const slot = slotOf(token.exp);
       if (!mark(digest, slot)) return false;
       // Nobody asks while there is one replica only.
-      if (news.length >= newsCapacity) news = news.slice(newsCapacity / 2);
-      news.push([digest, slot]);
+      if (unshared.length >= unsharedCapacity) unshared = unshared.slice(unsharedCapacity / 2);
+      unshared.push([digest, slot]);
       return true;
     },
     learn(marks, now) {
@@ -87,9 +87,9 @@ export function createUsedTokens({ capacity = 4_000_000, newsCapacity = 100_000 
         if (slot > sweptUntil && slot <= last) mark(digest, slot);
       }
     },
-    takeNews(limit) {
-      const taken = news.slice(0, limit);
-      news = news.length > limit ? news.slice(limit) : [];
+    takeUnshared(limit) {
+      const taken = unshared.slice(0, limit);
+      unshared = unshared.length > limit ? unshared.slice(limit) : [];
       return taken;
     },
     get size() {

@@ -18,16 +18,16 @@ import {
 const haveOf = (body: { due?: string }) => encodeURIComponent(body.due ?? '');
 
 /** A poll that is held, and whether it has been answered yet. */
-async function heldPoll(setup: Awaited<ReturnType<typeof startWithNode>>, query = 'wait=60', have?: string) {
+async function longPoll(setup: Awaited<ReturnType<typeof startWithNode>>, query = 'wait=60', have?: string) {
   const { replica, node, key, clock } = setup;
   const due = have ?? haveOf((await replica.as(node, key, 'GET', '/changes')).body);
-  const before = replica.agents.routes.heldPolls;
+  const before = replica.agents.routes.longPolls;
   const poll = { answered: false };
   const answer = replica.as(node, key, 'GET', `/changes?${query}&have=${due}`).then((got) => {
     poll.answered = true;
     return got;
   });
-  await until(() => replica.agents.routes.heldPolls === before + 1 || poll.answered);
+  await until(() => replica.agents.routes.longPolls === before + 1 || poll.answered);
   return { answer, due, isAnswered: () => poll.answered, clock };
 }
 
@@ -66,10 +66,10 @@ test('sections carry their digests as ETag, and 304 answers what is held already
   expect([again.status, again.text]).toEqual([304, '']);
 });
 
-test('a held poll is answered when something becomes due, and says what', async () => {
+test('a long poll is answered when something becomes due, and says what', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
-  const { answer, isAnswered } = await heldPoll(setup);
+  const { answer, isAnswered } = await longPoll(setup);
   await setup.clock.advance(30_000);
   expect(isAnswered()).toBe(false);
   setup.replica.stores.applications.set(
@@ -81,10 +81,10 @@ test('a held poll is answered when something becomes due, and says what', async 
   expect((await answer).body).toMatchObject({ microserviceList: true });
 });
 
-test('a held poll that nothing interrupts ends with no flag, and at 240 s at the latest', async () => {
+test('a long poll that nothing interrupts ends with no flag, and at 240 s at the latest', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
-  const { answer, isAnswered } = await heldPoll(setup, 'wait=100000');
+  const { answer, isAnswered } = await longPoll(setup, 'wait=100000');
   await setup.clock.advance(239_000);
   expect(isAnswered()).toBe(false);
   await setup.clock.advance(1_000);
@@ -113,7 +113,7 @@ test('changes that concern others, statuses and heartbeats wake nobody', async (
   });
   await using _ = setup.replica;
   const { replica, node, application, clock } = setup;
-  const { isAnswered } = await heldPoll(setup);
+  const { isAnswered } = await longPoll(setup);
   const before = computed;
   const { stores } = replica;
   stores.applications.set(makeApplication('other', [{ name: 'a', agent: { name: 'edge-9' } }]));
@@ -146,14 +146,14 @@ test('a secret that an entry takes a value from concerns its node; another secre
       Object.assign(spec.microservices?.[0] ?? {}, { container });
     }),
   );
-  const missing = await heldPoll(setup);
+  const missing = await longPoll(setup);
   replica.stores.secrets.set(makeSecret('unrelated', { password: 'x' }, shareable));
   await clock.advance(100);
   expect(missing.isAnswered()).toBe(false);
   replica.stores.secrets.set(secret);
   await clock.advance(1);
   expect((await missing.answer).body).toMatchObject({ microserviceList: true });
-  const resolved = await heldPoll(setup);
+  const resolved = await longPoll(setup);
   replica.stores.secrets.set(changed(secret, ({ data }) => Object.assign(data ?? {}, { password: 'dHdv' })));
   await clock.advance(1);
   expect((await resolved.answer).status).toBe(200);
@@ -164,7 +164,7 @@ test('a secret that an entry takes a value from concerns its node; another secre
 test('a change of a registry reaches all nodes, spread out', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
-  const { answer } = await heldPoll(setup);
+  const { answer } = await longPoll(setup);
   const remote = setup.replica.stores.registries.list().find(({ spec }) => spec.id === 1) ?? makeRegistry('x', 1);
   setup.replica.stores.registries.set(
     changed(remote, ({ spec }) => {
@@ -179,7 +179,7 @@ test('one write reaches the agent whole: every entry of a write is in the answer
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { replica, node, key, application, clock } = setup;
-  const { answer } = await heldPoll(setup);
+  const { answer } = await longPoll(setup);
   const names = ['a', 'b', 'c', 'd', 'e'];
   replica.stores.applications.set(
     changed(application, ({ spec }) => {
@@ -194,11 +194,11 @@ test('one write reaches the agent whole: every entry of a write is in the answer
   expect(due.split(',')).toEqual(expect.arrayContaining(String(read.headers.etag).slice(1, -1).split(',')));
 });
 
-test('a draining replica answers held polls early and refuses new requests', async () => {
+test('a draining replica answers long polls early and refuses new requests', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { replica, node, key } = setup;
-  const { answer, due } = await heldPoll(setup);
+  const { answer, due } = await longPoll(setup);
   await replica.agents.routes.drain(1_000);
   expect(await answer).toMatchObject({ status: 200, body: { lastUpdated: expect.any(String) } });
   const next = await replica.as(node, key, 'GET', `/changes?wait=60&have=${due}`);
@@ -207,19 +207,19 @@ test('a draining replica answers held polls early and refuses new requests', asy
 });
 
 test('a client that goes away leaves no poll behind, nor does one that polls again and again', async () => {
-  const setup = await startWithNode({ limits: { heldPollsPerNode: 2 } });
+  const setup = await startWithNode({ limits: { longPollsPerNode: 2 } });
   await using _ = setup.replica;
   const { replica, node, key } = setup;
-  const { due, answer } = await heldPoll(setup);
+  const { due, answer } = await longPoll(setup);
   const gone = new AbortController();
   const cut = replica.as(node, key, 'GET', `/changes?wait=60&have=${due}`, { signal: gone.signal }).catch(() => 'cut');
-  await until(() => replica.agents.routes.heldPolls === 2);
+  await until(() => replica.agents.routes.longPolls === 2);
   gone.abort();
   expect(await cut).toBe('cut');
-  await until(() => replica.agents.routes.heldPolls === 1);
-  expect(replica.agents.routes.heldPolls).toBe(1);
+  await until(() => replica.agents.routes.longPolls === 1);
+  expect(replica.agents.routes.longPolls).toBe(1);
   const second = replica.as(node, key, 'GET', `/changes?wait=60&have=${due}`);
-  await until(() => replica.agents.routes.heldPolls === 2);
+  await until(() => replica.agents.routes.longPolls === 2);
   const third = replica.as(node, key, 'GET', `/changes?wait=60&have=${due}`);
   expect((await answer).status).toBe(200);
   await replica.agents.routes.drain(10);
@@ -229,7 +229,7 @@ test('a client that goes away leaves no poll behind, nor does one that polls aga
 test('the poll of a node that is deleted meanwhile ends with 401', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
-  const { answer } = await heldPoll(setup);
+  const { answer } = await longPoll(setup);
   setup.replica.stores.nodes.remove(setup.node);
   await setup.clock.advance(1);
   expect(await answer).toMatchObject({ status: 401, body: { code: 'AGENT_NODE_NOT_FOUND', retryable: false } });
@@ -238,7 +238,7 @@ test('the poll of a node that is deleted meanwhile ends with 401', async () => {
 test('a node in deletion is told so, and nothing else becomes an order to stop', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
-  const { answer } = await heldPoll(setup);
+  const { answer } = await longPoll(setup);
   setup.replica.stores.nodes.set(
     changed(setup.node, ({ metadata }) => {
       metadata.deletionTimestamp = '2026-01-01T00:00:01Z';
@@ -251,7 +251,7 @@ test('a node in deletion is told so, and nothing else becomes an order to stop',
 test('orders are told with their count', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
-  const { answer } = await heldPoll(setup);
+  const { answer } = await longPoll(setup);
   setup.replica.stores.nodes.set(
     changed(setup.node, ({ metadata }) => {
       metadata.annotations = { 'skerry.dev/reboot': '3' };
@@ -270,7 +270,7 @@ test('a desired state that cannot be computed is 503 and wakes nobody', async ()
     },
   });
   await using _ = setup.replica;
-  const { isAnswered } = await heldPoll(setup);
+  const { isAnswered } = await longPoll(setup);
   broken = true;
   setup.replica.stores.applications.set(
     changed(setup.application, ({ spec }) => {
@@ -284,15 +284,15 @@ test('a desired state that cannot be computed is 503 and wakes nobody', async ()
   expect(answer.text).not.toContain('bug');
 });
 
-const foreign = { foreign: true };
+const thirdParty = { thirdParty: true };
 
 test('a foreign agent reads of each microservice that it is not to be deleted; ours has no such member', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   const flags = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false };
-  const { body } = await replica.as(node, key, 'GET', '/microservices', foreign);
+  const { body } = await replica.as(node, key, 'GET', '/microservices', thirdParty);
   expect(body.microservices[0]).toMatchObject(flags);
-  const one = await replica.as(node, key, 'GET', `/microservices/${body.microservices[0].uuid}`, foreign);
+  const one = await replica.as(node, key, 'GET', `/microservices/${body.microservices[0].uuid}`, thirdParty);
   expect(one.body).toMatchObject(flags);
   const ours = await replica.as(node, key, 'GET', '/microservices');
   expect(Object.keys(ours.body.microservices[0])).not.toContain('delete');
@@ -301,17 +301,17 @@ test('a foreign agent reads of each microservice that it is not to be deleted; o
 test('a foreign agent gets every flag, and acknowledges what this replica told', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
-  const first = await replica.as(node, key, 'GET', '/changes', foreign);
+  const first = await replica.as(node, key, 'GET', '/changes', thirdParty);
   expect(first.body).toMatchObject({ microserviceList: true, reboot: false, fogLogs: false });
   expect(first.body.due).toBeUndefined();
-  const repeated = await replica.as(node, key, 'GET', '/changes', foreign);
+  const repeated = await replica.as(node, key, 'GET', '/changes', thirdParty);
   expect(repeated.body).toEqual(first.body);
   const ack = await replica.as(node, key, 'PATCH', '/changes', {
-    ...foreign,
+    ...thirdParty,
     body: { lastUpdated: first.body.lastUpdated },
   });
   expect([ack.status, ack.body]).toEqual([200, {}]);
-  expect((await replica.as(node, key, 'GET', '/changes', foreign)).body).toMatchObject({ microserviceList: false });
+  expect((await replica.as(node, key, 'GET', '/changes', thirdParty)).body).toMatchObject({ microserviceList: false });
 });
 
 test('an acknowledgement that reaches another replica, or the same after a restart, counts while nothing changed', async () => {
@@ -324,18 +324,18 @@ test('an acknowledgement that reaches another replica, or the same after a resta
     secrets: [...replica.stores.secrets.list()],
   });
   await clock.advance(1_000);
-  const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', foreign)).body;
+  const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
   const body = { lastUpdated };
-  const isDue = async () => (await other.as(node, key, 'GET', '/changes', foreign)).body.microserviceList;
+  const isDue = async () => (await other.as(node, key, 'GET', '/changes', thirdParty)).body.microserviceList;
   expect(await isDue()).toBe(true);
-  await other.as(node, key, 'PATCH', '/changes', { ...foreign, body });
+  await other.as(node, key, 'PATCH', '/changes', { ...thirdParty, body });
   expect(await isDue()).toBe(false);
   other.stores.applications.set(
     changed(application, ({ spec }) => {
       Object.assign(spec.microservices?.[0] ?? {}, { images: { amd64: 'registry.example/web:2' } });
     }),
   );
-  await other.as(node, key, 'PATCH', '/changes', { ...foreign, body });
+  await other.as(node, key, 'PATCH', '/changes', { ...thirdParty, body });
   expect(await isDue()).toBe(true);
 });
 
@@ -349,13 +349,13 @@ test('a foreign agent may acknowledge one of the last four answers; others chang
         Object.assign(spec.microservices?.[0] ?? {}, { images: { amd64: `registry.example/web:${i}` } });
       }),
     );
-    stamps.push((await replica.as(node, key, 'GET', '/changes', foreign)).body.lastUpdated);
+    stamps.push((await replica.as(node, key, 'GET', '/changes', thirdParty)).body.lastUpdated);
   }
   expect(new Set(stamps).size).toBe(6);
   expect([...stamps].sort()).toEqual(stamps);
   const acknowledge = (lastUpdated: unknown) =>
-    replica.as(node, key, 'PATCH', '/changes', { ...foreign, body: { lastUpdated } });
-  const isDue = async () => (await replica.as(node, key, 'GET', '/changes', foreign)).body.microserviceList;
+    replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
+  const isDue = async () => (await replica.as(node, key, 'GET', '/changes', thirdParty)).body.microserviceList;
   for (const stamp of [stamps[0], stamps[1], '2030-01-01T00:00:00.000Z', 'rubbish']) {
     expect((await acknowledge(stamp)).status).toBe(200);
     expect(await isDue()).toBe(true);
@@ -377,9 +377,9 @@ test('a foreign agent that acknowledges an order has carried it out', async () =
       metadata.annotations = { 'skerry.dev/prune': '2' };
     }),
   );
-  const { body } = await replica.as(node, key, 'GET', '/changes', foreign);
+  const { body } = await replica.as(node, key, 'GET', '/changes', thirdParty);
   expect(body.prune).toBe(true);
-  await replica.as(node, key, 'PATCH', '/config/changes', { ...foreign, body: { lastUpdated: body.lastUpdated } });
+  await replica.as(node, key, 'PATCH', '/config/changes', { ...thirdParty, body: { lastUpdated: body.lastUpdated } });
   const observed = replica.agents.observations.get(node.spec.uuid ?? '');
   expect(observed?.report.orders).toEqual({ prune: 2 });
   expect(observed?.reportedAt).toBeUndefined();
@@ -420,30 +420,30 @@ test('a foreign agent that has an order to rebuild is not told again while it ma
       metadata.annotations = { 'skerry.dev/rebuild': '{"web":1}' };
     }),
   );
-  const list = async () => (await replica.as(node, key, 'GET', '/microservices', foreign)).body.microservices[0];
+  const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices[0];
   const { uuid, revision, imageId } = await list();
   // The answer may have been lost.
   expect(await list()).toMatchObject({ rebuild: true, rebuildOrder: 1 });
-  const told = { revision, imageId, rebuildOrder: 1, at: clock.wall() };
+  const sent = { revision, imageId, rebuildOrder: 1, at: clock.wall() };
   replica.stores.nodes.set(
     changed(node, (copy) => {
-      copy.status = { observedGeneration: 1, microservices: [{ uuid, state: 'PULLING', told }] };
+      copy.status = { observedGeneration: 1, microservices: [{ uuid, state: 'PULLING', sent }] };
     }),
   );
   expect((await list()).rebuild).toBe(false);
   await clock.advance(6 * 60_000);
   expect((await list()).rebuild).toBe(true);
-  const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', foreign)).body;
-  await replica.as(node, key, 'PATCH', '/changes', { ...foreign, body: { lastUpdated } });
+  const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
+  await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
   expect((await list()).rebuild).toBe(false);
 });
 
 test('a foreign agent keeps the admitted view of an entry that may no longer run, and our own holds it', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
   await using _ = replica;
-  const viewed = await replica.as(node, key, 'GET', '/microservices', foreign);
+  const viewed = await replica.as(node, key, 'GET', '/microservices', thirdParty);
   expect(viewed.body.microservices).toMatchObject([{ imageId: 'registry.example/web:1' }]);
-  expect(replica.agents.observations.get(node.spec.uuid ?? '')?.handedOut).toEqual({
+  expect(replica.agents.observations.get(node.spec.uuid ?? '')?.sentRevisions).toEqual({
     [viewed.body.microservices[0].uuid]: {
       revision: expect.any(String),
       imageId: 'registry.example/web:1',
@@ -460,7 +460,7 @@ test('a foreign agent keeps the admitted view of an entry that may no longer run
   );
   const ours = await replica.as(node, key, 'GET', '/microservices');
   expect(ours.body.microservices).toMatchObject([{ hold: true, reason: 'RegistryNotFound' }]);
-  const theirs = await replica.as(node, key, 'GET', '/microservices', foreign);
+  const theirs = await replica.as(node, key, 'GET', '/microservices', thirdParty);
   expect(theirs.body.microservices).toEqual(viewed.body.microservices);
 });
 
@@ -539,9 +539,9 @@ test('contact of our own agent names its version, installation and boot', async 
   expect(replica.agents.observations.get(node.spec.uuid ?? '')).toEqual({
     report: {},
     contactAt: clock.wall(),
-    holdSeconds: 0,
+    waitSeconds: 0,
     agent: '1.0.0',
     instances: { machine: { boot: 'first', seenAt: clock.wall() } },
-    handedOut: {},
+    sentRevisions: {},
   });
 });

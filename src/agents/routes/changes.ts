@@ -3,23 +3,23 @@ import { orderOf } from '../../domain/orders.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
 import { changesAckSchema, type Digests, flagsOf, formatHave, parseHave, SECTIONS } from '../../wire/index.ts';
-import type { Call, Hear } from '../call.ts';
+import type { Call, Observe } from '../call.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';
-import { differ, type HeldPolls } from '../long-polls/long-polls.ts';
-import type { OrderCounts, Told } from '../long-polls/sent-responses.ts';
+import { differ, type LongPolls } from '../long-polls/long-polls.ts';
+import type { OrderCounts, SentResponses } from '../long-polls/sent-responses.ts';
 import type { NodeDirectory } from '../node-directory.ts';
 import { type CheckEpoch, digestsFor, type EpochCheck } from '../pipeline/epoch-check.ts';
 
 export interface ChangesOptions {
   desired: Pick<DesiredCache, 'digests' | 'keepAdmitted'>;
   directory: Pick<NodeDirectory, 'node'>;
-  held: HeldPolls;
-  told: Told;
+  longPolls: LongPolls;
+  sent: SentResponses;
   checkEpoch: CheckEpoch;
-  hear: Hear;
+  observe: Observe;
   clock: Pick<Clock, 'wall'>;
-  maxHeld: number;
+  maxLongPolls: number;
 }
 
 const MAX_WAIT = 240;
@@ -30,7 +30,7 @@ const ORDERS = ['reboot', 'prune', 'version'] as const;
 
 /** `GET` and `PATCH /agent/changes`: which sections of the desired state differ from what the agent holds. */
 export function createChanges(options: ChangesOptions) {
-  const { desired, directory, held, told, checkEpoch, hear, clock, maxHeld } = options;
+  const { desired, directory, longPolls, sent, checkEpoch, observe, clock, maxLongPolls } = options;
 
   function dueOf({ uuid }: Call, checked: EpochCheck): Digests {
     const due = desired.digests(uuid);
@@ -42,16 +42,16 @@ export function createChanges(options: ChangesOptions) {
   const nodeOf = (call: Call) => directory.node(call.uuid) ?? call.node;
 
   /** What an agent says that it has stored; for those that do not say so, what they acknowledged here. */
-  function heldBy(call: Call): Digests {
+  function haveOf(call: Call): Digests {
     const have = call.query.get('have');
     if (have !== null) return parseHave(have);
-    return isForeign(call) ? told.acknowledged(call.uuid) : {};
+    return isThirdParty(call) ? sent.acknowledged(call.uuid) : {};
   }
 
   function answer(call: Call, due: Digests, has: Digests): Reply {
     const node = nodeOf(call);
     const flags = flagsOf(due, has);
-    if (isForeign(call)) return json({ ...flags, lastUpdated: told.tell(call.uuid, due, ordersIn(due, node)) });
+    if (isThirdParty(call)) return json({ ...flags, lastUpdated: sent.add(call.uuid, due, ordersIn(due, node)) });
     const lastUpdated = new Date(clock.wall()).toISOString();
     const raised = SECTIONS.filter((section) => flags[section]);
     if (raised.length === 0) return json({ lastUpdated });
@@ -68,19 +68,19 @@ export function createChanges(options: ChangesOptions) {
   function polled(call: Call, checked: EpochCheck): Reply | Promise<Reply> {
     const { retainUnlisted } = checked;
     const due = dueOf(call, checked);
-    const has = heldBy(call);
+    const has = haveOf(call);
     const wait = waitOf(call.query.get('wait'));
     const seconds = retainUnlisted ? Math.min(wait, RETAINING_WAIT) : wait;
-    const said = isForeign(call) ? {} : { restored: retainUnlisted?.acceptEpoch ?? '' };
-    if (seconds === 0 || differ(due, has) || held.count >= maxHeld) {
-      hear(call, said);
+    const said = isThirdParty(call) ? {} : { restored: retainUnlisted?.acceptEpoch ?? '' };
+    if (seconds === 0 || differ(due, has) || longPolls.count >= maxLongPolls) {
+      observe(call, said);
       return answer(call, due, has);
     }
-    hear(call, { ...said, holdSeconds: seconds });
+    observe(call, { ...said, waitSeconds: seconds });
     const signal = { onGone: (callback: () => void) => void call.res.once('close', callback) };
     // Nothing is due, so what is held is what the node has due without `retainUnlisted`.
     const armed = retainUnlisted ? (desired.digests(call.uuid) ?? has) : has;
-    return held.arm({ uuid: call.uuid, held: armed, seconds, signal }).then(async (how) => {
+    return longPolls.arm({ uuid: call.uuid, have: armed, seconds, signal }).then(async (how) => {
       // The datastore may be another one now.
       return how === 'gone' ? GONE : answer(call, dueOf(call, await checkEpoch(call)), has);
     });
@@ -88,15 +88,15 @@ export function createChanges(options: ChangesOptions) {
 
   return {
     poll(call: Call): Reply | Promise<Reply> {
-      if (isForeign(call)) desired.keepAdmitted(call.uuid);
+      if (isThirdParty(call)) desired.keepAdmitted(call.uuid);
       return polled(call, call.epoch ?? {});
     },
     acknowledge(call: Call, body: unknown): Reply {
       const parsed = changesAckSchema.safeParse(body);
       if (!parsed.success) throw new AgentFailure('VALIDATION_ERROR', 'lastUpdated: a string is required');
       const due = dueOf(call, {});
-      const orders = told.acknowledge(call.uuid, parsed.data.lastUpdated, { due, orders: ordersIn(due, nodeOf(call)) });
-      hear(call, orders && Object.keys(orders).length > 0 ? { report: { orders } } : {});
+      const orders = sent.acknowledge(call.uuid, parsed.data.lastUpdated, { due, orders: ordersIn(due, nodeOf(call)) });
+      observe(call, orders && Object.keys(orders).length > 0 ? { report: { orders } } : {});
       return json({});
     },
   };
@@ -105,7 +105,7 @@ export function createChanges(options: ChangesOptions) {
 /** Nobody reads it. */
 const GONE: Reply = { status: 204 };
 
-export const isForeign = (call: Call) => call.agent === undefined;
+export const isThirdParty = (call: Call) => call.agent === undefined;
 
 function waitOf(text: string | null): number {
   const seconds = Number(text ?? 0);

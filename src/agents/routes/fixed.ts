@@ -1,12 +1,12 @@
 import type { Reply } from '../../http/reply.ts';
-import type { Call, Hear } from '../call.ts';
+import type { Call, Observe } from '../call.ts';
 import { AgentFailure } from '../failure.ts';
 
 /** Responses that do not depend on the node. */
-export function createFixedHandlers({ hear, caCert }: { hear: Hear; caCert?: (() => string) | undefined }) {
+export function createFixedHandlers({ observe, caCert }: { observe: Observe; caCert?: (() => string) | undefined }) {
   return {
     certificate(call: Call): Reply {
-      hear(call);
+      observe(call);
       const body = caCert?.() ?? '';
       if (!body)
         throw new AgentFailure('CERTIFICATE_NOT_FOUND', 'there is no certificate to trust besides those of the system');
@@ -14,13 +14,13 @@ export function createFixedHandlers({ hear, caCert }: { hear: Hear; caCert?: (()
     },
 
     tunnel(call: Call): Reply {
-      hear(call);
+      observe(call);
       throw new AgentFailure('TUNNEL_NOT_FOUND', 'there is no tunnel for this node');
     },
 
     /** Only nodes of a control plane outside of a cluster run a controller. */
     registerController(call: Call): Reply {
-      hear(call);
+      observe(call);
       throw new AgentFailure('SYSTEM_NODE_REQUIRED', 'only a system node may register a controller');
     },
   };

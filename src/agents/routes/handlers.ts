@@ -1,10 +1,10 @@
 import type { Clock, KubeClient, Log } from '../../kube/mod.ts';
-import type { Hear } from '../call.ts';
+import type { Observe } from '../call.ts';
 import type { AgentLimits, AgentMetrics, AgentStores, ProvisioningKeys } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
-import type { News } from '../leader/observation-forwarder.ts';
-import type { HeldPolls } from '../long-polls/long-polls.ts';
-import type { Told } from '../long-polls/sent-responses.ts';
+import type { ObservationForwarder } from '../leader/observation-forwarder.ts';
+import type { LongPolls } from '../long-polls/long-polls.ts';
+import type { SentResponses } from '../long-polls/sent-responses.ts';
 import type { NodeDirectory } from '../node-directory.ts';
 import type { CheckEpoch } from '../pipeline/epoch-check.ts';
 import { createChanges } from './changes.ts';
@@ -25,11 +25,11 @@ export interface HandlerDependencies {
   limits: AgentLimits;
   directory: NodeDirectory;
   desired: DesiredCache;
-  held: HeldPolls;
-  told: Told;
+  longPolls: LongPolls;
+  sent: SentResponses;
   checkEpoch: CheckEpoch;
-  hear: Hear;
-  news: Pick<News, 'hasReport' | 'flush'>;
+  observe: Observe;
+  forwarder: Pick<ObservationForwarder, 'hasReport' | 'flush'>;
   onListed(uuid: string): void;
   /** a report of the node had mistakes, which take time to find */
   onMistakes(uuid: string, mistakes: number): void;
@@ -43,14 +43,14 @@ export type Handlers = ReturnType<typeof createHandlers>;
 const FLUSH_MS = 1_000;
 
 export function createHandlers(deps: HandlerDependencies) {
-  const { news, limits } = deps;
+  const { forwarder, limits } = deps;
   return {
     provisioning: createProvisioning({ ...deps, provision: createProvision(deps) }),
-    departure: createDeparture({ ...deps, flush: () => news.flush(FLUSH_MS) }),
-    changes: createChanges({ ...deps, maxHeld: limits.heldPolls }),
+    departure: createDeparture({ ...deps, flush: () => forwarder.flush(FLUSH_MS) }),
+    changes: createChanges({ ...deps, maxLongPolls: limits.longPolls }),
     reads: createReads(deps),
     version: createVersion(deps),
-    status: createStatusHandlers({ ...deps, hasReport: news.hasReport }),
+    status: createStatusHandlers({ ...deps, hasReport: forwarder.hasReport }),
     fixed: createFixedHandlers(deps),
   };
 }

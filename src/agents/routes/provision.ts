@@ -18,7 +18,7 @@ export interface Provisioned {
   key: NodeKey;
   reply: ProvisionReply;
   /** false when this agent had the identity already and only asks again */
-  anew: boolean;
+  isNew: boolean;
 }
 
 export interface ProvisionOptions {
@@ -81,14 +81,14 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
       provisionedAt: clock.wall(),
       keyExpiresAt: used.expiresAt,
     };
-    const anew = await writeNodeKey(node, record);
+    const isNew = await writeNodeKey(node, record);
     const reply: ProvisionReply = {
       uuid: used.nodeUuid,
       namespace,
       name: v3Name(node),
       ...('privateKey' in pair && { privateKey: pair.privateKey }),
     };
-    return { node, key: record, reply, anew };
+    return { node, key: record, reply, isNew };
   };
 
   /** The local view may be late; the condition on the write says so, and then the API server is asked. */

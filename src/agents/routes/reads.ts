@@ -1,5 +1,5 @@
-import { foreignView } from '../../domain/edge-node/desired.ts';
-import type { DesiredState, Told as Given, Observation } from '../../domain/inputs.ts';
+import { thirdPartyView } from '../../domain/edge-node/desired.ts';
+import type { DesiredState, SentRevision as Given, Observation } from '../../domain/inputs.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
 import {
@@ -10,12 +10,12 @@ import {
   type MicroserviceView,
   type Section,
 } from '../../wire/index.ts';
-import type { Call, Hear } from '../call.ts';
+import type { Call, Observe } from '../call.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';
-import type { Told } from '../long-polls/sent-responses.ts';
+import type { SentResponses } from '../long-polls/sent-responses.ts';
 import { digestsFor, type EpochCheck } from '../pipeline/epoch-check.ts';
-import { isForeign } from './changes.ts';
+import { isThirdParty } from './changes.ts';
 
 type Entries = readonly (MicroserviceView | MicroserviceHold)[];
 
@@ -23,8 +23,8 @@ export interface ReadsOptions {
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
   /** our agent is told its list */
   onListed?: (uuid: string) => void;
-  told: Pick<Told, 'acknowledged'>;
-  hear: Hear;
+  sent: Pick<SentResponses, 'acknowledged'>;
+  observe: Observe;
   clock: Pick<Clock, 'wall'>;
 }
 
@@ -35,7 +35,7 @@ const LOST_MS = 5 * 60_000;
 const NOT_DELETED = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false } as const;
 
 /** The sections of the desired state, each answer with the digests that it shows as ETag. */
-export function createReads({ desired, onListed, told, hear, clock }: ReadsOptions) {
+export function createReads({ desired, onListed, sent, observe, clock }: ReadsOptions) {
   function stateOf({ uuid }: Call): DesiredState {
     const state = desired.state(uuid);
     if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
@@ -43,8 +43,8 @@ export function createReads({ desired, onListed, told, hear, clock }: ReadsOptio
   }
 
   function entriesFor(call: Call, state: DesiredState): Entries {
-    if (!isForeign(call)) return state.microservices;
-    const views = foreignView(state, desired.admitted(call.uuid), call.node.status);
+    if (!isThirdParty(call)) return state.microservices;
+    const views = thirdPartyView(state, desired.admitted(call.uuid), call.node.status);
     return views.map((view) => ({
       ...NOT_DELETED,
       ...view,
@@ -58,18 +58,18 @@ export function createReads({ desired, onListed, told, hear, clock }: ReadsOptio
    * have been lost: after a while it is told again.
    */
   function isUnderWay(call: Call, { digests }: DesiredState, { uuid, rebuildOrder }: MicroserviceView): boolean {
-    if (told.acknowledged(call.uuid).microserviceList === digests.microserviceList) return true;
-    const given = call.node.status?.microservices?.find((item) => item.uuid === uuid)?.told;
+    if (sent.acknowledged(call.uuid).microserviceList === digests.microserviceList) return true;
+    const given = call.node.status?.microservices?.find((item) => item.uuid === uuid)?.sent;
     return given !== undefined && given.rebuildOrder >= rebuildOrder && clock.wall() - given.at < LOST_MS;
   }
 
   function listed(call: Call, checked: EpochCheck): Reply {
-    if (isForeign(call)) desired.keepAdmitted(call.uuid);
+    if (isThirdParty(call)) desired.keepAdmitted(call.uuid);
     const state = stateOf(call);
     const microservices = entriesFor(call, state);
-    hear(call, isForeign(call) ? { handedOut: handedOut(microservices, clock.wall()) } : {});
+    observe(call, isThirdParty(call) ? { sentRevisions: sentRevisions(microservices, clock.wall()) } : {});
     // What a foreign agent sees depends on its last report as well, so no digest stands for it.
-    if (isForeign(call)) return json({ microservices });
+    if (isThirdParty(call)) return json({ microservices });
     onListed?.(call.uuid);
     const { retainUnlisted } = checked;
     const etag = etagOf(digestsFor(state.digests, checked), MICROSERVICE_SECTIONS);
@@ -81,7 +81,7 @@ export function createReads({ desired, onListed, told, hear, clock }: ReadsOptio
     sections:
       (sections: readonly Section[], body: (state: DesiredState) => unknown) =>
       (call: Call): Reply => {
-        hear(call);
+        observe(call);
         const state = stateOf(call);
         return tagged(call, etagOf(state.digests, sections), () => body(state));
       },
@@ -89,7 +89,7 @@ export function createReads({ desired, onListed, told, hear, clock }: ReadsOptio
     microservices: (call: Call): Reply => listed(call, call.epoch ?? {}),
 
     microservice(call: Call): Reply {
-      hear(call);
+      observe(call);
       const entry = entriesFor(call, stateOf(call)).find(({ uuid }) => uuid === call.parameter);
       if (!entry) throw new AgentFailure('MICROSERVICE_NOT_FOUND', 'this node has no microservice with this uuid');
       return json(entry);
@@ -108,7 +108,7 @@ export function tagged(call: Call, etag: string, body: () => unknown): Reply {
   return json(body(), { etag });
 }
 
-function handedOut(entries: Entries, at: number): Observation['handedOut'] {
+function sentRevisions(entries: Entries, at: number): Observation['sentRevisions'] {
   const given: Record<string, Given> = {};
   for (const entry of entries) {
     if ('hold' in entry) continue;

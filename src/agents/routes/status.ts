@@ -4,14 +4,14 @@ import { NO_CONTENT, type Reply } from '../../http/reply.ts';
 import { RESOURCES } from '../../kinds/index.ts';
 import { type Clock, type KubeClient, refOf } from '../../kube/mod.ts';
 import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../../wire/index.ts';
-import type { Call, Hear } from '../call.ts';
+import type { Call, Observe } from '../call.ts';
 import type { AgentMetrics, AgentStores } from '../dependencies.ts';
 import { AgentFailure } from '../failure.ts';
 import { nodeKeyName } from '../node-key.ts';
 import { readReport } from './report.ts';
 
 export interface StatusOptions {
-  hear: Hear;
+  observe: Observe;
   /** false while a report of this node would be the first one heard here */
   hasReport: (uuid: string) => boolean;
   onMistakes: (uuid: string, mistakes: number) => void;
@@ -23,7 +23,7 @@ export interface DepartureOptions {
   client: Pick<KubeClient, 'delete'>;
   stores: Pick<AgentStores, 'secrets'>;
   namespace: string;
-  hear: Hear;
+  observe: Observe;
   /** resolves when the leader has heard it, or soon after */
   flush: () => Promise<void>;
   clock: Pick<Clock, 'wall'>;
@@ -42,37 +42,37 @@ const coordinatesSchema = z.object({
 const trackingSchema = z.array(z.object({ uuid: z.string().min(1).max(64) })).max(100);
 
 /** What nodes say of themselves: reports and settings. */
-export function createStatusHandlers({ hear, hasReport, onMistakes, clock, metrics }: StatusOptions) {
+export function createStatusHandlers({ observe, hasReport, onMistakes, clock, metrics }: StatusOptions) {
   return {
     report(call: Call, body: unknown): Reply {
       const { report, repaired, mistakes } = readReport(body);
       for (const field of repaired) metrics.agent?.('report-repaired', field);
       if (mistakes > 0) onMistakes(call.uuid, mistakes);
       const isFirst = !hasReport(call.uuid);
-      hear(call, { report, reportedAt: clock.wall() });
+      observe(call, { report, reportedAt: clock.wall() });
       return isFirst ? { ...NO_CONTENT, headers: { [REPORT_WANTED]: 'full' } } : NO_CONTENT;
     },
 
     config(call: Call, body: unknown): Reply {
-      hear(call, { settings: valid(agentConfigSchema, body) });
+      observe(call, { settings: valid(agentConfigSchema, body) });
       return NO_CONTENT;
     },
 
     coordinates(call: Call, body: unknown): Reply {
-      hear(call, { settings: valid(coordinatesSchema, body) });
+      observe(call, { settings: valid(coordinatesSchema, body) });
       return NO_CONTENT;
     },
 
     tracking(call: Call, body: unknown): Reply {
       valid(trackingSchema, body);
-      hear(call);
+      observe(call);
       return NO_CONTENT;
     },
   };
 }
 
 /** The end of an identity: the agent gives it up, or its node is deleted. */
-export function createDeparture({ client, stores, namespace, hear, flush, clock }: DepartureOptions) {
+export function createDeparture({ client, stores, namespace, observe, flush, clock }: DepartureOptions) {
   return {
     /** The agent gives up its identity: its key goes first, so that nothing of it is believed afterwards. */
     async deprovision(call: Call, body: unknown): Promise<Reply> {
@@ -81,7 +81,7 @@ export function createDeparture({ client, stores, namespace, hear, flush, clock 
       const uid = stores.secrets.get(ref.namespace, ref.name)?.metadata.uid;
       await client.delete(RESOURCES.secrets, ref, { ...(uid && { preconditions: { uid } }), timeoutMs: CALL_MS });
       if (uid) stores.secrets.observeGone(ref, uid);
-      hear(call, goodbye(microserviceUuids.map((id) => ({ id, status: 'DELETING' }))));
+      observe(call, goodbye(microserviceUuids.map((id) => ({ id, status: 'DELETING' }))));
       await flush();
       return NO_CONTENT;
     },
@@ -96,7 +96,7 @@ export function createDeparture({ client, stores, namespace, hear, flush, clock 
         const preconditions = uid ? { uid } : {};
         await client.delete(RESOURCES.nodes, refOf(call.node), { preconditions, timeoutMs: CALL_MS });
       }
-      hear(call, goodbye([]));
+      observe(call, goodbye([]));
       await flush();
       return NO_CONTENT;
     },

@@ -4,7 +4,7 @@ import type { Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
 import { createTokenBuckets } from '../../kube/token-bucket.ts';
 import type { VersionReply } from '../../wire/index.ts';
-import type { Call, Hear } from '../call.ts';
+import type { Call, Observe } from '../call.ts';
 import type { ProvisioningKeys } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';
@@ -13,7 +13,7 @@ import { etagOf, tagged } from './reads.ts';
 export interface VersionOptions {
   desired: Pick<DesiredCache, 'digests'>;
   provisioningKeys: ProvisioningKeys;
-  hear: Hear;
+  observe: Observe;
   clock: Clock;
 }
 
@@ -26,7 +26,7 @@ const REMEMBERED = 1_000;
 const QUESTIONS = { perSecond: 1 / 10, burst: 10 };
 
 /** `GET /agent/version`: the ordered version, with a key to provision again after the change. */
-export function createVersion({ desired, provisioningKeys, hear, clock }: VersionOptions) {
+export function createVersion({ desired, provisioningKeys, observe, clock }: VersionOptions) {
   const issued = new Map<string, { key: string; expiresAt: number }>();
   const questions = createTokenBuckets({ clock, ...QUESTIONS });
 
@@ -48,7 +48,7 @@ export function createVersion({ desired, provisioningKeys, hear, clock }: Versio
   }
 
   return async (call: Call): Promise<Reply> => {
-    hear(call);
+    observe(call);
     const { command, semver } = orderOf(call.node, 'version');
     if (!command) throw new AgentFailure('VERSION_COMMAND_NOT_FOUND', 'no version was ordered');
     const etag = etagOf(desired.digests(call.uuid) ?? {}, ['version']);

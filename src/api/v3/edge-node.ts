@@ -137,7 +137,7 @@ export const observedMicroserviceSchema = object({
   lastEndTime: unixMs.optional().describe('When it was last seen to have ended by itself, Unix ms.'),
   isUnsteady: z.boolean().optional().describe('It ended twice within a minute, and has not run for a minute since.'),
   rebuildOrder: counter.optional().describe('Rebuilds carried out.'),
-  told: object({
+  sent: object({
     revision: text({ max: 64 }).describe('Revision.'),
     imageId: text({ max: BOUNDS.images }).describe('Image reference.'),
     rebuildOrder: counter.describe('Rebuilds ordered.'),

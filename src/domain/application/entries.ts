@@ -1,5 +1,5 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
-import type { World } from '../inputs.ts';
+import type { Lookups } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
 
 /** Whether an entry is to run at all. */
@@ -21,9 +21,9 @@ export function entriesOn(application: Application, node: EdgeNode): readonly Mi
 /** The node that an entry names, when it exists. */
 export function nodeOf(
   entry: Pick<MicroserviceEntry, 'agent'>,
-  world: Pick<World, 'nodeByName' | 'nodeByUuid'>,
+  lookups: Pick<Lookups, 'nodeByName' | 'nodeByUuid'>,
 ): EdgeNode | undefined {
   const { name, uuid } = entry.agent ?? {};
-  if (uuid) return world.nodeByUuid(uuid);
-  return name ? world.nodeByName(name) : undefined;
+  if (uuid) return lookups.nodeByUuid(uuid);
+  return name ? lookups.nodeByName(name) : undefined;
 }

@@ -20,7 +20,7 @@ const ports = (externals: readonly number[]) =>
   externals.map((external) => ({ internal: external, external, protocol: 'tcp' as const }));
 
 /** What the node is told of each: `runs`, or why not. */
-function told(movers: Record<string, Mover>): Record<string, string> {
+function verdicts(movers: Record<string, Mover>): Record<string, string> {
   const entryOf = ([name, { asks = [], entry }]: [string, Mover]) =>
     makeEntry({ name, container: { ports: ports(asks) }, ...entry });
   const all = Object.entries(movers);
@@ -176,7 +176,7 @@ describe('microservices that exchange ports', () => {
       },
     ],
   };
-  it.each(Object.entries(cases))('%s', (_, [movers, want]) => expect(told(movers)).toEqual(want));
+  it.each(Object.entries(cases))('%s', (_, [movers, want]) => expect(verdicts(movers)).toEqual(want));
 
   it('nobody who has a container waits, however the ports are shuffled', () => {
     const shuffled = fc
@@ -188,7 +188,7 @@ describe('microservices that exchange ports', () => {
           `m${from}`,
           { holds: [1000 + from], asks: [1000 + to], ...(apart && { age: from + 1 }) },
         ]);
-        expect(new Set(Object.values(told(Object.fromEntries(movers))))).toEqual(new Set(['runs']));
+        expect(new Set(Object.values(verdicts(Object.fromEntries(movers))))).toEqual(new Set(['runs']));
       }),
     );
   });

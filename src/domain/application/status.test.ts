@@ -8,7 +8,7 @@ import {
   applicationStatusSchema,
   type MicroserviceEntry,
 } from '../../api/v3/index.ts';
-import { makeApplication, makeEntry, makeInputs, makeNode, makeObserved, makeWorld, NOW } from '../_util.ts';
+import { makeApplication, makeEntry, makeInputs, makeLookups, makeNode, makeObserved, NOW } from '../_util.ts';
 import { desiredState } from '../edge-node/desired.ts';
 import type { Liveness } from '../inputs.ts';
 import { entryUuid } from '../names.ts';
@@ -41,10 +41,10 @@ function inputsOf({ entry, application, liveness = 'live', observed = [], node }
     return item?.revision === 'asked' ? { ...one, revision: asked(one.uuid) } : one;
   });
   const reporting = { ...bare, status: { observedGeneration: 1, ...bare.status, microservices: items } };
-  const world = makeWorld({ nodes: [reporting], applications: [own] });
+  const lookups = makeLookups({ nodes: [reporting], applications: [own] });
   return {
     application: own,
-    verdicts: verdicts(own, world),
+    verdicts: verdicts(own, lookups),
     nodes: [{ node: reporting, liveness, desired: desiredState(makeInputs({ node: reporting, applications: [own] })) }],
     now: NOW,
   };

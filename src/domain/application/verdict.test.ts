@@ -6,17 +6,17 @@ import {
   makeApplication,
   makeEntry,
   makeInputs,
+  makeLookups,
   makeNode,
   makeObserved,
   makeRegistry,
-  makeWorld,
 } from '../_util.ts';
-import type { Verdict, World } from '../inputs.ts';
+import type { Lookups, Verdict } from '../inputs.ts';
 import { entryUuid } from '../names.ts';
 import { nodeOf } from './entries.ts';
+import { lookupsOf, lookupsWith } from './lookups.ts';
 import { notActing } from './not-acting.ts';
 import { applicationVerdict, VERDICT_RULES, verdict, verdicts } from './verdict.ts';
-import { worldOf, worldWith } from './world.ts';
 
 const UUID = '33333333-3333-4333-8333-333333333333';
 const port = (external: number, internal = 80, protocol: 'tcp' | 'udp' = 'tcp') => ({ internal, external, protocol });
@@ -35,19 +35,19 @@ interface Given {
   /** members of the entry that its schema would refuse today */
   stored?: Partial<MicroserviceEntry>;
   application?: Parameters<typeof makeApplication>[0];
-  world?: Omit<NonNullable<Parameters<typeof makeWorld>[0]>, 'applications'>;
+  lookups?: Omit<NonNullable<Parameters<typeof makeLookups>[0]>, 'applications'>;
   others?: readonly Application[];
   writing?: boolean;
 }
 
-function judge({ entry, stored, application, world, others = [], writing }: Given): Verdict | undefined {
+function judge({ entry, stored, application, lookups, others = [], writing }: Given): Verdict | undefined {
   const own = makeApplication({ entries: [makeEntry(entry)], ...application });
   Object.assign(own.spec.microservices?.[0] ?? {}, stored);
   const applications = [...others, own].sort((a, b) =>
     (a.metadata.creationTimestamp ?? '') < (b.metadata.creationTimestamp ?? '') ? -1 : 1,
   );
   const judged = own.spec.microservices?.[0] as MicroserviceEntry;
-  return verdict(own, judged, makeWorld({ applications, ...world }), { writing });
+  return verdict(own, judged, makeLookups({ applications, ...lookups }), { writing });
 }
 
 /** What is refused, with which reason, status and code, and a word of the message. */
@@ -87,7 +87,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
   ],
   'an unknown node uuid': [{ entry: { agent: { uuid: UUID } } }, 'NodeNotFound', 404, 'INVALID_NODE_UUID', /3333/],
   'a node that is being deleted': [
-    { world: { nodes: [makeNode({ deletionTimestamp: '2026-01-01T00:00:00Z' })] } },
+    { lookups: { nodes: [makeNode({ deletionTimestamp: '2026-01-01T00:00:00Z' })] } },
     'NodeDeleting',
     409,
     'NODE_DELETING',
@@ -141,7 +141,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
   ],
   'no images': [{ entry: { images: {} } }, 'ImageMissing', 400, 'MICROSERVICE_DOES_NOT_HAVE_IMAGES', /no images/],
   "no image for the node's architecture": [
-    { world: { nodes: [makeNode({ status: { archId: 2 } })] } },
+    { lookups: { nodes: [makeNode({ status: { archId: 2 } })] } },
     'ImageMissing',
     400,
     'MISSING_IMAGE',
@@ -164,7 +164,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
   'a registry of type hub': [
     {
       entry: { images: { amd64: 'a', registry: 'team' } },
-      world: { registries: [makeRegistry('team', { id: 9, type: 'hf' })] },
+      lookups: { registries: [makeRegistry('team', { id: 9, type: 'hf' })] },
     },
     'RegistryWrongType',
     400,
@@ -172,7 +172,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     /hub.*oci/,
   ],
   'a registry without an id': [
-    { entry: { images: { amd64: 'a', registry: 'team' } }, world: { registries: [makeRegistry('team')] } },
+    { entry: { images: { amd64: 'a', registry: 'team' } }, lookups: { registries: [makeRegistry('team')] } },
     'RegistryNotReady',
     409,
     'REGISTRY_NOT_READY',
@@ -232,7 +232,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
   'a runtime that the node does not have': [
     {
       entry: { container: { runtime: 'kata' } },
-      world: { nodes: [makeNode({ status: { availableRuntimes: ['runc', 'crun'] } })] },
+      lookups: { nodes: [makeNode({ status: { availableRuntimes: ['runc', 'crun'] } })] },
     },
     'RuntimeNotAvailable',
     400,
@@ -281,7 +281,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
   'a key that the Secret does not have': [
     {
       entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/a/b' }] } },
-      world: { secrets: [{ name: 'db', data: { a: 'hunter2' } }] },
+      lookups: { secrets: [{ name: 'db', data: { a: 'hunter2' } }] },
     },
     'SecretKeyNotFound',
     400,
@@ -291,7 +291,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
   'a key that only objects in general have': [
     {
       entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/constructor' }] } },
-      world: { secrets: [{ name: 'db', data: {} }] },
+      lookups: { secrets: [{ name: 'db', data: {} }] },
     },
     'SecretKeyNotFound',
     400,
@@ -308,7 +308,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
   'a key that the ConfigMap does not have': [
     {
       entry: { container: { env: [{ key: 'P', valueFromConfigMap: 'site/a' }] } },
-      world: { configMaps: [{ name: 'site', data: {} }] },
+      lookups: { configMaps: [{ name: 'site', data: {} }] },
     },
     'ConfigMapKeyNotFound',
     400,
@@ -344,7 +344,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     /"nowhere"/,
   ],
   'an extra host of a node without an address': [
-    { entry: host('${Agents.gw-1}'), world: { nodes: [makeNode({ status: { ipAddress: '0.0.0.0' } })] } },
+    { entry: host('${Agents.gw-1}'), lookups: { nodes: [makeNode({ status: { ipAddress: '0.0.0.0' } })] } },
     'HostNotFound',
     400,
     'NOT_FOUND_HOST_TEMPLATE',
@@ -375,16 +375,16 @@ const ADMITTED: Record<string, Given> = {
   'a node by uuid': { entry: { agent: { uuid: makeNode().metadata.uid } } },
   'images of unknown architecture while the node is not known': {
     entry: { images: { arm: 'a' } },
-    world: { nodes: [makeNode({ spec: { archId: 0 } })] },
+    lookups: { nodes: [makeNode({ spec: { archId: 0 } })] },
   },
   'what the agent reports counts more than what the spec says': {
     entry: { images: { arm64: 'a' } },
-    world: { nodes: [makeNode({ spec: { archId: 1 }, status: { archId: 2 } })] },
+    lookups: { nodes: [makeNode({ spec: { archId: 1 }, status: { archId: 2 } })] },
   },
   'the built-in registries before their objects exist': { entry: { images: { amd64: 'a', registry: 'local' } } },
   'a registry by id as text': {
     entry: { images: { amd64: 'a', registry: '9' } },
-    world: { registries: [makeRegistry('team', { id: 9 })] },
+    lookups: { registries: [makeRegistry('team', { id: 9 })] },
   },
   'a port that a younger application wants too': {
     entry: { container: { ports: [port(8080)] } },
@@ -411,16 +411,16 @@ const ADMITTED: Record<string, Given> = {
   'a runtime, while the node has not said what it has': { entry: { container: { runtime: 'kata' } } },
   'a key with a slash of a Secret': {
     entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/a/b' }] } },
-    world: { secrets: [{ name: 'db', data: { 'a/b': 'x' } }] },
+    lookups: { secrets: [{ name: 'db', data: { 'a/b': 'x' } }] },
   },
   'an empty value of a Secret': {
     entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/a' }] } },
-    world: { secrets: [{ name: 'db', data: { a: '' } }] },
+    lookups: { secrets: [{ name: 'db', data: { a: '' } }] },
   },
   'a Windows bind path': { entry: volume({ hostDestination: 'C:\\data' }) },
   'a node name with dots in an extra host': {
     entry: host('${Agents.gw.1.site}'),
-    world: { nodes: [makeNode(), makeNode({ name: 'gw.1.site', uuid: UUID, spec: { host: '10.0.0.9' } })] },
+    lookups: { nodes: [makeNode(), makeNode({ name: 'gw.1.site', uuid: UUID, spec: { host: '10.0.0.9' } })] },
   },
   'a microservice with dots in an extra host': {
     entry: host('${Apps.plant.b.wri.ter.local}'),
@@ -492,18 +492,18 @@ describe('ports that are being given up', () => {
   const own = makeApplication({ entries: [makeEntry({ container: { ports: [port(8080)] } })] });
   const entry = own.spec.microservices?.[0] as MicroserviceEntry;
   const left = makeObserved({ uuid: UUID, application: 'plant-a', name: 'old', ports: [port(8080)] });
-  const world = makeWorld({ nodes: [makeNode({ status: { microservices: [left] } })], applications: [own] });
+  const lookups = makeLookups({ nodes: [makeNode({ status: { microservices: [left] } })], applications: [own] });
 
   it('are taken until the node no longer reports them, and that passes by itself', () => {
-    expect(verdict(own, entry, world)).toMatchObject({ reason: 'PortTaken', passes: true });
-    expect(verdict(own, entry, world)?.message).toMatch(/plant-a\/old, which is giving it up/);
+    expect(verdict(own, entry, lookups)).toMatchObject({ reason: 'PortTaken', passes: true });
+    expect(verdict(own, entry, lookups)?.message).toMatch(/plant-a\/old, which is giving it up/);
   });
 
-  it('do not refuse a write', () => expect(verdict(own, entry, world, { writing: true })).toBeUndefined());
+  it('do not refuse a write', () => expect(verdict(own, entry, lookups, { writing: true })).toBeUndefined());
 
   it('do not stand in the way of the same name that comes back', () => {
     const revived = makeObserved({ uuid: entryUuid(own, entry), ports: [port(8080)] });
-    const before = makeWorld({ nodes: [makeNode({ status: { microservices: [revived] } })], applications: [own] });
+    const before = makeLookups({ nodes: [makeNode({ status: { microservices: [revived] } })], applications: [own] });
     expect(verdict(own, entry, before)).toBeUndefined();
   });
 });
@@ -513,7 +513,7 @@ describe('verdicts', () => {
     const application = makeApplication({
       entries: [makeEntry(), makeEntry({ name: 'lost', agent: { name: 'nowhere' } })],
     });
-    const found = verdicts(application, makeWorld({ applications: [application] }));
+    const found = verdicts(application, makeLookups({ applications: [application] }));
     expect([...found]).toEqual([['lost', expect.objectContaining({ reason: 'NodeNotFound' })]]);
   });
 
@@ -521,11 +521,11 @@ describe('verdicts', () => {
     const twins = makeApplication({
       entries: [makeEntry({ name: 'b', uuid: UUID }), makeEntry({ name: 'a', uuid: UUID })],
     });
-    expect([...verdicts(twins, makeWorld({ applications: [twins] })).keys()]).toEqual(['b']);
+    expect([...verdicts(twins, makeLookups({ applications: [twins] })).keys()]).toEqual(['b']);
     const rivals = makeApplication({
       entries: ['b', 'a'].map((name) => makeEntry({ name, container: { ports: [port(8080)] } })),
     });
-    expect([...verdicts(rivals, makeWorld({ applications: [rivals] })).keys()]).toEqual(['b']);
+    expect([...verdicts(rivals, makeLookups({ applications: [rivals] })).keys()]).toEqual(['b']);
   });
 });
 
@@ -533,13 +533,13 @@ describe('applicationVerdict', () => {
   const own = makeApplication();
   const older = other({}, { spec: { name: 'plant-a', uuid: APP_UUID } });
   it('is about the name', () => {
-    expect(applicationVerdict(own, makeWorld({ applications: [older, own] }))).toMatchObject({ reason: 'NameTaken' });
-    expect(applicationVerdict(older, makeWorld({ applications: [older, own] }))).toBeUndefined();
+    expect(applicationVerdict(own, makeLookups({ applications: [older, own] }))).toMatchObject({ reason: 'NameTaken' });
+    expect(applicationVerdict(older, makeLookups({ applications: [older, own] }))).toBeUndefined();
   });
   it('is about the uuid, when it can be looked up', () => {
-    const world = { ...makeWorld({ applications: [own] }), applicationByUuid: () => older };
-    expect(verdicts(own, world).get('reader')).toMatchObject({ reason: 'UuidTaken', status: 409 });
-    expect(applicationVerdict(own, world)).toMatchObject({ reason: 'UuidTaken', status: 409 });
+    const lookups = { ...makeLookups({ applications: [own] }), applicationByUuid: () => older };
+    expect(verdicts(own, lookups).get('reader')).toMatchObject({ reason: 'UuidTaken', status: 409 });
+    expect(applicationVerdict(own, lookups)).toMatchObject({ reason: 'UuidTaken', status: 409 });
   });
 });
 
@@ -556,34 +556,34 @@ describe('a full node', () => {
     );
     const entry = own.spec.microservices?.[0] as MicroserviceEntry;
     const node = makeNode({ status: { microservices: [makeObserved({ uuid: entryUuid(own, entry) })] } });
-    const world = makeWorld({ nodes: [node], applications: [...older, own] });
-    expect(verdict(own, entry, world)).toBeUndefined();
+    const lookups = makeLookups({ nodes: [node], applications: [...older, own] });
+    expect(verdict(own, entry, lookups)).toBeUndefined();
     // one of the older ones has to wait: the last by uid and name
     const last = older[3] as Application;
-    expect([...verdicts(last, world)].map(([name, { reason }]) => [name, reason])).toEqual([['m99', 'NodeFull']]);
+    expect([...verdicts(last, lookups)].map(([name, { reason }]) => [name, reason])).toEqual([['m99', 'NodeFull']]);
   });
 });
 
 describe('worldWith', () => {
   it('knows each application by its own name only', () => {
     const stored = other({});
-    const world = worldWith(makeWorld({ applications: [stored] }), makeApplication());
-    expect(world.applicationByName('plant-a')?.metadata.name).toBe('plant-a');
-    expect(world.applicationByName('plant-b')).toBe(stored);
-    expect(world.applicationByName('plant-c')).toBeUndefined();
+    const lookups = lookupsWith(makeLookups({ applications: [stored] }), makeApplication());
+    expect(lookups.applicationByName('plant-a')?.metadata.name).toBe('plant-a');
+    expect(lookups.applicationByName('plant-b')).toBe(stored);
+    expect(lookups.applicationByName('plant-c')).toBeUndefined();
   });
 
   it('leaves a name to the stored application that has it', () => {
     const stored = other({}, { spec: { name: 'plant-a' } });
     const fresh = makeApplication();
-    expect(verdict(fresh, makeEntry(), worldWith(makeWorld({ applications: [stored] }), fresh))).toMatchObject({
+    expect(verdict(fresh, makeEntry(), lookupsWith(makeLookups({ applications: [stored] }), fresh))).toMatchObject({
       reason: 'NameTaken',
     });
   });
 
   it('takes an object of the same name with another uid for another application', () => {
     const stored = makeApplication({ uid: '88888888-8888-4888-8888-888888888888' });
-    expect(applicationVerdict(makeApplication(), makeWorld({ applications: [stored] }))).toMatchObject({
+    expect(applicationVerdict(makeApplication(), makeLookups({ applications: [stored] }))).toMatchObject({
       reason: 'NameTaken',
     });
   });
@@ -593,20 +593,20 @@ describe('worldWith', () => {
     const edited = makeApplication({
       entries: [makeEntry({ name: 'a', uuid: UUID }), makeEntry({ name: 'b', uuid: UUID })],
     });
-    const world = worldWith(makeWorld({ applications: [stored] }), edited);
-    expect(world.applicationsWithEntry(UUID)).toEqual([edited]);
-    expect(world.applicationsWithEntry(APP_UUID)).toEqual([]);
-    expect([...verdicts(edited, world).keys()]).toEqual(['b']);
+    const lookups = lookupsWith(makeLookups({ applications: [stored] }), edited);
+    expect(lookups.applicationsWithEntry(UUID)).toEqual([edited]);
+    expect(lookups.applicationsWithEntry(APP_UUID)).toEqual([]);
+    expect([...verdicts(edited, lookups).keys()]).toEqual(['b']);
   });
 
   it('judges a write as if it were stored', () => {
     const stored = makeApplication();
     const edited = makeApplication({ entries: [makeEntry({ container: { ports: [port(8080)] } })] });
-    const world = worldWith(makeWorld({ applications: [stored] }), edited);
+    const lookups = lookupsWith(makeLookups({ applications: [stored] }), edited);
     expect(
-      verdict(edited, edited.spec.microservices?.[0] as MicroserviceEntry, world, { writing: true }),
+      verdict(edited, edited.spec.microservices?.[0] as MicroserviceEntry, lookups, { writing: true }),
     ).toBeUndefined();
-    expect(world.applicationsOn(makeNode())).toEqual([edited]);
+    expect(lookups.applicationsOn(makeNode())).toEqual([edited]);
   });
 
   it('sees a new application, that has no uid yet, beside the stored ones', () => {
@@ -615,8 +615,8 @@ describe('worldWith', () => {
     delete fresh.metadata.uid;
     delete fresh.metadata.creationTimestamp;
     delete fresh.metadata.namespace;
-    const world = worldWith(makeWorld({ applications: [stored] }), fresh);
-    expect(verdict(fresh, fresh.spec.microservices?.[0] as MicroserviceEntry, world)).toMatchObject({
+    const lookups = lookupsWith(makeLookups({ applications: [stored] }), fresh);
+    expect(verdict(fresh, fresh.spec.microservices?.[0] as MicroserviceEntry, lookups)).toMatchObject({
       reason: 'PortTaken',
     });
   });
@@ -625,8 +625,10 @@ describe('worldWith', () => {
     const fresh = makeApplication({
       entries: ['a', 'b'].map((name) => makeEntry({ name, container: { ports: [port(8080)] } })),
     });
-    const world = worldWith(makeWorld(), fresh);
-    expect(verdict(fresh, fresh.spec.microservices?.[0] as MicroserviceEntry, world, { writing: true })).toMatchObject({
+    const lookups = lookupsWith(makeLookups(), fresh);
+    expect(
+      verdict(fresh, fresh.spec.microservices?.[0] as MicroserviceEntry, lookups, { writing: true }),
+    ).toMatchObject({
       reason: 'PortTaken',
     });
   });
@@ -640,35 +642,35 @@ describe('worldOf', () => {
     });
     const entry = application.spec.microservices?.[0] as MicroserviceEntry;
     const secrets = [{ name: 'db', data: {} }];
-    const world: World = worldOf(makeInputs({ node, applications: [application], secrets }));
-    expect(verdict(application, entry, world)).toEqual(
-      verdict(application, entry, makeWorld({ nodes: [node], applications: [application], secrets })),
+    const lookups: Lookups = lookupsOf(makeInputs({ node, applications: [application], secrets }));
+    expect(verdict(application, entry, lookups)).toEqual(
+      verdict(application, entry, makeLookups({ nodes: [node], applications: [application], secrets })),
     );
   });
 
   it('without lookups over the namespace, judges by the applications at hand', () => {
     const own = makeApplication({ entries: [makeEntry({ uuid: UUID })] });
     const older = other({}, { spec: { name: 'plant-a' }, entries: [makeEntry({ name: 'writer', uuid: UUID })] });
-    const world = worldOf(makeInputs({ applications: [own, older] }));
-    expect(world.applicationByName('plant-a')).toBe(older);
-    expect(world.applicationByName('plant-b')).toBeUndefined();
-    expect(world.applicationsWithEntry(UUID)).toEqual([older, own]);
-    expect(world.applicationsWithEntry(APP_UUID)).toEqual([]);
+    const lookups = lookupsOf(makeInputs({ applications: [own, older] }));
+    expect(lookups.applicationByName('plant-a')).toBe(older);
+    expect(lookups.applicationByName('plant-b')).toBeUndefined();
+    expect(lookups.applicationsWithEntry(UUID)).toEqual([older, own]);
+    expect(lookups.applicationsWithEntry(APP_UUID)).toEqual([]);
   });
 
   it('knows its own node by name and uuid, and by uuid no other', () => {
     const node = makeNode();
-    const world = worldOf({ ...makeInputs({ node }), nodeByName: () => undefined });
-    expect(world.nodeByName('gw-1')).toBe(node);
-    expect(world.nodeByName('gw-2')).toBeUndefined();
-    expect(world.nodeByUuid(node.metadata.uid as string)).toBe(node);
-    expect(world.nodeByUuid(UUID)).toBeUndefined();
+    const lookups = lookupsOf({ ...makeInputs({ node }), nodeByName: () => undefined });
+    expect(lookups.nodeByName('gw-1')).toBe(node);
+    expect(lookups.nodeByName('gw-2')).toBeUndefined();
+    expect(lookups.nodeByUuid(node.metadata.uid as string)).toBe(node);
+    expect(lookups.nodeByUuid(UUID)).toBeUndefined();
   });
 
   it('leaves entries by name to the older node of that name', () => {
     const older = makeNode({ uuid: UUID });
     const inputs = { ...makeInputs(), nodeByName: () => older };
-    expect(nodeOf(makeEntry(), worldOf(inputs))?.metadata.uid).toBe(UUID);
+    expect(nodeOf(makeEntry(), lookupsOf(inputs))?.metadata.uid).toBe(UUID);
   });
 });
 

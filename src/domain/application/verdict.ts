@@ -1,5 +1,5 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
-import type { Verdict, World } from '../inputs.ts';
+import type { Lookups, Verdict } from '../inputs.ts';
 import { type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { entryUuid } from '../names.ts';
 import { nodeOf } from './entries.ts';
@@ -50,13 +50,13 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
 
 /** Judges several entries of one world at one moment, and looks at what they share only once. */
 export function createJudge(
-  world: World,
+  lookups: Lookups,
   { writing = false }: { writing?: boolean } = {},
 ): (application: Application, entry: MicroserviceEntry, normal?: NormalEntry) => Verdict | undefined {
   const once = <V>(make: (node: EdgeNode, applications: readonly Application[]) => V) => {
     const known = new Map<EdgeNode, V>();
     return (node: EdgeNode) => {
-      const made = known.get(node) ?? make(node, world.applicationsOn(node));
+      const made = known.get(node) ?? make(node, lookups.applicationsOn(node));
       known.set(node, made);
       return made;
     };
@@ -65,7 +65,7 @@ export function createJudge(
   const crowd = once(crowdOn);
   const inputOf = (application: Application, stored: MicroserviceEntry, entry: NormalEntry): VerdictInput => {
     const uuid = entryUuid(application, stored);
-    return { application, entry, uuid, node: nodeOf(stored, world), world, writing, claims, crowd, isRefused };
+    return { application, entry, uuid, node: nodeOf(stored, lookups), lookups, writing, claims, crowd, isRefused };
   };
   const refused = new Map<MicroserviceEntry, boolean>();
   const isRefused: VerdictInput['isRefused'] = ({ application, entry }) => {
@@ -92,23 +92,23 @@ function firstOf(policies: readonly VerdictRule[], input: VerdictInput): Verdict
 export function verdict(
   application: Application,
   entry: MicroserviceEntry,
-  world: World,
+  lookups: Lookups,
   options?: { writing?: boolean },
 ): Verdict | undefined {
-  return createJudge(world, options)(application, entry);
+  return createJudge(lookups, options)(application, entry);
 }
 
 /** Why an application as a whole may not act, whatever its entries are: its name or its uuid belongs to an older one. */
-export const applicationVerdict = (application: Application, world: World): Verdict | undefined =>
-  nameIsFree({ application, world }) ?? applicationUuidIsFree({ application, world });
+export const applicationVerdict = (application: Application, lookups: Lookups): Verdict | undefined =>
+  nameIsFree({ application, lookups }) ?? applicationUuidIsFree({ application, lookups });
 
 /** Negative verdicts of an application, by entry name. */
 export function verdicts(
   application: Application,
-  world: World,
+  lookups: Lookups,
   options?: { writing?: boolean },
 ): ReadonlyMap<string, Verdict> {
-  const judge = createJudge(world, options);
+  const judge = createJudge(lookups, options);
   const found = new Map<string, Verdict>();
   for (const entry of application.spec.microservices ?? []) {
     const negative = judge(application, entry);

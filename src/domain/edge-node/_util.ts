@@ -28,9 +28,9 @@ export const makeObservation = (overrides: Partial<Observation> = {}): Observati
   report: { daemonStatus: 'RUNNING' },
   reportedAt: T0,
   contactAt: T0,
-  holdSeconds: 0,
+  waitSeconds: 0,
   instances: {},
-  handedOut: {},
+  sentRevisions: {},
   ...overrides,
 });
 

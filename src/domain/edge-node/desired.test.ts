@@ -20,7 +20,7 @@ import {
   NOW,
 } from '../_util.ts';
 import { entryUuid } from '../names.ts';
-import { desiredState, foreignView } from './desired.ts';
+import { desiredState, thirdPartyView } from './desired.ts';
 
 const viewsOf = (inputs: Parameters<typeof makeInputs>[0]) => desiredState(makeInputs(inputs)).microservices;
 const viewOf = (entry: Partial<MicroserviceEntry>, inputs: Parameters<typeof makeInputs>[0] = {}) => {
@@ -210,16 +210,16 @@ describe('desiredState', () => {
 describe('rebuild orders', () => {
   const ordered = makeApplication({ annotations: { 'skerry.dev/rebuild': '{"reader":2}' } });
   const uuid = entryUuid(ordered, { name: 'reader' });
-  const told = (rebuildOrder: number | undefined) =>
+  const sent = (rebuildOrder: number | undefined) =>
     viewsOf({
       applications: [ordered],
       node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildOrder })] } }),
     })[0];
 
-  it('are counters in the view', () => expect(told(undefined)).toMatchObject({ rebuildOrder: 2, rebuild: true }));
+  it('are counters in the view', () => expect(sent(undefined)).toMatchObject({ rebuildOrder: 2, rebuild: true }));
   it('show as a flag until the node says that it is done', () => {
-    expect(told(1)).toMatchObject({ rebuild: true });
-    expect(told(2)).toMatchObject({ rebuild: false, rebuildOrder: 2 });
+    expect(sent(1)).toMatchObject({ rebuild: true });
+    expect(sent(2)).toMatchObject({ rebuild: false, rebuildOrder: 2 });
   });
   it('raise the list, and the report of having done it does not', () => {
     const digests = (application: typeof ordered, done?: number) =>
@@ -432,7 +432,7 @@ describe('foreignView', () => {
   it('is what is desired, where nothing is held', () => {
     const desired = desiredState(makeInputs());
     const want = desired.microservices.map((view) => ({ ...view, logSize: 10 }));
-    expect(foreignView(desired, new Map(), undefined)).toEqual(want);
+    expect(thirdPartyView(desired, new Map(), undefined)).toEqual(want);
   });
 
   const known = (facts: Partial<ObservedMicroservice>) =>
@@ -440,27 +440,27 @@ describe('foreignView', () => {
 
   it('keeps the last admitted view of what is held, and rebuilds nothing', () => {
     const ordered = { ...admitted, rebuild: true, rebuildOrder: 2 };
-    expect(foreignView(held, new Map([[uuid, ordered]]), known({ rebuildOrder: 1 }))).toEqual([
+    expect(thirdPartyView(held, new Map([[uuid, ordered]]), known({ rebuildOrder: 1 }))).toEqual([
       { ...admitted, rebuild: false, rebuildOrder: 1, logSize: 10 },
     ]);
   });
 
   it('without one, is the entry with the image and the revision that the node has', () => {
-    const told = { revision: 'r0', imageId: 'old:0', rebuildOrder: 0, at: 1 };
-    expect(foreignView(held, new Map(), known({ imageId: 'sha256:1', revision: 'r1', told }))).toMatchObject([
+    const sent = { revision: 'r0', imageId: 'old:0', rebuildOrder: 0, at: 1 };
+    expect(thirdPartyView(held, new Map(), known({ imageId: 'sha256:1', revision: 'r1', sent }))).toMatchObject([
       { uuid, imageId: 'sha256:1', revision: 'r1', name: 'reader' },
     ]);
-    expect(foreignView(held, new Map(), known({ told, imageId: undefined }))).toMatchObject([
+    expect(thirdPartyView(held, new Map(), known({ sent, imageId: undefined }))).toMatchObject([
       { uuid, imageId: 'old:0' },
     ]);
   });
 
   it('is never what was not admitted', () => {
-    expect(foreignView(held, new Map(), known({ imageId: undefined }))).toEqual([]);
+    expect(thirdPartyView(held, new Map(), known({ imageId: undefined }))).toEqual([]);
   });
 
   it('leaves out what was never admitted nor reported', () => {
-    expect(foreignView(held, new Map(), undefined)).toEqual([]);
+    expect(thirdPartyView(held, new Map(), undefined)).toEqual([]);
   });
 });
 

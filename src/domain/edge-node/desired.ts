@@ -3,8 +3,8 @@ import type { VerdictReason } from '../../api/conditions.ts';
 import type { EdgeNode, EdgeNodeSpec } from '../../api/v3/index.ts';
 import type { AgentConfig, Digests, MicroserviceHold, MicroserviceView, RegistryView } from '../../wire/index.ts';
 import { entriesOn, nodeOf, shouldRun } from '../application/entries.ts';
+import { lookupsOf } from '../application/lookups.ts';
 import { createJudge } from '../application/verdict.ts';
-import { worldOf } from '../application/world.ts';
 import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, NodeInputs } from '../inputs.ts';
 import { logSizeOf, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
@@ -20,8 +20,8 @@ const IDENTITY_TAKEN: ReadonlySet<string> = new Set<VerdictReason>(['NameTaken',
 /** What a node is to do: a pure function of the objects that concern it. */
 export function desiredState(inputs: NodeInputs): DesiredState {
   const { node, applications } = inputs;
-  const world = worldOf(inputs);
-  const judge = createJudge(world);
+  const lookups = lookupsOf(inputs);
+  const judge = createJudge(lookups);
   // First the machine removes its containers, as for any entry that is gone; only then it is told to give up its identity.
   const deleting = node.metadata.deletionTimestamp !== undefined;
   const deleteNode = deleting && !(node.status?.microservices ?? []).some(hasContainer);
@@ -33,7 +33,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
 
   for (const application of applications)
     for (const stored of entriesOn(application, node)) {
-      if (nodeUuid(nodeOf(stored, world) ?? node) !== nodeUuid(node)) continue;
+      if (nodeUuid(nodeOf(stored, lookups) ?? node) !== nodeUuid(node)) continue;
       const uuid = entryUuid(application, stored);
       const entry = normalEntry(stored);
       const runs = shouldRun(application, stored);
@@ -49,7 +49,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       });
       // what never was told of cannot be held, and there is no room to say so
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
-      const view = viewOf({ application, entry, uuid, node, world, key: inputs.revisionKey });
+      const view = viewOf({ application, entry, uuid, node, lookups, key: inputs.revisionKey });
       const registry = registryView(entry, inputs);
       if (registry) registries.set(registry.id, registry);
       if (!negative) views.push(view);
@@ -75,7 +75,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
  * The microservices as foreign agents see them, who know no hold: the last admitted view; without one, the entry with
  * the image that the node last reported or was last told; what was never admitted is absent.
  */
-export function foreignView(
+export function thirdPartyView(
   desired: Pick<DesiredState, 'microservices' | 'held'>,
   lastAdmitted: ReadonlyMap<string, MicroserviceView>,
   observed: EdgeNode['status'],
@@ -84,10 +84,10 @@ export function foreignView(
     if (!('hold' in item)) return [item];
     const known = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
     // What is held starts nothing new: no rebuild either.
-    const { revision = '', rebuildOrder = 0, told } = known ?? {};
+    const { revision = '', rebuildOrder = 0, sent } = known ?? {};
     const admitted = lastAdmitted.get(item.uuid);
     if (admitted) return [{ ...admitted, rebuildOrder, rebuild: false }];
-    const imageId = known?.imageId ?? told?.imageId;
+    const imageId = known?.imageId ?? sent?.imageId;
     const draft = desired.held.get(item.uuid);
     return imageId && draft ? [{ ...draft, imageId, revision, rebuildOrder, rebuild: false }] : [];
   });

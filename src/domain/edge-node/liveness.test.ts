@@ -10,7 +10,7 @@ describe('silenceLimit', () => {
     ['the spec counts when it is the slower one', { statusFrequency: 60 }, 10, undefined, 180],
     ['a machine that kept a slower one is not silent', { statusFrequency: 10 }, 60, undefined, 180],
     ['never less than 30 s', { statusFrequency: 1 }, undefined, undefined, 30],
-    ['30 s beyond an armed held poll', {}, undefined, 60, 90],
+    ['30 s beyond an long poll', {}, undefined, 60, 90],
     ['a short hold does not shorten it', { statusFrequency: 60 }, undefined, 60, 180],
     ['a frequency of 0 is none', { statusFrequency: 0 }, undefined, undefined, 30],
   ])('%s', (_, spec, statusFrequency, hold, seconds) => {
@@ -20,20 +20,20 @@ describe('silenceLimit', () => {
 });
 
 const LONG_AGO = T0 - 60 * MINUTE;
-const heard = (contactAt: number, more: Partial<Signs> = {}): Signs => ({ contactAt, holdSeconds: 0, ...more });
+const contact = (contactAt: number, more: Partial<Signs> = {}): Signs => ({ contactAt, waitSeconds: 0, ...more });
 const seen = { lastSeenTime: at(T0 - 2 * MINUTE), daemonStatus: 'RUNNING' };
 
 describe('liveness', () => {
   test.each<[string, Parameters<typeof makeNode>[0], Signs | undefined, number, ReturnType<typeof liveness>]>([
     ['nobody ever took its identity', {}, undefined, LONG_AGO, 'never'],
     ['NOT_PROVISIONED stays so', { status: { daemonStatus: 'NOT_PROVISIONED' } }, undefined, LONG_AGO, 'never'],
-    ['the first contact makes it live', {}, heard(T0), LONG_AGO, 'live'],
-    ['contact within the limit', { status: seen }, heard(T0 - 29 * SECOND), LONG_AGO, 'live'],
-    ['contact before the limit', { status: seen }, heard(T0 - 30 * SECOND), LONG_AGO, 'silent'],
+    ['the first contact makes it live', {}, contact(T0), LONG_AGO, 'live'],
+    ['contact within the limit', { status: seen }, contact(T0 - 29 * SECOND), LONG_AGO, 'live'],
+    ['contact before the limit', { status: seen }, contact(T0 - 30 * SECOND), LONG_AGO, 'silent'],
     [
-      'an armed held poll is a sign of life for as long as it may last',
+      'an long poll is a sign of life for as long as it may last',
       { status: seen },
-      heard(T0 - 80 * SECOND, { holdSeconds: 60 }),
+      contact(T0 - 80 * SECOND, { waitSeconds: 60 }),
       LONG_AGO,
       'live',
     ],
@@ -46,53 +46,53 @@ describe('liveness', () => {
       T0,
       'silent',
     ],
-    ['heard again after silence', { status: { ...seen, daemonStatus: 'UNKNOWN' } }, heard(T0), LONG_AGO, 'live'],
+    ['heard again after silence', { status: { ...seen, daemonStatus: 'UNKNOWN' } }, contact(T0), LONG_AGO, 'live'],
     [
       'a poll a moment ago, and no report for two and a half minutes',
       { status: seen },
-      heard(T0, { reportedAt: T0 - 150 * SECOND }),
+      contact(T0, { reportedAt: T0 - 150 * SECOND }),
       LONG_AGO,
       'silent',
     ],
     [
       'a report two minutes ago: the next may have been lost',
       { status: seen },
-      heard(T0, { reportedAt: T0 - 149 * SECOND }),
+      contact(T0, { reportedAt: T0 - 149 * SECOND }),
       LONG_AGO,
       'live',
     ],
     [
       'a machine that reports every five minutes',
       { status: { ...seen, config: { statusFrequency: 300 } } },
-      heard(T0, { reportedAt: T0 - 14 * MINUTE }),
+      contact(T0, { reportedAt: T0 - 14 * MINUTE }),
       LONG_AGO,
       'live',
     ],
     [
       'polls, but never a report since it was provisioned',
       { status: { ...seen, provisionedTime: at(T0 - 150 * SECOND) } },
-      heard(T0),
+      contact(T0),
       LONG_AGO,
       'silent',
     ],
     [
       'polls, and no report since we listen: we only began',
       { status: { ...seen, provisionedTime: at(LONG_AGO) } },
-      heard(T0),
+      contact(T0),
       T0 - 149 * SECOND,
       'live',
     ],
     [
       'silence that was noticed does not end with a poll',
       { status: { ...seen, provisionedTime: at(LONG_AGO), daemonStatus: 'UNKNOWN' } },
-      heard(T0),
+      contact(T0),
       T0,
       'silent',
     ],
     [
       'but with a report it does',
       { status: { ...seen, provisionedTime: at(LONG_AGO), daemonStatus: 'UNKNOWN' } },
-      heard(T0, { reportedAt: T0 }),
+      contact(T0, { reportedAt: T0 }),
       T0,
       'live',
     ],
@@ -107,14 +107,14 @@ describe('liveness', () => {
     [
       'says that it gives up its identity',
       { status: seen },
-      heard(T0, { report: { daemonStatus: 'DEPROVISIONED' } }),
+      contact(T0, { report: { daemonStatus: 'DEPROVISIONED' } }),
       LONG_AGO,
       'never',
     ],
     [
       'another agent took the identity',
       { status: { ...seen, daemonStatus: 'DEPROVISIONED' } },
-      heard(T0, { report: { daemonStatus: 'RUNNING' } }),
+      contact(T0, { report: { daemonStatus: 'RUNNING' } }),
       LONG_AGO,
       'live',
     ],
@@ -124,10 +124,10 @@ describe('liveness', () => {
 
   it('turns silent at the moment that silentAt names', () => {
     const node = makeNode({ status: seen });
-    const moment = silentAt(node, heard(T0), LONG_AGO) as number;
+    const moment = silentAt(node, contact(T0), LONG_AGO) as number;
     expect(moment).toBe(T0 + 30 * SECOND);
-    expect(liveness(node, heard(T0), moment - 1, LONG_AGO)).toBe('live');
-    expect(liveness(node, heard(T0), moment, LONG_AGO)).toBe('silent');
+    expect(liveness(node, contact(T0), moment - 1, LONG_AGO)).toBe('live');
+    expect(liveness(node, contact(T0), moment, LONG_AGO)).toBe('silent');
   });
 
   it('knows no such moment of a node that no agent speaks for', () => {

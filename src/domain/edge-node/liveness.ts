@@ -6,7 +6,7 @@ import type { Liveness, Observation } from '../inputs.ts';
 export const DEFAULT_STATUS_FREQUENCY = 10;
 
 /** What liveness looks at of an observation. */
-export type Signs = Pick<Observation, 'contactAt' | 'reportedAt' | 'holdSeconds'> & {
+export type Signs = Pick<Observation, 'contactAt' | 'reportedAt' | 'waitSeconds'> & {
   report?: Pick<StatusReport, 'daemonStatus' | 'config'>;
 };
 
@@ -15,9 +15,9 @@ export type Signs = Pick<Observation, 'contactAt' | 'reportedAt' | 'holdSeconds'
  * frequency that is asked for and the one that the machine reports the slower counts: a change is on its way, or was
  * refused, and neither is silence.
  */
-export function silenceLimit(node: EdgeNode, holdSeconds = 0): number {
+export function silenceLimit(node: EdgeNode, waitSeconds = 0): number {
   const known = Math.max(node.spec.statusFrequency ?? 0, node.status?.config?.statusFrequency ?? 0);
-  return Math.max(3 * (known || DEFAULT_STATUS_FREQUENCY), holdSeconds + 30) * 1000;
+  return Math.max(3 * (known || DEFAULT_STATUS_FREQUENCY), waitSeconds + 30) * 1000;
 }
 
 /** Our agent reports every 60 s when nothing happens; of two reports one may be lost. */
@@ -59,7 +59,7 @@ export function signOfLife(node: EdgeNode, signs: Signs | undefined, listeningSi
   const contact: SignOfLife = {
     of: 'contact',
     at: Math.max(signs?.contactAt ?? 0, reported, time(node.status?.lastSeenTime), grace),
-    limit: silenceLimit(node, signs?.holdSeconds),
+    limit: silenceLimit(node, signs?.waitSeconds),
   };
   const provisioned = time(node.status?.provisionedTime);
   if (!reported && !provisioned) return contact;

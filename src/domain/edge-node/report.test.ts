@@ -340,7 +340,7 @@ describe('observedMicroservices', () => {
   describe('revision and rebuilds of our own agent', () => {
     const agent = {
       agent: '0.1.0',
-      handedOut: { 'ms-1': { revision: 'r2', imageId: 'app:2', at: T0 - 5 * MINUTE, rebuildOrder: 3 } },
+      sentRevisions: { 'ms-1': { revision: 'r2', imageId: 'app:2', at: T0 - 5 * MINUTE, rebuildOrder: 3 } },
     };
 
     it('are what it echoes, whatever was handed out', () => {
@@ -360,7 +360,7 @@ describe('observedMicroservices', () => {
 
   describe('revision of an agent that does not echo', () => {
     const TOLD = T0 - MINUTE;
-    const handedOut = { 'ms-1': { revision: 'r2', imageId: 'app:2', at: TOLD, rebuildOrder: 1 } };
+    const sentRevisions = { 'ms-1': { revision: 'r2', imageId: 'app:2', at: TOLD, rebuildOrder: 1 } };
     const old = makeObserved({ revision: 'r1', startTime: TOLD - MINUTE });
     const before = makeItem({ startTime: TOLD - MINUTE });
     const after = makeItem({ startTime: TOLD + SECOND, containerId: 'c-2' });
@@ -400,18 +400,20 @@ describe('observedMicroservices', () => {
       ['stays when the same one is handed out again', [{ ...old, revision: 'r2' }], before, T0, 'r2'],
     ])('%s', (_, stored, item, reportedAt, want) => {
       const report = { microserviceStatus: [item] };
-      expect(observe({ stored, observation: { report, reportedAt, handedOut } })?.[0]?.revision).toBe(want);
+      expect(observe({ stored, observation: { report, reportedAt, sentRevisions } })?.[0]?.revision).toBe(want);
     });
 
     it('counts when the container started after another leader handed it out, and before this one listened', () => {
-      const told = { revision: 'r2', imageId: 'app:2', rebuildOrder: 0, at: TOLD };
+      const sent = { revision: 'r2', imageId: 'app:2', rebuildOrder: 0, at: TOLD };
       const report = { microserviceStatus: [after] };
-      const again = { 'ms-1': { ...told, at: T0 - SECOND } };
+      const again = { 'ms-1': { ...sent, at: T0 - SECOND } };
       for (const given of [{}, again])
-        expect(observe({ stored: [{ ...old, told }], observation: { report, handedOut: given } })?.[0]).toMatchObject({
+        expect(
+          observe({ stored: [{ ...old, sent }], observation: { report, sentRevisions: given } })?.[0],
+        ).toMatchObject({
           revision: 'r2',
           imageId: 'app:2',
-          told,
+          sent,
         });
     });
 
@@ -419,7 +421,7 @@ describe('observedMicroservices', () => {
       const node = { containerEngine: 'docker' };
       const again = makeItem({ startTime: TOLD + SECOND, containerId: 'c-1' });
       const stored = [{ ...old, containerId: 'c-1', imageId: 'app:1' }];
-      const observation = { report: { microserviceStatus: [again] }, handedOut };
+      const observation = { report: { microserviceStatus: [again] }, sentRevisions };
       expect(observe({ stored, observation, node })?.[0]).toMatchObject({ revision: 'r1', imageId: 'app:1' });
       // Other engines may name each container of a microservice alike.
       expect(observe({ stored, observation, node: {} })?.[0]).toMatchObject({ revision: 'r2', imageId: 'app:2' });
@@ -436,20 +438,20 @@ describe('observedMicroservices', () => {
     ])('is judged by the clock of the controller: %s', (_, skew, later, want) => {
       const startTime = TOLD + later * 30 * SECOND + skew;
       const report = { systemTime: T0 + skew, microserviceStatus: [makeItem({ startTime })] };
-      expect(observe({ stored: [old], observation: { report, handedOut } })?.[0]?.revision).toBe(want);
+      expect(observe({ stored: [old], observation: { report, sentRevisions } })?.[0]?.revision).toBe(want);
     });
   });
 
   describe('rebuilds of an agent that does not echo', () => {
     const TOLD = T0 - MINUTE;
-    const handedOut = { 'ms-1': { revision: 'r1', imageId: 'app:1', at: TOLD, rebuildOrder: 2 } };
+    const sentRevisions = { 'ms-1': { revision: 'r1', imageId: 'app:1', at: TOLD, rebuildOrder: 2 } };
     const stored = [makeObserved({ revision: 'r1', rebuildOrder: 1, startTime: TOLD - MINUTE })];
     test.each([
       ['are done when a container started after the order', TOLD + SECOND, 2],
       ['are not done while the old container runs', TOLD - MINUTE, 1],
     ])('%s', (_, startTime, want) => {
       const report = { microserviceStatus: [makeItem({ startTime })] };
-      expect(observe({ stored, observation: { report, handedOut } })?.[0]?.rebuildOrder).toBe(want);
+      expect(observe({ stored, observation: { report, sentRevisions } })?.[0]?.rebuildOrder).toBe(want);
     });
   });
 });

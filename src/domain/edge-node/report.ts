@@ -2,7 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
 import { cut } from '../conditions.ts';
-import type { DesiredEntry, DesiredState, Liveness, Observation, Told } from '../inputs.ts';
+import type { DesiredEntry, DesiredState, Liveness, Observation, SentRevision } from '../inputs.ts';
 
 /**
  * The report after a delta: absent members keep their value; microserviceStatus, when present, is the whole list, in
@@ -132,7 +132,7 @@ function observed(
   const lastError = shortText(item.lastError);
   const sameError = lastError === previous?.lastError;
   const startTime = steadyTime(item, previous, observation);
-  const { revision, imageId, rebuildOrder, told } = carriedOut(item, previous, observation, node);
+  const { revision, imageId, rebuildOrder, sent } = carriedOut(item, previous, observation, node);
   return withoutEmpty({
     uuid: item.id,
     application: names.application,
@@ -154,7 +154,7 @@ function observed(
     restartCount: count(item.restartCount),
     ...steadiness(item, previous, revision, observation),
     rebuildOrder,
-    told,
+    sent,
     notHonoured: item.notHonoured?.length ? item.notHonoured : undefined,
   });
 }
@@ -188,7 +188,7 @@ const endsOf = ({ state, reason, restartCount = 0 }: Partial<ObservedMicroservic
 
 const UNIQUE_IDS: ReadonlySet<string | undefined> = new Set(['docker', 'podman']);
 
-type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'rebuildOrder' | 'told'>;
+type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'rebuildOrder' | 'sent'>;
 
 /**
  * Revision, image and rebuilds that really run. Agents that do not echo them are judged by what they were told and when
@@ -214,27 +214,30 @@ function carriedOut(
       imageId: item.imageId,
       rebuildOrder: count(item.rebuildOrder ?? known.rebuildOrder),
     };
-  const told = latestTold(previous?.told, observation.handedOut[item.id]);
-  if (!told || !item.startTime || (observation.reportedAt ?? 0) <= told.at) return { ...known, told };
+  const sent = latestSent(previous?.sent, observation.sentRevisions[item.id]);
+  if (!sent || !item.startTime || (observation.reportedAt ?? 0) <= sent.at) return { ...known, sent };
   // These engines give each container an id of its own: the same one was only started again.
   const isSame =
     item.containerId !== undefined &&
     item.containerId === previous?.containerId &&
     UNIQUE_IDS.has(node.status?.containerEngine);
-  const startedLater = !isSame && item.startTime + exactOffset(observation) > told.at;
+  const startedLater = !isSame && item.startTime + exactOffset(observation) > sent.at;
   // of a container that ran before we looked there is nothing to compare with
   const wasRunning = known.revision === undefined && (previous === undefined || previous.startTime !== undefined);
-  const isTold = startedLater || wasRunning || known.revision === told.revision;
+  const isSent = startedLater || wasRunning || known.revision === sent.revision;
   return {
-    revision: isTold ? told.revision : known.revision,
-    imageId: isTold ? (item.imageId ?? told.imageId) : known.imageId,
-    rebuildOrder: startedLater ? count(told.rebuildOrder) : known.rebuildOrder,
-    told,
+    revision: isSent ? sent.revision : known.revision,
+    imageId: isSent ? (item.imageId ?? sent.imageId) : known.imageId,
+    rebuildOrder: startedLater ? count(sent.rebuildOrder) : known.rebuildOrder,
+    sent,
   };
 }
 
 /** The newer one holds; what was told before keeps the time at which it first was. */
-export function latestTold(before: Told | undefined, after: Told | undefined): Told | undefined {
+export function latestSent(
+  before: SentRevision | undefined,
+  after: SentRevision | undefined,
+): SentRevision | undefined {
   if (!before || !after) return after ?? before;
   const same = before.revision === after.revision && before.rebuildOrder === after.rebuildOrder;
   return same && before.at < after.at ? before : after;
@@ -276,7 +279,7 @@ function whenOmitted(
   item: ObservedMicroservice,
   desired: Pick<DesiredState, 'entries'> | undefined,
 ): ObservedMicroservice | undefined {
-  const { uuid, application, name, revision, lastError, lastErrorAt, restartCount, rebuildOrder, told } = item;
+  const { uuid, application, name, revision, lastError, lastErrorAt, restartCount, rebuildOrder, sent } = item;
   const entry = desired?.entries.get(uuid);
   if (desired && !entry) return undefined;
   return withoutEmpty({
@@ -290,7 +293,7 @@ function whenOmitted(
     lastErrorAt,
     restartCount,
     rebuildOrder,
-    told,
+    sent,
   });
 }
 

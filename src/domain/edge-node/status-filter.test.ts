@@ -16,10 +16,10 @@ const observation = (more: Partial<Observation> = {}): Observation => ({
   report: { daemonStatus: 'RUNNING', microserviceStatus: [web] },
   reportedAt: NOW,
   contactAt: NOW,
-  holdSeconds: 60,
+  waitSeconds: 60,
   agent: '0.1.0',
   instances: { i1: { seenAt: NOW } },
-  handedOut: HANDED_OUT,
+  sentRevisions: HANDED_OUT,
   ...more,
 });
 const HANDED_OUT = {};
@@ -71,12 +71,12 @@ describe('what is heard costs a reconcile only when it can change the status', (
     ],
     [
       'what a foreign agent was told',
-      observation({ handedOut: { m1: { revision: 'r2', imageId: 'i', at: NOW, rebuildOrder: 0 } } }),
+      observation({ sentRevisions: { m1: { revision: 'r2', imageId: 'i', at: NOW, rebuildOrder: 0 } } }),
       observation(),
       stored(),
       true,
     ],
-  ])('%s: %#', (_, now, before, status, news) => {
-    expect(affectsStatus(now, before, status, NOW)).toBe(news);
+  ])('%s: %#', (_, now, before, status, affects) => {
+    expect(affectsStatus(now, before, status, NOW)).toBe(affects);
   });
 });

@@ -43,7 +43,7 @@ export function affectsStatus(
   if (now.restored !== before.restored) return true;
   // What a foreign agent was told counts with its next report, even if that report says nothing new.
   if (
-    now.handedOut !== before.handedOut ||
+    now.sentRevisions !== before.sentRevisions ||
     (now.agent === undefined && now.reportedAt !== before.reportedAt && isUnsettled(stored))
   )
     return true;

@@ -132,8 +132,8 @@ describe('conditions', () => {
     const before = statusOf({ report });
     const after = { ...withStored({}, before), observation: makeObservation({ report: {}, reportedAt: undefined }) };
     expect(find(statusOf(after), 'Ready')).toEqual(find(before, 'Ready'));
-    const heard = makeObservation({ report: { daemonStatus: 'RUNNING', engineError: '' } });
-    expect(find(statusOf({ ...after, observation: heard }), 'Ready')?.reason).toBe('AgentRunning');
+    const observation = makeObservation({ report: { daemonStatus: 'RUNNING', engineError: '' } });
+    expect(find(statusOf({ ...after, observation: observation }), 'Ready')?.reason).toBe('AgentRunning');
   });
 
   describe('DuplicateAgent', () => {

@@ -52,7 +52,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
       containerEngine: report.config?.containerEngine ?? provisioned.containerEngine ?? previous?.containerEngine,
       provisionedTime: new Date(provisioned.provisionedAt).toISOString(),
     }),
-    ...speaker(observation),
+    ...reportingInstance(observation),
     lastSeenTime: lastSeen(inputs, alive),
   };
   const status: EdgeNodeStatus = {
@@ -107,7 +107,7 @@ function reportedFacts(report: StatusReport): Partial<EdgeNodeStatus> {
 }
 
 /** The installation that spoke last. */
-function speaker(observation: Observation | undefined): { instance?: string } {
+function reportingInstance(observation: Observation | undefined): { instance?: string } {
   const [latest] = Object.entries(observation?.instances ?? {}).sort(
     ([a, { seenAt: x }], [b, { seenAt: y }]) => y - x || (a < b ? -1 : 1),
   );
@@ -117,13 +117,13 @@ function speaker(observation: Observation | undefined): { instance?: string } {
 /** Written at most every five minutes while the node is live, and exactly once it is silent. */
 function lastSeen({ node, observation }: NodeStatusInputs, alive: Liveness): string | undefined {
   const stored = node.status?.lastSeenTime;
-  const heard = Math.max(observation?.contactAt ?? 0, observation?.reportedAt ?? 0);
-  if (heard === 0) return stored;
+  const contactAt = Math.max(observation?.contactAt ?? 0, observation?.reportedAt ?? 0);
+  if (contactAt === 0) return stored;
   const before = Date.parse(stored ?? '');
   // One whose reports are missing is heard of all the time.
-  const turnsSilent = alive === 'silent' && node.status?.daemonStatus !== 'UNKNOWN' && heard > before;
-  const isDue = Number.isNaN(before) || heard - before >= LAST_SEEN_MS || turnsSilent;
-  return isDue ? new Date(heard).toISOString() : stored;
+  const turnsSilent = alive === 'silent' && node.status?.daemonStatus !== 'UNKNOWN' && contactAt > before;
+  const isDue = Number.isNaN(before) || contactAt - before >= LAST_SEEN_MS || turnsSilent;
+  return isDue ? new Date(contactAt).toISOString() : stored;
 }
 
 interface Case {
@@ -208,16 +208,16 @@ function engineTrouble({ node, observation }: NodeStatusInputs): string | undefi
 
 /** Two installations that both spoke within one silence limit, after the last provisioning. */
 function duplicateAgent({ node, observation, provisioned, now }: NodeStatusInputs): Finding | undefined {
-  const since = Math.max(now - silenceLimit(node, observation?.holdSeconds), provisioned?.provisionedAt ?? 0);
-  const speaking = Object.entries(observation?.instances ?? {})
+  const since = Math.max(now - silenceLimit(node, observation?.waitSeconds), provisioned?.provisionedAt ?? 0);
+  const instances = Object.entries(observation?.instances ?? {})
     .filter(([, { seenAt }]) => seenAt > since)
     .map(([instance]) => instance)
     .sort();
-  if (speaking.length < 2) return undefined;
+  if (instances.length < 2) return undefined;
   return {
     status: 'True',
     reason: 'DuplicateAgent',
-    message: `${speaking.length} installations report as "${v3Name(node)}": ${speaking.join(', ')}; provision all but one anew`,
+    message: `${instances.length} installations report as "${v3Name(node)}": ${instances.join(', ')}; provision all but one anew`,
   };
 }
 

@@ -8,7 +8,7 @@ import {
 import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { canonicalJson, type MicroserviceView } from '../../wire/index.ts';
-import type { World } from '../inputs.ts';
+import type { Lookups } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
 import { configText } from '../microservice/flat.ts';
@@ -24,7 +24,7 @@ interface ViewInputs {
   entry: NormalEntry;
   uuid: string;
   node: EdgeNode;
-  world: World;
+  lookups: Lookups;
   key: string | undefined;
 }
 
@@ -33,11 +33,11 @@ interface ViewInputs {
  * undefined are absent: neither the wire nor a digest has them.
  */
 export function viewOf(inputs: ViewInputs): MicroserviceView {
-  const { application, entry, uuid, node, world, key } = inputs;
+  const { application, entry, uuid, node, lookups, key } = inputs;
   const isSystem = application.spec.isSystem ?? false;
   const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildOrder ?? 0;
   const rebuildOrder = rebuildCount(application, entry.name, carriedOut);
-  const registry = resolveRegistry(world.registry, entry.registry);
+  const registry = resolveRegistry(lookups.registry, entry.registry);
   const view: MicroserviceView = {
     uuid,
     name: entry.name,
@@ -61,7 +61,7 @@ export function viewOf(inputs: ViewInputs): MicroserviceView {
   return view;
 }
 
-type Place = Pick<ViewInputs, 'node' | 'world'>;
+type Place = Pick<ViewInputs, 'node' | 'lookups'>;
 type Resolve<F extends ContainerField> = (value: NormalValue<F>, place: Place) => WireValue<F>;
 
 /** Fields whose normal form is not what an agent gets. */
@@ -71,14 +71,14 @@ type Resolved = {
 
 /** What an agent gets of a field, where that is not the normal form of the entry. */
 const RESOLVE: { readonly [F in Resolved]: Resolve<F> } & { readonly volumes: Resolve<'volumes'> } = {
-  env: (variables, { world }) =>
+  env: (variables, { lookups }) =>
     variables.flatMap((item) => {
-      const resolved = resolveEnv(item, world);
+      const resolved = resolveEnv(item, lookups);
       return 'env' in resolved ? [resolved.env] : [];
     }),
-  extraHosts: (hosts, { node, world }) =>
+  extraHosts: (hosts, { node, lookups }) =>
     hosts.flatMap((host) => {
-      const resolved = resolveHost(host, node, world);
+      const resolved = resolveHost(host, node, lookups);
       return 'address' in resolved ? [`${host.name}:${resolved.address}`] : [];
     }),
   // only volumes have a scope

@@ -1,6 +1,6 @@
 import { LABELS } from '../../api/names.ts';
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
-import type { KeyedText, Verdict, World } from '../inputs.ts';
+import type { KeyedText, Lookups, Verdict } from '../inputs.ts';
 
 type EnvItem = NonNullable<NonNullable<MicroserviceEntry['container']>['env']>[number];
 
@@ -15,15 +15,15 @@ export interface EnvValue {
 /** The value of a variable, or why it has none. Values of Secrets never enter a verdict. */
 export function resolveEnv(
   item: EnvItem,
-  world: Pick<World, 'secret' | 'configMap'>,
+  lookups: Pick<Lookups, 'secret' | 'configMap'>,
 ): { env: EnvValue } | { verdict: Verdict } {
   const { key, value, valueFromSecret, valueFromConfigMap } = item;
   if (valueFromSecret !== undefined) {
-    const found = lookUp(item, valueFromSecret, SECRET, world.secret);
+    const found = lookUp(item, valueFromSecret, SECRET, lookups.secret);
     return 'verdict' in found ? found : { env: { key, value: found.value, secret: true } };
   }
   if (valueFromConfigMap !== undefined) {
-    const found = lookUp(item, valueFromConfigMap, CONFIG_MAP, world.configMap);
+    const found = lookUp(item, valueFromConfigMap, CONFIG_MAP, lookups.configMap);
     return 'verdict' in found ? found : { env: { key, value: found.value } };
   }
   return { env: { key, value: value ?? '' } };

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { entriesOn } from '../application/entries.ts';
 import { hostOf } from '../edge-node/settings.ts';
-import type { Verdict, World } from '../inputs.ts';
+import type { Lookups, Verdict } from '../inputs.ts';
 import { v3Name } from '../names.ts';
 
 /**
@@ -13,7 +13,7 @@ import { v3Name } from '../names.ts';
 export function resolveHost(
   host: { name: string; address: string },
   node: EdgeNode,
-  world: Pick<World, 'nodeByName' | 'applicationsOn'>,
+  lookups: Pick<Lookups, 'nodeByName' | 'applicationsOn'>,
 ): { address: string } | { verdict: Verdict } {
   const { address } = host;
   if (isAddress(address)) return { address };
@@ -22,7 +22,7 @@ export function resolveHost(
   });
   const agent = /^\$\{Agents\.(.+)\}$/.exec(address)?.[1];
   if (agent !== undefined) {
-    const other = world.nodeByName(agent);
+    const other = lookups.nodeByName(agent);
     if (!other)
       return refuse({
         reason: 'HostNotFound',
@@ -42,7 +42,7 @@ export function resolveHost(
   }
   const app = /^\$\{Apps\.(.+)\.local\}$/.exec(address)?.[1];
   if (app !== undefined) {
-    if (namesMicroservice(app, node, world.applicationsOn(node))) return { address: app };
+    if (namesMicroservice(app, node, lookups.applicationsOn(node))) return { address: app };
     return refuse({
       reason: 'HostNotFound',
       status: 404,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceStatus } from '../../wire/index.ts';
-import { makeApplication, makeEntry, makeNode, makeObserved, makeWorld, NODE_UUID, NOW } from '../_util.ts';
+import { makeApplication, makeEntry, makeLookups, makeNode, makeObserved, NODE_UUID, NOW } from '../_util.ts';
 import type { Liveness } from '../inputs.ts';
 import { entryUuid, volumeMappingId } from '../names.ts';
 import { entryFromFlat, patchEntry } from './flat.ts';
@@ -63,7 +63,7 @@ describe('microserviceRead', () => {
       { name: 'gw', address: '${Agents.gw-1}' },
       { name: 'lost', address: '${Agents.nowhere}' },
     ];
-    const hosts = makeWorld({ nodes: [makeNode({ spec: { host: '10.0.0.1' } })] });
+    const hosts = makeLookups({ nodes: [makeNode({ spec: { host: '10.0.0.1' } })] });
     const read = microserviceRead({ ...factsOf({ entry: { container: { extraHosts } } }), hosts });
     expect(read.extraHosts).toEqual([
       { ...extraHosts[0], value: '192.0.2.7' },

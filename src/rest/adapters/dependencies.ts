@@ -1,8 +1,8 @@
 import { KINDS, type Kinds } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { createLookups } from '../../stores/lookups.ts';
 import { allSynced, type Stores, storeOf } from '../../stores/stores.ts';
 import { createReferences } from '../../stores/use.ts';
-import { createWorld } from '../../stores/world.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
 import type { Ids, KindsObjects, Observations, Readiness, RestDependencies, Self } from '../dependencies.ts';
@@ -41,7 +41,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     kinds,
     references: createReferences(stores, kinds),
     shared: createShared({ client, namespace, ...stores }),
-    world: createWorld(stores),
+    lookups: createLookups(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),
     provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
     provisioning: options.provisioning,

@@ -4,22 +4,22 @@ import { byAge, isSame } from '../age.ts';
 import type { VerdictInput } from './rule.ts';
 
 /** Two applications with one name would share the names of their containers: the older keeps it. */
-export function nameIsFree({ application, world }: Pick<VerdictInput, 'application' | 'world'>) {
+export function nameIsFree({ application, lookups }: Pick<VerdictInput, 'application' | 'lookups'>) {
   const name = v3Name(application);
-  const owner = world.applicationByName(name);
+  const owner = lookups.applicationByName(name);
   return owner && !isSame(owner, application) ? nameTaken('application', name, owner.metadata.name) : undefined;
 }
 
 /** Two applications with one uuid would share the uuids of their microservices: the older keeps it. */
-export function applicationUuidIsFree({ application, world }: Pick<VerdictInput, 'application' | 'world'>) {
+export function applicationUuidIsFree({ application, lookups }: Pick<VerdictInput, 'application' | 'lookups'>) {
   const uuid = applicationUuid(application);
-  const owner = world.applicationByUuid?.(uuid);
+  const owner = lookups.applicationByUuid?.(uuid);
   return owner && !isSame(owner, application) ? uuidTaken('application', uuid, owner.metadata.name) : undefined;
 }
 
 /** A uuid names one microservice. The older application keeps it, within one application the first name. */
-export function uuidIsFree({ application, entry, uuid, world, writing }: VerdictInput): Verdict | undefined {
-  const claims = world
+export function uuidIsFree({ application, entry, uuid, lookups, writing }: VerdictInput): Verdict | undefined {
+  const claims = lookups
     .applicationsWithEntry(uuid)
     .flatMap((other) =>
       (other.spec.microservices ?? [])

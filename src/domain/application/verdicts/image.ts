@@ -22,8 +22,8 @@ export function imageIsGiven({ entry, node }: VerdictInput): Verdict | undefined
   };
 }
 
-export function registryIsUsable({ entry, world }: VerdictInput): Verdict | undefined {
-  const registry = resolveRegistry(world.registry, entry.registry);
+export function registryIsUsable({ entry, lookups }: VerdictInput): Verdict | undefined {
+  const registry = resolveRegistry(lookups.registry, entry.registry);
   const field = 'images.registry';
   const shown = JSON.stringify(entry.registry);
   if (!registry)

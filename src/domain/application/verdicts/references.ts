@@ -4,17 +4,17 @@ import { resolveEnv } from '../../microservice/env.ts';
 import { resolveHost } from '../../microservice/extra-hosts.ts';
 import type { VerdictInput } from './rule.ts';
 
-export function envResolves({ entry, world }: VerdictInput): Verdict | undefined {
+export function envResolves({ entry, lookups }: VerdictInput): Verdict | undefined {
   for (const item of entry.container.env ?? []) {
-    const resolved = resolveEnv(item, world);
+    const resolved = resolveEnv(item, lookups);
     if ('verdict' in resolved) return resolved.verdict;
   }
   return undefined;
 }
 
-export function extraHostsResolve({ entry, node, world }: VerdictInput): Verdict | undefined {
+export function extraHostsResolve({ entry, node, lookups }: VerdictInput): Verdict | undefined {
   for (const host of node ? (entry.container.extraHosts ?? []) : []) {
-    const resolved = resolveHost(host, node as EdgeNode, world);
+    const resolved = resolveHost(host, node as EdgeNode, lookups);
     if ('verdict' in resolved) return resolved.verdict;
   }
   return undefined;

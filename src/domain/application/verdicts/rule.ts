@@ -1,5 +1,5 @@
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
-import type { Verdict, World } from '../../inputs.ts';
+import type { Lookups, Verdict } from '../../inputs.ts';
 import type { NormalEntry } from '../../microservice/normal-form.ts';
 import type { PortClaim } from '../ports.ts';
 
@@ -10,7 +10,7 @@ export interface VerdictInput {
   uuid: string;
   /** the node that the entry names, once found */
   node?: EdgeNode;
-  world: World;
+  lookups: Lookups;
   /** a user is about to write this: every other claim of a port counts, not only the holder's */
   writing?: boolean;
   /** claims of the node's ports; made once for all entries that are judged together */

@@ -1,5 +1,5 @@
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
-import { type KeyedText, nodeUuid, v3Name, type World } from '../domain/index.ts';
+import { type KeyedText, type Lookups, nodeUuid, v3Name } from '../domain/index.ts';
 import { reportedApplicationsOf } from '../kinds/edge-node.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { isPasswordOf, isShareable, textOfConfigMap, textOfSecret } from './keyed-text.ts';
@@ -8,12 +8,12 @@ import type { ReadStores } from './stores.ts';
 import { referenced } from './use.ts';
 
 /** The world that verdicts look at, and what desired states read besides. Nothing is copied; each call sees the present. */
-export interface StoreWorld extends World {
+export interface StoreLookups extends Lookups {
   /** from the Secret that the registry names, when it may use it; else undefined */
   registryPassword(registry: Registry): string | undefined;
 }
 
-export function createWorld(stores: ReadStores): StoreWorld {
+export function createLookups(stores: ReadStores): StoreLookups {
   const secretText = memoised(textOfSecret);
   const configMapText = memoised(textOfConfigMap);
   const shared = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {

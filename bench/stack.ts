@@ -20,7 +20,7 @@ import type { Inspected } from './inspector.ts';
 import { samplesOf, sumOf } from './prometheus.ts';
 
 /** Everything that is measured: a control plane of its own, a controller, and agents, real and not. */
-export interface World extends AsyncDisposable {
+export interface Stack extends AsyncDisposable {
   readonly kube: Kube;
   readonly rest: Rest;
   /** for requests in the way that the test agents send them */
@@ -77,7 +77,7 @@ const UNCOUNTED: ReadonlySet<string> = new Set([
   'serviceaccounts',
 ]);
 
-export async function createWorld(log: Log): Promise<World> {
+export async function createStack(log: Log): Promise<Stack> {
   await using started = new AsyncDisposableStack();
   const dir = await mkdtemp(join(tmpdir(), 'skerry-bench-'));
   if (process.env.SKERRY_KEEP) log(`Data and logs are kept in ${dir}`);
@@ -103,11 +103,11 @@ export async function createWorld(log: Log): Promise<World> {
   started.use(await keepAdminToken(kube, tokenFile));
 
   const http = started.use(createHttp(url, CONNECTIONS));
-  const held = started.use(createHttp(url, null));
+  const pollHttp = started.use(createHttp(url, null));
   const token = remembered(() => readFileSync(tokenFile, 'utf8').trim(), 60_000);
   const rest = createRest(http, token);
   await waitFor(() => rest.call('GET', '/application').then(() => true), { what: 'REST to answer' });
-  const fleet = started.use(createFleet({ rest, http, held }));
+  const fleet = started.use(createFleet({ rest, http, pollHttp }));
 
   /** what is started only when it is asked for */
   const late = started.use(new AsyncDisposableStack());
@@ -141,7 +141,7 @@ export async function createWorld(log: Log): Promise<World> {
     };
   }
 
-  async function metric(...[name, passes]: Parameters<World['metric']>): Promise<number> {
+  async function metric(...[name, passes]: Parameters<Stack['metric']>): Promise<number> {
     return sumOf(await (await fetch(`http://127.0.0.1:${ports.metrics}/metrics`)).text(), name, passes);
   }
 
@@ -176,7 +176,7 @@ export async function createWorld(log: Log): Promise<World> {
     await quiet();
   }
 
-  const world: World = {
+  const stack: Stack = {
     kube,
     rest,
     http,
@@ -205,7 +205,7 @@ export async function createWorld(log: Log): Promise<World> {
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
   const owned = started.move();
-  return world;
+  return stack;
 }
 
 /** `1.0 POST applications, 2.3 PATCH applications/status`, each divided by `by`. */
@@ -235,7 +235,7 @@ export async function countReady(kube: Kube): Promise<{ all: number; ready: numb
 }
 
 /** ms until the last byte of a list over REST has arrived. */
-export async function timeList({ http, token }: Pick<World, 'http' | 'token'>, path: string): Promise<number> {
+export async function timeList({ http, token }: Pick<Stack, 'http' | 'token'>, path: string): Promise<number> {
   const headers = { authorization: `Bearer ${token()}` };
   const began = performance.now();
   const { status, text } = await http.send({ method: 'GET', path: `/api/v3${path}`, headers, discard: true });

@@ -24,7 +24,7 @@ import { formatJoinString } from '../src/wire/index.ts';
  * Real parts, as a user has them: the API server, a container engine and a registry of the test run, and controller and
  * agent as processes of their own, in a namespace that no other story uses.
  */
-export interface World extends AsyncDisposable {
+export interface Stack extends AsyncDisposable {
   namespace: string;
   /** of the controller's ServiceAccount */
   controllerKubeconfig: string;
@@ -113,7 +113,7 @@ export type Rest = (method: string, path: string, body?: unknown) => Promise<Ans
 /** `/application/yaml` takes the part `application`. */
 const partOf = (route: string) => (route.startsWith('/microservices') ? 'microservice' : 'application');
 
-export async function createWorld(options: { kubeconfig?: string } = {}): Promise<World> {
+export async function createStack(options: { kubeconfig?: string } = {}): Promise<Stack> {
   const kubeconfig = options.kubeconfig ?? inject('kubeconfig');
   const engineUrl = inject('engineUrl');
   const registryUrl = inject('registryUrl');
@@ -215,7 +215,7 @@ export async function createWorld(options: { kubeconfig?: string } = {}): Promis
     };
     const cli = (...args: string[]) => run([join(ROOT, 'agent/src/main.ts'), ...args, '--config', config]);
     started.defer(async () => void (await daemon?.stop(10_000)));
-    await world.apply({
+    await stack.apply({
       apiVersion: API_VERSION,
       kind: 'EdgeNode',
       metadata: { name },
@@ -242,13 +242,13 @@ export async function createWorld(options: { kubeconfig?: string } = {}): Promis
   }
 
   async function provisioningKey(name: string, controller: ControllerProcess): Promise<string> {
-    const uuid = await until('the node to have an identity', async () => (await world.node(name))?.status?.uuid);
-    const { status, body } = await world.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
+    const uuid = await until('the node to have an identity', async () => (await stack.node(name))?.status?.uuid);
+    const { status, body } = await stack.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
     expect(status).toBe(201);
     return body.key;
   }
 
-  const world: World = {
+  const stack: Stack = {
     install,
     controllerKubeconfig,
     async provision({ cli }, name, controller) {
@@ -321,7 +321,7 @@ export async function createWorld(options: { kubeconfig?: string } = {}): Promis
     },
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };
-  return world;
+  return stack;
 }
 
 /** An Application of one microservice `web`: the sample server of `image` at a port of the node. */
@@ -352,11 +352,11 @@ export const readyOf = (
     | undefined,
 ) => object?.status?.conditions?.find((condition) => condition.type === 'Ready');
 
-export async function untilReady(world: World, name: string, timeoutMs = 60_000): Promise<Application> {
+export async function untilReady(stack: Stack, name: string, timeoutMs = 60_000): Promise<Application> {
   return until(
     `application ${name} to be ready`,
     async () => {
-      const application = await world.application(name);
+      const application = await stack.application(name);
       const ready = readyOf(application);
       return ready?.status === 'True' && ready.observedGeneration === application?.metadata.generation
         ? application
@@ -367,7 +367,7 @@ export async function untilReady(world: World, name: string, timeoutMs = 60_000)
 }
 
 export async function untilReason(
-  world: World,
+  stack: Stack,
   name: string,
   reason: string,
   timeoutMs = 60_000,
@@ -375,7 +375,7 @@ export async function untilReason(
   return until(
     `application ${name} to say ${reason}`,
     async () => {
-      const application = await world.application(name);
+      const application = await stack.application(name);
       return readyOf(application)?.reason === reason ? application : undefined;
     },
     { timeoutMs },

@@ -11,7 +11,7 @@ import { createStore, type Selection, type Store } from './store.ts';
 const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace', namespaced: false };
 const LABELS = { app: 'churn' };
 
-export interface World {
+export interface Fixture {
   /** Straight to the API server, past any proxy. */
   client: KubeClient;
   namespace: string;
@@ -27,7 +27,7 @@ export function connect(config: () => KubeConfig, options: Partial<KubeClientOpt
 }
 
 /** A namespace that is deleted when the test ends. */
-export async function makeWorld(client: KubeClient): Promise<World> {
+export async function createFixture(client: KubeClient): Promise<Fixture> {
   const namespace = `kube-${randomBytes(6).toString('hex')}`;
   await client.create(NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
   onTestFinished(async () => {
@@ -36,10 +36,10 @@ export async function makeWorld(client: KubeClient): Promise<World> {
   return { client, namespace, there: new Set() };
 }
 
-export const selectionOf = ({ namespace }: World): Selection => ({ namespace, labels: LABELS });
+export const selectionOf = ({ namespace }: Fixture): Selection => ({ namespace, labels: LABELS });
 
-export function churnObject(world: World, name: string, data: Record<string, string> = {}): ConfigMap {
-  const metadata = { name, namespace: world.namespace, labels: LABELS };
+export function churnObject(fixture: Fixture, name: string, data: Record<string, string> = {}): ConfigMap {
+  const metadata = { name, namespace: fixture.namespace, labels: LABELS };
   return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data };
 }
 
@@ -52,9 +52,9 @@ interface Churn {
 }
 
 /** Creates, changes and deletes `names` objects at random, `writes` times, `lanes` at once. */
-export async function churn(world: World, writes: number, options: Churn = {}) {
+export async function churn(fixture: Fixture, writes: number, options: Churn = {}) {
   const { names = 20, lanes = 4, seed = 1, bytes = 100, signal } = options;
-  const { client, namespace, there } = world;
+  const { client, namespace, there } = fixture;
   const random = createRandom(seed);
   const call = signal ? { signal } : {};
   let left = writes;
@@ -66,7 +66,7 @@ export async function churn(world: World, writes: number, options: Churn = {}) {
       const name = mine[Math.floor(random() * mine.length)] as string;
       const data = { text: 'x'.repeat(bytes), n: String(left) };
       if (!there.has(name)) {
-        await client.create(CONFIG_MAPS, churnObject(world, name, data), call);
+        await client.create(CONFIG_MAPS, churnObject(fixture, name, data), call);
         there.add(name);
       } else if (random() < 0.15) {
         await client.delete(CONFIG_MAPS, { namespace, name }, call);
@@ -82,8 +82,8 @@ export async function churn(world: World, writes: number, options: Churn = {}) {
 }
 
 /** A mirror of the world's objects, and what it told. */
-export function startMirror(world: World, client: KubeClient, options: Partial<ReflectorOptions<ConfigMap>> = {}) {
-  const store = createStore<ConfigMap>({ resource: CONFIG_MAPS, selection: selectionOf(world) });
+export function startMirror(fixture: Fixture, client: KubeClient, options: Partial<ReflectorOptions<ConfigMap>> = {}) {
+  const store = createStore<ConfigMap>({ resource: CONFIG_MAPS, selection: selectionOf(fixture) });
   /** The last version told of each object that is still there. */
   const told = new Map<string, string | undefined>();
   /** Reads that went back. Must stay empty. */
@@ -125,14 +125,14 @@ export function stateOf(objects: Iterable<KubeObject>): string[] {
   return [...objects].map((object) => `${keyOf(object)} ${object.metadata.resourceVersion}`).sort();
 }
 
-export async function serverState(world: World): Promise<string[]> {
-  const query = { namespace: world.namespace, labelSelector: 'app=churn' };
-  return stateOf((await world.client.list(CONFIG_MAPS, query)).items);
+export async function serverState(fixture: Fixture): Promise<string[]> {
+  const query = { namespace: fixture.namespace, labelSelector: 'app=churn' };
+  return stateOf((await fixture.client.list(CONFIG_MAPS, query)).items);
 }
 
 /** Waits until the store equals the server, object by object and version by version. Call when nobody writes any more. */
-export async function untilEqual(world: World, store: Store<ConfigMap>): Promise<string[]> {
-  const want = await serverState(world);
+export async function untilEqual(fixture: Fixture, store: Store<ConfigMap>): Promise<string[]> {
+  const want = await serverState(fixture);
   const equal = () => stateOf(store.list()).join() === want.join();
   await until('the store to equal the server', equal).catch((error: Error) => {
     const have = new Set(stateOf(store.list()));

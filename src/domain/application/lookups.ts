@@ -1,11 +1,11 @@
 import type { Application } from '../../api/v3/index.ts';
-import type { NodeInputs, World } from '../inputs.ts';
+import type { Lookups, NodeInputs } from '../inputs.ts';
 import { applicationUuid, entryUuid, nodeUuid, v3Name } from '../names.ts';
 import { byAgeOf, isSame } from './age.ts';
 import { entriesOn } from './entries.ts';
 
 /** The world as it concerns the entries of one node. */
-export function worldOf(inputs: NodeInputs): World {
+export function lookupsOf(inputs: NodeInputs): Lookups {
   const { node, applications, registry, nodeByName, secret, configMap } = inputs;
   const uuid = nodeUuid(node);
   const byAge = [...applications].sort((a, b) => byAgeOf(a, b));
@@ -28,26 +28,26 @@ export function worldOf(inputs: NodeInputs): World {
 }
 
 /** The world as it would be with this application in the place of its stored form: for judging a write before it is made. */
-export function worldWith(world: World, application: Application): World {
+export function lookupsWith(lookups: Lookups, application: Application): Lookups {
   const others = (applications: readonly Application[]) => applications.filter((other) => !isSame(other, application));
   const name = v3Name(application);
   return {
-    ...world,
+    ...lookups,
     applicationsOn: (node) => {
-      const before = world.applicationsOn(node);
+      const before = lookups.applicationsOn(node);
       const concerns = entriesOn(application, node).length > 0 || before.some((other) => isSame(other, application));
       return [...others(before), ...(concerns ? [application] : [])];
     },
     applicationByName: (wanted) => {
-      const stored = world.applicationByName(wanted);
+      const stored = lookups.applicationByName(wanted);
       return wanted === name && (!stored || isSame(stored, application)) ? application : stored;
     },
     applicationByUuid: (wanted) => {
-      const stored = world.applicationByUuid?.(wanted);
+      const stored = lookups.applicationByUuid?.(wanted);
       return wanted === applicationUuid(application) && (!stored || isSame(stored, application)) ? application : stored;
     },
     applicationsWithEntry: (uuid) => [
-      ...others(world.applicationsWithEntry(uuid)),
+      ...others(lookups.applicationsWithEntry(uuid)),
       ...(hasEntry(application, uuid) ? [application] : []),
     ],
   };
