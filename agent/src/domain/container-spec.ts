@@ -140,17 +140,25 @@ function mountOf(
 /** Asked limits, lowered to what this machine can grant; see `notHonoured`, which tells of it. */
 function ulimitsOf(view: MicroserviceView, { limits, facts }: SpecContext): ContainerSpec['ulimits'] {
   const asked = new Map(Object.entries(view.ulimits));
-  // An engine that sets defaults of its own cannot start a container when they exceed what it may grant itself.
-  if (!limits.mayRaise)
-    for (const name of facts.defaultLimits) {
-      const hard = limits.hard[name];
-      if (hard !== undefined && !asked.has(name)) asked.set(name, { soft: hard, hard });
-    }
+  for (const [name, hard] of Object.entries(loweredDefaults(facts, limits)))
+    if (!asked.has(name)) asked.set(name, { soft: hard, hard });
   return [...asked].map(([name, { soft, hard }]) => ({
     name,
     soft: granted(soft, limits.hard[name], limits.mayRaise),
     hard: granted(hard, limits.hard[name], limits.mayRaise),
   }));
+}
+
+/**
+ * Limits that containers get where an engine's own defaults may exceed what it is granted itself: it could not start a
+ * container with them.
+ */
+export function loweredDefaults(
+  { defaultLimits }: EngineFacts,
+  { mayRaise, hard }: ProcessLimits,
+): Record<string, number> {
+  const known = (mayRaise ? [] : defaultLimits).map((name) => [name, hard[name]] as const);
+  return Object.fromEntries(known.filter((entry): entry is [string, number] => entry[1] !== undefined));
 }
 
 function granted(value: number, own: number | undefined, mayRaise: boolean): number {

@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Engine } from '../domain/engine.ts';
+import type { StepOf } from '../domain/step.ts';
 import { isRelayName } from '../registries/pull.ts';
 import { errorText, type Log } from '../system/log.ts';
 
@@ -25,12 +26,12 @@ export class PullTracker {
   }
 
   /** A pull begins. The returned function is called when it has ended: `ok`, `given-up`, or the reason of its failure. */
-  begin(isRelayed: boolean, instance: string, signal: AbortSignal): (outcome: string) => void {
+  begin({ pull, instance }: StepOf<'image'>, signal: AbortSignal): (outcome: string) => void {
     const { clock, metrics } = this.#deps;
     const began = clock.now();
     this.#underWay++;
     return (outcome) => {
-      if (--this.#underWay === 0 && isRelayed) void this.removeRelayNames(instance, signal);
+      if (--this.#underWay === 0 && pull.relay) void this.removeRelayNames(instance, signal);
       metrics.add('pulls', { outcome });
       if (outcome === 'ok') metrics.observe('pullSeconds', (clock.now() - began) / SECOND);
     };

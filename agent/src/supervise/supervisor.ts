@@ -1,11 +1,11 @@
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
-import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
+import { type Clock, pause, type Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
-import type { SpecContext } from '../domain/container-spec.ts';
+import { loweredDefaults, type SpecContext } from '../domain/container-spec.ts';
 import type { Engine, EngineFacts, EngineNetwork } from '../domain/engine.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
-import { type Plan, type Step, serialKey } from '../domain/step.ts';
+import { type Plan, type Step, type StepOf, serialKey } from '../domain/step.ts';
 import type { PlanInput } from '../plan/context.ts';
 import { plan } from '../plan/plan.ts';
 import { nodeStatuses } from '../plan/statuses.ts';
@@ -13,11 +13,13 @@ import { noteBegin, noteResult, type StepResult } from '../plan/step-result.ts';
 import { updateRecords } from '../plan/update-records.ts';
 import type { Database } from '../state/database.ts';
 import type { Log } from '../system/log.ts';
+import { ChangeNotifier } from './change-notifier.ts';
 import { EngineSession, type EngineState, type Outage } from './engine-session.ts';
 import { type Ended, execute, type MachineAccess } from './executors.ts';
 import { HealthChecks } from './health-checks.ts';
 import { LocalActions } from './local-actions.ts';
 import { NetworkRetry } from './network-retry.ts';
+import { untilNextLook } from './next-look.ts';
 import { stopRefused } from './policy-stops.ts';
 import { createPullSlots } from './pull-slots.ts';
 import { PullTracker } from './pull-tracker.ts';
@@ -25,7 +27,6 @@ import { RecordKeeper } from './record-keeper.ts';
 import { StepScheduler } from './step-scheduler.ts';
 
 const SECOND = 1000;
-const LOOK_EVERY = 30 * SECOND;
 
 /** Where it is counted what the supervisor does; measurements in seconds. */
 export interface SupervisorMetrics {
@@ -75,7 +76,7 @@ export class Supervisor {
   readonly #health: HealthChecks;
   readonly #networkRetry: NetworkRetry;
   readonly #isRebooted: boolean;
-  readonly #listeners = new Set<() => void>();
+  readonly #changes: ChangeNotifier;
   #desired: readonly Entry[] | undefined;
   #containers: readonly Container[] = [];
   #network: EngineNetwork | undefined;
@@ -94,6 +95,7 @@ export class Supervisor {
     const { engine, database, bootId } = deps;
     const bootBefore = database.value('bootId');
     this.#isRebooted = bootBefore !== undefined && bootBefore !== bootId;
+    this.#changes = new ChangeNotifier(deps.clock);
     this.#records = new RecordKeeper(deps);
     this.#pulls = new PullTracker(deps);
     this.#networkRetry = new NetworkRetry(deps);
@@ -105,7 +107,7 @@ export class Supervisor {
         if (step.kind !== 'network') this.#records.update(step.uuid, (record) => noteBegin(record, step));
       },
       ended: (step, result) => this.#note(step, result),
-      progressed: () => this.#notify(),
+      progressed: () => this.#changes.notify(),
       wake: () => this.wake(),
     });
     this.#session = new EngineSession(deps, {
@@ -120,7 +122,7 @@ export class Supervisor {
         this.#health.stop();
         this.#scheduler.abort(() => true);
       },
-      changed: () => this.#notify(),
+      changed: () => this.#changes.notify(),
     });
     this.local = new LocalActions({
       engine,
@@ -160,12 +162,9 @@ export class Supervisor {
     return this.#desired;
   }
 
+  /** How the engine is reached. */
   get engine(): EngineState {
     return this.#session.state;
-  }
-
-  get network(): EngineNetwork | undefined {
-    return this.#network;
   }
 
   get containers(): readonly Container[] {
@@ -230,21 +229,12 @@ export class Supervisor {
 
   /** Calls a listener after each look and whenever the progress of a pull moves. Returns how to stop listening. */
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#changes.onChange(listener);
   }
 
   /** Resolves when the condition holds, or false when it does not in time. */
-  async until(condition: () => boolean, milliseconds: number, signal?: AbortSignal): Promise<boolean> {
-    if (condition()) return true;
-    const over = new AbortController();
-    const stop = this.onChange(() => condition() && over.abort());
-    try {
-      await pause(this.#deps.clock, milliseconds, signal ? AbortSignal.any([over.signal, signal]) : over.signal);
-    } finally {
-      stop();
-    }
-    return condition();
+  until(condition: () => boolean, milliseconds: number, signal?: AbortSignal): Promise<boolean> {
+    return this.#changes.until(condition, milliseconds, signal);
   }
 
   /** These registries have changed: pulls from them begin again, and what waits for them tries again at once. */
@@ -269,17 +259,16 @@ export class Supervisor {
     if (gone.size === 0) return;
     this.#records.remove(gone);
     this.#records.save();
-    this.#notify();
+    this.#changes.notify();
   }
 
   #connected(facts: EngineFacts, network: EngineNetwork | undefined, outage: Outage | undefined): void {
     if (outage && !this.#isFirst) this.#outage = outage;
     this.#network = network;
-    const { mayRaise, hard } = this.#deps.sources().machine.limits;
-    const lowered = mayRaise ? [] : facts.defaultLimits.filter((name) => hard[name] !== undefined);
-    if (lowered.length > 0)
+    const limits = loweredDefaults(facts, this.#deps.sources().machine.limits);
+    if (Object.keys(limits).length > 0)
       this.#deps.log.info("Containers get this machine's limits instead of the engine's own, which it does not grant", {
-        limits: Object.fromEntries(lowered.map((name) => [name, hard[name]])),
+        limits,
       });
     this.wake();
   }
@@ -301,14 +290,14 @@ export class Supervisor {
     this.#hasLooked = true;
     this.#session.reached();
     this.#records.save();
-    this.#firstLookDone();
+    if (this.#isFirst) this.#noteBoot();
+    this.#isFirst = false;
     this.#plan = plan(this.#planInput());
     metrics.observe('looks', (clock.now() - began) / SECOND);
-    this.#scheduler.begin(
-      this.#plan.steps.filter((step) => this.#isDue(step)),
-      signal,
-    );
-    this.#notify();
+    const isNetworkDue = clock.now() >= this.#networkRetry.notBefore;
+    const due = this.#plan.steps.filter(({ kind }) => kind !== 'network' || isNetworkDue);
+    this.#scheduler.begin(due, signal);
+    this.#changes.notify();
   }
 
   async #read(signal: AbortSignal): Promise<void> {
@@ -341,10 +330,8 @@ export class Supervisor {
     this.#records.replace(records);
   }
 
-  #firstLookDone(): void {
+  #noteBoot(): void {
     const { database, bootId } = this.#deps;
-    if (!this.#isFirst) return;
-    this.#isFirst = false;
     if (database.value('bootId') !== bootId) this.#records.attempt(() => database.saveValue('bootId', bootId));
   }
 
@@ -364,23 +351,16 @@ export class Supervisor {
     return { ...input, desired: stopRefused(this.#desired, input, machine) };
   }
 
-  #isDue(step: Step): boolean {
-    return step.kind !== 'network' || this.#deps.clock.now() >= this.#networkRetry.notBefore;
-  }
-
   /** Waits until something happens, something is due, or it is time to look anyway. */
   async #rest(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#deps;
     if (this.#isAwake || signal.aborted) return;
-    const now = clock.now();
-    const due = [now + jitter(LOOK_EVERY, random), ...this.#plan.waits.map(({ until }) => until)];
-    if (this.#networkRetry.notBefore > now) due.push(this.#networkRetry.notBefore);
-    for (const record of this.#records.all.values())
-      if (record.error && !record.failure && record.live.running) due.push(record.live.running.since + 30_500);
-    const next = Math.min(...due.filter((at) => at > now));
+    const { waits } = this.#plan;
+    const input = { waits, records: this.#records.all, networkRetryAt: this.#networkRetry.notBefore };
+    const milliseconds = untilNextLook(input, clock.now(), random);
     const woken = new AbortController();
     this.#wake = () => woken.abort();
-    await pause(clock, Math.max(20, next - now), AbortSignal.any([woken.signal, signal]));
+    await pause(clock, milliseconds, AbortSignal.any([woken.signal, signal]));
     this.#wake = () => {};
   }
 
@@ -390,8 +370,7 @@ export class Supervisor {
       engine,
       machine,
       slots: this.#slots,
-      pullBegins: ({ pull, instance }: Extract<Step, { kind: 'image' }>) =>
-        this.#pulls.begin(pull.relay !== undefined, instance, this.#signal),
+      pullBegins: (image: StepOf<'image'>) => this.#pulls.begin(image, this.#signal),
       pulled: (reference: string, id: string) => this.#records.attempt(() => database.saveImage(id, reference)),
     };
     return execute(step, deps, onProgress, signal);
@@ -416,9 +395,5 @@ export class Supervisor {
     this.#records.update(uuid, change);
     this.#records.save();
     this.wake();
-  }
-
-  #notify(): void {
-    for (const listener of this.#listeners) listener();
   }
 }

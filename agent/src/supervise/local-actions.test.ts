@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest';
+import type { Container } from '../domain/container.ts';
+import { runKey } from '../domain/container.ts';
+import { EngineError } from '../domain/engine.ts';
+import type { MicroserviceRecord } from '../domain/record.ts';
+import { makeContainer, makeEntry, makeRecord, UUID } from '../plan/_util.ts';
+import { LocalActions } from './local-actions.ts';
+
+const entry = makeEntry({ revision: 'r-7', rebuildOrder: 2 });
+
+function createFixture({ containers = [] as Container[], desired = [entry], isBusy = false } = {}) {
+  let record: MicroserviceRecord = makeRecord(entry, { lastGood: makeEntry({ revision: 'r-6' }).view });
+  const calls: string[] = [];
+  const call = (name: string) => async (id: string) => void calls.push(`${name} ${id}`);
+  const actions = new LocalActions({
+    engine: {
+      stop: call('stop'),
+      remove: call('remove'),
+      kill: async (id, signal) => void calls.push(`${signal} ${id}`),
+    },
+    records: { get: () => record },
+    scheduler: {
+      find: () => (isBusy ? ({} as never) : undefined),
+      exclusively: (_uuid, act) => act(new AbortController().signal),
+    },
+    containers: () => containers,
+    desired: () => desired,
+    change: (_uuid, change) => {
+      record = change(record);
+    },
+    until: async (condition) => condition(),
+  });
+  return { actions, calls, record: () => record };
+}
+
+test('a local stop remembers the revision and the rebuilds that it was for', () => {
+  const { actions, record } = createFixture();
+  actions.stop(UUID);
+  expect(record().stoppedLocally).toEqual({ revision: 'r-7', rebuildOrder: 2 });
+});
+
+test('a local stop of a microservice that may not change now is for the view that ran last', () => {
+  const { actions, record } = createFixture({ desired: [] });
+  actions.stop(UUID);
+  expect(record().stoppedLocally).toEqual({ revision: 'r-6', rebuildOrder: 0 });
+});
+
+test('a local start ends a local stop and the pause after failures', () => {
+  const { actions, record } = createFixture();
+  actions.stop(UUID);
+  actions.start(UUID);
+  expect(record()).toMatchObject({ live: { startedLocally: true } });
+  expect([record().stoppedLocally, record().failure, record().crash]).toEqual([undefined, undefined, undefined]);
+});
+
+test('a local restart ends the run that it was asked for', () => {
+  const running = makeContainer(entry);
+  const { actions, record } = createFixture({ containers: [running] });
+  actions.restart(UUID);
+  expect(record().live.restart).toEqual({ key: runKey(running) });
+});
+
+test('a local restart of a microservice that does not run starts it', () => {
+  const { actions, record } = createFixture({ containers: [makeContainer(entry, { state: 'exited' })] });
+  actions.restart(UUID);
+  expect(record().live.startedLocally).toBe(true);
+});
+
+test('a local removal stops and removes every container of the microservice, and no other', async () => {
+  const [old, fresh] = [makeContainer(entry), makeContainer(entry, { generation: 2, state: 'created' })];
+  const other = makeContainer(makeEntry({ uuid: '22222222-2222-4222-8222-222222222222' }));
+  const { actions, calls, record } = createFixture({ containers: [old, fresh, other] });
+  await actions.remove(UUID);
+  expect(calls).toEqual([`stop ${old.id}`, `remove ${old.id}`, `stop ${fresh.id}`, `remove ${fresh.id}`]);
+  expect(record().live.stopping).toBe(fresh.id);
+});
+
+test('a local removal of a microservice that stays busy fails and touches nothing', async () => {
+  const { actions, calls } = createFixture({ containers: [makeContainer(entry)], isBusy: true });
+  await expect(actions.remove(UUID)).rejects.toEqual(new EngineError('Conflict', 'the microservice is busy'));
+  expect(calls).toEqual([]);
+});
+
+test('a signal goes to the container that runs, and to no other', async () => {
+  const running = makeContainer(entry, { generation: 2 });
+  const { actions, calls } = createFixture({ containers: [makeContainer(entry, { state: 'exited' }), running] });
+  await actions.kill(UUID, 'SIGHUP');
+  expect(calls).toEqual([`SIGHUP ${running.id}`]);
+});
