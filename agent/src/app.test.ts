@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Agent, type AgentDependencies, createAgent } from './app.ts';
 import { FakeController, failure, type View } from './controller/_fake-controller.ts';
 import { parseConfig } from './domain/config.ts';
+import { EngineError } from './domain/engine.ts';
 import { PLAIN_PLACES, policySchema } from './domain/policy.ts';
 import { until } from './engines/_contract.ts';
 import { MemoryEngine } from './engines/memory/engine.ts';
@@ -147,6 +148,23 @@ describe('provisioning', () => {
       expect(String((error as Error).message)).not.toContain('key-9999999999');
       expect(agent.identity.node).toBeUndefined();
     });
+
+  test('while the engine does not answer: the containers of an earlier installation are adopted at the next connection', async () => {
+    const agent = start();
+    await until('a connection', () => agent.supervisor.engine.state === 'connected');
+    const instance = 'a'.repeat(32);
+    let asked = 0;
+    engine.containersOfOtherAgents = async () => {
+      if (asked++ === 0) throw new EngineError('Unavailable', 'the engine does not answer');
+      const names = { id: '1'.repeat(64), name: 'skerry-web', application: 'shop', microservice: 'web' };
+      return agent.identity.instance === instance
+        ? []
+        : [{ ...names, instance, nodeUuid: controller.nodeUuid, running: true }];
+    };
+    await agent.provision(controller.joinString);
+    await until('the adoption', () => agent.identity.instance === instance);
+    expect(database.value.value('instance')).toBe(instance);
+  });
 
   test('is refused twice', async () => {
     const agent = await running();

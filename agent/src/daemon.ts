@@ -17,7 +17,6 @@ import type { Engine } from './domain/engine.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
-import { isAlive, showAlive } from './engines/orphans.ts';
 import { ControlChannels } from './local-api/control-channels.ts';
 import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
 import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
@@ -40,6 +39,7 @@ import { bufferedSink, createLog, errorText } from './system/log.ts';
 import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
 import { localMachine } from './system/machine.ts';
 import { isPortTaken } from './system/port-probe.ts';
+import { isAlive, showAlive } from './system/presence.ts';
 
 /** Sockets that no container may ever get. */
 const FOREIGN_SOCKETS = [

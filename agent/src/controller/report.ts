@@ -1,7 +1,6 @@
 import { BOUNDS } from '../../../src/api/bounds.ts';
 import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
-import type { Usage } from '../system/usage.ts';
 
 /** What a report is made of. */
 export interface ReportFacts {
@@ -64,12 +63,6 @@ function withinReport(list: MicroserviceStatus[] | undefined): MicroserviceStatu
   return [...list]
     .sort((a, b) => Number(a.status === 'STOPPED') - Number(b.status === 'STOPPED'))
     .slice(0, BOUNDS.report);
-}
-
-/** A status with what its container uses, while it runs. */
-export function withUsage(status: MicroserviceStatus, usage: ReadonlyMap<string, Usage>): MicroserviceStatus {
-  const one = status.status === 'RUNNING' && status.containerId ? usage.get(status.containerId) : undefined;
-  return one ? { ...status, cpuUsage: one.cpu, memoryUsage: one.memory } : status;
 }
 
 /** What keeps an agent from doing its work, for people. */

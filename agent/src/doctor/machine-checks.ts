@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { findOrphans } from '../domain/orphans.ts';
 import { parsePolicy } from '../domain/policy-file.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { findEngineUrl } from '../engines/find.ts';
-import { findOrphans, isAlive } from '../engines/orphans.ts';
 import {
   exists,
   fileMode,
@@ -16,6 +16,7 @@ import {
 import { exchange } from '../system/http.ts';
 import { errorText } from '../system/log.ts';
 import { processLimits } from '../system/machine.ts';
+import { isAlive } from '../system/presence.ts';
 import { check } from './check.ts';
 import type { DoctorContext } from './context.ts';
 

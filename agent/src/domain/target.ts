@@ -1,5 +1,6 @@
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import type { MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
+import { type PolicyContext, refusal } from './policy.ts';
 import { canonicalHost, isLoopback, PUBLIC_HUB, parseReference } from './reference.ts';
 
 /** A registry that the agent itself speaks to. */
@@ -61,4 +62,13 @@ function originOf({ id, url }: RegistryView): Pick<RegistrySource, 'host' | 'sch
   // What stands before an @ would be a name and a password; they have fields of their own.
   const host = canonicalHost(rest.slice(rest.lastIndexOf('@') + 1));
   return host ? { host, scheme: scheme?.toLowerCase() as RegistrySource['scheme'] } : undefined;
+}
+
+/** Why a microservice may not run here, by the host that its image comes from among other rules, or undefined. */
+export function viewRefusal(
+  view: MicroserviceView,
+  registries: ReadonlyMap<number, RegistryView>,
+  context: PolicyContext,
+): string | undefined {
+  return refusal(view, pullTarget(view.imageId, registries.get(view.registryId)).reference, context);
 }

@@ -62,18 +62,18 @@ describe('who gets in', () => {
   };
   const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
   const now = Math.floor(Date.now() / 1000);
-  const foreignContainers: Record<string, () => string> = {
+  const callers: Record<string, () => string> = {
     'without a token': () => '',
     'with an unsigned token': () => `${encode({ alg: 'none' })}.${encode({ ...claims, exp: now + 60 })}.`,
     'with a token of another key': () => signToken(signingKey(newKey()), claims, now, 60),
     'with a token for something else': () =>
       signToken(signingKey(agent.identity.localKey), { ...claims, tokenUse: 'controller' }, now, 60),
-    'with a token of nobody in particular': () =>
+    'with a token of an unknown subject': () =>
       signToken(signingKey(agent.identity.localKey), { ...claims, sub: 'someone' }, now, 60),
     'with an expired token': () => signToken(signingKey(agent.identity.localKey), claims, now - 120, 60),
   };
-  for (const [name, make] of Object.entries(foreignContainers))
-    test(`nobody ${name}`, async () => {
+  for (const [name, make] of Object.entries(callers))
+    test(`a request ${name} gets 401`, async () => {
       const { status, body } = await ask('GET', '/v1/system/status', undefined, make());
       expect([status, body.success, body.error?.code]).toEqual([401, false, 'UNAUTHORIZED']);
     });

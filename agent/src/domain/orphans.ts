@@ -1,35 +1,10 @@
-import { connect, createServer, type Server } from 'node:net';
-import type { Engine, OtherAgentContainer } from '../domain/engine.ts';
+import type { Engine, OtherAgentContainer } from './engine.ts';
 
 /**
- * Containers that an agent has made which is no more: its data was lost, or its program removed. Those of the very node
- * that we are now are adopted, by taking their instance id, as long as there is nothing of our own. All others are shown
- * to people, who decide.
+ * Orphans: containers of an agent that no longer exists, because its data was lost or its program was removed. Those of
+ * this node are adopted: the agent takes their instance id, as long as it has no containers of its own. A person decides
+ * about all others.
  */
-
-/** Shows other agents of this machine that the one of an instance lives; the kernel ends it with the process. */
-export function showAlive(instance: string): Server {
-  const server = createServer((socket) => socket.destroy());
-  // A second one of the same instance has been told by then.
-  server.on('error', () => {});
-  return server.listen(socketOf(instance)).unref();
-}
-
-/** Whether an agent of an instance runs in this network namespace, or may: one that cannot be asked counts as one. */
-export function isAlive(instance: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(socketOf(instance));
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    // Refused is who is not there. A full queue, or a rule of the machine, says nothing.
-    socket.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code !== 'ECONNREFUSED'));
-  });
-}
-
-/** In the kernel's own namespace of sockets: no file is left behind. */
-const socketOf = (instance: string) => `\0skerry-agent/${instance}`;
 
 /** The containers of other agents that do not run any more. */
 export async function findOrphans(
@@ -53,7 +28,7 @@ export function instanceOf(orphans: readonly OtherAgentContainer[], nodeUuid: st
   return [...weights].sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0]?.[0];
 }
 
-/** What people are told of containers that run beside those of this node, and are meant to be the same. */
+/** The problem that orphans of this node run in addition to its own containers. */
 export function orphanProblem(
   orphans: readonly OtherAgentContainer[],
   nodeUuid: string | undefined,

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
-import type { OtherAgentContainer } from '../domain/engine.ts';
-import { findOrphans, instanceOf, isAlive, orphanProblem, showAlive } from './orphans.ts';
+import { isAlive, showAlive } from '../system/presence.ts';
+import type { OtherAgentContainer } from './engine.ts';
+import { findOrphans, instanceOf, orphanProblem } from './orphans.ts';
 
 const A = 'a'.repeat(32);
 const B = 'b'.repeat(32);

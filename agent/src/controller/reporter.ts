@@ -1,0 +1,73 @@
+import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
+import type { Clock } from '../domain/clock.ts';
+import type { EngineFacts, OtherAgentContainer } from '../domain/engine.ts';
+import { orphanProblem } from '../domain/orphans.ts';
+import type { OwnIdentity } from '../state/own-identity.ts';
+import type { Machine } from '../system/machine.ts';
+import type { Actions } from './actions.ts';
+import type { Membership } from './membership.ts';
+import { agentProblems, statusReport } from './report.ts';
+import type { SavedResponses } from './saved-responses.ts';
+
+/** What is reported of the containers of this machine. */
+export interface ReportedInventory {
+  readonly orphans: readonly OtherAgentContainer[];
+  microservices(): MicroserviceStatus[] | undefined;
+  refresh(measurements: boolean): Promise<void>;
+}
+
+export interface ReporterDependencies {
+  clock: Clock;
+  /** Unix ms */
+  startedAt: number;
+  machine: Pick<Machine, 'measure' | 'addresses'>;
+  identity: OwnIdentity;
+  responses: Pick<SavedResponses, 'registries'>;
+  actions: Pick<Actions, 'echo'>;
+  inventory: ReportedInventory;
+  supervisor: { readonly problems: string[]; readonly engineProblem: string | undefined };
+  membership(): Pick<Membership, 'problems' | 'client'>;
+  engineFacts(): EngineFacts | undefined;
+  settings(): AgentConfig;
+  refusedSettings(): StatusReport['refusedSettings'];
+  networkInterface(): string;
+  /** problems with the machine's own files */
+  fileProblems(): string[];
+}
+
+/** Collects what the controller is sent of this node. */
+export class Reporter {
+  readonly #deps: ReporterDependencies;
+
+  constructor(deps: ReporterDependencies) {
+    this.#deps = deps;
+  }
+
+  /** What keeps the agent from doing its work. */
+  get problems(): string[] {
+    const { identity, inventory, supervisor, membership, fileProblems } = this.#deps;
+    const { node } = identity.current;
+    const orphans = orphanProblem(inventory.orphans, node?.uuid) ?? [];
+    const known = [...supervisor.problems, ...membership().problems, ...fileProblems()];
+    return agentProblems(known.concat(orphans), identity.isLost && !node, membership().client?.skew);
+  }
+
+  async report(measurements: boolean): Promise<StatusReport> {
+    const { clock, startedAt, machine, responses, actions, inventory, supervisor } = this.#deps;
+    await inventory.refresh(measurements);
+    const figures = measurements ? await machine.measure() : undefined;
+    return statusReport({
+      measured: figures && { figures, duration: clock.wall() - startedAt },
+      startedAt,
+      problems: this.problems,
+      engineProblem: supervisor.engineProblem,
+      microservices: inventory.microservices(),
+      registryCount: responses.registries.size,
+      address: machine.addresses(this.#deps.networkInterface())?.address,
+      runtimes: this.#deps.engineFacts()?.runtimes,
+      settings: this.#deps.settings(),
+      refusedSettings: this.#deps.refusedSettings(),
+      orders: actions.echo,
+    });
+  }
+}

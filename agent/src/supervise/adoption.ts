@@ -1,0 +1,78 @@
+import type { Engine, OtherAgentContainer } from '../domain/engine.ts';
+import { findOrphans, instanceOf } from '../domain/orphans.ts';
+import type { Database } from '../state/database.ts';
+import type { OwnIdentity } from '../state/own-identity.ts';
+import { errorText, type Log } from '../system/log.ts';
+
+export interface AdoptionDependencies {
+  engine: Pick<Engine, 'containers' | 'containersOfOtherAgents' | 'become' | 'stop' | 'remove'>;
+  identity: OwnIdentity;
+  database: Pick<Database, 'saveValue'>;
+  log: Log;
+  /** whether the agent of an instance runs on this machine */
+  isAlive(instance: string): Promise<boolean>;
+  /** The agent has another instance id now. */
+  becameInstance(instance: string): void;
+}
+
+/** Containers of agents that no longer exist: those of this node are adopted, others are removed on demand. */
+export class Adoption {
+  readonly #deps: AdoptionDependencies;
+
+  constructor(deps: AdoptionDependencies) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Becomes the installation that made the containers of this node, unless the agent has containers of its own: the data
+   * of that installation was lost, and its containers are what the controller wants here. Answers whether it did.
+   */
+  async adopt(signal?: AbortSignal): Promise<boolean> {
+    const { engine, identity, database, log, becameInstance } = this.#deps;
+    const { node } = identity.current;
+    if (!node || (await engine.containers(signal)).length > 0) return false;
+    const instance = instanceOf(await this.orphans(signal), node.uuid);
+    if (!instance) return false;
+    log.warn('Adopting the containers of an earlier installation of this node', { instance });
+    try {
+      identity.become({ ...identity.current, instance });
+      database.saveValue('instance', instance);
+    } catch (error) {
+      log.error('Cannot save the identity', { error: errorText(error) });
+    }
+    engine.become(instance);
+    becameInstance(instance);
+    return true;
+  }
+
+  /**
+   * Adopts while the supervisor has a connection to the engine, which it then must renew. It must as well when the engine
+   * does not answer: the next connection adopts before anything is made, and the present one would not.
+   */
+  async adoptNow(supervisor: { reconnect(): void }): Promise<void> {
+    try {
+      if (!(await this.adopt(AbortSignal.timeout(10_000)))) return;
+    } catch (error) {
+      this.#deps.log.warn('Cannot look for containers of an earlier installation', { error: errorText(error) });
+    }
+    supervisor.reconnect();
+  }
+
+  /** Containers of agents that no longer exist, of any node. */
+  orphans(signal?: AbortSignal): Promise<OtherAgentContainer[]> {
+    return findOrphans(this.#deps.engine, this.#deps.isAlive, signal);
+  }
+
+  /** Stops and removes the orphans with these names, or all where there are no names; answers those. */
+  async removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]> {
+    const { engine, log } = this.#deps;
+    const orphans = await this.orphans(signal);
+    const found = orphans.filter(({ name }) => names.length === 0 || names.includes(name));
+    for (const { id, name, application, microservice } of found) {
+      log.info('Removing an orphan', { name, application, microservice });
+      await engine.stop(id, 10, signal);
+      await engine.remove(id, signal);
+    }
+    return found;
+  }
+}

@@ -1,0 +1,77 @@
+import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
+import type { Clock } from '../domain/clock.ts';
+import type { Engine, OtherAgentContainer } from '../domain/engine.ts';
+import { errorText, type Log } from '../system/log.ts';
+import { type Usage, UsageReader } from '../system/usage.ts';
+import type { Adoption } from './adoption.ts';
+import type { Supervisor } from './supervisor.ts';
+
+export interface InventoryDependencies {
+  engine: Pick<Engine, 'foreignContainers'>;
+  clock: Clock;
+  log: Log;
+  supervisor: Pick<Supervisor, 'containers' | 'statuses' | 'engine'>;
+  adoption: Pick<Adoption, 'orphans'>;
+  /** whether the watchdog is on */
+  isWatching(): boolean;
+}
+
+/** What was last found at the engine in addition to what the supervisor needs: usage, foreign containers, orphans. */
+export class Inventory {
+  readonly #deps: InventoryDependencies;
+  readonly #reader: UsageReader;
+  #usage: ReadonlyMap<string, Usage> = new Map();
+  #foreignContainers: readonly string[] | undefined;
+  #orphans: readonly OtherAgentContainer[] = [];
+
+  constructor(deps: InventoryDependencies) {
+    this.#deps = deps;
+    this.#reader = new UsageReader(() => deps.clock.now());
+  }
+
+  /** Names of the containers that are not of this agent; looked up only while the watchdog is on. */
+  get foreignContainers(): readonly string[] {
+    return this.#foreignContainers ?? [];
+  }
+
+  get orphans(): readonly OtherAgentContainer[] {
+    return this.#orphans;
+  }
+
+  /** The status of each microservice, with its usage; undefined until the engine was read once. */
+  microservices(): MicroserviceStatus[] | undefined {
+    return this.#deps.supervisor.statuses()?.map((status) => withUsage(status, this.#usage));
+  }
+
+  async measureUsage(): Promise<void> {
+    this.#usage = await this.#reader.read(this.#deps.supervisor.containers);
+  }
+
+  /** Reads what a report needs. What cannot be read stays as it was. */
+  async refresh(measurements: boolean): Promise<void> {
+    const { supervisor, isWatching } = this.#deps;
+    if (measurements) await this.measureUsage();
+    if (supervisor.engine.state !== 'connected') return;
+    if (isWatching() && (measurements || this.#foreignContainers === undefined)) await this.#refreshForeignContainers();
+    if (measurements) await this.refreshOrphans().catch(() => {});
+  }
+
+  async refreshOrphans(signal?: AbortSignal): Promise<void> {
+    this.#orphans = await this.#deps.adoption.orphans(signal);
+  }
+
+  async #refreshForeignContainers(): Promise<void> {
+    const { engine, log } = this.#deps;
+    try {
+      this.#foreignContainers = await engine.foreignContainers();
+    } catch (error) {
+      log.debug('Cannot list foreign containers', { error: errorText(error) });
+    }
+  }
+}
+
+/** A status with what its container uses, while it runs. */
+function withUsage(status: MicroserviceStatus, usage: ReadonlyMap<string, Usage>): MicroserviceStatus {
+  const one = status.status === 'RUNNING' && status.containerId ? usage.get(status.containerId) : undefined;
+  return one ? { ...status, cpuUsage: one.cpu, memoryUsage: one.memory } : status;
+}

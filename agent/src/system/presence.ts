@@ -1,0 +1,25 @@
+import { connect, createServer, type Server } from 'node:net';
+
+/** Shows other agents on this machine that the agent of an instance runs; the kernel closes the socket with the process. */
+export function showAlive(instance: string): Server {
+  const server = createServer((socket) => socket.destroy());
+  // A second agent of the same instance was refused before it came here.
+  server.on('error', () => {});
+  return server.listen(socketOf(instance)).unref();
+}
+
+/** Whether an agent of an instance runs in this network namespace. One that does not answer counts as running. */
+export function isAlive(instance: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(socketOf(instance));
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    // Only a refusal proves that no agent listens. A full queue, or a rule of the machine, proves nothing.
+    socket.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code !== 'ECONNREFUSED'));
+  });
+}
+
+/** In the kernel's own namespace of sockets: no file is left behind. */
+const socketOf = (instance: string) => `\0skerry-agent/${instance}`;
