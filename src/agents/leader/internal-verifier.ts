@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
+import { createRateLimit } from '../../http/rate-limit.ts';
 import type { Clock } from '../../kube/mod.ts';
-import { createTokenBuckets } from '../../kube/token-bucket.ts';
 import type { InternalCredentials } from '../dependencies.ts';
 import { AgentFailure } from '../failure.ts';
 import { bearerOf } from '../pipeline/token.ts';
@@ -10,11 +10,16 @@ const DENIED_MS = 5_000;
 const VERIFY_MS = 5_000;
 const CAPACITY = 1_000;
 
-/** Verifies the tokens of other replicas and remembers the verdict for a while. Rejects with AgentFailure. */
+/** Verifies the tokens of other replicas and caches the result for a while. Rejects with AgentFailure. */
 export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>, clock: Clock) {
   const verdicts = new Map<string, { until: number; allowed: boolean }>();
-  // Replicas are few, and their tokens live long: more than this is somebody who tries.
-  const reviews = createTokenBuckets({ clock, perSecond: 5, burst: 50 });
+  // Replicas are few and their tokens live long: more reviews than this are attempts with guessed tokens.
+  const reviews = createRateLimit({
+    clock,
+    perSecond: 5,
+    burst: 50,
+    refuse: () => new AgentFailure('TOO_MANY_REQUESTS', 'too many unknown tokens at present'),
+  });
   const running = new Map<string, Promise<boolean>>();
 
   async function ask(token: string, key: string): Promise<boolean> {
@@ -30,7 +35,7 @@ export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>,
     if (verdict && verdict.until > clock.now()) return verdict.allowed;
     const asked = running.get(key);
     if (asked) return asked;
-    if (!reviews.take('')) throw new AgentFailure('TOO_MANY_REQUESTS', 'too many unknown tokens at present');
+    reviews.take('');
     const asking = ask(token, key).finally(() => running.delete(key));
     running.set(key, asking);
     return asking;

@@ -7,9 +7,9 @@ import { bearerOf, checkClaims, checkSignature, parseToken, type UnverifiedToken
 import type { UsedTokens } from './used-tokens.ts';
 
 /**
- * Who speaks, proven by a token that is used up by this call. Answers at once in the usual case; a promise only where
- * the local views may be late (a node provisioned a moment ago through another replica). Failures are AgentFailure,
- * thrown or rejected.
+ * Authenticates a request by its token, which this call uses up. Returns at once in the usual case; a promise only where
+ * the stores may be late (a node provisioned a moment ago through another replica). Failures are AgentFailure, thrown or
+ * rejected.
  */
 export type Authenticate = (authorization: string | undefined) => NodeIdentity | Promise<NodeIdentity>;
 
@@ -19,12 +19,12 @@ export interface AuthenticateOptions {
   /** of one node */
   requests: Pick<RateLimit, 'take'>;
   clock: Clock;
-  /** Unix ms; tokens issued before may have been used with our predecessor */
+  /** Unix ms; tokens issued before may have been used with the previous process */
   startedAt: number;
   audience?: string;
 }
 
-/** Verdicts that a late view can be the reason of. */
+/** Failures that a late store can cause. */
 const MAY_BE_LATE: ReadonlySet<AgentFailureCode> = new Set([
   'AGENT_NODE_NOT_FOUND',
   'AGENT_PUBLIC_KEY_NOT_FOUND',
@@ -34,12 +34,12 @@ const MAY_BE_LATE: ReadonlySet<AgentFailureCode> = new Set([
 export function createAuthenticate(options: AuthenticateOptions): Authenticate {
   const { directory, used, requests, clock, startedAt, audience } = options;
 
-  function judge(token: UnverifiedToken): NodeIdentity {
+  function verify(token: UnverifiedToken): NodeIdentity {
     const node = directory.node(token.sub);
     if (!node) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'there is no node with this uuid');
     const key = directory.keyOf(node, token.sub);
     if (!key) {
-      throw new AgentFailure('AGENT_PUBLIC_KEY_NOT_FOUND', 'no agent holds the identity of this node: provision it');
+      throw new AgentFailure('AGENT_PUBLIC_KEY_NOT_FOUND', 'no agent has the identity of this node: provision it');
     }
     checkSignature(token, key);
     const now = clock.wall();
@@ -54,29 +54,29 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
     if (used.has(verified)) {
       throw new AgentFailure('AGENT_JWT_ALREADY_USED', 'the token was used before: sign one for each request');
     }
-    // After the look at used ones, so that nobody can exhaust a node's share with a token that he overheard.
+    // After the check of used tokens, so that an intercepted token cannot use up the node's share.
     requests.take(token.sub);
     if (!used.use(verified, now)) {
-      throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'no more tokens can be remembered at present');
+      throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'no more used tokens can be recorded at present');
     }
     return { uuid: token.sub, node };
   }
 
-  async function judgeAnew(token: UnverifiedToken): Promise<NodeIdentity> {
+  async function verifyAfterRefresh(token: UnverifiedToken): Promise<NodeIdentity> {
     const outcome = await directory.refresh(token.sub).catch((cause: unknown) => {
       const code = isTransient(cause) ? 'CONTROLLER_DB_UNAVAILABLE' : 'CONTROLLER_AUTH_VERIFICATION_FAILED';
       throw new AgentFailure(code, 'the key of the node could not be looked up', { cause });
     });
-    if (outcome === 'done') return judge(token);
+    if (outcome === 'done') return verify(token);
     throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'too many unknown credentials at present');
   }
 
   return (authorization) => {
     const token = parseToken(bearerOf(authorization));
     try {
-      return judge(token);
+      return verify(token);
     } catch (error) {
-      if (error instanceof AgentFailure && MAY_BE_LATE.has(error.code)) return judgeAnew(token);
+      if (error instanceof AgentFailure && MAY_BE_LATE.has(error.code)) return verifyAfterRefresh(token);
       throw error;
     }
   };

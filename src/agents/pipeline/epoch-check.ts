@@ -18,7 +18,7 @@ export interface EpochCheck {
   position?: string;
 }
 
-/** Answers at once unless the API server must be asked; then rejects when that does not answer. */
+/** Returns at once unless the API server must be read; then rejects when that fails. */
 export type CheckEpoch = (call: Call) => EpochCheck | Promise<EpochCheck>;
 
 /** Each new epoch costs a write and an event; one restore begins one, whoever notices it. */
@@ -27,8 +27,8 @@ const NEW_EPOCHS = { perSecond: 1 / 600, burst: 3 };
 const LIVE_READS = { perSecond: 1 / 60, burst: 3 };
 
 /**
- * An authentic position that the log does not have proves a restore, and begins an epoch. One that is not authentic may be right (an emptied datastore has another key), so its node retains what it runs; but it changes nothing
- * for other nodes.
+ * An authentic position that the log does not have proves a restore, and begins an epoch. One that is not authentic may be
+ * right (an emptied datastore has another key), so its node retains what it runs; but it changes nothing for other nodes.
  */
 export function createEpochCheck(
   epochs: Pick<Epochs, 'epochLog' | 'isUnverified' | 'isStale' | 'verify' | 'beginEpochAfter'>,

@@ -6,7 +6,7 @@ const outcomeOf = (waited: Promise<void> | undefined) => {
   const outcome = { text: 'waits' };
   waited?.then(
     () => {
-      outcome.text = 'may answer';
+      outcome.text = 'continues';
     },
     (error: Error) => {
       outcome.text = error.message;
@@ -21,7 +21,7 @@ function start() {
   return { clock, stores, readiness: createReadiness(stores, clock) };
 }
 
-test('who comes while a replica reads its state waits, and is answered as soon as it has read all', async () => {
+test('a request waits while the stores are incomplete, and continues when they are complete', async () => {
   const { clock, stores, readiness } = start();
   const outcomes = [readiness.wait(), readiness.wait()].map(outcomeOf);
   await clock.advance(3_000);
@@ -29,12 +29,12 @@ test('who comes while a replica reads its state waits, and is answered as soon a
   expect(readiness.ready).toBe(false);
   stores[1] = { synced: true };
   await clock.advance(50);
-  expect(outcomes).toEqual([{ text: 'may answer' }, { text: 'may answer' }]);
+  expect(outcomes).toEqual([{ text: 'continues' }, { text: 'continues' }]);
   expect(readiness.ready).toBe(true);
   expect(readiness.wait()).toBeUndefined();
 });
 
-test('a store that loses its place later keeps nobody waiting', () => {
+test('a store that is listed again later does not delay requests', () => {
   const { stores, readiness } = start();
   stores[1] = { synced: true };
   expect(readiness.wait()).toBeUndefined();
@@ -42,7 +42,7 @@ test('a store that loses its place later keeps nobody waiting', () => {
   expect(readiness.wait()).toBeUndefined();
 });
 
-test('who has waited long is told to come again, each after a time of his own', async () => {
+test('each request waits five seconds of its own, then gets CONTROLLER_NOT_READY', async () => {
   const { clock, readiness } = start();
   const first = outcomeOf(readiness.wait());
   await clock.advance(3_000);
@@ -53,7 +53,7 @@ test('who has waited long is told to come again, each after a time of his own', 
   expect(second).toEqual({ text: 'the controller is still reading its state' });
 });
 
-test('a replica that stops sends everybody away, those who wait too', async () => {
+test('a replica that stops refuses all requests, also those that wait', async () => {
   const { clock, readiness } = start();
   const waits = outcomeOf(readiness.wait());
   readiness.drain();

@@ -1,21 +1,21 @@
 import type { Clock } from '../../kube/mod.ts';
 import { notReady } from '../failure.ts';
 
-/** Whether this replica answers agents. */
+/** Whether this replica serves agents. */
 export interface Readiness {
   readonly ready: boolean;
   /**
-   * Returns when this replica may answer: nothing at once, or a promise while it still reads its state. Throws or rejects
-   * with CONTROLLER_NOT_READY when that takes long, and when the replica stops.
+   * Returns nothing when this replica is ready, else a promise that resolves as soon as it is. Throws or rejects with
+   * CONTROLLER_NOT_READY when that takes long, and when the replica stops.
    */
   wait(): Promise<void> | undefined;
-  /** From now on it does not. */
+  /** From now on it is not. */
   drain(): void;
 }
 
 /**
- * All agents come back at the moment in which a replica starts, and it is ready soon after. Told to come again they would
- * all stay away for seconds; a request that waits costs a socket.
+ * All agents reconnect when a replica starts, and it is ready soon after. A 503 would keep them away for seconds; a request
+ * that waits costs a socket.
  */
 const PATIENCE_MS = 5_000;
 const LOOK_EVERY_MS = 50;
@@ -29,7 +29,7 @@ export function createReadiness(stores: readonly { synced: boolean }[], clock: C
     return complete;
   };
 
-  /** One look for all who wait. */
+  /** One loop for all requests that wait. */
   async function look(): Promise<void> {
     while (!isComplete() && !draining) await new Promise<void>((resolve) => void clock.after(LOOK_EVERY_MS, resolve));
   }

@@ -91,7 +91,7 @@ test.for(Object.entries(refused))('refused: %s', async ([, { changes, send = bea
   });
 });
 
-test('the key of another node is no credential', async () => {
+test('a token signed with the key of another node gets 401', async () => {
   const { replica, node, clock } = await startWithNode({ client: emptyClient });
   await using _ = replica;
   const stranger = makeKey();
@@ -103,7 +103,7 @@ test('the key of another node is no credential', async () => {
   expect((await replica.as(other, stranger, 'GET', '/config')).status).toBe(200);
 });
 
-test('the key of a former node with the same uuid is no credential', async () => {
+test('a token signed with the key of a former node of the same uuid gets 401', async () => {
   const { replica, node, key, clock } = await startWithNode({ client: emptyClient });
   await using _ = replica;
   const successor = makeNode('edge-1', { uuid: node.spec.uuid });
@@ -124,7 +124,7 @@ test('one token sent ten times at once is accepted exactly once', async () => {
   );
 });
 
-test('one token of a node that the local view does not know yet, ten times at once, is accepted exactly once', async () => {
+test('one token of a node that the store does not have yet, sent ten times at once, is accepted exactly once', async () => {
   const key = makeKey();
   let late = makeNode('late');
   const { replica, clock } = await startWithNode({
@@ -140,7 +140,7 @@ test('one token of a node that the local view does not know yet, ten times at on
   expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(9).fill(401)]);
 });
 
-test('a token is refused as used for as long as it could be accepted, and the tolerance is honoured', async () => {
+test('a used token is refused until it expires, tolerance included', async () => {
   const { replica, node, key, clock } = await startWithNode();
   await using _ = replica;
   const token = makeToken(node.spec.uuid ?? '', key, clock.wall());
@@ -151,7 +151,7 @@ test('a token is refused as used for as long as it could be accepted, and the to
   expect((await replica.call('GET', '/config', bearer(token))).body.code).toBe('AGENT_JWT_EXPIRED');
 });
 
-test('when the API server cannot tell, an unknown node is 503 and never 401', async () => {
+test('an unknown node gets 503, never 401, while the API server does not respond', async () => {
   const { replica, key, clock } = await startWithNode();
   await using _ = replica;
   const answer = await replica.call(
@@ -164,7 +164,7 @@ test('when the API server cannot tell, an unknown node is 503 and never 401', as
   expect(answer.headers['retry-after']).toBe('5');
 });
 
-test('a flood of unknown nodes asks the API server a few times a second only, and is 503', async () => {
+test('a flood of unknown nodes gets 503 and costs a few API requests a second only', async () => {
   let looks = 0;
   const { replica, key, clock } = await startWithNode({
     client: {
@@ -185,7 +185,7 @@ test('a flood of unknown nodes asks the API server a few times a second only, an
   expect([...codes]).toEqual(['AGENT_NODE_NOT_FOUND', 'CONTROLLER_AUTH_VERIFICATION_FAILED']);
 });
 
-test('a node that asks without end is told to wait, and others are not', async () => {
+test('a node that sends requests without pause gets 429, others do not', async () => {
   const { replica, node, key, clock } = await startWithNode({ limits: { requestsPerNode: 1 } });
   await using _ = replica;
   const other = makeNode('edge-2');
@@ -200,7 +200,7 @@ test('a node that asks without end is told to wait, and others are not', async (
   expect((await replica.as(node, key, 'GET', '/config')).status).toBe(200);
 });
 
-test('nothing but 503 with Retry-After while a store is incomplete, provisioning included', async () => {
+test('every request gets 503 with Retry-After while a store is incomplete, provisioning included', async () => {
   const clock = makeClock();
   await using replica = await startReplica({ clock });
   const routes = [
@@ -229,7 +229,7 @@ test('a refused GET keeps its connection', async () => {
   expect(answer.headers.connection).toBe('keep-alive');
 });
 
-test('what is no agent route is left to others', async () => {
+test('a path that is no agent route is left to other handlers', async () => {
   const { replica } = await startWithNode();
   await using _ = replica;
   expect((await fetch(`${replica.url}/api/v3/agents`)).status).toBe(418);

@@ -4,7 +4,7 @@ import { NODE_TOKEN_ISSUER } from '../../api/names.ts';
 import { NODE_TOKEN } from '../../wire/node-token.ts';
 import { AgentFailure } from '../failure.ts';
 
-/** A token taken apart; nothing of it is proven yet. */
+/** The parts of a token whose signature has not been verified. */
 export interface UnverifiedToken {
   sub: string;
   claims: Record<string, unknown>;
@@ -25,7 +25,7 @@ const MAX_TOKEN = 4096;
 const ED25519_SIGNATURE = 64;
 const UUID = new RegExp(UUID_PATTERN);
 const JTI = /^[\x21-\x7e]{8,256}$/;
-/** The header that every agent sends; the others go the longer way. */
+/** The header that every agent sends; other headers take the slower path. */
 const USUAL_HEADER = Buffer.from(JSON.stringify({ alg: NODE_TOKEN.algorithm, typ: 'JWT' })).toString('base64url');
 
 const malformed = (message: string) => new AgentFailure('AGENT_JWT_MALFORMED', message);
@@ -39,7 +39,7 @@ export function bearerOf(authorization: string | undefined): string {
   return match[1];
 }
 
-/** Reads a token without believing it. */
+/** Parses a token without verifying it. */
 export function parseToken(token: string): UnverifiedToken {
   if (token.length > MAX_TOKEN) throw malformed('the token is too long');
   const dot = token.indexOf('..');
@@ -66,7 +66,7 @@ function jsonObject(encoded: string, what: string): Record<string, unknown> {
     const value: unknown = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'));
     if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;
   } catch {
-    // said below
+    // thrown below
   }
   throw malformed(`the ${what} of the token is not a JSON object`);
 }
@@ -87,7 +87,7 @@ export interface ClaimRules {
   audience?: string;
 }
 
-/** Throws unless the claims are those of a node token that is valid now. Call it for signed tokens only. */
+/** Throws unless the claims are those of a node token that is valid now. Call it after checkSignature. */
 export function checkClaims({ claims, sub }: UnverifiedToken, { now, audience }: ClaimRules): VerifiedToken {
   const { iat, exp, nbf, jti, iss, tokenUse } = claims;
   if (typeof iat !== 'number' || typeof exp !== 'number' || !Number.isFinite(iat) || !Number.isFinite(exp)) {

@@ -91,7 +91,7 @@ const configOf = (replica: Replica, node: EdgeNode, agent: TestKey) =>
     headers: { authorization: `Bearer ${makeToken(node.spec.uuid ?? '', agent, Date.now())}`, 'skerry-agent': '1' },
   });
 
-test('an agent with a key pair of its own takes the identity, and is believed by every replica at once', async () => {
+test('an agent with a key pair of its own takes the identity, and every replica accepts it at once', async () => {
   const [one, two] = replicas;
   const node = await createNode();
   const agent = makeKey();
@@ -105,7 +105,7 @@ test('an agent with a key pair of its own takes the identity, and is believed by
   expect(secret.metadata.ownerReferences).toMatchObject([{ kind: 'EdgeNode', uid: node.metadata.uid }]);
 });
 
-test('of agents that race for one key over two replicas exactly one wins; the others are refused for good', async () => {
+test('of agents that race for one key at two replicas exactly one wins; the others are refused permanently', async () => {
   for (let round = 0; round < 5; round++) {
     const node = await createNode();
     const key = await issue(node);
@@ -123,7 +123,7 @@ test('of agents that race for one key over two replicas exactly one wins; the ot
   }
 });
 
-test('the same public key again gets the same answer, at any replica, many at once', async () => {
+test('the same public key again gets the same response, at any replica, many at once', async () => {
   const node = await createNode();
   const key = await issue(node);
   const agent = makeKey();
@@ -135,7 +135,7 @@ test('the same public key again gets the same answer, at any replica, many at on
   );
 });
 
-test('an identity whose writing was interrupted is completed by asking again', async () => {
+test('a provisioning that was interrupted is completed by repeating the request', async () => {
   const node = await createNode();
   const key = await issue(node);
   const agent = makeKey();
@@ -145,7 +145,7 @@ test('an identity whose writing was interrupted is completed by asking again', a
   expect((await configOf(replicas[0], node, agent)).status).toBe(200);
 });
 
-test('a foreign agent gets a key pair, once', async () => {
+test('a third-party agent gets a key pair, once', async () => {
   const node = await createNode();
   const key = await issue(node);
   const answer = await provision(replicas[0], key);
@@ -170,7 +170,7 @@ test('a new agent replaces the former one, whose key again does not take the ide
   expect((await configOf(replicas[0], node, agent)).status).toBe(200);
 });
 
-test('keys that are no good say why', async () => {
+test('the response to an unusable key names the reason', async () => {
   const node = await createNode();
   const agent = makeKey();
   expect(await provision(replicas[0], randomUUID(), agent)).toMatchObject({ status: 404 });
@@ -186,7 +186,7 @@ test('keys that are no good say why', async () => {
   await expect.poll(async () => (await provision(replicas[0], orphaned, agent)).status).toBe(404);
 });
 
-test('a request that is wrong in itself costs no key', async () => {
+test('an invalid request does not use up the key', async () => {
   const node = await createNode({ archId: 0 });
   const key = await issue(node);
   const agent = makeKey();
@@ -244,7 +244,7 @@ test('after deprovisioning the identity is gone everywhere', async () => {
   await expect.poll(async () => (await configOf(replicas[1], node, agent)).status).toBe(401);
 });
 
-test('a node that removed itself is gone', async () => {
+test('a node that deletes itself is deleted', async () => {
   const node = await createNode();
   const agent = makeKey();
   await provision(replicas[0], await issue(node), agent);
@@ -259,7 +259,7 @@ test('two hundred nodes at once are all provisioned', async () => {
   expect(answers.every(({ status }) => status === 200)).toBe(true);
 });
 
-test('somebody who guesses keys is stopped, and others are not', async () => {
+test('an address that guesses keys gets 429, other addresses do not', async () => {
   await using limited = await startReplica({
     client,
     stores: replicas[0].stores,
