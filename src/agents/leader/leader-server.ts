@@ -175,5 +175,5 @@ class NotLeader extends Error {}
 const notUnderstood = ({ issues: [issue] }: z.ZodError) =>
   new AgentFailure(
     'VALIDATION_ERROR',
-    `${issue?.path.join('..') || 'the message'}: ${issue?.message ?? 'not understood'}`,
+    `${issue?.path.join('.') || 'the message'}: ${issue?.message ?? 'not understood'}`,
   );

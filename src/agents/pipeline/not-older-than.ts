@@ -74,7 +74,7 @@ export function createNotOlderThan({ stores, replica, liveVersion, clock }: NotO
     bound(presented) {
       const before = parse(presented)?.versions ?? [];
       const versions = stores.map(({ latest }, i) => newer(latest ?? NONE, before[i] ?? NONE));
-      return `${replica}:${versions.join('..')}`;
+      return `${replica}:${versions.join('.')}`;
     },
     reached(presented) {
       const bound = parse(presented);
@@ -89,7 +89,7 @@ const BOUND = /^([\w-]{1,64}):(\d{1,20}(?:\.\d{1,20}){0,15})$/;
 /** Undefined for what has not the form of a bound. */
 function parse(text: string | undefined): { replica: string; versions: string[] } | undefined {
   const [, replica, versions] = BOUND.exec(text ?? '') ?? [];
-  return replica !== undefined && versions !== undefined ? { replica, versions: versions.split('..') } : undefined;
+  return replica !== undefined && versions !== undefined ? { replica, versions: versions.split('.') } : undefined;
 }
 
 /** Versions that cannot be compared say nothing. */

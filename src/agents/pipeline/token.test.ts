@@ -18,7 +18,7 @@ const emptyClient = {
 } as unknown as KubeClient;
 
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
-const unsigned = (token: string) => `${token.slice(0, token.lastIndexOf('..'))}.`;
+const unsigned = (token: string) => `${token.slice(0, token.lastIndexOf('.'))}.`;
 const MINUTE = 60;
 
 interface Case {

@@ -42,9 +42,9 @@ export function bearerOf(authorization: string | undefined): string {
 /** Parses a token without verifying it. */
 export function parseToken(token: string): UnverifiedToken {
   if (token.length > MAX_TOKEN) throw malformed('the token is too long');
-  const dot = token.indexOf('..');
-  const end = token.indexOf('..', dot + 1);
-  if (dot < 0 || end < 0 || token.indexOf('..', end + 1) >= 0) throw malformed('the token is not a signed JWT');
+  const dot = token.indexOf('.');
+  const end = token.indexOf('.', dot + 1);
+  if (dot < 0 || end < 0 || token.indexOf('.', end + 1) >= 0) throw malformed('the token is not a signed JWT');
   checkHeader(token.slice(0, dot));
   const claims = jsonObject(token.slice(dot + 1, end), 'payload');
   if (typeof claims.sub !== 'string' || !UUID.test(claims.sub)) {

@@ -188,6 +188,6 @@ function generateKeyPair(): { publicKey: PublicKey; privateKey: string } {
 }
 
 function invalid(issues: readonly { path: PropertyKey[]; message: string }[]): AgentFailure {
-  const text = issues.map(({ path, message }) => `${path.join('..') || 'body'}: ${message}`).join('; ');
+  const text = issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`).join('; ');
   return new AgentFailure('VALIDATION_ERROR', text.slice(0, 1024));
 }

@@ -116,6 +116,6 @@ export function createDeparture({ client, stores, namespace, observe, flush, clo
 export function valid<T>(schema: z.ZodType<T>, body: unknown): T {
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
-  const text = parsed.error.issues.map(({ path, message }) => `${path.join('..') || 'body'}: ${message}`).join('; ');
+  const text = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`).join('; ');
   throw new AgentFailure('VALIDATION_ERROR', text.slice(0, 1024));
 }
