@@ -1,6 +1,7 @@
 import { BOUNDS } from '../../api/bounds.ts';
 import { cut } from '../conditions.ts';
 import { hasContainer } from '../deletion.ts';
+import { removedState } from '../microservice/state.ts';
 import { entryUuid, v3Name } from '../names.ts';
 import { entriesOn } from './entries.ts';
 import type { ApplicationStatusInputs, StatusLine } from './status-inputs.ts';
@@ -26,7 +27,7 @@ export function removedLines({ application, identity, nodes, verdicts }: Applica
           name,
           uuid: item.uuid,
           node: v3Name(node),
-          state: liveness === 'silent' ? 'UNKNOWN' : 'DELETING',
+          state: removedState(item.state, liveness),
           wanted: false,
           progress:
             liveness === 'silent'

@@ -5,6 +5,7 @@ import type { MicroserviceHold, MicroserviceView } from '../../wire/index.ts';
 import { conditionsOf, cut, type Finding, joined, kstatus, orderIgnored, type Progress } from '../conditions.ts';
 import { ownerOf } from '../deletion.ts';
 import type { Verdict } from '../inputs.ts';
+import { stateOf } from '../microservice/state.ts';
 import { entryUuid, v3Name } from '../names.ts';
 import { rebuildCount } from '../orders.ts';
 import { entriesOn, shouldRun } from './entries.ts';
@@ -75,7 +76,12 @@ function entryLine(
     name: entry.name,
     uuid,
     ...(at && { node: v3Name(at.node) }),
-    state: stateOf(facts),
+    state: stateOf({
+      reported: item?.state,
+      liveness: at?.liveness,
+      wanted,
+      deleting: application.metadata.deletionTimestamp !== undefined,
+    }),
     wanted,
     rebuilds: rebuildCount(application, entry.name, item?.rebuildOrder),
     progress,
@@ -91,12 +97,6 @@ function observedOf({ metadata }: Application, uuid: string, at: NodeFacts): Obs
 }
 
 const isHold = (item: MicroserviceView | MicroserviceHold): item is MicroserviceHold => 'hold' in item;
-
-function stateOf({ wanted, item, liveness }: EntryFacts): string {
-  if (!item || liveness === 'never') return wanted ? 'QUEUED' : 'STOPPED';
-  if (liveness === 'silent') return !wanted && item.state === 'STOPPED' ? 'STOPPED' : 'UNKNOWN';
-  return item.state;
-}
 
 /** The warning of a live node, as a part of a message. */
 function warningOf({ node: { status }, liveness }: NodeFacts): string {

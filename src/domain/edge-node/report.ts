@@ -3,6 +3,7 @@ import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
 import { cut } from '../conditions.ts';
 import type { DesiredEntry, DesiredState, Liveness, Observation, SentRevision } from '../inputs.ts';
+import { stateInSilence } from '../microservice/state.ts';
 
 /**
  * The report after a delta: absent members keep their value; microserviceStatus, when present, is the whole list, in
@@ -270,8 +271,8 @@ function steady(
 
 /** A silent node: nothing is known any more, except that what was stopped as asked stays so. */
 function silenced(item: ObservedMicroservice, desired: Pick<DesiredState, 'entries'> | undefined) {
-  if (item.state === 'STOPPED' && desired?.entries.get(item.uuid)?.shouldRun === false) return item;
-  return { ...item, state: 'UNKNOWN' };
+  const wanted = desired?.entries.get(item.uuid)?.shouldRun !== false;
+  return { ...item, state: stateInSilence(item.state, wanted) };
 }
 
 /** Omitted from the list: stopped when it should not run, else nobody knows; of what is not ours nothing stays. */

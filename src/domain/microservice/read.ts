@@ -8,6 +8,7 @@ import { rebuildCount } from '../orders.ts';
 import { resolveHost } from './extra-hosts.ts';
 import { flatFromEntry } from './flat.ts';
 import { normalItem } from './normal-form.ts';
+import { removedState, stateOf } from './state.ts';
 
 /** What is known of one microservice at the moment of a read. */
 export interface MicroserviceFacts {
@@ -36,20 +37,15 @@ export interface RemovedFacts {
   live?: MicroserviceStatus;
 }
 
-/** States in which no container of the microservice runs or is about to. */
-const AT_REST: ReadonlySet<string> = new Set(['STOPPED', 'DELETED', 'UNKNOWN']);
-
-/** State of a microservice as v3 shows it: what the node said, what silence makes of it, what was just asked for. */
+/** State of a microservice as REST shows it; the latest report counts more than the stored status. */
 export function microserviceState(facts: Omit<MicroserviceFacts, 'registryId'>): MicroserviceState {
   const { application, entry, node, liveness, observed, live } = facts;
-  const reported = (live?.status ?? observed?.state) as MicroserviceState | undefined;
-  const wanted = shouldRun(application, entry);
-  if (!node || !reported) return wanted ? 'QUEUED' : 'STOPPED';
-  const resting = AT_REST.has(reported);
-  if (liveness === 'silent') return !wanted && reported === 'STOPPED' ? 'STOPPED' : 'UNKNOWN';
-  if (wanted) return reported;
-  if (resting) return 'STOPPED';
-  return application.metadata.deletionTimestamp ? 'DELETING' : 'STOPPING';
+  return stateOf({
+    reported: node && (live?.status ?? observed?.state),
+    liveness,
+    wanted: shouldRun(application, entry),
+    deleting: application.metadata.deletionTimestamp !== undefined,
+  });
 }
 
 /** What a v3 read shows of fields that an entry leaves out. */
@@ -97,8 +93,7 @@ const isRebuildDue = ({ application, entry, observed, live }: MicroserviceFacts)
 
 /** The read of a removed microservice that its node still reports: `delete: true`. */
 export function removedRead({ application, node, liveness, observed, live }: RemovedFacts): Record<string, unknown> {
-  const reported = live?.status ?? observed.state;
-  const state = liveness === 'silent' ? 'UNKNOWN' : AT_REST.has(reported) ? 'DELETED' : 'DELETING';
+  const state = removedState(live?.status ?? observed.state, liveness);
   return {
     uuid: observed.uuid,
     name: observed.name ?? '',
