@@ -1,8 +1,8 @@
 import type { Change, KubeObject } from '../kube/mod.ts';
 
 /**
- * Whether a change is about what is asked for: spec, annotations, labels, finalizers, deletion. Changes of status alone
- * are ours, and coming back for each would double the work of every write.
+ * Whether a change is more than one of the status: of spec, annotations, labels, finalizers or deletion. The reconcilers
+ * write the statuses themselves, and reconciling after each of these writes would double the work.
  */
 export function changesMoreThanStatus(change: Change<KubeObject>): boolean {
   const { previous, object } = change;

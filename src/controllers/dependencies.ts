@@ -20,13 +20,13 @@ export interface ControllerDependencies {
     forget(nodeUuid: string): void;
     subscribe(listener: (nodeUuid: string, now: Observation, before: Observation | undefined) => void): Disposable;
   };
-  /** what a node is to do, as every replica hands it out */
+  /** the desired state of a node, as every replica sends it */
   desired(node: EdgeNode): DesiredState | undefined;
   /** the record of a node's last provisioning */
   provisioned(nodeUuid: string): { archId: number; containerEngine?: string; provisionedAt: number } | undefined;
-  /** whether a node is heard of, as of now */
+  /** whether a node is live now */
   liveness(node: EdgeNode): Liveness;
-  /** Unix ms since when this process leads and hears all news */
+  /** Unix ms since when this process leads and gets all observations */
   listeningSince: number;
   ids: Ids;
   events: EventRecorder;

@@ -13,8 +13,8 @@ import { storeOf } from '../stores/stores.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /**
- * The identity to record: what is on record, what is asked for as far as it is free, else a new one. Of two that ask for
- * one the older gets it. What is being deleted keeps what it has.
+ * The identity to record: the recorded one, else the one that the spec asks for if it is free, else a new one. Of two
+ * objects that ask for the same one the older gets it. An object in deletion keeps its identity.
  */
 export async function identityOf<T extends KindObject>(
   { stores, ids }: Pick<ControllerDependencies, 'stores' | 'ids'>,
@@ -42,7 +42,7 @@ export async function identityOf<T extends KindObject>(
   return { ...(uuid && { uuid }), ...(id && { id }) };
 }
 
-/** What an object is told that asks for the number of another. */
+/** The verdict on an object that asks for the number of another. */
 export function idTaken<T extends KindObject>(
   { stores }: Pick<ControllerDependencies, 'stores'>,
   kind: Kind<T>,

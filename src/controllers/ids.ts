@@ -5,12 +5,12 @@ import { hasGivenId, type Identified } from '../domain/names.ts';
 import { RESOURCES } from '../kinds/index.ts';
 import { createOrUpdate, type KubeClient, type Log, silentLog } from '../kube/mod.ts';
 
-/** Hands out numbers that no other object of the kind has. Kinds are named as in the Kubernetes API. */
+/** Issues numbers that no other object of the kind has. Kinds are named as in the Kubernetes API. */
 export interface Ids {
   next(kind: string, signal?: AbortSignal): Promise<number>;
-  /** Whether a number was handed out a moment ago, and no store shows yet for which object. */
+  /** Whether a number was issued a moment ago, and no store shows yet to which object. */
   isIssued(kind: string, id: number): boolean;
-  /** The datastore was restored: the counter is read again before anything is handed out. */
+  /** The datastore was restored: the counter is read again before another number is issued. */
   reset(): void;
 }
 
@@ -25,20 +25,20 @@ export interface IdsOptions {
 }
 
 const NAME = 'skerry-ids';
-/** Numbers taken at once: a replica writes the counter once per so many objects. What is left at its end is lost. */
+/** Numbers of one block: a replica writes the counter once per so many objects. The rest of its last block is lost. */
 const BLOCK = 100;
-/** What was handed out is stored within this time, or never. */
+/** An issued number is stored within this time, or never. */
 const ISSUED_MS = 60_000;
 
 /**
  * A counter per kind in one ConfigMap, advanced in blocks under optimistic locking: one winner per block over all
- * replicas. Numbers that users wrote, or that a restore brought back, never move it; they are stepped over, also inside
- * a block that is out. A counter that is no number, or too great, begins anew for the same reason.
+ * replicas. Numbers that users wrote, or that a restore brought back, never move it; they are skipped, also inside a block
+ * that is in use. A counter that is no number, or too great, starts again at the first number.
  */
 export function createIds({ client, namespace, withId, log = silentLog, clock = Date.now }: IdsOptions): Ids {
   const blocks = new Map<string, { next: number; end: number }>();
   const pending = new Map<string, Promise<void>>();
-  /** by kind and number, when it was handed out; the oldest first */
+  /** when a number was issued, by kind and number; the oldest first */
   const issued = new Map<string, number>();
   const isTaken = (kind: string, id: number) => withId(kind, id).length > 0;
 
@@ -93,26 +93,26 @@ export function createIds({ client, namespace, withId, log = silentLog, clock = 
   };
 }
 
-/** The next numbers of which at least the first is free. After the greatest number come the lowest again. */
+/** The next block whose first number is free. After the greatest number come the lowest again. */
 function blockAfter(counter: number, isTaken: (id: number) => boolean): { next: number; end: number } {
   let next = counter + 1;
   for (let turns = 0; isTaken(next) || next + BLOCK > BOUNDS.id; next++) {
     if (next + BLOCK <= BOUNDS.id) continue;
-    // So many objects do not fit into any store.
+    // No datastore holds so many objects.
     if (turns++ > 0) throw new Error('every number is taken');
     next = FIRST_ID - 1;
   }
   return { next, end: next + BLOCK - 1 };
 }
 
-/** The last number handed out. Whatever stands there, numbers go on being handed out. */
+/** The last number issued. A counter that cannot be read does not stop the issuing of numbers. */
 function counterIn(text: string | undefined, kind: string, log: Log): number {
   if (text === undefined) return FIRST_ID - 1;
   const counter = Number(text);
   if (Number.isInteger(counter) && counter >= FIRST_ID - 1 && counter <= BOUNDS.id) return counter;
   log.warn(
     { kind, counter: text.slice(0, 64) },
-    `The counter in the ConfigMap ${NAME} is out of bounds: it begins anew`,
+    `The counter in the ConfigMap ${NAME} is out of bounds and starts again`,
   );
   return FIRST_ID - 1;
 }

@@ -26,11 +26,11 @@ import { identityOf, idTaken } from './identity.ts';
 import { stamp } from './stamp.ts';
 import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
 
-/** What one kind does besides what all do. */
+/** What the reconciler of one kind does in addition to what all do. */
 export interface KindExtension<T> {
-  /** Makes an object that has to exist. */
+  /** Creates an object that must exist. */
   createMissing?(ref: ObjectRef, signal: AbortSignal): Promise<T | undefined>;
-  /** Takes over an object that is not to be reconciled as the others are. */
+  /** Takes over an object that is reconciled in another way. */
   takeOver?(object: T, signal: AbortSignal): Promise<Outcome> | undefined;
   /** Runs once the object has its identity. */
   prepare?(object: T, signal: AbortSignal): Promise<void>;
@@ -39,7 +39,7 @@ export interface KindExtension<T> {
   watches?: readonly Watch[];
 }
 
-/** A kind that no machine reports on: identity, verdicts, status, and protection of what is in use. */
+/** A kind without reports of machines: identity, verdicts, status, and protection of objects in use. */
 export function createKindController<T extends KindObject>(
   deps: ControllerDependencies,
   kind: Kind<T>,
@@ -75,7 +75,7 @@ export function createKindController<T extends KindObject>(
       object,
       ...(rival && { identity: rival }),
       id: kind.identity.id?.(object),
-      // Only the message of a deletion names them.
+      // Only the message of a deletion names the users.
       users: deleting ? use.users(object) : [],
       obstacle: obstacleOf(object),
       now: new Date(clock()).toISOString(),
@@ -95,7 +95,7 @@ export function createKindController<T extends KindObject>(
     return verdict ? stalledBy(verdict) : extension.obstacle?.(object);
   }
 
-  /** The label by which the admission policy refuses to delete what is in use. */
+  /** Sets the label by which the admission policy refuses the deletion of an object in use. */
   async function mark(object: T, inUse: boolean, signal: AbortSignal): Promise<T> {
     if ((object.metadata.labels?.[LABELS.inUse] === 'true') === inUse) return object;
     const { resourceVersion } = object.metadata;
@@ -122,7 +122,7 @@ export function createKindController<T extends KindObject>(
     name: definition.singular,
     watches: [
       ...(extension.watches ?? []),
-      // An older one may have had its name or id.
+      // An older object may have had its name or id.
       watching(store, (change) =>
         changesMoreThanStatus(change) || statuses.isForeign(change) ? [change.key, ...both(namesakes)(change)] : [],
       ),

@@ -14,7 +14,7 @@ import { decodeData } from '../stores/keyed-text.ts';
 import { isReplacedBy, provisioningKeyOf } from '../stores/references.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
-/** A used key answers the same agent again until it expires; a little later it can go. */
+/** A used key answers the same agent again until it expires; this time later it is deleted. */
 const GRACE_MS = 60_000;
 
 /** Provisioning keys: removes those that expired, used or not, and those that a later one replaced. */

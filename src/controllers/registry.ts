@@ -26,7 +26,7 @@ export function createRegistryController(deps: ControllerDependencies): Controll
   const { client, stores, namespace, clock } = deps;
   const resource = RESOURCES.registries;
 
-  /** REST finishes it in a moment, unless its replica died in between. */
+  /** REST completes a draft in a moment, unless its replica ended in between. */
   async function removeDraft(draft: Registry, signal: AbortSignal) {
     const { uid, resourceVersion, creationTimestamp } = draft.metadata;
     const left = Date.parse(creationTimestamp ?? '') + DRAFT_MS - clock();
@@ -43,15 +43,15 @@ export function createRegistryController(deps: ControllerDependencies): Controll
     return client
       .create(resource, object, { signal, fieldManager: FIELD_MANAGERS.controller })
       .catch((error: unknown) => {
-        // Another replica's, or one that our view does not show yet: its change brings us back.
+        // Another replica created it, or the store does not show it yet: its change causes another run.
         if (isAlreadyExists(error)) return undefined;
         throw error;
       });
   }
 
   /**
-   * A Secret that a registry owns is for where the registry is when the two are first seen together: one that was written
-   * before Secrets named their registry, or by hand.
+   * Binds a Secret that a registry owns to the present destination of the registry, when it names none: it was written by
+   * hand, or before Secrets named their destination.
    */
   async function bindPassword(registry: Registry, signal: AbortSignal) {
     const ref = registry.spec.passwordSecretRef;
@@ -71,7 +71,7 @@ export function createRegistryController(deps: ControllerDependencies): Controll
     );
   }
 
-  /** The built-in ones are looked at from the start, whether they exist or not. */
+  /** Built-in registries are reconciled from the start, also when they do not exist. */
   const builtIns: Watch = {
     whenSynced: (signal) => stores.registries.whenSynced(signal),
     start(enqueue) {

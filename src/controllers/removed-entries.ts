@@ -3,13 +3,13 @@ import type { Application, EdgeNode } from '../api/v3/index.ts';
 import { entryUuid, nodeUuid, v3Name } from '../domain/index.ts';
 import type { Change } from '../kube/mod.ts';
 
-/** Application and name of entries that left a node, by uuid. */
+/** Application and name of removed entries, by uuid. */
 export type EntryNames = ReadonlyMap<string, { application: string; name: string }>;
 
 /**
- * Entries that were taken from a node before its status had named them. The names that a machine gives are not believed,
- * so that of a container that runs for a removed entry only this tells whose it is. Memory of one leader: what is lost
- * with it is shown by its uuid alone.
+ * Entries that were removed from a node before its status had named them. Names that a machine reports are not trusted, so
+ * this alone gives the name of a container that still runs for a removed entry. It is kept in the leader's memory; after a
+ * change of the leader such a container is shown by its uuid.
  */
 export interface RemovedEntries {
   /** An Application was changed or deleted. */
@@ -44,7 +44,7 @@ export function createRemovedEntries(
         nodes.set(node, entries);
         entries.delete(uuid);
         entries.set(uuid, { application: v3Name(previous), name });
-        // as many as one report can name
+        // no more than one report can name
         for (const [oldest] of entries) if (entries.size > BOUNDS.report) entries.delete(oldest);
       }
     },

@@ -2,15 +2,15 @@ import { FIELD_MANAGERS } from '../api/names.ts';
 import type { KubeClient, KubeObject, Resource } from '../kube/mod.ts';
 import { refOf } from '../kube/mod.ts';
 
-/** What the controller itself sets on an object: labels, and the finalizer before anything depends on it. Never its spec. */
+/** Metadata that the controller sets on an object: labels, and the finalizer before anything depends on it. Never its spec. */
 export interface Stamps {
   finalizer?: string;
   labels?: Record<string, string>;
 }
 
 /**
- * Sets what is missing or different, in one write that fails with a conflict when somebody wrote in between. Without
- * anything to set nothing is written.
+ * Sets what is missing or different, in one write that fails with a conflict when another client wrote in between. When
+ * nothing differs, nothing is written.
  */
 export async function stamp<T extends KubeObject>(
   client: KubeClient,

@@ -6,10 +6,10 @@ interface WithConditions {
   conditions?: Condition[];
 }
 
-/** Conditions whose change people want to read about. */
+/** Conditions whose transitions are recorded as events. */
 const REPORTED: readonly ConditionType[] = ['Ready', 'DuplicateAgent', 'DatastoreRestored'];
 
-/** Reasons of a Ready that is not True which are steps on the way, or what somebody asked for. */
+/** Reasons of a Ready that is not True which are intermediate steps, or requested by a user: no warning. */
 const EXPECTED: ReadonlySet<string> = new Set<Reason>([
   'Starting',
   'Updating',
@@ -25,8 +25,8 @@ const EXPECTED: ReadonlySet<string> = new Set<Reason>([
 ]);
 
 /**
- * One event per transition: when the status or the reason of a condition that people follow differs from what is
- * stored. The event's reason is the condition's reason.
+ * Records one event per transition: when the status or the reason of a condition differs from what is stored. The event
+ * has the reason of the condition.
  */
 export function recordTransitions(
   events: EventRecorder,

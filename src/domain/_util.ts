@@ -4,7 +4,7 @@ import { entriesOn } from './application/entries.ts';
 import type { KeyedText, Lookups, NodeInputs, Observation, RegistryLookup } from './inputs.ts';
 import { entryUuid, nodeUuid, v3Name } from './names.ts';
 
-/** Builders for tests: valid objects with as little as possible said. */
+/** Builders for tests: valid objects with as few members as possible. */
 
 export const NOW = '2026-01-02T03:04:05.000Z';
 export const NOW_MS = Date.parse(NOW);

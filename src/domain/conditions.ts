@@ -3,7 +3,7 @@ import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
 import type { Application, EdgeNode } from '../api/v3/index.ts';
 import { ignoredOrders } from './orders.ts';
 
-/** What a condition says now. The message is stable: no times, no counters that move by themselves. */
+/** The present value of a condition. The message is stable: it has no times, and no counters that change by themselves. */
 export interface Finding {
   status: Condition['status'];
   reason: Reason;
@@ -12,11 +12,11 @@ export interface Finding {
 
 export type Findings = Readonly<Partial<Record<ConditionType, Finding>>>;
 
-/** How far an object is, in the words of kstatus. */
+/** How far an object is, in the terms of kstatus. */
 export interface Progress {
   /**
-   * done: everything asked for is so; working: it is being made so; waiting: it is up to the machine or its owner, which
-   * is no fault; stalled: the object must be changed first; unknown: nobody can tell now
+   * done: everything is as asked for; working: changes are being made; waiting: it depends on the machine or its owner,
+   * which is no fault; stalled: the object must be changed first; unknown: there is no recent report
    */
   is: 'done' | 'working' | 'waiting' | 'stalled' | 'unknown';
   reason: Reason;
@@ -26,7 +26,7 @@ export interface Progress {
 const IDLE: Finding = { status: 'False', reason: 'Idle', message: 'there is nothing to do' };
 const NOT_STALLED: Finding = { status: 'False', reason: 'NotStalled', message: 'nothing needs to be changed' };
 
-/** The three conditions of kstatus. Where several parts are at different points, spread and overwrite single ones. */
+/** The three conditions of kstatus. For an object whose parts differ in progress, spread and overwrite single ones. */
 export function kstatus({ is, ...why }: Progress): Record<'Ready' | 'Reconciling' | 'Stalled', Finding> {
   switch (is) {
     case 'done':
@@ -47,15 +47,15 @@ export function kstatus({ is, ...why }: Progress): Record<'Ready' | 'Reconciling
   return is satisfies never;
 }
 
-/** Conditions that are present whatever their status. */
+/** Conditions that are present with any status. */
 const ALWAYS: ReadonlySet<ConditionType> = new Set<ConditionType>(['Ready', 'Reconciling', 'Stalled', 'Admitted']);
 
-/** Statuses are copied to every watcher, so messages are shorter than the API server would take. */
+/** Every watcher gets a copy of a status, so messages are shorter than the API server allows. */
 const MESSAGE_LENGTH = 2048;
 
 /**
- * The conditions of an object in the order of its table. Each names the generation that it judges; the time of the last
- * transition is kept as long as the status is. Without news the result equals what is stored.
+ * The conditions of an object in the order of its table. Each has the generation that it is about; the time of the last
+ * transition is kept while the status stays the same. When nothing changed, the result equals what is stored.
  */
 export function conditionsOf(
   { conditions }: Pick<ResourceDefinition, 'conditions'>,
@@ -86,7 +86,7 @@ export function orderIgnored(object: Application | EdgeNode): Finding | undefine
   return { status: 'True', reason: 'NoSuchCount', message: joined(ignored) };
 }
 
-/** What an object says whose status the API server refuses: nothing is known to be so any more. */
+/** The status of an object whose computed status the API server refuses: Ready is Unknown. */
 export function statusRefused(
   definition: Pick<ResourceDefinition, 'conditions'>,
   object: Parameters<typeof conditionsOf>[1],
@@ -100,17 +100,17 @@ export function statusRefused(
   };
 }
 
-/** The server quotes what it refuses, which may be long. */
+/** The API server quotes the value that it refuses, which may be long. */
 const REFUSAL_LENGTH = 512;
 
-/** Several messages as one: each once, sorted, so that the order in which they were found does not show. */
+/** Several messages as one: without duplicates and sorted, so that the result does not depend on their order. */
 export function joined(messages: Iterable<string>): string {
   return [...new Set(messages)].sort().join('; ');
 }
 
 /**
  * The text with at most `max` code points, as the API server counts them. Halves of surrogate pairs are replaced, since
- * the server would store them differently and every comparison with what is stored would fail.
+ * the API server would store them differently and every comparison with the stored text would fail.
  */
 export function cut(text: string, max: number): string {
   const whole = text.toWellFormed();

@@ -20,11 +20,11 @@ import type { Observation } from './inputs.ts';
 import { orderRebuild } from './orders.ts';
 
 /**
- * Everything between an edit and a truthful status, without a network: users edit, the desired state goes to a machine,
- * the machine does what it is told and reports, the status says how far it is.
+ * Everything from an edit to the status that follows it, without a network: users edit, the desired state goes to a
+ * machine, the machine applies it and reports, and the status shows the progress.
  */
 
-/** A machine that obeys at once. */
+/** A machine that applies its desired state at once. */
 class Machine {
   readonly running = new Map<string, MicroserviceView>();
   private readonly stopped = new Set<string>();
@@ -39,7 +39,7 @@ class Machine {
     for (const item of sent) if (!('hold' in item)) this.running.set(item.uuid, item);
   }
 
-  /** What stopped is said once. */
+  /** Reports a stopped microservice once. */
   report(): MicroserviceStatus[] {
     const items = [
       ...[...this.running.values()].map((view) => ({

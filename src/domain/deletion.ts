@@ -3,17 +3,17 @@ import type { Application, EdgeNode, ObservedMicroservice } from '../api/v3/inde
 import type { DesiredState, Liveness } from './inputs.ts';
 import { entryUuid, v3Name } from './names.ts';
 
-/** Longest time that a live node holds a deletion. */
+/** The longest time that a deletion waits for a live node. */
 export const DELETION_LIMIT_MS = 5 * 60_000;
 
 /**
- * Whether a deletion must wait, for whom, and until when at most (Unix ms). Deletion is absence
+ * Whether a deletion must wait, for what, and until when at most (Unix ms). Deletion is absence
  * (docs/spec/workloads.md#deletion): a live node is waited for until its report no longer shows the containers; a
- * silent or never provisioned one holds nothing.
+ * silent node, and one that was never provisioned, is not waited for.
  */
 export type DeletionCheck = { pending: false; because: string } | { pending: true; message: string; until: number };
 
-/** What a node says, beside what was placed on it. */
+/** A node with its report, and what was placed on it. */
 export interface Reporting {
   node: EdgeNode;
   desired?: Partial<Pick<DesiredState, 'entries'>>;
@@ -21,7 +21,7 @@ export interface Reporting {
 
 /**
  * Whether an Application in deletion must wait for live nodes that still report its containers. `ownsName` is false for
- * one that was refused with NameTaken: what bears its name is of the older one.
+ * one that was refused with NameTaken: what is reported under its name belongs to the older one.
  */
 export function checkApplicationDeletion(
   application: Application,
@@ -40,7 +40,7 @@ export function checkApplicationDeletion(
 }
 
 /**
- * Whether an EdgeNode in deletion must wait: a live one removes its containers, then gives up its identity, and says so.
+ * Whether an EdgeNode in deletion must wait: a live agent removes its containers, gives up its identity, and reports that.
  */
 export function checkNodeDeletion(node: EdgeNode, liveness: Liveness, now: number): DeletionCheck {
   const waived = waivedBecause(node, now);
@@ -55,14 +55,14 @@ export function checkNodeDeletion(node: EdgeNode, liveness: Liveness, now: numbe
   return pendingOn(node, running.length > 0 ? running : ['the agent to give up its identity'], '');
 }
 
-/** Whether the deletion was forced, or waited long enough. */
+/** Why a deletion no longer waits: it was forced, or has waited long enough. */
 function waivedBecause({ metadata }: Application | EdgeNode, now: number): string | undefined {
   if (metadata.deletionTimestamp === undefined) return undefined;
   if (isForced(metadata.annotations?.[ANNOTATIONS.forceDelete])) return 'the deletion is forced';
   return now >= limitOf(metadata.deletionTimestamp) ? 'it waited long enough' : undefined;
 }
 
-/** Any value of the annotation forces, except the plain refusals. */
+/** Any value of the annotation forces the deletion, except `false` and the empty one. */
 const isForced = (value: string | undefined) => value !== undefined && value !== 'false' && value !== '';
 
 const limitOf = (deletionTimestamp: string) => Date.parse(deletionTimestamp) + DELETION_LIMIT_MS;
@@ -76,10 +76,10 @@ function pendingOn({ metadata }: Application | EdgeNode, running: readonly strin
   };
 }
 
-/** Microservices of an application that a node reports with a container, left-overs of removed entries included. */
+/** Microservices of an application that a node reports with a container, those of removed entries included. */
 function reportedOf(at: Reporting, application: Application, ownsName: boolean): readonly ObservedMicroservice[] {
   const name = v3Name(application);
-  // without the view of what was placed there, by the uuid alone
+  // when it is not known what was placed on the node, by uuid alone
   const uuids = new Set(
     at.desired?.entries ? [] : (application.spec.microservices ?? []).map((entry) => entryUuid(application, entry)),
   );
@@ -91,21 +91,21 @@ function reportedOf(at: Reporting, application: Application, ownsName: boolean):
   });
 }
 
-/** uid of the Application whose entry put a microservice on this node; undefined for what no entry puts there now. */
+/** uid of the Application whose entry places a microservice on this node; undefined when no entry does now. */
 export const ownerOf = ({ uuid }: Pick<ObservedMicroservice, 'uuid'>, { desired }: Pick<Reporting, 'desired'>) =>
   desired?.entries?.get(uuid)?.owner;
 
-/** Nothing of it is left on the node. */
+/** States without a container on the node. */
 const LEFT_NOTHING: ReadonlySet<string> = new Set(['STOPPED', 'DELETED']);
-/** Nothing was made yet, or the node left it out of its report, unless a container is named. */
+/** States without a container, unless the report names one: it was not created yet, or the report leaves it out. */
 const NOT_MADE: ReadonlySet<string> = new Set(['QUEUED', 'PULLING', 'UNKNOWN']);
 
-/** Whether a container of it is, or may be, on the node. */
+/** Whether the node has, or may have, a container of a microservice. */
 export function hasContainer({ state, containerId }: Pick<ObservedMicroservice, 'state' | 'containerId'>): boolean {
   return !LEFT_NOTHING.has(state) && (!NOT_MADE.has(state) || containerId !== undefined);
 }
 
-/** Whether the finalizer belongs on the object: everything that is not in deletion has it. */
+/** Whether the object must have the finalizer: every object that is not in deletion. */
 export function needsFinalizer(object: Application | EdgeNode): boolean {
   return object.metadata.deletionTimestamp === undefined;
 }

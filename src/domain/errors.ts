@@ -10,13 +10,13 @@ const NAMES = {
 export type DomainStatus = keyof typeof NAMES;
 
 /**
- * A request that a rule refuses: for the REST layer, which turns it into a body without further thought. The message
- * names the field, its value where it is no secret, and what would be right.
+ * A request that a rule refuses; the REST layer makes an error body of it. The message names the field, its value unless
+ * that is secret, and a value that would be valid.
  */
 export class DomainError extends Error {
   readonly status: DomainStatus;
   readonly code: string;
-  /** path of the field in the words of the request */
+  /** path of the field, spelled as in the request */
   readonly field: string | undefined;
 
   constructor(status: DomainStatus, code: string, message: string, options: { field?: string; name?: string } = {}) {
@@ -34,13 +34,13 @@ export const notFound = (code: string, message: string, field?: string) =>
   new DomainError(404, code, message, { field });
 export const conflict = (code: string, message: string, field?: string) =>
   new DomainError(409, code, message, { field });
-/** A name that is taken; 409 always. */
+/** A name that another object has; always 409. */
 export const duplicateName = (what: string, name: string) =>
   new DomainError(409, 'DUPLICATE_NAME', `${what} name "${name}" is already used`, {
     field: 'name',
     name: 'DuplicatePropertyError',
   });
 
-/** The same verdict as REST says it. */
+/** A verdict as a REST error. */
 export const verdictError = (verdict: Verdict, field?: string) =>
   new DomainError(verdict.status, verdict.code, verdict.message, { field: field ?? verdict.field });

@@ -1,6 +1,6 @@
 import { formatPath } from './upload/validate.ts';
 
-/** What opens an expression of the template language. */
+/** The opening of an expression of the template language. */
 const OPENS = /\{\{|\{%/;
 
 /**
@@ -20,7 +20,7 @@ export function findExpression(document: unknown): (string | number)[] | undefin
   return undefined;
 }
 
-/** A path that a message shows; whoever sent a deeper document finds the rest. */
+/** Longest path that a message shows. */
 const PATH_STEPS = 32;
 
 interface Place {
@@ -38,7 +38,7 @@ function pathOf(found: Place): (string | number)[] {
 export const EXPRESSION_REFUSED =
   'holds a template expression, {{ or {%; these are not rendered yet, and never stored raw';
 
-/** As words of an error: the path and why; undefined when there is no expression. */
+/** The text of an error, with path and reason; undefined when there is no expression. */
 export function expressionError(document: unknown): string | undefined {
   const path = findExpression(document);
   return path && `${formatPath(path)}: ${EXPRESSION_REFUSED}`;

@@ -5,9 +5,9 @@ import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Verdict } from './inputs.ts';
 
 /**
- * Who an object is to machines and v3 clients, whatever becomes of its manifest. The status records it, which no manifest
- * meets and `kubectl replace` leaves alone; labels repeat it, which backups keep and which are there from the first
- * moment. The spec may name what the object is to take over, for example after the store was lost.
+ * The identity of an object to machines and v3 clients, independent of its manifest. The status records it, since no
+ * manifest and no `kubectl replace` changes a status; labels repeat it, since backups keep labels and an object has them
+ * from its creation. The spec may name an identity to take over, for example after the datastore was lost.
  */
 export interface Identified {
   metadata: { uid?: string; labels?: Record<string, string> };
@@ -36,11 +36,11 @@ export function registryId(registry: Registry): number | undefined {
   return id !== undefined && isReserved(registry, id) ? undefined : id;
 }
 
-/** Numbers of built-in registries are theirs, whoever asks for them first. */
+/** The numbers of built-in registries belong to them, also when another registry asks for one first. */
 export const isReserved = ({ metadata: { name } }: Registry, id: number): boolean =>
   Object.values(BUILT_IN_REGISTRIES).some((builtIn) => builtIn.id === id && builtIn.name !== name);
 
-/** What is recorded, else what is asked for, else what the API server calls it. */
+/** The recorded uuid, else the one that the spec asks for, else the uid of the API server. */
 export function uuidOf(object: Identified): string {
   return object.status?.uuid ?? object.spec.uuid ?? labelledUuid(object) ?? object.metadata.uid ?? '';
 }
@@ -52,8 +52,8 @@ export function idOf(object: Identified): number | undefined {
 }
 
 /**
- * The uuid to record. A label that names what belongs to another was copied with its object, and does not count. Absent
- * while what the spec asks for belongs to another: once that one is gone, it is had.
+ * The uuid to record. A label with the uuid of another object was copied with that object, and does not count. Absent
+ * while the uuid that the spec asks for belongs to another object; once that one is deleted, this object gets it.
  */
 export function uuidToRecord(object: Identified, isTaken: (uuid: string) => boolean): string | undefined {
   if (object.status?.uuid) return object.status.uuid;
@@ -62,14 +62,14 @@ export function uuidToRecord(object: Identified, isTaken: (uuid: string) => bool
   return labelled && !isTaken(labelled) ? labelled : object.metadata.uid;
 }
 
-/** The number to record; absent when it needs one that nobody has. */
+/** The number to record; absent when the object needs a new one. */
 export function idToRecord(object: Identified, isTaken: (id: number) => boolean): number | undefined {
   if (isId(object.status?.id)) return object.status.id;
   for (const id of [object.spec.id, labelledId(object)]) if (isId(id) && !isTaken(id)) return id;
   return undefined;
 }
 
-/** What an object is told whose name belongs to an older one. */
+/** The verdict on an object whose name belongs to an older one. */
 export const nameTaken = (kind: string, name: string, owner: string): Verdict => ({
   reason: 'NameTaken',
   status: 409,
@@ -78,7 +78,7 @@ export const nameTaken = (kind: string, name: string, owner: string): Verdict =>
   message: `the ${kind} name "${name}" belongs to the older object ${owner}`,
 });
 
-/** What an object is told whose uuid belongs to an older one. */
+/** The verdict on an object whose uuid belongs to an older one. */
 export const uuidTaken = (kind: string, uuid: string, owner: string): Verdict => ({
   reason: 'UuidTaken',
   status: 409,
@@ -87,7 +87,7 @@ export const uuidTaken = (kind: string, uuid: string, owner: string): Verdict =>
   message: `the ${kind} uuid ${uuid} belongs to the older object ${owner}`,
 });
 
-/** What an object is told that asks for the number of another: it was given one of its own. */
+/** The verdict on an object that asks for the number of another; it gets a number of its own. */
 export function idVerdict(
   object: Identified,
   given: number | undefined,

@@ -1,4 +1,4 @@
-/** Everything that the domain offers to the layers below it. */
+/** Everything that the domain exports to other folders. */
 export * from './application/entries.ts';
 export * from './application/lookups.ts';
 export * from './application/ports.ts';

@@ -9,7 +9,7 @@ import type {
   StatusReport,
 } from '../wire/index.ts';
 
-/** A core Secret or ConfigMap as the domain reads it: text by key. Secrets arrive decoded. */
+/** A core Secret or ConfigMap as the domain reads it: text by key. Secrets are decoded. */
 export interface KeyedText {
   name: string;
   data: Readonly<Record<string, string>>;
@@ -19,8 +19,8 @@ export interface KeyedText {
 export type RegistryLookup = (ref: number | string) => Registry | undefined;
 
 /**
- * Everything that concerns one node, gathered once by the I/O side. The domain asks for nothing else, so its answer is
- * a pure function of this and can be memoised by the versions of what was read.
+ * Everything that concerns one node, collected once by the caller. The domain reads nothing else, so that its result is a
+ * pure function of this and can be cached by the versions of the objects that were read.
  */
 export interface NodeInputs {
   node: EdgeNode;
@@ -35,24 +35,24 @@ export interface NodeInputs {
   /** password of a registry, read from its Secret */
   registryPassword: (registry: Registry) => string | undefined;
   /**
-   * The oldest Application with this v3 name, over the whole namespace. Without it only `applications` are looked at,
-   * and a name taken by an application on other nodes goes unnoticed here.
+   * The oldest Application with this v3 name, over the whole namespace. Without it only `applications` are searched, and
+   * a name that an application on other nodes has is not noticed.
    */
   applicationByName?: (name: string) => Application | undefined;
-  /** the oldest Application with this uuid, over the whole namespace; without it nobody else has it */
+  /** the oldest Application with this uuid, over the whole namespace; without it the uuid counts as free */
   applicationByUuid?: (uuid: string) => Application | undefined;
   /** every Application with an entry of this uuid, over the whole namespace; without it only `applications` */
   applicationsWithEntry?: (uuid: string) => readonly Application[];
   /**
-   * Random key of this installation. With it a changed Secret changes the revision, without a status telling anything
-   * about its content; without it secret values take no part in the revision (the agent notices the change anyway).
+   * Random key of this installation. With it a changed Secret changes the revision, and a status still reveals nothing of
+   * its content; without it secret values take no part in the revision (the agent notices the change anyway).
    */
   revisionKey?: string;
 }
 
 /**
- * What verdicts look at besides the entry: everything there is, by lookups. `worldOf` makes one from NodeInputs for
- * the entries of that node.
+ * What verdicts read in addition to the entry: lookups over all objects. `worldOf` makes one from NodeInputs for the
+ * entries of that node.
  */
 export interface Lookups {
   registry: RegistryLookup;
@@ -64,7 +64,7 @@ export interface Lookups {
   applicationsOn: (node: EdgeNode) => readonly Application[];
   /** the oldest Application with this v3 name */
   applicationByName: (name: string) => Application | undefined;
-  /** the oldest Application with this uuid; without it nobody else has it */
+  /** the oldest Application with this uuid; without it the uuid counts as free */
   applicationByUuid?: (uuid: string) => Application | undefined;
   /** every Application with an entry of this uuid */
   applicationsWithEntry: (uuid: string) => readonly Application[];
@@ -86,7 +86,7 @@ export interface DesiredState {
   entries: ReadonlyMap<string, DesiredEntry>;
 }
 
-/** What the desired state knows of one entry, whatever becomes of it. */
+/** What the desired state knows of one entry, whether it runs or not. */
 export interface DesiredEntry {
   /** uid of the Application that it belongs to */
   owner: string;
@@ -98,26 +98,26 @@ export interface DesiredEntry {
 }
 
 /**
- * Why an entry may not run as asked, or that it may. The same words at both doors: REST answers `status`, the
+ * Why an entry may not run as asked. REST and kubectl get the same verdict: REST responds with `status` and `code`, the
  * reconciler sets Ready=False with `reason`.
  */
 export interface Verdict {
   reason: VerdictReason;
   message: string;
-  /** HTTP status that REST answers a write with that earns this verdict */
+  /** HTTP status of the response to a write with this verdict */
   status: 400 | 404 | 409;
   /** code of the REST error body (docs/spec/rest-v3.md#error-codes) */
   code: string;
-  /** path of the field in the entry, in the words of the YAML form */
+  /** path of the field in the entry, spelled as in the YAML form */
   field?: string;
-  /** passes by itself, for example when a port is being freed: nobody needs to change anything */
+  /** passes without any edit, for example when a port is being freed */
   passes?: true;
 }
 
-/** Whether a node is heard of: `never` before its first provisioning, `silent` beyond its limit. */
+/** Whether a node shows signs of life: `never` before its first provisioning, `silent` beyond its limit. */
 export type Liveness = 'live' | 'silent' | 'never';
 
-/** What the leader knows of a node besides its objects: the latest of everything it said, in memory only. */
+/** What the leader knows of a node from its requests, in memory only: the latest value of everything. */
 export interface Observation {
   /** all deltas merged */
   report: StatusReport;
@@ -129,7 +129,7 @@ export interface Observation {
   waitSeconds: number;
   /** version that our own agent names in its requests; absent for foreign agents */
   agent?: string;
-  /** installation and boot that speak for this node; several at once mean a cloned identity */
+  /** agent instances that use this node's identity, each with its boot; several at once mean a cloned identity */
   instances: Readonly<Record<string, { boot?: string; seenAt: number }>>;
   /** while the agent retains what the datastore lacks: the epoch by which the datastore is accepted */
   restored?: string;

@@ -28,7 +28,7 @@ export function objectName(name: string): string {
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Name-based UUID, version 5 (RFC 9562). A namespace that is no UUID counts as text, so that it still tells apart. */
+/** Name-based UUID, version 5 (RFC 9562). A namespace that is no UUID is hashed as text. */
 export function uuid5(namespace: string, name: string): string {
   const space = UUID.test(namespace) ? Buffer.from(namespace.replaceAll('-', ''), 'hex') : Buffer.from(namespace);
   const bytes = hash('sha1', Buffer.concat([space, Buffer.from(name)]), 'buffer');
@@ -49,7 +49,7 @@ export function entryUuid(application: Application, entry: { name: string; uuid?
   return uuid;
 }
 
-/** Asked for many times per entry and report; the objects are shared and never change. */
+/** A cache, since each entry is asked for many times per report; the objects are shared and never change. */
 const derived = new WeakMap<object, { owner: string; name: string; uuid: string }>();
 
 /** Id of a volume mapping in the v3 API: 31 bits of the SHA-256 of its path in the container. */

@@ -9,6 +9,6 @@ export const byAge = (a: { application: Application; name: string }, b: { applic
 export const byAgeOf = (a: Application, b: Application) =>
   compare(a.metadata.creationTimestamp, b.metadata.creationTimestamp) || compare(a.metadata.uid, b.metadata.uid);
 
-/** What is not stored yet comes last. */
+/** An object that is not stored yet comes last. */
 const LAST = '\uffff';
 const compare = (a = LAST, b = LAST) => (a < b ? -1 : a > b ? 1 : 0);

@@ -2,7 +2,7 @@ import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/inde
 import type { Lookups } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
 
-/** Whether an entry is to run at all. */
+/** Whether an entry should run. */
 export function shouldRun(application: Application, entry: Pick<MicroserviceEntry, 'isActivated'>): boolean {
   return (
     (application.spec.isActivated ?? true) && (entry.isActivated ?? true) && !application.metadata.deletionTimestamp

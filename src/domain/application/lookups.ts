@@ -4,7 +4,7 @@ import { applicationUuid, entryUuid, nodeUuid, v3Name } from '../names.ts';
 import { byAgeOf, isSame } from './age.ts';
 import { entriesOn } from './entries.ts';
 
-/** The world as it concerns the entries of one node. */
+/** Lookups for the entries of one node. */
 export function lookupsOf(inputs: NodeInputs): Lookups {
   const { node, applications, registry, nodeByName, secret, configMap } = inputs;
   const uuid = nodeUuid(node);
@@ -13,7 +13,7 @@ export function lookupsOf(inputs: NodeInputs): Lookups {
     registry,
     nodeByName: (name) => {
       const found = nodeByName(name) ?? (name === v3Name(node) ? node : undefined);
-      // the node in hand, in the version that was handed in
+      // this node in the version that the inputs have
       return found && nodeUuid(found) === uuid ? node : found;
     },
     nodeByUuid: (wanted) => (wanted === uuid ? node : undefined),
@@ -27,7 +27,7 @@ export function lookupsOf(inputs: NodeInputs): Lookups {
   };
 }
 
-/** The world as it would be with this application in the place of its stored form: for judging a write before it is made. */
+/** Lookups as they would be with this application in place of its stored form, to check a write before it is made. */
 export function lookupsWith(lookups: Lookups, application: Application): Lookups {
   const others = (applications: readonly Application[]) => applications.filter((other) => !isSame(other, application));
   const name = v3Name(application);

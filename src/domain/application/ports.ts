@@ -12,11 +12,11 @@ export interface PortClaim {
   name: string;
   /** the node last reported a container of it that holds this port */
   reported: boolean;
-  /** an entry asks for it now; false for what the node still holds and nobody asks for any more */
+  /** an entry asks for it now; false for a port that the node still holds and no entry asks for any more */
   wanted: boolean;
   /** the node reports a container of it, whichever ports that one holds */
   present: boolean;
-  /** what is to run; absent for what is stopped or removed, which gives up all that it holds */
+  /** the entry that should run; absent for a stopped or removed one, which gives up all its ports */
   runs?: { application: Application; entry: MicroserviceEntry };
   /** of its application; absent for removed microservices that are still reported */
   createdAt?: string;
@@ -63,7 +63,7 @@ export function portClaims(node: EdgeNode, applications: readonly Application[])
   return claims;
 }
 
-/** Claims found by their port and by whose they are, made once for each list of them: a node has up to thousands. */
+/** Claims by port and by microservice, indexed once for each list: a node has up to thousands. */
 interface Found {
   at: Map<string, PortClaim[]>;
   of: Map<string, PortClaim[]>;
@@ -101,7 +101,7 @@ export function portHolder(
   return claimsAt(claims, { external, protocol }).toSorted(byPrecedence)[0];
 }
 
-/** Of those who ask for a port, the one that has it, or gets it once its holder has given it up. */
+/** Of the entries that ask for a port, the one that has it, or gets it once its holder has given it up. */
 export function portHeir(claims: readonly PortClaim[], port: Port): PortClaim | undefined {
   return claimsAt(claims, port)
     .filter(({ wanted }) => wanted)
@@ -109,9 +109,9 @@ export function portHeir(claims: readonly PortClaim[], port: Port): PortClaim | 
 }
 
 /**
- * Why a microservice cannot give up what it holds: of itself and of all for whom it waits in turn, the first that may
- * not do as asked and so keeps its container. Waiting in a ring keeps nobody: the machine is told of all in one list
- * and finds out itself who moves when.
+ * The microservice because of which another cannot give up its port: of itself and of all that it waits for in turn, the
+ * first that is refused and so keeps its container. Microservices that wait for each other in a ring are no obstacle: the
+ * machine gets all of them in one list and finds the order itself.
  */
 export function portKeeper(
   claims: readonly PortClaim[],
@@ -150,7 +150,7 @@ const HOLDING: ReadonlySet<string> = new Set([
   'UNKNOWN',
 ]);
 
-/** Ports that a reported container holds; agents that do not say are taken to hold those their entry declares. */
+/** Ports that a reported container holds; for agents that do not report ports, those that the entry declares. */
 function heldPorts(item: ObservedMicroservice, declared: readonly Port[]): readonly Port[] {
   return item.ports ?? (HOLDING.has(item.state) ? declared : []);
 }
@@ -177,6 +177,6 @@ function byPrecedence(a: PortClaim, b: PortClaim): number {
   );
 }
 
-/** What is not stored yet, and so has no time and no uid, comes last. */
+/** An object that is not stored yet has no time and no uid, and comes last. */
 const LAST = '\uffff';
 const compare = (a = LAST, b = LAST) => (a < b ? -1 : a > b ? 1 : 0);

@@ -9,7 +9,7 @@ import { applicationId, applicationUuid, entryUuid, v3Name } from '../names.ts';
 import type { ApplicationUpload } from '../upload/application.ts';
 import { nodeOf } from './entries.ts';
 
-/** What reads of applications need besides the objects. */
+/** What reads of applications need in addition to the objects. */
 export interface ReadContext {
   nodeByName: (name: string) => EdgeNode | undefined;
   nodeByUuid: (uuid: string) => EdgeNode | undefined;
@@ -20,7 +20,7 @@ export interface ReadContext {
   nodesReporting: (application: string) => readonly EdgeNode[];
   registryId: (ref: number | string) => number | undefined;
   applicationsOn: (node: EdgeNode) => readonly Application[];
-  /** Unix ms, for how long something runs */
+  /** Unix ms, from which running times are computed */
   now?: number;
 }
 
@@ -41,7 +41,7 @@ export function applicationRead(application: Application, context: ReadContext):
 
 /** The v3 reads of all microservices of an application, removed ones included. */
 export function microserviceReads(application: Application, context: ReadContext): Record<string, unknown>[] {
-  // of what is being deleted only that is left which machines still have
+  // of an application in deletion only the microservices remain that machines still have
   const entries = application.metadata.deletionTimestamp ? [] : (application.spec.microservices ?? []);
   const uuids = new Set(entries.map((entry) => entryUuid(application, entry)));
   return [

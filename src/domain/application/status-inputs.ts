@@ -21,7 +21,7 @@ export interface NodeFacts {
   desired: Pick<DesiredState, 'microservices'> & Partial<Pick<DesiredState, 'entries'>>;
 }
 
-/** One line of the status: an entry, or what is left of a removed one. */
+/** One line of the status: an entry, or a removed entry that a node still reports. */
 export interface StatusLine {
   name: string;
   uuid: string;

@@ -21,8 +21,8 @@ import { envResolves, extraHostsResolve } from './verdicts/references.ts';
 import type { VerdictInput, VerdictRule } from './verdicts/rule.ts';
 
 /**
- * The policies in the order in which they are asked; the first verdict counts. What the entry is in itself stands after
- * where it is to run, since nothing matters more to a reader than a missing node.
+ * The rules in the order in which they are asked; the first verdict counts. Rules about the place come before rules about
+ * the entry itself, since a missing node matters most to a reader.
  */
 export const VERDICT_RULES: readonly VerdictRule[] = [
   nameIsFree,
@@ -44,11 +44,11 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   portsAreAllowed,
   envResolves,
   extraHostsResolve,
-  // last: whether others may move counts here, and that is judged by all that stands before
+  // last: it depends on whether other entries may run, which all rules before it decide
   portsAreFree,
 ];
 
-/** Judges several entries of one world at one moment, and looks at what they share only once. */
+/** Judges several entries by the same lookups, and computes only once what they share. */
 export function createJudge(
   lookups: Lookups,
   { writing = false }: { writing?: boolean } = {},
@@ -98,7 +98,7 @@ export function verdict(
   return createJudge(lookups, options)(application, entry);
 }
 
-/** Why an application as a whole may not act, whatever its entries are: its name or its uuid belongs to an older one. */
+/** Why a whole application is refused, independent of its entries: its name or its uuid belongs to an older one. */
 export const applicationVerdict = (application: Application, lookups: Lookups): Verdict | undefined =>
   nameIsFree({ application, lookups }) ?? applicationUuidIsFree({ application, lookups });
 

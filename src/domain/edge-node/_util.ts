@@ -3,7 +3,7 @@ import type { EdgeNode, EdgeNodeSpec, EdgeNodeStatus, ObservedMicroservice } fro
 import type { MicroserviceStatus } from '../../wire/index.ts';
 import type { DesiredEntry, Observation } from '../inputs.ts';
 
-/** A moment to count from. */
+/** The time that tests count from. */
 export const T0 = Date.parse('2026-01-01T12:00:00.000Z');
 export const SECOND = 1000;
 export const MINUTE = 60 * SECOND;

@@ -20,7 +20,7 @@ export function nodeFromBody(body: unknown): { name: string; spec: EdgeNodeSpec 
 
 /**
  * The spec after a PATCH body: absent fields stay, null removes. A field that is shown as it is sent and was never set
- * stays unset, so that a read can be sent back without making every default a wish. Throws DomainError.
+ * stays unset, so that sending back a read does not set every default. Throws DomainError.
  */
 export function patchNode(node: EdgeNode, body: unknown): EdgeNodeSpec {
   const { name, isSystem, ...fields } = knownFields(body);
@@ -54,7 +54,7 @@ function knownFields(body: unknown): Fields {
   );
 }
 
-/** Texts in which empty means "not set"; elsewhere empty text is judged by the schema. */
+/** Texts in which empty means "not set"; for other fields the schema decides on empty text. */
 const MAY_BE_EMPTY = new Set([
   'containerEngine',
   'containerEngineUrl',
@@ -82,7 +82,7 @@ function normal(field: string, value: unknown): unknown {
 
 const checked = (fields: Fields): EdgeNodeSpec => validateSpec(edgeNodeSpecSchema, fields, { tolerant: true });
 
-/** Asked only when the mode is sent: a router that others connect to needs an address that others know. */
+/** Checked only when the mode is sent: a router that others connect to needs an address that they know. */
 function requireAddress(spec: EdgeNodeSpec, sent: Fields): void {
   const mode = sent.routerMode;
   if (mode !== 'edge' && mode !== 'interior') return;

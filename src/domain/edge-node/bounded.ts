@@ -3,8 +3,8 @@ import { cut } from '../conditions.ts';
 
 /**
  * The value within the bounds of its schema: longer texts are cut, longer lists end earlier, numbers are moved into
- * their range, unknown and undefined members are left out. For statuses: what a machine says must never be the reason
- * why the API server refuses all of it.
+ * their range, unknown and undefined members are left out. For statuses: no report of a machine may be the reason why
+ * the API server refuses the whole status.
  */
 export function bounded(value: unknown, schema: Structural | undefined): unknown {
   if (!schema) return value;

@@ -14,15 +14,15 @@ import { normalRegistry, resolveRegistry } from '../registry/index.ts';
 import { CONFIG_FIELDS } from './settings.ts';
 import { viewOf } from './view.ts';
 
-/** Verdicts by which the name or the uuid belongs to another object. */
+/** Verdicts that the name or the uuid belongs to another object. */
 const IDENTITY_TAKEN: ReadonlySet<string> = new Set<VerdictReason>(['NameTaken', 'UuidTaken']);
 
-/** What a node is to do: a pure function of the objects that concern it. */
+/** The desired state of a node: a pure function of the objects that concern it. */
 export function desiredState(inputs: NodeInputs): DesiredState {
   const { node, applications } = inputs;
   const lookups = lookupsOf(inputs);
   const judge = createJudge(lookups);
-  // First the machine removes its containers, as for any entry that is gone; only then it is told to give up its identity.
+  // First the machine removes its containers, as for removed entries; only then its agent has to give up its identity.
   const deleting = node.metadata.deletionTimestamp !== undefined;
   const deleteNode = deleting && !(node.status?.microservices ?? []).some(hasContainer);
   const views: MicroserviceView[] = [];
@@ -38,7 +38,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       const entry = normalEntry(stored);
       const runs = shouldRun(application, stored);
       const negative = judge(application, stored, entry);
-      // of two entries with one uuid here, the one that it belongs to is told of
+      // of two entries with one uuid on this node, the desired state has the one that owns the uuid
       if (entries.has(uuid) && negative && IDENTITY_TAKEN.has(negative.reason)) continue;
       entries.set(uuid, {
         owner: application.metadata.uid ?? '',
@@ -47,7 +47,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
         shouldRun: runs,
         ...(negative && { verdict: negative }),
       });
-      // what never was told of cannot be held, and there is no room to say so
+      // an entry that was never sent cannot be held, and there is no room to send that it is
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
       const view = viewOf({ application, entry, uuid, node, lookups, key: inputs.revisionKey });
       const registry = registryView(entry, inputs);
@@ -72,8 +72,8 @@ export function desiredState(inputs: NodeInputs): DesiredState {
 }
 
 /**
- * The microservices as foreign agents see them, who know no hold: the last admitted view; without one, the entry with
- * the image that the node last reported or was last told; what was never admitted is absent.
+ * The microservices for third-party agents, which know no hold: the last admitted view; without one, the entry with the
+ * image that the node last reported or was last sent; an entry that was never admitted is absent.
  */
 export function thirdPartyView(
   desired: Pick<DesiredState, 'microservices' | 'held'>,
@@ -83,7 +83,7 @@ export function thirdPartyView(
   const views = desired.microservices.flatMap((item) => {
     if (!('hold' in item)) return [item];
     const known = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
-    // What is held starts nothing new: no rebuild either.
+    // A hold starts nothing new, and no rebuild.
     const { revision = '', rebuildOrder = 0, sent } = known ?? {};
     const admitted = lastAdmitted.get(item.uuid);
     if (admitted) return [{ ...admitted, rebuildOrder, rebuild: false }];
@@ -100,7 +100,7 @@ function configOf(spec: EdgeNodeSpec): AgentConfig {
   );
 }
 
-/** The registry of an entry as its node needs it. Credentials only where pulls need them. */
+/** The registry of an entry as its node needs it, with credentials only when pulls need them. */
 function registryView(entry: NormalEntry, { registry: find, registryPassword }: NodeInputs): RegistryView | undefined {
   const registry = resolveRegistry(find, entry.registry);
   const normal = registry && normalRegistry(registry);
@@ -121,8 +121,8 @@ function registryView(entry: NormalEntry, { registry: find, registryPassword }: 
 }
 
 /**
- * One digest per section. Lists have one even when they are empty, so that an agent which holds nothing yet asks once
- * and knows that nothing is meant to run.
+ * One digest per section. Empty lists have one too, so that a new agent fetches them once and learns that nothing is to
+ * run.
  */
 function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Digests {
   const views = desired.microservices.filter(isView);
@@ -147,21 +147,21 @@ const digestUnlessEmpty = (section: keyof Digests, value: readonly unknown[]): D
   value.length > 0 ? { [section]: sectionDigest(value) } : {};
 
 /**
- * Digest of a section. Plain JSON is enough, and several times cheaper than canonical JSON: what it is made of is built
- * here, always in the same order, and a digest that differs without need costs one fetch.
+ * Digest of a section. Plain JSON is enough, and several times cheaper than canonical JSON: the members are built here,
+ * always in the same order, and a digest that differs without need costs one fetch.
  */
 const sectionDigest = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, 16);
 
 const isView = (item: MicroserviceView | MicroserviceHold): item is MicroserviceView => !('hold' in item);
 
-/** A view without what has a section of its own, and without what follows from the node's own report. */
+/** A view without members that have a section of their own, and without those that follow from the node's report. */
 function listForm({ config, rebuild, models, knowledge, ...view }: MicroserviceView): unknown {
   const withoutItems = (catalog: MicroserviceView['models']) =>
     catalog && { ...catalog, items: catalog.items.length > 0 };
   return { ...view, models: withoutItems(models), knowledge: withoutItems(knowledge) };
 }
 
-/** One item per uuid: the view when there is one. */
+/** One item per uuid, the view if there is one. */
 function unique<T extends { uuid: string }>(items: readonly T[]): T[] {
   const first = new Map<string, T>();
   for (const item of items) if (!first.has(item.uuid)) first.set(item.uuid, item);

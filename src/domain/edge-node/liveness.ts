@@ -2,30 +2,30 @@ import type { EdgeNode } from '../../api/v3/index.ts';
 import type { DaemonState, StatusReport } from '../../wire/index.ts';
 import type { Liveness, Observation } from '../inputs.ts';
 
-/** Seconds between reports of a machine that names no other. */
+/** Seconds between reports, unless the machine names another frequency. */
 export const DEFAULT_STATUS_FREQUENCY = 10;
 
-/** What liveness looks at of an observation. */
+/** The members of an observation that liveness depends on. */
 export type Signs = Pick<Observation, 'contactAt' | 'reportedAt' | 'waitSeconds'> & {
   report?: Pick<StatusReport, 'daemonStatus' | 'config'>;
 };
 
 /**
- * Milliseconds without a sign of life after which a node counts as silent: max(3 x statusFrequency, hold + 30 s). Of the
- * frequency that is asked for and the one that the machine reports the slower counts: a change is on its way, or was
- * refused, and neither is silence.
+ * Milliseconds without a sign of life after which a node counts as silent: max(3 x statusFrequency, long poll + 30 s). Of
+ * the frequency in the spec and the one that the machine reports the slower counts: a change that is not applied yet, or
+ * was refused, is not silence.
  */
 export function silenceLimit(node: EdgeNode, waitSeconds = 0): number {
   const known = Math.max(node.spec.statusFrequency ?? 0, node.status?.config?.statusFrequency ?? 0);
   return Math.max(3 * (known || DEFAULT_STATUS_FREQUENCY), waitSeconds + 30) * 1000;
 }
 
-/** Our agent reports every 60 s when nothing happens; of two reports one may be lost. */
+/** Our agent reports at least every 60 s; one of two reports may be lost. */
 const REPORTS_MS = 150_000;
 
 /**
- * Whether a node is heard of. `listeningSince` (Unix ms) is when this process began to listen: nobody is silent before
- * it has listened for one limit. Computed reads and the leader ask the same function.
+ * Whether a node is live. `listeningSince` (Unix ms) is when this process began to lead: no node is silent before one
+ * limit has passed since. Computed reads and the leader call the same function.
  */
 export function liveness(node: EdgeNode, signs: Signs | undefined, now: number, listeningSince: number): Liveness {
   const at = silentAt(node, signs, listeningSince);
@@ -33,13 +33,13 @@ export function liveness(node: EdgeNode, signs: Signs | undefined, now: number, 
   return now < at ? 'live' : 'silent';
 }
 
-/** When (Unix ms) a node turns silent if nothing more is heard of it; undefined when no agent speaks for it. */
+/** When (Unix ms) a node turns silent unless it shows another sign of life; undefined when no agent has its identity. */
 export function silentAt(node: EdgeNode, signs: Signs | undefined, listeningSince: number): number | undefined {
   const sign = signOfLife(node, signs, listeningSince);
   return sign && sign.at + sign.limit;
 }
 
-/** What a node is judged by: a time (Unix ms), and for how many ms it counts. */
+/** A sign of life: its time (Unix ms), and for how many ms it counts. */
 export interface SignOfLife {
   of: 'contact' | 'report';
   at: number;
@@ -47,13 +47,13 @@ export interface SignOfLife {
 }
 
 /**
- * The sign of life that ends first. Any contact is one, and so is a report: who only polls tells nothing of what runs, so
- * that what he told before is not known any more.
+ * The sign of life that ends first. Any contact is one, and so is a report: an agent that only polls does not show what
+ * runs, so that its last report no longer counts.
  */
 export function signOfLife(node: EdgeNode, signs: Signs | undefined, listeningSince: number): SignOfLife | undefined {
   if (isUnclaimed(node, signs)) return undefined;
   const time = (text = '') => Date.parse(text) || 0;
-  // silence that was already noticed does not end because another process begins to listen
+  // a silence that is stored does not end because another process begins to lead
   const grace = node.status?.daemonStatus === 'UNKNOWN' ? 0 : listeningSince;
   const reported = signs?.reportedAt ?? 0;
   const contact: SignOfLife = {
@@ -80,7 +80,7 @@ function isUnclaimed(node: EdgeNode, signs: Signs | undefined): boolean {
   return !signs?.contactAt && !signs?.reportedAt && !lastSeenTime && !provisionedTime;
 }
 
-/** Stored states that a node leaves as soon as its agent is heard of again. */
+/** Stored states that a node leaves with the next contact of its agent. */
 const LEFT_BEHIND: ReadonlySet<string | undefined> = new Set([
   'NOT_PROVISIONED',
   'DEPROVISIONED',
@@ -88,7 +88,7 @@ const LEFT_BEHIND: ReadonlySet<string | undefined> = new Set([
   undefined,
 ]);
 
-/** State of a node's agent: what it said, what silence makes of it. Reads say so at once, the leader writes it. */
+/** State of a node's agent: as reported, or UNKNOWN when it is silent. Reads compute it, and the leader writes it. */
 export function daemonState(
   node: EdgeNode,
   signs: { report?: Pick<StatusReport, 'daemonStatus'> } | undefined,
@@ -99,8 +99,8 @@ export function daemonState(
   if (alive === 'silent') return 'UNKNOWN';
   if (alive === 'never')
     return reported === 'DEPROVISIONED' || stored === 'DEPROVISIONED' ? 'DEPROVISIONED' : 'NOT_PROVISIONED';
-  // UNKNOWN is what silence makes of a node, and this one is heard of
+  // UNKNOWN means silence, and this node is live
   if (reported === 'UNKNOWN' || reported === 'NOT_PROVISIONED') return 'WARNING';
-  // heard of, but without a report so far: contact alone says that it runs
+  // live, but without a report so far: contact alone shows that the agent runs
   return reported ?? (LEFT_BEHIND.has(stored) ? 'RUNNING' : (stored as DaemonState));
 }

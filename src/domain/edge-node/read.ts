@@ -7,7 +7,7 @@ import { platformGeneration } from '../orders.ts';
 import { daemonState } from './liveness.ts';
 import { archOf, hostOf, settingsShown } from './settings.ts';
 
-/** What is known of a node now, besides its object. */
+/** What is known of a node in addition to its object. */
 export interface LiveNode {
   liveness: Liveness;
   observation?: Observation;
@@ -16,12 +16,12 @@ export interface LiveNode {
 }
 
 export interface Provisioning {
-  /** 0 when the agent named none */
+  /** 0 when the agent named no architecture */
   archId: number;
   containerEngine?: string;
 }
 
-/** The node as it will be once the leader has seen its last provisioning. */
+/** The node as it will be once the leader has reconciled its last provisioning. */
 function withProvisioning(node: EdgeNode, { archId, containerEngine }: Provisioning): EdgeNode {
   const { status = { observedGeneration: -1 } } = node;
   return {
@@ -114,7 +114,7 @@ export function nodeRead(
   };
 }
 
-/** What the leader has not looked at yet is pending, without waiting for it to say so. */
+/** A generation that the leader has not reconciled yet is pending, although no status says so. */
 function platformShown(node: EdgeNode): Record<string, unknown> {
   const stored = node.status?.platformStatus;
   const generation = platformGeneration(node);
@@ -147,7 +147,7 @@ const FILTERS = 32;
 export function readFilters(value: unknown): NodeFilter[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value)) throw invalid('filters: must be a list of {key, value, condition}', 'filters');
-  // Each is held against each node.
+  // Every filter is applied to every node.
   if (value.length > FILTERS) throw invalid(`filters: must have at most ${FILTERS} items`, 'filters');
   return value.map((filter: unknown, index) => {
     const at = `filters[${index}]`;

@@ -11,7 +11,7 @@ import { stateInSilence } from '../microservice/state.ts';
  */
 export function mergeReport(report: StatusReport, delta: StatusReport): StatusReport {
   const said = Object.fromEntries(Object.entries(delta).filter(([, value]) => value !== undefined)) as StatusReport;
-  // a clock reading is about the report that brought it, and says nothing about a later one
+  // a clock reading belongs to the report that it came with, not to later ones
   const { systemTime: _, ...kept } = report;
   const before = new Map((report.microserviceStatus ?? []).map((item) => [item.id, item]));
   return {
@@ -27,10 +27,10 @@ export function mergeReport(report: StatusReport, delta: StatusReport): StatusRe
   };
 }
 
-/** Latency and coarse clocks: differences below this are none. */
+/** Smaller differences are due to latency and coarse clocks. */
 const SKEW_MS = 5_000;
 
-/** What to add to times of the agent's clock to get times of the controller's. */
+/** Milliseconds to add to times of the agent's clock to get times of the controller's. */
 export function clockOffset(observation: Pick<Observation, 'report' | 'reportedAt'>): number {
   const offset = exactOffset(observation);
   return Math.abs(offset) < SKEW_MS ? 0 : offset;
@@ -49,8 +49,8 @@ interface ObserveInputs {
 }
 
 /**
- * What goes into the status of a node about its microservices, sorted by uuid. Measurements take no part, so that it
- * changes only when something happens.
+ * The microservices in the status of a node, sorted by uuid. Measurements are left out, so that the status changes only
+ * when something happens.
  */
 export function observedMicroservices(inputs: ObserveInputs): ObservedMicroservice[] | undefined {
   const { node, observation, desired, liveness } = inputs;
@@ -66,8 +66,8 @@ type Items = readonly ObservedMicroservice[];
 type IsAsked = (item: ObservedMicroservice) => boolean;
 
 /**
- * At most so many items, and so many bytes as go with what was placed on the node. What somebody asked for comes before
- * what is merely left over, and what it does before the texts about it.
+ * At most so many items, and a number of bytes that depends on how many entries the node has. Items of entries come before
+ * those of removed entries, and states before texts.
  */
 function withinBounds(items: Items, desired: Pick<DesiredState, 'entries'> | undefined): ObservedMicroservice[] {
   const isAsked: IsAsked = ({ uuid }) => desired?.entries.has(uuid) ?? false;
@@ -86,7 +86,7 @@ const BYTES = { base: 64 * 1024, perEntry: 4 * 1024, most: 512 * 1024 };
 
 const bytesOf = (items: Items) => Buffer.byteLength(JSON.stringify(items));
 
-/** One after the other until the rest is small enough. */
+/** Applied in this order until the result is small enough. */
 const SHRINKS: readonly ((items: Items, isAsked: IsAsked) => ObservedMicroservice[])[] = [
   (items, isAsked) => items.map((item) => (isAsked(item) ? item : withTexts(item, 0))),
   (items) => items.map((item) => withTexts(item, 256)),
@@ -109,7 +109,7 @@ function reportedItems(inputs: ObserveInputs): ObservedMicroservice[] | undefine
   const previous = new Map((node.status?.microservices ?? []).map((item) => [item.uuid, item]));
   const items = new Map(
     reported
-      // halves of surrogate pairs are stored alike, and two alike would make the status unwritable
+      // halves of surrogate pairs are all stored as one character, and with two equal ids the status could not be written
       .filter(({ id }) => id !== '' && id.isWellFormed())
       .map((item) => [item.id, observed(item, previous.get(item.id), observation, inputs)] as const),
   );
@@ -127,7 +127,7 @@ function observed(
   observation: Observation,
   { node, desired, removed }: ObserveInputs,
 ): ObservedMicroservice {
-  // Names lead to other objects, so they are those of what was placed here, never those that the machine gives.
+  // Names lead to other objects, so they are those of placed entries, never those that the machine reports.
   const names: Partial<Pick<DesiredEntry, 'application' | 'name'>> =
     desired?.entries.get(item.id) ?? removed?.get(item.id) ?? previous ?? {};
   const lastError = shortText(item.lastError);
@@ -144,11 +144,11 @@ function observed(
     state: item.status,
     reason: item.reason,
     healthStatus: item.healthStatus,
-    // an agent that echoes revisions says all its ports: none is not the same as unknown
+    // an agent that echoes revisions reports all its ports: no ports are not the same as unknown ones
     ports: item.ports || item.revision !== undefined ? sortedPorts(item.ports ?? []) : undefined,
     ipAddress: item.ipAddress,
     startTime,
-    // absent means unchanged; so it does when the report before it was heard by a former leader
+    // absent means unchanged, also when a former leader received the report before
     errorMessage: shortText(item.errorMessage ?? previous?.errorMessage),
     lastError,
     lastErrorAt: steady(item.lastErrorAt, sameError ? previous?.lastErrorAt : undefined, observation),
@@ -160,10 +160,10 @@ function observed(
   });
 }
 
-/** Who ended twice within this time, must have run for as long before counting as ready. */
+/** A microservice that ended twice within this time must run for as long before it counts as ready. */
 export const STEADY_MS = 60_000;
 
-/** Whether it ends again and again, by the clock of the controller: an agent's own may be wrong by hours. */
+/** Whether a microservice ends repeatedly, by the controller's clock: an agent's clock may be wrong by hours. */
 function steadiness(
   item: MicroserviceStatus,
   previous: ObservedMicroservice | undefined,
@@ -172,7 +172,7 @@ function steadiness(
 ): Pick<ObservedMicroservice, 'lastEndTime' | 'isUnsteady'> {
   const ends = endsOf({ state: item.status, reason: item.reason, restartCount: count(item.restartCount) });
   const more = ends - endsOf(previous ?? {});
-  // of one that was changed or rebuilt since there is nothing to compare with
+  // after a change or a rebuild there is nothing to compare with
   if (!previous || more < 0 || (previous.revision !== undefined && previous.revision !== revision)) return {};
   const { lastEndTime, startTime, isUnsteady } = previous;
   if (more > 0) {
@@ -183,7 +183,7 @@ function steadiness(
   return { lastEndTime, isUnsteady };
 }
 
-/** How often it ended by itself since the last rebuild: it is counted when it is restarted. */
+/** How often a microservice ended by itself since the last rebuild; an end counts when it is restarted. */
 const endsOf = ({ state, reason, restartCount = 0 }: Partial<ObservedMicroservice>) =>
   restartCount + Number(state === 'RESTARTING' && reason === 'Crashed');
 
@@ -217,13 +217,13 @@ function carriedOut(
     };
   const sent = latestSent(previous?.sent, observation.sentRevisions[item.id]);
   if (!sent || !item.startTime || (observation.reportedAt ?? 0) <= sent.at) return { ...known, sent };
-  // These engines give each container an id of its own: the same one was only started again.
+  // These engines give each container an id of its own: the same id means that the container was started again.
   const isSame =
     item.containerId !== undefined &&
     item.containerId === previous?.containerId &&
     UNIQUE_IDS.has(node.status?.containerEngine);
   const startedLater = !isSame && item.startTime + exactOffset(observation) > sent.at;
-  // of a container that ran before we looked there is nothing to compare with
+  // for a container that ran before the first report there is nothing to compare with
   const wasRunning = known.revision === undefined && (previous === undefined || previous.startTime !== undefined);
   const isSent = startedLater || wasRunning || known.revision === sent.revision;
   return {
@@ -244,7 +244,7 @@ export function latestSent(
   return same && before.at < after.at ? before : after;
 }
 
-/** A start time of the same run keeps its value: latency would otherwise move it with every report. */
+/** The start time of a run keeps its first value: latency would otherwise change it with every report. */
 function steadyTime(
   item: MicroserviceStatus,
   previous: ObservedMicroservice | undefined,
@@ -255,27 +255,27 @@ function steadyTime(
   return steady(item.startTime, sameRun ? previous?.startTime : undefined, observation);
 }
 
-/** A time of the agent by the controller's clock; `previous` while it is about the same thing. */
+/** A time of the agent by the controller's clock; `previous` while both are about the same event. */
 function steady(
   reported: number | undefined,
   previous: number | undefined,
   observation: Observation,
 ): number | undefined {
   if (!reported || reported < 0) return undefined;
-  // our agent reads its clock with every full report; in between the value that was corrected then is the better one
+  // our agent sends its clock with every full report; in between the value that was corrected then is more exact
   if (previous !== undefined && observation.agent !== undefined && !observation.report.systemTime) return previous;
   const corrected = Math.max(0, Math.round(reported + clockOffset(observation)));
   const moved = previous === undefined ? Number.POSITIVE_INFINITY : Math.abs(corrected - previous);
   return moved <= 2 * SKEW_MS ? previous : corrected;
 }
 
-/** A silent node: nothing is known any more, except that what was stopped as asked stays so. */
+/** A microservice of a silent node: UNKNOWN, except that a microservice that was stopped as asked stays STOPPED. */
 function silenced(item: ObservedMicroservice, desired: Pick<DesiredState, 'entries'> | undefined) {
   const wanted = desired?.entries.get(item.uuid)?.shouldRun !== false;
   return { ...item, state: stateInSilence(item.state, wanted) };
 }
 
-/** Omitted from the list: stopped when it should not run, else nobody knows; of what is not ours nothing stays. */
+/** An item that the report omits: STOPPED when it should not run, else UNKNOWN; without an entry it is removed. */
 function whenOmitted(
   item: ObservedMicroservice,
   desired: Pick<DesiredState, 'entries'> | undefined,
@@ -298,7 +298,7 @@ function whenOmitted(
   });
 }
 
-/** States that say that nothing of a removed microservice is left. */
+/** States in which nothing of a removed microservice is left. */
 const GONE: ReadonlySet<string> = new Set(['STOPPED', 'DELETED']);
 
 function isGone(item: ObservedMicroservice, desired: Pick<DesiredState, 'entries'> | undefined): boolean {
@@ -311,8 +311,8 @@ const sortedPorts = (ports: NonNullable<MicroserviceStatus['ports']>) =>
 const shortText = (text: string | undefined) => (text ? cut(withoutIds(text), BOUNDS.message) : undefined);
 
 /**
- * Engines name containers and the like by ids that differ at each attempt, and a text that is new each time is a write
- * each time. Digests of images stay: they say what it is about.
+ * Engines put ids into their messages that differ at each attempt, and each new text would be another write. Digests of
+ * images stay, since they identify the image.
  */
 const withoutIds = (text: string) =>
   text.replace(/(?<!sha256:)\b[0-9a-f]{64}\b|(?<=\bcontainer(?: with id)? ["']?)[0-9a-f]{12}\b/gi, '<id>');

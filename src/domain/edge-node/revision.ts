@@ -22,8 +22,8 @@ const PLAIN = { leavesOutItemDefaults: true, sortKey: canonicalJson };
  * equal their default take no part either, so that a new optional field changes no revision. The golden test pins
  * values, because a changed revision says that every container of a fleet is out of date.
  *
- * Revisions stand in statuses, so values of Secrets enter them only keyed: without `key` the revision knows that a
- * variable comes from a Secret, not what it holds.
+ * Revisions are part of statuses, so values of Secrets enter them only keyed: without `key` the revision depends on which
+ * variables come from a Secret, not on their values.
  */
 export function revisionOf(view: MicroserviceView, key?: string): string {
   const form = containerForm(view, {

@@ -2,7 +2,7 @@ import { CONTAINER_NAME_PREFIX } from '../../api/names.ts';
 import type { EdgeNode, EdgeNodeSpec } from '../../api/v3/index.ts';
 import type { AgentConfig } from '../../wire/index.ts';
 
-/** Settings of the spec that a machine takes from the controller; an absent one means that the machine decides. */
+/** Settings that a machine takes from the spec; when one is absent, the machine decides. */
 export const CONFIG_FIELDS = [
   'networkInterface',
   'diskLimit',
@@ -33,7 +33,7 @@ export const MACHINE_OWNED = [
   'logDirectory',
 ] as const satisfies readonly (keyof AgentConfig & keyof EdgeNodeSpec)[];
 
-/** `engine_a` and `engine_b` are the neutral words for docker and podman. */
+/** `engine_a` and `engine_b` are the neutral names of docker and podman. */
 export function canonicalEngine<T extends string | undefined>(engine: T): T | 'docker' | 'podman' {
   if (engine === 'engine_a') return 'docker';
   if (engine === 'engine_b') return 'podman';
@@ -93,7 +93,7 @@ const DEFAULTS: Partial<Record<keyof EdgeNodeSpec, unknown>> = {
 /** Defaults of settings that are shown in one mode only. */
 const INTERIOR_PORTS = { interRouterPort: 55671, edgeRouterPort: 45671 };
 
-/** Architecture id of a node: what its agent reports, else what its spec says; 0 when neither is known. */
+/** Architecture id of a node: as its agent reports, else as in its spec; 0 when neither is known. */
 export function archOf(node: EdgeNode): number {
   return node.status?.archId || node.spec.archId || 0;
 }
@@ -104,13 +104,13 @@ export function hostOf(node: EdgeNode): string | undefined {
   return node.spec.host || (reported && reported !== '0.0.0.0' ? reported : undefined);
 }
 
-/** A setting as reads show it: what the spec asks for, else what the machine has, else the documented default. */
+/** A setting as reads show it: from the spec, else from the machine, else the documented default. */
 export function settingShown(node: EdgeNode, field: keyof EdgeNodeSpec): unknown {
   if (field === 'archId') return archOf(node);
   if (field === 'host') return hostOf(node) ?? '';
   const effective = (node.status?.config ?? {}) as Partial<Record<keyof EdgeNodeSpec, unknown>>;
   if (field === 'containerEngine') {
-    // Until the first report only the provisioning says it.
+    // Until the first report only the provisioning record has it.
     const engine = node.spec[field] ?? effective[field] ?? node.status?.containerEngine ?? DEFAULTS[field];
     return canonicalEngine(engine as string);
   }

@@ -2,7 +2,7 @@ import type { EdgeNodeStatus } from '../../api/v3/index.ts';
 import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
 import type { Observation } from '../inputs.ts';
 
-/** Measurements: they live in memory only and change with every report. */
+/** Measurements: they are kept in memory only and change with every report. */
 const MEASURED: ReadonlySet<keyof StatusReport> = new Set<keyof StatusReport>([
   'memoryUsage',
   'diskUsage',
@@ -22,12 +22,12 @@ const MEASURED_OF_MICROSERVICE: ReadonlySet<keyof MicroserviceStatus> = new Set<
   'percentage',
 ]);
 
-/** Shown time of the last sign of life may be this old: it costs one write per node in five minutes. */
+/** The stored time of the last contact may be this old: that costs one write per node in five minutes. */
 const LAST_SEEN_MS = 5 * 60_000;
 
 /**
- * Whether what was heard can change the stored status. Heartbeats and measurements cannot, so they cost no reconcile:
- * this is the filter that lets thousands of nodes report without work for the leader. That a silence ends is not seen here.
+ * Whether an observation can change the stored status. Heartbeats and measurements cannot, so they cause no reconcile:
+ * thousands of nodes report without work for the leader. The end of a silence is not checked here.
  */
 export function affectsStatus(
   now: Observation,
@@ -41,7 +41,7 @@ export function affectsStatus(
   if (now.agent !== before.agent || Object.keys(now.instances).length !== Object.keys(before.instances).length)
     return true;
   if (now.restored !== before.restored) return true;
-  // What a foreign agent was told counts with its next report, even if that report says nothing new.
+  // What was sent to a third-party agent counts with its next report, even when that report is the same as before.
   if (
     now.sentRevisions !== before.sentRevisions ||
     (now.agent === undefined && now.reportedAt !== before.reportedAt && isUnsettled(stored))
@@ -50,7 +50,7 @@ export function affectsStatus(
   return now.report !== before.report && reportDiffers(now.report, before.report);
 }
 
-/** Something is still on its way on this node, so that a mere repetition may complete it. */
+/** Whether a change is not complete on this node, so that an equal report may complete it. */
 const isUnsettled = (stored: EdgeNodeStatus) =>
   stored.microservices?.some(({ state, revision }) => state !== 'RUNNING' || !revision) ?? false;
 

@@ -18,7 +18,7 @@ export { mergeReport } from './report.ts';
 /** What the status of a node is computed from. */
 export interface NodeStatusInputs {
   node: EdgeNode;
-  /** absent until something was heard since the leader began to listen */
+  /** absent until the first request of the agent since the leader began to lead */
   observation?: Observation;
   desired?: Pick<DesiredState, 'microservices' | 'entries'>;
   /** entries that left the node before its status named them, by uuid */
@@ -29,14 +29,14 @@ export interface NodeStatusInputs {
   provisioned?: { archId: number; containerEngine?: string; provisionedAt: number };
   /** Unix ms */
   now: number;
-  /** Unix ms, when the leader began to listen */
+  /** Unix ms, when the leader began to lead */
   listeningSince: number;
 }
 
-/** A sign of life is written at most this often while a node is live. */
+/** Least time between two writes of lastSeenTime while a node is live. */
 const LAST_SEEN_MS = 5 * 60_000;
 
-/** Status of a node. Stable: without news it equals the stored one, except lastSeenTime once in five minutes. */
+/** Status of a node. Stable: when nothing changed it equals the stored one, except lastSeenTime once in five minutes. */
 export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
   const { node, observation, desired, removed, provisioned, now, listeningSince } = inputs;
   const previous = node.status;
@@ -82,7 +82,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
   return bounded(status, structuralOf(edgeNodeStatusSchema)) as EdgeNodeStatus;
 }
 
-/** What the agent says of its machine and is no measurement. */
+/** What the agent reports of its machine, without measurements. */
 function reportedFacts(report: StatusReport): Partial<EdgeNodeStatus> {
   const { config } = report;
   return withoutAbsent({
@@ -106,7 +106,7 @@ function reportedFacts(report: StatusReport): Partial<EdgeNodeStatus> {
   });
 }
 
-/** The installation that spoke last. */
+/** The agent instance of the last request. */
 function reportingInstance(observation: Observation | undefined): { instance?: string } {
   const [latest] = Object.entries(observation?.instances ?? {}).sort(
     ([a, { seenAt: x }], [b, { seenAt: y }]) => y - x || (a < b ? -1 : 1),
@@ -120,7 +120,7 @@ function lastSeen({ node, observation }: NodeStatusInputs, alive: Liveness): str
   const contactAt = Math.max(observation?.contactAt ?? 0, observation?.reportedAt ?? 0);
   if (contactAt === 0) return stored;
   const before = Date.parse(stored ?? '');
-  // One whose reports are missing is heard of all the time.
+  // A node whose reports are missing still has contacts all the time.
   const turnsSilent = alive === 'silent' && node.status?.daemonStatus !== 'UNKNOWN' && contactAt > before;
   const isDue = Number.isNaN(before) || contactAt - before >= LAST_SEEN_MS || turnsSilent;
   return isDue ? new Date(contactAt).toISOString() : stored;
@@ -132,7 +132,7 @@ interface Case {
   status: EdgeNodeStatus;
 }
 
-/** How far a node is, by rules in the order in which they are asked; the first that has something to say counts. */
+/** The progress of a node, by rules in the order in which they are asked; the first result counts. */
 const RULES: readonly ((facts: Case) => Progress | undefined)[] = [
   ({ inputs: { identity } }) => identity && { is: 'stalled', reason: identity.reason, message: identity.message },
   ({ inputs: { node } }) =>
@@ -198,7 +198,7 @@ function liveProgress({ daemonStatus, warningMessage }: EdgeNodeStatus): Progres
   }
 }
 
-/** Why the agent cannot look at its engine. A new leader that has not heard of it yet says what the last one said. */
+/** Why the agent cannot use its engine. Until the first report to a new leader the message of the former one stays. */
 function engineTrouble({ node, observation }: NodeStatusInputs): string | undefined {
   const said = observation?.report.engineError;
   if (said !== undefined) return said && `the agent runs, but cannot look at its container engine: ${said}`;
@@ -206,7 +206,7 @@ function engineTrouble({ node, observation }: NodeStatusInputs): string | undefi
   return observation?.reportedAt === undefined && before?.reason === 'EngineUnavailable' ? before.message : undefined;
 }
 
-/** Two installations that both spoke within one silence limit, after the last provisioning. */
+/** Two agent instances that both sent requests within one silence limit, after the last provisioning. */
 function duplicateAgent({ node, observation, provisioned, now }: NodeStatusInputs): Finding | undefined {
   const since = Math.max(now - silenceLimit(node, observation?.waitSeconds), provisioned?.provisionedAt ?? 0);
   const instances = Object.entries(observation?.instances ?? {})
@@ -267,7 +267,7 @@ function settingsRefused(node: EdgeNode, report: StatusReport, status: EdgeNodeS
   };
 }
 
-/** Settings that are stored and do not act yet. */
+/** Settings that are stored and have no effect yet. */
 const NOT_ACTING: readonly { field: string; is: (spec: EdgeNode['spec']) => boolean }[] = [
   ...(
     [
@@ -299,7 +299,7 @@ function notSupportedYet({ spec }: EdgeNode): Finding | undefined {
   return { status: 'True', reason: 'Fields', message: `stored, but without effect yet: ${fields.sort().join(', ')}` };
 }
 
-/** There is nothing to reconcile on the platform side yet, so what was seen is done. */
+/** The platform has nothing to reconcile yet, so a generation that was seen is done. */
 function platformStatus({ node, identity, now }: NodeStatusInputs): EdgeNodeStatus['platformStatus'] {
   const before = node.status?.platformStatus;
   const generation = platformGeneration(node);

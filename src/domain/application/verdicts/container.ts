@@ -4,7 +4,7 @@ import type { Verdict } from '../../inputs.ts';
 import { v3Name } from '../../names.ts';
 import type { VerdictInput } from './rule.ts';
 
-/** What would change what the container is, and that nothing acts on yet. */
+/** Fields that would change the container and are not supported yet. */
 const UNSUPPORTED: readonly { field: string; what: string; uses: (input: VerdictInput) => boolean }[] = [
   {
     field: 'template',
@@ -61,7 +61,7 @@ export function envIsAllowed({ entry }: VerdictInput): Verdict | undefined {
 }
 
 export function configIsSmall({ entry }: VerdictInput): Verdict | undefined {
-  // its canonical text is as long
+  // the canonical text is as long
   const size = entry.config === undefined ? 0 : Buffer.byteLength(JSON.stringify(entry.config));
   if (size <= BOUNDS.configBytes) return undefined;
   return {
@@ -94,7 +94,7 @@ export function volumesAreValid({ entry }: VerdictInput): Verdict | undefined {
   return undefined;
 }
 
-/** The CRD sees to it within each list; across the lists nobody else does. */
+/** The CRD checks each list; this rule checks across the lists. */
 export function mountsAreApart({ entry }: VerdictInput): Verdict | undefined {
   const { volumes = [], tmpfs = [] } = entry.container;
   const paths = [
@@ -112,7 +112,7 @@ export function mountsAreApart({ entry }: VerdictInput): Verdict | undefined {
   };
 }
 
-/** Judged once the node has said what it has. */
+/** Checked once the node has reported its runtimes. */
 export function runtimeIsAvailable({ entry, node }: VerdictInput): Verdict | undefined {
   const { runtime } = entry.container;
   const available = node?.status?.availableRuntimes;

@@ -17,7 +17,7 @@ export function applicationUuidIsFree({ application, lookups }: Pick<VerdictInpu
   return owner && !isSame(owner, application) ? uuidTaken('application', uuid, owner.metadata.name) : undefined;
 }
 
-/** A uuid names one microservice. The older application keeps it, within one application the first name. */
+/** A uuid belongs to one microservice. The older application keeps it, within one application the first name. */
 export function uuidIsFree({ application, entry, uuid, lookups, writing }: VerdictInput): Verdict | undefined {
   const claims = lookups
     .applicationsWithEntry(uuid)

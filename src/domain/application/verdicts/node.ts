@@ -60,8 +60,8 @@ export function nodeHasRoom({ uuid, node, crowd }: VerdictInput): Verdict | unde
 }
 
 /**
- * The microservices that a node has no room for: the agent reads a bounded list. What it reports already stays; of the
- * rest the older applications come first.
+ * The microservices that a node has no room for, since the agent reads a bounded list. Those that it reports already stay;
+ * of the rest the older applications come first.
  */
 export function crowdOn(node: EdgeNode, applications: readonly Application[]): ReadonlySet<string> {
   const bound = applications.reduce((sum, { spec }) => sum + (spec.microservices?.length ?? 0), 0);

@@ -27,8 +27,9 @@ export function portsAreAllowed({ entry }: VerdictInput): Verdict | undefined {
 }
 
 /**
- * A port has one holder. One that is being given up (its entry no longer asks for it) refuses no write. What the node
- * has already is told at once and keeps its container until the port is free, so that two can swap; what is new waits.
+ * A port has one holder. A port that is being given up (its entry no longer asks for it) refuses no write. A microservice
+ * that the node has already is sent at once and keeps its container until the port is free, so that two can swap ports; a
+ * new one waits.
  */
 export function portsAreFree(input: VerdictInput): Verdict | undefined {
   const { entry, uuid, node, writing } = input;

@@ -3,7 +3,7 @@ import type { Lookups, Verdict } from '../../inputs.ts';
 import type { NormalEntry } from '../../microservice/normal-form.ts';
 import type { PortClaim } from '../ports.ts';
 
-/** What one policy looks at. */
+/** What one rule looks at. */
 export interface VerdictInput {
   application: Application;
   entry: NormalEntry;
@@ -11,15 +11,15 @@ export interface VerdictInput {
   /** the node that the entry names, once found */
   node?: EdgeNode;
   lookups: Lookups;
-  /** a user is about to write this: every other claim of a port counts, not only the holder's */
+  /** set for a write before it is made: every other claim of a port counts, not only that of the holder */
   writing?: boolean;
-  /** claims of the node's ports; made once for all entries that are judged together */
+  /** claims of the node's ports, computed once for all entries that are judged together */
   claims: (node: EdgeNode) => readonly PortClaim[];
-  /** uuids of the microservices that the node has no room for; made once as well */
+  /** uuids of the microservices that the node has no room for, computed once as well */
   crowd: (node: EdgeNode) => ReadonlySet<string>;
-  /** whether an entry may not run as asked, whatever ports there are */
+  /** whether an entry may not run as asked, independent of ports */
   isRefused: (entry: NonNullable<PortClaim['runs']>) => boolean;
 }
 
-/** One rule: a verdict, or nothing to say. */
+/** A rule returns a verdict, or undefined when it has no objection. */
 export type VerdictRule = (input: VerdictInput) => Verdict | undefined;
