@@ -9,7 +9,7 @@ import { connect, internalAddress } from './connection.ts';
 import { createIds } from './controllers/ids.ts';
 import { fleetFigures, nodeUuid } from './domain/index.ts';
 import { addressOf } from './http/client-address.ts';
-import { KINDS } from './kinds/index.ts';
+import { KINDS, type Kinds } from './kinds/index.ts';
 import {
   createLeadership,
   createServiceAccount,
@@ -19,14 +19,21 @@ import {
   NoServiceAccountError,
 } from './kube/mod.ts';
 import { addLeaderWork } from './leader.ts';
-import { createClusterDependencies } from './rest/adapters/dependencies.ts';
+import { createClusterDependencies, createReadiness } from './rest/adapters/dependencies.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import type { RestDependencies } from './rest/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
 import { createEpochs } from './stores/epochs.ts';
 import { createLookups } from './stores/lookups.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
-import { allSynced, createIdLookup, createStores, followStores, type Stores } from './stores/stores.ts';
+import {
+  countObjects,
+  createIdLookup,
+  createStores,
+  essentialStores,
+  followStores,
+  type Stores,
+} from './stores/stores.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
 
@@ -43,7 +50,10 @@ export interface App extends AsyncDisposable {
 type Metrics = ReturnType<typeof createMetrics>;
 
 /** The composition root: creates the parts of the process in the order in which they need each other. */
-export async function createApp(config: Config, { log: logger }: { log: Logger }): Promise<App> {
+export async function createApp(
+  config: Config,
+  { log: logger, kinds = KINDS }: { log: Logger; kinds?: Kinds },
+): Promise<App> {
   await using building = new AsyncDisposableStack();
   const stop = new AbortController();
   building.defer(() => stop.abort());
@@ -61,11 +71,12 @@ export async function createApp(config: Config, { log: logger }: { log: Logger }
     log,
     metrics,
   });
-  const stores = createStores({ namespace, log });
+  const stores = createStores({ namespace, kinds, log });
+  const essential = essentialStores(stores);
   const reflectors = followStores(stores, { client, log, metrics }, stop.signal);
   const lookups = createLookups(stores);
-  const ids = createIds({ client, namespace, withId: createIdLookup(stores, KINDS), log });
-  const epochs = createEpochs({ client, namespace, stores, log });
+  const ids = createIds({ client, namespace, withId: createIdLookup(stores, kinds), log });
+  const epochs = createEpochs({ client, namespace, stores: essential, log });
   /** What was read and counted before is about another datastore. */
   const startOver = () => {
     for (const reflector of reflectors) reflector.restart();
@@ -86,7 +97,7 @@ export async function createApp(config: Config, { log: logger }: { log: Logger }
       client,
       namespace,
       revisionKey: await readRevisionKey({ client, namespace }, stop.signal),
-      stores,
+      stores: essential,
       provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
       leadership,
       credentials: await createCredentials(client, log, stop.signal),
@@ -105,7 +116,7 @@ export async function createApp(config: Config, { log: logger }: { log: Logger }
     identity,
     namespace,
     stores,
-    kinds: KINDS,
+    kinds,
     lookups,
     observations: agents.observations,
     desired: (node) => agents.routes.desired(nodeUuid(node)),
@@ -114,12 +125,13 @@ export async function createApp(config: Config, { log: logger }: { log: Logger }
     log,
     metrics,
   });
-  measureFleet(metrics, { leadership, stores, agents });
+  measureFleet(metrics, { leadership, stores, kinds, agents });
 
   const deps = createClusterDependencies({
     client,
     namespace,
     stores,
+    kinds,
     ids,
     provisioning: provisioned,
     observations: { of: agents.live.of, listeningSince: () => leadership.since },
@@ -129,7 +141,7 @@ export async function createApp(config: Config, { log: logger }: { log: Logger }
   });
   const rest = building.use(createRest(config, { deps, log, metrics }));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
-  const ops = building.use(createOps({ stores, deps, metrics }));
+  const ops = building.use(createOps({ client, stores: essential, metrics }));
 
   const addresses: App['addresses'] = {};
   const running = building.move();
@@ -173,17 +185,20 @@ async function createCredentials(client: KubeClient, log: Log, signal: AbortSign
 /** Figures of the fleet, which only the leader knows. */
 function measureFleet(
   metrics: Metrics,
-  { leadership, stores, agents }: { leadership: Leadership; stores: Stores; agents: Agents },
+  { leadership, stores, kinds, agents }: { leadership: Leadership; stores: Stores; kinds: Kinds; agents: Agents },
 ) {
   metrics.fleetFrom(() =>
     leadership.isLeading
-      ? fleetFigures({
-          nodes: stores.nodes.list(),
-          applications: stores.applications.list(),
-          observation: (uuid) => agents.observations.get(uuid),
-          now: Date.now(),
-          listeningSince: leadership.since,
-        })
+      ? {
+          ...fleetFigures({
+            nodes: stores.nodes.list(),
+            applications: stores.applications.list(),
+            observation: (uuid) => agents.observations.get(uuid),
+            now: Date.now(),
+            listeningSince: leadership.since,
+          }),
+          objects: countObjects(stores, kinds),
+        }
       : undefined,
   );
 }
@@ -203,13 +218,12 @@ function createRest(config: Config, { deps, log, metrics }: { deps: RestDependen
   });
 }
 
-function createOps({ stores, deps, metrics }: { stores: Stores; deps: RestDependencies; metrics: Metrics }) {
+/** Ready as soon as agents can be served: a store that they do not depend on takes no replica out of service. */
+function createOps({ client, stores, metrics }: { client: KubeClient; stores: Stores; metrics: Metrics }) {
+  const readiness = createReadiness(client, stores);
   return createOpsServer({
     registry: metrics.registry,
-    ready: async () =>
-      allSynced(stores)
-        ? (await deps.readiness.check(AbortSignal.timeout(5_000)))?.message
-        : 'the controller is still reading its state',
+    ready: async () => (await readiness.check(AbortSignal.timeout(5_000)))?.message,
   });
 }
 

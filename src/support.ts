@@ -1,7 +1,7 @@
 import packageJson from '../package.json' with { type: 'json' };
 import type { ResourceOf } from './api/resources.ts';
 import type { Config } from './config.ts';
-import { KINDS, type Kinds, RESOURCES } from './kinds/index.ts';
+import { KINDS, type Kinds } from './kinds/index.ts';
 import type { KubeClient, KubeObject } from './kube/mod.ts';
 
 const MASK = '***';
@@ -36,8 +36,12 @@ export async function supportDocument(
   kinds: Kinds = KINDS,
 ): Promise<object> {
   const { namespace, metricsPort } = config;
-  const objects = (resource: ResourceOf<KubeObject>) =>
-    attempt(async () => (await client.list(resource, { namespace, timeoutMs: DEADLINE })).items.map(shown));
+  const objects = (resource: ResourceOf<KubeObject>, withholdsTexts = false) =>
+    attempt(async () =>
+      (await client.list(resource, { namespace, timeoutMs: DEADLINE })).items.map((object) =>
+        shown(object, withholdsTexts),
+      ),
+    );
   const page = (path: string) =>
     attempt(async () => {
       const answer = await fetch(`http://127.0.0.1:${metricsPort}${path}`, { signal: AbortSignal.timeout(DEADLINE) });
@@ -50,7 +54,9 @@ export async function supportDocument(
     metrics: await page('/metrics'),
     leases: await objects(LEASES),
     ...Object.fromEntries(
-      await Promise.all(Object.entries(kinds).map(async ([key, kind]) => [key, await objects(kind.resource)])),
+      await Promise.all(
+        Object.entries(kinds).map(async ([key, kind]) => [key, await objects(kind.resource, kind.withholdsTexts)]),
+      ),
     ),
   };
 }
@@ -64,7 +70,7 @@ async function attempt(make: () => Promise<unknown>): Promise<unknown> {
   }
 }
 
-function shown(object: KubeObject): unknown {
+function shown(object: KubeObject, withholdsTexts: boolean): unknown {
   const { annotations = {}, ...metadata } = object.metadata as KubeObject['metadata'] & {
     annotations?: Record<string, string>;
     managedFields?: unknown;
@@ -75,7 +81,7 @@ function shown(object: KubeObject): unknown {
   return {
     ...(withoutUsers(rest) as object),
     metadata: { ...metadata, annotations: Object.fromEntries(ours) },
-    spec: withoutUsers(object.kind === RESOURCES.applications.kind ? withheld(spec) : spec),
+    spec: withoutUsers(withholdsTexts ? withheld(spec) : spec),
   };
 }
 

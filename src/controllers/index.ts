@@ -1,3 +1,4 @@
+import { ESSENTIAL_KINDS } from '../kinds/index.ts';
 import type { Controller } from '../kube/mod.ts';
 import { createApplicationController } from './application.ts';
 import type { ControllerDependencies } from './dependencies.ts';
@@ -15,8 +16,7 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
   const nodePacer = createSilencePacer(deps.clock);
   await using running = new AsyncDisposableStack();
   const massSilence = running.use(createMassSilence(deps, nodePacer));
-  /** Kinds without a reconciler of their own. */
-  const plain = Object.values(deps.kinds).filter(({ key }) => !['nodes', 'applications', 'registries'].includes(key));
+  const plain = Object.values(deps.kinds).filter(({ key }) => !ESSENTIAL_KINDS.some((one) => one === key));
   const nodes = createEdgeNodeController(deps, massSilence, nodePacer);
   running.defer(() => nodes[Symbol.dispose]());
   const controllers: readonly Controller[] = [

@@ -7,6 +7,8 @@ export const applicationKind = defineKind<Application>()({
   key: 'applications',
   definition: applicationResource,
   noun: 'application',
+  access: 'workloads',
+  withholdsTexts: true,
   rest: { tag: 'Applications', key: 'name', notFound: 'INVALID_APPLICATION_NAME' },
   references: (application) => Array.from(registryRefsOf(application), (ref) => ({ to: 'registries', ref })),
   referrers: (application, to, refs) => (to === 'registries' ? registryUsersIn(application, refs) : []),

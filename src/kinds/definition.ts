@@ -39,6 +39,10 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly referrers?: { of(object: T, to: string, refs: readonly (number | string)[]): readonly string[] }['of'];
   /** an object that others name is not deleted: what REST answers instead */
   readonly inUse?: { status: 400 | 409; code: string };
+  /** which row of the roles its objects belong to (src/rest/access/roles.ts) */
+  readonly access: 'workloads' | 'infrastructure';
+  /** the support bundle shows the members of its spec, and not what people wrote into them */
+  readonly withholdsTexts?: true;
   readonly rest: KindRest<T>;
   /** why an object may not be as its spec asks, by the objects that it names */
   readonly verdict?: { of(object: T, find: FindReferenced): Verdict | undefined }['of'];

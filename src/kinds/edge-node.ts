@@ -5,6 +5,7 @@ export const edgeNodeKind = defineKind<EdgeNode>()({
   key: 'nodes',
   definition: edgeNodeResource,
   noun: 'node',
+  access: 'infrastructure',
   rest: { tag: 'Nodes', key: 'uuid', notFound: 'INVALID_NODE_UUID' },
   indexes: {
     /** names of the applications that it still reports */

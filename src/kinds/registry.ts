@@ -60,6 +60,7 @@ export const registryKind = defineKind<Registry>()({
   noun: 'registry',
   identity: { id: registryId, isReserved },
   inUse: { status: 400, code: 'REGISTRY_IS_IN_USE' },
+  access: 'workloads',
   rest: { tag: 'Registries', key: 'id', notFound: 'REGISTRY_NOT_FOUND', crud: registryCrud },
   indexes: {
     /** name of the Secret with its password */

@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
 import { createIds } from '../controllers/ids.ts';
 import type { Observation } from '../domain/inputs.ts';
-import { KINDS } from '../kinds/index.ts';
+import { KINDS, type Kinds } from '../kinds/index.ts';
 import { createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
 import { createIdLookup, createStores, followStores, type Stores } from '../stores/stores.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { type RoleName, roles } from './access/roles.ts';
 import { createClusterDependencies } from './adapters/dependencies.ts';
 import type { RestDependencies } from './dependencies.ts';
-import { routes } from './routes/index.ts';
+import { createRoutes } from './routes/index.ts';
 import { createRestServer } from './server.ts';
 
 const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace', namespaced: false };
@@ -43,7 +43,10 @@ export interface TestCluster extends AsyncDisposable {
   startReplica(options?: { follows?: boolean; overrides?: Partial<RestDependencies> }): Promise<Replica>;
 }
 
-export async function startTestCluster(kubeconfig: string): Promise<TestCluster> {
+export async function startTestCluster(
+  kubeconfig: string,
+  { kinds = KINDS }: { kinds?: Kinds } = {},
+): Promise<TestCluster> {
   const cleanup = new AsyncDisposableStack();
   const config = () => {
     const kubeConfig = new KubeConfig();
@@ -53,7 +56,7 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
   const kube = cleanup.use(createClient({ config }));
   const namespace = `rest-${randomUUID().slice(0, 8)}`;
   await kube.create(NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  for (const manifest of roles({ namespace })) {
+  for (const manifest of roles({ namespace, kinds })) {
     if (manifest.kind === 'Role') await kube.create(ROLES, manifest as KubeObject);
     else {
       const role = manifest.metadata.name.replace(/^skerry-/, '') as RoleName;
@@ -84,7 +87,7 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
     async startReplica({ follows = true, overrides = {} } = {}) {
       const client = cleanup.use(createClient({ config }));
       const stop = new AbortController();
-      const stores = createStores({ namespace });
+      const stores = createStores({ namespace, kinds });
       const reflectors = followStores(stores, { client }, stop.signal);
       cleanup.defer(async () => {
         stop.abort();
@@ -98,10 +101,11 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
           client,
           namespace,
           stores,
+          kinds,
           ids: createIds({
             client,
             namespace,
-            withId: createIdLookup(stores, KINDS),
+            withId: createIdLookup(stores, kinds),
           }),
           provisioning: () => undefined,
           observations: { of: async () => observed, listeningSince: () => 0 },
@@ -112,7 +116,7 @@ export async function startTestCluster(kubeconfig: string): Promise<TestCluster>
       const server = cleanup.use(createRestServer({ deps }));
       const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
       const origin = `http://127.0.0.1:${port}`;
-      return { client: createTestClient(origin, routes), origin, deps, stores, observed };
+      return { client: createTestClient(origin, createRoutes(kinds)), origin, deps, stores, observed };
     },
     [Symbol.asyncDispose]: () => cleanup.disposeAsync(),
   };

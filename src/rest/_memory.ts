@@ -65,7 +65,7 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     observations: { of: async () => observed, listeningSince: () => 0 },
     readiness: { check: async () => undefined },
     authenticator: createTokenTable(Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }]))),
-    authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role)]))),
+    authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role, kinds)]))),
     self: { version: '0.0.0-test', caCert: () => '' },
     clock: Date.now,
     ...overrides,

@@ -6,6 +6,7 @@ import { explain } from '../domain/upload/validate.ts';
 import type { ReadBody } from '../http/body.ts';
 import { HttpError } from '../http/http-error.ts';
 import { JSON_TYPE, type Reply, send } from '../http/reply.ts';
+import { ESSENTIAL_KINDS } from '../kinds/index.ts';
 import type { ByteBudget } from '../kube/byte-budget.ts';
 import type { Log } from '../kube/dependencies.ts';
 import { admit } from './access/gate.ts';
@@ -124,7 +125,8 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const caller = await admit(deps, route.access, { authorization, params, signal, guesses });
       user = caller.identity?.name ?? '';
       if (route.body?.kind === 'file') rates.upload(user);
-      if (route.access !== 'public' && !isSynced(deps)) throw unavailable('the controller is still reading its state');
+      if (route.access !== 'public' && !isSynced(deps, route))
+        throw unavailable('the controller is still reading its state');
       const charge = route.body ? rates.body(user || address) : () => {};
       const call = {
         params: check(route.params, params, 'the path'),
@@ -162,7 +164,11 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
 }
 
 /** An incomplete store would look like a complete one. */
-const isSynced = (deps: RestDependencies) => Object.values(deps.kinds).every((kind) => objectsOf(deps, kind).synced);
+const isSynced = (deps: RestDependencies, route: AnyRoute) =>
+  (route.needs?.(deps.kinds) ?? ESSENTIAL_KINDS).every((key) => {
+    const kind = deps.kinds[key];
+    return !kind || objectsOf(deps, kind).synced;
+  });
 
 /** Aborts when the client is gone or time is up. */
 function deadline(response: ServerResponse, ms: number): { signal: AbortSignal; stop: () => void } {

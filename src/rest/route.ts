@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { Kinds } from '../kinds/index.ts';
 import type { Attributes, Identity, Verb } from './access/access.ts';
 import type { RestDependencies } from './dependencies.ts';
 
@@ -60,6 +61,8 @@ export interface Route<
   reply: Reply<R>;
   /** Error statuses of this route in addition to those of every route. */
   errors?: readonly number[];
+  /** keys of the kinds whose stores have to be complete; the kinds with routes of their own when absent */
+  needs?: (kinds: Kinds) => readonly string[];
   handler: (call: Call<P, Q, B>) => Promise<z.input<R> | undefined> | z.input<R> | undefined;
 }
 

@@ -16,7 +16,7 @@ import { createTurns } from './list-reply.ts';
 import { answerErrors, type Mounting, mountRoutes, preamble, unknownPath } from './mount.ts';
 import { createRates } from './rates.ts';
 import type { AnyRoute } from './route.ts';
-import { routes as allRoutes } from './routes/index.ts';
+import { createRoutes } from './routes/index.ts';
 
 export interface RestServerOptions {
   deps: RestDependencies;
@@ -29,7 +29,7 @@ export interface RestServerOptions {
   limits?: Partial<Limits>;
   /** Whether the last address of X-Forwarded-For is the client's. */
   trustProxy?: boolean;
-  /** all routes when absent */
+  /** the routes of all kinds when absent */
   routes?: readonly AnyRoute[];
   /** What rates are measured with. */
   clock?: Clock;
@@ -49,7 +49,7 @@ export interface RestServer extends AsyncDisposable {
 }
 
 export function createRestServer(options: RestServerOptions): RestServer {
-  const { log = silentLog, metrics = {}, routes = allRoutes } = options;
+  const { log = silentLog, metrics = {}, routes = createRoutes(options.deps.kinds) } = options;
   const limits = { ...LIMITS, ...options.limits };
   let draining = false;
   const deps: RestDependencies = {

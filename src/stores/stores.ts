@@ -1,5 +1,13 @@
 import { CORE_RESOURCES, type ConfigMap, type Secret } from '../api/resources.ts';
-import { KINDS, type Kind, type KindKey, type KindObject, type Kinds, type ObjectOf } from '../kinds/index.ts';
+import {
+  type ESSENTIAL_KINDS,
+  KINDS,
+  type Kind,
+  type KindKey,
+  type KindObject,
+  type Kinds,
+  type ObjectOf,
+} from '../kinds/index.ts';
 import {
   createStore,
   type KubeClient,
@@ -45,9 +53,23 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
   };
 }
 
+/** The stores that agents depend on: one of another kind that never becomes complete stops no agent. */
+export function essentialStores(stores: Stores): Stores {
+  const { nodes, applications, registries, secrets, configMaps } = stores;
+  return { nodes, applications, registries, secrets, configMaps } satisfies Record<
+    (typeof ESSENTIAL_KINDS)[number],
+    unknown
+  > &
+    Stores;
+}
+
 /** The store of a kind. */
 export const storeOf = <T extends KindObject>(stores: object, { key }: Kind<T>): MutableStore<T> =>
   (stores as Record<string, MutableStore<T>>)[key] as MutableStore<T>;
+
+/** How many objects there are of each kind, as the Kubernetes API calls it. */
+export const countObjects = (stores: object, kinds: Kinds): ReadonlyMap<string, number> =>
+  new Map(Object.values(kinds).map((kind) => [kind.definition.kind, storeOf(stores, kind).size]));
 
 /** Finds the objects with a number, of a kind as the Kubernetes API calls it. */
 export function createIdLookup(stores: object, kinds: Kinds): (kind: string, id: number) => readonly KindObject[] {

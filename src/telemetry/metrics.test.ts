@@ -40,6 +40,7 @@ const figures: FleetFigures = {
   applications: [{ ready: 'True', reason: 'AllRunning', count: 7 }],
   microservices: new Map([['RUNNING', 5000]]),
   microserviceRestarts: 3,
+  objects: new Map([['EdgeNode', 1000]]),
 };
 
 test('a leader tells of the fleet, when it is asked', async () => {
@@ -61,6 +62,7 @@ test('a leader tells of the fleet, when it is asked', async () => {
     'skerry_applications{ready="True",reason="AllRunning"} 7',
     'skerry_microservices{state="RUNNING"} 5000',
     'skerry_microservice_restarts 3',
+    'skerry_objects{kind="EdgeNode"} 1000',
     'skerry_build_info{version="1.2.3"} 1',
   ])
     expect(page).toContain(`${line}\n`);
@@ -74,7 +76,7 @@ test('a replica that no longer leads says nothing of the fleet', async () => {
   now = undefined;
   const page = await metrics.registry.metrics();
   expect(page).not.toMatch(
-    /^skerry_(nodes|node_contact_age_seconds|applications|microservices|microservice_restarts)[ {]/m,
+    /^skerry_(nodes|node_contact_age_seconds|applications|microservices|microservice_restarts|objects)[ {]/m,
   );
 });
 

@@ -17,6 +17,8 @@ export interface FleetFigures {
   applications: readonly { ready: string; reason: string; count: number }[];
   microservices: ReadonlyMap<string, number>;
   microserviceRestarts: number;
+  /** by kind */
+  objects: ReadonlyMap<string, number>;
 }
 
 /** Which counter a thing that happened on the agent channel belongs to; its second word is the detail. */
@@ -54,8 +56,9 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
 
   /** All of the fleet at one look, when its first metric is read. A replica that does not lead says nothing of it. */
   function readFleet(): void {
-    const { nodes, contactAge, applications, microservices, microserviceRestarts } = metrics;
-    for (const metric of [nodes, contactAge, applications, microservices, microserviceRestarts]) metric.reset();
+    const { nodes, contactAge, applications, microservices, microserviceRestarts, objects } = metrics;
+    for (const metric of [nodes, contactAge, applications, microservices, microserviceRestarts, objects])
+      metric.reset();
     const figures = fleet();
     // A gauge without labels is 0 after a reset; one that nobody can know is better absent.
     if (!figures) {
@@ -66,6 +69,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     for (const { ready, reason, count } of figures.applications) applications.set({ ready, reason }, count);
     for (const [state, count] of figures.microservices) microservices.set({ state }, count);
     microserviceRestarts.set(figures.microserviceRestarts);
+    for (const [kind, count] of figures.objects) objects.set({ kind }, count);
     const ages = Float64Array.from(figures.contactAges).sort();
     for (const quantile of ages.length > 0 ? [0.5, 0.9, 0.99, 1] : [])
       contactAge.set({ quantile: String(quantile) }, ages[Math.ceil(quantile * ages.length) - 1] ?? 0);

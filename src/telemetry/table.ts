@@ -54,6 +54,13 @@ export const CONTROLLER_METRICS = {
     unit: 'microservices',
     help: 'Microservices as the live nodes report them. Leader only.',
   },
+  objects: {
+    name: 'skerry_objects',
+    type: 'gauge',
+    labels: { kind: 'kind of the objects: `Application`, `EdgeNode`, ...' },
+    unit: 'objects',
+    help: 'Objects by kind. Leader only.',
+  },
   microserviceRestarts: {
     name: 'skerry_microservice_restarts',
     type: 'gauge',

@@ -1,4 +1,5 @@
 import { GROUP } from '../../api/names.ts';
+import { KINDS, type Kind, type Kinds } from '../../kinds/index.ts';
 import type { PolicyRule } from './rules.ts';
 
 /**
@@ -13,6 +14,8 @@ const READ = ['get', 'list', 'watch'];
 const WRITE = [...READ, 'create', 'update', 'patch', 'delete'];
 
 interface Row {
+  /** of kinds that say so; the resources of the row are those that are no kind */
+  kinds?: Kind['access'];
   resources: readonly string[];
   sre?: readonly string[];
   developer?: readonly string[];
@@ -21,14 +24,13 @@ interface Row {
 
 const MATRIX: readonly Row[] = [
   {
+    kinds: 'workloads',
     resources: [
-      'applications',
       'applicationtemplates',
       'microservices',
       'microservicetemplates',
       'services',
       'catalogitems',
-      'registries',
       'secrets',
       'configmaps',
       'volumemounts',
@@ -47,7 +49,8 @@ const MATRIX: readonly Row[] = [
     viewer: READ,
   },
   {
-    resources: ['edgenodes', 'router', 'networktopology', 'cluster', 'systemmicroservices', 'systemapplications'],
+    kinds: 'infrastructure',
+    resources: ['router', 'networktopology', 'cluster', 'systemmicroservices', 'systemapplications'],
     sre: WRITE,
     developer: READ,
     viewer: READ,
@@ -68,25 +71,33 @@ const MATRIX: readonly Row[] = [
 ];
 
 /** Every resource that some role is about; a route about any other could be called by admins only, by mistake. */
-export const KNOWN_RESOURCES: ReadonlySet<string> = new Set(MATRIX.flatMap((row) => row.resources));
+export const knownResources = (kinds: Kinds = KINDS): ReadonlySet<string> =>
+  new Set(MATRIX.flatMap((row) => resourcesOf(row, kinds)));
+
+const resourcesOf = ({ kinds: row, resources }: Row, kinds: Kinds): string[] => [
+  ...new Set([
+    ...Object.values(kinds).flatMap(({ access, definition }) => (access === row ? [definition.plural] : [])),
+    ...resources,
+  ]),
+];
 
 /** Events of the cluster: `kubectl describe` and `kubectl get events` are how people learn why something is as it is. */
 const CLUSTER_EVENTS: PolicyRule = { apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: READ };
 
 /** The rules of one role: resources with the same verbs together. */
-export function rulesOf(role: RoleName): PolicyRule[] {
-  return [...ownRulesOf(role), CLUSTER_EVENTS];
+export function rulesOf(role: RoleName, kinds: Kinds = KINDS): PolicyRule[] {
+  return [...ownRulesOf(role, kinds), CLUSTER_EVENTS];
 }
 
 /** Those in our API group. */
-function ownRulesOf(role: RoleName): PolicyRule[] {
+function ownRulesOf(role: RoleName, kinds: Kinds): PolicyRule[] {
   if (role === 'admin') return [{ apiGroups: [GROUP], resources: ['*'], verbs: ['*'] }];
   const byVerbs = new Map<string, string[]>();
   for (const row of MATRIX) {
     const verbs = row[role];
     if (!verbs) continue;
     const key = verbs.join(' ');
-    byVerbs.set(key, [...(byVerbs.get(key) ?? []), ...row.resources]);
+    byVerbs.set(key, [...(byVerbs.get(key) ?? []), ...resourcesOf(row, kinds)]);
   }
   return [...byVerbs].map(([verbs, resources]) => ({ apiGroups: [GROUP], resources, verbs: verbs.split(' ') }));
 }
@@ -108,13 +119,19 @@ export interface RoleManifest {
  * The roles and the binding of each to its group, `<groups>:<role>`. Everything is in the controller's namespace, so that
  * two installations in one cluster do not share them; two that name their groups alike share their people.
  */
-export function roles({ namespace, groups = PRODUCT }: { namespace: string; groups?: string }): RoleManifest[] {
+export interface RolesOptions {
+  namespace: string;
+  groups?: string;
+  kinds?: Kinds;
+}
+
+export function roles({ namespace, groups = PRODUCT, kinds = KINDS }: RolesOptions): RoleManifest[] {
   const apiVersion = 'rbac.authorization.k8s.io/v1';
   const apiGroup = 'rbac.authorization.k8s.io';
   return ROLE_NAMES.flatMap((role) => {
     const metadata = { name: roleObjectName(role), namespace };
     return [
-      { apiVersion, kind: 'Role' as const, metadata, rules: rulesOf(role) },
+      { apiVersion, kind: 'Role' as const, metadata, rules: rulesOf(role, kinds) },
       {
         apiVersion,
         kind: 'RoleBinding' as const,

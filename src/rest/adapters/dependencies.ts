@@ -66,8 +66,8 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
 /** How long an answer of the API server to "are you there" holds; agents ask by the thousand. */
 const REACHABLE_MS = 1_000;
 
-/** Ready: every store was complete once, and the API server answers. */
-function createReadiness(client: KubeClient, stores: Stores): Readiness {
+/** Ready: every one of these stores was complete once, and the API server answers. */
+export function createReadiness(client: KubeClient, stores: Stores): Readiness {
   let asked: { at: number; answer: Promise<boolean> } | undefined;
   const isReachable = () => {
     const now = performance.now();

@@ -4,7 +4,7 @@ import { API_VERSION, UPLOAD_API_VERSIONS } from '../../api/names.ts';
 import { conflict, verdictError } from '../../domain/errors.ts';
 import { identityLabels, objectName } from '../../domain/names.ts';
 import { readDocument, refuseExpressions, requireName } from '../../domain/upload/document.ts';
-import { inUseError, type Kind, type KindObject, type Operation, type Write } from '../../kinds/index.ts';
+import { inUseError, type Kind, type KindObject, type Kinds, type Operation, type Write } from '../../kinds/index.ts';
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { createNamed, deleteObject, isPresent } from '../deletion.ts';
@@ -54,7 +54,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       : { status: replies.change.status };
   const missingReference = kind.references ? [404] : [];
   const list = capital(crud.list);
-  return [
+  const routes = [
     route({
       method: 'POST',
       path,
@@ -150,7 +150,16 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
         ]
       : []),
   ];
+  return routes.map((one) => ({ ...one, needs: (kinds) => needsOf(kind, kinds) }));
 }
+
+/** Kinds that an operation on this one looks at: those that name it, and those that it names. */
+const needsOf = <T extends KindObject>(kind: Kind<T>, kinds: Kinds): readonly string[] => [
+  kind.key,
+  ...Object.values(kinds)
+    .filter((other) => kind.references || (kind.inUse && other.references))
+    .map(({ key }) => key),
+];
 
 /** What the routes of a kind carry out. */
 function createOperations<T extends KindObject, W extends Write<T>>(

@@ -1,8 +1,10 @@
+import { KINDS, type Kind, type Kinds } from '../../kinds/index.ts';
 import { constantReply } from '../constant-reply.ts';
 import { openApiDocument } from '../openapi.ts';
 import { type AnyRoute, route } from '../route.ts';
 import { applicationRoutes } from './applications.ts';
 import { controllerRoutes } from './controller.ts';
+import { crudRoutes } from './crud.ts';
 import { laterRoutes } from './later.ts';
 import { microservicePartRoutes } from './microservice-parts.ts';
 import { microserviceRoutes } from './microservices.ts';
@@ -10,25 +12,36 @@ import { nodeRoutes } from './nodes.ts';
 import { registryRoutes } from './registries.ts';
 import { anyObject } from './shapes.ts';
 
-const document = constantReply(() => openApiDocument(routes));
+/** Routes of kinds that need more than the plain ones, by key. */
+const OWN: Readonly<Record<string, readonly AnyRoute[]>> = {
+  nodes: nodeRoutes,
+  applications: [...applicationRoutes, ...microserviceRoutes, ...microservicePartRoutes],
+  registries: registryRoutes,
+};
+
+const routesOfKind = (kind: Kind): readonly AnyRoute[] =>
+  OWN[kind.key] ?? (kind.rest.crud ? crudRoutes(kind, kind.rest.crud) : []);
 
 /** Every route of the facade: the router, the catalogue of permissions and the OpenAPI document are made from it. */
-export const routes: readonly AnyRoute[] = [
-  ...controllerRoutes,
-  route({
-    method: 'GET',
-    path: '/openapi.json',
-    operation: 'getOpenApi',
-    tag: 'Controller',
-    summary: 'This description',
-    access: 'public',
-    reply: { status: 200, schema: anyObject },
-    handler: () => document,
-  }),
-  ...nodeRoutes,
-  ...applicationRoutes,
-  ...microserviceRoutes,
-  ...microservicePartRoutes,
-  ...registryRoutes,
-  ...laterRoutes,
-];
+export function createRoutes(kinds: Kinds): readonly AnyRoute[] {
+  const { nodes, ...others } = kinds;
+  const routes: AnyRoute[] = [
+    ...controllerRoutes,
+    route({
+      method: 'GET',
+      path: '/openapi.json',
+      operation: 'getOpenApi',
+      tag: 'Controller',
+      summary: 'This description',
+      access: 'public',
+      reply: { status: 200, schema: anyObject },
+      handler: () => document,
+    }),
+    ...[nodes, ...Object.values(others)].flatMap((kind) => (kind ? routesOfKind(kind) : [])),
+    ...laterRoutes,
+  ];
+  const document = constantReply(() => openApiDocument(routes));
+  return routes;
+}
+
+export const routes = createRoutes(KINDS);
