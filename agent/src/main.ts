@@ -9,6 +9,7 @@ process.exitCode = await runCli(process.argv.slice(2), {
   env: process.env,
   ask: process.stdin.isTTY ? ask : undefined,
   signal,
+  runAgent: async (configFile, signal) => (await import('./daemon.ts')).runDaemon(configFile, signal),
 });
 
 async function ask(question: string): Promise<boolean> {

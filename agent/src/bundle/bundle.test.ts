@@ -40,6 +40,7 @@ async function cli(...args: string[]): Promise<{ code: number; out: string; err:
     },
     env: {},
     signal: new AbortController().signal,
+    runAgent: async () => {},
   });
   return { code, out, err };
 }

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { runCli } from './cli.ts';
-import { COMMANDS, momentOf } from './commands.ts';
+import { COMMANDS } from './commands.ts';
+import { momentOf } from './logs.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -25,6 +26,7 @@ async function cli(...args: string[]) {
     },
     env: {},
     signal: new AbortController().signal,
+    runAgent: async () => {},
   });
   return { code, out, err };
 }

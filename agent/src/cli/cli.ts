@@ -2,7 +2,8 @@ import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
 import { readText } from '../system/disk.ts';
 import { errorText } from '../system/log.ts';
-import { COMMANDS, type Command } from './commands.ts';
+import type { Command } from './command.ts';
+import { COMMANDS } from './commands.ts';
 import { FORMATS, type Format } from './output.ts';
 
 export interface CliDependencies {
@@ -12,6 +13,8 @@ export interface CliDependencies {
   ask?(question: string): Promise<boolean>;
   env: NodeJS.ProcessEnv;
   signal: AbortSignal;
+  /** Runs the agent until the signal fires. */
+  runAgent(configFile: string, signal: AbortSignal): Promise<void>;
 }
 
 const GLOBAL_FLAGS: Readonly<Record<string, string>> = {
@@ -78,6 +81,7 @@ async function run(args: readonly string[], deps: CliDependencies): Promise<numb
     out: deps.out,
     ask: deps.ask,
     signal: deps.signal,
+    runAgent: deps.runAgent,
     exitWith: (given) => {
       code = given;
     },

@@ -145,6 +145,7 @@ export class LocalAgent implements AsyncDisposable {
       },
       env: {},
       signal: new AbortController().signal,
+      runAgent: async () => {},
       ...ports,
     });
     return { code, out, err };

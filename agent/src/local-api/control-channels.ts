@@ -1,4 +1,4 @@
-import type { Agent } from '../app.ts';
+import type { LocalApiAgent } from './agent.ts';
 import { CLOSE, type WebSocketConnection } from './websocket.ts';
 
 /** First byte of each message (docs/spec/agent-local-api.md#control-channel). */
@@ -16,13 +16,13 @@ interface Channel {
  * was not connected then reads it when it connects, as everybody does.
  */
 export class ControlChannels implements Disposable {
-  readonly #agent: Agent;
+  readonly #agent: LocalApiAgent;
   readonly #open = new Map<string, Channel>();
   #limits: string;
   readonly #stop: () => void;
   readonly #timer: NodeJS.Timeout;
 
-  constructor(agent: Agent) {
+  constructor(agent: LocalApiAgent) {
     this.#agent = agent;
     this.#limits = limitsOf(agent);
     this.#stop = agent.supervisor.onChange(() => this.#look());
@@ -64,7 +64,7 @@ export class ControlChannels implements Disposable {
   }
 }
 
-function limitsOf(agent: Agent): string {
+function limitsOf(agent: LocalApiAgent): string {
   const { cpuLimit, memoryLimit, diskLimit } = agent.effective();
   return JSON.stringify([cpuLimit, memoryLimit, diskLimit]);
 }

@@ -8,7 +8,8 @@ import type { Clock } from '../domain/clock.ts';
 import { exists, makeDirectory, removePath } from '../system/disk.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { API_ERRORS, ApiError } from './errors.ts';
-import { type ApiContext, type ApiReply, type ApiRequest, ROUTES, type Route, toApiError, unrouted } from './routes.ts';
+import type { ApiContext, ApiReply, ApiRequest, Route } from './route.ts';
+import { ROUTES, toApiError, unrouted } from './routes.ts';
 import { isAdmin, tokenClaims, workloadOf } from './token.ts';
 import { checkHandshake, WebSocketConnection } from './websocket.ts';
 

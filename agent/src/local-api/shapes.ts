@@ -1,13 +1,13 @@
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
-import type { Agent } from '../app.ts';
 import { stringMap } from '../domain/digest.ts';
+import type { LocalApiAgent } from './agent.ts';
 import { ApiError } from './errors.ts';
 
 const MIB = 1024 * 1024;
 const MASK = '***';
 
 /** `GET /v1/system/status` (docs/spec/agent-local-api.md#status). */
-export async function daemonStatus(agent: Agent): Promise<Record<string, unknown>> {
+export async function daemonStatus(agent: LocalApiAgent): Promise<Record<string, unknown>> {
   const report = await agent.report(true);
   const { engine } = agent.supervisor;
   const { state, error, lastContact } = agent.connection;
@@ -54,7 +54,7 @@ export async function daemonStatus(agent: Agent): Promise<Record<string, unknown
 }
 
 /** `GET /v1/system/info` (docs/spec/agent-local-api.md#info). */
-export function daemonInfo(agent: Agent): Record<string, unknown> {
+export function daemonInfo(agent: LocalApiAgent): Record<string, unknown> {
   const settings = agent.effective();
   const { node, instance } = agent.identity;
   return {
@@ -72,7 +72,7 @@ export function daemonInfo(agent: Agent): Record<string, unknown> {
 }
 
 /** `GET /v1/system/config` (docs/spec/agent-local-api.md#settings): API names, effective values. */
-export function activeConfig(agent: Agent): Record<string, unknown> {
+export function activeConfig(agent: LocalApiAgent): Record<string, unknown> {
   const { config } = agent;
   const settings = agent.effective();
   return {
@@ -108,18 +108,18 @@ export function activeConfig(agent: Agent): Record<string, unknown> {
 }
 
 /** Who wants what runs here: a controller, or, once there is none any more, the machine itself. */
-export function sourceOf(agent: Agent): 'managed' | 'local' {
+export function sourceOf(agent: LocalApiAgent): 'managed' | 'local' {
   return agent.identity.node ? 'managed' : 'local';
 }
 
 /** A microservice as people know it; its uuid where nothing else is known. */
-export function nameOf(agent: Agent, uuid: string): string {
+export function nameOf(agent: LocalApiAgent, uuid: string): string {
   const { application, name } = agent.supervisor.record(uuid) ?? {};
   return application && name ? `${application}.${name}` : uuid;
 }
 
 /** The image that a microservice runs, and the one that it is to run where that is another. */
-function imagesOf(agent: Agent, status: MicroserviceStatus): { image: string; wantedImage?: string } {
+function imagesOf(agent: LocalApiAgent, status: MicroserviceStatus): { image: string; wantedImage?: string } {
   const wanted = agent.view(status.id);
   const ran = agent.supervisor.record(status.id)?.lastGood;
   if (!status.containerId || status.revision === wanted?.revision) return { image: wanted?.imageId ?? '' };
@@ -129,7 +129,7 @@ function imagesOf(agent: Agent, status: MicroserviceStatus): { image: string; wa
 }
 
 /** An item of `GET /v1/ms`. */
-export function listItem(agent: Agent, status: MicroserviceStatus): Record<string, unknown> {
+export function listItem(agent: LocalApiAgent, status: MicroserviceStatus): Record<string, unknown> {
   return {
     uuid: status.id,
     name: status.name ?? '',
@@ -153,7 +153,7 @@ export function listItem(agent: Agent, status: MicroserviceStatus): Record<strin
 }
 
 /** `GET /v1/ms/{id}` (docs/spec/agent-local-api.md#microservices). What came from Secrets is masked. */
-export function inspection(agent: Agent, status: MicroserviceStatus): Record<string, unknown> {
+export function inspection(agent: LocalApiAgent, status: MicroserviceStatus): Record<string, unknown> {
   const view = agent.view(status.id);
   const row = agent.supervisor.record(status.id);
   const container = agent.supervisor.containers.find(({ id }) => id === status.containerId);
@@ -188,7 +188,7 @@ function statusText({ status, reason, errorMessage, percentage }: MicroserviceSt
  * The microservice that a selector means: its uuid, `application.name`, its name where that is unique, or the beginning
  * of its container's id.
  */
-export function findMicroservice(agent: Agent, selector: string): MicroserviceStatus {
+export function findMicroservice(agent: LocalApiAgent, selector: string): MicroserviceStatus {
   const items = agent.microservices();
   if (!items) throw new ApiError('UNAVAILABLE', 'the container engine has not been looked at yet');
   const lower = selector.toLowerCase();

@@ -1,0 +1,68 @@
+import { CliError, type LocalClient } from '../local-api/client.ts';
+import { type Format, structured } from './output.ts';
+
+/** What a command works with. */
+export interface CommandContext {
+  client: LocalClient;
+  configFile: string;
+  words: string[];
+  flags: ReadonlyMap<string, string | true>;
+  format: Format;
+  out(text: string): void;
+  /** asks the person at the terminal a question to be answered with yes or no; absent where there is none */
+  ask?(question: string): Promise<boolean>;
+  signal: AbortSignal;
+  /** Runs the agent until the signal fires. */
+  runAgent(configFile: string, signal: AbortSignal): Promise<void>;
+  /** for a command that did its work and has bad news */
+  exitWith(code: number): void;
+}
+
+export interface Command {
+  /** the words that name it */
+  name: string;
+  /** the words that follow the name: `<one>`, `[one that may be left out]`, `[some ...]` */
+  usage?: string;
+  /** one line for the list of commands */
+  summary: string;
+  /** flags of its own, with their help; `=` marks one that takes a value */
+  flags?: Readonly<Record<string, string>>;
+  example?: string;
+  /** works without an agent, and with settings that cannot be read */
+  offline?: true;
+  run(context: CommandContext): Promise<void>;
+}
+
+/** Shows data in the format that was asked for. */
+export function show(context: CommandContext, data: unknown, human: () => string): void {
+  const { format, out } = context;
+  out(format === 'human' ? human() : structured(data, format));
+}
+
+export function required(context: CommandContext, what: string): string {
+  const [word] = context.words;
+  if (!word) throw new CliError('INVALID_ARGUMENT', `${what} is missing`, 'See --help.');
+  return word;
+}
+
+/** ms. A machine may have many containers to stop, a few at a time; the agent answers earlier when a removal is stuck. */
+export const REMOVAL = 3600_000;
+
+/** A microservice as the local API lists it. */
+export interface Item {
+  uuid: string;
+  name: string;
+  application: string;
+  state: string;
+  reason?: string;
+  image: string;
+  wantedImage?: string;
+  containerId: string;
+  restartCount?: number;
+  percentage?: number;
+  startTime?: number;
+  errorMessage?: string;
+  memoryUsage?: number;
+  cpuUsage?: number;
+  healthStatus?: string;
+}

@@ -1,0 +1,154 @@
+import { AGENT_VERSION } from '../../domain/names.ts';
+import { CliError } from '../../local-api/client.ts';
+import { type Command, type CommandContext, type Item, REMOVAL, required, show } from '../command.ts';
+import { bytes, duration, facts } from '../output.ts';
+
+/** The agent itself: its process, its membership and its settings. */
+export const AGENT_COMMANDS: readonly Command[] = [
+  {
+    name: 'start',
+    summary: 'Run the agent in the foreground until SIGTERM or Ctrl-C; containers run on',
+    example: 'skerry-agent start --config /etc/skerry-agent/config.yaml',
+    offline: true,
+    run: ({ configFile, signal, runAgent }) => runAgent(configFile, signal),
+  },
+  {
+    name: 'version',
+    summary: 'Show the version',
+    offline: true,
+    run: async (context) => show(context, { version: AGENT_VERSION }, () => `skerry-agent ${AGENT_VERSION}\n`),
+  },
+  {
+    name: 'status',
+    summary: 'Show how the agent is, and whether the controller hears it',
+    run: async (context) => {
+      const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/status');
+      const node = data.node as { name?: string; uuid: string; controllerUrl: string } | undefined;
+      const free = Number(data.systemAvailableDisk ?? 0);
+      const runtime = data.runtime as { engineVersion?: string; engineUrl?: string; engineReady: boolean };
+      show(context, data, () =>
+        facts([
+          ['Agent', data.daemonStatus],
+          ['Uptime', duration(Number(data.uptimeSeconds))],
+          [
+            'Node',
+            node ? `${node.name ?? ''} ${node.uuid}`.trim() : 'not provisioned (skerry-agent provision <join string>)',
+          ],
+          ['Controller', node && `${data.controllerConnection} ${node.controllerUrl}`],
+          ['Controller error', data.connectionError],
+          [
+            'Engine',
+            runtime.engineReady
+              ? `${data.engine} ${runtime.engineVersion} at ${runtime.engineUrl}`
+              : `not connected (${runtime.engineUrl})`,
+          ],
+          ['Running', `${data.runningMicroservices} microservices`],
+          ['Memory', `${data.memoryUsageMiB} MiB (the agent itself)`],
+          ['Disk', `${bytes(Number(data.diskUsageGiB) * 1024 ** 3)} (the agent's own), ${bytes(free)} free`],
+          ['Warnings', (data.warnings as string[]).join('; ')],
+        ]),
+      );
+    },
+  },
+  {
+    name: 'info',
+    summary: 'Show the settings in force, and who this node is',
+    run: async (context) => {
+      const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/info');
+      show(context, data, () => facts(Object.entries(data)));
+    },
+  },
+  {
+    name: 'provision',
+    usage: '<join string>',
+    summary: 'Make this machine a node of a controller',
+    example: 'skerry-agent provision skerry://controller.example.com:51121/6f1c...?tls=1',
+    run: async (context) => {
+      const provisioningKey = required(context, 'the join string');
+      const data = await context.client.call<{ agentUuid: string; name?: string; controllerUrl: string }>(
+        'POST',
+        '/v1/system/provision',
+        { body: { provisioningKey } },
+      );
+      show(context, data, () => `Provisioned as node ${data.name ?? data.agentUuid} of ${data.controllerUrl}\n`);
+    },
+  },
+  {
+    name: 'deprovision',
+    summary: 'Leave the controller; its microservices are stopped and removed, volumes stay',
+    flags: {
+      'scope=': 'all (default): nothing of ours runs here afterwards; local: what runs here runs on',
+      'keep-local': 'the same as --scope local',
+      yes: 'do not ask',
+    },
+    example: 'skerry-agent deprovision --keep-local --yes',
+    run: async (context) => {
+      const scope = context.flags.has('keep-local') ? 'local' : String(context.flags.get('scope') ?? 'all');
+      await confirmDeprovision(context, scope);
+      const data = await context.client.call<{ controllerTold?: boolean; remaining: string[] }>(
+        'DELETE',
+        `/v1/system/provision?scope=${encodeURIComponent(scope)}`,
+        { deadline: REMOVAL },
+      );
+      if (data.remaining.length > 0)
+        throw new CliError(
+          'INCOMPLETE',
+          `left the controller, but not removed yet: ${data.remaining.join(', ')}`,
+          'They are removed as soon as the container engine does it. See: skerry-agent ms ls, skerry-agent doctor',
+        );
+      show(context, data, () =>
+        data.controllerTold === false
+          ? 'Deprovisioned here; the controller could not be told. Delete the node there.\n'
+          : 'Deprovisioned\n',
+      );
+    },
+  },
+  {
+    name: 'config',
+    usage: '[<name>=<value> ...]',
+    summary: 'Show the settings in force, or change some',
+    example: 'skerry-agent config logLevel=DEBUG statusFrequency=30',
+    run: async (context) => {
+      if (context.words.length === 0) {
+        const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/config');
+        return show(context, data, () => facts(Object.entries(data)));
+      }
+      const set: Record<string, string> = {};
+      for (const word of context.words) {
+        const [, name, value] = /^([^=]+)=(.*)$/s.exec(word) ?? [];
+        if (!name || value === undefined)
+          throw new CliError('INVALID_ARGUMENT', `"${word}" is not <name>=<value>`, 'See: skerry-agent config');
+        set[name] = value;
+      }
+      const data = await context.client.call<{ errorMap: Record<string, string>; message?: string }>(
+        'PATCH',
+        '/v1/system/config',
+        { body: { set } },
+      );
+      const refused = Object.entries(data.errorMap).map(([name, text]) => `${name}: ${text}`);
+      show(context, data, () => `Changed.${data.message ? ` ${data.message}.` : ''}\n`);
+      if (refused.length > 0) throw new CliError('INVALID_ARGUMENT', `not changed: ${refused.join('; ')}`);
+    },
+  },
+];
+
+/** Asks before what cannot be taken back, unless there is nothing to lose. */
+async function confirmDeprovision(context: CommandContext, scope: string): Promise<void> {
+  const { client, flags, ask } = context;
+  if (flags.has('yes')) return;
+  const { node } = await client.call<{ node?: { name?: string; uuid: string; controllerUrl: string } }>(
+    'GET',
+    '/v1/system/status',
+  );
+  const { items } = await client.call<{ items: Item[] }>('GET', '/v1/ms');
+  if (!node && items.length === 0) return;
+  const names = items.map(({ application, name }) => `${application}.${name}`).join(', ');
+  const fate = scope === 'local' ? 'run on without it' : 'are stopped and removed (volumes stay)';
+  const lines = [
+    ...(node ? [`This machine leaves ${node.controllerUrl}, where it is the node ${node.name ?? node.uuid}.`] : []),
+    ...(items.length > 0 ? [`Its microservices ${fate}: ${names}.`] : []),
+  ];
+  if (!ask)
+    throw new CliError('INVALID_ARGUMENT', `${lines.join(' ')} Nobody is there to be asked`, 'Say so with --yes.');
+  if (!(await ask(`${lines.join('\n')}\nGo on?`))) throw new CliError('DECLINED', 'nothing was changed');
+}

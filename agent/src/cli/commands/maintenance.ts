@@ -1,0 +1,126 @@
+import { CliError } from '../../local-api/client.ts';
+import { writeBytes } from '../../system/disk.ts';
+import { errorText } from '../../system/log.ts';
+import { type Command, REMOVAL, show } from '../command.ts';
+import { LOG_FLAGS, logQuery, showLines } from '../logs.ts';
+import { bytes, diagnosisTable, table } from '../output.ts';
+
+/** Looking for what is wrong, and cleaning up. */
+export const MAINTENANCE_COMMANDS: readonly Command[] = [
+  {
+    name: 'logs',
+    summary: 'Show what the agent wrote',
+    flags: LOG_FLAGS,
+    example: 'skerry-agent logs --since 10m --follow',
+    run: (context) => showLines(context, '/v1/system/logs', logQuery(context)),
+  },
+  {
+    name: 'prune',
+    summary: 'Remove images that this agent pulled and nothing uses any more',
+    run: async (context) => {
+      const data = await context.client.call<{ deleted: string[]; message: string }>('POST', '/v1/system/prune');
+      show(
+        context,
+        data,
+        () => `Removed ${data.deleted.length} images\n${data.deleted.map((each) => `  ${each}\n`).join('')}`,
+      );
+    },
+  },
+  {
+    name: 'orphans',
+    usage: '[<container> ...]',
+    summary: 'Show containers that agents left here which are no more, or remove them',
+    flags: { remove: 'stop and remove them, or those that are named; volumes stay', yes: 'do not ask' },
+    example: 'skerry-agent orphans --remove',
+    run: async (context) => {
+      const { client, flags, ask, words } = context;
+      const all = (await client.call<{ items: Orphan[] }>('GET', '/v1/system/orphans')).items;
+      const items = all.filter(({ name }) => words.length === 0 || words.includes(name));
+      const shown =
+        items.length === 0
+          ? 'No containers of agents that are no more\n'
+          : table(
+              ['CONTAINER', 'APPLICATION', 'NAME', 'RUNNING', 'NODE'],
+              items.map((item) => [
+                item.name,
+                item.application,
+                item.microservice,
+                item.running ? 'yes' : 'no',
+                item.nodeUuid,
+              ]),
+            );
+      if (!flags.has('remove') || items.length === 0) return show(context, { items }, () => shown);
+      if (!flags.has('yes')) {
+        if (!ask) throw new CliError('INVALID_ARGUMENT', `${shown}Nobody is there to be asked`, 'Say so with --yes.');
+        const fate = 'They are stopped and removed. An agent that is only stopped counts as one that is no more.';
+        if (!(await ask(`${shown}${fate}\nGo on?`))) throw new CliError('DECLINED', 'nothing was changed');
+      }
+      const query = new URLSearchParams(items.map(({ name }): [string, string] => ['name', name]));
+      const data = await client.call<{ removed: Orphan[] }>('DELETE', `/v1/system/orphans?${query}`, {
+        deadline: REMOVAL,
+      });
+      show(context, data, () => data.removed.map(({ name }) => `${name}: removed\n`).join(''));
+    },
+  },
+  {
+    name: 'doctor',
+    summary: 'Look for what is wrong on this machine and on the way to the controller, and say what to do',
+    flags: { json: 'the same as --output json' },
+    example: 'skerry-agent doctor --json',
+    offline: true,
+    run: async (context) => {
+      const { examine, isHealthy } = await import('../../doctor/doctor.ts');
+      const checks = await examine(context.configFile);
+      const healthy = isHealthy(checks);
+      const format = context.flags.has('json') ? 'json' : context.format;
+      show({ ...context, format }, { healthy, checks }, () => diagnosisTable(checks));
+      if (!healthy) context.exitWith(1);
+    },
+  },
+  {
+    name: 'support-bundle',
+    usage: '[file]',
+    summary: 'Collect state, settings, logs and the findings of the doctor in one archive, without secrets',
+    example: 'skerry-agent support-bundle /tmp/support.tar.gz',
+    offline: true,
+    run: async (context) => {
+      const { supportBundle } = await import('../../bundle/bundle.ts');
+      const stamp = new Date().toISOString().replace(/[:T]/g, '-').slice(0, 19);
+      const file = context.words[0] ?? `skerry-support-${stamp}.tar.gz`;
+      const { archive, files } = await supportBundle(context.configFile, context.signal);
+      writeArchive(file, archive);
+      show(context, { file, bytes: archive.length, files }, () =>
+        [
+          `Wrote ${file} (${bytes(archive.length)}): ${files.join(', ')}.`,
+          'Secrets are masked, and what containers wrote is not in it. Look through it before you give it away.',
+          '',
+        ].join('\n'),
+      );
+    },
+  },
+  {
+    name: 'stop',
+    summary: 'Stop the agent; containers run on',
+    run: async (context) => {
+      const data = await context.client.call('POST', '/v1/system/stop');
+      show(context, data, () => 'The agent stops; containers run on\n');
+    },
+  },
+];
+
+interface Orphan {
+  name: string;
+  application: string;
+  microservice: string;
+  nodeUuid: string;
+  running: boolean;
+}
+
+/** The archive is for its owner until that one gives it away. */
+function writeArchive(file: string, archive: Buffer): void {
+  try {
+    writeBytes(file, archive, 0o600);
+  } catch (error) {
+    throw new CliError('INVALID_ARGUMENT', `${file} cannot be written: ${errorText(error)}`, 'Name another file.');
+  }
+}

@@ -1,0 +1,102 @@
+import { type Command, type CommandContext, type Item, required, show } from '../command.ts';
+import { LOG_FLAGS, logQuery, showLines } from '../logs.ts';
+import { bytes, duration, structured, table } from '../output.ts';
+
+export const MICROSERVICE_COMMANDS: readonly Command[] = [
+  {
+    name: 'ms ls',
+    summary: 'List the microservices of this node',
+    flags: { 'source=': 'managed, local, controlplane or all (default)' },
+    run: async (context) => {
+      const source = String(context.flags.get('source') ?? 'all');
+      const data = await context.client.call<{ items: Item[] }>('GET', `/v1/ms?source=${encodeURIComponent(source)}`);
+      show(context, data, () => {
+        if (data.items.length === 0) return 'No microservices on this node\n';
+        const rows = data.items.map((item) => [
+          item.application,
+          item.name,
+          stateOf(item),
+          item.startTime ? duration((Date.now() - item.startTime) / 1000) : '',
+          String(item.restartCount ?? 0),
+          bytes(item.memoryUsage),
+          item.wantedImage ? `${item.image} (wanted: ${item.wantedImage})` : item.image,
+          item.uuid,
+        ]);
+        const errors = data.items.filter(({ errorMessage }) => errorMessage);
+        return (
+          table(['APPLICATION', 'NAME', 'STATE', 'UP', 'RESTARTS', 'MEMORY', 'IMAGE', 'UUID'], rows) +
+          errors.map(({ application, name, errorMessage }) => `\n${application}.${name}: ${errorMessage}`).join('') +
+          (errors.length > 0 ? '\n' : '')
+        );
+      });
+    },
+  },
+  {
+    name: 'ms inspect',
+    usage: '<microservice>',
+    summary: 'Show everything about one microservice',
+    run: async (context) => {
+      const id = required(context, 'the microservice');
+      const data = await context.client.call<Record<string, unknown>>('GET', `/v1/ms/${encodeURIComponent(id)}`);
+      show(context, data, () => structured(data, 'yaml'));
+    },
+  },
+  {
+    name: 'ms logs',
+    usage: '<microservice>',
+    summary: 'Show what a microservice wrote',
+    flags: { ...LOG_FLAGS, timestamps: 'begin each line with its time' },
+    run: async (context) => {
+      const id = required(context, 'the microservice');
+      const query = logQuery(context);
+      if (context.flags.has('timestamps')) query.set('timestamps', 'true');
+      await showLines(context, `/v1/ms/${encodeURIComponent(id)}/logs`, query);
+    },
+  },
+  {
+    name: 'ms start',
+    usage: '<microservice>',
+    summary: 'Start a microservice that was stopped here, or try again at once',
+    run: (context) => orderMicroservice(context, 'start'),
+  },
+  {
+    name: 'ms stop',
+    usage: '<microservice>',
+    summary: 'Stop a microservice until it is started here, rebuilt, or changed',
+    run: (context) => orderMicroservice(context, 'stop'),
+  },
+  {
+    name: 'ms restart',
+    usage: '<microservice>',
+    summary: 'Stop and start a microservice',
+    run: (context) => orderMicroservice(context, 'restart'),
+  },
+  {
+    name: 'ms rm',
+    usage: '<microservice>',
+    summary: 'Remove the container of a microservice; volumes stay',
+    run: async (context) => {
+      const id = required(context, 'the microservice');
+      const data = await context.client.call<{ warning?: string }>('DELETE', `/v1/ms/${encodeURIComponent(id)}`);
+      show(context, data, () => `${id}: removed${data.warning ? `; ${data.warning}` : ''}\n`);
+    },
+  },
+];
+
+/** What a microservice does, as far as a column has room for it. */
+function stateOf({ state, percentage, reason, healthStatus }: Item): string {
+  if (percentage !== undefined) return `${state} ${percentage}%`;
+  const health = healthStatus === 'starting' ? 'health unknown yet' : healthStatus;
+  const notes = [reason, health !== 'healthy' && health].filter(Boolean);
+  return notes.length > 0 ? `${state} (${notes.join(', ')})` : state;
+}
+
+async function orderMicroservice(context: CommandContext, verb: 'start' | 'stop' | 'restart'): Promise<void> {
+  const id = required(context, 'the microservice');
+  const path = `/v1/ms/${encodeURIComponent(id)}/${verb}`;
+  const result = await context.client.call<{ state: string; warning?: string }>('POST', path);
+  show(context, result, () => {
+    const held = verb === 'stop' ? ` It stays stopped until: skerry-agent ms start ${id}` : '';
+    return `${id}: ${result.state}.${result.warning ? ` Warning: ${result.warning}.` : held}\n`;
+  });
+}

@@ -1,0 +1,55 @@
+import { CliError } from '../local-api/client.ts';
+import { type CommandContext, show } from './command.ts';
+
+export const LOG_FLAGS = {
+  'tail=': 'how many lines from the end (default 100)',
+  'since=': 'not before this date and time, or this long ago: 90s, 10m, 2h, 1d',
+  'until=': 'not after this date and time, or this long ago',
+  follow: 'go on until Ctrl-C',
+} as const;
+
+const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3600_000, d: 86_400_000 };
+
+/** A date and time, from one or from a duration that has passed since. */
+export function momentOf(text: string, flag: string, now: number): string {
+  const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+  const at = count ? now - Number(count) * (UNITS[unit] ?? 0) : Date.parse(text);
+  // A number alone would be read as a year.
+  if (Number.isNaN(at) || /^\d*$/.test(text) || Math.abs(at) > 8.64e15)
+    throw new CliError(
+      'INVALID_ARGUMENT',
+      `--${flag} is "${text}", which is neither a date and time nor a duration`,
+      'Such as 2026-05-01T10:00:00Z, 90s, 10m, 2h or 1d.',
+    );
+  return new Date(at).toISOString();
+}
+
+export function logQuery({ flags }: CommandContext): URLSearchParams {
+  const query = new URLSearchParams();
+  if (flags.has('tail')) query.set('tailLines', String(flags.get('tail')));
+  for (const name of ['since', 'until']) {
+    const given = flags.get(name);
+    if (given !== undefined) query.set(name, momentOf(String(given), name, Date.now()));
+  }
+  return query;
+}
+
+interface Line {
+  line: string;
+}
+
+/** Shows lines: those that there are, or, with --follow, those that come as well until somebody has seen enough. */
+export async function showLines(context: CommandContext, path: string, query: URLSearchParams): Promise<void> {
+  const { client, flags, signal, format, out } = context;
+  if (!flags.has('follow')) {
+    const data = await client.call<{ entries: Line[] }>('GET', `${path}?${query}`);
+    return show(context, data, () => data.entries.map(({ line }) => `${line}\n`).join(''));
+  }
+  query.set('follow', 'true');
+  try {
+    for await (const entry of client.stream<Line>(`${path}?${query}`))
+      out(format === 'human' ? `${entry.line}\n` : `${JSON.stringify(entry)}\n`);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}

@@ -1,0 +1,52 @@
+import type { AgentConfig, MicroserviceStatus, MicroserviceView, StatusReport } from '../../../src/wire/agent.ts';
+import type { Config } from '../domain/config.ts';
+import type { Container } from '../domain/container.ts';
+import type { EngineFacts, OtherAgentContainer } from '../domain/engine.ts';
+import type { MicroserviceRecord } from '../domain/record.ts';
+import type { Identity, Node } from '../state/identity.ts';
+import type { Observed } from './metrics-page.ts';
+
+/** What the local API needs of the agent. */
+export interface LocalApiAgent extends Observed {
+  readonly config: Config;
+  readonly identity: Identity;
+  readonly connection: { state: string; error: string; lastContact: number };
+  readonly problems: string[];
+  readonly supervisor: LocalApiSupervisor;
+  /** the settings in force */
+  effective(): AgentConfig;
+  report(measurements: boolean): Promise<StatusReport>;
+  /** undefined until the engine was read once */
+  microservices(): MicroserviceStatus[] | undefined;
+  measureUsage(): Promise<void>;
+  view(uuid: string): MicroserviceView | undefined;
+  provision(text: string, signal?: AbortSignal): Promise<Node>;
+  deprovision(scope: 'all' | 'local'): Promise<{ controllerTold?: boolean }>;
+  /** Resolves when no container of the agent is left, or when the removal is stuck; answers what is left. */
+  cleared(signal: AbortSignal): Promise<string[]>;
+  prune(): Promise<{ reference: string }[]>;
+  orphans(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
+  removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]>;
+}
+
+export interface LocalApiSupervisor {
+  readonly engine:
+    | { state: 'connecting' | 'lost'; error?: string }
+    | { state: 'connected'; facts: EngineFacts; error?: undefined };
+  /** how many steps are under way or wait for their turn */
+  readonly pending: number;
+  readonly containers: readonly Container[];
+  readonly desired: readonly { uuid: string }[] | undefined;
+  readonly local: {
+    start(uuid: string): void;
+    stop(uuid: string): void;
+    restart(uuid: string): void;
+    remove(uuid: string): Promise<void>;
+    kill(uuid: string, posixSignal: string): Promise<void>;
+  };
+  record(uuid: string): MicroserviceRecord | undefined;
+  /** Resolves when the condition holds, or with false when it does not in time. */
+  until(condition: () => boolean, milliseconds: number, signal?: AbortSignal): Promise<boolean>;
+  /** Answers how to stop listening. */
+  onChange(listener: () => void): () => void;
+}

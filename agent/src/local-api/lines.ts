@@ -1,0 +1,8 @@
+export async function* joined<T>(first: readonly T[], then: AsyncIterable<T>): AsyncGenerator<T> {
+  yield* first;
+  yield* then;
+}
+
+export async function* mapLines<T, U>(lines: AsyncIterable<T>, change: (line: T) => U): AsyncGenerator<U> {
+  for await (const line of lines) yield change(line);
+}

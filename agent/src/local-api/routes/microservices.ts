@@ -1,0 +1,133 @@
+import type { LogLine } from '../../domain/engine.ts';
+import { ApiError } from '../errors.ts';
+import { mapLines } from '../lines.ts';
+import { readBoolean, readLogQuery } from '../query.ts';
+import { type ApiContext, type ApiReply, type ApiRequest, bare, ok, type Route } from '../route.ts';
+import { findMicroservice, inspection, listItem, sourceOf } from '../shapes.ts';
+
+const COMMAND_WAIT = 30_000;
+
+/** Carries out a command and waits until it shows, so that the answer has the new state. */
+async function carryOut(
+  { parameters, signal }: ApiRequest,
+  { agent }: ApiContext,
+  act: (uuid: string) => void | Promise<void>,
+  done: (states: { state: string; runKey: string }, before: { runKey: string }) => boolean,
+): Promise<ApiReply> {
+  const { id } = findMicroservice(agent, parameters.id ?? '');
+  const look = () => {
+    const status = agent.microservices()?.find((item) => item.id === id);
+    return { state: status?.status ?? '', runKey: `${status?.containerId}@${status?.startTime}` };
+  };
+  const before = look();
+  await act(id);
+  const settled = await agent.supervisor.until(() => done(look(), before), COMMAND_WAIT, signal);
+  const state = look().state;
+  return ok({ status: 'ok', microserviceUuid: id, state, ...(!settled && { warning: `still ${state}` }) });
+}
+
+export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): Route[] => [
+  {
+    method: 'GET',
+    path: base,
+    access: 'admin',
+    handler: async ({ query }, { agent }) => {
+      const source = query.get('source') ?? 'all';
+      if (!['managed', 'local', 'controlplane', 'all'].includes(source))
+        throw new ApiError('INVALID_ARGUMENT', 'source is managed, local, controlplane or all');
+      await agent.measureUsage();
+      const items = source === 'all' || source === sourceOf(agent) ? (agent.microservices() ?? []) : [];
+      const listed = items.map((item) => listItem(agent, item));
+      return bare({ items: listed.sort((a, b) => (String(a.uuid) < String(b.uuid) ? -1 : 1)) });
+    },
+  },
+  {
+    method: 'GET',
+    path: `${base}/{id}`,
+    access: 'admin',
+    handler: async ({ parameters, query }, { agent }) => {
+      await agent.measureUsage();
+      const status = findMicroservice(agent, parameters.id ?? '');
+      return bare(readBoolean(query, 'summary') ? listItem(agent, status) : inspection(agent, status));
+    },
+  },
+  {
+    method: 'DELETE',
+    path: `${base}/{id}`,
+    access: 'admin',
+    handler: async ({ parameters }, { agent }) => {
+      const { id } = findMicroservice(agent, parameters.id ?? '');
+      await agent.supervisor.local.remove(id);
+      const wanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
+      const warning = wanted ? 'it is still wanted here: its container is made again' : undefined;
+      return ok({ status: 'ok', microserviceUuid: id, warning });
+    },
+  },
+  {
+    method: 'POST',
+    path: `${base}/{id}/start`,
+    access: 'admin',
+    handler: (request, context) =>
+      carryOut(
+        request,
+        context,
+        (uuid) => context.agent.supervisor.local.start(uuid),
+        ({ state }) => state === 'RUNNING' || state === 'FAILED',
+      ),
+  },
+  {
+    method: 'POST',
+    path: `${base}/{id}/stop`,
+    access: 'admin',
+    handler: (request, context) =>
+      carryOut(
+        request,
+        context,
+        (uuid) => context.agent.supervisor.local.stop(uuid),
+        ({ state }) => state === 'STOPPED',
+      ),
+  },
+  {
+    method: 'POST',
+    path: `${base}/{id}/restart`,
+    access: 'admin',
+    handler: (request, context) =>
+      carryOut(
+        request,
+        context,
+        (uuid) => context.agent.supervisor.local.restart(uuid),
+        (now, before) => (now.state === 'RUNNING' && now.runKey !== before.runKey) || now.state === 'FAILED',
+      ),
+  },
+  {
+    method: 'POST',
+    path: `${base}/{id}/kill`,
+    access: 'admin',
+    handler: async (request, context) => {
+      const { signal = 'SIGKILL' } = await request.body();
+      if (typeof signal !== 'string' || !/^(SIG)?[A-Z0-9+-]{1,16}$/.test(signal))
+        throw new ApiError('INVALID_ARGUMENT', 'signal is the name of a signal', { field: 'signal' });
+      const { id } = findMicroservice(context.agent, request.parameters.id ?? '');
+      await context.agent.supervisor.local.kill(id, signal);
+      return ok({ status: 'ok', microserviceUuid: id });
+    },
+  },
+  {
+    method: 'GET',
+    path: `${base}/{id}/logs`,
+    access: 'admin',
+    handler: async ({ parameters, query, signal }, { agent, engine }) => {
+      const { id, containerId } = findMicroservice(agent, parameters.id ?? '');
+      const { tail, since, until } = readLogQuery(query);
+      const timestamps = readBoolean(query, 'timestamps');
+      if (!containerId) return bare({ entries: [], microserviceUuid: id });
+      const follow = readBoolean(query, 'follow');
+      const lines = engine.logs(containerId, { tail, since, until, follow }, signal);
+      const shown = mapLines(lines, (entry) => (timestamps ? { ...entry, line: `${entry.ts} ${entry.line}` } : entry));
+      if (follow) return { kind: 'lines', lines: shown };
+      const entries: LogLine[] = [];
+      for await (const entry of shown) entries.push(entry);
+      return bare({ entries, microserviceUuid: id });
+    },
+  },
+]);

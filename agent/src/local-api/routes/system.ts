@@ -1,0 +1,155 @@
+import { AGENT_VERSION } from '../../domain/names.ts';
+import type { LogEntry } from '../../system/log.ts';
+import { ApiError } from '../errors.ts';
+import { joined, mapLines } from '../lines.ts';
+import { readBoolean, readLogQuery } from '../query.ts';
+import { bare, ok, type Route } from '../route.ts';
+import { activeConfig, daemonInfo, daemonStatus, nameOf } from '../shapes.ts';
+
+/** The agent itself, for its admin. */
+export const SYSTEM_ROUTES: Route[] = [
+  {
+    method: 'GET',
+    path: '/v1/system/status',
+    access: 'admin',
+    handler: async (_request, { agent }) => bare(await daemonStatus(agent)),
+  },
+  { method: 'GET', path: '/v1/system/info', access: 'admin', handler: (_request, { agent }) => ok(daemonInfo(agent)) },
+  {
+    method: 'GET',
+    path: '/v1/system/version',
+    access: 'admin',
+    handler: (_request, { agent }) =>
+      bare({
+        version: AGENT_VERSION,
+        buildTime: '',
+        gitCommit: '',
+        allowedContainerEngine: agent.config.containerEngine ?? 'docker',
+        allowedEngines: ['docker'],
+      }),
+  },
+  {
+    method: 'POST',
+    path: '/v1/system/provision',
+    access: 'admin',
+    handler: async ({ body, signal }, { agent }) => {
+      const { provisioningKey } = await body();
+      if (typeof provisioningKey !== 'string' || provisioningKey === '')
+        throw new ApiError('INVALID_ARGUMENT', 'provisioningKey is required', { field: 'provisioningKey' });
+      const node = await agent.provision(provisioningKey, signal);
+      return ok({ status: 'ok', agentUuid: node.uuid, name: node.name, controllerUrl: node.controllerUrl });
+    },
+  },
+  {
+    method: 'DELETE',
+    path: '/v1/system/provision',
+    access: 'admin',
+    handler: async ({ query, signal }, { agent }) => {
+      const scope = query.get('scope') ?? 'all';
+      if (scope !== 'all' && scope !== 'local') throw new ApiError('INVALID_ARGUMENT', 'scope is all or local');
+      if (readBoolean(query, 'purgeVolumes'))
+        throw new ApiError('NOT_IMPLEMENTED', 'volumes cannot be purged by this version; remove them by hand');
+      const { controllerTold } = await agent.deprovision(scope);
+      // Done is what is done: with the answer the machine is clear, or the answer says what is left.
+      const remaining = scope === 'all' ? await agent.cleared(signal) : [];
+      return ok({ status: 'ok', controllerTold, remaining: remaining.map((id) => nameOf(agent, id)) });
+    },
+  },
+  {
+    method: 'POST',
+    path: '/v1/system/reload',
+    access: 'admin',
+    handler: (_request, { reload }) => {
+      reload();
+      return ok({ status: 'ok' });
+    },
+  },
+  {
+    method: 'POST',
+    path: '/v1/system/stop',
+    access: 'admin',
+    handler: (_request, { stop }) => {
+      stop();
+      return ok({ status: 'ok' });
+    },
+  },
+  {
+    method: 'POST',
+    path: '/v1/system/prune',
+    access: 'admin',
+    handler: async ({ query }, { agent }) => {
+      const mode = query.get('mode') ?? 'dangling';
+      if (!['dangling', 'containers', 'volumes', 'all'].includes(mode))
+        throw new ApiError('INVALID_ARGUMENT', 'mode is dangling, containers, volumes or all');
+      const removed = mode === 'dangling' || mode === 'all' ? await agent.prune() : [];
+      const deleted = removed.map(({ reference }) => reference);
+      const message = mode === 'volumes' ? 'Volumes are never pruned here' : 'Only images that this agent pulled';
+      return ok({ status: 'ok', mode, deleted, deletedCount: deleted.length, spaceReclaimedBytes: 0, message });
+    },
+  },
+  {
+    method: 'GET',
+    path: '/v1/system/orphans',
+    access: 'admin',
+    handler: async ({ signal }, { agent }) => bare({ items: await agent.orphans(signal) }),
+  },
+  {
+    method: 'DELETE',
+    path: '/v1/system/orphans',
+    access: 'admin',
+    handler: async ({ query, signal }, { agent }) =>
+      ok({ status: 'ok', removed: await agent.removeOrphans(query.getAll('name'), signal) }),
+  },
+  {
+    method: 'GET',
+    path: '/v1/system/logs',
+    access: 'admin',
+    handler: ({ query, signal }, { logs }) => {
+      const { tail, since = -Infinity, until = Infinity } = readLogQuery(query);
+      const asked = ({ timestamp }: LogEntry) => Date.parse(timestamp) >= since && Date.parse(timestamp) <= until;
+      const line = (entry: LogEntry) => ({ ts: entry.timestamp, stream: 'stdout', line: JSON.stringify(entry) });
+      const entries = logs.entries.filter(asked).slice(-tail).map(line);
+      if (!readBoolean(query, 'follow')) return bare({ entries });
+      return { kind: 'lines', lines: joined(entries, mapLines(logs.follow(signal), line)) };
+    },
+  },
+  {
+    method: 'GET',
+    path: '/v1/system/config',
+    access: 'admin',
+    handler: (_request, { agent }) => bare(activeConfig(agent)),
+  },
+  {
+    method: 'PATCH',
+    path: '/v1/system/config',
+    access: 'admin',
+    handler: async ({ body }, { changeSettings }) => {
+      const { set } = await body();
+      if (set === null || typeof set !== 'object' || Array.isArray(set) || Object.keys(set).length === 0)
+        throw new ApiError('INVALID_ARGUMENT', 'set names at least one setting', { field: 'set' });
+      const { errorMap, restartNeeded } = changeSettings(set as Record<string, unknown>);
+      if (Object.keys(errorMap).length === Object.keys(set).length)
+        throw new ApiError('INVALID_ARGUMENT', `nothing was changed: ${reasonsOf(errorMap)}`, { errorMap });
+      return ok({
+        status: 'ok',
+        errorMap,
+        ...(restartNeeded.length > 0 && {
+          pendingRestart: true,
+          message: `Restart the agent for: ${restartNeeded.join(', ')}`,
+        }),
+      });
+    },
+  },
+  {
+    method: 'GET',
+    path: '/v1/auth/whoami',
+    access: 'admin',
+    handler: ({ subject }) => bare({ subject, tokenType: 'Bearer' }),
+  },
+];
+
+function reasonsOf(errorMap: Record<string, string>): string {
+  return Object.entries(errorMap)
+    .map(([name, text]) => `${name}: ${text}`)
+    .join('; ');
+}
