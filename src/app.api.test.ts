@@ -46,7 +46,7 @@ const entry = (name: string, fields: object = {}) => ({
   ...fields,
 });
 
-describe('identity', () => {
+describe('an identity', () => {
   test('a node made with kubectl gets its uid as uuid', async () => {
     const made = await create<EdgeNode>('edgenodes', 'EdgeNode', 'n1');
     await poll(async () => (await node('n1'))?.status?.uuid).toBe(made.metadata.uid);
@@ -60,14 +60,14 @@ describe('identity', () => {
     expect((await application('id-a'))?.status?.uuid).toBe((await application('id-a'))?.metadata.uid);
   });
 
-  test('an uuid of its own is kept', async () => {
+  test('an application keeps the uuid in its spec', async () => {
     const uuid = randomUUID();
     await create('edgenodes', 'EdgeNode', 'own', { uuid });
     await poll(async () => condition(await node('own'), 'Ready')?.reason).toBe('NotProvisioned');
     expect((await node('own'))?.status?.uuid).toBe(uuid);
   });
 
-  test('of two nodes with one uuid the older wins, and the other says so', async () => {
+  test('of two nodes with one uuid the younger one is Stalled with UuidTaken', async () => {
     const uuid = randomUUID();
     await create('edgenodes', 'EdgeNode', 'first', { uuid });
     await poll(async () => condition(await node('first'), 'Ready')?.reason).toBe('NotProvisioned');
@@ -81,7 +81,7 @@ describe('identity', () => {
     await poll(async () => condition(await node('second'), 'Ready')?.reason).toBe('NotProvisioned');
   });
 
-  test('of two applications with one v3 name the older wins, and the other says so', async () => {
+  test('of two applications with one v3 name the younger one is Stalled with NameTaken', async () => {
     await create('applications', 'Application', 'named', {});
     await poll(async () => condition(await application('named'), 'Ready')?.reason).toBe('Empty');
     await nextSecond(await application('named'));
@@ -93,7 +93,7 @@ describe('identity', () => {
   });
 });
 
-describe('verdicts are shown in the condition and in the line of the entry', () => {
+describe('a verdict shows in the condition and in the line of the entry', () => {
   const table: [string, object, string, RegExp][] = [
     ['a node that does not exist', { agent: { name: 'nowhere' } }, 'NodeNotFound', /nowhere/],
     ['no node', { agent: undefined }, 'NodeNotSet', /node/],
@@ -112,7 +112,7 @@ describe('verdicts are shown in the condition and in the line of the entry', () 
       /private/,
     ],
     [
-      'a key that a Secret has not',
+      'a key that is missing in a Secret',
       { container: { env: [{ key: 'A', valueFromSecret: 'shared/none' }] } },
       'SecretKeyNotFound',
       /none/,
@@ -148,7 +148,7 @@ describe('verdicts are shown in the condition and in the line of the entry', () 
     expect(JSON.stringify(shown)).not.toContain('hush-hush');
   });
 
-  test('a verdict turns when what was missing appears', async () => {
+  test('an entry is admitted once the missing object appears', async () => {
     await create('applications', 'Application', 'waits', {
       microservices: [entry('web', { images: { amd64: 'a:1', registry: 'late' } })],
     });
@@ -157,7 +157,7 @@ describe('verdicts are shown in the condition and in the line of the entry', () 
     await poll(async () => condition(await application('waits'), 'Ready')?.reason).toBe('NotProvisioned');
   });
 
-  test('of two claims of a port the older application keeps it', async () => {
+  test('of two applications that claim one port the older one keeps it', async () => {
     const ports = { container: { ports: [{ internal: 80, external: 9_999 }] } };
     await create('applications', 'Application', 'port-a', { microservices: [entry('web', ports)] });
     await poll(async () => condition(await application('port-a'), 'Ready')?.reason).toBe('NotProvisioned');
@@ -171,7 +171,7 @@ describe('verdicts are shown in the condition and in the line of the entry', () 
 });
 
 describe('registries', () => {
-  test('the built-in ones are there, and come back', async () => {
+  test('the built-in registries exist, and are created again after a deletion', async () => {
     await poll(async () => [(await registry('remote'))?.status?.id, (await registry('local'))?.status?.id]).toEqual([
       1, 2,
     ]);
@@ -183,7 +183,7 @@ describe('registries', () => {
     }).toBe(true);
   });
 
-  test('one in use is marked, and goes only with its last user', async () => {
+  test('a registry in use has the in-use label, and its deletion waits for its last user', async () => {
     await create('registries', 'Registry', 'busy', { url: 'busy.example' });
     await create('applications', 'Application', 'user', {
       microservices: [entry('web', { images: { amd64: 'a:1', registry: 'busy' } })],
@@ -195,7 +195,7 @@ describe('registries', () => {
     await poll(() => registry('busy')).toBeUndefined();
   });
 
-  test('a password that is not there is said', async () => {
+  test('a registry whose password is missing says so in its condition', async () => {
     await create('registries', 'Registry', 'locked', {
       url: 'locked.example',
       isPublic: false,
@@ -209,8 +209,8 @@ describe('registries', () => {
   });
 });
 
-describe('what somebody writes on a registry does not lead past what protects it', () => {
-  test('a note that it is a draft neither removes a built-in registry nor one with a number', async () => {
+describe('annotations of a registry do not bypass its protection', () => {
+  test('the draft annotation removes neither a built-in registry nor one with a number', async () => {
     const annotations = { [ANNOTATIONS.draft]: 'true' };
     const merge = 'application/merge-patch+json';
     await create('registries', 'Registry', 'numbered', { url: 'numbered.example' });
@@ -229,7 +229,7 @@ describe('what somebody writes on a registry does not lead past what protects it
     await poll(() => registry('numbered')).toBeUndefined();
   });
 
-  test('a Secret that a registry owns is bound to where the registry was first', async () => {
+  test('a Secret that a registry owns is bound to the first destination of the registry', async () => {
     const passwordSecretRef = { name: 'older', key: 'password' };
     const spec = { url: 'first.example', insecure: true, passwordSecretRef };
     const { metadata } = await create<Registry>('registries', 'Registry', 'older', spec);
@@ -245,14 +245,14 @@ describe('what somebody writes on a registry does not lead past what protects it
   });
 });
 
-test('an application without nodes that were ever live is gone at once', async () => {
+test('the deletion of an application whose nodes were never live does not wait', async () => {
   await create('applications', 'Application', 'brief', { microservices: [entry('web')] });
   await poll(async () => (await application('brief'))?.metadata.finalizers).toEqual(['skerry.dev/workloads']);
   await kube.request('DELETE', path('applications', 'brief'));
   await poll(() => application('brief')).toBeUndefined();
 });
 
-test('provisioning keys go once they have expired', async () => {
+test('an expired provisioning key is deleted', async () => {
   const secret = (name: string, expiresAt: number) =>
     kube.request('POST', `/api/v1/namespaces/${namespace}/secrets`, {
       metadata: { name, labels: { [LABELS.provisioningKey]: randomUUID() } },
@@ -264,7 +264,7 @@ test('provisioning keys go once they have expired', async () => {
   expect(await kube.get(`/api/v1/namespaces/${namespace}/secrets/key-valid`)).toBeDefined();
 });
 
-test('one event per transition', async () => {
+test('a transition of a condition records one event', async () => {
   await create('applications', 'Application', 'told', {
     microservices: [entry('web', { images: { amd64: 'a:1', registry: 'later' } })],
   });

@@ -94,7 +94,7 @@ const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | un
   },
 };
 
-describe('what an edit costs does not grow with what it does not touch', () => {
+describe('the cost of an edit does not grow with the objects that it does not concern', () => {
   const work = new Map<string, Work[]>();
 
   beforeAll(async () => {

@@ -156,7 +156,7 @@ function sorted(manifest: unknown, live: unknown): string {
 describe.each(Object.keys(MANIFESTS) as Kind[])("%s: a user's own manifest", (kind) => {
   const name = `own-${kind.toLowerCase()}`;
 
-  test('says unchanged when it is applied a second time, and shows no difference', async () => {
+  test('is unchanged when it is applied a second time, and shows no difference', async () => {
     const file = await fileOf(kind, name);
     expect(await ctl('apply', '-f', file)).toContain('created');
     await settled(kind, name);
@@ -175,7 +175,7 @@ describe.each(Object.keys(MANIFESTS) as Kind[])("%s: a user's own manifest", (ki
     expect(threeWayPatch(last, { ...manifestOf(kind, name), spec: { isActivated: 'no' } }, live)).toBeDefined();
   });
 
-  test('replaces what is stored, and everybody stays who they are', async () => {
+  test('replaces the stored object, which keeps its identity', async () => {
     const before = await settled(kind, name);
     expect(await ctl('replace', '-f', await fileOf(kind, name))).toContain('replaced');
     await poll(async () => (await read(kind, name))?.metadata.labels).toEqual(before.metadata.labels);
@@ -185,7 +185,7 @@ describe.each(Object.keys(MANIFESTS) as Kind[])("%s: a user's own manifest", (ki
     expect(after.metadata.generation).toBe(before.metadata.generation);
   });
 
-  test('that came back without its status, as backups bring it, is who it was', async () => {
+  test('that is restored without its status, as backups do, keeps its identity', async () => {
     const { metadata, spec, status } = await settled(kind, name);
     await cluster.kube.delete(resourceOf(kind), ref(name));
     await poll(() => read(kind, name)).toBeUndefined();
@@ -196,7 +196,7 @@ describe.each(Object.keys(MANIFESTS) as Kind[])("%s: a user's own manifest", (ki
     expect([back.status?.uuid, back.status?.id]).toEqual([status?.uuid, status?.id]);
   });
 
-  test('labels of identity that somebody changed or took away are put right', async () => {
+  test('restores identity labels that were changed or removed', async () => {
     const { metadata } = await settled(kind, name);
     const forged = { [LABELS.uuid]: randomUUID(), [LABELS.id]: '4711' };
     await merge(kind, name, { metadata: { labels: forged } });
@@ -207,8 +207,8 @@ describe.each(Object.keys(MANIFESTS) as Kind[])("%s: a user's own manifest", (ki
   });
 });
 
-describe('an object of before, whose identity stands in its spec', () => {
-  test('keeps it, also when its manifest without it replaces the object', async () => {
+describe('an object whose identity is in its spec', () => {
+  test('keeps its identity when a manifest without it replaces the object', async () => {
     const uuid = randomUUID();
     await create('Application', 'of-before', { uuid, id: 4242, microservices: [] });
     expect((await settled('Application', 'of-before')).status).toMatchObject({ uuid, id: 4242 });
@@ -216,7 +216,7 @@ describe('an object of before, whose identity stands in its spec', () => {
     expect((await settled('Application', 'of-before')).status).toMatchObject({ uuid, id: 4242 });
   });
 
-  test('cannot be given another one', async () => {
+  test('cannot get another identity', async () => {
     await create('Application', 'fixed', {});
     await settled('Application', 'fixed');
     for (const spec of [{ uuid: randomUUID() }, { id: 77 }])
@@ -226,7 +226,7 @@ describe('an object of before, whose identity stands in its spec', () => {
   });
 });
 
-test('a copy of an object with all its labels is somebody else', async () => {
+test('a copy of an object with all its labels gets an identity of its own', async () => {
   await create('Application', 'original', {});
   const { metadata, status } = await settled('Application', 'original');
   await nextSecond(await settled('Application', 'original'));
@@ -238,7 +238,7 @@ test('a copy of an object with all its labels is somebody else', async () => {
 });
 
 describe('numbers', () => {
-  test('go on from a counter that was poisoned, for both kinds', async () => {
+  test('are issued for both kinds after the counter was set out of bounds', async () => {
     await create('Application', 'after-poison', {});
     expect((await settled('Application', 'after-poison')).status?.id).toBeLessThan(10_000);
     const { body } = await rest.post('/registries', {
@@ -247,14 +247,17 @@ describe('numbers', () => {
     expect(body.id).toBeLessThan(10_000);
   });
 
-  test.each(['Application', 'Registry'] as const)('%s: one beyond the bound is refused at the door', async (kind) => {
-    for (const id of [9007199254740991, BOUNDS.id + 1])
-      await expect(
-        create(kind, 'beyond', { url: 'r.example', id, ...(kind === 'Application' && { url: undefined }) }),
-      ).rejects.toThrow(/spec\.id/);
-  });
+  test.each(['Application', 'Registry'] as const)(
+    '%s: the API server refuses a number beyond the bound',
+    async (kind) => {
+      for (const id of [9007199254740991, BOUNDS.id + 1])
+        await expect(
+          create(kind, 'beyond', { url: 'r.example', id, ...(kind === 'Application' && { url: undefined }) }),
+        ).rejects.toThrow(/spec\.id/);
+    },
+  );
 
-  test('the greatest that a user may write moves nobody else, and lists show everybody', async () => {
+  test('the greatest number that a user may write moves no other number, and lists show every object', async () => {
     await create('Application', 'greatest', { id: BOUNDS.id });
     await create('Registry', 'greatest', { url: 'r.example', id: BOUNDS.id });
     for (const kind of ['Application', 'Registry'] as const)
@@ -269,7 +272,7 @@ describe('numbers', () => {
   });
 
   test.each(['Application', 'Registry'] as const)(
-    '%s: a taken one stays with the older, the other says so',
+    '%s: a number that two objects ask for stays with the older, and the other is Stalled',
     async (kind) => {
       const spec = { id: 5151, ...(kind === 'Registry' && { url: 'r.example' }) };
       await create(kind, 'holder', spec);
@@ -287,7 +290,7 @@ describe('numbers', () => {
     },
   );
 
-  test('one of a block that is out, taken with kubectl, is not given a second time', async () => {
+  test('a number of an issued block that kubectl took is not issued again', async () => {
     const post = async () =>
       (await rest.post('/registries', { json: { url: 'r.example', isPublic: true, email: 'e@x.example' } })).body.id;
     const first: number = await post();
@@ -300,20 +303,20 @@ describe('numbers', () => {
     expect((await rest.get(`/registries/${first + 1}`)).body).toMatchObject({ name: 'taker' });
   });
 
-  test('those of built-in registries are nobody else’s', async () => {
+  test('the numbers of built-in registries are given to no other registry', async () => {
     await create('Registry', 'not-built-in', { url: 'evil.example', id: 2 });
     expect(ready(await settled('Registry', 'not-built-in'))).toMatchObject({ reason: 'IdTaken' });
   });
 });
 
-test('of two registries with one name the older has it, and the other says so', async () => {
+test('of two registries with one name the younger one is Stalled with NameTaken', async () => {
   await create('Registry', 'named', { url: 'r.example' });
   await nextSecond(await settled('Registry', 'named'));
   await create('Registry', 'other', { url: 'r.example', name: 'named' });
   await poll(async () => ready((await read('Registry', 'other')) as Any)).toMatchObject({ reason: 'NameTaken' });
 });
 
-test('of two applications with one uuid the older has it, and the other is not Ready and runs nothing', async () => {
+test('of two applications with one uuid the younger one is not Ready and runs nothing', async () => {
   const uuid = randomUUID();
   await create('Application', 'elder', { uuid });
   await nextSecond(await settled('Application', 'elder'));

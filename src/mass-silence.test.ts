@@ -19,7 +19,7 @@ async function until(is: () => boolean): Promise<number> {
   return (performance.now() - began) / 1_000;
 }
 
-test('a fleet that falls silent and returns costs one write for each node and application, at a pace, and one event', async () => {
+test('a fleet that falls silent and returns causes one paced write per node and application, and one event', async () => {
   await using fleet = await startInMemoryController(NODES, { waitSeconds: 1 });
   const { cluster, events, time, node, report, stores } = fleet;
   const keys = Array.from({ length: NODES }, (_, i) => node(i).metadata.name);

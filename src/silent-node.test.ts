@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { startInMemoryController } from './_in-memory-controller.ts';
 
 test.each([
-  ['a node whose reports are still due is back with its first poll', 40_000, ['poll']],
-  ['a node whose reports are missing is back with its first report', 160_000, ['poll', 'report']],
+  ['a silent node whose next report is not due is RUNNING with its first poll', 40_000, ['poll']],
+  ['a silent node whose reports are missing is RUNNING with its first report', 160_000, ['poll', 'report']],
 ] as const)('%s', async (_, silentMs, says) => {
   await using fleet = await startInMemoryController(1, { waitSeconds: 1 });
   const { cluster, node, settle, time } = fleet;
@@ -23,7 +23,7 @@ test.each([
   await expect.poll(state).toBe('RUNNING');
 });
 
-test('a fleet that is back before it was written silent keeps no later silence waiting', async () => {
+test('a fleet that returns before it was written UNKNOWN does not delay a later silence', async () => {
   await using fleet = await startInMemoryController(30, { waitSeconds: 1 });
   const { cluster, node, poll, stores, time } = fleet;
   const others = Array.from({ length: 30 }, (_, i) => i + 1);

@@ -141,7 +141,7 @@ async function writesOfNodes(): Promise<number> {
 const remove = (one: Application) => kube.request('DELETE', path('applications', one.metadata.name));
 const isGone = async (one: Application) => (await application(one.metadata.name)) === undefined;
 
-test("made-up items under another node's application change nothing of it, and hold no deletion of it", async () => {
+test("invented items under another node's application do not change it, and its deletion does not wait for them", async () => {
   const victim = await makeRunning('victim');
   const { name: victimName } = victim.metadata;
   const claim = { application: victimName, name: 'web', status: 'RUNNING' as const, containerId: 'x' };
@@ -161,7 +161,7 @@ test("made-up items under another node's application change nothing of it, and h
   await poll(() => isGone(victim), 10_000).toBe(true);
 });
 
-test('an entry that is removed before its node ever reported it is shown until its container is gone', async () => {
+test('an entry that is removed before its node reported it is shown until its container is removed', async () => {
   const made = await makeApplication('quick', honest);
   const item = await running(honest, made);
   await kube.request(
@@ -177,7 +177,7 @@ test('an entry that is removed before its node ever reported it is shown until i
   await poll(async () => ready(await application(made.metadata.name))).toBe('True Empty');
 });
 
-test('a status that is overwritten by hand is put right at once', async () => {
+test('a status that is overwritten with kubectl is corrected at once', async () => {
   const made = await makeRunning('edited');
   const lie = [
     { type: 'Ready', status: 'False', reason: 'Lie', message: '', lastTransitionTime: new Date().toISOString() },
@@ -198,7 +198,7 @@ test('a status that is overwritten by hand is put right at once', async () => {
   }
 });
 
-test('a microservice is ready once it has run for minReadySeconds, although nothing more is heard of it', async () => {
+test('a microservice is ready once it has run for minReadySeconds, also without another report', async () => {
   const entry = { name: 'web', agent: { name: honest.name }, images: { amd64: 'a:1' }, minReadySeconds: 3 };
   const made = await makeApplication('young', honest, { microservices: [entry] });
   await report(honest, [await running(honest, made)]);
@@ -213,7 +213,7 @@ test('a microservice that ended twice within a minute is not ready while it runs
   await poll(async () => ready(await application(made.metadata.name))).toBe('False CrashLooping');
 });
 
-test('a node that reports all the time is written at a pace of its own, the state of what it runs first', async () => {
+test('the status writes of a node that reports all the time are limited, and states come before texts', async () => {
   const made = await makeApplication('flooded', liar);
   const own = await running(liar, made);
   const before = await writesOfNodes();
@@ -233,7 +233,7 @@ test('a node that reports all the time is written at a pace of its own, the stat
   expect(JSON.stringify((await node(liar))?.status?.microservices).length).toBeLessThan(68 * 1024);
 });
 
-test('a status that the API server refuses takes the place of the old Ready, and is counted', async () => {
+test('a status that the API server refuses replaces the old Ready, and is counted', async () => {
   // where no controller puts right what this test writes
   const elsewhere = `${namespace}-b`;
   await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: elsewhere } });

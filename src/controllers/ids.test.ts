@@ -26,7 +26,7 @@ function makeIds() {
   return { ids, stores, time, show };
 }
 
-test('a number that is on its way to one object is not given to another that asks for it', async () => {
+test('a number that was issued for one object is not given to another that asks for it', async () => {
   const { ids, stores, show } = makeIds();
   const given = await ids.next('Registry', signal);
   const claimant = show(makeRegistry('claimant', { id: given }));
@@ -36,7 +36,7 @@ test('a number that is on its way to one object is not given to another that ask
   expect(await identityOf({ stores, ids }, KINDS.registries, owner, signal)).toEqual({ id: given });
 });
 
-test('a number that nothing was stored with is free again after a minute', async () => {
+test('an issued number that no object stored is free after a minute', async () => {
   const { ids, stores, time, show } = makeIds();
   const given = await ids.next('Registry', signal);
   expect(ids.isIssued('Registry', given)).toBe(true);

@@ -10,11 +10,11 @@ const find = (conditions: readonly Condition[], type: string) => conditions.find
 
 describe('kstatus', () => {
   test.each([
-    ['done: ready, nothing going on', 'done', 'True', 'False', 'False'],
-    ['working: not ready, reconciling', 'working', 'False', 'True', 'False'],
-    ['stalled: not ready, and it stays so', 'stalled', 'False', 'False', 'True'],
-    ['waiting: not ready, and nobody need do anything', 'waiting', 'False', 'False', 'False'],
-    ['unknown: neither ready nor not', 'unknown', 'Unknown', 'False', 'False'],
+    ['done: Ready, not Reconciling', 'done', 'True', 'False', 'False'],
+    ['working: not Ready, Reconciling', 'working', 'False', 'True', 'False'],
+    ['stalled: not Ready, Stalled', 'stalled', 'False', 'False', 'True'],
+    ['waiting: not Ready, neither Reconciling nor Stalled', 'waiting', 'False', 'False', 'False'],
+    ['unknown: Ready is Unknown', 'unknown', 'Unknown', 'False', 'False'],
   ] as const)('%s', (_, is, Ready, Reconciling, Stalled) => {
     const findings = kstatus({ is, reason: 'AgentStarting', message: 'why' });
     expect([findings.Ready.status, findings.Reconciling.status, findings.Stalled.status]).toEqual([
@@ -27,7 +27,7 @@ describe('kstatus', () => {
 });
 
 describe('conditionsOf', () => {
-  it('writes them in the order of the table, each about the current generation', () => {
+  it('has the conditions in the order of the table, each about the current generation', () => {
     const findings: Findings = {
       NotSupportedYet: { status: 'True', reason: 'Fields', message: 'gpsMode' },
       ...kstatus({ is: 'done', reason: 'AgentRunning' }),
@@ -37,7 +37,7 @@ describe('conditionsOf', () => {
     expect(new Set(written.map(({ observedGeneration }) => observedGeneration))).toEqual(new Set([7]));
   });
 
-  it('leaves out what a kind does not have, and abnormal conditions that are not true', () => {
+  it('leaves out conditions that the kind does not have, and abnormal conditions that are not True', () => {
     const findings: Findings = {
       ...kstatus({ is: 'done', reason: 'Usable' }),
       DuplicateAgent: { status: 'True', reason: 'DuplicateAgent' },
@@ -47,12 +47,12 @@ describe('conditionsOf', () => {
     expect(find(conditionsOf(applicationResource, object(), findings, NOW), 'NotSupportedYet')).toBeUndefined();
   });
 
-  it('shows Admitted also when it is false', () => {
+  it('has Admitted also when it is False', () => {
     const findings: Findings = { Admitted: { status: 'False', reason: 'PortTaken' } };
     expect(conditionsOf(applicationResource, object(), findings, NOW)).toHaveLength(1);
   });
 
-  it('keeps the transition time while the status stays, though reason and message change', () => {
+  it('keeps the transition time while only reason and message change', () => {
     const before = conditionsOf(
       edgeNodeResource,
       object(),
@@ -69,7 +69,7 @@ describe('conditionsOf', () => {
     expect(find(after, 'Stalled')).toMatchObject({ status: 'True', lastTransitionTime: NOW });
   });
 
-  it('equals the stored ones when nothing changed', () => {
+  it('equals the stored conditions when nothing changed', () => {
     const findings = kstatus({ is: 'done', reason: 'AgentRunning', message: 'runs' });
     const before = conditionsOf(edgeNodeResource, object(), findings, EARLIER);
     expect(conditionsOf(edgeNodeResource, object(before), findings, NOW)).toEqual(before);
@@ -81,17 +81,17 @@ describe('conditionsOf', () => {
   });
 });
 
-it('joins messages sorted and each once', () => {
+it('joined messages are sorted and without duplicates', () => {
   expect(joined(['b', 'a', 'b'])).toBe('a; b');
 });
 
 describe('cut', () => {
   test.each([
-    ['keeps what fits', 'abc', 3, 'abc'],
+    ['keeps a text that fits', 'abc', 3, 'abc'],
     ['counts code points, not UTF-16 units', '🙂🙂🙂', 2, '🙂🙂'],
     ['keeps as many code points as fit although their units do not', '🙂🙂', 2, '🙂🙂'],
     ['replaces half a pair, as the API server would', 'a\ud83d', 5, 'a\ufffd'],
-    ['gives nothing where nothing fits', 'abc', 0, ''],
+    ['gives an empty text when nothing fits', 'abc', 0, ''],
   ])('%s', (_, text, max, want) => {
     expect(cut(text, max)).toBe(want);
   });

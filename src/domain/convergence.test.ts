@@ -191,10 +191,10 @@ function edited(application: Application, one: Exclude<Edit, { kind: 'settle' | 
 
 const ready = (application: Application) => application.status?.conditions?.find(({ type }) => type === 'Ready');
 
-describe('from an edit to a truthful status', () => {
+describe('from an edit to the status that follows it', () => {
   const story = fc.array(edit, { maxLength: 14 });
 
-  it('no two microservices that a node is told to run claim one port', () => {
+  it('no two microservices in the desired state of a node claim one port', () => {
     fc.assert(
       fc.property(story, (edits) => {
         const fleet = new Fleet();
@@ -211,7 +211,7 @@ describe('from an edit to a truthful status', () => {
     );
   });
 
-  it('what is removed or stopped ends, what may run runs as asked, and the status says exactly that', () => {
+  it('removed and stopped microservices end, admitted ones run as asked, and the status shows exactly that', () => {
     fc.assert(
       fc.property(story, (edits) => {
         const fleet = new Fleet();
@@ -236,7 +236,7 @@ describe('from an edit to a truthful status', () => {
     );
   });
 
-  it('at rest nothing changes: no digest, no status, and so nothing is written', () => {
+  it('without a change no digest and no status changes, so that nothing is written', () => {
     fc.assert(
       fc.property(story, (edits) => {
         const fleet = new Fleet();
@@ -252,7 +252,7 @@ describe('from an edit to a truthful status', () => {
     );
   });
 
-  it('Ready is never True while a machine runs something else than what is asked for', () => {
+  it('Ready is never True while a machine runs anything else than what is asked for', () => {
     fc.assert(
       fc.property(story, (edits) => {
         const fleet = new Fleet();

@@ -32,15 +32,19 @@ describe('the deletion of an Application', () => {
     ['waits for a live node that runs its containers', nodes('live', makeObserved()), true],
     ['waits for containers of entries that were removed before', nodes('live', makeObserved({ uuid: 'gone' })), true],
     [
-      'waits for containers by uuid, whatever name the node knows',
+      'waits for containers by uuid, under any name that the node reports',
       nodes('live', makeObserved({ uuid: 'ms-9', application: 'other' })),
       true,
     ],
-    ['does not wait for containers of others', nodes('live', makeObserved({ application: 'other' })), false],
+    [
+      'does not wait for containers of other applications',
+      nodes('live', makeObserved({ application: 'other' })),
+      false,
+    ],
     ['does not wait for a silent node', nodes('silent', makeObserved({ state: 'UNKNOWN' })), false],
     ['does not wait for a node that was never provisioned', nodes('never', makeObserved()), false],
-    ['does not wait once nothing is reported', nodes('live'), false],
-    ['needs no node', [], false],
+    ['does not wait once no container is reported', nodes('live'), false],
+    ['does not wait without nodes', [], false],
   ])('%s', (_, given, pending) => {
     expect(checkApplicationDeletion(makeApplication(), given, T0).pending).toBe(pending);
   });
@@ -50,8 +54,13 @@ describe('the deletion of an Application', () => {
   test.each<[string, string, boolean, boolean]>([
     ['waits for the container of its own entry', 'mine', false, true],
     ["does not wait for that of its namesake's entry", 'theirs', true, false],
-    ['waits for what is left over under its name', 'left', true, true],
-    ['does not wait for what is left over under a name that is not its own', 'left', false, false],
+    ['waits for a container of a removed entry under its name', 'left', true, true],
+    [
+      'does not wait for a container of a removed entry under a name that another application owns',
+      'left',
+      false,
+      false,
+    ],
   ])('%s', (_, uuid, ownsName, pending) => {
     const [reporting] = nodes('live', makeObserved({ uuid }));
     expect(checkApplicationDeletion(owner, [{ ...reporting, desired } as never], T0, { ownsName }).pending).toBe(
@@ -59,7 +68,7 @@ describe('the deletion of an Application', () => {
     );
   });
 
-  it('names what it waits for, sorted, and until when', () => {
+  it('names the containers that it waits for, sorted, and until when', () => {
     const given = [
       ...nodes('live', makeObserved({ uuid: 'b', name: 'writer' }), makeObserved()),
       {
@@ -75,8 +84,8 @@ describe('the deletion of an Application', () => {
   });
 
   test.each([
-    ['just before five minutes', 5 * MINUTE - 1, true],
-    ['five minutes are enough', 5 * MINUTE, false],
+    ['waits just before five minutes', 5 * MINUTE - 1, true],
+    ['does not wait after five minutes', 5 * MINUTE, false],
   ])('%s', (_, later, pending) => {
     expect(checkApplicationDeletion(makeApplication(), nodes('live', makeObserved()), T0 + later).pending).toBe(
       pending,
@@ -96,24 +105,24 @@ describe('the deletion of an Application', () => {
 describe('the deletion of a node', () => {
   test.each<[string, ReturnType<typeof makeDeletedNode>, Liveness, number, boolean]>([
     ['waits for the live machine to remove its containers', makeDeletedNode([makeObserved()]), 'live', T0, true],
-    ['then waits for the agent to give up its identity', makeDeletedNode([]), 'live', T0, true],
-    ['does not wait once the agent said so', saidGoodbye(makeDeletedNode([])), 'live', T0, false],
+    ['waits for the agent to give up its identity once no container is left', makeDeletedNode([]), 'live', T0, true],
+    ['does not wait once the agent gave up its identity', saidGoodbye(makeDeletedNode([])), 'live', T0, false],
     [
-      'does not wait for what a live node no longer reports',
+      'does not wait for containers that a live node no longer reports',
       saidGoodbye(makeDeletedNode([makeObserved({ state: 'UNKNOWN', containerId: undefined })])),
       'live',
       T0,
       false,
     ],
     ['does not wait for a silent machine', makeDeletedNode([makeObserved()]), 'silent', T0, false],
-    ['does not wait where no agent ever was', makeDeletedNode([]), 'never', T0, false],
+    ['does not wait when no agent ever had the identity', makeDeletedNode([]), 'never', T0, false],
     ['waits for five minutes at most', makeDeletedNode([makeObserved()]), 'live', T0 + DELETION_LIMIT_MS, false],
     ['can be forced', makeDeletedNode([makeObserved()], { [ANNOTATIONS.forceDelete]: 'true' }), 'live', T0, false],
   ])('%s', (_, node, liveness, now, pending) => {
     expect(checkNodeDeletion(node, liveness, now).pending).toBe(pending);
   });
 
-  it('says what it waits for and until when', () => {
+  it('names the containers that it waits for and until when', () => {
     expect(checkNodeDeletion(makeDeletedNode([makeObserved()]), 'live', T0)).toEqual({
       pending: true,
       message: 'waiting for plant/reader',
@@ -140,6 +149,7 @@ describe('hasContainer', () => {
 });
 
 describe('needsFinalizer', () => {
-  it('what is not in deletion has it', () => expect(needsFinalizer(makeApplication({}, false))).toBe(true));
-  it('in deletion none may be added', () => expect(needsFinalizer(makeApplication())).toBe(false));
+  it('an object that is not in deletion needs the finalizer', () =>
+    expect(needsFinalizer(makeApplication({}, false))).toBe(true));
+  it('an object in deletion must not get the finalizer', () => expect(needsFinalizer(makeApplication())).toBe(false));
 });

@@ -68,7 +68,7 @@ test('an operator accepts a datastore by an epoch that is later than the positio
  * A datastore that is changed, gets another leader, is saved and restored in any order, with agents that poll: a position
  * counts as lost exactly when it was issued after the snapshot that the datastore was restored to.
  */
-test('every restore is noticed, and nothing else is taken for one', () => {
+test('every restore is noticed, and no other history counts as a restore', () => {
   const step = fc.constantFrom('change', 'leader', 'issue', 'save', 'restore');
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {

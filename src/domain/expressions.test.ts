@@ -17,7 +17,7 @@ describe('template expressions', () => {
     [[1, true, 'plain ${Agents.gw}'], undefined],
   ])('in %j stand at %j', (document, path) => expect(findExpression(document)).toEqual(path));
 
-  it('are found however deep the document is, and the path stays short', () => {
+  it('are found at any depth of a document, with a short path', () => {
     let document: unknown = '{{ x }}';
     for (let depth = 0; depth < 100_000; depth++) document = [document];
     expect(findExpression(document)).toHaveLength(32);
@@ -32,17 +32,18 @@ describe('template expressions', () => {
     expect(() => readApplicationUpload(application)).toThrow(/^spec\.description: holds a template expression/);
   });
 
-  it('are said to be plain text where kubectl stored them', () => {
+  it('are reported as plain text in objects that kubectl stored', () => {
     const entry = makeEntry({ container: { env: [{ key: 'A', value: '{{ .Name }}' }] } });
     expect(notActing(entry)).toEqual(['template expressions, whose text is taken as it stands']);
     expect(makeApplication({ entries: [entry] }).spec.microservices?.[0]?.container?.env?.[0]?.value).toBe(
       '{{ .Name }}',
     );
   });
-  it('expressionError names nothing when there is none', () => expect(expressionError({ a: 'b' })).toBeUndefined());
+  it('expressionError is undefined for a document without expressions', () =>
+    expect(expressionError({ a: 'b' })).toBeUndefined());
 });
 
-describe('what was dropped or taken without a word', () => {
+describe('input that is refused instead of being dropped in silence', () => {
   const flat = (more: object) => ({ name: 'm', images: [{ containerImage: 'x:1', archId: 1 }], ...more });
   test.each<[string, object, RegExp]>([
     ['a health check without a test', { healthCheck: { interval: 5 } }, /healthCheck.*needs test/],
@@ -50,7 +51,7 @@ describe('what was dropped or taken without a word', () => {
     ['an unknown key in busConfig', { busConfig: { busAcces: true } }, /busConfig/],
   ])('%s is refused', (_, more, message) => expect(() => entryFromFlat(flat(more))).toThrow(message));
 
-  it.each([{}, { test: null, interval: null }, null])('an empty health check is none: %j', (healthCheck) => {
+  it.each([{}, { test: null, interval: null }, null])('an empty health check counts as absent: %j', (healthCheck) => {
     expect(entryFromFlat(flat({ healthCheck })).entry.container?.healthCheck).toBeUndefined();
   });
 

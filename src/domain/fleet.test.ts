@@ -23,7 +23,7 @@ const application = (status?: string, reason?: string) =>
     status: status && { conditions: [{ type: 'Ready', status, reason }] },
   }) as unknown as Application;
 
-test('nodes by state, ages of the live ones, what runs, applications by readiness', () => {
+test('the figures count nodes by state, contact ages of live nodes, microservices by state, and applications by readiness', () => {
   const observations: Record<string, Observation> = {
     a: observed(2, [
       { id: '1', status: 'RUNNING', restartCount: 4 },

@@ -19,12 +19,12 @@ describe('objectName', () => {
     else expect(objectName(name)).toMatch(want);
   });
 
-  it('is pinned: stored objects are found again under it', () => {
+  it('is pinned, so that stored objects are found by it', () => {
     expect(objectName('Plant A')).toBe('plant-a-5b0198b2');
     expect(objectName('日本')).toBe('x-cf2abf0c');
   });
 
-  it('is always a legal object name, and the same for the same name', () => {
+  it('is a legal object name for any v3 name, and the same each time', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), (name) => {
         const object = objectName(name);
@@ -35,7 +35,7 @@ describe('objectName', () => {
     );
   });
 
-  it('keeps different names apart that have one slug', () => {
+  it('differs for different v3 names with the same slug', () => {
     expect(objectName('Gate 1')).not.toBe(objectName('gate#1'));
   });
 });
@@ -47,7 +47,7 @@ describe('identity', () => {
     );
   });
 
-  it('takes the uuid of the spec first, else the uid', () => {
+  it('is the uuid of the spec, else the uid', () => {
     const uuid = '33333333-3333-4333-8333-333333333333';
     expect(applicationUuid(makeApplication({ spec: { uuid } }))).toBe(uuid);
     expect(applicationUuid(makeApplication({ uid: uuid }))).toBe(uuid);
@@ -55,7 +55,7 @@ describe('identity', () => {
     expect(nodeUuid(makeNode({ uuid }))).toBe(uuid);
   });
 
-  it('an entry without a uuid has one that follows from application and name', () => {
+  it('the uuid of an entry without one follows from application and name', () => {
     const application = makeApplication();
     const uuid = entryUuid(application, { name: 'reader' });
     expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
@@ -66,14 +66,14 @@ describe('identity', () => {
     expect(entryUuid(application, { name: 'reader', uuid: 'x' })).toBe('x');
   });
 
-  it('v3 name: that of the spec, else of the object', () => {
+  it('the v3 name is that of the spec, else that of the object', () => {
     expect(v3Name({ metadata: { name: 'x-1' }, spec: { name: '日本' } })).toBe('日本');
     expect(v3Name({ metadata: { name: 'gw-1' }, spec: {} })).toBe('gw-1');
   });
 });
 
 describe('volumeMappingId', () => {
-  it('is pinned: clients keep ids', () => expect(volumeMappingId('/data')).toBe(1587781789));
+  it('is pinned, since clients store ids', () => expect(volumeMappingId('/data')).toBe(1587781789));
   it('fits 31 bits', () => {
     fc.assert(
       fc.property(fc.string(), (path) => {
