@@ -58,7 +58,7 @@ ${notes.map((note, index) => `[${index + 1}] ${note}`).join('\n\n')}
   hold.
 - **A start that fails.** podman keeps the ports of such a container for some seconds; an older one that is to take over again
   is started as soon as they are free.
-- **Logs.** docker keeps two files of \`logSize\` each, podman one, which starts anew when it is full. podman cuts
+- **Logs.** docker keeps two files of \`logSize\` each, podman one, which it empties when it is full. podman cuts
   lines longer than 8 KiB in pieces and may leave out the first of them where only the last lines are asked for.
 `;
 }

@@ -44,7 +44,7 @@ describe('toStructural', () => {
     );
   });
   test.each(definitions)('$kind: nothing inside a list has a default', ({ spec }) => {
-    // What the API server adds there looks to client-side apply and to GitOps tools like a change by somebody.
+    // What the API server adds there looks to client-side apply and to GitOps tools like an edit of the list.
     const defaults = (node: Structural, path: string, listed: boolean): string[] => [
       ...(listed && 'default' in node ? [path] : []),
       ...Object.entries(node.properties ?? {}).flatMap(([name, member]) => defaults(member, `${path}.${name}`, listed)),

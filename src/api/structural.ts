@@ -109,7 +109,7 @@ export interface TooLong {
 }
 
 /**
- * The first list or map with more members than allowed. Asked before anybody looks at the members: what a document costs
+ * The first list or map with more members than allowed. Checked before anything reads the members: what a document costs
  * then depends on our bounds, and not on its length.
  */
 export function tooLong(value: unknown, schema: Structural): TooLong | undefined {

@@ -103,20 +103,20 @@ for (const { kind, url } of inject('engines'))
     }
 
     describe('connecting', () => {
-      test('tells what the engine is', () => {
+      test('connecting returns the facts of the engine', () => {
         expect(facts.kind).toMatch(/docker|podman/);
         expect(facts.apiVersion).toMatch(/^1\.\d+$/);
         expect(facts.runtimes).toEqual(facts.kind === 'podman' ? [] : expect.arrayContaining(['runc']));
       });
 
-      test('an engine that is not there is unavailable', async () => {
-        const nobody = new DockerEngine({ url: 'unix:///nowhere/docker.sock', instance: INSTANCE });
-        await expect(nobody.connect()).rejects.toMatchObject({ code: 'Unavailable' });
+      test('an engine without a socket is Unavailable', async () => {
+        const absent = new DockerEngine({ url: 'unix:///nowhere/docker.sock', instance: INSTANCE });
+        await expect(absent.connect()).rejects.toMatchObject({ code: 'Unavailable' });
       });
     });
 
     describe('images', () => {
-      test('a pull answers the id under which the image is then known, and tells its progress', async () => {
+      test('a pull returns the id of the image and reports its progress', async () => {
         const percentages: number[] = [];
         const reference = `${registry}/contract/sample:2`;
         expect(await engine.image(reference)).toBeUndefined();
@@ -133,7 +133,7 @@ for (const { kind, url } of inject('engines'))
         expect(await engine.image(reference)).toBeUndefined();
       });
 
-      test('an image that the registry does not have', async () => {
+      test('an image that the registry does not have is ImageNotFound', async () => {
         const pull = engine.pull({ reference: `${registry}/contract/sample:none`, platform: '' });
         await expect(pull).rejects.toMatchObject({ code: 'ImageNotFound' });
       });
@@ -162,7 +162,7 @@ for (const { kind, url } of inject('engines'))
     });
 
     describe('the life of a container', () => {
-      test('made, started, stopped, removed: each shows', async () => {
+      test('a container that is created, started, stopped and removed is listed as such', async () => {
         const { id, spec, imageId } = await make();
         expect(await findContainer(engine, id)).toMatchObject({
           name: spec.name,
@@ -188,7 +188,7 @@ for (const { kind, url } of inject('engines'))
         expect((await engine.containers()).map((container) => container.id)).not.toContain(id);
       });
 
-      test('what is there already is no error: start twice, stop twice, remove twice', async () => {
+      test('starting, stopping and removing twice is no error', async () => {
         const { id } = await make();
         await engine.start(id);
         await engine.start(id);
@@ -205,7 +205,7 @@ for (const { kind, url } of inject('engines'))
         await expect(engine.remove(container.id)).rejects.toMatchObject({ code: 'Conflict' });
       });
 
-      test('how its process ended', async () => {
+      test('a container has the exit code and the time of its end', async () => {
         await using container = await make({
           view: {
             env: [
@@ -232,7 +232,7 @@ for (const { kind, url } of inject('engines'))
         expect((await container.look()).startedAt).toBeGreaterThan(first);
       });
 
-      test('paused by somebody: it shows, and it can be let go on', async () => {
+      test('a container that was paused outside the agent shows as paused and can be resumed', async () => {
         await using container = await make();
         await engine.start(container.id);
         await callEngine(url, 'POST', `/v1.41/containers/${container.id}/pause`);
@@ -243,13 +243,13 @@ for (const { kind, url } of inject('engines'))
         await expect(engine.resume('f'.repeat(64))).rejects.toMatchObject({ code: 'NotFound' });
       });
 
-      test('rename', async () => {
+      test('a container can be renamed', async () => {
         await using container = await make();
         await engine.rename(container.id, `${container.spec.name}-old`);
         expect((await container.look()).name).toBe(`${container.spec.name}-old`);
       });
 
-      test('two containers of one name', async () => {
+      test('a second container of one name is NameTaken', async () => {
         await using container = await make();
         await expect(make({ name: container.spec.name })).rejects.toMatchObject({ code: 'NameTaken' });
       });

@@ -119,7 +119,7 @@ export const microserviceSchema = withRules(
     minReadySeconds: integer(0, 3600)
       .optional()
       .describe(
-        'Seconds that it must run before it counts as ready, unless its health check succeeds first; 0 when absent. Starts nothing anew.',
+        'Seconds that it must run before it counts as ready, unless its health check succeeds first; 0 when absent. A change restarts no container.',
       ),
     schedule: integer(0, 100).optional().describe('Start order: lower starts first and stops last; 50 when absent.'),
     container: containerSchema.optional().describe('How the container runs.'),

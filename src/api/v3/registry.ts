@@ -55,7 +55,7 @@ export const registrySpecSchema = withRules(
       .describe('oci for container images; hub for a model hub (hf is another spelling).'),
     ca: text({ max: BOUNDS.certificateBundle })
       .optional()
-      .describe('CA certificates to trust besides those of the system: PEM bundle in base64.'),
+      .describe('CA certificates to trust in addition to those of the system: PEM bundle in base64.'),
     insecure: z.boolean().default(false).describe('Allow plain HTTP and skip the check of certificates.'),
   }),
   [nameRule, passwordRule],

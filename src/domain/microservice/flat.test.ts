@@ -197,11 +197,11 @@ describe('entryFromFlat', () => {
     'cmd alone is commands': [{ cmd: ['b'] }, { container: { commands: ['b'] } }],
     'an empty commands leaves cmd': [{ commands: [], cmd: ['b'] }, { container: { commands: ['b'] } }],
     'busEnabled is busConfig.busAccess': [{ busEnabled: true }, { busConfig: { busAccess: true } }],
-    'portMappings is another word for ports': [
+    'portMappings is read as ports': [
       { portMappings: [{ internal: 1, external: 2 }] },
       { container: { ports: [{ internal: 1, external: 2 }] } },
     ],
-    'a service account mapping is stripped': [
+    'a service account mapping is dropped': [
       {
         volumeMappings: [
           { type: 'serviceAccount', hostDestination: 'x', containerDestination: '/x', accessMode: 'ro' },
@@ -241,7 +241,7 @@ describe('entryFromFlat', () => {
       { extraHosts: [{ name: 'a', address: '10.0.0.1', value: '10.0.0.1' }] },
       { container: { extraHosts: [{ name: 'a', address: '10.0.0.1' }] } },
     ],
-    'an empty value beside a reference is none': [
+    'an empty value next to a reference is absent': [
       { env: [{ key: 'A', value: '', valueFromSecret: 'a/b', valueFromConfigMap: '' }] },
       { container: { env: [{ key: 'A', valueFromSecret: 'a/b' }] } },
     ],
@@ -249,13 +249,13 @@ describe('entryFromFlat', () => {
       { models: { bindPath: '/m', items: ['tiny'] } },
       { models: { bindPath: '/m', items: [{ name: 'tiny' }] } },
     ],
-    'an empty nodeUuid beside a name says nothing': [{ nodeUuid: '' }, { agent: { name: 'gw-1' } }],
-    'no images with a catalog item': [{ images: [], catalogItemId: 5 }, { images: { catalogId: 5 } }],
-    'busAccess as it is read': [
+    'an empty nodeUuid next to a name is ignored': [{ nodeUuid: '' }, { agent: { name: 'gw-1' } }],
+    'images may be empty with a catalog item': [{ images: [], catalogItemId: 5 }, { images: { catalogId: 5 } }],
+    'busAccess is accepted as it is read': [
       { busConfig: { busAccess: true }, busAccess: true },
       { busConfig: { busAccess: true } },
     ],
-    'registry id as text': [{ registryId: '7' }, { images: { registry: 7 } }],
+    'a registry id may be text': [{ registryId: '7' }, { images: { registry: 7 } }],
   };
   it.each(Object.entries(accepted))('%s', (_, [flat, want]) => {
     const { entry } = entryFromFlat({ ...minimal, ...flat });
@@ -336,18 +336,18 @@ describe('entryFromFlat', () => {
     expect(error.field).toBe(field);
   });
 
-  it('never repeats values that may be secrets', () => {
+  it('a refusal never repeats values that may be secrets', () => {
     const env = [{ key: 'A', value: { secret: 'hunter2' } }];
     expect(failure(() => entryFromFlat({ ...minimal, env })).message).not.toContain('hunter2');
     const long = [{ key: 'A', value: `hunter2${'x'.repeat(40_000)}` }];
     expect(failure(() => entryFromFlat({ ...minimal, env: long })).message).not.toContain('hunter2');
   });
 
-  it('refuses what is no object', () => {
+  it('a body that is no object is refused', () => {
     for (const body of [null, undefined, [], 'x', 3]) expect(() => entryFromFlat(body)).toThrow(DomainError);
   });
 
-  it('says the application and an order to rebuild', () => {
+  it('the application and the request to rebuild are read', () => {
     expect(entryFromFlat({ ...minimal, application: 'plant-a', rebuild: true })).toMatchObject({
       application: 'plant-a',
       rebuild: true,
@@ -403,13 +403,13 @@ describe('patchEntry', () => {
       { nodeUuid: '11111111-1111-4111-8111-111111111111' },
       { agent: { uuid: '11111111-1111-4111-8111-111111111111', name: undefined } },
     ],
-    'an empty node name says nothing': [{ agentName: '' }, { agent: { name: 'gw-1' } }],
+    'an empty node name is ignored': [{ agentName: '' }, { agent: { name: 'gw-1' } }],
     'null takes the node away': [{ nodeUuid: null }, { agent: undefined }],
     'both null take the node away': [{ nodeUuid: null, agentName: null }, { agent: undefined }],
-    'null beside another name is that name': [{ nodeUuid: null, agentName: 'gw-2' }, { agent: { name: 'gw-2' } }],
+    'null next to another name is that name': [{ nodeUuid: null, agentName: 'gw-2' }, { agent: { name: 'gw-2' } }],
     'isActivated can be set': [{ isActivated: false }, { isActivated: false }],
-    'the same name is no change': [{ name: 'reader' }, stored],
-    'an order to rebuild changes nothing': [{ rebuild: true }, stored],
+    'the same name changes nothing': [{ name: 'reader' }, stored],
+    'a request to rebuild changes nothing in the entry': [{ rebuild: true }, stored],
     'the service account can be null, as it is read': [{ serviceAccount: null }, stored],
   };
   it.each(Object.entries(cases))('%s', (_, [body, want]) => {
@@ -420,17 +420,17 @@ describe('patchEntry', () => {
     }
   });
 
-  it('keeps stored spellings that it does not touch', () => {
+  it('a PATCH keeps stored spellings of other fields', () => {
     expect(patchEntry(stored, { schedule: 3 }).entry).toEqual({ ...stored, schedule: 3 });
   });
 
-  it('does not change what it is given', () => {
+  it('a PATCH does not change the entry in place', () => {
     const before = structuredClone(stored);
     patchEntry(stored, { commands: ['x'], images: [{ containerImage: 'n:1', archId: 1 }], env: [] });
     expect(stored).toEqual(before);
   });
 
-  it('refuses another name, uuid or application', () => {
+  it('a PATCH with another name, uuid or application is refused', () => {
     const uuid = '33333333-3333-4333-8333-333333333333';
     expect(failure(() => patchEntry(stored, { name: 'other' }))).toMatchObject({ status: 400, field: 'name' });
     expect(failure(() => patchEntry(stored, { uuid: 'other' }, { uuid }))).toMatchObject({ field: 'uuid' });
@@ -440,24 +440,24 @@ describe('patchEntry', () => {
     expect(() => patchEntry(stored, { uuid, application: 'a' }, { uuid, application: 'a' })).not.toThrow();
   });
 
-  it('refuses to take the last image away', () => {
+  it('a PATCH that removes the last image is refused', () => {
     expect(failure(() => patchEntry(stored, { images: [] })).code).toBe('MICROSERVICE_DOES_NOT_HAVE_IMAGES');
   });
 
-  it('says an order to rebuild', () => {
+  it('a PATCH can ask for a rebuild', () => {
     expect(patchEntry(stored, { rebuild: true }).rebuild).toBe(true);
     expect(patchEntry(stored, {}).rebuild).toBe(false);
   });
 });
 
 describe('config', () => {
-  it('is read as canonical JSON text, whatever it was written as', () => {
+  it('a config is read as canonical JSON text, however it was written', () => {
     expect(configText(configFromBody('{ "b": 1, "a": {"d":2,"c":1} }'))).toBe('{"a":{"c":1,"d":2},"b":1}');
     expect(configText(configFromBody({ b: 1, a: 2 }))).toBe('{"a":2,"b":1}');
     expect(configText(undefined)).toBe('{}');
     expect(configText(configFromBody('""'))).toBe('""');
   });
-  it('of any JSON survives', () => {
+  it('a config of any JSON is read as it was written', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = JSON.stringify(value);
@@ -465,20 +465,20 @@ describe('config', () => {
       }),
     );
   });
-  it('beyond 64 KiB is refused', () => {
+  it('a config beyond 64 KiB is refused', () => {
     expect(failure(() => configFromBody(JSON.stringify('x'.repeat(65_536))))).toMatchObject({ field: 'config' });
     expect(() => configFromBody(JSON.stringify('x'.repeat(65_534)))).not.toThrow();
   });
 });
 
 describe('the routes of single mappings', () => {
-  it('a port has tcp when it says nothing', () => {
+  it('a port without a protocol has tcp', () => {
     expect(portFromFlat({ internal: 80, external: 8080 })).toEqual({ internal: 80, external: 8080, protocol: 'tcp' });
   });
   it('a port needs both numbers', () => {
     expect(failure(() => portFromFlat({ external: 8080 }))).toMatchObject({ field: 'internal', status: 400 });
   });
-  it('a volume is a bind when it says nothing', () => {
+  it('a volume without a type is a bind', () => {
     expect(volumeFromFlat({ hostDestination: '/a', containerDestination: '/a', accessMode: 'rw' })).toMatchObject({
       type: 'bind',
       scope: 'private',

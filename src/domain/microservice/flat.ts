@@ -205,7 +205,7 @@ function resolved(flat: Fields, entry: Fields): Fields {
     body.busConfig = isEmpty(busEnabled) ? undefined : { busAccess: booleanOf(busEnabled, 'busEnabled') };
   if (!isEmpty(body.nodeUuid) && !isEmpty(body.agentName))
     throw invalid('nodeUuid, agentName: both name the node; give one', 'agentName');
-  // empty text says nothing, and so does null beside a filled one; null alone takes the node away
+  // empty text is ignored, and so is null next to a filled one; null alone removes the node
   for (const [field, other] of NODE_FIELDS)
     if (body[field] === '' || body[field] === undefined || (isEmpty(body[field]) && !isEmpty(body[other])))
       delete body[field];

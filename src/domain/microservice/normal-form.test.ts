@@ -7,13 +7,13 @@ const normal = (entry: Partial<MicroserviceEntry>) => normalEntry(makeEntry(entr
 
 describe('normalEntry', () => {
   const cases: Record<string, [Partial<MicroserviceEntry>, object]> = {
-    'x86 is another word for amd64': [{ images: { x86: 'a:1' } }, { images: { amd64: 'a:1' } }],
-    'riscv is another word for riscv64': [{ images: { riscv: 'a:1' } }, { images: { riscv64: 'a:1' } }],
+    'x86 is read as amd64': [{ images: { x86: 'a:1' } }, { images: { amd64: 'a:1' } }],
+    'riscv is read as riscv64': [{ images: { riscv: 'a:1' } }, { images: { riscv64: 'a:1' } }],
     'digits name a registry by id': [{ images: { amd64: 'a', registry: '7' } }, { registry: 7 }],
     'a word names a registry by name': [{ images: { amd64: 'a', registry: 'remote' } }, { registry: 'remote' }],
     'catalog id 0 is none': [{ images: { amd64: 'a', catalogId: 0 } }, { catalogId: undefined }],
-    'cmd is another word for commands': [{ container: { cmd: ['a'] } }, { container: { commands: ['a'] } }],
-    'busEnabled is another word for busConfig.busAccess': [{ busEnabled: true }, { busConfig: { busAccess: true } }],
+    'cmd is read as commands': [{ container: { cmd: ['a'] } }, { container: { commands: ['a'] } }],
+    'busEnabled is read as busConfig.busAccess': [{ busEnabled: true }, { busConfig: { busAccess: true } }],
     'empty lists, maps, texts and false are absent': [
       { container: { env: [], ulimits: {}, pidMode: '', isPrivileged: false }, busConfig: {} },
       { container: {}, busConfig: undefined },
@@ -32,14 +32,14 @@ describe('normalEntry', () => {
     for (const [member, value] of Object.entries(want)) expect(is[member]).toEqual(value);
   });
 
-  it('knows no alias any more', () => {
+  it('the normal form has no alias', () => {
     const text = JSON.stringify(
       normal({ images: { x86: 'a', riscv: 'b' }, container: { cmd: ['c'] }, busEnabled: true }),
     );
     expect(text).not.toMatch(/"(x86|riscv|cmd|busEnabled)"/);
   });
 
-  it('fills in what objects from elsewhere lack', () => {
+  it('an entry with a name alone gets every default', () => {
     expect(normalEntry({ name: 'a' } as MicroserviceEntry)).toEqual({
       name: 'a',
       isActivated: true,
@@ -49,7 +49,7 @@ describe('normalEntry', () => {
     });
   });
 
-  it('does not change what it is given', () => {
+  it('the entry that is read is not changed', () => {
     const entry = makeEntry({ container: { cmd: ['a'], sysctls: { 'net.ipv4.tcp_syncookies': 1 } } });
     const before = structuredClone(entry);
     normalEntry(entry);
@@ -60,15 +60,15 @@ describe('normalEntry', () => {
 describe('imageFor', () => {
   const both = normal({ images: { arm64: 'b:1', amd64: 'a:1' } });
   const cases: Record<string, [number, string | undefined]> = {
-    'the image of the architecture': [2, 'b:1'],
-    'nothing for another architecture': [3, undefined],
-    'the lowest id while the architecture is unknown': [0, 'a:1'],
-    'nothing for an id that does not exist': [9, undefined],
+    'an architecture gets its own image': [2, 'b:1'],
+    'an architecture without an image gets none': [3, undefined],
+    'an unknown architecture gets the image with the lowest id': [0, 'a:1'],
+    'an id that does not exist gets no image': [9, undefined],
   };
   it.each(Object.entries(cases))('%s', (_, [archId, want]) => expect(imageFor(both, archId)).toBe(want));
-  it('nothing when there is no image at all', () => {
+  it('an entry without images has none for any architecture', () => {
     expect(imageFor(normal({ images: { registry: 1 } }), 0)).toBeUndefined();
   });
 });
 
-it('a reference of blanks is none', () => expect(normalReference('  ')).toBeUndefined());
+it('a reference of blanks is absent', () => expect(normalReference('  ')).toBeUndefined());

@@ -35,30 +35,45 @@ const stopped = { spec: { isActivated: false } };
 
 describe('microserviceState', () => {
   const CASES: Record<string, [Given, string]> = {
-    'what the node says': [{ state: 'PULLING' }, 'PULLING'],
-    'what it said last counts more than what is stored': [{ state: 'PULLING', live: { status: 'RUNNING' } }, 'RUNNING'],
-    'queued until the node says anything': [{}, 'QUEUED'],
-    'queued without a node': [{ noNode: true }, 'QUEUED'],
-    'unknown on a silent node': [{ state: 'RUNNING', liveness: 'silent' }, 'UNKNOWN'],
-    'queued on a silent node that never said anything of it': [{ liveness: 'silent' }, 'QUEUED'],
-    'stopping as soon as it is stopped': [{ state: 'RUNNING', entry: { isActivated: false } }, 'STOPPING'],
-    'stopping as soon as its application is': [{ state: 'RUNNING', application: stopped }, 'STOPPING'],
-    'stopped once the node says so': [{ state: 'STOPPED', application: stopped }, 'STOPPED'],
-    'stopped when it never ran': [{ application: stopped }, 'STOPPED'],
-    'stopped, and nobody can tell': [{ state: 'UNKNOWN', application: stopped }, 'STOPPED'],
-    'stopped before the node fell silent': [{ state: 'STOPPED', application: stopped, liveness: 'silent' }, 'STOPPED'],
-    'nobody knows whether a silent node stopped it': [
+    'the state is what the node reported': [{ state: 'PULLING' }, 'PULLING'],
+    'the latest report counts more than the stored status': [
+      { state: 'PULLING', live: { status: 'RUNNING' } },
+      'RUNNING',
+    ],
+    'without a report it is QUEUED': [{}, 'QUEUED'],
+    'without a node it is QUEUED': [{ noNode: true }, 'QUEUED'],
+    'on a silent node it is UNKNOWN': [{ state: 'RUNNING', liveness: 'silent' }, 'UNKNOWN'],
+    'on a silent node that never reported it, it is QUEUED': [{ liveness: 'silent' }, 'QUEUED'],
+    'it is STOPPING as soon as its entry is deactivated': [
+      { state: 'RUNNING', entry: { isActivated: false } },
+      'STOPPING',
+    ],
+    'it is STOPPING as soon as its application is deactivated': [
+      { state: 'RUNNING', application: stopped },
+      'STOPPING',
+    ],
+    'it is STOPPED once the node reports that': [{ state: 'STOPPED', application: stopped }, 'STOPPED'],
+    'it is STOPPED when it should not run and never did': [{ application: stopped }, 'STOPPED'],
+    'it is STOPPED when it should not run and its state is unknown': [
+      { state: 'UNKNOWN', application: stopped },
+      'STOPPED',
+    ],
+    'what stopped before its node fell silent is STOPPED': [
+      { state: 'STOPPED', application: stopped, liveness: 'silent' },
+      'STOPPED',
+    ],
+    'what should stop on a silent node is UNKNOWN': [
       { state: 'RUNNING', application: stopped, liveness: 'silent' },
       'UNKNOWN',
     ],
-    'deleting with its application': [{ state: 'RUNNING', application: { deletionTimestamp: NOW } }, 'DELETING'],
-    'a crash loop stays one': [{ state: 'STUCK_IN_RESTART' }, 'STUCK_IN_RESTART'],
+    'it is DELETING with its application': [{ state: 'RUNNING', application: { deletionTimestamp: NOW } }, 'DELETING'],
+    'a crash loop is shown as reported': [{ state: 'STUCK_IN_RESTART' }, 'STUCK_IN_RESTART'],
   };
   it.each(Object.entries(CASES))('%s', (_, [given, want]) => expect(microserviceState(factsOf(given))).toBe(want));
 });
 
 describe('microserviceRead', () => {
-  it('shows to which address each extra host resolves now', () => {
+  it('a read shows the address that each extra host resolves to', () => {
     const extraHosts = [
       { name: 'db', address: '192.0.2.7' },
       { name: 'gw', address: '${Agents.gw-1}' },
@@ -73,7 +88,7 @@ describe('microserviceRead', () => {
     ]);
   });
 
-  it('has every field of the documents', () => {
+  it('a read has every field of the REST specification', () => {
     const read = microserviceRead(factsOf({ live: {}, entry: { container: { memoryLimit: 5, cpus: 1 } } }));
     const FIELDS = `uuid name application applicationId flowId nodeUuid isActivated config annotations images registryId
       schedule ports volumeMappings env extraHosts commands entrypoint cdiDevices capAdd capDrop devices tmpfs sysctls
@@ -98,12 +113,12 @@ describe('microserviceRead', () => {
     });
   });
 
-  it('names the node by uuid when it exists, else as the entry does', () => {
+  it('a read names the node by uuid when it exists, else as the entry does', () => {
     expect(microserviceRead(factsOf({}))).not.toHaveProperty('agentName');
     expect(microserviceRead(factsOf({ noNode: true }))).toMatchObject({ agentName: 'gw-1' });
   });
 
-  it('gives volume mappings their ids', () => {
+  it('volume mappings have ids', () => {
     const volumes = [
       {
         hostDestination: '/a',
@@ -118,7 +133,7 @@ describe('microserviceRead', () => {
     ]);
   });
 
-  it('shows measurements only while it runs', () => {
+  it('measurements are shown only while the container runs', () => {
     const live = { cpuUsage: 5, memoryUsage: 6, operatingDuration: 7, startTime: 8 };
     expect(microserviceRead(factsOf({ live })).status).toMatchObject(live);
     const zero = { cpuUsage: 0, memoryUsage: 0, operatingDuration: 0, startTime: 0 };
@@ -126,7 +141,7 @@ describe('microserviceRead', () => {
     expect(microserviceRead(factsOf({ live, liveness: 'silent' })).status).toMatchObject(zero);
   });
 
-  it('says for how long it runs, by our own clock', () => {
+  it('operatingDuration is measured with the clock of the controller', () => {
     const read = microserviceRead({ ...factsOf({ live: {}, observed: { startTime: 1000 } }), now: 61_000 });
     expect(read.status).toMatchObject({ operatingDuration: 60_000 });
   });
@@ -136,7 +151,7 @@ describe('microserviceRead', () => {
     [1, 0, true],
     [2, 1, true],
     [2, 2, false],
-  ])('of %i ordered rebuilds %i were carried out: due %s', (ordered, done, due) => {
+  ])('%i rebuilds asked for, %i carried out: rebuild is %s', (ordered, done, due) => {
     const facts = factsOf({ observed: { rebuildOrder: done } });
     const { metadata } = facts.application;
     const annotations = { [ANNOTATIONS.rebuild]: JSON.stringify({ [facts.entry.name]: ordered }) };
@@ -144,12 +159,12 @@ describe('microserviceRead', () => {
     expect(microserviceRead({ ...facts, application }).rebuild).toBe(due);
   });
 
-  it('takes the start by our own clock', () => {
+  it('startTime is that of the status, by the clock of the controller', () => {
     const read = microserviceRead(factsOf({ live: { startTime: 8 }, observed: { startTime: 1000 } }));
     expect(read.status).toMatchObject({ startTime: 1000 });
   });
 
-  it('keeps the last error, and says that there was none', () => {
+  it('a read has the last error, or empty values', () => {
     const none = microserviceRead(factsOf({})).status;
     expect(none).toMatchObject({ lastError: '', lastErrorAt: 0, restartCount: 0, errorMessage: '' });
     expect(none).not.toHaveProperty('podId');
@@ -157,12 +172,12 @@ describe('microserviceRead', () => {
     expect(read.status).toMatchObject({ lastError: 'exit 1', lastErrorAt: 5, restartCount: 2 });
   });
 
-  it('never shows the value behind a reference to a Secret', () => {
+  it('a read never has the value of a Secret', () => {
     const env = [{ key: 'P', valueFromSecret: 'db/p' }];
     expect(microserviceRead(factsOf({ entry: { container: { env } } })).env).toEqual(env);
   });
 
-  it('can be sent back, to create and to change', () => {
+  it('a read can be sent back, to create and to change', () => {
     const entry = makeEntry({
       config: { a: 1 },
       schedule: 7,
@@ -182,7 +197,7 @@ describe('removedRead', () => {
   const read = (observed: Partial<ObservedMicroservice>, liveness: Liveness = 'live') =>
     removedRead({ application: makeApplication(), node: makeNode(), observed: makeObserved(observed), liveness });
 
-  it('has delete: true and the name it had', () => {
+  it('the read of a removed microservice has delete: true and its former name', () => {
     expect(read({})).toMatchObject({
       name: 'reader',
       application: 'plant-a',
@@ -199,7 +214,7 @@ describe('removedRead', () => {
   ] as const)('%s', (_, observed, liveness, want) => {
     expect(read(observed, liveness).status).toMatchObject({ status: want });
   });
-  it('still shows the ports that it holds', () => {
+  it('the read of a removed microservice has the ports that it still uses', () => {
     const ports = [{ internal: 1, external: 2, protocol: 'tcp' as const }];
     expect(read({ ports })).toMatchObject({ ports });
   });

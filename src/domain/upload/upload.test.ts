@@ -112,7 +112,7 @@ describe('readApplicationUpload', () => {
       },
       { container: { volumes: [{ scope: 'shared' }] } },
     ],
-    'bindings of the service account are stripped': [
+    'bindings of the service account are dropped': [
       {
         container: {
           volumes: [{ type: 'serviceAccount', hostDestination: 'a', containerDestination: '/a', accessMode: 'ro' }],
@@ -176,7 +176,7 @@ describe('readApplicationUpload', () => {
     expect(() => readApplicationUpload(parse(V3), { path: 'plant-a' })).not.toThrow();
   });
 
-  it('says what the document says, and not what was filled in', () => {
+  it('fields of the document are told apart from defaults', () => {
     const document = spec({
       isActivated: false,
       microservices: [{ name: 'a', isActivated: true, rebuild: true }, { name: 'b' }],
@@ -352,7 +352,7 @@ describe('readMicroserviceUpload', () => {
     expect(failure(() => readMicroserviceUpload(given, options))).toMatchObject({ status: 400, field });
   });
 
-  it('keeps everything of the entry', () => {
+  it('every field of an entry is kept', () => {
     const entry = makeEntry({ schedule: 3, config: { a: 1 }, container: { cmd: ['x'] }, busEnabled: true });
     const { name, ...spec } = entry;
     expect(readMicroserviceUpload({ kind: 'Microservice', metadata: { name }, spec }).entry).toEqual(entry);
@@ -399,19 +399,19 @@ describe('the flat form and a YAML document', () => {
 });
 
 describe('validateSpec', () => {
-  it('refuses unknown fields unless it is told to drop them', () => {
+  it('unknown fields are refused unless the reader is tolerant', () => {
     expect(failure(() => validateSpec(applicationSpecSchema, { foo: 1 })).message).toMatch(/unknown field "foo"/);
     expect(validateSpec(applicationSpecSchema, { foo: 1 }, { tolerant: true })).toEqual({ isActivated: true });
   });
-  it('names the field first, below the given path', () => {
+  it('a refusal begins with the path of the field', () => {
     const error = failure(() => validateSpec(applicationSpecSchema, { isActivated: 'x' }, { path: 'spec' }));
     expect(error.message).toBe('spec.isActivated: "x" is not valid: must be true or false');
   });
-  it('shortens long values', () => {
+  it('a refusal shortens long values', () => {
     const error = failure(() => validateSpec(applicationSpecSchema, { uuid: 'x'.repeat(500) }));
     expect(error.message.length).toBeLessThan(250);
   });
-  it('removes nulls', () =>
+  it('null is absent', () =>
     expect(validateSpec(applicationSpecSchema, { description: null })).toEqual({ isActivated: true }));
 });
 

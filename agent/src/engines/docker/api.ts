@@ -18,8 +18,8 @@ export interface CallOptions {
   body?: unknown;
   deadline?: number;
   signal?: AbortSignal;
-  /** over a connection of its own: an engine that is going away still answers on old ones, and takes no new ones */
-  anew?: boolean;
+  /** over a connection of its own: an engine that shuts down still answers on open ones and accepts no new ones */
+  newConnection?: boolean;
   /** statuses that are an empty answer rather than an error */
   tolerate?: readonly number[];
 }
@@ -64,7 +64,7 @@ export class DockerApi {
           body: body === undefined ? undefined : JSON.stringify(body),
           deadline: options.deadline ?? 30 * SECOND,
           signal: options.signal,
-          connections: options.anew ? undefined : this.#connections,
+          connections: options.newConnection ? undefined : this.#connections,
         },
         BODY_LIMIT,
       );

@@ -25,7 +25,7 @@ const createBody = (spec: ContainerSpec, network: string) => bodyOf(spec, networ
 const uuid = '11111111-1111-4111-8111-111111111111';
 
 describe('the body of a create call', () => {
-  test('of the plainest view', () =>
+  test("has the agent's own members for a view with defaults", () =>
     expect(createBody(makeSpec({ view: { uuid }, facts, instance: 'i1' }), 'skerry')).toMatchInlineSnapshot(`
       {
         "Env": [
@@ -88,7 +88,7 @@ describe('the body of a create call', () => {
       }
     `));
 
-  test('of a view with everything', () =>
+  test('has every field of a view', () =>
     expect(
       createBody(
         makeSpec({
@@ -320,7 +320,7 @@ describe('the body of a create call', () => {
     expect(body).toMatchObject({ HostConfig: { NetworkMode: 'host', PortBindings: {} }, NetworkingConfig: undefined });
   });
 
-  test('in the words of podman: its own log driver, and no links', () => {
+  test('for podman it has the log driver of podman, and no links', () => {
     const podman = dialectOf([{ Name: 'Podman Engine' }, { Name: 'Conmon' }]);
     const view = { extraHosts: ['db:shop.db', 'printer:192.0.2.7'], logSize: 3 };
     const spec = makeSpec({ view, facts: { ...facts, links: false } });
@@ -358,7 +358,7 @@ describe('the body of a create call', () => {
     });
 });
 
-test('what cannot be honoured is told, each with its reason', () => {
+test('fields that cannot be honoured are reported, each with its reason', () => {
   const view = makeView({
     volumeMappings: [
       { hostDestination: 'm', containerDestination: '/m', accessMode: 'ro', type: 'volumeMount', scope: 'private' },
@@ -435,7 +435,7 @@ test('the progress of a pull grows and ends at 100', () => {
   expect(shown.at(-1)).toBe(100);
 });
 
-test('where an engine has no choice of runtimes and no links, both are told; another machine is no microservice', () => {
+test('an engine without a choice of runtimes and without links: both are reported; a name of another machine is no microservice', () => {
   const poorer = { ...facts, kind: 'podman' as const, version: '4', runtimes: [], links: false };
   const view = makeView({ runtime: 'kata', extraHosts: ['db:shop.db', 'gw:gw-2.example.com', 'p:192.0.2.7'] });
   const limits = { mayRaise: true, hard: {} };

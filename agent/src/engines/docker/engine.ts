@@ -41,7 +41,10 @@ export interface DockerEngineOptions {
   instance: string;
 }
 
-/** The engine port over the Docker API. */
+/**
+ * The engine over the Docker API: the calls of the engine interface, each a few lines. Longer than other files because the
+ * interface has two dozen calls; what they share stands in files of its own.
+ */
 export class DockerEngine implements Engine {
   readonly url: string;
   #instance: string;
@@ -155,7 +158,7 @@ export class DockerEngine implements Engine {
 
   async network(signal?: AbortSignal): Promise<EngineNetwork | undefined> {
     const query = { filters: JSON.stringify({ label: [this.#ownLabel()] }) };
-    const [own] = await this.#api.call<NetworkItem[]>('GET', '/networks', { query, signal, anew: true });
+    const [own] = await this.#api.call<NetworkItem[]>('GET', '/networks', { query, signal, newConnection: true });
     // What was inspected was read with the eyes of the network of that time.
     if (own?.Id !== this.#network?.id) {
       this.#inspected.clear();
@@ -242,8 +245,8 @@ export class DockerEngine implements Engine {
   }
 
   /**
-   * Labels of an image become labels of its containers. An image that carries our own id was made by somebody who read
-   * it from a container of ours: what was made of it is not ours, and we make nothing of it.
+   * Labels of an image become labels of its containers. An image with our own instance id was built with the id read from
+   * a container of ours: its containers are not ours, and we create none from it.
    */
   async #claimsToBeUs(imageId: string, signal?: AbortSignal): Promise<boolean> {
     return (await this.#agentOfImage(imageId, signal)) === this.#instance;
@@ -371,7 +374,7 @@ export class DockerEngine implements Engine {
         yield { containerId, action: ours.get(action) ?? action };
       }
     } finally {
-      // What happened while nobody listened is not known from here.
+      // Events between two connections are lost.
       this.#inspected.clear();
       incoming.destroy();
     }

@@ -34,7 +34,7 @@ const PATHS: Record<EngineFacts['kind'], Path> = {
     quiet: 5 * MINUTE,
     query: { fromImage: reference, ...(platform && { platform }) },
   }),
-  // Docker trusts loopback by itself; podman has to be told, which only its own API can.
+  // Docker trusts loopback by itself; podman needs an option, which only its own API has.
   podman: (reference, platform, host) => {
     const [os, arch, variant] = platform.split('/');
     return {

@@ -14,7 +14,7 @@ import {
 } from '../../domain/engine.ts';
 import { LABEL_REBUILD_ORDER } from '../../domain/names.ts';
 
-/** What a memory engine can be told to do wrong. */
+/** Faults that a test injects into a memory engine. */
 export interface Faults {
   /** called before each operation; throw to make it fail */
   before?: (operation: string, subject: string) => void | Promise<void>;
@@ -194,7 +194,7 @@ export class MemoryEngine implements Engine {
     });
   }
 
-  /** As somebody on the machine would. */
+  /** As a person on the machine would. */
   async pause(id: string): Promise<void> {
     this.#set(id, { paused: true });
   }
@@ -313,7 +313,7 @@ export interface MemoryEngineOptions {
   anyImage?: boolean;
 }
 
-/** The id that a memory engine gives an image it was never told of. */
+/** The id that a memory engine gives an image that no test registered. */
 export function imageIdOf(reference: string): string {
   return `sha256:${createHash('sha256').update(reference).digest('hex')}`;
 }
