@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Agent, type AgentDependencies, createAgent } from './app.ts';
+import { createTestAgent } from './_agent.ts';
+import type { Agent, AgentDependencies } from './app.ts';
 import { FakeController, failure, type View } from './controller/_fake-controller.ts';
-import { parseConfig } from './domain/config.ts';
 import { EngineError } from './domain/engine.ts';
 import { PLAIN_PLACES, policySchema } from './domain/policy.ts';
 import { until } from './engines/_contract.ts';
@@ -10,20 +10,9 @@ import { MemoryEngine } from './engines/memory/engine.ts';
 import { relayMark } from './registries/pull.ts';
 import { memoryDatabase } from './state/database.ts';
 import { memoryIdentity } from './state/identity.ts';
-import { systemClock } from './system/clock.ts';
 import { exchange, type HttpRequest } from './system/http.ts';
-import { silentLog } from './system/log.ts';
-import type { Machine } from './system/machine.ts';
 
 /** The agent without files and without an engine: the link, and what of it reaches the containers. */
-
-const machine: Machine = {
-  bootId: 'boot-1',
-  architecture: 'amd64',
-  limits: { mayRaise: true, hard: {} },
-  measure: async () => ({ systemCpus: 2, memoryUsage: 1 }),
-  addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
-};
 
 let controller: FakeController;
 let engine: MemoryEngine;
@@ -51,24 +40,19 @@ afterEach(async () => {
 
 /** Starts an agent on the engine, the database and the identity of this test. */
 function start(policy = {}, more: Partial<AgentDependencies> = {}): Agent {
-  const agent = createAgent(
-    parseConfig('{diskDirectory: /nowhere, statusFrequency: 1, changeFrequency: 1}', '/nowhere/config.yaml'),
-    {
-      clock: systemClock(),
-      random: Math.random,
-      log: silentLog(),
-      engine: () => engine,
-      database: database.value,
-      identity: identity.value,
-      machine,
-      policy: policySchema.parse(policy),
-      transport: (request, limit) => {
-        requests.push(request);
-        return exchange(request, limit);
-      },
-      ...more,
+  const agent = createTestAgent({
+    folder: '/nowhere',
+    settings: 'statusFrequency: 1\nchangeFrequency: 1',
+    engine: () => engine,
+    database: database.value,
+    identity: identity.value,
+    policy: policySchema.parse(policy),
+    transport: (request, limit) => {
+      requests.push(request);
+      return exchange(request, limit);
     },
-  );
+    ...more,
+  });
   runs.push(agent.run(stop.signal));
   return agent;
 }

@@ -3,15 +3,13 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync,
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Agent, createAgent } from '../app.ts';
-import { parseConfig } from '../domain/config.ts';
+import { createTestAgent } from '../_agent.ts';
+import type { Agent } from '../app.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { makeRecord, makeView } from '../plan/_util.ts';
 import type { Database } from '../state/database.ts';
 import { type IdentityStore, memoryIdentity, newIdentity, newKey } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
-import { systemClock } from '../system/clock.ts';
-import { silentLog } from '../system/log.ts';
 import { generator } from './_random.ts';
 
 /**
@@ -49,20 +47,11 @@ function dump(database: Database): string {
 const NOTHING = '{"documents":[],"rows":[],"images":[],"values":[null,null,null,null]}';
 
 async function run<T>(database: Database, known: IdentityStore, act: (agent: Agent) => Promise<T>): Promise<T> {
-  const agent = createAgent(parseConfig(`{diskDirectory: ${work}}`, join(work, 'config.yaml')), {
-    clock: systemClock(),
-    random: Math.random,
-    log: silentLog(),
+  const agent = createTestAgent({
+    folder: work,
     engine: () => engine,
     database,
     identity: known,
-    machine: {
-      bootId: 'boot-1',
-      architecture: 'amd64',
-      limits: { mayRaise: true, hard: {} },
-      measure: async () => ({}),
-      addresses: () => undefined,
-    },
     // Nobody is there to tell it what it has forgotten.
     transport: () => new Promise(() => {}),
   });

@@ -3,13 +3,12 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Agent, createAgent } from '../app.ts';
+import { createTestAgent } from '../_agent.ts';
+import type { Agent } from '../app.ts';
 import { type CliDependencies, runCli } from '../cli/cli.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { type Config, parseConfig } from '../domain/config.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
-import { memoryDatabase } from '../state/database.ts';
-import { memoryIdentity } from '../state/identity.ts';
 import { systemClock } from '../system/clock.ts';
 import { exchange } from '../system/http.ts';
 import { bufferedSink, silentLog } from '../system/log.ts';
@@ -47,21 +46,7 @@ export class LocalAgent implements AsyncDisposable {
 
   constructor() {
     const { engine } = this;
-    this.agent = createAgent(this.config, {
-      clock: this.clock,
-      random: Math.random,
-      log: silentLog(),
-      engine: () => engine,
-      database: memoryDatabase(),
-      identity: memoryIdentity(),
-      machine: {
-        bootId: 'b',
-        architecture: 'amd64',
-        limits: { mayRaise: true, hard: {} },
-        measure: async () => ({ memoryUsage: 1024 * 1024 }),
-        addresses: () => undefined,
-      },
-    });
+    this.agent = createTestAgent({ folder: this.folder, clock: this.clock, engine: () => engine });
     this.#channels = new ControlChannels(this.agent);
   }
 

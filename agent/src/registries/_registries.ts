@@ -16,14 +16,11 @@ import {
 import { pushImage } from '../../../hack/image.ts';
 import { type Registry, type RegistryOptions, startRegistry } from '../../../hack/registry.ts';
 import { sampleImage } from '../../../hack/sample.ts';
-import { type Agent, type AgentDependencies, createAgent } from '../app.ts';
+import { createTestAgent } from '../_agent.ts';
+import type { Agent, AgentDependencies } from '../app.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
-import { parseConfig } from '../domain/config.ts';
 import { cleanUp } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { memoryDatabase } from '../state/database.ts';
-import { memoryIdentity } from '../state/identity.ts';
-import { systemClock } from '../system/clock.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
 
@@ -107,20 +104,17 @@ export async function createStation(engineUrl: string, ports: Partial<AgentDepen
   const sink = bufferedSink('DEBUG', 1, (line) => {
     logged += line;
   });
-  const clock = systemClock();
   const controller = await new FakeController().listen();
   const stop = new AbortController();
   let engine: DockerEngine | undefined;
-  const agent = createAgent(parseConfig(`{diskDirectory: ${folder}}`, join(folder, 'config.yaml')), {
-    clock,
+  const agent = createTestAgent({
+    folder,
     random: HURRIED,
     log: createLog(sink),
     engine: (instance) => {
       engine = new DockerEngine({ url: engineUrl, instance });
       return engine;
     },
-    database: memoryDatabase(),
-    identity: memoryIdentity(),
     machine: localMachine(folder),
     ...ports,
   });

@@ -7,17 +7,12 @@ import { pushImage } from '../../../hack/image.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import type { VolumeMapping } from '../../../src/api/container/index.ts';
-import { createAgent } from '../app.ts';
+import { createTestAgent } from '../_agent.ts';
 import { FakeController, type View } from '../controller/_fake-controller.ts';
-import { parseConfig } from '../domain/config.ts';
 import { policySchema } from '../domain/policy.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { memoryDatabase } from '../state/database.ts';
-import { memoryIdentity } from '../state/identity.ts';
-import { systemClock } from '../system/clock.ts';
 import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../system/disk.ts';
-import { silentLog } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
 
 /** A path that was checked is not the path that is mounted, when somebody exchanges it in between. */
@@ -45,16 +40,12 @@ for (const { kind, url } of inject('engines'))
       ({ reference: image } = await pushImage(inject('registryUrl'), 'binds/sample', '1', await sampleImage()));
       for (const path of ['srv/data/sub', 'srv/mine', 'secret']) mkdirSync(at(path), { recursive: true });
       controller = await new FakeController().listen();
-      const agent = createAgent(parseConfig(`{diskDirectory: ${at('agent')}}`, at('config.yaml')), {
-        clock: systemClock(),
-        random: Math.random,
-        log: silentLog(),
+      const agent = createTestAgent({
+        folder: at('agent'),
         engine: (instance) => {
           engine = new Exchanging({ url, instance });
           return engine;
         },
-        database: memoryDatabase(),
-        identity: memoryIdentity(),
         machine: localMachine(folder),
         policy: policySchema.parse({ bindPrefixes: [at('srv')] }),
         places: { follow: followLinks, identity: fileIdentity, mountsBelow, locate, mountedPlaces },

@@ -8,14 +8,13 @@ import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { type Agent, createAgent } from '../app.ts';
+import { createTestAgent } from '../_agent.ts';
+import type { Agent } from '../app.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
-import { parseConfig } from '../domain/config.ts';
 import { until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { memoryDatabase } from '../state/database.ts';
 import { memoryIdentity } from '../state/identity.ts';
-import { systemClock } from '../system/clock.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
 
@@ -70,9 +69,8 @@ for (const { kind } of inject('engines'))
     /** Starts an agent on what the last one left. */
     function boot(): void {
       stop = new AbortController();
-      agent = createAgent(parseConfig(`{diskDirectory: ${folder}}`, join(folder, 'config.yaml')), {
-        clock: systemClock(),
-        random: Math.random,
+      agent = createTestAgent({
+        folder,
         log: createLog(
           bufferedSink('INFO', 100, (line) => void lines.push(line)),
           Date.now,

@@ -1,0 +1,38 @@
+import { join } from 'node:path';
+import { type Agent, type AgentDependencies, createAgent } from './app.ts';
+import { parseConfig } from './domain/config.ts';
+import { memoryDatabase } from './state/database.ts';
+import { memoryIdentity } from './state/identity.ts';
+import { systemClock } from './system/clock.ts';
+import { silentLog } from './system/log.ts';
+import type { Machine } from './system/machine.ts';
+
+export interface TestAgentOptions
+  extends Partial<Omit<AgentDependencies, 'engine'>>,
+    Pick<AgentDependencies, 'engine'> {
+  /** where the agent's files would lie */
+  folder: string;
+  /** further settings, as lines of the file */
+  settings?: string;
+}
+
+/** An agent in this process. What the test does not choose is in memory, and its machine is always the same. */
+export function createTestAgent({ folder, settings = '', ...deps }: TestAgentOptions): Agent {
+  return createAgent(parseConfig(`diskDirectory: ${folder}\n${settings}`, join(folder, 'config.yaml')), {
+    clock: systemClock(),
+    random: Math.random,
+    log: silentLog(),
+    database: memoryDatabase(),
+    identity: memoryIdentity(),
+    machine: TEST_MACHINE,
+    ...deps,
+  });
+}
+
+export const TEST_MACHINE: Machine = {
+  bootId: 'boot-1',
+  architecture: 'amd64',
+  limits: { mayRaise: true, hard: {} },
+  measure: async () => ({ systemCpus: 2, memoryUsage: 1024 * 1024 }),
+  addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
+};
