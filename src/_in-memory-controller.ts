@@ -68,7 +68,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
         namespace: NAMESPACE,
         stores,
         ids,
-        observations: { of: agents.live.of, listeningSince: () => listeningSince },
+        observations: { of: agents.currentValues.of, listeningSince: () => listeningSince },
         self: { version: '0.0.0', caCert: () => '' },
         provisioning,
         authenticator: createTokenTable({ admin: { name: 'admin', groups: [] } }),

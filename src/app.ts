@@ -134,7 +134,7 @@ export async function createApp(
     kinds,
     ids,
     provisioning: provisioned,
-    observations: { of: agents.live.of, listeningSince: () => leadership.since },
+    observations: { of: agents.currentValues.of, listeningSince: () => leadership.since },
     self: { version: packageJson.version, caCert: () => caCert(config) },
     tokenAudience: config.tokenAudience ?? '',
     metrics: { access: metrics.access },

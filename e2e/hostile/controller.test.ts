@@ -513,7 +513,7 @@ describe('the channel between replicas', () => {
     using internal = createSender({ origin: controller.internalUrl });
     for (const path of [
       '/internal/observations',
-      '/internal/live',
+      '/internal/current-values',
       '/internal/tokens',
       '/',
       '/constructor',
@@ -531,7 +531,7 @@ describe('the channel between replicas', () => {
         { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { audiences: ['skerry.dev/internal'] } },
       )
     ).status.token;
-    for (const path of ['/internal/observations', '/internal/live', '/internal/tokens'])
+    for (const path of ['/internal/observations', '/internal/current-values', '/internal/tokens'])
       for (const { name, body, headers = {} } of JSON_BODIES) {
         const replica = { ...headers, authorization: `Bearer ${account}` };
         const { status } = await internal({ method: 'POST', path, headers: replica, body });

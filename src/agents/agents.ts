@@ -5,13 +5,13 @@ import type {
   AgentOptions,
   AgentRoutes,
   AgentStores,
+  CurrentValues,
   InternalCredentials,
   Leadership,
-  LiveValues,
   Observations,
   ProvisioningKeys,
 } from './dependencies.ts';
-import { createLiveValues } from './leader/current-values.ts';
+import { createCurrentValues } from './leader/current-values.ts';
 import { createLeaderClient } from './leader/leader-client.ts';
 import { createLeaderServer, type LeaderServer } from './leader/leader-server.ts';
 import { createObservationForwarder } from './leader/observation-forwarder.ts';
@@ -42,7 +42,7 @@ export interface Agents extends AsyncDisposable {
   /** for the reconcilers; filled while this replica leads */
   readonly observations: Observations;
   /** for reads */
-  readonly live: LiveValues;
+  readonly currentValues: CurrentValues;
   /** where other replicas reach this one */
   readonly leaderServer: LeaderServer;
   /** Shares used tokens with other replicas until the signal aborts. */
@@ -72,7 +72,7 @@ export function createAgents(options: AgentsOptions): Agents {
         return observations.entries();
       },
     },
-    live: createLiveValues({ leadership, leader, observations, forwarder, clock }),
+    currentValues: createCurrentValues({ leadership, leader, observations, forwarder, clock }),
     leaderServer,
     run: (signal) => shareTokens({ leadership, client: leader, used, replica: identity, clock, log }, signal),
     async [Symbol.asyncDispose]() {

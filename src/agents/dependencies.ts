@@ -81,11 +81,11 @@ export interface InternalCredentials {
 export interface LeaderApi {
   /** `term` is another one whenever the leader begins with an empty memory. */
   send(batch: readonly ObservationDelta[], signal: AbortSignal): Promise<{ leadershipId: string }>;
-  live(uuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
+  currentValues(uuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
 }
 
 /** Measurements of nodes for reads. Never rejects: what cannot be had in time is absent. */
-export interface LiveValues {
+export interface CurrentValues {
   of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
 }
 
@@ -128,12 +128,12 @@ export interface AgentLimits {
   /** any other body */
   bodyBytes: number;
   /** the body of a provisioning, by somebody whom nobody knows yet */
-  strangerBytes: number;
+  provisioningBytes: number;
   /** what is being received at once: in all, of one node, of all strangers, and of those of one address */
   receiving: Readonly<Record<'all' | 'node' | 'strangers' | 'address', { bytes: number; messages: number }>>;
   /** until a body must be complete */
   bodyMs: number;
-  strangerBodyMs: number;
+  provisioningBodyMs: number;
   longPolls: number;
   longPollsPerNode: number;
   /** tokens of one node, a second in the long run */
@@ -145,7 +145,7 @@ export interface AgentLimits {
 export const AGENT_LIMITS: AgentLimits = {
   reportBytes: 4 * 2 ** 20,
   bodyBytes: 128 * 2 ** 10,
-  strangerBytes: 16 * 2 ** 10,
+  provisioningBytes: 16 * 2 ** 10,
   receiving: {
     all: { bytes: 64 * 2 ** 20, messages: 4_000 },
     node: { bytes: 5 * 2 ** 20, messages: 4 },
@@ -153,7 +153,7 @@ export const AGENT_LIMITS: AgentLimits = {
     address: { bytes: 2 ** 20, messages: 256 },
   },
   bodyMs: 20_000,
-  strangerBodyMs: 10_000,
+  provisioningBodyMs: 10_000,
   longPolls: 50_000,
   longPollsPerNode: 4,
   requestsPerNode: 20,

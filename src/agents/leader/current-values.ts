@@ -1,11 +1,11 @@
 import type { Observation } from '../../domain/inputs.ts';
 import type { Clock } from '../../kube/mod.ts';
-import type { LeaderApi, Leadership, LiveValues, ObservationDelta, Observations } from '../dependencies.ts';
+import type { CurrentValues, LeaderApi, Leadership, ObservationDelta, Observations } from '../dependencies.ts';
 import type { ObservationForwarder } from './observation-forwarder.ts';
 
-export interface LiveValuesOptions {
+export interface CurrentValuesOptions {
   leadership: Leadership;
-  leader: Pick<LeaderApi, 'live'>;
+  leader: Pick<LeaderApi, 'currentValues'>;
   observations: Pick<Observations, 'get'>;
   forwarder: Pick<ObservationForwarder, 'latest'>;
   clock: Pick<Clock, 'wall'>;
@@ -16,12 +16,12 @@ export interface LiveValuesOptions {
 const FRESH_MS = 60_000;
 
 /** From memory while this replica leads; else from the leader, or from what was heard here when it is slow. */
-export function createLiveValues(options: LiveValuesOptions): LiveValues {
+export function createCurrentValues(options: CurrentValuesOptions): CurrentValues {
   const { leadership, leader, observations, forwarder, clock, deadlineMs = 500 } = options;
 
   async function askLeader(uuids: readonly string[], signal: AbortSignal) {
     try {
-      return await leader.live(uuids, AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]));
+      return await leader.currentValues(uuids, AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]));
     } catch {
       return undefined;
     }

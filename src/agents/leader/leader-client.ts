@@ -40,8 +40,12 @@ export function createLeaderClient(options: {
 
   return {
     send: (deltas, signal) => call(INTERNAL_PATHS.observations, { sentAt: clock.wall(), deltas }, signal),
-    async live(uuids, signal) {
-      const answer = await call<{ observations: Record<string, Observation> }>(INTERNAL_PATHS.live, { uuids }, signal);
+    async currentValues(uuids, signal) {
+      const answer = await call<{ observations: Record<string, Observation> }>(
+        INTERNAL_PATHS.currentValues,
+        { uuids },
+        signal,
+      );
       return new Map(Object.entries(answer.observations));
     },
     exchangeTokens: (message, signal) => call(INTERNAL_PATHS.tokens, message, signal),

@@ -54,7 +54,7 @@ test.concurrent('what a follower hears reaches the leader, merged, and the follo
   await report(follower, '2');
   await until(() => versionAt(leader) === '2');
   expect(versionAt(follower)).toBeUndefined();
-  const live = await follower.agents.live.of([uuid, 'other'], AbortSignal.timeout(1_000));
+  const live = await follower.agents.currentValues.of([uuid, 'other'], AbortSignal.timeout(1_000));
   expect([...live].map(([one, { report }]) => [one, report.version])).toEqual([[uuid, '2']]);
 });
 
@@ -64,7 +64,7 @@ test.concurrent('between leaders the latest waits, and the next leader gets it',
   await settled();
   await report(follower, '1');
   await report(follower, '2');
-  const live = await follower.agents.live.of([uuid], AbortSignal.timeout(1_000));
+  const live = await follower.agents.currentValues.of([uuid], AbortSignal.timeout(1_000));
   expect(live.get(uuid)).toMatchObject({ report: { version: '2' }, agent: '1.0.0' });
   await using leader = await replicaOf();
   follow(follower, leader);
@@ -240,7 +240,7 @@ test.concurrent('a leader that hangs delays a read for its deadline only, and th
   await settled();
   await report(follower, '1');
   const began = Date.now();
-  const live = await follower.agents.live.of([uuid], AbortSignal.timeout(5_000));
+  const live = await follower.agents.currentValues.of([uuid], AbortSignal.timeout(5_000));
   expect(Date.now() - began).toBeLessThan(2_000);
   expect(live.get(uuid)?.report.version).toBe('1');
   hanging.closeAllConnections();

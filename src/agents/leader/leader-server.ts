@@ -35,7 +35,7 @@ export interface LeaderServerOptions {
 
 export const INTERNAL_PATHS = {
   observations: '/internal/observations',
-  live: '/internal/live',
+  currentValues: '/internal/current-values',
   tokens: '/internal/tokens',
 } as const;
 
@@ -84,7 +84,7 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
         for (const item of deltas as unknown as ObservationDelta[]) observations.observe(inOurTime(item, skew));
         return json({ leadershipId });
       },
-      [INTERNAL_PATHS.live](body: unknown) {
+      [INTERNAL_PATHS.currentValues](body: unknown) {
         const found: Record<string, Observation> = {};
         for (const uuid of liveSchema.parse(body).uuids) {
           const observation = observations.get(uuid);

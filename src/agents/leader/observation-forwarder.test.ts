@@ -22,7 +22,7 @@ function startFollower(takes: (batch: readonly ObservationDelta[]) => boolean) {
         for (const one of batch) accepted.set(one.uuid, one);
         return { leadershipId: 't' };
       },
-      live: async () => new Map(),
+      currentValues: async () => new Map(),
     },
     observations: createObservations(mergeReport),
     mergeReport,

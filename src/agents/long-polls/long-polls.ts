@@ -1,26 +1,26 @@
 import type { Clock, Log } from '../../kube/mod.ts';
 import { type Digests, SECTIONS } from '../../wire/index.ts';
 
-/** Polls that wait until something is due for their node. */
+/** Polls that wait until something is due for their node. One factory, since queue, slices and polls share one timer. */
 export interface LongPolls {
   readonly count: number;
   /**
-   * Waits until what is due differs from `held`. Call it in the same turn as the look that found no difference, so that
-   * no change falls between the two. Never rejects.
+   * Waits until what is due differs from `have`. Call it in the same turn of the event loop as the comparison that found no
+   * difference, so that no change falls between the two. Never rejects.
    */
   arm(poll: { uuid: string; have: Digests; seconds: number; signal: PollSignal }): Promise<Ended>;
   /** These nodes may have something due now. */
   wake(nodes: ReadonlySet<string> | 'all'): void;
-  /** Ends the polls of a node, although nothing is due: their answer has something else to tell. */
+  /** Ends the polls of a node although nothing is due: their response has a new position. */
   release(uuid: string): void;
   /** Ends all polls, present and future. */
   drain(): void;
 }
 
-/** `due`: look again; `gone`: the client went away; the others: nothing is due and the poll ends anyway. */
+/** `due`: compare again; `gone`: the client disconnected; the others: nothing is due and the poll ends anyway. */
 export type Ended = 'due' | 'timeout' | 'drained' | 'superseded' | 'gone';
 
-/** How a poll hears that its client went away. */
+/** Calls back when the client disconnects. */
 export interface PollSignal {
   onGone(callback: () => void): void;
 }
@@ -33,7 +33,7 @@ export interface LongPollsOptions {
   perNode: number;
   onCount?: (count: number) => void;
   onEnd?: (how: Ended) => void;
-  /** A node is told of a change that was seen so many milliseconds ago. */
+  /** called with the milliseconds from the change that ended the poll */
   onSent?: (ms: number) => void;
 }
 
@@ -43,7 +43,7 @@ interface Poll {
   end: (how: Ended) => void;
 }
 
-/** A change for all must not stop the process from answering: it is worked off in slices. */
+/** A change for all nodes must not block the event loop: it is processed in slices. */
 const SLICE_MS = 8;
 const PAUSE_MS = 20;
 

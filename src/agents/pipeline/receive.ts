@@ -20,7 +20,7 @@ export function createReceive(limits: AgentLimits, requests: Pick<RateLimit, 'ch
   const classes: Readonly<Record<BodyClass, { maxBytes: number; ms: number }>> = {
     report: { maxBytes: limits.reportBytes, ms: limits.bodyMs },
     message: { maxBytes: limits.bodyBytes, ms: limits.bodyMs },
-    provisioning: { maxBytes: limits.strangerBytes, ms: limits.strangerBodyMs },
+    provisioning: { maxBytes: limits.provisioningBytes, ms: limits.provisioningBodyMs },
   };
 
   return ({ req, route, call, address = '' }) => {

@@ -81,7 +81,7 @@ export function createDeparture({ client, stores, namespace, observe, flush, clo
       const uid = stores.secrets.get(ref.namespace, ref.name)?.metadata.uid;
       await client.delete(RESOURCES.secrets, ref, { ...(uid && { preconditions: { uid } }), timeoutMs: CALL_MS });
       if (uid) stores.secrets.observeGone(ref, uid);
-      observe(call, goodbye(microserviceUuids.map((id) => ({ id, status: 'DELETING' }))));
+      observe(call, deprovisioned(microserviceUuids.map((id) => ({ id, status: 'DELETING' }))));
       await flush();
       return NO_CONTENT;
     },
@@ -96,13 +96,13 @@ export function createDeparture({ client, stores, namespace, observe, flush, clo
         const preconditions = uid ? { uid } : {};
         await client.delete(RESOURCES.nodes, refOf(call.node), { preconditions, timeoutMs: CALL_MS });
       }
-      observe(call, goodbye([]));
+      observe(call, deprovisioned([]));
       await flush();
       return NO_CONTENT;
     },
   };
 
-  function goodbye(microserviceStatus: NonNullable<StatusReport['microserviceStatus']>) {
+  function deprovisioned(microserviceStatus: NonNullable<StatusReport['microserviceStatus']>) {
     const report: StatusReport = {
       daemonStatus: 'DEPROVISIONED',
       ipAddress: NOWHERE,

@@ -1,0 +1,110 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { ConfigMap, Secret } from '../../api/resources.ts';
+import type { Application, Registry } from '../../api/v3/index.ts';
+import { applicationUuid, nodeUuid, registryId, v3Name } from '../../domain/names.ts';
+import { entryUuidsOf } from '../../kinds/application.ts';
+import { KINDS, refsTo } from '../../kinds/index.ts';
+import type { Change, KubeObject } from '../../kube/mod.ts';
+import { isWorkedFromAlike } from '../../stores/node-change.ts';
+import { textNameOf } from '../../stores/references.ts';
+import type { AgentStores } from '../dependencies.ts';
+import { dependency, nodesOf } from './node-inputs.ts';
+
+/**
+ * Calls back with the nodes whose desired state a change may affect, and no others, before the writer of the store
+ * continues. `dependents`: the nodes whose desired state was made from a dependency.
+ */
+export function subscribeAffectedNodes(
+  stores: AgentStores,
+  dependents: (dependency: string) => Iterable<string> | undefined,
+  onAffected: (nodes: ReadonlySet<string>) => void,
+): Disposable {
+  const subscriptions = [
+    stores.nodes.subscribe((change) => {
+      if (change.initial || !matters(change, isWorkedFromAlike)) return;
+      const nodes = new Set<string>();
+      for (const node of bothOf(change)) {
+        nodes.add(nodeUuid(node));
+        add(nodes, dependents(dependency.node(v3Name(node))));
+        // Another node may have shared its name, and be the oldest now.
+        for (const namesake of stores.nodes.byIndex('name', v3Name(node))) nodes.add(nodeUuid(namesake));
+      }
+      onAffected(nodes);
+    }),
+    stores.applications.subscribe((change) => {
+      if (change.initial || !matters(change, sameApplication)) return;
+      const nodes = new Set<string>();
+      for (const application of bothOf(change)) {
+        add(nodes, nodesOf(stores, application));
+        // The verdicts of those that share its name or a uuid may change.
+        const rivals = new Set(stores.applications.byIndex('name', v3Name(application)));
+        for (const rival of stores.applications.byIndex('uuid', applicationUuid(application))) rivals.add(rival);
+        for (const entry of entryUuidsOf(application)) {
+          for (const rival of stores.applications.byIndex('microservice', entry)) rivals.add(rival);
+        }
+        rivals.delete(application);
+        for (const rival of rivals) add(nodes, nodesOf(stores, rival));
+      }
+      onAffected(nodes);
+    }),
+    stores.registries.subscribe((change) => {
+      if (change.initial || !matters(change, sameRegistry)) return;
+      const nodes = new Set<string>();
+      for (const registry of bothOf(change))
+        for (const ref of refsTo(KINDS.registries, registry)) add(nodes, dependents(dependency.registry(ref)));
+      onAffected(nodes);
+    }),
+    stores.secrets.subscribe((change) => {
+      if (change.initial || !matters(change, sameContent)) return;
+      const nodes = new Set<string>();
+      for (const secret of bothOf(change)) {
+        add(nodes, dependents(dependency.secret(textNameOf(secret))));
+        add(nodes, dependents(dependency.password(secret.metadata.name)));
+      }
+      onAffected(nodes);
+    }),
+    stores.configMaps.subscribe((change) => {
+      if (change.initial || !matters(change, sameContent)) return;
+      const nodes = new Set<string>();
+      for (const configMap of bothOf(change)) {
+        add(nodes, dependents(dependency.configMap(textNameOf(configMap))));
+      }
+      onAffected(nodes);
+    }),
+  ];
+  return {
+    [Symbol.dispose]() {
+      for (const subscription of subscriptions) subscription[Symbol.dispose]();
+    },
+  };
+}
+
+function add(to: Set<string>, from: Iterable<string> | undefined) {
+  for (const one of from ?? []) to.add(one);
+}
+
+const bothOf = <T>(change: Change<T>): T[] => [change.object, ...(change.previous ? [change.previous] : [])];
+
+/** Whether a change touches what desired states read; statuses of applications and heartbeats of nodes do not. */
+function matters<T extends KubeObject>(change: Change<T>, same: (a: T, b: T) => boolean): boolean {
+  if (change.type === 'delete' || !change.previous) return true;
+  const [now, before] = [change.object, change.previous];
+  return !(
+    now.metadata.uid === before.metadata.uid &&
+    now.metadata.deletionTimestamp === before.metadata.deletionTimestamp &&
+    isDeepStrictEqual(now.metadata.annotations, before.metadata.annotations) &&
+    same(now, before)
+  );
+}
+
+/** The API server raises the generation with every change of a spec, and with no other. */
+const sameSpec = (a: Application | Registry, b: Application | Registry) =>
+  a.metadata.generation === b.metadata.generation;
+/** The identity is not part of the spec. */
+const sameApplication = (a: Application, b: Application) => sameSpec(a, b) && applicationUuid(a) === applicationUuid(b);
+const sameRegistry = (a: Registry, b: Registry) => sameSpec(a, b) && registryId(a) === registryId(b);
+
+const sameContent = (a: Secret | ConfigMap, b: Secret | ConfigMap) =>
+  isDeepStrictEqual(a.data, b.data) &&
+  isDeepStrictEqual(a.metadata.labels, b.metadata.labels) &&
+  isDeepStrictEqual(a.metadata.ownerReferences, b.metadata.ownerReferences);
