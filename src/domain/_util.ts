@@ -122,7 +122,7 @@ const byName =
   (name: string) =>
     items.find((item) => item.name === name);
 
-/** A world in which exactly these things exist; lists are taken to be sorted by age. */
+/** Lookups over exactly these objects; lists must be sorted by age. */
 export function makeLookups({
   nodes = [makeNode()],
   applications = [],

@@ -51,7 +51,7 @@ export interface NodeInputs {
 }
 
 /**
- * What verdicts read in addition to the entry: lookups over all objects. `worldOf` makes one from NodeInputs for the
+ * What verdicts read in addition to the entry: lookups over all objects. `lookupsOf` makes one from NodeInputs for the
  * entries of that node.
  */
 export interface Lookups {

@@ -7,7 +7,7 @@ import { oldest } from './oldest.ts';
 import type { ReadStores } from './stores.ts';
 import { referenced } from './use.ts';
 
-/** The world that verdicts look at, and what desired states read besides. Nothing is copied; each call sees the present. */
+/** Lookups for verdicts, and what desired states read in addition. Nothing is copied; each call reads the stores. */
 export interface StoreLookups extends Lookups {
   /** from the Secret that the registry names, when it may use it; else undefined */
   registryPassword(registry: Registry): string | undefined;

@@ -178,7 +178,7 @@ describe('microservices that exchange ports', () => {
   };
   it.each(Object.entries(cases))('%s', (_, [movers, want]) => expect(verdicts(movers)).toEqual(want));
 
-  it('nobody who has a container waits, however the ports are shuffled', () => {
+  it('no microservice with a container waits, for any permutation of ports', () => {
     const shuffled = fc
       .integer({ min: 2, max: 6 })
       .chain((size) => fc.shuffledSubarray([...Array(size).keys()], { minLength: size, maxLength: size }));

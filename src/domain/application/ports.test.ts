@@ -111,7 +111,7 @@ describe('the holder of a port', () => {
   };
   it.each(Object.entries(cases))('%s', (_, [want, act]) => expect(act()).toBe(want));
 
-  it('tells what is asked for from what is only still held', () => {
+  it('distinguishes ports that are asked for from ports that are only still held', () => {
     const moved = asks('b', 9090, NEW);
     const node = makeNode({ status: { microservices: [makeObserved({ uuid: uuidOf(moved), ports: [port(8080)] })] } });
     expect(portClaims(node, [moved]).map(({ external, wanted, reported }) => [external, wanted, reported])).toEqual([
@@ -120,7 +120,7 @@ describe('the holder of a port', () => {
     ]);
   });
 
-  it('is one of those who claim it, and the same whatever their order', () => {
+  it('is one of the claims, and the same for any order of them', () => {
     const claim = fc.record({
       external: fc.constant(8080),
       protocol: fc.constant('tcp' as const),

@@ -19,7 +19,7 @@ const contextOf = (...nodes: EdgeNode[]): ReadContext => ({
 });
 
 describe('applicationRead', () => {
-  it('has every field of the documents', () => {
+  it('has every field of the specification', () => {
     const read = applicationRead(makeApplication({ spec: { id: 4 } }), contextOf(makeNode()));
     expect(read).toMatchObject({
       id: 4,
@@ -40,7 +40,7 @@ describe('microserviceReads', () => {
   const on = (node: Parameters<typeof makeNode>[0], ...microservices: Parameters<typeof makeObserved>[0][]) =>
     makeNode({ ...node, status: { microservices: microservices.map(makeObserved) } });
 
-  it('take the state from the node', () => {
+  it('have the state that the node reports', () => {
     const [read] = microserviceReads(application, contextOf(on({}, { uuid, state: 'PULLING' })));
     expect(read?.status).toMatchObject({ status: 'PULLING' });
   });
@@ -52,13 +52,13 @@ describe('microserviceReads', () => {
     expect(named(microserviceReads(application, contextOf(after)))).toEqual(['reader false']);
   });
 
-  it('do not show a revived one as removed', () => {
+  it('do not show an entry that was added again as removed', () => {
     const revived = makeApplication({ entries: [makeEntry(), makeEntry({ name: 'old' })] });
     const node = on({}, { uuid: entryUuid(revived, { name: 'old' }), name: 'old' });
     expect(named(microserviceReads(revived, contextOf(node)))).toEqual(['reader false', 'old false']);
   });
 
-  it('do not show a moved one twice', () => {
+  it('do not show a moved microservice twice', () => {
     const from = on({ name: 'gw-0', uuid: '99999999-9999-4999-8999-999999999999' }, { uuid });
     expect(named(microserviceReads(application, contextOf(makeNode(), from)))).toEqual(['reader false']);
   });
@@ -82,14 +82,14 @@ describe('replaceState', () => {
   const body = (value: object) => readApplicationBody(value, { path: 'plant-a' });
   const names = (spec: Application['spec']) => spec.microservices?.map(({ name }) => name);
 
-  it('absent microservices leave them', () => {
+  it('a body without microservices keeps them', () => {
     expect(replaceState(old, body({ description: 'new' })).spec).toEqual({ ...old.spec, description: 'new' });
   });
 
-  it('an empty list removes all', () =>
+  it('an empty list removes all microservices', () =>
     expect(replaceState(old, body({ microservices: [] })).spec.microservices).toEqual([]));
 
-  it('makes the set what the body says', () => {
+  it('the microservices of the body replace the set', () => {
     const { spec } = replaceState(
       old,
       body({
@@ -112,7 +112,7 @@ describe('replaceState', () => {
     });
   });
 
-  it('activation that the body says counts', () => {
+  it('activation in the body overrides the stored one', () => {
     const { spec } = replaceState(
       old,
       body({ isActivated: true, microservices: [{ name: 'kept', images, isActivated: true }] }),
@@ -120,7 +120,7 @@ describe('replaceState', () => {
     expect(spec).toMatchObject({ isActivated: true, microservices: [{ isActivated: true }] });
   });
 
-  it('a file says the same in its own form', () => {
+  it('a YAML file has the same effect in its own form', () => {
     const document = {
       kind: 'Application',
       metadata: { name: 'plant-a' },
@@ -130,7 +130,7 @@ describe('replaceState', () => {
     expect(fromFile).toEqual(replaceState(old, body({ microservices: [{ name: 'kept', images }] })));
   });
 
-  it('a kept entry that says nothing of its activation is activated', () => {
+  it('a kept entry without activation is activated', () => {
     const silent = structuredClone(old);
     for (const one of silent.spec.microservices ?? []) delete (one as { isActivated?: boolean }).isActivated;
     const { spec } = replaceState(silent, body({ microservices: [{ name: 'kept', images }] }));

@@ -294,7 +294,7 @@ describe('applicationStatus', () => {
     expect(applicationStatusSchema.safeParse(JSON.parse(JSON.stringify(status))).error).toBeUndefined();
   });
 
-  it('tries every outcome of one application with several entries: the worst part says why', () => {
+  it('of several entries the worst one gives the reason of Ready', () => {
     const entries = ['ok', 'lost', 'slow'].map((name) =>
       makeEntry({ name, ...(name === 'lost' && { agent: { name: 'nowhere' } }) }),
     );
@@ -333,11 +333,11 @@ describe('applicationStatus', () => {
     ],
     'queued on a node that was provisioned anew': [{ observed: [RUNNING], liveness: 'never' }, 'QUEUED'],
   };
-  it.each(Object.entries(STATES))('says the state: %s', (_, [given, want]) => {
+  it.each(Object.entries(STATES))('has the state of the line: %s', (_, [given, want]) => {
     expect(applicationStatus(inputsOf(given)).microservices?.[0]?.state).toBe(want);
   });
 
-  it('shows a moved microservice once as new and once as left over', () => {
+  it('shows a moved microservice once on its new node and once as being removed from the old one', () => {
     const old = makeNode({ name: 'gw-old', uuid: '99999999-9999-4999-8999-999999999999' });
     const given = inputsOf({});
     const left = { ...old, status: { observedGeneration: 1, microservices: [makeObserved()] } };
@@ -352,7 +352,7 @@ describe('applicationStatus', () => {
     expect(condition(status, 'Ready')?.status).toBe('False');
   });
 
-  it('an owner of the name takes precedence, and its microservices are not ours', () => {
+  it('the owner of the name takes precedence, and its microservices are not shown', () => {
     const given = inputsOf({ application: { entries: [] }, observed: [{ uuid: 'theirs' }] });
     const identity = { reason: 'NameTaken', message: 'taken', status: 409, code: 'DUPLICATE_NAME' } as const;
     const status = applicationStatus({ ...given, identity });
@@ -361,7 +361,7 @@ describe('applicationStatus', () => {
     expect(status.microservices).toEqual([]);
   });
 
-  it('lists what is stored without effect, apart from Ready', () => {
+  it('lists fields without effect in NotSupportedYet, not in Ready', () => {
     const status = applicationStatus(
       inputsOf({
         entry: { busEnabled: true, serviceAccount: { roleRef: { name: 'r' } } },
@@ -376,7 +376,7 @@ describe('applicationStatus', () => {
     );
   });
 
-  it('has its conditions in the order of the table, each with the generation it judges', () => {
+  it('has its conditions in the order of the table, each with the generation that it is about', () => {
     const status = applicationStatus(inputsOf({ application: { generation: 7 }, entry: { busEnabled: true } }));
     const types = status.conditions?.map(({ type }) => type) ?? [];
     expect(types).toEqual(applicationResource.conditions.filter((type) => types.includes(type)));
@@ -384,7 +384,7 @@ describe('applicationStatus', () => {
     expect(status.observedGeneration).toBe(7);
   });
 
-  it('names at most eight parts', () => {
+  it('names at most eight microservices in a message', () => {
     const entries = Array.from({ length: 12 }, (_, i) => makeEntry({ name: `m${i}` }));
     const message = condition(applicationStatus(inputsOf({ application: { entries } })), 'Ready')?.message;
     expect(message?.match(/m\d+: /g)).toHaveLength(8);
@@ -399,7 +399,7 @@ describe('applicationStatus', () => {
   });
 });
 
-it('asks the rules about the progress of an entry in this order', () => {
+it('the rules about the progress of an entry are asked in this order', () => {
   expect(PROGRESS_RULES.map(({ name }) => name)).toEqual([
     'shouldNotRun',
     'isRefused',
@@ -428,7 +428,7 @@ describe('stability', () => {
     );
   });
 
-  it('times move exactly with the status of a condition', () => {
+  it('a transition time changes exactly with the status of its condition', () => {
     fc.assert(
       fc.property(given, given, (before, after) => {
         const first = applicationStatus(inputsOf(before));
@@ -444,14 +444,14 @@ describe('stability', () => {
     );
   });
 
-  it('the order of entries and nodes does not show', () => {
+  it('the status does not depend on the order of entries and nodes', () => {
     const entries = ['b', 'a', 'c'].map((name) => makeEntry({ name }));
     const forward = inputsOf({ application: { entries } });
     const backward = inputsOf({ application: { entries: [...entries].reverse() } });
     expect(applicationStatus(backward)).toEqual(applicationStatus(forward));
   });
 
-  it('tells when it is to be looked at again, though nothing is heard', () => {
+  it('readyAt is the time at which the status changes without another report', () => {
     const startTime = Date.parse(NOW) - 10_000;
     const at = (given: Given) => readyAt(inputsOf(given));
     expect(at({ entry: { minReadySeconds: 30 }, observed: [{ ...RUNNING, startTime }] })).toBe(startTime + 30_000);
@@ -460,14 +460,14 @@ describe('stability', () => {
     expect(at({ observed: [{ ...RUNNING, startTime: startTime + 60_000 }] })).toBeUndefined();
   });
 
-  it('says what becomes of what runs on a node that is being deleted', () => {
+  it('the message says what happens to containers on a node in deletion', () => {
     const given = { node: { deletionTimestamp: NOW }, observed: [{ state: 'RUNNING' }] };
     const message = condition(applicationStatus(inputsOf(given)), 'Ready')?.message;
     expect(message).toMatch(/what runs there is being removed/);
     expect(message).not.toMatch(/keeps running/);
   });
 
-  it("says nothing of the owner's container to one whose uuid is taken", () => {
+  it("the status of an application whose uuid is taken does not show the owner's container", () => {
     const inputs = inputsOf({ observed: [RUNNING] });
     const [at] = inputs.nodes;
     const entries = new Map(
@@ -482,14 +482,14 @@ describe('stability', () => {
     expect(status.microservices).toMatchObject([{ state: 'QUEUED', ready: false, message: 'the uuid is taken' }]);
   });
 
-  it('any number of removed microservices of one name each get a line of their own', () => {
+  it('removed microservices of one name each get a line of their own', () => {
     const observed = ['1', '2', '3', '4'].map((uuid) => ({ uuid, name: 'old' }));
     const names = applicationStatus(inputsOf({ observed })).microservices?.map(({ name }) => name) ?? [];
     expect(names).toHaveLength(5);
     expect(new Set(names).size).toBe(5);
   });
 
-  it('messages carry no times', () => {
+  it('messages contain no times', () => {
     for (const [one] of Object.values(CASES))
       for (const { message } of applicationStatus(inputsOf(one)).conditions ?? [])
         expect(message).not.toMatch(/\d{4}-\d\d-\d\d|\d{10}/);

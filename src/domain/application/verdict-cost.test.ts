@@ -43,9 +43,6 @@ async function workOf(entries: number): Promise<number> {
   return [...calls.values()].reduce((sum, count) => sum + count, 0);
 }
 
-test.each([400, 1_200])(
-  'what a node is to do costs no more for each of %d entries than for each of 40',
-  async (many) => {
-    expect((await workOf(many)) / many).toBeLessThan(((await workOf(40)) / 40) * 1.6);
-  },
-);
+test.each([400, 1_200])('the desired state costs no more per entry for %d entries than for 40', async (many) => {
+  expect((await workOf(many)) / many).toBeLessThan(((await workOf(40)) / 40) * 1.6);
+});

@@ -452,7 +452,7 @@ describe('verdict', () => {
     expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());
   });
 
-  it('asks the policies in this order; the first verdict counts', () => {
+  it('asks the rules in this order; the first verdict counts', () => {
     expect(VERDICT_RULES.map(({ name }) => name)).toMatchInlineSnapshot(`
       [
         "nameIsFree",
@@ -479,7 +479,7 @@ describe('verdict', () => {
     `);
   });
 
-  it('tells what passes by itself from what needs somebody', () => {
+  it('distinguishes verdicts that pass without an edit from those that need one', () => {
     const passing = Object.entries(REFUSED).filter(([, [given]]) => judge(given)?.passes);
     expect(passing.map(([sentence]) => sentence)).toEqual([
       'a registry without an id',
@@ -494,14 +494,14 @@ describe('ports that are being given up', () => {
   const left = makeObserved({ uuid: UUID, application: 'plant-a', name: 'old', ports: [port(8080)] });
   const lookups = makeLookups({ nodes: [makeNode({ status: { microservices: [left] } })], applications: [own] });
 
-  it('are taken until the node no longer reports them, and that passes by itself', () => {
+  it('are taken until the node no longer reports them, which needs no edit', () => {
     expect(verdict(own, entry, lookups)).toMatchObject({ reason: 'PortTaken', passes: true });
     expect(verdict(own, entry, lookups)?.message).toMatch(/plant-a\/old, which is giving it up/);
   });
 
   it('do not refuse a write', () => expect(verdict(own, entry, lookups, { writing: true })).toBeUndefined());
 
-  it('do not stand in the way of the same name that comes back', () => {
+  it('are free for an entry of the same name that is added again', () => {
     const revived = makeObserved({ uuid: entryUuid(own, entry), ports: [port(8080)] });
     const before = makeLookups({ nodes: [makeNode({ status: { microservices: [revived] } })], applications: [own] });
     expect(verdict(own, entry, before)).toBeUndefined();
@@ -509,7 +509,7 @@ describe('ports that are being given up', () => {
 });
 
 describe('verdicts', () => {
-  it('names the entries with a negative one', () => {
+  it('names the entries that are refused', () => {
     const application = makeApplication({
       entries: [makeEntry(), makeEntry({ name: 'lost', agent: { name: 'nowhere' } })],
     });
@@ -532,11 +532,11 @@ describe('verdicts', () => {
 describe('applicationVerdict', () => {
   const own = makeApplication();
   const older = other({}, { spec: { name: 'plant-a', uuid: APP_UUID } });
-  it('is about the name', () => {
+  it('is about the name of the application', () => {
     expect(applicationVerdict(own, makeLookups({ applications: [older, own] }))).toMatchObject({ reason: 'NameTaken' });
     expect(applicationVerdict(older, makeLookups({ applications: [older, own] }))).toBeUndefined();
   });
-  it('is about the uuid, when it can be looked up', () => {
+  it('is about the uuid, when there is a look-up for it', () => {
     const lookups = { ...makeLookups({ applications: [own] }), applicationByUuid: () => older };
     expect(verdicts(own, lookups).get('reader')).toMatchObject({ reason: 'UuidTaken', status: 409 });
     expect(applicationVerdict(own, lookups)).toMatchObject({ reason: 'UuidTaken', status: 409 });
@@ -544,7 +544,7 @@ describe('applicationVerdict', () => {
 });
 
 describe('a full node', () => {
-  it('keeps what it reports, whatever is older', () => {
+  it('keeps the microservices that it reports, also when others are older', () => {
     const own = makeApplication();
     const older = [0, 1, 2, 3].map((n) =>
       makeApplication({
@@ -564,8 +564,8 @@ describe('a full node', () => {
   });
 });
 
-describe('worldWith', () => {
-  it('knows each application by its own name only', () => {
+describe('lookupsWith', () => {
+  it('finds each application by its own name only', () => {
     const stored = other({});
     const lookups = lookupsWith(makeLookups({ applications: [stored] }), makeApplication());
     expect(lookups.applicationByName('plant-a')?.metadata.name).toBe('plant-a');
@@ -573,7 +573,7 @@ describe('worldWith', () => {
     expect(lookups.applicationByName('plant-c')).toBeUndefined();
   });
 
-  it('leaves a name to the stored application that has it', () => {
+  it('finds the stored application under a name that it has', () => {
     const stored = other({}, { spec: { name: 'plant-a' } });
     const fresh = makeApplication();
     expect(verdict(fresh, makeEntry(), lookupsWith(makeLookups({ applications: [stored] }), fresh))).toMatchObject({
@@ -581,14 +581,14 @@ describe('worldWith', () => {
     });
   });
 
-  it('takes an object of the same name with another uid for another application', () => {
+  it('treats an object of the same name with another uid as another application', () => {
     const stored = makeApplication({ uid: '88888888-8888-4888-8888-888888888888' });
     expect(applicationVerdict(makeApplication(), makeLookups({ applications: [stored] }))).toMatchObject({
       reason: 'NameTaken',
     });
   });
 
-  it('sees the uuids of the written entries, and only those', () => {
+  it('finds the uuids of the written entries, and only those', () => {
     const stored = makeApplication({ entries: [makeEntry({ uuid: UUID })] });
     const edited = makeApplication({
       entries: [makeEntry({ name: 'a', uuid: UUID }), makeEntry({ name: 'b', uuid: UUID })],
@@ -599,7 +599,7 @@ describe('worldWith', () => {
     expect([...verdicts(edited, lookups).keys()]).toEqual(['b']);
   });
 
-  it('judges a write as if it were stored', () => {
+  it('gives the verdicts of a write as if it were stored', () => {
     const stored = makeApplication();
     const edited = makeApplication({ entries: [makeEntry({ container: { ports: [port(8080)] } })] });
     const lookups = lookupsWith(makeLookups({ applications: [stored] }), edited);
@@ -609,7 +609,7 @@ describe('worldWith', () => {
     expect(lookups.applicationsOn(makeNode())).toEqual([edited]);
   });
 
-  it('sees a new application, that has no uid yet, beside the stored ones', () => {
+  it('finds a new application, which has no uid yet, in addition to the stored ones', () => {
     const stored = other({ ports: [port(8080)] });
     const fresh = makeApplication({ entries: [makeEntry({ container: { ports: [port(8080)] } })] });
     delete fresh.metadata.uid;
@@ -621,7 +621,7 @@ describe('worldWith', () => {
     });
   });
 
-  it('two entries of one write rival each other', () => {
+  it('gives a verdict on one of two entries of a write that claim the same', () => {
     const fresh = makeApplication({
       entries: ['a', 'b'].map((name) => makeEntry({ name, container: { ports: [port(8080)] } })),
     });
@@ -634,8 +634,8 @@ describe('worldWith', () => {
   });
 });
 
-describe('worldOf', () => {
-  it('gives the same verdicts as the whole world', () => {
+describe('lookupsOf', () => {
+  it('gives the same verdicts as lookups over all objects', () => {
     const node = makeNode();
     const application = makeApplication({
       entries: [makeEntry({ container: { env: [{ key: 'P', valueFromSecret: 'db/p' }] } })],
@@ -648,7 +648,7 @@ describe('worldOf', () => {
     );
   });
 
-  it('without lookups over the namespace, judges by the applications at hand', () => {
+  it('without look-ups over the namespace, uses the applications of the inputs', () => {
     const own = makeApplication({ entries: [makeEntry({ uuid: UUID })] });
     const older = other({}, { spec: { name: 'plant-a' }, entries: [makeEntry({ name: 'writer', uuid: UUID })] });
     const lookups = lookupsOf(makeInputs({ applications: [own, older] }));
@@ -658,7 +658,7 @@ describe('worldOf', () => {
     expect(lookups.applicationsWithEntry(APP_UUID)).toEqual([]);
   });
 
-  it('knows its own node by name and uuid, and by uuid no other', () => {
+  it('finds its own node by name and uuid, and no other node by uuid', () => {
     const node = makeNode();
     const lookups = lookupsOf({ ...makeInputs({ node }), nodeByName: () => undefined });
     expect(lookups.nodeByName('gw-1')).toBe(node);
@@ -667,7 +667,7 @@ describe('worldOf', () => {
     expect(lookups.nodeByUuid(UUID)).toBeUndefined();
   });
 
-  it('leaves entries by name to the older node of that name', () => {
+  it('places entries by name on the older node of that name', () => {
     const older = makeNode({ uuid: UUID });
     const inputs = { ...makeInputs(), nodeByName: () => older };
     expect(nodeOf(makeEntry(), lookupsOf(inputs))?.metadata.uid).toBe(UUID);

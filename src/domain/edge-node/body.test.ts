@@ -13,7 +13,7 @@ describe('a node from a create body', () => {
     ['unknown fields are dropped', { bluetoothEnabled: true, uuid: 'x', id: 3 }, { archId: 0 }],
     ['null is absent', { location: null, archId: null }, { archId: 0 }],
     ['empty text is absent', { location: '', host: '', containerEngine: '' }, { archId: 0 }],
-    ['engines by their neutral words', { containerEngine: 'engine_a' }, { archId: 0, containerEngine: 'docker' }],
+    ['engines by their neutral names', { containerEngine: 'engine_a' }, { archId: 0, containerEngine: 'docker' }],
     ['a router with an address', { routerMode: 'edge', host: 'h' }, { archId: 0, routerMode: 'edge', host: 'h' }],
     ['no router needs no address', { routerMode: 'none' }, { archId: 0, routerMode: 'none' }],
     [
@@ -21,7 +21,7 @@ describe('a node from a create body', () => {
       { latitude: 1, longitude: 2 },
       { archId: 0, latitude: 1, longitude: 2, gpsMode: 'manual' },
     ],
-    ['one coordinate alone is no place', { latitude: 1 }, { archId: 0, latitude: 1 }],
+    ['one coordinate alone is no position', { latitude: 1 }, { archId: 0, latitude: 1 }],
     [
       'unless the mode says otherwise',
       { latitude: 1, longitude: 2, gpsMode: 'off' },
@@ -99,12 +99,12 @@ describe('a node after a PATCH body', () => {
     expect(() => patchNode(withoutAddress, body)).toThrow(refusal(field) as Error);
   });
 
-  it('what was read can be sent back, and no default becomes a wish', () => {
+  it('a read that is sent back sets no default', () => {
     const read = nodeRead(node, { liveness: 'never' });
     expect(patchNode(node, read)).toEqual(spec);
   });
 
-  it('a default that differs from what is shown is a wish', () => {
+  it('a default that differs from the read is set', () => {
     expect(patchNode(node, { memoryLimit: 4096 })).not.toHaveProperty('memoryLimit');
     const machine = makeNode({ spec, status: { config: { memoryLimit: 512 } } });
     expect(patchNode(machine, { memoryLimit: 4096 })).toHaveProperty('memoryLimit', 4096);

@@ -16,10 +16,10 @@ test.each([
   ['cuts texts', { text: 'abcd' }, { text: 'abc' }],
   ['cuts lists, and the texts in them', { list: ['ab', 'c', 'd'] }, { list: ['a', 'c'] }],
   ['moves numbers into their range', { count: 11, part: -1 }, { count: 10, part: 0 }],
-  ['rounds what must be whole, and only that', { count: 1.6, part: 1.6 }, { count: 2, part: 1.6 }],
-  ['leaves out what is no number', { count: Number.NaN }, {}],
+  ['rounds integers, and no other numbers', { count: 1.6, part: 1.6 }, { count: 2, part: 1.6 }],
+  ['leaves out a value that is no number', { count: Number.NaN }, {}],
   ['leaves out unknown and undefined members', { other: 1, text: undefined }, {}],
-  ['keeps what fits', { text: 'abc', list: [] }, { text: 'abc', list: [] }],
+  ['keeps values within the bounds', { text: 'abc', list: [] }, { text: 'abc', list: [] }],
 ])('%s', (_, value, want) => {
   expect(bounded(value, schema)).toStrictEqual(want);
 });

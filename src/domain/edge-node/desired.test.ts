@@ -109,7 +109,7 @@ describe('desiredState', () => {
     expect(viewOf(entry, inputs)).toMatchObject(want);
   });
 
-  it('sends what the schema of the wire reads back unchanged', () => {
+  it('sends views that the schema of the wire parses unchanged', () => {
     const microservices = viewsOf({
       applications: [
         makeApplication({ entries: [makeEntry(), makeEntry({ name: 'lost', images: { amd64: 'a', registry: 'x' } })] }),
@@ -154,7 +154,7 @@ describe('desiredState', () => {
     ]);
   });
 
-  it('holds what has a negative verdict, and says why', () => {
+  it('holds an entry with a negative verdict, with the reason', () => {
     const application = makeApplication({ entries: [makeEntry({ images: { amd64: 'a', registry: 'team' } })] });
     const desired = desiredState(makeInputs({ applications: [application] }));
     const uuid = entryUuid(application, { name: 'reader' });
@@ -165,7 +165,7 @@ describe('desiredState', () => {
     expect(desired.entries.get(uuid)?.verdict?.reason).toBe('RegistryNotFound');
   });
 
-  it('of two entries with one uuid one is sent, and it is the one that may run', () => {
+  it('of two entries with one uuid the one that may run is sent', () => {
     const uuid = '33333333-3333-4333-8333-333333333333';
     const entries = [makeEntry({ name: 'a', uuid }), makeEntry({ name: 'b', uuid })];
     for (const order of [entries, [...entries].reverse()]) {
@@ -174,7 +174,7 @@ describe('desiredState', () => {
     }
   });
 
-  it('what lost its uuid to a microservice elsewhere is held, not stopped', () => {
+  it('an entry whose uuid belongs to a microservice of another node is held, not stopped', () => {
     const uuid = '33333333-3333-4333-8333-333333333333';
     const loser = makeApplication({ entries: [makeEntry({ uuid })] });
     const winner = makeApplication({
@@ -187,7 +187,7 @@ describe('desiredState', () => {
     expect(desiredState(inputs).microservices).toMatchObject([{ uuid, hold: true, reason: 'UuidTaken' }]);
   });
 
-  it('tells the roles of the system only in its own applications', () => {
+  it('has the roles of the system only in system applications', () => {
     const roles = (isSystem: boolean) =>
       ['router', 'bus', 'controller', 'debug'].map((name) => {
         const application = makeApplication({ spec: { isSystem }, entries: [makeEntry({ name })] });
@@ -217,7 +217,7 @@ describe('rebuild orders', () => {
     })[0];
 
   it('are counters in the view', () => expect(sent(undefined)).toMatchObject({ rebuildOrder: 2, rebuild: true }));
-  it('show as a flag until the node says that it is done', () => {
+  it('show as a flag until the node reports them as done', () => {
     expect(sent(1)).toMatchObject({ rebuild: true });
     expect(sent(2)).toMatchObject({ rebuild: false, rebuildOrder: 2 });
   });
@@ -265,12 +265,12 @@ describe('registries', () => {
     });
   });
 
-  it('are not sent for what is stopped', () => {
+  it('are not sent for stopped entries', () => {
     const stopped = makeApplication({ spec: { isActivated: false }, entries: application.spec.microservices });
     expect(desiredState(makeInputs({ ...given, applications: [stopped] })).registries).toEqual([]);
   });
 
-  it('are sent for what is held, whose image may have to be pulled again', () => {
+  it('are sent for held entries too, whose image may have to be pulled again', () => {
     const held = makeApplication({
       entries: [
         makeEntry({
@@ -361,7 +361,10 @@ describe('digests', () => {
       withNode({ annotations: { 'skerry.dev/reconcile': '1' } }),
       [],
     ],
-    'a report without news': [withNode({ status: { daemonStatus: 'RUNNING', microservices: [makeObserved()] } }), []],
+    'a report without a change': [
+      withNode({ status: { daemonStatus: 'RUNNING', microservices: [makeObserved()] } }),
+      [],
+    ],
     'a deletion while containers are reported': [
       withNode({ deletionTimestamp: NOW, status: { microservices: [makeObserved()] } }),
       ['microserviceList', 'microserviceConfig', 'registries'],
@@ -381,7 +384,7 @@ describe('digests', () => {
     expect(digest('2')).not.toBe(digest('1'));
   });
 
-  it('lists have one even when they are empty, so that a fresh agent asks once', () => {
+  it('empty lists have one too, so that a new agent fetches them once', () => {
     const { digests } = desiredState(makeInputs({ applications: [] }));
     expect(Object.keys(digests).sort()).toEqual(['config', 'microserviceConfig', 'microserviceList', 'registries']);
     for (const digest of Object.values(digests)) expect(digest).toMatch(/^[0-9a-f]{1,64}$/);
@@ -429,7 +432,7 @@ describe('foreignView', () => {
   const held = desiredState(makeInputs({ applications: [application] }));
   const admitted = viewOf({});
 
-  it('is what is desired, where nothing is held', () => {
+  it('equals the desired state without holds', () => {
     const desired = desiredState(makeInputs());
     const want = desired.microservices.map((view) => ({ ...view, logSize: 10 }));
     expect(thirdPartyView(desired, new Map(), undefined)).toEqual(want);
@@ -438,7 +441,7 @@ describe('foreignView', () => {
   const known = (facts: Partial<ObservedMicroservice>) =>
     makeNode({ status: { microservices: [makeObserved({ uuid, ...facts })] } }).status;
 
-  it('keeps the last admitted view of what is held, and rebuilds nothing', () => {
+  it('has the last admitted view of a held entry, without a rebuild', () => {
     const ordered = { ...admitted, rebuild: true, rebuildOrder: 2 };
     expect(thirdPartyView(held, new Map([[uuid, ordered]]), known({ rebuildOrder: 1 }))).toEqual([
       { ...admitted, rebuild: false, rebuildOrder: 1, logSize: 10 },
@@ -455,11 +458,11 @@ describe('foreignView', () => {
     ]);
   });
 
-  it('is never what was not admitted', () => {
+  it('never has a view that was not admitted', () => {
     expect(thirdPartyView(held, new Map(), known({ imageId: undefined }))).toEqual([]);
   });
 
-  it('leaves out what was never admitted nor reported', () => {
+  it('leaves out entries that were neither admitted nor reported', () => {
     expect(thirdPartyView(held, new Map(), undefined)).toEqual([]);
   });
 });

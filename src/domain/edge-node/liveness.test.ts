@@ -11,7 +11,7 @@ describe('silenceLimit', () => {
     ['a machine that kept a slower one is not silent', { statusFrequency: 10 }, 60, undefined, 180],
     ['never less than 30 s', { statusFrequency: 1 }, undefined, undefined, 30],
     ['30 s beyond an long poll', {}, undefined, 60, 90],
-    ['a short hold does not shorten it', { statusFrequency: 60 }, undefined, 60, 180],
+    ['a short long poll does not shorten the limit', { statusFrequency: 60 }, undefined, 60, 180],
     ['a frequency of 0 is none', { statusFrequency: 0 }, undefined, undefined, 30],
   ])('%s', (_, spec, statusFrequency, hold, seconds) => {
     const node = makeNode({ spec, status: { config: { statusFrequency } } });
@@ -25,9 +25,9 @@ const seen = { lastSeenTime: at(T0 - 2 * MINUTE), daemonStatus: 'RUNNING' };
 
 describe('liveness', () => {
   test.each<[string, Parameters<typeof makeNode>[0], Signs | undefined, number, ReturnType<typeof liveness>]>([
-    ['nobody ever took its identity', {}, undefined, LONG_AGO, 'never'],
-    ['NOT_PROVISIONED stays so', { status: { daemonStatus: 'NOT_PROVISIONED' } }, undefined, LONG_AGO, 'never'],
-    ['the first contact makes it live', {}, contact(T0), LONG_AGO, 'live'],
+    ['a node whose identity no agent has', {}, undefined, LONG_AGO, 'never'],
+    ['a node that is NOT_PROVISIONED', { status: { daemonStatus: 'NOT_PROVISIONED' } }, undefined, LONG_AGO, 'never'],
+    ['a node with its first contact', {}, contact(T0), LONG_AGO, 'live'],
     ['contact within the limit', { status: seen }, contact(T0 - 29 * SECOND), LONG_AGO, 'live'],
     ['contact before the limit', { status: seen }, contact(T0 - 30 * SECOND), LONG_AGO, 'silent'],
     [
@@ -37,8 +37,14 @@ describe('liveness', () => {
       LONG_AGO,
       'live',
     ],
-    ['nothing heard, but we only began to listen', { status: seen }, undefined, T0 - 29 * SECOND, 'live'],
-    ['nothing heard for one limit since we listen', { status: seen }, undefined, T0 - 30 * SECOND, 'silent'],
+    [
+      'no contact, and the process leads for less than one limit',
+      { status: seen },
+      undefined,
+      T0 - 29 * SECOND,
+      'live',
+    ],
+    ['no contact for one limit since the process leads', { status: seen }, undefined, T0 - 30 * SECOND, 'silent'],
     [
       'known as silent: another process that listens changes nothing',
       { status: { ...seen, daemonStatus: 'UNKNOWN' } },
@@ -46,7 +52,7 @@ describe('liveness', () => {
       T0,
       'silent',
     ],
-    ['heard again after silence', { status: { ...seen, daemonStatus: 'UNKNOWN' } }, contact(T0), LONG_AGO, 'live'],
+    ['a contact after silence', { status: { ...seen, daemonStatus: 'UNKNOWN' } }, contact(T0), LONG_AGO, 'live'],
     [
       'a poll a moment ago, and no report for two and a half minutes',
       { status: seen },
@@ -97,13 +103,19 @@ describe('liveness', () => {
       'live',
     ],
     [
-      'provisioned and never heard of is silent, not new',
+      'a provisioned node without any contact',
       { status: { provisionedTime: at(LONG_AGO) } },
       undefined,
       LONG_AGO,
       'silent',
     ],
-    ['gave up its identity', { status: { ...seen, daemonStatus: 'DEPROVISIONED' } }, undefined, LONG_AGO, 'never'],
+    [
+      'an agent that gave up the identity',
+      { status: { ...seen, daemonStatus: 'DEPROVISIONED' } },
+      undefined,
+      LONG_AGO,
+      'never',
+    ],
     [
       'says that it gives up its identity',
       { status: seen },
@@ -130,17 +142,17 @@ describe('liveness', () => {
     expect(liveness(node, contact(T0), moment, LONG_AGO)).toBe('silent');
   });
 
-  it('knows no such moment of a node that no agent speaks for', () => {
+  it('is undefined for a node whose identity no agent has', () => {
     expect(silentAt(makeNode(), undefined, LONG_AGO)).toBeUndefined();
   });
 });
 
 describe('daemonState', () => {
   test.each([
-    ['what the agent reports', 'RUNNING', 'STOPPED', 'live', 'STOPPED'],
-    ['what is stored, until this leader heard a report', 'WARNING', undefined, 'live', 'WARNING'],
+    ['the reported state', 'RUNNING', 'STOPPED', 'live', 'STOPPED'],
+    ['the stored state, until the first report to this leader', 'WARNING', undefined, 'live', 'WARNING'],
     ['contact alone ends silence', 'UNKNOWN', undefined, 'live', 'RUNNING'],
-    ['UNKNOWN when silent, whatever was said last', 'RUNNING', 'RUNNING', 'silent', 'UNKNOWN'],
+    ['UNKNOWN for a silent node, whatever it reported last', 'RUNNING', 'RUNNING', 'silent', 'UNKNOWN'],
     ['a live agent is never UNKNOWN', 'RUNNING', 'UNKNOWN', 'live', 'WARNING'],
     ['NOT_PROVISIONED before the first agent', undefined, undefined, 'never', 'NOT_PROVISIONED'],
     ['DEPROVISIONED stays', 'DEPROVISIONED', undefined, 'never', 'DEPROVISIONED'],

@@ -43,8 +43,8 @@ describe('the read of a node', () => {
 
   test.each<[string, EdgeNodeSpec, Record<string, unknown>, string, unknown]>([
     ['the documented default', {}, {}, 'diskLimit', 50],
-    ['what the machine has, before the default', {}, { diskLimit: 20 }, 'diskLimit', 20],
-    ['what the spec asks for, before all', { diskLimit: 10 }, { diskLimit: 20 }, 'diskLimit', 10],
+    ['the setting of the machine, before the default', {}, { diskLimit: 20 }, 'diskLimit', 20],
+    ['the setting of the spec, before all others', { diskLimit: 10 }, { diskLimit: 20 }, 'diskLimit', 10],
     ['a zero of the spec is a value', { pruningFrequency: 0 }, { pruningFrequency: 5 }, 'pruningFrequency', 0],
     ['a false of the machine is a value', {}, { watchdogEnabled: false }, 'watchdogEnabled', false],
     ['engines by their own names', { containerEngine: 'engine_b' }, {}, 'containerEngine', 'podman'],
@@ -115,7 +115,7 @@ describe('the read of a node', () => {
     expect(read).toMatchObject({ ...report, lastActive: T0 + MINUTE, lastStatusTime: T0 });
   });
 
-  it('shows what is stored of the machine while this replica heard nothing', () => {
+  it('shows the stored values of the machine while this replica has no observation', () => {
     const status = {
       lastSeenTime: at(T0),
       version: '0.1.0',
@@ -154,7 +154,7 @@ describe('the read of a node', () => {
   });
 
   test.each([
-    ['as reported, before what was asked for', { archId: 1 }, 2, { id: 2, name: 'arm64' }],
+    ['the reported architecture, before that of the spec', { archId: 1 }, 2, { id: 2, name: 'arm64' }],
     ['as asked for, until it is reported', { archId: 1 }, undefined, { id: 1, name: 'amd64' }],
     ['unknown', {}, undefined, { id: 0, name: 'auto' }],
   ])('architecture %s', (_, spec, archId, arch) => {
@@ -186,7 +186,7 @@ describe('platformStatus of a read', () => {
   const phaseOf = (overrides: Parameters<typeof makeNode>[0]) =>
     (nodeRead(makeNode(overrides), never).platformStatus as { phase: string }).phase;
   test.each<[string, Parameters<typeof makeNode>[0], string]>([
-    ['nobody looked yet', {}, 'Pending'],
+    ['a node that was not reconciled yet', {}, 'Pending'],
     ['done', { status: { platformStatus: done } }, 'Ready'],
     ['the spec changed since', { status: { platformStatus: done }, metadata: { generation: 2 } }, 'Pending'],
     [
@@ -200,7 +200,7 @@ describe('platformStatus of a read', () => {
     expect(phaseOf(overrides)).toBe(want);
   });
 
-  it('says why it failed, and null otherwise', () => {
+  it('has the error of a failed phase, and null otherwise', () => {
     const failed = { ...done, phase: 'Failed', lastError: 'why' } as const;
     const lastError = (platformStatus: typeof failed | typeof done) =>
       nodeRead(makeNode({ status: { platformStatus } }), never).platformStatus;

@@ -19,7 +19,7 @@ describe('mergeReport', () => {
     ['undefined is absent', { version: undefined }, { version: '1' }],
     ['a list replaces the whole list', { microserviceStatus: [] }, { microserviceStatus: [] }],
     ['counters of orders are merged', { orders: { prune: 2 } }, { orders: { reboot: 1, prune: 2 } }],
-    ['a clock reading is not carried over', { version: '2' }, { systemTime: undefined }],
+    ['a clock reading is not kept for later reports', { version: '2' }, { systemTime: undefined }],
     ['a new clock reading counts', { systemTime: 9 }, { systemTime: 9 }],
   ])('%s', (_, delta, want) => {
     const merged = mergeReport(known, delta);
@@ -28,14 +28,14 @@ describe('mergeReport', () => {
 
   test.each([
     ['an absent errorMessage is unchanged', undefined, 'bad'],
-    ['an empty one is cleared', '', ''],
-    ['another one counts', 'worse', 'worse'],
+    ['an empty errorMessage clears it', '', ''],
+    ['another errorMessage replaces it', 'worse', 'worse'],
   ])('%s', (_, errorMessage, want) => {
     const merged = mergeReport(known, { microserviceStatus: [makeItem({ id: 'a', errorMessage })] });
     expect(merged.microserviceStatus?.map((item) => item.errorMessage)).toEqual([want]);
   });
 
-  it('leaves what it was given alone', () => {
+  it('does not change its arguments', () => {
     const before = structuredClone(known);
     mergeReport(known, { version: '2', orders: { reboot: 7 } });
     expect(known).toEqual(before);
@@ -62,7 +62,7 @@ const observe = ({ stored, reported, observation, report, desired, liveness, nod
   });
 
 describe('observedMicroservices', () => {
-  it('takes names from what is desired, and everything else from the report', () => {
+  it('takes names from the desired state, and everything else from the report', () => {
     const item = makeItem({
       revision: 'r1',
       imageId: 'sha256:1',
@@ -96,23 +96,23 @@ describe('observedMicroservices', () => {
     ]);
   });
 
-  it('keeps the names of what nobody asks for any more', () => {
+  it('keeps the names of removed entries', () => {
     const [item] = observe({ stored: [makeObserved()], reported: [makeItem()], desired: makeDesired() }) ?? [];
     expect(item).toMatchObject({ application: 'plant', name: 'reader' });
   });
 
-  it('does not take names from the machine: they would lead to the applications of others', () => {
+  it('takes no names from the machine, which could lead to applications of other users', () => {
     const [item] = observe({ reported: [makeItem({ id: 'made-up', application: 'theirs', name: 'web' })] }) ?? [];
     expect(item).toMatchObject({ uuid: 'made-up', state: 'RUNNING' });
     expect(item).not.toHaveProperty('application');
     expect(item).not.toHaveProperty('name');
   });
 
-  it('ignores ids that the API server would store alike', () => {
+  it('ignores ids that the API server would store as equal', () => {
     expect(observe({ reported: [makeItem({ id: '\ud800' }), makeItem({ id: '\ud801' })] })).toEqual([]);
   });
 
-  it('equals the stored ones when only measurements and their order changed', () => {
+  it('equals the stored list when only measurements and the order of items changed', () => {
     const reported = [makeItem({ id: 'b' }), makeItem({ id: 'a' })];
     const stored = observe({ reported });
     const measured = reported.toReversed().map((item) => ({
@@ -126,22 +126,22 @@ describe('observedMicroservices', () => {
     expect(observe({ stored, reported: measured })).toEqual(stored);
   });
 
-  it('says nothing before anything was reported', () => {
+  it('is absent before the first report', () => {
     expect(observe({})).toBeUndefined();
   });
 
-  it('keeps what is stored until a list is reported', () => {
+  it('stays as stored until a list is reported', () => {
     expect(observe({ stored: [makeObserved()] })).toEqual([makeObserved()]);
   });
 
   test.each<[string, Given, unknown]>([
     [
-      'an empty error is none',
+      'an empty error counts as absent',
       { reported: [makeItem({ errorMessage: '' })], stored: [makeObserved({ errorMessage: 'x' })] },
       undefined,
     ],
     [
-      'an absent error is the stored one',
+      'an absent error keeps the stored one',
       { reported: [makeItem()], stored: [makeObserved({ errorMessage: 'x' })] },
       'x',
     ],
@@ -151,35 +151,39 @@ describe('observedMicroservices', () => {
 
   describe('silence', () => {
     test.each<[string, Given, string]>([
-      ['what ran is UNKNOWN', { stored: [makeObserved()] }, 'UNKNOWN'],
-      ['so is what was reported last', { reported: [makeItem()] }, 'UNKNOWN'],
+      ['a stored microservice that ran is UNKNOWN', { stored: [makeObserved()] }, 'UNKNOWN'],
+      ['a reported microservice that ran is UNKNOWN', { reported: [makeItem()] }, 'UNKNOWN'],
       [
-        'what was stopped as asked stays STOPPED',
+        'a microservice that was stopped as asked stays STOPPED',
         { stored: [makeObserved({ state: 'STOPPED' })], desired: makeDesired({ shouldRun: false }) },
         'STOPPED',
       ],
-      ['what should run and was STOPPED is UNKNOWN', { stored: [makeObserved({ state: 'STOPPED' })] }, 'UNKNOWN'],
+      [
+        'a microservice that should run and was STOPPED is UNKNOWN',
+        { stored: [makeObserved({ state: 'STOPPED' })] },
+        'UNKNOWN',
+      ],
     ])('%s', (_, given, state) => {
       expect(observe({ ...given, liveness: 'silent' })).toMatchObject([{ state }]);
     });
 
-    it('keeps everything else that was last observed', () => {
+    it('keeps every other observed member', () => {
       const stored = [makeObserved({ revision: 'r1', lastError: 'exit 1' })];
       expect(observe({ stored, liveness: 'silent' })).toEqual([{ ...stored[0], state: 'UNKNOWN' }]);
     });
   });
 
-  describe('what the list leaves out', () => {
+  describe('a microservice that the list leaves out', () => {
     test.each<[string, Given['desired'], string | undefined]>([
       ['is UNKNOWN when it should run', makeDesired({}), 'UNKNOWN'],
       ['is STOPPED when it should not', makeDesired({ shouldRun: false }), 'STOPPED'],
-      ['is gone when nobody asks for it', makeDesired(), undefined],
+      ['is removed when no entry places it', makeDesired(), undefined],
     ])('%s', (_, desired, state) => {
       const items = observe({ stored: [makeObserved()], reported: [], desired });
       expect(items?.[0]?.state).toBe(state);
     });
 
-    it('has no container any more, and keeps how it ended', () => {
+    it('has no container any more, and keeps its last error', () => {
       const stored = [makeObserved({ revision: 'r1', lastError: 'exit 1' })];
       const [item] = observe({ stored, reported: [] }) ?? [];
       expect(item).toMatchObject({ revision: 'r1', lastError: 'exit 1', ports: [] });
@@ -188,12 +192,12 @@ describe('observedMicroservices', () => {
     });
   });
 
-  test.each(['STOPPED', 'DELETED'] as const)('a removed microservice that is %s is gone', (status) => {
+  test.each(['STOPPED', 'DELETED'] as const)('a removed microservice that is %s is left out', (status) => {
     expect(observe({ reported: [makeItem({ status })], desired: makeDesired() })).toEqual([]);
   });
 
-  describe('a report that is not as it should be', () => {
-    it('counts an item that comes twice once, as said last', () => {
+  describe('a report with mistakes', () => {
+    it('counts an item that occurs twice once, with its last value', () => {
       const reported = [makeItem({ status: 'STARTING' }), makeItem()];
       expect(observe({ reported })).toMatchObject([{ uuid: 'ms-1', state: 'RUNNING' }]);
     });
@@ -202,7 +206,7 @@ describe('observedMicroservices', () => {
       expect(observe({ reported: [makeItem({ id: '' })], desired: makeDesired() })).toEqual([]);
     });
 
-    it('keeps within the bound of the list, and what is asked for first', () => {
+    it('is cut to the bound of the list, items of entries first', () => {
       const reported = Array.from({ length: BOUNDS.report }, (_, index) => makeItem({ id: `a-${index}` }));
       const items = observe({ stored: [makeObserved({ uuid: 'z' })], reported, desired: makeDesired({ uuid: 'z' }) });
       expect(items).toHaveLength(BOUNDS.report);
@@ -210,7 +214,7 @@ describe('observedMicroservices', () => {
     });
   });
 
-  it('takes no more bytes than go with what was placed on the node, and first those of what was', () => {
+  it('takes no more bytes than the entries of the node allow, items of entries first', () => {
     const long = 'x'.repeat(1000);
     const reported = Array.from({ length: BOUNDS.report }, (_, index) =>
       makeItem({ id: `a-${index}`, errorMessage: long, lastError: long }),
@@ -221,7 +225,7 @@ describe('observedMicroservices', () => {
     expect(items.find(({ uuid }) => uuid === 'ms-1')?.errorMessage).toBe(long);
   });
 
-  describe('one that ends by itself', () => {
+  describe('a microservice that ends by itself', () => {
     /** Reports one after the other, by seconds, each on top of what was stored of the one before. */
     const story = (...looks: [second: number, Partial<MicroserviceStatus>][]) =>
       looks.reduce<ObservedMicroservice[]>((stored, [second, item]) => {
@@ -234,13 +238,13 @@ describe('observedMicroservices', () => {
     test.each<[string, ReturnType<typeof story>, boolean | undefined]>([
       ['once is steady', story([0, {}], [1, ended], [11, { restartCount: 1 }]), undefined],
       [
-        'twice within a minute is not',
+        'twice within a minute is unsteady',
         story([0, {}], [1, ended], [11, { restartCount: 1 }], [12, { ...ended, restartCount: 1 }]),
         true,
       ],
-      ['twice between two reports is not', story([0, {}], [30, { restartCount: 2 }]), true],
+      ['twice between two reports is unsteady', story([0, {}], [30, { restartCount: 2 }]), true],
       [
-        'twice within a minute is not when it runs again',
+        'twice within a minute is unsteady also when it runs again',
         story(
           [0, {}],
           [1, ended],
@@ -251,7 +255,7 @@ describe('observedMicroservices', () => {
         true,
       ],
       [
-        'later than a minute, after short runs, is not yet steady again',
+        'later than a minute, after short runs, stays unsteady',
         story(
           [0, {}],
           [9, { restartCount: 2 }],
@@ -262,12 +266,12 @@ describe('observedMicroservices', () => {
         true,
       ],
       [
-        'again after it ran for long is',
+        'again after a long run is steady',
         story([0, {}], [9, { restartCount: 2 }], [999, { ...ended, restartCount: 2 }]),
         undefined,
       ],
       [
-        'with another revision begins afresh',
+        'with another revision starts as steady',
         story([0, {}], [9, { restartCount: 2 }], [12, { restartCount: 3, revision: 'r2' }]),
         undefined,
       ],
@@ -276,7 +280,7 @@ describe('observedMicroservices', () => {
     });
   });
 
-  it('texts do not change with the ids that an engine gives anew each time, and keep what they are about', () => {
+  it('texts do not change with ids that differ at each attempt, and keep image digests', () => {
     const [a, b] = ['a', 'b'].map((digit) => {
       const id = digit.repeat(64);
       const errorMessage = `container ${id} of sha256:${'c'.repeat(64)} is not running; No such container: ${id}; exec in container ${digit.repeat(12)}`;
@@ -292,7 +296,7 @@ describe('observedMicroservices', () => {
     const start = (given: Given) => observe(given)?.[0]?.startTime;
     const item = (ms: number, more: Partial<MicroserviceStatus> = {}) => [makeItem({ startTime: ms, ...more })];
 
-    it('are told by the clock of the controller', () => {
+    it('are converted to the clock of the controller', () => {
       const given = { reported: item(T0 - 11 * MINUTE, { lastErrorAt: T0 - 12 * MINUTE }), report: slow.report };
       expect(observe(given)?.[0]).toMatchObject({ startTime: T0 - MINUTE, lastErrorAt: T0 - 2 * MINUTE });
     });
@@ -316,7 +320,7 @@ describe('observedMicroservices', () => {
       expect(start({ stored, reported: item(T0, { restartCount: 1 }) })).toBe(T0);
     });
 
-    it('stay corrected when our agent says nothing of its clock in between', () => {
+    it('stay corrected when our agent sends no clock reading in between', () => {
       const stored = [makeObserved({ startTime: T0 - MINUTE, lastErrorAt: T0 - 2 * MINUTE })];
       const reported = item(T0 - 11 * MINUTE, { lastErrorAt: T0 - 12 * MINUTE });
       const observation = { agent: '0.1.0', report: { microserviceStatus: reported } };
@@ -343,14 +347,14 @@ describe('observedMicroservices', () => {
       sentRevisions: { 'ms-1': { revision: 'r2', imageId: 'app:2', at: T0 - 5 * MINUTE, rebuildOrder: 3 } },
     };
 
-    it('are what it echoes, whatever was handed out', () => {
+    it('are those that it echoes, whatever was sent', () => {
       const reported = [makeItem({ revision: 'r1', rebuildOrder: 2 })];
       expect(observe({ reported, observation: { ...agent, report: { microserviceStatus: reported } } })).toMatchObject([
         { revision: 'r1', rebuildOrder: 2 },
       ]);
     });
 
-    it('no revision runs while it names none', () => {
+    it('are absent while it echoes none', () => {
       const reported = [makeItem({ status: 'PULLING', startTime: undefined })];
       const stored = [makeObserved({ revision: 'r1' })];
       const [item] = observe({ stored, observation: { ...agent, report: { microserviceStatus: reported } } }) ?? [];

@@ -148,7 +148,7 @@ describe('revisionOf', () => {
     expect(revisionOf({ ...full, [field]: value })).not.toBe(revisionOf(full));
   });
 
-  it('every field of the view is one or the other', () => {
+  it('every field of the view either changes the revision or does not, by a table', () => {
     const fields = Object.keys(microserviceViewSchema.shape);
     const ROLES = ['isRouter', 'isBus', 'isController', 'serviceAccount'];
     const container = CONTAINER_FIELD_NAMES.map((field) => fieldRow(field).wireName);
@@ -185,7 +185,7 @@ describe('revisionOf', () => {
     expect(revisionOf(reversed)).toBe(revisionOf(full));
   });
 
-  it('without a key it knows that a value is secret, not what it is', () => {
+  it('without a key depends on which variables are secret, not on their values', () => {
     const other = {
       ...full,
       env: [
@@ -206,7 +206,7 @@ describe('revisionOf', () => {
     expect(revisionOf(full, 'k1')).not.toBe(revisionOf(full, 'k2'));
   });
 
-  it('tells any two different env lists apart', () => {
+  it('differs for any two different env lists', () => {
     const env = fc.uniqueArray(fc.record({ key: fc.string({ minLength: 1 }), value: fc.string() }), {
       selector: ({ key }) => key,
       maxLength: 4,

@@ -26,11 +26,11 @@ const HANDED_OUT = {};
 const reporting = (more: object) =>
   observation({ report: { daemonStatus: 'RUNNING', microserviceStatus: [web], ...more } });
 
-describe('what is heard costs a reconcile only when it can change the status', () => {
+describe('an observation causes a reconcile only when it can change the status', () => {
   test.each<[string, Observation, Observation | undefined, EdgeNodeStatus | undefined, boolean]>([
-    ['the first word of a node', observation(), undefined, stored(), true],
-    ['a mere sign of life', observation({ contactAt: NOW + 1 }), observation(), stored(), false],
-    ['a sign of life after five minutes', observation(), observation(), stored({ lastSeenTime: ago(300_000) }), true],
+    ['the first observation of a node', observation(), undefined, stored(), true],
+    ['a contact alone', observation({ contactAt: NOW + 1 }), observation(), stored(), false],
+    ['a contact after five minutes', observation(), observation(), stored({ lastSeenTime: ago(300_000) }), true],
     ['an equal report', reporting({}), observation(), stored(), false],
     [
       'measurements of the machine',
@@ -60,17 +60,17 @@ describe('what is heard costs a reconcile only when it can change the status', (
       stored(),
       true,
     ],
-    ['a microservice less', reporting({ microserviceStatus: [] }), observation(), stored(), true],
+    ['one microservice fewer', reporting({ microserviceStatus: [] }), observation(), stored(), true],
     ['another version of the agent', observation({ agent: '0.2.0' }), observation(), stored(), true],
     [
-      'a second installation',
+      'a second agent instance',
       observation({ instances: { i1: { seenAt: NOW }, i2: { seenAt: NOW } } }),
       observation(),
       stored(),
       true,
     ],
     [
-      'what a foreign agent was told',
+      'a sent revision of a third-party agent',
       observation({ sentRevisions: { m1: { revision: 'r2', imageId: 'i', at: NOW, rebuildOrder: 0 } } }),
       observation(),
       stored(),

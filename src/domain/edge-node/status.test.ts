@@ -42,13 +42,27 @@ const deleting = { deletionTimestamp: at(T0) };
 
 describe('conditions', () => {
   test.each<[sentence: string, given: Given, ready: string, reconciling: string, stalled: string, reason: string]>([
-    ['no agent yet', {}, 'False', 'False', 'False', 'NotProvisioned'],
+    ['a node without an agent', {}, 'False', 'False', 'False', 'NotProvisioned'],
     ['running', { report: { daemonStatus: 'RUNNING' } }, 'True', 'False', 'False', 'AgentRunning'],
-    ['running with a warning', { report: { daemonStatus: 'WARNING' } }, 'True', 'False', 'False', 'AgentWarning'],
-    ['starting', { report: { daemonStatus: 'STARTING' } }, 'False', 'True', 'False', 'AgentStarting'],
-    ['live, but not running', { report: { daemonStatus: 'STOPPED' } }, 'False', 'False', 'False', 'AgentNotRunning'],
     [
-      'heard of, without a report',
+      'an agent that runs with a warning',
+      { report: { daemonStatus: 'WARNING' } },
+      'True',
+      'False',
+      'False',
+      'AgentWarning',
+    ],
+    ['an agent that is starting', { report: { daemonStatus: 'STARTING' } }, 'False', 'True', 'False', 'AgentStarting'],
+    [
+      'an agent that is live but not running',
+      { report: { daemonStatus: 'STOPPED' } },
+      'False',
+      'False',
+      'False',
+      'AgentNotRunning',
+    ],
+    [
+      'an agent with contact but without a report',
       { observation: makeObservation({ report: {} }) },
       'True',
       'False',
@@ -56,7 +70,7 @@ describe('conditions', () => {
       'AgentRunning',
     ],
     [
-      'running, with an engine that cannot be looked at',
+      'an agent that runs and cannot use its engine',
       { report: { daemonStatus: 'WARNING', engineError: 'the engine does not answer' } },
       'False',
       'False',
@@ -64,7 +78,7 @@ describe('conditions', () => {
       'EngineUnavailable',
     ],
     [
-      'running, with an engine that can be looked at again',
+      'an agent that runs and can use its engine again',
       { report: { daemonStatus: 'RUNNING', engineError: '' } },
       'True',
       'False',
@@ -72,10 +86,24 @@ describe('conditions', () => {
       'AgentRunning',
     ],
     ['silent', { status: seen }, 'Unknown', 'False', 'False', 'NodeUnreachable'],
-    ['gave up its identity', { report: { daemonStatus: 'DEPROVISIONED' } }, 'False', 'False', 'False', 'Deprovisioned'],
-    ['in deletion', { metadata: deleting, report: { daemonStatus: 'RUNNING' } }, 'False', 'True', 'False', 'Deleting'],
     [
-      'a younger namesake',
+      'an agent that gave up the identity',
+      { report: { daemonStatus: 'DEPROVISIONED' } },
+      'False',
+      'False',
+      'False',
+      'Deprovisioned',
+    ],
+    [
+      'a node in deletion',
+      { metadata: deleting, report: { daemonStatus: 'RUNNING' } },
+      'False',
+      'True',
+      'False',
+      'Deleting',
+    ],
+    [
+      'the younger of two nodes with one name',
       { identity: taken, report: { daemonStatus: 'RUNNING' } },
       'False',
       'False',
@@ -83,7 +111,7 @@ describe('conditions', () => {
       'NameTaken',
     ],
     [
-      'two installations',
+      'two agent instances',
       { observation: makeObservation({ instances: twice }) },
       'False',
       'False',
@@ -100,7 +128,7 @@ describe('conditions', () => {
     expect(conditions[0]?.reason).toBe(reason);
   });
 
-  it('say nothing of when a silent node was last seen, so that the message is the same for as long as it is silent', () => {
+  it('do not contain the time of the last contact, so that the message stays the same while a node is silent', () => {
     const first = find(statusOf({ status: seen }), 'Ready');
     const later = find(
       statusOf({ status: { ...seen, lastSeenTime: at(T0 - 30 * MINUTE) }, now: T0 + MINUTE }),
@@ -110,7 +138,7 @@ describe('conditions', () => {
     expect(later?.message).toBe(first?.message);
   });
 
-  it('tell of an agent that polls and whose reports are missing, and write that once', () => {
+  it('name an agent that polls and whose reports are missing, in one write', () => {
     const observation = makeObservation({ reportedAt: T0 - 150 * SECOND });
     const status = statusOf({ observation });
     expect(find(status, 'Ready')).toMatchObject({
@@ -122,7 +150,7 @@ describe('conditions', () => {
     expect(statusOf({ ...withStored({}, status), observation: later, now: T0 + MINUTE })).toEqual(status);
   });
 
-  it('tell what the agent warns of', () => {
+  it('contain the warning of the agent', () => {
     const status = statusOf({ report: { daemonStatus: 'WARNING', warningMessage: 'disk is full' } });
     expect(find(status, 'Ready')?.message).toBe('the agent runs, with a warning: disk is full');
   });
@@ -139,9 +167,9 @@ describe('conditions', () => {
   describe('DuplicateAgent', () => {
     const instances = (other: number) => ({ one: { seenAt: T0 }, two: { seenAt: other } });
     test.each<[string, number, number | undefined, boolean]>([
-      ['two that spoke within one limit', T0 - 28 * SECOND, undefined, true],
-      ['one that has been quiet for a limit is no other', T0 - 30 * SECOND, undefined, false],
-      ['one that spoke before the last provisioning was replaced', T0 - 10 * SECOND, T0 - 5 * SECOND, false],
+      ['two instances within one limit', T0 - 28 * SECOND, undefined, true],
+      ['an instance without contact for a limit does not count', T0 - 30 * SECOND, undefined, false],
+      ['an instance from before the last provisioning does not count', T0 - 10 * SECOND, T0 - 5 * SECOND, false],
     ])('%s', (_, other, provisionedAt, want) => {
       const status = statusOf({
         observation: makeObservation({ instances: instances(other) }),
@@ -150,7 +178,7 @@ describe('conditions', () => {
       expect(find(status, 'DuplicateAgent') !== undefined).toBe(want);
     });
 
-    it('names them, sorted', () => {
+    it('names the instances, sorted', () => {
       const message = find(statusOf({ observation: makeObservation({ instances: twice }) }), 'DuplicateAgent')?.message;
       expect(message).toContain('one, two');
     });
@@ -160,7 +188,7 @@ describe('conditions', () => {
     test.each<[string, Given, string | undefined]>([
       ['nothing refused', { report: { refusedSettings: [] } }, undefined],
       [
-        'what the machine refuses, sorted',
+        'settings that the machine refuses, sorted',
         {
           report: {
             refusedSettings: [
@@ -172,12 +200,12 @@ describe('conditions', () => {
         'cpuLimit: too low; timeZone: unknown',
       ],
       [
-        'what is never taken from the controller, where it differs',
+        'settings that are never taken from the controller, where they differ',
         { spec: { containerEngine: 'podman' }, report: { config: { containerEngine: 'docker' } } },
         'containerEngine: asked for podman; the machine decides, and has docker',
       ],
       [
-        'not where both say the same in other words',
+        'not settings that are equal in another spelling',
         { spec: { containerEngine: 'engine_a' }, report: { config: { containerEngine: 'docker' } } },
         undefined,
       ],
@@ -188,8 +216,12 @@ describe('conditions', () => {
 
   describe('NotSupportedYet', () => {
     test.each<[string, EdgeNodeSpec, string | undefined]>([
-      ['not for what nobody set', {}, undefined],
-      ['not for what asks for nothing', { routerMode: 'none', busMode: 'none', upstreamRouters: [] }, undefined],
+      ['not for settings that are absent', {}, undefined],
+      [
+        'not for settings that turn a feature off',
+        { routerMode: 'none', busMode: 'none', upstreamRouters: [] },
+        undefined,
+      ],
       ['for settings of the router and the bus', { routerMode: 'edge', busMode: 'leaf' }, 'busMode, routerMode'],
       ['for their ports and sizes', { messagingPort: 5671, jsStorageSize: '1g' }, 'jsStorageSize, messagingPort'],
     ])('%s', (_, spec, fields) => {
@@ -205,7 +237,7 @@ describe('conditions', () => {
   });
 });
 
-describe('what the agent says', () => {
+describe('the reported state', () => {
   const report: StatusReport = {
     daemonStatus: 'RUNNING',
     version: '0.1.0',
@@ -244,7 +276,7 @@ describe('what the agent says', () => {
     });
   });
 
-  it('is never why the API server refuses the status', () => {
+  it('is never the reason why the API server refuses the status', () => {
     const long = 'x'.repeat(5000);
     const status = statusOf({
       observation: makeObservation({
@@ -278,7 +310,7 @@ describe('what the agent says', () => {
     expect(status.microservices).toHaveLength(500);
   });
 
-  it('tells what provisioning knew: architecture, engine and time', () => {
+  it('is completed by the provisioning record: architecture, engine and time', () => {
     const provisioned = { archId: 2, containerEngine: 'docker', provisionedAt: T0 };
     expect(statusOf({ provisioned, report: {} })).toMatchObject({
       archId: 2,
@@ -288,12 +320,12 @@ describe('what the agent says', () => {
     expect(statusOf({ provisioned, report })).toMatchObject({ containerEngine: 'podman' });
   });
 
-  it('marks our own agents by the version that they name', () => {
+  it('has the version of our own agents', () => {
     expect(statusOf({ observation: makeObservation({ agent: '0.1.0' }) }).agent).toBe('0.1.0');
     expect(statusOf({ report })).not.toHaveProperty('agent');
   });
 
-  it('names the installation that spoke last', () => {
+  it('names the agent instance of the last request', () => {
     expect(statusOf({ observation: makeObservation({ instances: twice }) }).instance).toBe('one');
   });
 });
@@ -308,7 +340,7 @@ describe('microservices', () => {
     expect(statusOf(given).microserviceCount).toBe('1/2');
   });
 
-  it('of a silent node none is known to run', () => {
+  it('of a silent node none counts as running', () => {
     const status = { ...seen, microservices: [makeObserved({ revision: 'r1' })] };
     expect(statusOf({ status, desired: makeDesired({}) })).toMatchObject({
       microserviceCount: '0/1',
@@ -329,11 +361,11 @@ describe('stability', () => {
   };
   const stored = statusOf(given);
 
-  it('without news the status equals the stored one', () => {
+  it('without a change the status equals the stored one', () => {
     expect(statusOf({ ...withStored(given, stored), now: T0 + 20 * SECOND })).toEqual(stored);
   });
 
-  it('measurements are no news', () => {
+  it('measurements do not change the status', () => {
     const report: StatusReport = {
       ...given.observation?.report,
       cpuUsage: 5,
@@ -356,7 +388,7 @@ describe('stability', () => {
     expect(lastSeenTime).toBe(at(want ? T0 + later : T0));
   });
 
-  it('a node that turns silent tells its last sign of life exactly', () => {
+  it('a node that turns silent stores the exact time of its last sign of life', () => {
     const observation = makeObservation({ ...given.observation, contactAt: T0 + MINUTE });
     const silent = statusOf({ ...withStored(given, stored), observation, now: T0 + 10 * MINUTE });
     expect(silent).toMatchObject({ daemonStatus: 'UNKNOWN', lastSeenTime: at(T0 + MINUTE) });
@@ -370,12 +402,12 @@ describe('after a change of the leader', () => {
     desired: makeDesired({}),
   });
 
-  it('what is stored holds until the new one has listened for one limit', () => {
+  it('a node stays as stored until the new leader has led for one limit', () => {
     const status = statusOf({ status: stored, listeningSince: T0 + 10 * MINUTE, now: T0 + 10 * MINUTE + 29 * SECOND });
     expect(status).toEqual(stored);
   });
 
-  it('then the node is silent', () => {
+  it('a node without contact for one limit since is silent', () => {
     const status = statusOf({ status: stored, listeningSince: T0 + 10 * MINUTE, now: T0 + 10 * MINUTE + 30 * SECOND });
     expect(status).toMatchObject({ daemonStatus: 'UNKNOWN', microservices: [{ state: 'UNKNOWN' }] });
   });
@@ -384,7 +416,7 @@ describe('after a change of the leader', () => {
 describe('platformStatus', () => {
   const platform = (given: Given) => statusOf({ report: {}, ...given }).platformStatus;
 
-  it('what was seen is done: there is nothing to set up on the platform yet', () => {
+  it('a generation that was seen is done, since the platform has nothing to set up yet', () => {
     expect(platform({ metadata: { generation: 4 } })).toMatchObject({
       phase: 'Ready',
       generation: 4,
@@ -398,7 +430,7 @@ describe('platformStatus', () => {
     expect(statusOf({ metadata }).orders).toEqual({ reconcile: 2 });
   });
 
-  it('fails where the name belongs to another node, says why, and keeps what was done before', () => {
+  it('is Failed with the reason when the name belongs to another node, and keeps the generation that was done', () => {
     const status = { platformStatus: { phase: 'Ready', generation: 1, observedGeneration: 1 } } as const;
     expect(platform({ identity: taken, status, metadata: { generation: 2 } })).toMatchObject({
       phase: 'Failed',
@@ -408,11 +440,11 @@ describe('platformStatus', () => {
     });
   });
 
-  it('is Deleting in deletion', () => {
+  it('is Deleting for a node in deletion', () => {
     expect(platform({ metadata: deleting })?.phase).toBe('Deleting');
   });
 
-  it('tells when the phase changed, and no more', () => {
+  it('has the time at which the phase changed', () => {
     const first = statusOf({ report: {} });
     const second = statusOf({ report: {}, status: first, metadata: { generation: 9 }, now: T0 + MINUTE });
     expect(second.platformStatus?.lastTransitionAt).toBe(first.platformStatus?.lastTransitionAt);
@@ -432,6 +464,6 @@ describe('orders', () => {
   });
 });
 
-it('is about the generation that was looked at', () => {
+it('the status is about the observed generation', () => {
   expect(statusOf({ metadata: { generation: 7 } }).observedGeneration).toBe(7);
 });
