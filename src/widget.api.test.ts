@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import type {} from '../hack/testing/provided.ts';
+import { testConfig } from './_test-config.ts';
+import { WITH_WIDGETS, type Widget, widgetKind } from './_widget.ts';
+import { toCrd } from './api/crd.ts';
+import { API_VERSION, LABELS } from './api/names.ts';
+import { type App, createApp } from './app.ts';
+import { RESOURCES } from './kinds/index.ts';
+import type { KubeObject, Resource } from './kube/mod.ts';
+import { createTestClient, type TestClient } from './rest/_client.ts';
+import { startTestCluster, type TestCluster } from './rest/_cluster.ts';
+import { createRoutes } from './rest/routes/index.ts';
+import { supportDocument } from './support.ts';
+import { createLog } from './telemetry/log.ts';
+
+/** A kind of which only the definition exists, on a real API server with a whole controller. */
+const CRDS: Resource = {
+  group: 'apiextensions.k8s.io',
+  version: 'v1',
+  plural: 'customresourcedefinitions',
+  kind: 'CustomResourceDefinition',
+  namespaced: false,
+};
+const kinds = WITH_WIDGETS;
+const crd = toCrd(widgetKind.definition) as unknown as KubeObject;
+let cluster: TestCluster;
+let app: App;
+let admin: TestClient;
+let viewer: TestClient;
+
+beforeAll(async () => {
+  cluster = await startTestCluster(inject('kubeconfig'), { kinds });
+  const config = testConfig(inject('kubeconfig'), cluster.namespace);
+  app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }), kinds });
+  await app.start();
+  const client = createTestClient(`http://127.0.0.1:${app.addresses.rest}`, createRoutes(kinds));
+  admin = client.as(await cluster.token('admin'));
+  viewer = client.as(await cluster.token('viewer'));
+});
+afterAll(async () => {
+  await app?.[Symbol.asyncDispose]();
+  await cluster?.kube.delete(CRDS, { name: crd.metadata.name });
+  await cluster?.[Symbol.asyncDispose]();
+});
+
+const find = (name: string) => cluster.kube.find<Widget>(widgetKind.resource, { namespace: cluster.namespace, name });
+
+test('requests about a kind without a CRD get 503, and those about nodes are served', async () => {
+  await expect.poll(async () => (await admin.get('/node-list')).status, { timeout: 30_000 }).toBe(200);
+  expect((await admin.get('/widgets')).status).toBe(503);
+  expect((await fetch(`http://127.0.0.1:${app.addresses.metrics}/readyz`)).status).toBe(200);
+  await cluster.kube.create(CRDS, crd);
+  await expect.poll(async () => (await admin.get('/widgets')).status, { timeout: 60_000, interval: 500 }).toBe(200);
+});
+
+test('objects are created with a number, listed, read, changed and deleted', async () => {
+  const { status, body } = await admin.post('/widgets', { json: { name: 'b', colour: 'red' } });
+  expect([status, body]).toEqual([201, { id: expect.any(Number), name: 'b', colour: 'red' }]);
+  expect((await admin.post('/widgets', { json: { name: 'a' } })).body.id).toBe(body.id + 1);
+  expect((await admin.get('/widgets')).body.widgets.map(({ name }: { name: string }) => name)).toEqual(['a', 'b']);
+  expect((await admin.patch('/widgets/b', { json: { colour: 'blue' } })).body).toEqual({ ...body, colour: 'blue' });
+  expect((await admin.get('/widgets/b')).body).toEqual({ ...body, colour: 'blue' });
+  expect((await admin.delete('/widgets/b')).status).toBe(202);
+  expect((await admin.get('/widgets/b')).status).toBe(404);
+});
+
+test('a file creates an object and replaces it', async () => {
+  const yaml = 'kind: Widget\nmetadata: {name: filed}\nspec: {colour: green}\n';
+  expect(await admin.post('/widgets/yaml', { yaml })).toMatchObject({ status: 201, body: { colour: 'green' } });
+  const { status, body } = await admin.put('/widgets/yaml/filed', { yaml: yaml.replace('{colour: green}', '{}') });
+  expect([status, body]).toEqual([200, { id: expect.any(Number), name: 'filed' }]);
+});
+
+test('a name that is taken gets 409, a viewer that writes gets 403', async () => {
+  await admin.post('/widgets', { json: { name: 'once' } });
+  const again = await admin.post('/widgets', { json: { name: 'once' } });
+  expect(again).toMatchObject({ status: 409, body: { code: 'DUPLICATE_NAME' } });
+  expect((await viewer.get('/widgets/once')).status).toBe(200);
+  expect((await viewer.delete('/widgets/once')).status).toBe(403);
+});
+
+test('an object that kubectl creates gets its number and becomes Ready', async () => {
+  const metadata = { name: 'kubectl', namespace: cluster.namespace };
+  await cluster.kube.create(widgetKind.resource, { apiVersion: API_VERSION, kind: 'Widget', metadata, spec: {} });
+  await expect
+    .poll(async () => (await find('kubectl'))?.status, { timeout: 60_000 })
+    .toMatchObject({
+      id: expect.any(Number),
+      conditions: expect.arrayContaining([expect.objectContaining({ type: 'Ready', status: 'True' })]),
+    });
+  expect((await admin.get('/widgets/kubectl')).body.id).toBe((await find('kubectl'))?.status?.id);
+});
+
+test('a registry that an object names is not deleted', async () => {
+  const registryId = (await admin.post('/registries', { json: { url: 'r.example' } })).body.id;
+  await admin.post('/widgets', { json: { name: 'user', registryId } });
+  const refused = await admin.delete(`/registries/${registryId}`);
+  expect(refused).toMatchObject({ status: 400, body: { code: 'REGISTRY_IS_IN_USE' } });
+  const ref = { namespace: cluster.namespace, name: `registry-${registryId}` };
+  await expect
+    .poll(async () => (await cluster.kube.get(RESOURCES.registries, ref)).metadata.labels, { timeout: 60_000 })
+    .toMatchObject({ [LABELS.inUse]: 'true' });
+  expect((await admin.post('/widgets', { json: { name: 'lost', registryId: 4711 } })).status).toBe(404);
+});
+
+test('the support bundle and the metrics name the kind', async () => {
+  const config = { ...testConfig(inject('kubeconfig'), cluster.namespace), metricsPort: app.addresses.metrics ?? 0 };
+  const bundle = (await supportDocument(config, cluster.kube, kinds)) as { widgets: Widget[]; metrics: string };
+  expect(bundle.widgets.map(({ metadata }) => metadata.name)).toContain('kubectl');
+  expect(bundle.metrics).toContain(`skerry_objects{kind="Widget"} ${bundle.widgets.length}\n`);
+});
