@@ -3,4 +3,3 @@ export * from './agents.ts';
 export * from './dependencies.ts';
 export * from './failure.ts';
 export * from './node-key.ts';
-export { provisioningKeyName } from './routes/provision.ts';

@@ -5,7 +5,7 @@ import type { EdgeNode } from '../api/v3/index.ts';
 import { nodeUuid } from '../domain/names.ts';
 import { RESOURCES } from '../kinds/index.ts';
 import { apiVersionOf, ownerReference } from '../kube/mod.ts';
-import { decodeData, isOwnedBy } from '../stores/keyed-text.ts';
+import { decodeData, encodeData, isOwnedBy } from '../stores/keyed-text.ts';
 import { type PublicKey, publicKeySchema } from '../wire/index.ts';
 
 /**
@@ -99,13 +99,4 @@ function keyIn(secret: Secret): KeyOfNode {
   const record = readNodeKey(secret);
   if (!record) return {};
   return { nodeUuid: record.nodeUuid, key: createPublicKey({ key: { ...record.publicKey }, format: 'jwk' }) };
-}
-
-/** Text by key -> `data` of a Secret. */
-export function encodeData(text: Record<string, string | undefined>): Record<string, string> {
-  const data: Record<string, string> = {};
-  for (const [key, value] of Object.entries(text)) {
-    if (value !== undefined) data[key] = Buffer.from(value).toString('base64');
-  }
-  return data;
 }

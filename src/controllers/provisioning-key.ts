@@ -10,8 +10,7 @@ import {
   requeueAfter,
   watching,
 } from '../kube/mod.ts';
-import { decodeData } from '../stores/keyed-text.ts';
-import { isReplacedBy, provisioningKeyOf } from '../stores/references.ts';
+import { isReplacedBy, provisioningKeyOf, readProvisioningKey } from '../stores/provisioning-key.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /** A used key answers the same agent again until it expires; this time later it is deleted. */
@@ -37,8 +36,7 @@ export function createProvisioningKeyController({
       const { namespace, name } = parseKey(key);
       const secret = stores.secrets.get(namespace, name);
       if (!secret || !isKey(secret)) return done();
-      const expiresAt = Number(decodeData(secret.data).expiresAt);
-      const goesAt = (Number.isFinite(expiresAt) ? expiresAt : 0) + GRACE_MS;
+      const goesAt = (readProvisioningKey(secret)?.expiresAt ?? 0) + GRACE_MS;
       if (clock() < goesAt && !isReplaced(secret)) return requeueAfter(goesAt - clock());
       const { uid, resourceVersion } = secret.metadata;
       await client.delete(RESOURCES.secrets, refOf(secret), { signal, preconditions: { uid, resourceVersion } });

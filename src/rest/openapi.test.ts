@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { openApiDocument } from './openapi.ts';
 import { spellings } from './route.ts';
 import { routes } from './routes/index.ts';
+import { laterRoutes } from './routes/later.ts';
 
 const document = openApiDocument(routes) as {
   paths: Record<
@@ -39,6 +40,11 @@ describe('the document', () => {
 
   test('has no keyword that only CRDs know', () => {
     expect(JSON.stringify(document)).not.toMatch(/x-kubernetes|x-skerry/);
+  });
+
+  test('marks operations that answer 501 as internal, and no others', () => {
+    const marked = operations.filter((operation) => 'x-internal' in operation).map(({ operationId }) => operationId);
+    expect(marked.sort()).toEqual(laterRoutes.map(({ operation }) => operation).sort());
   });
 
   test('is the same at each generation', () => {

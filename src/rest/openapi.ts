@@ -68,6 +68,8 @@ function operation(route: AnyRoute, schemaOf: SchemaOf): Json {
     summary: route.summary,
     ...(description && { description }),
     security: access === 'public' ? [] : [{ authToken: [] }],
+    // What OpenAPI Generator and the bundlers of Redocly leave out.
+    ...(route.isLater && { 'x-internal': true }),
     ...(typeof access === 'object' && { 'x-permission': { resource: access.resource, verb: access.verb } }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: requestBody(body, schemaOf) }),

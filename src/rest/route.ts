@@ -58,6 +58,8 @@ export interface Route<
   body?: Body<B>;
   /** Passwords or codes could be guessed here: attempts are limited per address. */
   guessable?: boolean;
+  /** Responds 501 only; generators of clients leave it out. */
+  isLater?: true;
   reply: Reply<R>;
   /** Error statuses of this route in addition to those of every route. */
   errors?: readonly number[];

@@ -1,7 +1,8 @@
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import { v3Name } from '../domain/names.ts';
 import { type Kind, type KindObject, referenceKey } from '../kinds/index.ts';
-import { provisioningKeyOf, textNameOf } from './references.ts';
+import { provisioningKeyOf } from './provisioning-key.ts';
+import { textNameOf } from './references.ts';
 
 type Indexes = Record<string, (object: KindObject) => Iterable<string>>;
 

@@ -32,6 +32,15 @@ export function decodeData(data: Record<string, string> = {}): Record<string, st
   return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
 }
 
+/** Text by key -> `data` of a Secret. */
+export function encodeData(text: Record<string, string | undefined>): Record<string, string> {
+  const data: Record<string, string> = {};
+  for (const [key, value] of Object.entries(text)) {
+    if (value !== undefined) data[key] = Buffer.from(value).toString('base64');
+  }
+  return data;
+}
+
 export const textOfSecret = (secret: Secret): KeyedText => ({
   name: textNameOf(secret),
   data: withTextKeys(secret, decodeData(secret.data)),

@@ -6,10 +6,10 @@ import type { EdgeNode } from '../../api/v3/index.ts';
 import { RESOURCES } from '../../kinds/index.ts';
 import { createClient, type KubeClient, ownerReference } from '../../kube/mod.ts';
 import { createProvisioningKeys } from '../../rest/adapters/secrets.ts';
+import { provisioningKeyName } from '../../stores/provisioning-key.ts';
 import { createStores, followStores } from '../../stores/stores.ts';
 import { makeKey, makeNode, makeSecret, makeToken, type Replica, startReplica, type TestKey } from '../_util.ts';
 import { readNodeKey } from '../node-key.ts';
-import { provisioningKeyName } from './provision.ts';
 
 /** Two replicas over one API server, each with its own client and local views. */
 const namespace = `agents-${randomUUID().slice(0, 8)}`;

@@ -1,16 +1,17 @@
-import { createHash, generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync } from 'node:crypto';
 import { FIELD_MANAGERS } from '../../api/names.ts';
 import type { Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { nodeUuid, v3Name } from '../../domain/names.ts';
 import { RESOURCES } from '../../kinds/index.ts';
 import { type Clock, createOrUpdate, type KubeClient } from '../../kube/mod.ts';
-import { decodeData, isOwnedBy } from '../../stores/keyed-text.ts';
+import { encodeData, isOwnedBy } from '../../stores/keyed-text.ts';
+import { provisioningKeyName, readProvisioningKey } from '../../stores/provisioning-key.ts';
 import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../../wire/index.ts';
 import type { AgentStores } from '../dependencies.ts';
 import { AgentFailure, notReady } from '../failure.ts';
 import type { NodeDirectory } from '../node-directory.ts';
-import { encodeData, type NodeKey, nodeKeyName, nodeKeySecret, parsePublicKey, readNodeKey } from '../node-key.ts';
+import { type NodeKey, nodeKeyName, nodeKeySecret, parsePublicKey, readNodeKey } from '../node-key.ts';
 
 /** Who took the identity of a node, and what it is told. */
 export interface Provisioned {
@@ -29,16 +30,11 @@ export interface ProvisionOptions {
   clock: Pick<Clock, 'wall'>;
 }
 
-/** Name of the Secret that holds a provisioning key: its SHA-256, so that nobody learns a key from a list of names. */
-export const provisioningKeyName = (key: string) =>
-  `provisioning-key-${createHash('sha256').update(key).digest('hex')}`;
-
-/** A provisioning key as its Secret holds it. */
-interface ProvisioningKey {
+/** A provisioning key, and the agent that used it up. */
+interface UsedKey {
   nodeUuid: string;
   /** Unix ms */
   expiresAt: number;
-  /** of the agent that used it up */
   usedBy?: PublicKey;
 }
 
@@ -94,9 +90,9 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
   /** The local view may be late; the condition on the write says so, and then the API server is asked. */
   async function useUp(key: string, type: number, publicKey: PublicKey) {
     const name = provisioningKeyName(key);
-    let taken: { node: EdgeNode; used: ProvisioningKey } | undefined;
+    let taken: { node: EdgeNode; used: UsedKey } | undefined;
     const take = async (secret: Secret | undefined) => {
-      const found = secret && readProvisioningKey(secret);
+      const found = secret && readUsedKey(secret);
       if (!found) throw unknownKey();
       if (found.expiresAt <= clock.wall()) {
         throw new AgentFailure('EXPIRED_PROVISION_KEY', 'the provisioning key has expired: issue another');
@@ -169,14 +165,14 @@ const withVersion = (wanted: Secret, known: Secret): Secret => ({
   metadata: { ...wanted.metadata, resourceVersion: known.metadata.resourceVersion, uid: known.metadata.uid },
 });
 
-function readProvisioningKey(secret: Secret): ProvisioningKey | undefined {
-  const data = decodeData(secret.data);
-  const expiresAt = Number(data.expiresAt);
-  if (!data.nodeUuid || !Number.isFinite(expiresAt)) return undefined;
-  const usedBy = parsePublicKey(data.publicKey);
+function readUsedKey(secret: Secret): UsedKey | undefined {
+  const key = readProvisioningKey(secret);
+  if (!key) return undefined;
+  const { nodeUuid, expiresAt, publicKey } = key;
+  const usedBy = parsePublicKey(publicKey);
   // A use that cannot be read is a use.
-  if (data.publicKey !== undefined && !usedBy) return undefined;
-  return { nodeUuid: data.nodeUuid, expiresAt, ...(usedBy && { usedBy }) };
+  if (publicKey !== undefined && !usedBy) return undefined;
+  return { nodeUuid, expiresAt, ...(usedBy && { usedBy }) };
 }
 
 /** For agents that send no public key. The private half is in the answer and nowhere else. */

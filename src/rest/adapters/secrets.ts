@@ -11,7 +11,7 @@ import { ownerReference } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
 import { createOrUpdate } from '../../kube/update.ts';
 import { isOwnedBy, isPasswordOf, registryOf } from '../../stores/keyed-text.ts';
-import { isReplacedBy } from '../../stores/references.ts';
+import { isReplacedBy, provisioningKeyData, provisioningKeyName } from '../../stores/provisioning-key.ts';
 import type { ProvisioningKeys, RegistryPasswords, Shared } from '../dependencies.ts';
 import { createRefresh } from './refresh.ts';
 
@@ -85,10 +85,6 @@ function passwordSecretName(registry: string, destination: string): string {
   return `${owner}-${PASSWORD}-${createHash('sha256').update(`${registry} ${destination}`).digest('hex').slice(0, 16)}`;
 }
 
-/** Name of the Secret that holds a provisioning key: nobody who may list Secrets' names learns a key. */
-export const provisioningKeyName = (key: string) =>
-  `provisioning-key-${createHash('sha256').update(key).digest('hex')}`;
-
 export interface ProvisioningKeyLooks {
   /** Whether an agent could take the identity of the node with it now; asks the API server. */
   isUsable(node: EdgeNode, key: string, signal: AbortSignal): Promise<boolean>;
@@ -127,7 +123,7 @@ export function createProvisioningKeys({
             ownerReferences: [ownerReference(node)],
           },
           type: 'Opaque',
-          data: { nodeUuid: encode(uuid), expiresAt: encode(String(expiresAt)) },
+          data: provisioningKeyData({ nodeUuid: uuid, expiresAt }),
         },
         { fieldManager, signal },
       );

@@ -222,6 +222,7 @@ function later(tag: string, method: Method, path: string, [resource = '', verb]:
     operation: operationOf(method, path),
     tag,
     summary: 'Not available in this version',
+    isLater: true,
     access,
     ...(path.startsWith('/user/') && !UNGUESSABLE.has(`${method} ${path}`) && { guessable: true }),
     reply: { status: 204 },
