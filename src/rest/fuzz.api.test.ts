@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
-import { applicationCases, edgeNodeCases, registryCases } from '../api/_agreement-cases.ts';
+import { agreementTables } from '../api/_agreement.ts';
 import type { ResourceDefinition } from '../api/meta.ts';
 import { API_VERSION } from '../api/names.ts';
 import { readSpec } from '../api/normal-form.ts';
-import { applicationResource, edgeNodeResource, registryResource } from '../api/v3/index.ts';
+import { cases as applicationCases } from '../api/v3/_application.cases.ts';
 import { nodeFromBody } from '../domain/edge-node/body.ts';
 import { DomainError } from '../domain/errors.ts';
 import { entryFromFlat, flatFromEntry } from '../domain/microservice/flat.ts';
@@ -32,11 +32,7 @@ const budget = {
 } as const;
 const seeds = `seed ${SEED}, ${SECONDS} s each`;
 
-const KINDS: readonly [string, ResourceDefinition, readonly { spec: unknown }[]][] = [
-  ['Application', applicationResource, applicationCases],
-  ['EdgeNode', edgeNodeResource, edgeNodeCases],
-  ['Registry', registryResource, registryCases],
-];
+const KINDS = (await agreementTables()).map(([definition, cases]) => [definition.kind, definition, cases] as const);
 
 /** Values that meet somebody on their way. */
 const odd = fc.oneof(

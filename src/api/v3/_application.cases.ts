@@ -1,16 +1,4 @@
-/**
- * Documents that every door must judge alike. The table runs against zod and against the real API server; both must
- * give the same verdict and the same normal form.
- */
-export interface AgreementCase {
-  name: string;
-  /** the spec of the object */
-  spec: unknown;
-  accepted: boolean;
-}
-
-const accepts = (name: string, spec: unknown): AgreementCase => ({ name, spec, accepted: true });
-const refuses = (name: string, spec: unknown): AgreementCase => ({ name, spec, accepted: false });
+import { type AgreementCase, accepts, refuses } from '../_agreement.ts';
 
 const UUID = '0d9e6f2a-3c4b-4d5e-8f60-718293a4b5c6';
 const entry = (fields: Record<string, unknown> = {}) => ({ microservices: [{ name: 'web', ...fields }] });
@@ -89,7 +77,7 @@ export const fullEntry = {
   },
 };
 
-export const applicationCases: AgreementCase[] = [
+export const cases: AgreementCase[] = [
   accepts('an empty spec', {}),
   accepts('every field of an entry', {
     description: 'all',
@@ -294,91 +282,4 @@ export const applicationCases: AgreementCase[] = [
       ],
     }),
   ),
-];
-
-export const edgeNodeCases: AgreementCase[] = [
-  accepts('an empty spec', {}),
-  accepts('every field', {
-    name: 'Halle 3',
-    uuid: UUID,
-    location: 'plant',
-    description: 'gateway',
-    latitude: 52.5,
-    longitude: -13.4,
-    gpsMode: 'manual',
-    containerEngine: 'docker',
-    containerEngineUrl: 'unix:///var/run/docker.sock',
-    deploymentType: 'native',
-    diskLimit: 50,
-    diskDirectory: '/var/lib/skerry',
-    memoryLimit: 4096,
-    cpuLimit: 80,
-    logLimit: 10,
-    logDirectory: '/var/log/skerry',
-    logFileCount: 10,
-    logLevel: 'info',
-    statusFrequency: 10,
-    changeFrequency: 20,
-    watchdogEnabled: true,
-    pruningFrequency: 24,
-    availableDiskThreshold: 20,
-    archId: 1,
-    host: '10.0.0.1',
-    tags: ['skerry.dev/service: all'],
-    routerMode: 'edge',
-    messagingPort: 5671,
-    upstreamRouters: ['default-router'],
-    busMode: 'leaf',
-    busServerPort: 4222,
-    jsStorageSize: '10 GB',
-    jsMemoryStoreSize: '1g',
-    timeZone: 'Europe/Berlin',
-  }),
-  accepts('cpuLimit at its bounds', { cpuLimit: 400 }),
-  refuses('cpuLimit below 5', { cpuLimit: 4 }),
-  refuses('cpuLimit above 400', { cpuLimit: 401 }),
-  refuses('an architecture out of range', { archId: 5 }),
-  refuses('a latitude beyond the pole', { latitude: 90.1 }),
-  refuses('a port of zero', { messagingPort: 0 }),
-  refuses('an unknown engine', { containerEngine: 'crio' }),
-  accepts('the neutral word of an engine', { containerEngine: 'engine_a' }),
-  refuses('an unknown router mode', { routerMode: 'mesh' }),
-  refuses('a store size in an unknown unit', { jsStorageSize: '10 PB' }),
-  refuses('a fractional limit', { diskLimit: 1.5 }),
-  refuses('a negative frequency', { statusFrequency: -1 }),
-  refuses('an unknown field', { dockerUrl: 'x' }),
-  accepts('any text as name', { name: 'Halle 3 / Süd 😀' }),
-  refuses('an empty name', { name: '' }),
-];
-
-export const registryCases: AgreementCase[] = [
-  accepts('a url', { url: 'registry.example:5000' }),
-  accepts('every field', {
-    name: 'plant',
-    id: 3,
-    url: 'https://registry.example',
-    isPublic: false,
-    username: 'ann',
-    passwordSecretRef: { name: 'registry-plant', key: 'password' },
-    email: 'ann@example.com',
-    type: 'oci',
-    ca: 'LS0t',
-    insecure: true,
-  }),
-  accepts('hf as other spelling of hub', { url: 'hub.example', type: 'hf' }),
-  refuses('no url', {}),
-  refuses('an empty url', { url: '' }),
-  refuses('a url with a space', { url: 'a b' }),
-  refuses('a url that names no host', { url: 'http://' }),
-  refuses('a url of another scheme', { url: 'ftp://registry.example' }),
-  refuses('a url with a port that is none', { url: 'registry.example:' }),
-  refuses('a url with a query', { url: 'registry.example?x' }),
-  accepts('a url with a scheme in capital letters and a path', { url: 'HTTPS://Registry.example/team/a?b#c' }),
-  accepts('a url with an IPv6 address', { url: 'http://[::1]:5000' }),
-  refuses('a url with credentials', { url: 'https://ann:secret@registry.example' }),
-  refuses('an email that is none', { url: 'a', email: 'ann' }),
-  refuses('an email with a space', { url: 'a', email: 'ann b@example.com' }),
-  refuses('an unknown type', { url: 'a', type: 'docker' }),
-  refuses('a password in the spec', { url: 'a', password: 'secret' }),
-  refuses('a secret reference without key', { url: 'a', passwordSecretRef: { name: 'x' } }),
 ];

@@ -1,0 +1,33 @@
+import { type AgreementCase, accepts, refuses } from '../_agreement.ts';
+
+export const cases: AgreementCase[] = [
+  accepts('a url', { url: 'registry.example:5000' }),
+  accepts('every field', {
+    name: 'plant',
+    id: 3,
+    url: 'https://registry.example',
+    isPublic: false,
+    username: 'ann',
+    passwordSecretRef: { name: 'registry-plant', key: 'password' },
+    email: 'ann@example.com',
+    type: 'oci',
+    ca: 'LS0t',
+    insecure: true,
+  }),
+  accepts('hf as other spelling of hub', { url: 'hub.example', type: 'hf' }),
+  refuses('no url', {}),
+  refuses('an empty url', { url: '' }),
+  refuses('a url with a space', { url: 'a b' }),
+  refuses('a url that names no host', { url: 'http://' }),
+  refuses('a url of another scheme', { url: 'ftp://registry.example' }),
+  refuses('a url with a port that is none', { url: 'registry.example:' }),
+  refuses('a url with a query', { url: 'registry.example?x' }),
+  accepts('a url with a scheme in capital letters and a path', { url: 'HTTPS://Registry.example/team/a?b#c' }),
+  accepts('a url with an IPv6 address', { url: 'http://[::1]:5000' }),
+  refuses('a url with credentials', { url: 'https://ann:secret@registry.example' }),
+  refuses('an email that is none', { url: 'a', email: 'ann' }),
+  refuses('an email with a space', { url: 'a', email: 'ann b@example.com' }),
+  refuses('an unknown type', { url: 'a', type: 'docker' }),
+  refuses('a password in the spec', { url: 'a', password: 'secret' }),
+  refuses('a secret reference without key', { url: 'a', passwordSecretRef: { name: 'x' } }),
+];
