@@ -18,7 +18,7 @@ export interface InMemoryApiServer {
   client: KubeClient;
   /** Written so far, by verb and resource. */
   writes: Map<string, number>;
-  /** A write of somebody else. */
+  /** A write of another client. */
   edit<T extends KubeObject>(object: T, change: (copy: T) => void): T;
 }
 

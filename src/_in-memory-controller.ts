@@ -51,7 +51,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
       log: silentLog,
     }),
   );
-  // Time stands still unless a test moves it: nobody falls silent, however slow the machine is.
+  // Time stands still unless a test moves it, so that no node falls silent on a slow machine.
   const time = { now: Date.now() };
   const clock = () => time.now;
   const listeningSince = time.now;
@@ -165,7 +165,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
     }
   }
 
-  // A replica that begins to lead forgets what it heard before.
+  // A replica that begins to lead drops its former observations.
   agents.observations.entries();
   await settle();
   for (let i = 0; i <= size; i++) report(node(i));

@@ -111,7 +111,7 @@ async function report(from: TestNode, microserviceStatus: Items): Promise<void> 
   expect(answer.status, await answer.text()).toBe(204);
 }
 
-/** What the node is told to run of an application's entry, as an item that says that it runs. */
+/** An item that reports an application's entry as running. */
 async function running(at: TestNode, one: Application, fields: object = {}): Promise<Items[number]> {
   const uuid = entryUuid(one, { name: 'web' });
   let revision: string | undefined;

@@ -61,7 +61,7 @@ export async function supportDocument(
   };
 }
 
-/** A part that cannot be had says why, and keeps nobody from having the others. */
+/** A part that fails is replaced by the reason, and the other parts follow. */
 async function attempt(make: () => Promise<unknown>): Promise<unknown> {
   try {
     return await make();

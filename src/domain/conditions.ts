@@ -79,7 +79,7 @@ export function conditionsOf(
   });
 }
 
-/** Says of orders in annotations that nobody carries out, why. */
+/** A finding about orders in annotations that are not carried out, with the reason. */
 export function orderIgnored(object: Application | EdgeNode): Finding | undefined {
   const ignored = ignoredOrders(object);
   if (ignored.length === 0) return undefined;

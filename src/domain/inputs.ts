@@ -80,7 +80,7 @@ export interface DesiredState {
   config: AgentConfig;
   deleteNode: boolean;
   digests: Digests;
-  /** for foreign agents, who know no hold: the views that held entries would have, as far as they resolve; by uuid */
+  /** for third-party agents, which know no hold: the views that held entries would have, as far as they resolve; by uuid */
   held: ReadonlyMap<string, MicroserviceView>;
   /** every entry of this node, those that are not to run included; by uuid */
   entries: ReadonlyMap<string, DesiredEntry>;
@@ -137,7 +137,7 @@ export interface Observation {
   sentRevisions: Readonly<Record<string, SentRevision>>;
 }
 
-/** What an agent was told to run of one microservice, and when it was first told, Unix ms. */
+/** What an agent was sent of one microservice, and when it was first sent, Unix ms. */
 export interface SentRevision {
   revision: string;
   imageId: string;

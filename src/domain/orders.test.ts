@@ -145,7 +145,7 @@ describe('an order outlives its annotation', () => {
   });
 });
 
-describe('orders that nobody carries out are named', () => {
+describe('orders that are not carried out are named', () => {
   const plant = (annotation?: string) =>
     ({
       kind: 'Application',

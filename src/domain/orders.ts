@@ -86,7 +86,7 @@ export function rebuildCount(application: Application, entry: string, carriedOut
   return Math.max(countOf(rebuildCounts(application), entry), known, reported);
 }
 
-/** What annotations order that nobody carries out, in words: what cannot be read, and counts that are not above. */
+/** Messages about orders in annotations that are not carried out: unreadable ones, and counts that are not higher. */
 export function ignoredOrders(object: EdgeNode | Application): string[] {
   return object.kind === 'Application' ? ignoredRebuilds(object as Application) : ignoredNodeOrders(object as EdgeNode);
 }

@@ -14,10 +14,10 @@ export interface ApplierOptions {
 /**
  * Server-side apply of a child, only when needed: an apply that changes nothing costs the API server as much as a write.
  *
- * It is needed when there is no child, when our desired state changed, or when somebody changed what we own.
+ * It is needed when there is no child, when our desired state changed, or when another client changed fields that we own.
  * `current` is the child as the store shows it. Write `desired` in the server's normal form (`data`, not `stringData`;
  * `1Gi`, not `1024Mi`), or it never looks covered and is applied on every run. Needs no resource version.
- * Throws {@link ForeignChildError} when a child of that name is controlled by somebody else.
+ * Throws {@link ForeignChildError} when a child of that name has another controller.
  */
 export type Apply = <T extends KubeObject>(
   resource: Resource<T>,

@@ -71,7 +71,7 @@ export interface ControllerOptions {
  *
  * - Never one key twice at a time; a change during a run leads to another run.
  * - What it throws is retried with backoff. Conflicts are retried in silence.
- * - A run that ignores its deadline keeps its key and its place, since running the key again beside it would break the
+ * - A run that ignores its deadline keeps its key and its place, since a second run of the key at once would break the
  *   first promise; `overdue` tells.
  */
 export interface Controller extends AsyncDisposable {

@@ -17,7 +17,7 @@ export interface LeaseTimes {
   retryMs: number;
 }
 
-/** Who holds the lease, and what it told about itself (such as its internal address). */
+/** The holder of the lease, and what it published about itself (such as its internal address). */
 export interface Holder {
   identity: string;
   data: Readonly<Record<string, string>>;
@@ -29,7 +29,7 @@ export interface ElectionOptions {
   name: string;
   /** Unique per process. */
   identity: string;
-  /** Readable by everybody as {@link Holder.data}, stored in `dataAnnotation` as JSON. */
+  /** Readable by all candidates as {@link Holder.data}, stored in `dataAnnotation` as JSON. */
   data?: Record<string, string>;
   dataAnnotation: string;
   /** 15 s, 10 s, 2 s unless told. */
@@ -57,7 +57,7 @@ export interface ElectionOptions {
  */
 export interface Election extends AsyncDisposable {
   readonly isLeading: boolean;
-  /** As last seen; undefined while nobody holds an unexpired lease. */
+  /** As last seen; undefined while the lease has no holder or has expired. */
   readonly holder: Holder | undefined;
   /** The present holder, then every change. Ends when the signal aborts. */
   holders(signal: AbortSignal): AsyncIterable<Holder | undefined>;
@@ -86,7 +86,7 @@ const TIMES: LeaseTimes = { durationMs: 15_000, renewDeadlineMs: 10_000, retryMs
 /**
  * Whether a candidate may try to take the lease. `seenAt` is when it first saw this version of it: the holder renewed
  * earlier than that, so the lease has run out for the holder before it has for us. A lease in our own name, left from a
- * term that we lost, is no exception: somebody whose answers get lost would else keep it from everybody for ever.
+ * term that we lost, is no exception: a candidate whose responses get lost would otherwise keep it from all others for ever.
  */
 export function mayTake(lease: Lease | undefined, seenAt: number, now: number): boolean {
   return !lease?.spec?.holderIdentity || now >= expiryOf(lease, seenAt);
@@ -109,7 +109,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
   const observing = client.observeWrites(LEASES, store);
   const reflector = startReflector({ client, store, clock, random, ...(options.log ? { log: options.log } : {}) });
   let seenAt = clock.now();
-  /** Somebody deleted the lease below its holder, who needs time to notice. */
+  /** The lease was deleted while it had a holder, which needs time to notice. */
   let deletedUntil = Number.NEGATIVE_INFINITY;
   let leadingUntil = Number.NEGATIVE_INFINITY;
   const listeners = new Set<() => void>();
@@ -156,7 +156,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
         const fresh = await client.find(LEASES, { namespace, name }, call);
         if (lease && wentBack(lease, fresh)) goBack(fresh);
         else if (fresh) store.observe(fresh);
-        // Our own write, whose answer was lost, looks like somebody else's.
+        // Our own write whose response was lost looks like that of another candidate.
         if (fresh?.spec?.holderIdentity !== identity || attempt > 1) return false;
       }
     }
@@ -218,7 +218,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
       } catch (error) {
         log.debug({ err: error }, 'Taking the lease failed');
         unheard = !perhapsOurs;
-        // We are heard and hear nothing. Sit out, or we would keep the lease from those who hear.
+        // Our requests arrive and their responses do not. Pause, or we would keep the lease from healthy candidates.
         if (perhapsOurs) await sleep(times.durationMs, stop.signal, clock);
       }
       await change(jittered(times.retryMs, 0.25, random), stop.signal);
@@ -259,7 +259,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
     log.info({}, 'No longer leading');
   }
 
-  /** Renews until the term ends; ends it when somebody else holds the lease. */
+  /** Renews until the term ends, or ends it when another candidate holds the lease. */
   async function renew(term: AbortController, extend: (from: number) => void) {
     while (!term.signal.aborted) {
       await sleep(jittered(times.retryMs, 0.1, random), term.signal, clock);

@@ -19,7 +19,7 @@ interface Mover {
 const ports = (externals: readonly number[]) =>
   externals.map((external) => ({ internal: external, external, protocol: 'tcp' as const }));
 
-/** What the node is told of each: `runs`, or why not. */
+/** What the desired state of the node has of each: `runs`, or why not. */
 function verdicts(movers: Record<string, Mover>): Record<string, string> {
   const entryOf = ([name, { asks = [], entry }]: [string, Mover]) =>
     makeEntry({ name, container: { ports: ports(asks) }, ...entry });
@@ -84,7 +84,7 @@ describe('microservices that exchange ports', () => {
       { a: { holds: [1111], asks: [2222] }, b: { holds: [2222], asks: [3333] } },
       { a: 'runs', b: 'runs' },
     ],
-    'a swap beside a port that a removed microservice still holds': [
+    'a swap next to a port that a removed microservice still holds': [
       {
         a: { holds: [1111], asks: [2222, 4444] },
         b: { holds: [2222], asks: [1111] },
@@ -106,11 +106,11 @@ describe('microservices that exchange ports', () => {
       },
       { a: 'runs', b: 'runs' },
     ],
-    'an agent that names no ports is told both at once': [
+    'an agent that reports no ports is sent both at once': [
       { a: { holds: [], asks: [2222] }, b: { holds: [], asks: [1111] } },
       { a: 'runs', b: 'runs' },
     ],
-    'what the node does not have yet waits for the port, the swap beside it does not': [
+    'a microservice that the node does not have yet waits for the port, and the swap next to it does not': [
       { a: { holds: [1111, 4444], asks: [2222] }, b: { holds: [2222], asks: [1111] }, fresh: { asks: [4444] } },
       { a: 'runs', b: 'runs', fresh: 'waits: plant/a, which is giving it up' },
     ],
@@ -136,7 +136,7 @@ describe('microservices that exchange ports', () => {
         c: expect.stringMatching(/^refused: has no image/) as never,
       },
     ],
-    'a stranger that claims one of the ports first is who gets it, so the swap cannot take place': [
+    'an older microservice that claims one of the ports gets it, so that the swap cannot take place': [
       {
         a: { holds: [1111], asks: [2222], age: 2 },
         b: { holds: [2222], asks: [1111], age: 3 },
@@ -148,7 +148,7 @@ describe('microservices that exchange ports', () => {
         stranger: 'refused: of-a/a, which cannot give it up: of-b/b is refused',
       },
     ],
-    'a stranger that claims one of the ports later waits for nobody else': [
+    'a younger microservice that claims one of the ports waits for its holder only': [
       {
         a: { holds: [1111], asks: [2222], age: 1 },
         b: { holds: [2222], asks: [1111], age: 2 },
@@ -156,7 +156,7 @@ describe('microservices that exchange ports', () => {
       },
       { a: 'runs', b: 'runs', stranger: 'refused: of-b/b' },
     ],
-    'one that moves to another node leaves its port to the next, who waits for it only when new': [
+    'a microservice that moves to another node leaves its port to the next, which waits for it only when it is new': [
       {
         leaves: { holds: [1111], asks: [1111], entry: { agent: { name: 'gw-2' } } },
         stays: { holds: [2222], asks: [1111] },

@@ -64,7 +64,7 @@ describe('the holder of a port', () => {
         return holder([stopped, asks('b', 8080, OLD)], [{ uuid: uuidOf(stopped), ports: [port(8080)] }]);
       },
     ],
-    'nobody, once a stopped one is no longer reported': [
+    'no microservice, once a stopped one is no longer reported': [
       undefined,
       () => holder([makeApplication({ spec: { isActivated: false }, entries: a.spec.microservices })]),
     ],
@@ -100,14 +100,14 @@ describe('the holder of a port', () => {
         return holder([makeApplication({ name: 'a', entries: [entry] })]);
       },
     ],
-    'nobody, when it names another node by uuid': [
+    'no microservice, when the entry names another node by uuid': [
       undefined,
       () => {
         const agent = { uuid: '99999999-9999-4999-8999-999999999999' };
         return holder([makeApplication({ entries: [makeEntry({ agent, container: { ports: [port(8080)] } })] })]);
       },
     ],
-    'nobody asks': [undefined, () => holder([asks('a', 1, OLD)])],
+    'no microservice, when no entry asks for the port': [undefined, () => holder([asks('a', 1, OLD)])],
   };
   it.each(Object.entries(cases))('%s', (_, [want, act]) => expect(act()).toBe(want));
 

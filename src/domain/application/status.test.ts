@@ -139,7 +139,7 @@ const CASES: Record<string, [Given, Want]> = {
     },
     ['Unknown', 'StateUnknown', 'False', 'False', '0/1', /cannot tell its state: the engine does not answer/],
   ],
-  'a stopped application whose container nobody can look at': [
+  'a stopped application whose containers cannot be observed': [
     { application: { spec: { isActivated: false } }, observed: [{ state: 'UNKNOWN', containerId: 'c1' }] },
     ['Unknown', 'StateUnknown', 'False', 'False', '0/0', /cannot tell/],
   ],
@@ -234,7 +234,7 @@ const CASES: Record<string, [Given, Want]> = {
     { application: { entries: [] }, observed: [{ uuid: 'gone', name: 'old', state: 'UNKNOWN' }], liveness: 'silent' },
     ['Unknown', 'NodeUnreachable', 'False', 'False', '0/0', /old: removed, but may still run/],
   ],
-  'a removed microservice on a node that was never heard of is gone': [
+  'a removed microservice on a node that was never live is left out': [
     { application: { entries: [] }, observed: [{ uuid: 'gone', name: 'old' }], liveness: 'never' },
     ['True', 'Empty', 'False', 'False', '0/0', /no microservices/],
   ],
@@ -331,7 +331,7 @@ describe('applicationStatus', () => {
       { observed: [{ state: 'STOPPED' }], liveness: 'silent' },
       'UNKNOWN',
     ],
-    'queued on a node that was provisioned anew': [{ observed: [RUNNING], liveness: 'never' }, 'QUEUED'],
+    'queued on a node that was provisioned again': [{ observed: [RUNNING], liveness: 'never' }, 'QUEUED'],
   };
   it.each(Object.entries(STATES))('has the state of the line: %s', (_, [given, want]) => {
     expect(applicationStatus(inputsOf(given)).microservices?.[0]?.state).toBe(want);

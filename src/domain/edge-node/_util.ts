@@ -23,7 +23,7 @@ export const makeNode = ({ spec, status, metadata }: NodeOverrides = {}): EdgeNo
   ...(status && { status: { observedGeneration: 1, ...status } }),
 });
 
-/** What was heard of a foreign agent at T0; `agent` makes it ours. */
+/** An observation of a third-party agent at T0; `agent` makes it one of ours. */
 export const makeObservation = (overrides: Partial<Observation> = {}): Observation => ({
   report: { daemonStatus: 'RUNNING' },
   reportedAt: T0,

@@ -192,9 +192,9 @@ const UNIQUE_IDS: ReadonlySet<string | undefined> = new Set(['docker', 'podman']
 type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'rebuildOrder' | 'sent'>;
 
 /**
- * Revision, image and rebuilds that really run. Agents that do not echo them are judged by what they were told and when
+ * Revision, image and rebuilds that really run. For agents that do not echo them they follow from what was sent, and when
  * (docs/spec/agent-channel.md#third-party-agents): a report that came later is about that, and where it means a new
- * container, the container must have started later too. What they were told is kept, since a container may start while
+ * container, the container must have started later too. What was sent is kept, since a container may start while
  * no controller listens.
  */
 function carriedOut(
@@ -234,7 +234,7 @@ function carriedOut(
   };
 }
 
-/** The newer one holds; what was told before keeps the time at which it first was. */
+/** The newer one; a revision that was sent before keeps the time at which it was first sent. */
 export function latestSent(
   before: SentRevision | undefined,
   after: SentRevision | undefined,

@@ -20,8 +20,8 @@ export function firstReportWait(
 const MARGIN_MS = 50;
 
 /**
- * Milliseconds until the status of a node changes although nothing is heard of it: its silence begins. Undefined for a
- * node that no agent speaks for, and for one whose stored state is UNKNOWN already.
+ * Milliseconds until the status of a node changes without another contact: its silence begins. Undefined for a node whose
+ * identity no agent has, and for one whose stored state is UNKNOWN already.
  */
 export function silenceDueMs(
   node: EdgeNode,

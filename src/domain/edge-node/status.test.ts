@@ -155,7 +155,7 @@ describe('conditions', () => {
     expect(find(status, 'Ready')?.message).toBe('the agent runs, with a warning: disk is full');
   });
 
-  it('say after a change of the leader what the last one was told of the engine, until the node reports', () => {
+  it('keep the engine problem after a change of the leader, until the node reports', () => {
     const report = { daemonStatus: 'WARNING' as const, engineError: 'the engine does not answer' };
     const before = statusOf({ report });
     const after = { ...withStored({}, before), observation: makeObservation({ report: {}, reportedAt: undefined }) };
