@@ -7,7 +7,7 @@ import { EngineError } from './domain/engine.ts';
 import { PLAIN_PLACES, policySchema } from './domain/policy.ts';
 import { until } from './engines/_contract.ts';
 import { MemoryEngine } from './engines/memory/engine.ts';
-import { relayMark } from './registries/pull.ts';
+import { relayPrefix } from './registries/pull.ts';
 import { memoryDatabase } from './state/database.ts';
 import { memoryIdentity } from './state/identity.ts';
 import { exchange, type HttpRequest } from './system/http.ts';
@@ -571,7 +571,7 @@ test('an end whose answer was lost ends no later relation', async () => {
 
 test('the name of a relay that an engine brought back goes when the last pull has ended', async () => {
   const agent = start();
-  const stray = `127.0.0.1:9/${relayMark(agent.identity.instance)}0123/example/app:1`;
+  const stray = `127.0.0.1:9/${relayPrefix(agent.identity.instance)}0123/example/app:1`;
   engine.faults.before = (operation) => {
     if (operation === 'pull') engine.images.set(stray, 'sha256:of-another-pull');
   };

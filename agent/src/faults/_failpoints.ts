@@ -4,33 +4,33 @@ import { DockerEngine } from '../engines/docker/engine.ts';
 
 /**
  * Makes the agent's own program die where a test wants it to: `node --import _failpoints.ts main.ts start`. Everything
- * that the agent changes outside of its memory passes here: calls that change the engine, and commits of its database.
- * Each such operation has two moments, before and after. A parent that has armed moment n sees the process end there as
- * by kill -9.
+ * that the agent changes outside of its memory is counted here: calls that change the engine, and commits of its
+ * database. Each such operation has two moments, before and after. The process ends at the moment that its parent armed,
+ * as by kill -9.
  *
  *     parent -> { arm: n, of: 'engine' | 'all' }    count from here; 0 only counts
  *     SKERRY_MOMENTS                                file that gets each moment's name, a line each
  */
-interface Order {
+interface Command {
   arm: number;
   of: 'engine' | 'all';
 }
 
-let order: Order | undefined;
+let command: Command | undefined;
 let seen = 0;
 
 function moment(name: string, kind: 'engine' | 'store'): void {
-  if (!order || (order.of === 'engine' && kind !== 'engine')) return;
+  if (!command || (command.of === 'engine' && kind !== 'engine')) return;
   seen++;
   if (process.env.SKERRY_MOMENTS) appendFileSync(process.env.SKERRY_MOMENTS, `${name}\n`);
-  if (seen !== order.arm) return;
+  if (seen !== command.arm) return;
   process.kill(process.pid, 'SIGKILL');
   // Nothing of this thread may run on while the signal is on its way.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
 }
 
-process.on('message', (message: Order) => {
-  order = message;
+process.on('message', (message: Command) => {
+  command = message;
   seen = 0;
   process.send?.('armed');
 });
@@ -43,7 +43,7 @@ for (const name of CALLS) {
   if (!call) throw new Error(`the engine has no ${name}`);
   engine[name] = async function (...args) {
     moment(`before ${name}`, 'engine');
-    // A call that fails has an end as well, and what it did may be there all the same.
+    // A call that fails has an end as well, and may have had an effect.
     try {
       return await call.apply(this, args);
     } finally {

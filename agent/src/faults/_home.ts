@@ -14,9 +14,9 @@ const MAIN = join(import.meta.dirname, '../main.ts');
 
 export interface HomeOptions {
   engineUrl: string;
-  /** where the agent keeps its data; a folder of its own unless a test brings one, a small file system say */
+  /** where the agent keeps its data; a folder of its own unless a test names one, such as a small file system */
   disk?: string;
-  /** settings beside those of every home */
+  /** settings in addition to those of every home */
   settings?: Record<string, unknown>;
 }
 
@@ -32,7 +32,7 @@ interface Finished {
   err: string;
 }
 
-/** One machine's agent, as the process that people run, in a folder of its own. */
+/** The agent of one machine, as a process, in a folder of its own. */
 export class Home {
   readonly folder = mkdtempSync(join(tmpdir(), 'skerry-faults-'));
   readonly config = join(this.folder, 'config.yaml');
@@ -56,7 +56,7 @@ export class Home {
     writeFileSync(this.config, JSON.stringify(all));
   }
 
-  /** Starts the process; what it does then is for the test to see. */
+  /** Starts the process. */
   start({ imports = [], env = {} }: StartOptions = {}): ChildProcess {
     const preload = imports.flatMap((file) => ['--import', file]);
     const child = spawn(process.execPath, [...preload, MAIN, 'start', '--config', this.config], {
@@ -140,15 +140,15 @@ export class Home {
 const FILTERS = JSON.stringify({ type: ['container'], event: ['start', 'die'] });
 
 /**
- * What the engine itself tells of these microservices: how often each was started, and whether two containers of one ran
+ * What the engine itself reports of these microservices: how often each was started, and whether two containers of one ran
  * at once. Other tests use the same engine, and some of them make doubles on purpose.
  */
-export class Witness {
+export class EngineObserver {
   readonly url: string;
   readonly uuids: ReadonlySet<string>;
   /** starts by microservice since the last `forget` */
   readonly starts = new Map<string, number>();
-  /** what must never be: `<uuid>: <container> beside <container>` */
+  /** containers of one microservice that ran at once: `<uuid>: <container> and <container>` */
   readonly doubles: string[] = [];
   readonly #running = new Map<string, Set<string>>();
   readonly #seen = new Set<string>();
@@ -157,7 +157,7 @@ export class Witness {
   constructor(url: string, uuids: readonly string[]) {
     this.url = url;
     this.uuids = new Set(uuids);
-    this.#listen().catch((error: unknown) => this.#closed.signal.aborted || this.doubles.push(`deaf: ${error}`));
+    this.#listen().catch((error: unknown) => this.#closed.signal.aborted || this.doubles.push(`no events: ${error}`));
   }
 
   async #listen(): Promise<void> {
@@ -168,13 +168,13 @@ export class Witness {
     for await (const line of lines(incoming, 1024 * 1024)) this.#take(line);
   }
 
-  /** Waits until everything that has happened is known: what the stream may still be about to bring is asked for. */
+  /** Waits until everything that has happened is known; events that the stream has not brought yet are asked for. */
   async read(): Promise<this> {
     const now = Date.now() / 1000;
     const query = new URLSearchParams({ since: String(now - 5), until: String(now), filters: FILTERS });
     const answer = await callEngine(this.url, 'GET', `/events?${query}`);
-    const told = typeof answer === 'string' ? answer.split('\n').filter(Boolean) : [JSON.stringify(answer)];
-    for (const line of told) this.#take(line);
+    const events = typeof answer === 'string' ? answer.split('\n').filter(Boolean) : [JSON.stringify(answer)];
+    for (const line of events) this.#take(line);
     return this;
   }
 
@@ -196,7 +196,7 @@ export class Witness {
     this.#running.set(uuid, running);
     if (Action === 'die') running.delete(Actor.ID);
     else {
-      for (const other of running) this.doubles.push(`${uuid}: ${Actor.ID.slice(0, 12)} beside ${other.slice(0, 12)}`);
+      for (const other of running) this.doubles.push(`${uuid}: ${Actor.ID.slice(0, 12)} and ${other.slice(0, 12)}`);
       running.add(Actor.ID);
       this.starts.set(uuid, (this.starts.get(uuid) ?? 0) + 1);
     }
@@ -207,8 +207,8 @@ export class Witness {
   }
 }
 
-/** A container that is none of ours, in which somebody else's work runs. */
-export class Stranger {
+/** A container that is not of the agent. */
+export class OtherContainer {
   readonly url: string;
   readonly id: string;
   readonly #before: string;
@@ -222,17 +222,17 @@ export class Stranger {
   static async start(
     url: string,
     { name, image, labels = {} }: { name: string; image: string; labels?: Record<string, string> },
-  ): Promise<Stranger> {
+  ): Promise<OtherContainer> {
     const { Id } = await callEngine<{ Id: string }>(url, 'POST', `/containers/create?name=${name}`, {
       Image: image,
       Labels: labels,
       HostConfig: { Ulimits: [{ Name: 'nofile', Soft: 1024, Hard: 1024 }] },
     });
     await callEngine(url, 'POST', `/containers/${Id}/start`);
-    return new Stranger(url, Id, await Stranger.#look(url, Id));
+    return new OtherContainer(url, Id, await OtherContainer.#look(url, Id));
   }
 
-  /** What would change if anybody touched it. */
+  /** What would change if the agent touched it. */
   static async #look(url: string, id: string): Promise<string> {
     const { Name, Image, State, HostConfig, NetworkSettings } = await callEngine<Record<string, unknown>>(
       url,
@@ -244,7 +244,7 @@ export class Stranger {
 
   /** Whether it is as it was. */
   async untouched(): Promise<boolean> {
-    return (await Stranger.#look(this.url, this.id)) === this.#before;
+    return (await OtherContainer.#look(this.url, this.id)) === this.#before;
   }
 
   async remove(): Promise<void> {

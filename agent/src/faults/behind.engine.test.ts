@@ -13,11 +13,11 @@ import { FakeController, type View } from '../controller/_fake-controller.ts';
 import type { Container } from '../domain/container.ts';
 import { CREATE_REASONS, REMOVE_REASONS, RESUME_REASONS, START_REASONS, STOP_REASONS } from '../domain/step.ts';
 import { until } from '../engines/_contract.ts';
-import { Home, Stranger, Witness } from './_home.ts';
+import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
-/** Somebody else's hands on the same engine: on our containers, on their own, and on what pretends to be ours. */
+/** Other programs use the same engine: the agent's containers, their own, and some that claim to be the agent's. */
 
-// Waits are for conditions; how long they take is the machine's affair.
+// Waits are for conditions, so that the tests hold on a slow machine.
 vi.setConfig({ testTimeout: 300_000 });
 
 const engineUrl = inject('engineUrl');
@@ -27,8 +27,8 @@ const BOOT = join(import.meta.dirname, '_boot.ts');
 
 let controller: FakeController;
 let home: Home;
-let witness: Witness;
-let stranger: Stranger;
+let observer: EngineObserver;
+let other: OtherContainer;
 let uuid: string;
 let external: number;
 
@@ -38,25 +38,25 @@ const engine = <T = unknown>(method: string, path: string, body?: unknown) =>
 beforeAll(async () => {
   await pushVersions(inject('registryUrl'), 'behind/sample', '1', '2');
   for (const tag of ['1', '2']) await pullInsecure(engineUrl, image(tag));
-  stranger = await Stranger.start(engineUrl, { name: `skerry-${randomUUID()}`, image: image('1') });
+  other = await OtherContainer.start(engineUrl, { name: `skerry-${randomUUID()}`, image: image('1') });
 });
-afterAll(() => stranger?.remove());
+afterAll(() => other?.remove());
 
 beforeEach(async () => {
   uuid = randomUUID();
   external = await freePort();
   controller = await new FakeController().listen();
   home = new Home({ engineUrl });
-  witness = new Witness(engineUrl, [uuid]);
+  observer = new EngineObserver(engineUrl, [uuid]);
   await home.up();
   expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
 });
 afterEach(async () => {
-  witness.close();
+  observer.close();
   await home.remove();
   await controller.close();
-  expect(await stranger.untouched()).toBe(true);
-  expect(witness.doubles).toEqual([]);
+  expect(await other.untouched()).toBe(true);
+  expect(observer.doubles).toEqual([]);
 });
 
 const view = (change: Partial<View> = {}): View =>
@@ -77,7 +77,7 @@ async function want(...views: View[]): Promise<void> {
     );
 }
 
-/** Exactly one container of ours, which runs under its name and answers. */
+/** Exactly one container of the microservice, which runs under its name and responds. */
 const one = () =>
   until(
     'one running container that answers',
@@ -95,7 +95,7 @@ interface Step {
   reasonCode?: string;
 }
 
-/** What the agent said it does, with its reasons. */
+/** The steps in the agent's log, with their reasons. */
 const steps = (): Step[] =>
   home.log
     .split('\n')
@@ -114,7 +114,7 @@ interface Act {
   act: (container: Container) => Promise<unknown>;
   /** steps that the agent takes, with reasons */
   does: string[];
-  /** and one that it takes only when it looks in the middle of what somebody does */
+  /** and one that it takes only when it looks in the middle of the change */
   may?: string;
   /** the container that runs in the end is the one that ran before */
   same: boolean;
@@ -159,7 +159,7 @@ const ACTS: Record<string, Act> = {
     same: false,
   },
   'limits its memory': {
-    // What somebody tunes on the machine stays until the container is made again.
+    // A setting that is changed on the machine stays until the container is made again.
     act: ({ id }) => engine('POST', `/containers/${id}/update`, { Memory: 64 << 20, MemorySwap: 64 << 20 }),
     does: [],
     same: true,
@@ -183,7 +183,7 @@ const ACTS: Record<string, Act> = {
 
 const ULIMITS = { Ulimits: [{ Name: 'nofile', Soft: 1024, Hard: 1024 }] };
 
-test('what somebody does to a container is put right, with a reason of the list, and counts as no crash', async () => {
+test('a container that another program changed is restored with a reason of the list, and no crash is counted', async () => {
   await want(view());
   for (const [name, { act, does, may, same }] of Object.entries(ACTS)) {
     const before = await one();
@@ -208,13 +208,13 @@ test('what somebody does to a container is put right, with a reason of the list,
       if (reasonCode) expect(Object.keys(REASONS[step] ?? {}), `${name}: ${step}`).toContain(reasonCode);
     expect(controller.microservice(uuid)?.restartCount ?? 0, name).toBe(0);
   }
-  // The second container of the last act ran beside the first by somebody else's doing.
-  expect(witness.doubles.splice(0)).toHaveLength(1);
+  // The second container of the last change was started by another program.
+  expect(observer.doubles.splice(0)).toHaveLength(1);
 }, 240_000);
 
-describe('somebody else has', () => {
-  test('the very name: ours runs under another one, and takes its own when it is free', async () => {
-    const taker = await Stranger.start(engineUrl, { name: `skerry-${uuid}`, image: image('1') });
+describe('another container has', () => {
+  test('the name of a microservice: its container runs under another one, and is renamed when the name is free', async () => {
+    const taker = await OtherContainer.start(engineUrl, { name: `skerry-${uuid}`, image: image('1') });
     try {
       await want(view());
       expect(await home.containers()).toMatchObject([{ state: 'running', name: expect.stringContaining(uuid) }]);
@@ -228,7 +228,7 @@ describe('somebody else has', () => {
     }
   });
 
-  test('the port that an edit asks for: what runs stays and says why, and moves when the port is free', async () => {
+  test('the port that an edit asks for: the old container runs on and reports why, and the new one takes the port when it is free', async () => {
     await want(view());
     const before = await one();
     const port = await freePort();
@@ -236,7 +236,7 @@ describe('somebody else has', () => {
     const { Id } = await engine<{ Id: string }>('POST', '/containers/create', body);
     await engine('POST', `/containers/${Id}/start`);
     try {
-      await until('the stranger to listen', async () => (await fetch(`http://127.0.0.1:${port}/`)).ok);
+      await until('the other to listen', async () => (await fetch(`http://127.0.0.1:${port}/`)).ok);
       const next = view({ revision: 'r-2', portMappings: [{ internal: 8080, external: port, protocol: 'tcp' }] });
       controller.change((c) => {
         c.microservices = [next];
@@ -258,7 +258,7 @@ describe('somebody else has', () => {
     }
   });
 
-  test('an image that claims to be us: nothing of it is adopted or removed, and nothing is made of it', async () => {
+  test('labels of the agent from its image: it is neither adopted nor removed', async () => {
     await want(view());
     await one();
     const labels = {
@@ -270,7 +270,7 @@ describe('somebody else has', () => {
     const claiming = `${registry}/behind/claims:1`;
     await pullInsecure(engineUrl, claiming);
     const { Id: imageId } = await engine<{ Id: string }>('GET', `/images/${claiming}/json`);
-    const pretender = await Stranger.start(engineUrl, { name: `pretender-${uuid}`, image: claiming });
+    const pretender = await OtherContainer.start(engineUrl, { name: `pretender-${uuid}`, image: claiming });
     try {
       const other = randomUUID();
       controller.change((c) => {
@@ -291,7 +291,7 @@ describe('somebody else has', () => {
       expect(await engine('GET', `/images/${imageId}/json`)).toMatchObject({ Id: imageId });
     } finally {
       await pretender.remove();
-      witness.doubles.splice(0);
+      observer.doubles.splice(0);
     }
   });
 });
@@ -301,7 +301,7 @@ test('the watchdog reports the containers of others, and leaves them alone', asy
     c.config = { watchdogEnabled: true };
   });
   await want(view());
-  const { Name } = await engine<{ Name: string }>('GET', `/containers/${stranger.id}/json`);
+  const { Name } = await engine<{ Name: string }>('GET', `/containers/${other.id}/json`);
   await until(
     'the report',
     () => {
@@ -312,7 +312,7 @@ test('the watchdog reports the containers of others, and leaves them alone', asy
   );
 });
 
-test('the machine restarts without a route to anybody: everything runs from disk, and no restart is counted', async () => {
+test('after a restart of the machine without a network everything runs from what is saved, and no restart is counted', async () => {
   const second = randomUUID();
   await want(view(), view({ uuid: second, name: 'db', portMappings: [] }));
   await until('both', async () => (await home.containers()).filter(({ state }) => state === 'running').length === 2);

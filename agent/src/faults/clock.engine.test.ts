@@ -14,7 +14,7 @@ import { Home } from './_home.ts';
 
 /** The agent's process with a clock that is wrong (libfaketime), on a real engine. Timers of the process stay right. */
 
-// Waits are for conditions; how long they take is the machine's affair.
+// Waits are for conditions, so that the tests hold on a slow machine.
 vi.setConfig({ testTimeout: 300_000 });
 
 const engineUrl = inject('engineUrl');
@@ -74,7 +74,7 @@ const CLOCKS = [
   { name: 'at 1970', clock: '@1970-01-01 00:10:00', own: () => 600_000 },
 ];
 
-test('a clock that is an hour ahead, an hour behind, at 1970: all works, and both times are told', async () => {
+test('an agent whose clock is an hour ahead, an hour behind or at 1970 works, and reports both times', async () => {
   home = new Home({ engineUrl });
   await home.up();
   expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
@@ -94,7 +94,7 @@ test('a clock that is an hour ahead, an hour behind, at 1970: all works, and bot
       expect(Math.abs(Date.parse(told ?? '') - expected), `${told} when it is ${name}`).toBeLessThan(120_000);
     near(text[1], own(began));
     near(text[2], began);
-    // What was stopped runs again, an edit is carried out, and the controller takes the tokens.
+    // What was stopped runs again, an edit is carried out, and the controller accepts the tokens.
     await want(view());
     await want(view({ imageId: image('2') }));
     const [container, ...others] = await until('one container', async () => {
@@ -106,13 +106,13 @@ test('a clock that is an hour ahead, an hour behind, at 1970: all works, and bot
     expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
     expect((await status()).controllerConnection).toBe('OK');
   }
-  // The clock is right again: no more words of it.
+  // The clock is right again: it is no longer reported.
   await restart('+0s');
   await want(view());
   await until('no warning', () => controller.said.warningMessage === '', 60_000);
 });
 
-test('a certificate that is not valid yet: workloads run, and the error names both times', async () => {
+test('with a certificate that is not valid yet workloads run, and the error names both times', async () => {
   const tunnel = await tlsInFrontOf(controller);
   const { port } = tunnel.address() as { port: number };
   home = new Home({ engineUrl, settings: { controllerCert: 'ca.pem' } });

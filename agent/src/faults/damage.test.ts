@@ -13,13 +13,13 @@ import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { generator } from './_random.ts';
 
 /**
- * What becomes of the agent when its database is damaged in any way. The promise: it starts; what it then knows was
- * saved together at one time, or is nothing at all; it is who it was; and what runs is not touched.
+ * The agent with a database that is damaged in any way. The promise: it starts; what it then knows was saved together at one
+ * time, or is nothing at all; its identity is the same; and what runs is not touched.
  */
 
 const POINTS = Number(process.env.SKERRY_DAMAGE_POINTS ?? 1000);
 const CRASH_POINTS = Number(process.env.SKERRY_DAMAGE_POINTS ?? 100);
-/** In memory where that can be had: thousands of databases are written and synced. */
+/** In memory where possible: thousands of databases are written and synced. */
 const base = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'skerry-damage-'));
 const origin = join(base, 'origin');
 const work = join(base, 'work');
@@ -31,7 +31,7 @@ const identity = memoryIdentity({
   nodeKey: newKey(),
   node: { uuid: randomUUID(), namespace: 'skerry', controllerUrl: 'http://127.0.0.1:9' },
 });
-/** Everything that was ever saved together, as text; the last one is what was true when the machine went down. */
+/** Everything that was ever saved together, as text; the last one is the state when the machine went down. */
 const states: string[] = [];
 /** How many states the database file itself has seen; the write-ahead log has the others. */
 let checkpointed = 0;
@@ -52,7 +52,7 @@ async function run<T>(database: Database, known: IdentityStore, act: (agent: Age
     engine: () => engine,
     database,
     identity: known,
-    // Nobody is there to tell it what it has forgotten.
+    // No controller sends it what was lost.
     transport: () => new Promise(() => {}),
   });
   const stop = new AbortController();
@@ -108,7 +108,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 
-/** Puts a database where the agent looks for it, and lets the agent start on it. Answers which state it found. */
+/** Puts a database where the agent looks for it, and lets the agent start on it. Returns which state it found. */
 async function boot(content: Buffer | undefined, log: Buffer | undefined): Promise<number> {
   rmSync(work, { recursive: true, force: true });
   mkdirSync(work);
@@ -141,7 +141,7 @@ async function boot(content: Buffer | undefined, log: Buffer | undefined): Promi
 type Random = () => number;
 const below = (random: Random, n: number) => Math.floor(random() * n);
 
-/** What can become of the bytes of a file. */
+/** Kinds of damage to the bytes of a file. */
 const DAMAGES: Record<string, (bytes: Buffer, random: Random) => Buffer | undefined> = {
   'cut short': (bytes, random) => bytes.subarray(0, below(random, bytes.length)),
   'single bits flipped': (bytes, random) => {
@@ -177,7 +177,7 @@ const DAMAGES: Record<string, (bytes: Buffer, random: Random) => Buffer | undefi
   gone: () => undefined,
 };
 
-test(`damaged at ${POINTS} points: it starts, knows something that was true or nothing, and touches nothing`, async () => {
+test(`an agent whose database is damaged (${POINTS} times) starts with a state that was saved or with none, and touches nothing`, async () => {
   const tally = { last: 0, earlier: 0, nothing: 0 };
   const kinds = Object.entries(DAMAGES);
   for (let seed = 0; seed < POINTS; seed++) {
@@ -200,8 +200,8 @@ test(`damaged at ${POINTS} points: it starts, knows something that was true or n
   expect(Object.values(tally).every((count) => count > 0)).toBe(true);
 }, 900_000);
 
-describe('the machine goes down', () => {
-  test('while the log is written: what was committed before is there', async () => {
+describe('a machine that goes down', () => {
+  test('while the log is written keeps what was committed before', async () => {
     const database = readFileSync(join(base, 'dead'));
     const log = readFileSync(join(base, 'dead-wal'));
     let last = checkpointed;
@@ -216,7 +216,7 @@ describe('the machine goes down', () => {
     expect(last).toBe(states.length - 1);
   }, 300_000);
 
-  test('while the log is moved into the database: nothing is lost', async () => {
+  test('while the log is moved into the database loses nothing', async () => {
     const before = readFileSync(join(base, 'dead'));
     const after = readFileSync(join(base, 'after'));
     const log = readFileSync(join(base, 'dead-wal'));

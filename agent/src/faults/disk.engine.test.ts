@@ -15,7 +15,7 @@ import { generator } from './_random.ts';
 
 /** The agent's process, a real engine, and a disk that fails: full, read-only, or with other bytes on it than were written. */
 
-// Waits are for conditions; how long they take is the machine's affair.
+// Waits are for conditions, so that the tests hold on a slow machine.
 vi.setConfig({ testTimeout: 300_000 });
 
 const engineUrl = inject('engineUrl');
@@ -41,10 +41,10 @@ class Disk {
     execFileSync('mount', ['-o', 'loop', join(this.folder, 'image'), this.mount]);
   }
 
-  /** As a machine finds it after a restart. */
+  /** Mounts it again, as after a restart of the machine. */
   repair(): void {
     execFileSync('umount', [this.mount]);
-    // Its answer tells that something was repaired.
+    // Its exit code says that something was repaired.
     spawnSync('e2fsck', ['-y', '-f', join(this.folder, 'image')]);
     this.attach();
   }
@@ -53,10 +53,10 @@ class Disk {
     execFileSync('mount', ['-o', `remount,${mode}`, this.mount]);
   }
 
-  /** What a kernel does to a file system in which it finds errors: read-only at once, whoever has files open. */
+  /** What a kernel does with a file system in which it finds errors: read-only at once, also for open files. */
   fail(): void {
     execFileSync('mount', ['-o', 'remount,abort', this.mount]);
-    // The first write after it is what turns it.
+    // The first write after it has that effect.
     try {
       writeFileSync(join(this.mount, 'probe'), 'x');
     } catch {}
@@ -159,15 +159,15 @@ async function removeAll(): Promise<void> {
   }
 }
 
-test('the disk fills up: what runs is looked after, what cannot be stored is not acknowledged, and all is caught up later', async () => {
+test('on a disk that fills up, what runs is supervised, what cannot be saved is not acknowledged, and all is caught up later', async () => {
   const had = controller.requests.findLast(({ have }) => have)?.have;
   disk.fill();
   want(view({ imageId: image('2') }));
-  // Nothing else happens on this machine that would tell.
+  // Nothing else on this machine would cause a report.
   await warning(/^database: what the controller said last cannot be kept/);
   expect(home.log).toContain('Cannot keep what the controller said');
   expect((await home.cli('status')).out).toContain('what the controller said last cannot be kept');
-  // That a container is made is remembered, and there is no room for it.
+  // A new container changes its record, and there is no room for it.
   await removeAll();
   const made = await until('a container in its place', only, 60_000);
   await warning(/database: .*; database: /);
@@ -178,7 +178,7 @@ test('the disk fills up: what runs is looked after, what cannot be stored is not
   await noWarning();
 });
 
-test('the agent starts on a full disk: it knows what is wanted, runs it, and says that nothing can be saved', async () => {
+test('an agent that starts on a full disk runs what is wanted, and reports that nothing can be saved', async () => {
   const before = await only();
   await home.end('SIGKILL');
   disk.fill();
@@ -187,7 +187,7 @@ test('the agent starts on a full disk: it knows what is wanted, runs it, and say
   home.start();
   await warning(/^database: .*takes no writes/);
   expect((await running()).id).toBe(before.id);
-  // It may be that the very last thing was not on the disk; the agent's name and place are.
+  // The last change may not be on the disk; the identity is.
   expect(readFileSync(join(disk.data, 'identity.json'), 'utf8')).toContain(home.instance);
   disk.free();
   want(view({ imageId: image('2') }));
@@ -195,7 +195,7 @@ test('the agent starts on a full disk: it knows what is wanted, runs it, and say
   await noWarning();
 });
 
-test('the disk turns read-only under the agent, and is still so when it starts again', async () => {
+test('an agent whose disk turns read-only supervises, also after a start on that disk', async () => {
   disk.fail();
   await removeAll();
   const made = await until('a container in its place', only, 60_000);
@@ -214,8 +214,8 @@ test('the disk turns read-only under the agent, and is still so when it starts a
   await noWarning();
 });
 
-describe('other bytes on the disk than were written', () => {
-  test('in the database, at random: the process starts and touches nothing', async () => {
+describe('with damaged bytes on the disk', () => {
+  test('in the database, the process starts and touches nothing', async () => {
     const before = await only();
     await home.end('SIGKILL');
     const kept = ['agent.db', 'agent.db-wal'].map((name) => [name, readFileSync(join(disk.data, name))] as const);
@@ -236,7 +236,7 @@ describe('other bytes on the disk than were written', () => {
     }
   }, 900_000);
 
-  test('in the identity: it says so, keeps the file, removes nothing, and can be provisioned again', async () => {
+  test('in the identity, the agent reports it, keeps the file, removes nothing, and can be provisioned again', async () => {
     const before = await only();
     await home.end('SIGKILL');
     const path = join(disk.data, 'identity.json');
@@ -251,7 +251,7 @@ describe('other bytes on the disk than were written', () => {
     expect(status).toMatchObject({ controllerConnection: 'NOT_PROVISIONED' });
     expect(status.warnings).toEqual([expect.stringContaining('provision the agent again')]);
     expect(await only()).toEqual(before);
-    // The controller takes a new key only with a new provisioning key.
+    // The controller accepts a new key only with a new provisioning key.
     controller.publicKey = undefined;
     controller.said = {};
     expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });

@@ -7,11 +7,11 @@ import type {} from '../../../hack/testing/provided.ts';
 import { pushVersions, webView } from '../_web.ts';
 import { FakeController, type View } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
-import { Home, Stranger, Witness } from './_home.ts';
+import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
 /**
  * The agent's process is killed at every operation that it carries out, and started again. In the normal run it dies
- * after each operation of the engine: done, and not noted. With SKERRY_NIGHTLY also before each of them, and before and
+ * after each operation of the engine: done, and not recorded. With SKERRY_NIGHTLY also before each of them, and before and
  * after each commit of its database.
  */
 
@@ -21,20 +21,20 @@ const image = (tag: string) => `${registry}/killed/sample:${tag}`;
 const FAILPOINTS = join(import.meta.dirname, '_failpoints.ts');
 const LONG = Boolean(process.env.SKERRY_NIGHTLY);
 
-let stranger: Stranger;
+let other: OtherContainer;
 beforeAll(async () => {
   await pushVersions(inject('registryUrl'), 'killed/sample', '1', '2');
   await pullInsecure(engineUrl, image('1'));
-  stranger = await Stranger.start(engineUrl, { name: `skerry-${randomUUID()}`, image: image('1') });
+  other = await OtherContainer.start(engineUrl, { name: `skerry-${randomUUID()}`, image: image('1') });
 });
-afterAll(() => stranger?.remove());
+afterAll(() => other?.remove());
 
-/** One machine with its controller, and two microservices that a story is about. */
-class Scene {
+/** One machine with its controller, and two microservices. */
+class Fixture {
   readonly home = new Home({ engineUrl });
   readonly web = randomUUID();
   readonly api = randomUUID();
-  readonly witness = new Witness(engineUrl, [this.web, this.api]);
+  readonly observer = new EngineObserver(engineUrl, [this.web, this.api]);
   readonly ports: number[];
   readonly controller: FakeController;
   #serial = 0;
@@ -44,16 +44,16 @@ class Scene {
     this.ports = ports;
   }
 
-  static async open(): Promise<Scene> {
+  static async open(): Promise<Fixture> {
     const controller = await new FakeController().listen();
-    const scene = new Scene(controller, [await freePort(), await freePort()]);
-    await scene.home.up({ imports: [FAILPOINTS] });
-    expect(await scene.home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
-    return scene;
+    const fixture = new Fixture(controller, [await freePort(), await freePort()]);
+    await fixture.home.up({ imports: [FAILPOINTS] });
+    expect(await fixture.home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
+    return fixture;
   }
 
   async close(): Promise<void> {
-    this.witness.close();
+    this.observer.close();
     await this.home.remove();
     await this.controller.close();
   }
@@ -71,7 +71,7 @@ class Scene {
     });
   }
 
-  /** From now on the process dies at the n-th moment; 0 is never. False: it is dead already. */
+  /** From now on the process dies at the n-th moment; 0: never. Returns false when it is dead already. */
   async arm(at: number): Promise<boolean> {
     const { process: child } = this.home;
     if (!child?.connected) return false;
@@ -83,7 +83,7 @@ class Scene {
     return heard;
   }
 
-  /** Waits until exactly this is there, under its names, and has been told. */
+  /** Waits until exactly this runs, under its names, and has been reported. */
   async settled(end: End[]): Promise<void> {
     const expected = end.map(({ uuid, state = 'running' }) => `skerry-${uuid} ${state}`).sort();
     await until(
@@ -119,7 +119,7 @@ class Scene {
   }
 }
 
-/** What is there of one microservice when all is over. */
+/** What exists of one microservice at the end. */
 interface End {
   uuid: string;
   state?: string;
@@ -130,90 +130,96 @@ interface End {
 interface Round {
   /** what is wanted and settled before */
   from: View[];
-  /** what is ordered while the agent dies; false: the order died with the agent, and is to be given again */
+  /** what is asked for while the agent dies; false: the request was lost with the agent, and is to be repeated */
   order: () => unknown;
   end: End[];
 }
 
-interface Story {
+interface Case {
   /** makes the next round */
-  round: (scene: Scene, count: number) => Round;
+  round: (fixture: Fixture, count: number) => Round;
   /** starts of containers that the way from one end to the other needs, whatever happens on it */
   starts: number;
   /** deaths at least: moments after operations of the engine on the way there, but the last, which may come too late */
   deaths: number;
-  /** the normal run tries only these moments; another story goes through all of the same kind */
+  /** the normal run tries only these moments; another case goes through all of the same kind */
   everyNth?: number;
 }
 
-const STORIES: Record<string, Story> = {
+const CASES: Record<string, Case> = {
   'a start': {
-    round: (scene) => {
-      const to = scene.view(scene.web, 0);
-      return { from: [], order: () => scene.want([to]), end: [scene.up(to, '1')] };
+    round: (fixture) => {
+      const to = fixture.view(fixture.web, 0);
+      return { from: [], order: () => fixture.want([to]), end: [fixture.up(to, '1')] };
     },
     starts: 1,
     deaths: 2,
   },
   'an edit': {
-    round: (scene) => {
-      const to = scene.view(scene.web, 0, { imageId: image('2') });
-      return { from: [scene.view(scene.web, 0)], order: () => scene.want([to]), end: [scene.up(to, '2')] };
+    round: (fixture) => {
+      const to = fixture.view(fixture.web, 0, { imageId: image('2') });
+      return { from: [fixture.view(fixture.web, 0)], order: () => fixture.want([to]), end: [fixture.up(to, '2')] };
     },
     starts: 1,
     deaths: 5,
   },
   'an edit that cannot start, so that the old one returns': {
-    round: (scene) => {
-      const from = scene.view(scene.web, 0);
-      const to = scene.view(scene.web, 0, { imageId: image('2'), entrypoint: ['/no/such/program'] });
+    round: (fixture) => {
+      const from = fixture.view(fixture.web, 0);
+      const to = fixture.view(fixture.web, 0, { imageId: image('2'), entrypoint: ['/no/such/program'] });
       const told = { status: 'RUNNING', reason: 'StartFailed', revision: from.revision };
-      return { from: [from], order: () => scene.want([to]), end: [scene.up(from, '1', told)] };
+      return { from: [from], order: () => fixture.want([to]), end: [fixture.up(from, '1', told)] };
     },
     starts: 1,
     deaths: 5,
   },
   'a move to another port': {
-    round: (scene) => {
-      const to = scene.view(scene.web, 1);
-      return { from: [scene.view(scene.web, 0)], order: () => scene.want([to]), end: [scene.up(to, '1')] };
+    round: (fixture) => {
+      const to = fixture.view(fixture.web, 1);
+      return { from: [fixture.view(fixture.web, 0)], order: () => fixture.want([to]), end: [fixture.up(to, '1')] };
     },
     starts: 1,
     deaths: 2,
     everyNth: 2,
   },
   'a swap of ports': {
-    round: (scene) => {
-      const to = [scene.view(scene.web, 1), scene.view(scene.api, 0, { env: [{ key: 'GREETING', value: 'api' }] })];
-      const from = [scene.view(scene.web, 0), scene.view(scene.api, 1, { env: [{ key: 'GREETING', value: 'api' }] })];
-      const end = to.map((view, i) => scene.up(view, i === 0 ? '1' : 'api'));
-      return { from, order: () => scene.want(to), end };
+    round: (fixture) => {
+      const to = [
+        fixture.view(fixture.web, 1),
+        fixture.view(fixture.api, 0, { env: [{ key: 'GREETING', value: 'api' }] }),
+      ];
+      const from = [
+        fixture.view(fixture.web, 0),
+        fixture.view(fixture.api, 1, { env: [{ key: 'GREETING', value: 'api' }] }),
+      ];
+      const end = to.map((view, i) => fixture.up(view, i === 0 ? '1' : 'api'));
+      return { from, order: () => fixture.want(to), end };
     },
     starts: 2,
     deaths: 3,
     everyNth: 3,
   },
   'a rebuild': {
-    round: (scene, count) => {
-      const from = scene.view(scene.web, 0, { rebuildOrder: count });
+    round: (fixture, count) => {
+      const from = fixture.view(fixture.web, 0, { rebuildOrder: count });
       const to = { ...from, rebuildOrder: count + 1 };
       const told = { status: 'RUNNING', revision: from.revision, rebuildOrder: count + 1 };
-      return { from: [from], order: () => scene.want([to]), end: [scene.up(to, '1', told)] };
+      return { from: [from], order: () => fixture.want([to]), end: [fixture.up(to, '1', told)] };
     },
     starts: 1,
     deaths: 3,
     everyNth: 2,
   },
   'a stop': {
-    round: (scene) => ({ from: [scene.view(scene.web, 0)], order: () => scene.want([]), end: [] }),
+    round: (fixture) => ({ from: [fixture.view(fixture.web, 0)], order: () => fixture.want([]), end: [] }),
     starts: 0,
     deaths: 2,
   },
   'a stop on the machine': {
-    round: (scene) => ({
-      from: [scene.view(scene.web, 0)],
-      order: async () => (await scene.home.cli('ms', 'stop', 'web')).code === 0,
-      end: [{ uuid: scene.web, state: 'exited', told: { status: 'STOPPED', reason: 'StoppedLocally' } }],
+    round: (fixture) => ({
+      from: [fixture.view(fixture.web, 0)],
+      order: async () => (await fixture.home.cli('ms', 'stop', 'web')).code === 0,
+      end: [{ uuid: fixture.web, state: 'exited', told: { status: 'STOPPED', reason: 'StoppedLocally' } }],
     }),
     starts: 0,
     deaths: 1,
@@ -221,41 +227,42 @@ const STORIES: Record<string, Story> = {
 };
 
 describe.concurrent('killed at any moment of', () => {
-  for (const [name, story] of Object.entries(STORIES))
+  for (const [name, each] of Object.entries(CASES))
     test(name, { timeout: LONG ? 3600_000 : 600_000 }, async ({ expect }) => {
-      const scene = await Scene.open();
+      const fixture = await Fixture.open();
       try {
-        const { home, controller, witness } = scene;
+        const { home, controller, observer } = fixture;
         let deaths = 0;
-        for (let at = LONG ? 1 : 2; ; at += LONG ? 1 : 2 * (story.everyNth ?? 1)) {
-          const { from, order, end } = story.round(scene, at);
-          scene.want(from);
-          await scene.settled(from.map((view) => scene.up(view, view.env?.[0]?.value ?? '1')));
-          (await witness.read()).forget();
-          expect(await scene.arm(at)).toBe(true);
+        for (let at = LONG ? 1 : 2; ; at += LONG ? 1 : 2 * (each.everyNth ?? 1)) {
+          const { from, order, end } = each.round(fixture, at);
+          fixture.want(from);
+          await fixture.settled(from.map((view) => fixture.up(view, view.env?.[0]?.value ?? '1')));
+          (await observer.read()).forget();
+          expect(await fixture.arm(at)).toBe(true);
           const died = home.gone().then(() => true);
           const ordered = await order();
-          // The last operations may be seen from here before the process has died of them.
-          const wasKilled = await Promise.race([died, scene.settled(end).then(async () => !(await scene.arm(0)))]);
+          // The last operations may be visible here before the process has died.
+          const wasKilled = await Promise.race([died, fixture.settled(end).then(async () => !(await fixture.arm(0)))]);
           if (wasKilled) {
             deaths++;
             expect(home.process?.signalCode).toBe('SIGKILL');
             controller.said = {};
             await home.up({ imports: [FAILPOINTS] });
             if (ordered === false) expect(await order()).toBe(true);
-            await scene.settled(end);
+            await fixture.settled(end);
           }
-          await witness.read();
-          const starts = [scene.web, scene.api].reduce((sum, uuid) => sum + (witness.starts.get(uuid) ?? 0), 0);
-          expect(starts, `starts, having died at moment ${at}`).toBe(story.starts);
-          expect(witness.doubles).toEqual([]);
-          for (const uuid of [scene.web, scene.api]) expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
-          expect(await stranger.untouched()).toBe(true);
+          await observer.read();
+          const starts = [fixture.web, fixture.api].reduce((sum, uuid) => sum + (observer.starts.get(uuid) ?? 0), 0);
+          expect(starts, `starts, having died at moment ${at}`).toBe(each.starts);
+          expect(observer.doubles).toEqual([]);
+          for (const uuid of [fixture.web, fixture.api])
+            expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
+          expect(await other.untouched()).toBe(true);
           if (!wasKilled) break;
         }
-        expect(deaths).toBeGreaterThanOrEqual(story.deaths);
+        expect(deaths).toBeGreaterThanOrEqual(each.deaths);
       } finally {
-        await scene.close();
+        await fixture.close();
       }
     });
 });

@@ -8,9 +8,9 @@ import { CONTAINER_LABELS } from '../../../src/api/names.ts';
 import { pushVersions, webView } from '../_web.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
-import { Home, Stranger, Witness } from './_home.ts';
+import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
-/** The agent's data is lost, and its node is provisioned again on the same machine: nothing runs twice. */
+/** The agent's data is lost, and its node is provisioned again on the same machine. Nothing runs twice. */
 
 const engineUrl = inject('engineUrl');
 const image = `${new URL(inject('registryUrl')).host}/lost/sample:1`;
@@ -28,7 +28,7 @@ afterEach(async () => {
   await controller.close();
 });
 
-test('the containers of a node whose data was lost are adopted by its next installation; others are named and removed on demand', async () => {
+test('the next installation of a node adopts its containers; those of other nodes are named, and removed on demand', async () => {
   const uuid = randomUUID();
   const view = webView({ uuid, imageId: image, external: await freePort() });
   controller.microservices = [view];
@@ -36,14 +36,14 @@ test('the containers of a node whose data was lost are adopted by its next insta
   await home.cli('provision', controller.joinString);
   await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING', 60_000);
   const [before] = await home.containers();
-  const witness = new Witness(engineUrl, [uuid]);
-  (await witness.read()).forget();
+  const observer = new EngineObserver(engineUrl, [uuid]);
+  (await observer.read()).forget();
 
   await home.end('SIGKILL');
   rmSync(home.disk, { recursive: true });
   controller.publicKey = undefined;
   controller.said = {};
-  const stranger = await Stranger.start(engineUrl, {
+  const other = await OtherContainer.start(engineUrl, {
     name: `lost-${uuid}`,
     image,
     labels: { [CONTAINER_LABELS.agent]: 'f'.repeat(32), [CONTAINER_LABELS.node]: 'another-node' },
@@ -52,13 +52,13 @@ test('the containers of a node whose data was lost are adopted by its next insta
   await home.cli('provision', controller.joinString);
   await until('RUNNING again', () => controller.microservice(uuid)?.status === 'RUNNING', 60_000);
   expect(controller.microservice(uuid)?.containerId).toBe(before?.id);
-  expect((await witness.read()).starts).toEqual(new Map());
-  witness.close();
+  expect((await observer.read()).starts).toEqual(new Map());
+  observer.close();
 
   expect((await home.cli('orphans')).out).toContain(`lost-${uuid}`);
   expect((await home.cli('orphans', `lost-${uuid}`, '--remove')).code).not.toBe(0);
-  expect(await stranger.untouched()).toBe(true);
+  expect(await other.untouched()).toBe(true);
   expect((await home.cli('orphans', `lost-${uuid}`, '--remove', '--yes')).out).toContain(`lost-${uuid}: removed`);
-  await expect(callEngine(engineUrl, 'GET', `/containers/${stranger.id}/json`)).rejects.toThrow();
+  await expect(callEngine(engineUrl, 'GET', `/containers/${other.id}/json`)).rejects.toThrow();
   expect((await home.containers()).map(({ id }) => id)).toEqual([before?.id]);
 });

@@ -3,17 +3,17 @@ import { jitter, type Random } from '../domain/clock.ts';
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** Supervision's times, in milliseconds: it never gives up, it only gets slower. */
+/** Times of supervision, ms. A microservice is never given up; attempts only get slower. */
 export const TIMES = {
   firstDelay: 10 * SECOND,
   longestDelay: 5 * MINUTE,
-  /** so long in RUNNING and the next crash starts from the first delay again */
+  /** after so long in RUNNING the next crash starts from the first delay again */
   steady: 10 * MINUTE,
-  /** so long in RUNNING and the current error is cleared */
+  /** after so long in RUNNING the current error is cleared */
   errorClears: 30 * SECOND,
-  /** whoever ends a container by hand may be about to start or to remove it */
+  /** a container that another program ended is left alone for so long: it may be started or removed next */
   handsOff: 2 * SECOND,
-  /** at most so long a microservice waits for those that start before it */
+  /** a microservice waits at most so long for those that start before it */
   orderWait: MINUTE,
 } as const;
 

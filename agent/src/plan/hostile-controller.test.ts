@@ -8,8 +8,8 @@ import { EngineError } from '../domain/engine.ts';
 import { OPEN_POLICY, PLAIN_PLACES, refusal } from '../domain/policy.ts';
 
 /**
- * A controller that lies, or a proxy that speaks in its place: whatever it sends, the agent goes on, and nothing leaves the
- * places that are the agent's. Seeds: SKERRY_FUZZ_SEED, SKERRY_FUZZ_SECONDS.
+ * A hostile controller, or a proxy in its place: whatever it sends, the agent goes on, and no container reaches the agent's
+ * own directories. Seeds: SKERRY_FUZZ_SEED, SKERRY_FUZZ_SECONDS.
  */
 const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? (process.env.SKERRY_NIGHTLY ? Date.now() % 2 ** 31 : 1));
 const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 300 : 3));
@@ -122,13 +122,13 @@ const allowed = (one: typeof view) =>
     places: PLAIN_PLACES,
   });
 
-test(`what a controller says of a microservice leaves the agent and its places alone (seed ${SEED})`, () => {
+test(`no view of a microservice harms the agent or reaches its directories (seed ${SEED})`, () => {
   let ran = 0;
   fc.assert(
     fc.property(changes, (steps) => {
       const body = JSON.stringify({ microservices: [changed(view, steps), view] });
       const entries = desiredEntries(documents(body), allowed) ?? [];
-      // What cannot be understood does no harm to its neighbour.
+      // An entry that cannot be read does not affect the others.
       expect(entries.some((entry) => entry.uuid === view.uuid)).toBe(true);
       for (const entry of entries) {
         expect(entry.uuid).toMatch(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/);
@@ -176,7 +176,7 @@ test(`what a controller says of a microservice leaves the agent and its places a
   expect(ran).toBeGreaterThan(0);
 }, 600_000);
 
-test('documents of any form are read, or are not readable, and never end the agent', () => {
+test('responses of any form are read, or are not readable, and never end the agent', () => {
   const bodies = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 200 }),
     fc.json({ maxDepth: 8 }),

@@ -11,7 +11,7 @@ interface Case {
   /** undefined: what is wanted is not known */
   desired: Entry[] | undefined;
   containers?: Container[];
-  rows?: MicroserviceRecord[];
+  records?: MicroserviceRecord[];
   networkId?: string | null;
   now?: number;
   want: string[];
@@ -45,402 +45,402 @@ const high = makeEntry({ uuid: '33333333-3333-4333-8333-333333333333', schedule:
 const cases: Record<string, Case> = {
   'a new microservice: its image is looked up and pulled only if missing': {
     desired: [v1],
-    rows: [makeRecord(v1, { image: undefined, generation: 0 })],
+    records: [makeRecord(v1, { image: undefined, generation: 0 })],
     want: ['image example/app:1 ifMissing'],
   },
   'a new microservice whose image is there: the network comes first': {
     desired: [v1],
-    rows: [makeRecord(v1, { generation: 0 })],
+    records: [makeRecord(v1, { generation: 0 })],
     networkId: null,
     want: ['network'],
   },
   'a new microservice with image and network: its container is made': {
     desired: [v1],
-    rows: [makeRecord(v1, { generation: 0 })],
+    records: [makeRecord(v1, { generation: 0 })],
     want: [`create skerry-${UUID} New`],
   },
   'a network that was lost is made before anything is started': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRecord(v1)],
+    records: [makeRecord(v1)],
     networkId: null,
     want: ['network'],
   },
   'a stopped container that knows another network is made again': {
     desired: [v1],
     containers: [exited(v1, { networkId: 'n0' })],
-    rows: [makeRecord(v1)],
+    records: [makeRecord(v1)],
     want: [`create skerry-${UUID}-g2 NetworkChanged`],
   },
-  'a new microservice on the host network needs no network of ours': {
+  'a new microservice on the host network needs no network': {
     desired: [makeEntry({ hostNetworkMode: true })],
-    rows: [makeRecord(v1, { generation: 0 })],
+    records: [makeRecord(v1, { generation: 0 })],
     networkId: null,
     want: [`create skerry-${UUID} New`],
   },
-  'one that somebody paused goes on': {
+  'a container that was paused on the machine is resumed': {
     desired: [v1],
     containers: [makeContainer(v1, { paused: true })],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: ['resume 1111 Paused'],
   },
-  'one that somebody paused goes on before it is stopped, so that it hears of its end': {
+  'a container that was paused on the machine is resumed before it is stopped, so that it receives the signal': {
     desired: [],
     containers: [makeContainer(v1, { paused: true })],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: ['resume 1111 Paused'],
   },
-  'one that somebody paused goes on before a local stop': {
+  'a container that was paused on the machine is resumed before a local stop': {
     desired: [v1],
     containers: [makeContainer(v1, { paused: true })],
-    rows: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
+    records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
     want: ['resume 1111 Paused'],
   },
   'a container that was made is started': {
     desired: [v1],
     containers: [makeContainer(v1, { state: 'created' })],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: ['start 1111 New'],
   },
-  'a container that runs as it should is left alone': {
+  'a container that serves its entry is left alone': {
     desired: [v1],
     containers: [old],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: [],
   },
   'the local registry never pulls': {
     desired: [makeEntry({ registryId: 2 })],
-    rows: [makeRecord(v1, { image: undefined })],
+    records: [makeRecord(v1, { image: undefined })],
     want: ['image example/app:1 never'],
   },
 
   'a changed image is pulled while the old container runs': {
     desired: [v2],
     containers: [old],
-    rows: [makeRecord(v1)],
+    records: [makeRecord(v1)],
     want: ['image example/app:2 preferFresh'],
   },
-  'a changed image whose old container died in the meantime: the old one is started beside the pull': {
+  'a changed image whose old container died in the meantime: the old one is started during the pull': {
     desired: [v2],
     containers: [exited(v1)],
-    rows: [makeRecord(v1, { exit: { key: 'x', cause: 'Reboot' } })],
+    records: [makeRecord(v1, { exit: { key: 'x', cause: 'Reboot' } })],
     want: ['image example/app:2 preferFresh', 'start 1111 Returned'],
   },
-  'with the new image there, the new container is made under a name of its own': {
+  'when the new image is there, the new container is made under a name of its own': {
     desired: [v2],
     containers: [old],
-    rows: [onV2()],
+    records: [onV2()],
     want: [`create skerry-${UUID}-g2 SpecChanged`],
   },
-  'with the new container made, the old one is stopped': {
+  'when the new container is made, the old one is stopped': {
     desired: [v2],
     containers: [old, fresh()],
-    rows: [onV2()],
+    records: [onV2()],
     want: ['stop 1111 Replacing'],
   },
-  'with the old one stopped, the new one starts': {
+  'when the old container has stopped, the new one starts': {
     desired: [v2],
     containers: [exited(v1), fresh()],
-    rows: [onV2()],
+    records: [onV2()],
     want: ['start 2222 Replacement'],
   },
-  'with the new one running, the old one is removed': {
+  'when the new container runs, the old one is removed': {
     desired: [v2],
     containers: [exited(v1), fresh({ state: 'running', startedAt: 9 })],
-    rows: [onV2()],
+    records: [onV2()],
     want: ['remove 1111 Replaced'],
   },
-  'once alone, the new one gets the name': {
+  'when the new container is the only one, it is renamed': {
     desired: [v2],
     containers: [fresh({ state: 'running', startedAt: 9 })],
-    rows: [onV2()],
+    records: [onV2()],
     want: [`rename 2222 skerry-${UUID}`],
   },
-  'a new one that started well and then crashed is not rolled back': {
+  'a new container that ran and then crashed is not rolled back': {
     desired: [v2],
     containers: [exited(v1), fresh({ state: 'exited', startedAt: 9 })],
-    rows: [onV2(crashed(99))],
+    records: [onV2(crashed(99))],
     want: ['remove 1111 Replaced'],
   },
 
   'a failed pull leaves the old one running and is tried later': {
     desired: [v2],
     containers: [old],
-    rows: [makeRecord(v1, { failure: failure(v2, 'image', 100) })],
+    records: [makeRecord(v1, { failure: failure(v2, 'image', 100) })],
     want: ['wait RetryBackoff 100'],
   },
   'a failed pull is tried again when its time has come': {
     desired: [v2],
     containers: [old],
-    rows: [makeRecord(v1, { failure: failure(v2, 'image', 100) })],
+    records: [makeRecord(v1, { failure: failure(v2, 'image', 100) })],
     now: 100,
     want: ['image example/app:2 preferFresh'],
   },
-  'a failed pull does not keep a dead old one from being started': {
+  'a failed pull does not keep an old container that died from being started': {
     desired: [v2],
     containers: [exited(v1)],
-    rows: [makeRecord(v1, { failure: failure(v2, 'image', 100), exit: { key: 'x', cause: 'Engine' } })],
+    records: [makeRecord(v1, { failure: failure(v2, 'image', 100), exit: { key: 'x', cause: 'Engine' } })],
     want: ['wait RetryBackoff 100', 'start 1111 Returned'],
   },
   'a failed create leaves the old one running': {
     desired: [v2],
     containers: [old],
-    rows: [onV2({ failure: failure(v2, 'create', 100) })],
+    records: [onV2({ failure: failure(v2, 'create', 100) })],
     want: ['wait RetryBackoff 100'],
   },
-  'a failed start brings the old one back': {
+  'a failed start of the new container starts the old one': {
     desired: [v2],
     containers: [exited(v1), fresh()],
-    rows: [onV2({ failure: failure(v2, 'start', 100, fresh().id) })],
+    records: [onV2({ failure: failure(v2, 'start', 100, fresh().id) })],
     want: ['start 1111 Returned'],
   },
-  'with the old one back, the failed one is removed': {
+  'when the old container runs again, the one that failed is removed': {
     desired: [v2],
     containers: [old, fresh()],
-    rows: [onV2({ failure: failure(v2, 'start', 100, fresh().id) })],
+    records: [onV2({ failure: failure(v2, 'start', 100, fresh().id) })],
     want: ['remove 2222 FailedToStart'],
   },
-  'with the failed one removed, the old one runs until it is time to try again': {
+  'when the container that failed is removed, the old one runs until the next attempt is due': {
     desired: [v2],
     containers: [old],
-    rows: [onV2({ failure: failure(v2, 'start', 100, 'gone') })],
+    records: [onV2({ failure: failure(v2, 'start', 100, 'gone') })],
     want: ['wait RetryBackoff 100'],
   },
-  'when the old one cannot be started either, both wait': {
+  'when the old container cannot be started either, both wait': {
     desired: [v2],
     containers: [exited(v1), fresh()],
-    rows: [onV2({ failure: failure(v2, 'start', 100, old.id) })],
+    records: [onV2({ failure: failure(v2, 'start', 100, old.id) })],
     want: ['wait RetryBackoff 100'],
   },
   'a failed start of the only container is tried again later': {
     desired: [v1],
     containers: [makeContainer(v1, { state: 'created' })],
-    rows: [makeRecord(v1, { failure: failure(v1, 'start', 100, old.id) })],
+    records: [makeRecord(v1, { failure: failure(v1, 'start', 100, old.id) })],
     want: ['wait RetryBackoff 100'],
   },
   'a candidate for a revision that is no longer wanted is removed': {
     desired: [v1],
     containers: [old, fresh()],
-    rows: [makeRecord(v1)],
+    records: [makeRecord(v1)],
     want: ['remove 2222 Replaced'],
   },
   'back to the old revision in the middle of a replacement: the candidate goes before the old one is started': {
     desired: [v1],
     containers: [exited(v1), fresh()],
-    rows: [makeRecord(v1, { exit: { key: 'x', cause: 'Stopped' } })],
+    records: [makeRecord(v1, { exit: { key: 'x', cause: 'Stopped' } })],
     want: ['remove 2222 Leftover'],
   },
 
-  'a crashed container waits': {
+  'a crashed container waits for its back-off': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRecord(v1, crashed(100))],
+    records: [makeRecord(v1, crashed(100))],
     now: 99,
     want: ['wait CrashBackoff 100'],
   },
   'a crashed container is started when its time has come': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRecord(v1, crashed(100))],
+    records: [makeRecord(v1, crashed(100))],
     now: 100,
     want: ['start 1111 Crashed'],
   },
-  'an exit by a reboot is started at once': {
+  'a container that a reboot ended is started at once': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRecord(v1, { exit: { key: 'x', cause: 'Reboot' } })],
+    records: [makeRecord(v1, { exit: { key: 'x', cause: 'Reboot' } })],
     want: ['start 1111 MachineRebooted'],
   },
-  'an exit by an engine restart is started at once': {
+  'a container that a restart of the engine ended is started at once': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRecord(v1, { exit: { key: 'x', cause: 'Engine' } })],
+    records: [makeRecord(v1, { exit: { key: 'x', cause: 'Engine' } })],
     want: ['start 1111 EngineRestarted'],
   },
   'a local start does not wait for back-off': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRecord(v1, { ...crashed(100), live: { startedLocally: true } })],
+    records: [makeRecord(v1, { ...crashed(100), live: { startedLocally: true } })],
     want: ['start 1111 StartedLocally'],
   },
 
-  'a container of another digest is replaced, one without its network as well': {
+  'a container of another digest, or without its network, is replaced': {
     desired: [v1],
     containers: [makeContainer(v1, { networkId: '' })],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: [`create skerry-${UUID}-g2 NetworkChanged`],
   },
-  'a stopped container that does not tell its network is no reason to replace it': {
+  'a stopped container whose network is not known is not replaced': {
     desired: [v1],
     containers: [exited(v1, { networkId: '' })],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: ['start 1111 FoundStopped'],
   },
   'another image behind the same reference replaces the container': {
     desired: [v1],
     containers: [makeContainer(v1, { imageId: imageOf('other') })],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: [`create skerry-${UUID}-g2 ImageChanged`],
   },
-  'a rebuild order pulls again': {
+  'a rebuild pulls again': {
     desired: [makeEntry({ rebuildOrder: 1 })],
     containers: [old],
-    rows: [makeRecord(v1)],
+    records: [makeRecord(v1)],
     want: ['image example/app:1 fresh'],
   },
   'a rebuild whose pull was done makes a new container even from the same image': {
     desired: [makeEntry({ rebuildOrder: 1 })],
     containers: [old],
-    rows: [makeRecord(makeEntry({ rebuildOrder: 1 }))],
+    records: [makeRecord(makeEntry({ rebuildOrder: 1 }))],
     want: [`create skerry-${UUID}-g2 RebuildOrdered`],
   },
-  'a container that someone removed is made again': {
+  'a container that another program removed is made again': {
     desired: [v1],
-    rows: [makeRecord(v1, { lastGood: v1.view, generation: 4 })],
+    records: [makeRecord(v1, { lastGood: v1.view, generation: 4 })],
     want: [`create skerry-${UUID} Vanished`],
   },
-  'a lower rebuild counter than the container has carried out is no order': {
+  'a rebuild count below that of the container causes no rebuild': {
     desired: [v1],
     containers: [makeContainer(makeEntry({ rebuildOrder: 3 }))],
-    rows: [makeRecord(makeEntry({ rebuildOrder: 3 }))],
+    records: [makeRecord(makeEntry({ rebuildOrder: 3 }))],
     want: [],
   },
 
-  'a hold keeps what runs': { desired: [makeHold()], containers: [old], rows: [makeRecord()], want: [] },
-  'a hold restarts what died': {
+  'a hold keeps what runs': { desired: [makeHold()], containers: [old], records: [makeRecord()], want: [] },
+  'a hold starts a container that died': {
     desired: [makeHold()],
     containers: [exited(v1)],
-    rows: [makeRecord(v1, { ...crashed(0), lastGood: v1.view })],
+    records: [makeRecord(v1, { ...crashed(0), lastGood: v1.view })],
     now: 1,
     want: ['start 1111 Crashed'],
   },
-  'a hold backs off as well': {
+  'a hold waits for the back-off': {
     desired: [makeHold()],
     containers: [exited(v1)],
-    rows: [makeRecord(v1, crashed(100))],
+    records: [makeRecord(v1, crashed(100))],
     want: ['wait CrashBackoff 100'],
   },
-  'a hold starts nothing that never ran': {
+  'a hold starts no container that never ran': {
     desired: [makeHold()],
     containers: [makeContainer(v1, { state: 'created' })],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: [],
   },
-  'a hold in the middle of a replacement brings the last good one back': {
+  'a hold in the middle of a replacement starts the last good container': {
     desired: [makeHold()],
     containers: [exited(v1), fresh()],
-    rows: [onV2({ exit: { key: 'x', cause: 'Stopped' } })],
+    records: [onV2({ exit: { key: 'x', cause: 'Stopped' } })],
     want: ['start 1111 FoundStopped'],
   },
-  'a hold without anything makes nothing': {
+  'a hold makes no container of a microservice that never ran': {
     desired: [makeHold()],
-    rows: [makeRecord(v1, { generation: 0 })],
+    records: [makeRecord(v1, { generation: 0 })],
     want: [],
   },
-  'a hold makes the revision it ran again when its container was removed by someone': {
+  'a hold makes the container of the last good revision again when another program removed it': {
     desired: [makeHold()],
-    rows: [makeRecord(v1, { lastGood: v1.view })],
+    records: [makeRecord(v1, { lastGood: v1.view })],
     want: [`create skerry-${UUID} Vanished`],
   },
 
-  'a local stop stops': {
+  'a local stop stops the container': {
     desired: [v1],
     containers: [old],
-    rows: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
+    records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
     want: ['stop 1111 StoppedLocally'],
   },
-  'a local stop holds': {
+  'a container that was stopped locally stays stopped': {
     desired: [v1],
     containers: [exited(v1)],
-    rows: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
+    records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
     want: [],
   },
-  'a local restart stops the run that it was ordered for': {
+  'a local restart stops the run that it was asked for': {
     desired: [v1],
     containers: [old],
-    rows: [makeRecord(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
+    records: [makeRecord(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
     want: ['stop 1111 RestartingLocally'],
   },
   'a local restart does not stop the next run': {
     desired: [v1],
     containers: [makeContainer(v1, { startedAt: 2000 })],
-    rows: [makeRecord(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
+    records: [makeRecord(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
     want: [],
   },
 
-  'what is absent is stopped': {
+  'a microservice that is no longer wanted is stopped': {
     desired: [],
     containers: [old],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: ['stop 1111 NoLongerWanted'],
   },
-  'what is absent and stopped is removed': {
+  'a microservice that is no longer wanted and has stopped is removed': {
     desired: [],
     containers: [exited(v1)],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: ['remove 1111 NoLongerWanted'],
   },
-  'without readable desired state nothing is removed': {
+  'nothing is removed while it is not known what is wanted': {
     desired: undefined,
     containers: [old, makeContainer(low)],
-    rows: [makeRecord(), makeRecord(low)],
+    records: [makeRecord(), makeRecord(low)],
     want: [],
   },
-  'without readable desired state what died is started again': {
+  'a container that died is started again while it is not known what is wanted': {
     desired: undefined,
     containers: [exited(v1)],
-    rows: [makeRecord(v1, { exit: { key: 'x', cause: 'Reboot' } })],
+    records: [makeRecord(v1, { exit: { key: 'x', cause: 'Reboot' } })],
     want: ['start 1111 MachineRebooted'],
   },
-  'of what is absent, the last started goes first': {
+  'of microservices that are no longer wanted, the one that starts last ends first': {
     desired: [],
     containers: [makeContainer(low), makeContainer(high)],
-    rows: [makeRecord(low, { live: { unwantedSince: 0 } }), makeRecord(high, { live: { unwantedSince: 0 } })],
+    records: [makeRecord(low, { live: { unwantedSince: 0 } }), makeRecord(high, { live: { unwantedSince: 0 } })],
     want: ['wait Order 60000', 'stop 1111 NoLongerWanted 3333'],
   },
 
   'two running containers of one microservice: the older one is stopped': {
     desired: [v2],
     containers: [old, fresh({ state: 'running', startedAt: 9 })],
-    rows: [onV2()],
+    records: [onV2()],
     want: ['stop 1111 Duplicate'],
   },
   'a container that the engine lost is removed': {
     desired: [v1],
     containers: [makeContainer(v1, { state: 'dead' })],
-    rows: [makeRecord()],
+    records: [makeRecord()],
     want: ['remove 1111 Dead'],
   },
 
   'a start waits for those with a lower schedule that are down': {
     desired: [low, high],
     containers: [exited(low), exited(high)],
-    rows: [makeRecord(low, { live: { downSince: 0 } }), makeRecord(high, { live: { downSince: 0 } })],
+    records: [makeRecord(low, { live: { downSince: 0 } }), makeRecord(high, { live: { downSince: 0 } })],
     want: ['start 1111 FoundStopped 2222', 'wait Order 60000'],
   },
-  'it does not wait for what has failed': {
+  'a start does not wait for a microservice that failed': {
     desired: [low, high],
     containers: [exited(high)],
-    rows: [
+    records: [
       makeRecord(low, { live: { downSince: 0 }, failure: failure(low, 'image', 100) }),
       makeRecord(high, { live: { downSince: 0 } }),
     ],
     want: ['wait RetryBackoff 100', 'start 1111 FoundStopped 3333'],
   },
-  'it waits no longer than a minute': {
+  'a start waits for others no longer than a minute': {
     desired: [low, high],
     containers: [exited(low), exited(high)],
-    rows: [
+    records: [
       makeRecord(low, { live: { downSince: 0 }, ...crashed(999999) }),
       makeRecord(high, { live: { downSince: 0 } }),
     ],
     now: 60_000,
     want: ['wait CrashBackoff 999999', 'start 1111 FoundStopped 3333'],
   },
-  'it does not wait for one that was stopped on the machine': {
+  'a start does not wait for a microservice that was stopped on the machine': {
     desired: [low, high],
     containers: [exited(low), exited(high)],
-    rows: [
+    records: [
       makeRecord(low, { live: { downSince: 0 }, stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } }),
       makeRecord(high, { live: { downSince: 0 } }),
     ],
@@ -449,23 +449,26 @@ const cases: Record<string, Case> = {
   'a system microservice goes before any other': {
     desired: [low, makeEntry({ uuid: high.uuid, schedule: 90, isSystem: true })],
     containers: [exited(low), exited(high)],
-    rows: [makeRecord(low, { live: { downSince: 0 } }), makeRecord(high, { isSystem: true, live: { downSince: 0 } })],
+    records: [
+      makeRecord(low, { live: { downSince: 0 } }),
+      makeRecord(high, { isSystem: true, live: { downSince: 0 } }),
+    ],
     want: ['wait Order 60000', 'start 1111 FoundStopped 3333'],
   },
   'a replacement that must wait for its turn leaves the old one running': {
     desired: [low, { ...v2 }],
     containers: [exited(low), old, fresh()],
-    rows: [makeRecord(low, { live: { downSince: 0 } }), onV2()],
+    records: [makeRecord(low, { live: { downSince: 0 } }), onV2()],
     want: ['start 1111 FoundStopped 2222', 'wait Order 60000'],
   },
 };
 
-for (const [name, { desired, containers = [], rows = [], networkId = 'n1', now = 0, want }] of Object.entries(cases))
+for (const [name, { desired, containers = [], records = [], networkId = 'n1', now = 0, want }] of Object.entries(cases))
   test(name, () => {
     const snapshot = { containers, networkId: networkId ?? undefined };
-    const records = new Map(rows.map((record) => [record.uuid, record]));
-    const { steps, waits } = plan(makePlanInput({ desired, snapshot, records, now }));
-    expect(tell({ steps, waits }, (desired?.length ?? 0) > 1 || rows.length > 1).sort()).toEqual([...want].sort());
+    const byUuid = new Map(records.map((record) => [record.uuid, record]));
+    const { steps, waits } = plan(makePlanInput({ desired, snapshot, records: byUuid, now }));
+    expect(tell({ steps, waits }, (desired?.length ?? 0) > 1 || records.length > 1).sort()).toEqual([...want].sort());
   });
 
 /** A plan in a few words; container ids by their first four digits, with the microservice where there are several. */

@@ -19,7 +19,7 @@ class Died extends Error {
 }
 
 /**
- * An agent in small: it looks, remembers, plans and carries out one step at a time on an engine in memory, and can be
+ * A small agent: it looks, updates its records, plans and carries out one step at a time on an engine in memory, and can be
  * made to die before or after any operation of the engine. What it saved outlives it, the rest does not.
  */
 class Machine {
@@ -181,7 +181,7 @@ async function started(): Promise<Machine> {
   return machine;
 }
 
-test('a new image: pulled, made, and only then the old container stops', async () => {
+test('an old container stops only after the new image is pulled and the new container is made', async () => {
   const machine = await started();
   machine.desired = [makeEntry({ imageId: better })];
   await machine.settle(0);
@@ -197,16 +197,16 @@ test('a new image: pulled, made, and only then the old container stops', async (
   expect(await machine.count()).toBe(1);
 });
 
-describe('the new one does not come up', () => {
-  const troubles: Record<string, (machine: Machine) => void> = {
-    'it cannot be pulled': (machine) => machine.engine.registry.delete(better),
+describe('a new container does not start', () => {
+  const causes: Record<string, (machine: Machine) => void> = {
+    'its image cannot be pulled': (machine) => machine.engine.registry.delete(better),
     'it cannot be made': (machine) => machine.noCreate.add(better),
     'it cannot be started': (machine) => machine.noStart.add(better),
   };
-  for (const [name, trouble] of Object.entries(troubles))
-    test(`${name}: the old one runs, the reason is kept, and it comes up once the trouble is over`, async () => {
+  for (const [name, broken] of Object.entries(causes))
+    test(`${name}: the old one runs, the reason is kept, and the new one runs once the cause is gone`, async () => {
       const machine = await started();
-      trouble(machine);
+      broken(machine);
       machine.desired = [makeEntry({ imageId: better })];
       await machine.settle(60_000);
       expect(await machine.runningImage()).toBe(imageOf(good));
@@ -222,7 +222,7 @@ describe('the new one does not come up', () => {
       expect(await machine.count()).toBe(1);
     });
 
-  test('neither the new nor the old one can be started: both are tried for ever, ever slower', async () => {
+  test('a new and an old container that cannot be started are both tried at growing intervals without end', async () => {
     const machine = await started();
     machine.noStart.add(better).add(good);
     machine.desired = [makeEntry({ imageId: better })];
@@ -242,7 +242,7 @@ describe('the agent dies in the middle of a replacement and starts again', () =>
     `after ${operation}`,
   ]);
   for (const moment of [...moments, 'before save', 'before conclusion'])
-    test(`${moment}: it goes on from there`, async () => {
+    test(`${moment}: the replacement goes on from there`, async () => {
       const machine = await started();
       machine.desired = [makeEntry({ imageId: better })];
       machine.dies = (at) => at === moment && machine.deaths === 0;
@@ -272,11 +272,14 @@ describe('external ports', () => {
     uuids.map((uuid) => machine.engine.running().get(uuid)?.[0]?.ports[0]?.external).filter(Boolean);
 
   const edits: Record<string, { from: number[]; to: () => Entry[] }> = {
-    'two that swap theirs': { from: [1, 2], to: () => [at(first, 2), at(second, 1)] },
-    'three that pass theirs round': { from: [1, 2, 3], to: () => [at(first, 2), at(second, 3), at(third, 1)] },
-    'two that move up by one': { from: [1, 2], to: () => [at(first, 2), at(second, 3)] },
-    'a new one that takes the port of one that moves': { from: [1], to: () => [at(first, 2), at(second, 1)] },
-    'a new one that takes the port of one that goes': { from: [1], to: () => [at(second, 1)] },
+    'two microservices that swap ports': { from: [1, 2], to: () => [at(first, 2), at(second, 1)] },
+    'three microservices that pass their ports round': {
+      from: [1, 2, 3],
+      to: () => [at(first, 2), at(second, 3), at(third, 1)],
+    },
+    'two microservices that move up by one port': { from: [1, 2], to: () => [at(first, 2), at(second, 3)] },
+    'a new microservice that takes the port of one that moves': { from: [1], to: () => [at(first, 2), at(second, 1)] },
+    'a new microservice that takes the port of one that is removed': { from: [1], to: () => [at(second, 1)] },
   };
   for (const [name, { from, to }] of Object.entries(edits)) {
     const wanted = to().map((entry) => entry.kind === 'run' && entry.view.portMappings[0]?.external);
@@ -302,7 +305,7 @@ describe('external ports', () => {
         });
   }
 
-  test('nobody stops for a port whose holder cannot leave yet; both go when it can', async () => {
+  test('no container stops for a port that does not become free yet; both move when it does', async () => {
     const machine = await holding(1, 2);
     machine.desired = [at(first, 2), at(second, 1, { imageId: 'example/app:missing' })];
     await machine.settle(60_000);
@@ -313,7 +316,7 @@ describe('external ports', () => {
     expect(portsOf(machine)).toEqual([2, 1]);
   });
 
-  test('a port that another program has: what runs stays, the reason is kept, and it moves when the port is free', async () => {
+  test('a microservice whose new port another program has runs on, keeps the reason, and moves when the port is free', async () => {
     const machine = await holding(1);
     machine.foreignPorts.add(9);
     machine.desired = [at(first, 9)];
@@ -332,7 +335,7 @@ describe('external ports', () => {
   });
 });
 
-test('a crash loop is slowed down to five minutes and never given up', async () => {
+test('a crash loop is slowed down to one start in five minutes and never given up', async () => {
   const machine = await started();
   const [container] = await machine.engine.containers();
   const starts: number[] = [];
@@ -354,13 +357,13 @@ test('a crash loop is slowed down to five minutes and never given up', async () 
 describe('anything may happen at any time', () => {
   const uuids = [UUID, '22222222-2222-4222-8222-222222222222', '33333333-3333-4333-8333-333333333333'];
   for (let seed = 1; seed <= 60; seed++)
-    test(`seed ${seed}: never two of one, nothing lost, and in the end what is wanted runs`, async () => {
+    test(`seed ${seed}: no microservice ever runs twice, and in the end what is wanted runs`, async () => {
       const random = generator(seed);
       const pick = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
       const machine = new Machine();
       machine.random = random;
       machine.provide('a:1', 'a:2', 'a:3');
-      const trouble = { images: ['a:missing', 'a:nostart'] };
+      const broken = { images: ['a:missing', 'a:nostart'] };
       machine.provide('a:nostart');
       machine.noStart.add('a:nostart');
       const views = new Map<string, Partial<MicroserviceView>>();
@@ -369,7 +372,7 @@ describe('anything may happen at any time', () => {
         const uuid = pick(uuids);
         const event = random();
         if (event < 0.4)
-          views.set(uuid, { uuid, imageId: pick(['a:1', 'a:2', 'a:3', ...trouble.images]), rebuildOrder: 0 });
+          views.set(uuid, { uuid, imageId: pick(['a:1', 'a:2', 'a:3', ...broken.images]), rebuildOrder: 0 });
         else if (event < 0.5) views.delete(uuid);
         else if (event < 0.6 && views.has(uuid))
           views.set(uuid, { ...views.get(uuid), rebuildOrder: (views.get(uuid)?.rebuildOrder ?? 0) + 1 });
@@ -390,7 +393,7 @@ describe('anything may happen at any time', () => {
       for (const uuid of uuids) {
         const image = views.get(uuid)?.imageId;
         if (!image) expect(await machine.count(uuid), 'containers of what is not wanted').toBe(0);
-        else if (!trouble.images.includes(image)) {
+        else if (!broken.images.includes(image)) {
           expect(await machine.runningImage(uuid)).toBe(imageOf(image));
           expect(await machine.count(uuid)).toBe(1);
         }

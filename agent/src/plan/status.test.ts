@@ -50,19 +50,19 @@ interface Case extends Partial<Omit<StatusInput, 'record'>> {
 }
 
 const cases: Record<string, Case> = {
-  'just heard of': { containers: [], want: { status: 'QUEUED', errorMessage: '' } },
-  'its image is being pulled': {
+  'a microservice that is new is QUEUED': { containers: [], want: { status: 'QUEUED', errorMessage: '' } },
+  'a microservice whose image is pulled is PULLING, with the progress': {
     containers: [],
     step: image,
     percentage: 40,
     want: { status: 'PULLING', percentage: 40 },
   },
-  'its container is being started': {
+  'a microservice whose container is started is STARTING': {
     containers: [makeContainer(v1, { state: 'created' })],
     step: doing('start', 'New'),
     want: { status: 'STARTING' },
   },
-  'frozen by somebody on the machine': {
+  'a container that was paused on the machine is FAILED': {
     containers: [makeContainer(v1, { paused: true })],
     want: {
       status: 'FAILED',
@@ -71,7 +71,7 @@ const cases: Record<string, Case> = {
       containerId: up.id,
     },
   },
-  'running as it should': {
+  'a container that serves its entry is RUNNING': {
     containers: [up],
     want: {
       status: 'RUNNING',
@@ -82,132 +82,149 @@ const cases: Record<string, Case> = {
       rebuildOrder: 0,
     },
   },
-  'running, with a revision that asks for the same container': {
+  'a container reports the later revision that asks for the same container': {
     entry: makeEntry({ revision: 'r-later', schedule: 3 }),
     containers: [up],
     want: { revision: 'r-later' },
   },
-  'an old container that runs on because the new image cannot be had': {
+  'an old container that runs on is RUNNING, with the reason why its successor is missing': {
     entry: v2,
     containers: [up],
     row: { failure: failureOf(v2), lastGood: { ...v1.view, revision: 'r-served' } },
     want: { status: 'RUNNING', reason: 'ImageNotFound', errorMessage: 'no such image', revision: 'r-served' },
   },
-  'an old container while the new image is pulled': {
+  'an old container is RUNNING while the new image is pulled': {
     entry: v2,
     containers: [up],
     step: image,
     percentage: 10,
     want: { status: 'RUNNING', percentage: 10, revision: 'r-1' },
   },
-  'an old container that makes way': {
+  'an old container that is stopped for its successor is UPDATING': {
     entry: v2,
     containers: [up],
     step: doing('stop', 'Replacing'),
     want: { status: 'UPDATING' },
   },
-  'nothing there, and the image cannot be had': {
+  'a microservice whose image cannot be pulled is FAILED': {
     containers: [],
     row: { failure },
     want: { status: 'FAILED', reason: 'ImageNotFound', errorMessage: 'no such image' },
   },
-  'what failed is no longer wanted': {
+  'a failure of an older entry is not reported': {
     entry: v2,
     containers: [up],
     row: { failure, error: { message: failure.message, at: 0 } },
     want: { status: 'RUNNING', reason: undefined, errorMessage: '' },
   },
-  'what crashed is no longer wanted': {
+  'a crash of an older entry is not reported': {
     entry: v2,
     containers: [up],
     row: crash(9),
     want: { status: 'RUNNING', reason: undefined },
   },
-  'the same while it is tried again': { containers: [], row: { failure }, step: image, want: { status: 'FAILED' } },
-  'crashed, waiting': {
+  'a microservice whose image could not be pulled stays FAILED while it is pulled again': {
+    containers: [],
+    row: { failure },
+    step: image,
+    want: { status: 'FAILED' },
+  },
+  'a microservice that crashed and waits is RESTARTING': {
     containers: [down],
     row: crash(1),
     wait: { uuid: UUID, why: 'CrashBackoff', until: 0 },
     want: { status: 'RESTARTING', reason: 'Crashed' },
   },
-  'crashed often, waiting': {
+  'a microservice that crashed often and waits is STUCK_IN_RESTART': {
     containers: [down],
     row: crash(5),
     wait: { uuid: UUID, why: 'CrashBackoff', until: 0 },
     want: { status: 'STUCK_IN_RESTART', reason: 'Crashed' },
   },
-  'crashed often, and running for a moment': {
+  'a microservice that crashed often and has just started is STUCK_IN_RESTART': {
     containers: [up],
     row: { ...crash(5), live: since(5_000) },
     want: { status: 'STUCK_IN_RESTART' },
   },
-  'crashed often, and running for a while': {
+  'a microservice that crashed often and has run for a while is RUNNING': {
     containers: [up],
     row: { ...crash(5), live: since(31_000) },
     want: { status: 'RUNNING' },
   },
-  'stopped on the machine': {
+  'a microservice that was stopped on the machine is STOPPED': {
     containers: [down],
     row: { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } },
     want: { status: 'STOPPED', reason: 'StoppedLocally' },
   },
-  'restarted on the machine': {
+  'a microservice that is restarted on the machine is RESTARTING': {
     containers: [up],
     row: { live: { restart: { key: runKey(up) } } },
     want: { status: 'RESTARTING' },
   },
-  'held, running': {
+  'a container whose entry is on hold is RUNNING, with the reason of the hold': {
     entry: makeHold(),
     containers: [up],
     want: { status: 'RUNNING', reason: 'RegistryNotFound', errorMessage: 'registry 7 is gone' },
   },
-  'held, never run': { entry: makeHold(), containers: [], want: { status: 'QUEUED', reason: 'RegistryNotFound' } },
-  'refused by the machine': {
+  'a microservice on hold that never ran is QUEUED': {
+    entry: makeHold(),
+    containers: [],
+    want: { status: 'QUEUED', reason: 'RegistryNotFound' },
+  },
+  'a microservice that the policy of the machine refuses is FAILED': {
     entry: makeHold(UUID, 'PolicyRefused'),
     containers: [],
     want: { status: 'FAILED', reason: 'PolicyRefused' },
   },
-  'waiting for its turn': {
+  'a microservice that waits for others to start is QUEUED': {
     containers: [down],
     wait: { uuid: UUID, why: 'Order', until: 0 },
     want: { status: 'QUEUED', reason: 'WaitingForOrder' },
   },
-  'waiting for a network that the engine cannot make': {
+  'a microservice that waits for a network which the engine cannot make is QUEUED': {
     containers: [],
     networkProblem: 'no free address range',
     want: { status: 'QUEUED', reason: 'NetworkFailed', errorMessage: 'no free address range' },
   },
-  'its image is pulled while there is no network': {
+  'a microservice whose image is pulled is PULLING, also without a network': {
     containers: [],
     step: image,
     networkProblem: 'no free address range',
     want: { status: 'PULLING', errorMessage: '' },
   },
-  'in need of no network': {
+  'a microservice on the host network does not wait for the network': {
     entry: makeEntry({ hostNetworkMode: true }),
     containers: [],
     networkProblem: 'no free address range',
     want: { status: 'QUEUED', reason: undefined, errorMessage: '' },
   },
-  'waiting for a port of a neighbour': {
+  'a microservice that needs a port of another one is QUEUED': {
     containers: [down],
     wait: { uuid: UUID, why: 'Port', until: 0, message: 'port 80/tcp is held by shop.db of this node' },
     want: { status: 'QUEUED', reason: 'PortTaken', errorMessage: 'port 80/tcp is held by shop.db of this node' },
   },
-  'running on, since its successor needs a port of a neighbour': {
+  'an old container whose successor needs a port of another microservice is RUNNING': {
     containers: [up],
     wait: { uuid: UUID, why: 'Port', until: 0, message: 'port 80/tcp is held by shop.db of this node' },
     want: { status: 'RUNNING', reason: 'PortTaken', errorMessage: 'port 80/tcp is held by shop.db of this node' },
   },
-  'no longer wanted, running': { entry: undefined, containers: [up], want: { status: 'STOPPING' } },
-  'no longer wanted, stopped': { entry: undefined, containers: [down], want: { status: 'DELETING' } },
-  'no longer wanted, gone': {
+  'a microservice that is no longer wanted and runs is STOPPING': {
+    entry: undefined,
+    containers: [up],
+    want: { status: 'STOPPING' },
+  },
+  'a microservice that is no longer wanted and has stopped is DELETING': {
+    entry: undefined,
+    containers: [down],
+    want: { status: 'DELETING' },
+  },
+  'a microservice that is no longer wanted and has no container is STOPPED': {
     entry: undefined,
     containers: [],
     row: { gone: true },
     want: { status: 'STOPPED' },
   },
-  'nothing known of what is wanted': {
+  'a container is RUNNING while it is not known what is wanted': {
     entry: undefined,
     desiredKnown: false,
     containers: [up],

@@ -8,7 +8,7 @@ import { STUCK_AFTER, TIMES } from './backoff.ts';
 import { servesEntry } from './serves.ts';
 import { withEntry } from './update-records.ts';
 
-/** Everything that the status of one microservice is told from. */
+/** Everything that the status of one microservice is made from. */
 export interface StatusInput {
   uuid: string;
   entry: Entry | undefined;
@@ -34,20 +34,20 @@ interface Facts extends StatusInput {
   settled: boolean;
 }
 
-interface Verdict {
+interface StateAndReason {
   state: MicroserviceState;
   reason?: string;
 }
 
-/** Asked in this order; the first that answers is the state. */
-const VERDICTS: readonly ((facts: Facts) => Verdict | undefined | false)[] = [
+/** Asked in this order; the first that answers gives the state. */
+const RULES: readonly ((facts: Facts) => StateAndReason | undefined | false)[] = [
   ({ record, containers }) => record.gone && containers.length === 0 && { state: 'STOPPED' },
   // no longer wanted
   ({ entry, desiredKnown, running }) => !entry && desiredKnown && { state: running ? 'STOPPING' : 'DELETING' },
-  // held on the machine
+  // stopped by a person on the machine
   ({ record, running }) =>
     record.stoppedLocally && { state: running ? 'STOPPING' : 'STOPPED', reason: 'StoppedLocally' },
-  // frozen by somebody on the machine: it is there, and does nothing
+  // paused by a person on the machine: it exists and does nothing
   ({ running }) => running?.paused && { state: 'FAILED', reason: 'Paused' },
   // running, perhaps about to be replaced
   ({ running, step }) => running && step?.kind === 'stop' && step.reason === 'Replacing' && { state: 'UPDATING' },
@@ -115,12 +115,16 @@ export function statusOf(input: StatusInput): MicroserviceStatus {
 }
 
 /**
- * What is reported of a microservice while the engine cannot be looked at. That nothing was left of it was seen, and
- * nobody but us makes a container of it. Pure.
+ * What is reported of a microservice while the engine cannot be read. One that is gone stays gone: its containers were
+ * seen to be removed, and only this agent makes containers of it. Pure.
  */
-export function unknownStatus(row: MicroserviceRecord, entry: Entry | undefined, trouble: string): MicroserviceStatus {
-  const { uuid, containerId, lastError, lastErrorAt, restartCount, gone } = row;
-  const { application, name } = entry?.kind === 'run' ? entry.view : row;
+export function unknownStatus(
+  record: MicroserviceRecord,
+  entry: Entry | undefined,
+  problem: string,
+): MicroserviceStatus {
+  const { uuid, containerId, lastError, lastErrorAt, restartCount, gone } = record;
+  const { application, name } = entry?.kind === 'run' ? entry.view : record;
   const isGone = gone && !entry;
   return {
     id: uuid,
@@ -128,7 +132,7 @@ export function unknownStatus(row: MicroserviceRecord, entry: Entry | undefined,
     application: application || undefined,
     status: isGone ? 'STOPPED' : 'UNKNOWN',
     reason: isGone ? undefined : ENGINE_UNAVAILABLE,
-    errorMessage: isGone ? '' : trouble.slice(0, 1024),
+    errorMessage: isGone ? '' : problem.slice(0, 1024),
     lastError: lastError?.slice(0, 1024),
     lastErrorAt,
     restartCount: restartCount || undefined,
@@ -137,10 +141,10 @@ export function unknownStatus(row: MicroserviceRecord, entry: Entry | undefined,
   };
 }
 
-function firstOf(facts: Facts): Verdict | undefined {
-  for (const verdict of VERDICTS) {
-    const answer = verdict(facts);
-    if (answer) return answer;
+function firstOf(facts: Facts): StateAndReason | undefined {
+  for (const rule of RULES) {
+    const found = rule(facts);
+    if (found) return found;
   }
   return undefined;
 }
@@ -149,7 +153,7 @@ function holdReason(entry: Entry | undefined): string | undefined {
   return entry?.kind === 'hold' ? entry.reason || undefined : undefined;
 }
 
-/** The port that it needs is held by another microservice of this node. */
+/** Another microservice of this node has the port that it needs. */
 function portReason(wait: Wait | undefined): string | undefined {
   return wait?.why === 'Port' ? 'PortTaken' : undefined;
 }
@@ -171,8 +175,8 @@ function containerPart(container: Container, input: StatusInput, running: boolea
 }
 
 /**
- * The revision that a container stands for. Its label says with which it was made; a later revision that asks for the
- * very same container is served by it as well.
+ * The revision that a container stands for. Its label names the revision that it was made for; it also serves a later
+ * revision that asks for the same container.
  */
 function revisionOf(container: Container, { entry, record, snapshot }: StatusInput): string | undefined {
   if (entry?.kind === 'run' && servesEntry(container, entry, record, snapshot)) return entry.view.revision || undefined;

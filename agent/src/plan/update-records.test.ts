@@ -15,8 +15,8 @@ function look(
   change: Partial<UpdateInput> = {},
 ): MicroserviceRecord | undefined {
   const desired: Entry[] | undefined = 'desired' in change ? (change.desired as Entry[] | undefined) : [entry];
-  const memory = new Map(row ? [[row.uuid, row]] : []);
-  return updateRecords(memory, {
+  const records = new Map(row ? [[row.uuid, row]] : []);
+  return updateRecords(records, {
     snapshot: { containers, networkId: 'n1' },
     now: NOW,
     wall: NOW,
@@ -31,32 +31,41 @@ function look(
 const ended = (change: Partial<Container> = {}) =>
   makeContainer(entry, { state: 'exited', startedAt: NOW - 60_000, finishedAt: NOW - 1000, exitCode: 2, ...change });
 
-describe('how an end is seen', () => {
+describe('the cause of an exit', () => {
   const cases: Record<
     string,
-    { row?: Partial<MicroserviceRecord>; sight?: Partial<UpdateInput>; cause: string; count?: number }
+    { record?: Partial<MicroserviceRecord>; input?: Partial<UpdateInput>; cause: string; count?: number }
   > = {
-    'while watching: a crash, which waits ten seconds': { cause: 'Crash', count: 1 },
-    'of a container that we stop': { row: { live: { stopping: ended().id } }, cause: 'Stopped' },
-    'when the agent starts': { sight: { first: true }, cause: 'Unwatched' },
-    'when the agent starts after a reboot': { sight: { first: true, rebooted: true }, cause: 'Reboot' },
-    'while the engine was away': { sight: { outage: { from: NOW - 20_000, to: NOW - 500 } }, cause: 'Engine' },
-    'a moment before the engine went away': { sight: { outage: { from: NOW - 500, to: NOW } }, cause: 'Engine' },
-    'after the engine was told to end it': { sight: { endedByHand: new Set([ended().id]) }, cause: 'Stopped' },
-    'long after the engine came back': {
-      sight: { outage: { from: NOW - 60_000, to: NOW - 30_000 } },
+    'seen while the agent watches is a crash, and the next start waits ten seconds': { cause: 'Crash', count: 1 },
+    'of a container that this agent stops is Stopped': { record: { live: { stopping: ended().id } }, cause: 'Stopped' },
+    'found when the agent starts is Unwatched': { input: { first: true }, cause: 'Unwatched' },
+    'found when the agent starts after a reboot is Reboot': { input: { first: true, rebooted: true }, cause: 'Reboot' },
+    'during an outage of the engine is Engine': {
+      input: { outage: { from: NOW - 20_000, to: NOW - 500 } },
+      cause: 'Engine',
+    },
+    'a moment before an outage of the engine is Engine': {
+      input: { outage: { from: NOW - 500, to: NOW } },
+      cause: 'Engine',
+    },
+    'of a container that the engine was told to end is Stopped': {
+      input: { endedByHand: new Set([ended().id]) },
+      cause: 'Stopped',
+    },
+    'long after an outage of the engine is a crash': {
+      input: { outage: { from: NOW - 60_000, to: NOW - 30_000 } },
       cause: 'Crash',
       count: 1,
     },
-    'again, before ten steady minutes': {
-      row: { crash: { target, count: 3, at: 0, notBefore: 0 } },
+    'before ten steady minutes counts one crash more': {
+      record: { crash: { target, count: 3, at: 0, notBefore: 0 } },
       cause: 'Crash',
       count: 4,
     },
   };
-  for (const [name, { row, sight, cause, count }] of Object.entries(cases))
+  for (const [name, { record, input, cause, count }] of Object.entries(cases))
     test(name, () => {
-      const next = look(makeRecord(entry, row), [ended()], sight);
+      const next = look(makeRecord(entry, record), [ended()], input);
       expect(next?.exit?.cause).toBe(cause);
       expect(next?.crash?.count).toBe(count);
       if (count) {
@@ -65,23 +74,23 @@ describe('how an end is seen', () => {
       } else expect(next?.lastError).toBeUndefined();
     });
 
-  test('after ten steady minutes the count begins anew', () => {
+  test('after ten steady minutes crashes are counted from one again', () => {
     const row = makeRecord(entry, { crash: { target, count: 7, at: 0, notBefore: 0 } });
     expect(look(row, [ended({ startedAt: NOW - 700_000 })])?.crash?.count).toBe(1);
   });
 
-  test('the same end is counted once', () => {
+  test('an exit is counted once', () => {
     const once = look(makeRecord(entry), [ended()]);
     expect(look(once, [ended()])).toBe(once);
   });
 
-  test('what looked like a crash, just before the engine went away, is taken back', () => {
+  test('a crash just before an outage of the engine is taken back', () => {
     const once = look(makeRecord(entry), [ended()]);
     const next = look(once, [ended()], { outage: { from: NOW + 1000, to: NOW + 9000 }, now: NOW + 9000 });
     expect(next).toMatchObject({ exit: { cause: 'Engine' }, crash: undefined, lastError: undefined, error: undefined });
   });
 
-  test('what an engine refused while it went away is taken back', () => {
+  test('a failure of a step just before an outage of the engine is taken back', () => {
     const failure = {
       step: 'start' as const,
       target,
@@ -96,27 +105,27 @@ describe('how an end is seen', () => {
   });
 });
 
-describe('while it runs', () => {
+describe('a container that runs', () => {
   const running = makeContainer(entry, { startedAt: NOW - 40_000 });
 
-  test('the current error clears after thirty seconds, the last one stays', () => {
+  test('clears the current error after thirty seconds, and the last error stays', () => {
     const row = makeRecord(entry, { error: { message: 'x', at: 0 }, lastError: 'x', lastErrorAt: 1 });
     expect(look(row, [running])).toMatchObject({ error: undefined, lastError: 'x' });
     expect(look(row, [makeContainer(entry, { startedAt: NOW - 20_000 })])?.error).toBeDefined();
   });
 
-  test('the back-off begins anew after ten minutes', () => {
+  test('ends the back-off after ten minutes', () => {
     const row = makeRecord(entry, { crash: { target, count: 4, at: 0, notBefore: 0 } });
     expect(look(row, [running])?.crash?.count).toBe(4);
     expect(look(row, [makeContainer(entry, { startedAt: NOW - 600_000 })])?.crash).toBeUndefined();
   });
 
-  test('as it should: that is the last good view, and the failure is over', () => {
+  test('and serves its entry gives the last good view and ends the failure', () => {
     const failure = { step: 'start' as const, target, count: 1, at: 0, notBefore: 0, reason: 'x', message: 'x' };
     expect(look(makeRecord(entry, { failure }), [running])).toMatchObject({ failure: undefined, lastGood: entry.view });
   });
 
-  test('an older container does not end the failure of its successor', () => {
+  test('and is older does not end the failure of its successor', () => {
     const next = makeEntry({ imageId: 'example/app:2' });
     const failure = {
       step: 'image' as const,
@@ -136,21 +145,22 @@ describe('while it runs', () => {
   });
 });
 
-describe('what ends by a change of what is wanted', () => {
+describe('a change of what is wanted', () => {
   const changed = makeEntry({ imageId: 'example/app:2' });
   const failure = { step: 'image' as const, target, count: 5, at: 0, notBefore: NOW + 1e6, reason: 'x', message: 'x' };
   const crash = { target, count: 5, at: 0, notBefore: NOW + 1e6 };
 
-  test('a new revision is tried at once', () =>
+  test('of the revision is tried at once', () =>
     expect(look(makeRecord(entry, { failure, crash }), [ended()], { desired: [changed] })).toMatchObject({
       failure: undefined,
     }));
-  test('a rebuild is tried at once', () =>
+  test('of the rebuild count is tried at once', () =>
     expect(
       look(makeRecord(entry, { failure }), [], { desired: [makeEntry({ rebuildOrder: 1 })] })?.failure,
     ).toBeUndefined());
-  test('the same again changes nothing', () => expect(look(makeRecord(entry, { failure }), [])?.failure).toBe(failure));
-  test('a local stop ends with a new revision', () => {
+  test('that asks for the same container keeps the failure', () =>
+    expect(look(makeRecord(entry, { failure }), [])?.failure).toBe(failure));
+  test('of the revision ends a local stop', () => {
     const row = makeRecord(entry, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } });
     expect(look(row, [])?.stoppedLocally).toBeDefined();
     expect(look(row, [], { desired: [changed] })?.stoppedLocally).toBeUndefined();
@@ -159,8 +169,8 @@ describe('what ends by a change of what is wanted', () => {
   });
 });
 
-describe('adoption', () => {
-  test('a container of the right digest tells its image, when the database was lost', () => {
+describe('a container without a record', () => {
+  test('that serves the entry gives the image', () => {
     const row = look(undefined, [makeContainer(entry, { rebuildOrder: 2, generation: 6 })]);
     expect(row).toMatchObject({
       application: 'app',
@@ -170,27 +180,28 @@ describe('adoption', () => {
     });
   });
 
-  test('one of another digest tells nothing', () =>
+  test('that has another digest gives no image', () =>
     expect(look(undefined, [makeContainer(entry, { digest: 'other' })])?.image).toBeUndefined());
 
-  test('with nothing known of what is wanted, names come from the labels', () =>
+  test('gives the names from its labels while it is not known what is wanted', () =>
     expect(look(undefined, [makeContainer(entry)], { desired: undefined })).toMatchObject({
       name: 'm11',
       application: 'app',
     }));
 });
 
-describe('what is gone', () => {
-  test('is kept until the controller has heard of it', () =>
+describe('a microservice that is gone', () => {
+  test('keeps its record until the controller has acknowledged it', () =>
     expect(look(makeRecord(entry), [], { desired: [] })).toMatchObject({ gone: true, image: undefined }));
-  test('and never was, is forgotten', () =>
+  test('loses its record when it never had a container', () =>
     expect(look(makeRecord(entry, { generation: 0 }), [], { desired: [] })).toBeUndefined());
-  test('and returns, is there again', () => expect(look(makeRecord(entry, { gone: true }), [])?.gone).toBeUndefined());
-  test('is not gone while nothing is known', () =>
+  test('is no longer gone when it is wanted again', () =>
+    expect(look(makeRecord(entry, { gone: true }), [])?.gone).toBeUndefined());
+  test('is not taken for gone while it is not known what is wanted', () =>
     expect(look(makeRecord(entry), [], { desired: undefined })?.gone).toBeUndefined());
 });
 
-test('a time to wait for that a wrong clock has saved is not waited for: five minutes at most', () => {
+test('a pause that was saved under a wrong clock is cut to five minutes', () => {
   const years = 56 * 365 * 24 * 3600_000;
   const failure = {
     step: 'start',
@@ -209,7 +220,7 @@ test('a time to wait for that a wrong clock has saved is not waited for: five mi
   expect(look(makeRecord(entry, { failure: near }), [], { first: true })?.failure?.notBefore).toBe(NOW + 5_000);
 });
 
-test('what somebody has ended is left alone for two seconds: it may be started or removed next', () => {
+test('a container that another program ended is left alone for two seconds', () => {
   const next = look(makeRecord(entry), [ended()], { endedByHand: new Set([ended().id]) });
   expect(next?.live.leftAloneUntil).toBe(NOW + 2_000);
   // The engine ends its containers before it goes away, and that looks the same at first.

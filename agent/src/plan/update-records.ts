@@ -11,12 +11,12 @@ export interface UpdateInput {
   snapshot: EngineSnapshot;
   /** steady time */
   now: number;
-  /** the machine's clock, in which the engine's times are told */
+  /** the machine's clock, which the engine's times are of */
   wall: number;
   random: Random;
   /** the first look since the agent started */
   first: boolean;
-  /** the machine was restarted since the memory was written */
+  /** the machine was restarted since the records were saved */
   rebooted: boolean;
   /** containers that the engine was told to end, lately */
   endedByHand?: ReadonlySet<string>;
@@ -24,38 +24,38 @@ export interface UpdateInput {
   outage?: { from: number; to: number };
 }
 
-/** An engine that is stopped in order ends its containers before it goes; so long before, an exit is the engine's doing. */
+/** An engine that is stopped ends its containers first: for so long before an outage, ms, an exit is the engine's doing. */
 const BEFORE_OUTAGE = 15_000;
 const AFTER_OUTAGE = 2_000;
 
 /**
- * Brings the memory up to date with what is seen: new entries get a row, ends of containers are classified and counted,
- * times start and stop, what is over is forgotten. Pure: rows that change are replaced, the others stay the same object.
+ * Updates the records from what the engine shows: new entries get a record, ends of containers are classified and counted,
+ * times start and stop, what is over is removed. Pure: records that change are replaced, the others stay the same object.
  */
-export function updateRecords(memory: Records, sight: UpdateInput): Records {
+export function updateRecords(records: Records, input: UpdateInput): Records {
   const next = new Map<string, MicroserviceRecord>();
-  const entries = new Map((sight.desired ?? []).map((entry) => [entry.uuid, entry]));
+  const entries = new Map((input.desired ?? []).map((entry) => [entry.uuid, entry]));
   const containers = new Map<string, Container[]>();
-  for (const container of sight.snapshot.containers)
+  for (const container of input.snapshot.containers)
     containers.set(container.uuid, [...(containers.get(container.uuid) ?? []), container]);
-  for (const uuid of new Set([...memory.keys(), ...entries.keys(), ...containers.keys()])) {
+  for (const uuid of new Set([...records.keys(), ...entries.keys(), ...containers.keys()])) {
     const own = (containers.get(uuid) ?? []).sort((a, b) => b.generation - a.generation);
     const entry = entries.get(uuid);
-    const known = memory.get(uuid);
-    const row = updateRow(known ?? newRecord(uuid, own[0]), entry, own, sight);
-    if (row) next.set(uuid, row);
+    const known = records.get(uuid);
+    const record = updateRecord(known ?? newRecord(uuid, own[0]), entry, own, input);
+    if (record) next.set(uuid, record);
   }
   return next;
 }
 
-function updateRow(
-  row: MicroserviceRecord,
+function updateRecord(
+  record: MicroserviceRecord,
   entry: Entry | undefined,
   containers: readonly Container[],
-  sight: UpdateInput,
+  input: UpdateInput,
 ): MicroserviceRecord | undefined {
-  if (!entry && sight.desired && containers.length === 0) return rememberGone(row);
-  let next = entry ? withEntry(row, entry) : row;
+  if (!entry && input.desired && containers.length === 0) return asGone(record);
+  let next = entry ? withEntry(record, entry) : record;
   const set = (change: Partial<MicroserviceRecord>) => {
     next = { ...next, ...change };
   };
@@ -64,10 +64,10 @@ function updateRow(
     const adopted = adoptImage(next, entry, containers);
     if (adopted) set({ image: adopted });
   }
-  if (sight.first) next = withinReach(next, sight.now);
+  if (input.first) next = withinReach(next, input.now);
   // What an engine refuses while it is going away is no fault of the microservice.
-  const { outage } = sight;
-  const failedAt = (next.failure?.at ?? 0) + sight.wall - sight.now;
+  const { outage } = input;
+  const failedAt = (next.failure?.at ?? 0) + input.wall - input.now;
   if (outage && next.failure && failedAt >= outage.from - BEFORE_OUTAGE && failedAt <= outage.to)
     set({ failure: undefined, error: undefined });
   const highest = Math.max(0, ...containers.map(({ generation }) => generation));
@@ -77,22 +77,22 @@ function updateRow(
   const running = containers.find(({ state }) => state === 'running');
   const containerId = (running ?? containers[0])?.id;
   if (containerId !== next.containerId) set({ containerId });
-  if (running) next = rememberRunning(next, running, entry, sight);
+  if (running) next = withRunning(next, running, entry, input);
   else if (next.live.running) setLive({ running: undefined });
   const ended = running ? undefined : containers.find(({ startedAt }) => startedAt > 0);
-  if (ended) next = rememberExit(next, ended, target, sight);
+  if (ended) next = withExit(next, ended, target, input);
 
   const up = running !== undefined && !running.paused && (running.health === undefined || running.health === 'healthy');
-  const downSince = entry && !up ? (next.live.downSince ?? sight.now) : undefined;
+  const downSince = entry && !up ? (next.live.downSince ?? input.now) : undefined;
   if (downSince !== next.live.downSince) setLive({ downSince });
-  const unwantedSince = !entry && sight.desired ? (next.live.unwantedSince ?? sight.now) : undefined;
+  const unwantedSince = !entry && input.desired ? (next.live.unwantedSince ?? input.now) : undefined;
   if (unwantedSince !== next.live.unwantedSince) setLive({ unwantedSince });
   return next;
 }
 
-/** What a row still says once this entry is what is wanted: failures, crashes and holds of an older one are over. Pure. */
-export function withEntry(row: MicroserviceRecord, entry: Entry): MicroserviceRecord {
-  const next = row.gone ? { ...row, gone: undefined } : row;
+/** A record once this entry is what is wanted: failures, crashes and local stops of an older entry are over. Pure. */
+export function withEntry(record: MicroserviceRecord, entry: Entry): MicroserviceRecord {
+  const next = record.gone ? { ...record, gone: undefined } : record;
   if (entry.kind !== 'run') return next;
   const { application, name, isSystem, schedule } = entry.view;
   const target = targetKey(entry);
@@ -108,20 +108,20 @@ export function withEntry(row: MicroserviceRecord, entry: Entry): MicroserviceRe
 }
 
 /** The clock may have been set back since these times were saved, and nothing ever waits longer than the longest delay. */
-function withinReach(row: MicroserviceRecord, now: number): MicroserviceRecord {
+function withinReach(record: MicroserviceRecord, now: number): MicroserviceRecord {
   const latest = now + jitter(TIMES.longestDelay, () => 1);
   const near = <T extends { notBefore: number }>(what: T | undefined): T | undefined =>
     what && what.notBefore > latest ? { ...what, notBefore: latest } : what;
-  const [failure, crash] = [near(row.failure), near(row.crash)];
-  return failure === row.failure && crash === row.crash ? row : { ...row, failure, crash };
+  const [failure, crash] = [near(record.failure), near(record.crash)];
+  return failure === record.failure && crash === record.crash ? record : { ...record, failure, crash };
 }
 
-/** What had a container is reported as stopped; what never had one was never there. */
-function rememberGone(row: MicroserviceRecord): MicroserviceRecord | undefined {
-  if (row.gone) return row;
-  if (row.generation === 0) return undefined;
+/** What had a container is reported as stopped; what never had one is not reported. */
+function asGone(record: MicroserviceRecord): MicroserviceRecord | undefined {
+  if (record.gone) return record;
+  if (record.generation === 0) return undefined;
   return {
-    ...row,
+    ...record,
     gone: true,
     containerId: undefined,
     stoppedLocally: undefined,
@@ -135,40 +135,40 @@ function rememberGone(row: MicroserviceRecord): MicroserviceRecord | undefined {
   };
 }
 
-function isOver(hold: MicroserviceRecord['stoppedLocally'], { view }: RunEntry): boolean {
-  return hold !== undefined && (hold.revision !== view.revision || hold.rebuildOrder < view.rebuildOrder);
+function isOver(stopped: MicroserviceRecord['stoppedLocally'], { view }: RunEntry): boolean {
+  return stopped !== undefined && (stopped.revision !== view.revision || stopped.rebuildOrder < view.rebuildOrder);
 }
 
-/** A container that already serves the entry tells which image is meant, so that nothing is pulled for it. */
+/** The image of a container that already serves the entry, so that nothing is pulled for it. */
 function adoptImage(
-  row: MicroserviceRecord,
+  record: MicroserviceRecord,
   { view, digest }: RunEntry,
   containers: readonly Container[],
 ): MicroserviceRecord['image'] {
-  const { image } = row;
+  const { image } = record;
   if (image && image.reference === view.imageId && image.rebuildOrder >= view.rebuildOrder) return undefined;
   const match = containers.find((c) => c.digest === digest && c.rebuildOrder >= view.rebuildOrder);
   return match && { reference: view.imageId, id: match.imageId, rebuildOrder: match.rebuildOrder };
 }
 
-function rememberRunning(
-  row: MicroserviceRecord,
+function withRunning(
+  record: MicroserviceRecord,
   running: Container,
   entry: Entry | undefined,
-  sight: UpdateInput,
+  input: UpdateInput,
 ): MicroserviceRecord {
   const key = runKey(running);
-  let next = row;
+  let next = record;
   if (next.live.running?.key !== key) {
-    const since = sight.now - Math.max(0, sight.wall - running.startedAt);
+    const since = input.now - Math.max(0, input.wall - running.startedAt);
     const { stopping, startedLocally, ...live } = next.live;
     next = { ...next, live: { ...live, running: { key, since } } };
     if (next.live.restart && next.live.restart.key !== key)
       next = { ...next, live: { ...next.live, restart: undefined } };
   }
-  const duration = sight.now - (next.live.running?.since ?? sight.now);
+  const duration = input.now - (next.live.running?.since ?? input.now);
   if (next.crash && duration >= TIMES.steady) next = { ...next, crash: undefined };
-  if (entry?.kind === 'run' && servesEntry(running, entry, row, sight.snapshot)) {
+  if (entry?.kind === 'run' && servesEntry(running, entry, record, input.snapshot)) {
     if (next.failure && next.failure.step !== 'remove' && next.failure.step !== 'rename')
       next = { ...next, failure: undefined };
     if (!sameView(next.lastGood, entry.view)) next = { ...next, lastGood: entry.view };
@@ -181,48 +181,48 @@ function sameView(a: MicroserviceRecord['lastGood'], b: RunEntry['view']): boole
   return a === b || (a !== undefined && a.revision === b.revision && JSON.stringify(a) === JSON.stringify(b));
 }
 
-function rememberExit(
-  row: MicroserviceRecord,
+function withExit(
+  record: MicroserviceRecord,
   ended: Container,
   target: string,
-  sight: UpdateInput,
+  input: UpdateInput,
 ): MicroserviceRecord {
   const key = runKey(ended);
-  if (row.exit?.key === key) {
-    if (!TENTATIVE.has(row.exit.cause) || !duringOutage(ended, sight)) return row;
-    if (row.exit.cause === 'Stopped')
-      return { ...row, exit: { key, cause: 'Engine' }, live: { ...row.live, leftAloneUntil: undefined } };
+  if (record.exit?.key === key) {
+    if (!TENTATIVE.has(record.exit.cause) || !duringOutage(ended, input)) return record;
+    if (record.exit.cause === 'Stopped')
+      return { ...record, exit: { key, cause: 'Engine' }, live: { ...record.live, leftAloneUntil: undefined } };
     // The engine went away right after: it was ending its containers, and what looked like a crash was that.
-    const count = (row.crash?.count ?? 1) - 1;
-    const crash = row.crash && count > 0 ? { ...row.crash, count, notBefore: sight.now } : undefined;
-    const told = { error: undefined, lastError: undefined, lastErrorAt: undefined };
-    return { ...row, exit: { key, cause: 'Engine' }, crash, ...told };
+    const count = (record.crash?.count ?? 1) - 1;
+    const crash = record.crash && count > 0 ? { ...record.crash, count, notBefore: input.now } : undefined;
+    const cleared = { error: undefined, lastError: undefined, lastErrorAt: undefined };
+    return { ...record, exit: { key, cause: 'Engine' }, crash, ...cleared };
   }
-  const cause = causeOf(row, ended, sight);
-  const next: MicroserviceRecord = { ...row, exit: { key, cause } };
-  if (cause === 'Stopped' && row.live.stopping !== ended.id)
-    return { ...next, live: { ...next.live, leftAloneUntil: sight.now + TIMES.handsOff } };
+  const cause = causeOf(record, ended, input);
+  const next: MicroserviceRecord = { ...record, exit: { key, cause } };
+  if (cause === 'Stopped' && record.live.stopping !== ended.id)
+    return { ...next, live: { ...next.live, leftAloneUntil: input.now + TIMES.handsOff } };
   if (cause !== 'Crash') return next;
   const steady = ended.finishedAt - ended.startedAt >= TIMES.steady;
-  const count = steady ? 1 : (row.crash?.count ?? 0) + 1;
+  const count = steady ? 1 : (record.crash?.count ?? 0) + 1;
   const message = exitText(ended);
   return {
     ...next,
-    crash: { target, count, at: sight.now, notBefore: sight.now + backoff(count, sight.random) },
-    error: { message, at: sight.now },
+    crash: { target, count, at: input.now, notBefore: input.now + backoff(count, input.random) },
+    error: { message, at: input.now },
     lastError: message,
-    lastErrorAt: sight.wall,
+    lastErrorAt: input.wall,
   };
 }
 
-function causeOf(row: MicroserviceRecord, ended: Container, sight: UpdateInput): ExitCause {
-  if (row.live.stopping === ended.id) return 'Stopped';
-  if (sight.first) return sight.rebooted ? 'Reboot' : 'Unwatched';
-  if (duringOutage(ended, sight)) return 'Engine';
-  return sight.endedByHand?.has(ended.id) ? 'Stopped' : 'Crash';
+function causeOf(record: MicroserviceRecord, ended: Container, input: UpdateInput): ExitCause {
+  if (record.live.stopping === ended.id) return 'Stopped';
+  if (input.first) return input.rebooted ? 'Reboot' : 'Unwatched';
+  if (duringOutage(ended, input)) return 'Engine';
+  return input.endedByHand?.has(ended.id) ? 'Stopped' : 'Crash';
 }
 
-/** Causes that look different once it is known that the engine went away. */
+/** Causes that change once it is known that the engine went away. */
 const TENTATIVE: ReadonlySet<ExitCause> = new Set(['Crash', 'Stopped']);
 
 function duringOutage({ finishedAt }: Container, { outage }: UpdateInput): boolean {

@@ -24,8 +24,8 @@ import { DockerEngine } from '../engines/docker/engine.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
 
-/** Registries at an address that no engine takes for its own machine, with images in them. */
-export interface Harbour extends AsyncDisposable {
+/** Registries with images, at an address that no engine takes for its own machine. */
+export interface TestRegistries extends AsyncDisposable {
   readonly network: EdgeNetwork;
   /** for all addresses below */
   readonly certificate: Certificate;
@@ -35,21 +35,21 @@ export interface Harbour extends AsyncDisposable {
   registry(port: number, options?: Partial<RegistryOptions>): Promise<Registry>;
 }
 
-export async function createHarbour(): Promise<Harbour> {
-  const dir = mkdtempSync(join(tmpdir(), 'skerry-harbour-'));
+export async function startTestRegistries(): Promise<TestRegistries> {
+  const dir = mkdtempSync(join(tmpdir(), 'skerry-registries-'));
   const stack = new AsyncDisposableStack();
   stack.defer(() => rmSync(dir, { recursive: true, force: true }));
   const network = stack.use(await createNetwork());
   const certificate = makeCertificate(join(dir, 'tls'), [network.inside, ...network.outside]);
   const digests: string[] = [];
-  await using pier = await startRegistry({ dir: join(dir, 'pier') });
+  await using proxy = await startRegistry({ dir: join(dir, 'proxy') });
   for (const tag of ['1', '2']) {
-    // Large enough to be broken off in the middle, and of layers that no other test has pulled before.
+    // Large enough to be cut in the middle, and of layers that no other test has pulled before.
     const files = [{ path: '/ballast', content: `${dir}${tag}`.repeat(10) }];
     const image = await sampleImage({ files, env: { GREETING: `version ${tag}` } });
-    digests.push((await pushImage(pier.url, 'team/sample', tag, image)).digest);
+    digests.push((await pushImage(proxy.url, 'team/sample', tag, image)).digest);
   }
-  const { images } = pier;
+  const { images } = proxy;
   return {
     network,
     certificate,
@@ -64,14 +64,14 @@ export async function createHarbour(): Promise<Harbour> {
   };
 }
 
-/** A private engine of one kind, and what looks at it. */
+/** A private engine of one kind, and a client of it. */
 export async function startEngine(
   kind: EngineKind,
   options: Partial<EngineOptions> = {},
 ): Promise<PrivateEngine & { folder: string }> {
   const folder = mkdtempSync(join(tmpdir(), `skerry-${kind}-`));
   const dir = join(folder, 'engine');
-  // Docker would try a broken download again for most of a minute before it says so.
+  // Docker would repeat a broken download for most of a minute before it reports it.
   const args = kind === 'docker' ? ['--max-download-attempts', '1'] : [];
   const engine = await findEngine({ dir, kind, alwaysPrivate: true, args, ...options });
   return {
@@ -86,19 +86,22 @@ export async function startEngine(
 }
 
 /** An agent with the real parts of its engine side, and a controller of wire messages. */
-export interface Station extends AsyncDisposable {
+export interface AgentFixture extends AsyncDisposable {
   readonly agent: Agent;
   readonly controller: FakeController;
   readonly engine: DockerEngine;
-  /** everything that it has logged */
+  /** all that the agent has logged */
   readonly logged: () => string;
 }
 
-/** All pauses that are spread by chance become a fiftieth of what they are. */
-export const HURRIED = () => -4.4;
+/** All pauses with jitter are divided by fifty. */
+export const SHORT_PAUSES = () => -4.4;
 
-export async function createStation(engineUrl: string, ports: Partial<AgentDependencies> = {}): Promise<Station> {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-station-'));
+export async function createAgentFixture(
+  engineUrl: string,
+  ports: Partial<AgentDependencies> = {},
+): Promise<AgentFixture> {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-fixture-'));
   mkdirSync(join(folder, 'volumes'));
   let logged = '';
   const sink = bufferedSink('DEBUG', 1, (line) => {
@@ -109,7 +112,7 @@ export async function createStation(engineUrl: string, ports: Partial<AgentDepen
   let engine: DockerEngine | undefined;
   const agent = createTestAgent({
     folder,
-    random: HURRIED,
+    random: SHORT_PAUSES,
     log: createLog(sink),
     engine: (instance) => {
       engine = new DockerEngine({ url: engineUrl, instance });
@@ -140,11 +143,11 @@ export function sampleView(imageId: string, registryId: number, change: object =
   return { uuid: randomUUID(), name: 'web', application: 'shop', imageId, registryId, revision: imageId, ...change };
 }
 
-/** A service that gives tokens to whoever knows the password; a registry takes them for its key's sake. */
+/** A service that issues tokens for the password; a registry accepts them because of its key. */
 export interface TokenService extends AsyncDisposable {
   /** for the registry */
   readonly tokens: NonNullable<RegistryOptions['tokens']>;
-  /** how many it has given */
+  /** how many it has issued */
   readonly given: number;
 }
 
@@ -167,7 +170,7 @@ export async function createTokenService(
     const { searchParams } = new URL(incoming.url ?? '', 'https://service');
     const [type, name, actions = ''] = (searchParams.get('scope') ?? '').split(':');
     const now = Math.floor(Date.now() / 1000);
-    const claims = { iss: 'shore', sub: 'limpet', aud: searchParams.get('service'), jti: randomUUID() };
+    const claims = { iss: 'tokens', sub: 'limpet', aud: searchParams.get('service'), jti: randomUUID() };
     const access = [{ type, name, actions: actions.split(',') }];
     const text = `${part({ typ: 'JWT', alg: 'ES256', kid })}.${part({ ...claims, iat: now, nbf: now - 60, exp: now + 60, access })}`;
     const signature = sign('sha256', Buffer.from(text), { key: privateKey, dsaEncoding: 'ieee-p1363' });
@@ -177,7 +180,7 @@ export async function createTokenService(
   await new Promise<void>((resolve) => server.listen(0, address, resolve));
   const { port } = server.address() as { port: number };
   return {
-    tokens: { realm: `https://${address}:${port}/token`, service: 'harbour', issuer: 'shore', jwks },
+    tokens: { realm: `https://${address}:${port}/token`, service: 'registry', issuer: 'tokens', jwks },
     get given() {
       return given;
     },
@@ -189,23 +192,25 @@ export async function createTokenService(
   };
 }
 
-/** What stands between an engine and a registry, and may do harm. */
-export interface Breakwater extends AsyncDisposable {
+/** A proxy between an engine and a registry that can do harm. */
+export interface RegistryProxy extends AsyncDisposable {
   readonly host: string;
   readonly requests: { path: string; authorization: boolean; at: number }[];
-  /** what becomes of requests to the registry; undefined: nothing */
-  fault: ((path: string, incoming: IncomingMessage, outgoing: ServerResponse) => Harm | undefined) | undefined;
+  /** what is done to requests to the registry; undefined: nothing */
+  fault: ((path: string, incoming: IncomingMessage, outgoing: ServerResponse) => ProxyFault | undefined) | undefined;
 }
 
-/** Answers itself, or changes the pieces of the registry's answer; a piece that becomes undefined ends the connection. */
-export type Harm = 'answered' | ((piece: Buffer, index: number) => Promise<Buffer | undefined> | Buffer | undefined);
+/** Responds itself, or changes the pieces of the registry's response; a piece that becomes undefined ends the connection. */
+export type ProxyFault =
+  | 'answered'
+  | ((piece: Buffer, index: number) => Promise<Buffer | undefined> | Buffer | undefined);
 
 /** A proxy without TLS in front of a registry, at an address of this machine. */
-export async function createBreakwater(address: string, registry: Registry): Promise<Breakwater> {
+export async function startRegistryProxy(address: string, registry: Registry): Promise<RegistryProxy> {
   const server = createServer((incoming, outgoing) => {
     const path = incoming.url ?? '';
-    water.requests.push({ path, authorization: incoming.headers.authorization !== undefined, at: performance.now() });
-    const harm = water.fault?.(path, incoming, outgoing);
+    proxy.requests.push({ path, authorization: incoming.headers.authorization !== undefined, at: performance.now() });
+    const harm = proxy.fault?.(path, incoming, outgoing);
     if (harm === 'answered') return;
     const { host: _host, ...headers } = incoming.headers;
     const inner = request(`${registry.url}${path}`, { method: incoming.method, headers, agent: false }, (answer) => {
@@ -226,7 +231,7 @@ export async function createBreakwater(address: string, registry: Registry): Pro
   });
   await new Promise<void>((resolve) => server.listen(0, address, resolve));
   const { port } = server.address() as { port: number };
-  const water: Breakwater = {
+  const proxy: RegistryProxy = {
     host: `${address}:${port}`,
     requests: [],
     fault: undefined,
@@ -235,5 +240,5 @@ export async function createBreakwater(address: string, registry: Registry): Pro
       await new Promise((resolve) => server.close(resolve));
     },
   };
-  return water;
+  return proxy;
 }

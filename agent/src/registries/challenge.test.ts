@@ -4,26 +4,29 @@ import { parseChallenge } from './challenge.ts';
 const bearer = { scheme: 'bearer', realm: 'https://auth.example.com/token' };
 const cases: Record<string, [string | undefined, object | undefined]> = {
   basic: ['Basic realm="Registry"', { scheme: 'basic' }],
-  'basic alone': ['BASIC', { scheme: 'basic' }],
-  bearer: [
+  'a basic challenge is read': ['BASIC', { scheme: 'basic' }],
+  'a bearer challenge with realm, service and scope is read': [
     'Bearer realm="https://auth.example.com/token",service="registry.example.com",scope="repository:a/b:pull,push"',
     { ...bearer, service: 'registry.example.com', scope: 'repository:a/b:pull,push' },
   ],
-  'bearer with spaces, plain values and a realm alone': ['bearer  realm = https://auth.example.com/token', bearer],
-  'bearer before basic, whichever comes first': [
+  'a bearer challenge with spaces, plain values and a realm alone is read': [
+    'bearer  realm = https://auth.example.com/token',
+    bearer,
+  ],
+  'a bearer challenge goes before a basic one': [
     'Basic realm="x", Bearer realm="https://auth.example.com/token"',
     bearer,
   ],
-  'escaped quotes': [
+  'escaped quotes in a value are read': [
     'Bearer realm="https://auth.example.com/token",service="a \\"b\\""',
     { ...bearer, service: 'a "b"' },
   ],
-  'the first of two values': [
+  'the first of two values counts': [
     'Bearer realm="https://auth.example.com/token",realm="https://evil.example.com/"',
     bearer,
   ],
-  'bearer without a realm': ['Bearer service="x"', undefined],
-  'another scheme': ['Negotiate', undefined],
+  'a bearer challenge without a realm is ignored': ['Bearer service="x"', undefined],
+  'another scheme is ignored': ['Negotiate', undefined],
   nothing: [undefined, undefined],
 };
 test.each(Object.entries(cases))('%s', (_name, [header, want]) => {

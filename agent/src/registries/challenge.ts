@@ -1,4 +1,4 @@
-/** What a registry asks for before it answers (RFC 9110 section 11.6.1, and the distribution project's token scheme). */
+/** The authentication that a registry asks for (RFC 9110 section 11.6.1, and the distribution project's token scheme). */
 export type Challenge = { scheme: 'basic' } | { scheme: 'bearer'; realm: string; service?: string; scope?: string };
 
 /** The first challenge of a `WWW-Authenticate` header that can be answered; bearer before basic. Pure. */

@@ -9,7 +9,7 @@ import { exchange, open, TransportError } from '../system/http.ts';
 import { parseChallenge } from './challenge.ts';
 
 const SECOND = 1000;
-/** A registry has so long to begin an answer. */
+/** A registry has so long to begin a response. */
 const HEAD_DEADLINE = 30 * SECOND;
 const REDIRECTS = 5;
 const TOKEN_LIMIT = 256 * 1024;
@@ -26,9 +26,9 @@ export interface RegistryRequest {
 }
 
 /**
- * Asks one registry for things, for the time of one pull: says who we are when it wants to know, and follows it to where
- * it keeps its content. What identifies us goes to the registry and to the token service that it names, over TLS unless
- * the registry is `insecure`, and to nobody that they redirect to.
+ * A client of one registry, for the time of one pull: authenticates when the registry asks for it, and follows redirects
+ * to where its content is. Credentials and tokens go to the registry and to the token service that it names, over TLS
+ * unless the registry is `insecure`, and to no host that these redirect to.
  *
  * Errors are EngineErrors that say why in words; none holds a header, a query or a password.
  */
@@ -54,7 +54,7 @@ export class RegistryClient implements Disposable {
     this.#https.destroy();
   }
 
-  /** The answer to a request, whatever its status, once redirects and challenges are behind. The caller ends it. */
+  /** The response to a request, whatever its status, after redirects and challenges. The caller ends it. */
   async open(request: RegistryRequest): Promise<IncomingMessage> {
     this.#origin ??= this.#findOrigin(request.signal);
     const origin = await this.#origin.catch((error: unknown) => {
@@ -64,11 +64,11 @@ export class RegistryClient implements Disposable {
     const url = new URL(request.path, origin);
     const known = this.#authorization;
     const first = await this.#send(url, request, known && (await known));
-    const answer = first.statusCode === 401 ? await this.#again(first, url, request, known) : first;
-    return this.#follow(answer, url, request);
+    const response = first.statusCode === 401 ? await this.#again(first, url, request, known) : first;
+    return this.#follow(response, url, request);
   }
 
-  /** The same request with what the registry asks for: once, and a second refusal is the end. */
+  /** Sends the request once more, with the credentials that the registry asks for. */
   async #again(
     refused: IncomingMessage,
     url: URL,
@@ -85,9 +85,9 @@ export class RegistryClient implements Disposable {
         if (this.#authorization === fresh) this.#authorization = undefined;
       });
     }
-    const answer = await this.#send(url, request, await this.#authorization);
-    if (answer.statusCode !== 401) return answer;
-    answer.destroy();
+    const response = await this.#send(url, request, await this.#authorization);
+    if (response.statusCode !== 401) return response;
+    response.destroy();
     this.#authorization = undefined;
     throw this.#unauthorized();
   }
@@ -134,7 +134,7 @@ export class RegistryClient implements Disposable {
       if (status === 401 || status === 403) throw this.#unauthorized();
       if (status !== 200) throw new EngineError('ImagePullFailed', `token service ${url.host}: status ${status}`);
       const token = tokenOf(body);
-      if (!token) throw new EngineError('ImagePullFailed', `token service ${url.host}: the answer holds no token`);
+      if (!token) throw new EngineError('ImagePullFailed', `token service ${url.host}: the response holds no token`);
       return `Bearer ${token}`;
     } catch (error) {
       throw translate(error, `token service ${url.host}`, signal);
@@ -151,8 +151,8 @@ export class RegistryClient implements Disposable {
     );
   }
 
-  async #follow(answer: IncomingMessage, from: URL, request: RegistryRequest): Promise<IncomingMessage> {
-    let [current, url] = [answer, from];
+  async #follow(response: IncomingMessage, from: URL, request: RegistryRequest): Promise<IncomingMessage> {
+    let [current, url] = [response, from];
     for (let hops = 0; isRedirect(current); hops++) {
       const { location } = current.headers;
       current.destroy();
@@ -190,7 +190,7 @@ export class RegistryClient implements Disposable {
     }
   }
 
-  /** Where the registry is. Only an insecure one without a scheme takes finding out. */
+  /** The origin of the registry. Only that of an insecure one without a scheme has to be found out. */
   async #findOrigin(signal: AbortSignal): Promise<URL> {
     const { scheme, insecure, host } = this.#source;
     if (scheme === 'http' && !insecure)
@@ -203,7 +203,7 @@ export class RegistryClient implements Disposable {
     if (scheme || !insecure) return secure;
     try {
       const path = '/v2/';
-      const answer = await open({
+      const response = await open({
         target: { origin: secure },
         method: 'GET',
         path,
@@ -212,7 +212,7 @@ export class RegistryClient implements Disposable {
         signal,
         connections: this.#https,
       });
-      answer.destroy();
+      response.destroy();
       return secure;
     } catch (error) {
       if (error instanceof TransportError && NO_TLS.has(error.code)) return new URL(`http://${name}`);
@@ -225,7 +225,7 @@ export class RegistryClient implements Disposable {
   }
 }
 
-/** What a server that speaks plain http makes of a TLS handshake, and an https port where nobody listens. */
+/** Errors of a TLS handshake with a server that speaks plain http, or with an https port on which no server listens. */
 const NO_TLS: ReadonlySet<string> = new Set([
   'EPROTO',
   'ERR_SSL_WRONG_VERSION_NUMBER',
@@ -236,7 +236,7 @@ const NO_TLS: ReadonlySet<string> = new Set([
 
 /** The machine's authorities, which its engine trusts as well, and the registry's own. */
 function trust({ ca, host }: RegistrySource) {
-  // Node 22.13 has only the list that it brings along.
+  // Node 22.13 has only its bundled list.
   const list = tls.getCACertificates as typeof tls.getCACertificates | undefined;
   const machine = list?.('system') ?? [];
   const system = machine.length > 0 ? machine : tls.rootCertificates;
@@ -250,7 +250,7 @@ function trust({ ca, host }: RegistrySource) {
   }
 }
 
-/** What certificates are refused for, by OpenSSL's codes. */
+/** OpenSSL's codes of certificates that are refused. */
 const CERTIFICATE = /^(CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_|ERR_TLS_CERT_ALTNAME)/;
 
 function translate(error: unknown, what: string, signal: AbortSignal): unknown {

@@ -4,8 +4,8 @@ import type { PullTarget } from '../domain/target.ts';
 import { RegistryClient } from './client.ts';
 import { openRelay, type Relay } from './relay.ts';
 
-/** How long tidying up may take; a pull that was called off is tidied up all the same. */
-const TIDY = 30_000;
+/** The clean-up after a pull may take so long, ms; it also takes place when the pull was called off. */
+const CLEAN_UP = 30_000;
 const ATTEMPTS = 3;
 
 export interface PullOptions extends Pick<PullRequest, 'platform' | 'onProgress'> {
@@ -15,8 +15,8 @@ export interface PullOptions extends Pick<PullRequest, 'platform' | 'onProgress'
 }
 
 /**
- * Has the engine pull an image, and answers its id. Where the engine cannot be told to trust the registry it pulls from
- * a relay of ours; the image then gets the reference that was asked for, and the relay's goes again.
+ * Lets the engine pull an image, and returns its id. Where the engine cannot be configured to trust the registry, it pulls
+ * from a relay of this agent; the image then gets the reference that was asked for, and loses that of the relay.
  */
 export async function pullImage(engine: Engine, options: PullOptions, signal: AbortSignal): Promise<string> {
   const { target, platform, onProgress } = options;
@@ -27,7 +27,7 @@ export async function pullImage(engine: Engine, options: PullOptions, signal: Ab
   await using relay = await openRelay({
     client,
     image: parseReference(reference),
-    mark: relayMark(options.instance),
+    prefix: relayPrefix(options.instance),
     onProgress: rising,
   });
   let id: string;
@@ -37,8 +37,8 @@ export async function pullImage(engine: Engine, options: PullOptions, signal: Ab
   } catch (error) {
     throw signal.aborted ? error : explain(error, reference, relay, engine);
   } finally {
-    // What it leaves when the engine is gone goes when the agent connects to it again.
-    await engine.removeImage(relay.reference, AbortSignal.timeout(TIDY)).catch(() => {});
+    // A name that stays because the engine is gone is removed when the agent connects to it again.
+    await engine.removeImage(relay.reference, AbortSignal.timeout(CLEAN_UP)).catch(() => {});
   }
   // podman loses a name when another pull of the same image is given one at the same moment.
   for (let attempt = 1; attempt <= ATTEMPTS && (await engine.image(reference, signal)) === undefined; attempt++)
@@ -46,17 +46,17 @@ export async function pullImage(engine: Engine, options: PullOptions, signal: Ab
   return id;
 }
 
-/** Begins the first part of the path of every image that one agent ever had pulled through a relay. */
-export function relayMark(instance: string): string {
+/** The prefix of the path of every image that one agent pulls through a relay. */
+export function relayPrefix(instance: string): string {
   return `skerry-${instance.slice(0, 12)}-`;
 }
 
-/** Whether a name of an image is one of a relay of this agent. Nobody else uses such names. */
+/** Whether a name of an image is one of a relay of this agent. No other program uses such names. */
 export function isRelayName(name: string, instance: string): boolean {
-  return /^127\.0\.0\.1:\d+\//.test(name) && name.split('/')[1]?.startsWith(relayMark(instance)) === true;
+  return /^127\.0\.0\.1:\d+\//.test(name) && name.split('/')[1]?.startsWith(relayPrefix(instance)) === true;
 }
 
-/** What went wrong between agent and registry says more than what the engine makes of it. */
+/** An error between agent and registry says more than what the engine reports of it. */
 function explain(error: unknown, reference: string, relay: Relay, { url }: Engine): unknown {
   if (!(error instanceof EngineError) || error.code === 'Unavailable' || error.code === 'DiskFull') return error;
   const { failure } = relay;
@@ -70,11 +70,11 @@ function explain(error: unknown, reference: string, relay: Relay, { url }: Engin
   return new EngineError(error.code, relay.translate(error.message), { cause: error });
 }
 
-function onlyRising(tell: ((percentage: number) => void) | undefined): (percentage: number) => void {
+function onlyRising(onProgress: ((percentage: number) => void) | undefined): (percentage: number) => void {
   let shown = 0;
   return (percentage) => {
     if (percentage <= shown) return;
     shown = percentage;
-    tell?.(percentage);
+    onProgress?.(percentage);
   };
 }

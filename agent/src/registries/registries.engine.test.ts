@@ -10,37 +10,37 @@ import { backoff } from '../plan/backoff.ts';
 import { memoryDatabase } from '../state/database.ts';
 import { ownLimits } from '../system/machine.ts';
 import {
-  type Breakwater,
-  createBreakwater,
-  createHarbour,
-  createStation,
+  createAgentFixture,
   createTokenService,
-  type Harbour,
-  HURRIED,
+  type RegistryProxy,
+  SHORT_PAUSES,
   sampleView,
   startEngine,
+  startRegistryProxy,
+  startTestRegistries,
+  type TestRegistries,
 } from './_registries.ts';
-import { isRelayName, pullImage, relayMark } from './pull.ts';
+import { isRelayName, pullImage, relayPrefix } from './pull.ts';
 
-/** Registries as they are in the world: with authorities and passwords of their own, at an address that is not loopback. */
+/** Real registries: with authorities and passwords of their own, at an address that is not loopback. */
 
 const own = ownLimits();
 const { password } = REGISTRY_USERS.limpet;
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
-let harbour: Harbour;
+let registries: TestRegistries;
 let locked: Registry;
 let plain: Registry;
 
 beforeAll(async () => {
-  harbour = await createHarbour();
-  locked = await harbour.registry(5000, { tls: harbour.certificate, auth: 'basic' });
-  plain = await harbour.registry(5001);
+  registries = await startTestRegistries();
+  locked = await registries.registry(5000, { tls: registries.certificate, auth: 'basic' });
+  plain = await registries.registry(5001);
 });
-afterAll(() => harbour[Symbol.asyncDispose]());
+afterAll(() => registries[Symbol.asyncDispose]());
 
 describe.each(['docker', 'podman'] as const)('%s', (kind) => {
-  // What the agent alone decides is tried with one engine; nightly with both.
+  // What the agent alone decides is tested with one engine; nightly with both.
   const nightly = process.env.SKERRY_NIGHTLY !== undefined;
   const all = kind === 'docker' || nightly;
   let real: Awaited<ReturnType<typeof startEngine>>;
@@ -57,7 +57,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     await real[Symbol.asyncDispose]();
   });
 
-  /** What one test has pulled, the next one pulls again. */
+  /** Each test pulls again. */
   afterEach(async () => {
     for (const name of await engine.imageNames()) await engine.removeImage(name);
   });
@@ -69,9 +69,9 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     onProgress?: (percentage: number) => void;
   }
 
-  const account = () => ({ ca: base64(harbour.certificate.ca), username: 'limpet', password });
+  const account = () => ({ ca: base64(registries.certificate.ca), username: 'limpet', password });
 
-  /** Pulls as a microservice of that registry would. */
+  /** Pulls as for a microservice of that registry. */
   function pull({ reference = 'team/sample:1', registry = {}, signal, onProgress }: Options) {
     const view = registryViewSchema.parse({ id: 7, url: locked.url, ...registry });
     const target = pullTarget(reference, view);
@@ -79,7 +79,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     return pullImage(engine, options, signal ?? new AbortController().signal);
   }
 
-  /** Why a pull fails; nothing secret is in it. */
+  /** Why a pull fails; the message has no secret. */
   async function refusal(options: Options): Promise<{ code: string; message: string }> {
     const error = await pull(options).then(
       () => expect.fail('it was pulled'),
@@ -91,7 +91,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     return { code: error.code, message: error.message };
   }
 
-  test('an authority of its own and a password: the image is there under the name that was asked for, and no other', async () => {
+  test('an image of a registry with an authority of its own and a password gets the reference that was asked for, and no other', async () => {
     const percentages: number[] = [];
     const id = await pull({ registry: account(), onProgress: (percentage) => percentages.push(percentage) });
     expect(await engine.image(`${locked.host}/team/sample:1`)).toBe(id);
@@ -99,13 +99,13 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     expect(percentages.at(-1)).toBe(100);
     expect(percentages).toEqual([...percentages].sort((a, b) => a - b));
     expect(percentages.length).toBeGreaterThan(1);
-    // By its id, as housekeeping does: a further name would hold it.
+    // By its id, as pruning does: a further name would keep it.
     await engine.removeImage(id);
     expect(await engine.imageNames()).toEqual([]);
   });
 
-  test('by digest: the reference survives, and a container is made from it', async () => {
-    const reference = `team/sample@${harbour.digests[1]}`;
+  test('an image that is pulled by digest keeps its reference, and a container is made from it', async () => {
+    const reference = `team/sample@${registries.digests[1]}`;
     const id = await pull({ reference, registry: account() });
     const full = `${locked.host}/${reference}`;
     expect(await engine.image(full)).toBe(id);
@@ -120,7 +120,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     expect(await engine.image(full)).toBeUndefined();
   });
 
-  test('plain HTTP, where that is allowed, with the scheme named or found out', async () => {
+  test('an insecure registry is pulled from over plain HTTP, with the scheme named or found out', async () => {
     for (const url of [plain.url, plain.host]) {
       const id = await pull({ registry: { url, insecure: true } });
       expect(await engine.image(`${plain.host}/team/sample:1`)).toBe(id);
@@ -128,7 +128,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     }
   });
 
-  test('several at once, from several registries, the same image among them', async () => {
+  test('several pulls at once, from several registries and of the same image, succeed', async () => {
     const insecure = { url: plain.url, insecure: true };
     const tag = (which: number) => `team/sample:${which}`;
     const ids = await Promise.all([
@@ -144,12 +144,12 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       for (const registry of [account(), insecure])
         for (const which of [1, 2]) await pull({ reference: tag(which), registry });
     const names = [locked, plain].flatMap(({ host }) => [`${host}/${tag(1)}`, `${host}/${tag(2)}`]);
-    // podman may bring a relay's name back when two pulls of one image end at once; the supervisor sees to that.
+    // podman may bring a relay's name back when two pulls of one image end at once; the supervisor removes it.
     const left = (name: string) => name.includes('@') || (kind === 'podman' && isRelayName(name, INSTANCE));
     expect((await engine.imageNames()).filter((name) => !left(name)).sort()).toEqual(names.sort());
   });
 
-  test('a certificate that nobody vouches for, where that is allowed', async () => {
+  test('an insecure registry is pulled from whatever its certificate', async () => {
     const id = await pull({ registry: { ...account(), ca: '', insecure: true } });
     expect(await engine.image(`${locked.host}/team/sample:1`)).toBe(id);
     await engine.removeImage(id);
@@ -157,11 +157,11 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
 
   test.runIf(all)('a registry that wants tokens', async () => {
     await using service = await createTokenService(
-      harbour.network.outside[0],
-      harbour.certificate,
+      registries.network.outside[0],
+      registries.certificate,
       `limpet:${password}`,
     );
-    await using guarded = await harbour.registry(5002, { tls: harbour.certificate, tokens: service.tokens });
+    await using guarded = await registries.registry(5002, { tls: registries.certificate, tokens: service.tokens });
     const registry = { ...account(), url: guarded.url };
     const id = await pull({ registry });
     expect(await engine.image(`${guarded.host}/team/sample:1`)).toBe(id);
@@ -174,7 +174,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     expect(message).toContain('refuses the user "limpet"');
   });
 
-  describe('is refused, and told why:', () => {
+  describe('a pull is refused with the reason:', () => {
     test('without the authority (so the engine alone would fail)', async () => {
       const { code, message } = await refusal({ registry: { username: 'limpet', password } });
       expect(code).toBe('ImagePullFailed');
@@ -186,7 +186,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       expect(code).toBe('ImagePullFailed');
       expect(message).toMatch(/its certificate is not trusted/);
     });
-    test('an authority that is none', async () => {
+    test('with an authority that is not PEM', async () => {
       expect((await refusal({ registry: { ...account(), ca: 'c2Fs' } })).message).toMatch(/ca of the registry .* PEM/);
     });
     test('with a wrong password', async () => {
@@ -199,24 +199,24 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       expect(code).toBe('ImageUnauthorized');
       expect(message).toContain('wants credentials');
     });
-    test('plain HTTP that is not allowed (so the engine alone would fail)', async () => {
+    test('over plain HTTP that is not allowed (so the engine alone would fail)', async () => {
       const { code, message } = await refusal({ registry: { url: plain.host } });
       expect(code).toBe('ImagePullFailed');
       expect(message).toMatch(/HTTP response to HTTPS client.*`insecure` of the registry/);
     });
-    test('an image that the registry does not have', async () => {
+    test('for an image that the registry does not have', async () => {
       const { code, message } = await refusal({ reference: 'team/nothing:1', registry: account() });
       expect(code).toBe('ImageNotFound');
       expect(message).toContain(`${locked.host}/team/nothing:1`);
     });
   });
 
-  test('a pull that is called off ends at once, and leaves nothing behind', async () => {
-    await using water = await createBreakwater(harbour.network.outside[0], plain);
-    water.fault = (path) => (path.includes('/blobs/') ? async () => new Promise(() => {}) : undefined);
+  test('a pull that is called off ends at once and leaves no name behind', async () => {
+    await using proxy = await startRegistryProxy(registries.network.outside[0], plain);
+    proxy.fault = (path) => (path.includes('/blobs/') ? async () => new Promise(() => {}) : undefined);
     const stop = new AbortController();
-    const pulled = pull({ registry: { url: water.host, insecure: true }, signal: stop.signal });
-    await until('the blobs to be asked for', () => water.requests.some(({ path }) => path.includes('/blobs/')));
+    const pulled = pull({ registry: { url: proxy.host, insecure: true }, signal: stop.signal });
+    await until('the blobs to be asked for', () => proxy.requests.some(({ path }) => path.includes('/blobs/')));
     stop.abort(new Error('no longer wanted'));
     await expect(pulled).rejects.toThrow();
     expect((await engine.imageNames()).filter((name) => isRelayName(name, INSTANCE))).toEqual([]);
@@ -226,34 +226,37 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     // The database knows the instance.
     const ports = { database: memoryDatabase() };
     const again = async () => {
-      await using station = await createStation(real.url, ports);
-      await until('the engine', () => station.agent.supervisor.engine.state === 'connected');
-      const { instance } = station.agent.identity;
-      const id = await station.engine.pull({ reference: `${pier.host}/team/sample:1`, platform: '' });
-      const others = `127.0.0.1:9/${relayMark('another-agent')}0123/team/sample:1`;
+      await using fixture = await createAgentFixture(real.url, ports);
+      await until('the engine', () => fixture.agent.supervisor.engine.state === 'connected');
+      const { instance } = fixture.agent.identity;
+      const id = await fixture.engine.pull({ reference: `${proxy.host}/team/sample:1`, platform: '' });
+      const others = `127.0.0.1:9/${relayPrefix('another-agent')}0123/team/sample:1`;
       const before = await engine.imageNames();
-      for (const name of [`127.0.0.1:9/${relayMark(instance)}0123/team/sample:1`, others])
-        await station.engine.tag(id, name);
+      for (const name of [`127.0.0.1:9/${relayPrefix(instance)}0123/team/sample:1`, others])
+        await fixture.engine.tag(id, name);
       return { before, others };
     };
-    await using pier = await createBreakwater('127.0.0.1', plain);
+    await using proxy = await startRegistryProxy('127.0.0.1', plain);
     const { others } = await again();
     const { before } = await again();
     expect(before).toContain(others);
     expect(before.filter((name) => name.startsWith('127.0.0.1:9/'))).toEqual([others]);
   });
 
-  describe('a registry that misbehaves: what runs runs on, the reason is told, and it is tried again ever more slowly', () => {
+  describe('with a registry that misbehaves, what runs runs on, the reason is reported, and the pull is tried again at growing intervals', () => {
     const isBlob = (path: string) => path.includes('/blobs/');
-    /** what it does, what of that is told, whether the engine pulls by itself, and which engines are asked every time */
-    const faults: Record<string, { fault: Breakwater['fault']; told: RegExp; direct?: boolean; every: string[] }> = {
+    /** what it does, the error that is reported, whether the engine pulls by itself, and the engines of every run */
+    const faults: Record<
+      string,
+      { fault: RegistryProxy['fault']; reports: RegExp; direct?: boolean; every: string[] }
+    > = {
       'it fails': {
         fault: (_path, _incoming, outgoing) => {
           outgoing.writeHead(503, { 'content-type': 'application/json' });
-          outgoing.end('{"errors":[{"code":"UNAVAILABLE","message":"the harbour is closed"}]}');
+          outgoing.end('{"errors":[{"code":"UNAVAILABLE","message":"closed for maintenance"}]}');
           return 'answered';
         },
-        told: /status 503 \(the harbour is closed\)/,
+        reports: /status 503 \(closed for maintenance\)/,
         every: ['docker'],
       },
       'it fails, and no relay is between': {
@@ -261,75 +264,75 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
           outgoing.writeHead(503).end();
           return 'answered';
         },
-        told: /503/,
+        reports: /503/,
         every: ['docker'],
         direct: true,
       },
       'it breaks off in the middle of a layer': {
         fault: (path) => (isBlob(path) ? (piece, index) => (index < 2 ? piece : undefined) : undefined),
-        told: /the connection broke before the answer ended/,
-        // Docker waits between attempts of its own.
+        reports: /the connection broke before the response ended/,
+        // Docker pauses between attempts of its own.
         every: ['podman'],
       },
       'it sends something else than it said': {
         fault: (path) => (isBlob(path) ? (piece) => Buffer.from(piece.map((byte) => byte ^ 1)) : undefined),
         every: ['docker', 'podman'],
-        told: /digest|verification|checksum|unexpected end|gzip|corrupt|parsing|invalid/i,
+        reports: /digest|verification|checksum|unexpected end|gzip|corrupt|parsing|invalid/i,
       },
       'it goes away': {
         fault: (_path, incoming) => {
           incoming.socket.destroy();
           return 'answered';
         },
-        told: /registry .*: (socket hang up|read ECONNRESET)/,
+        reports: /registry .*: (socket hang up|read ECONNRESET)/,
         every: ['docker'],
       },
     };
     test.each(Object.entries(faults).filter(([, { every }]) => nightly || every.includes(kind)))(
       '%s',
-      async (_name, { fault, told, direct }) => {
-        await using water = await createBreakwater(direct ? '127.0.0.1' : harbour.network.outside[0], plain);
-        await using station = await createStation(real.url);
-        const { controller } = station;
+      async (_name, { fault, reports, direct }) => {
+        await using proxy = await startRegistryProxy(direct ? '127.0.0.1' : registries.network.outside[0], plain);
+        await using fixture = await createAgentFixture(real.url);
+        const { controller } = fixture;
         const first = sampleView('team/sample:1', 7, { revision: 'r1' });
         const status = () => controller.microservice(first.uuid);
         controller.change((c) => {
-          c.registries = [{ id: 7, url: water.host, insecure: !direct }];
+          c.registries = [{ id: 7, url: proxy.host, insecure: !direct }];
           c.microservices = [first];
         });
         const { containerId } = await until('RUNNING', () => status()?.status === 'RUNNING' && status());
-        water.fault = fault;
+        proxy.fault = fault;
         controller.change((c) => {
           c.microservices = [{ ...first, imageId: 'team/sample:2', revision: 'r2' }];
         });
         const seen = await until(
           'the reason, and a second attempt',
           () =>
-            station.agent.supervisor.record(first.uuid)?.failure?.count === 2 && status()?.reason
+            fixture.agent.supervisor.record(first.uuid)?.failure?.count === 2 && status()?.reason
               ? status()
               : undefined,
           45_000,
         );
         expect(seen).toMatchObject({ status: 'RUNNING', reason: 'ImagePullFailed', containerId });
-        expect(seen.errorMessage).toMatch(told);
-        expect(seen.errorMessage).toContain(`${water.host}/team/sample:2`);
+        expect(seen.errorMessage).toMatch(reports);
+        expect(seen.errorMessage).toContain(`${proxy.host}/team/sample:2`);
         expect(seen.errorMessage).not.toMatch(/skerry-|127\.0\.0\.1:\d+\/skerry/);
-        const { failure } = station.agent.supervisor.record(first.uuid) ?? {};
-        expect((failure?.notBefore ?? 0) - (failure?.at ?? 0)).toBe(backoff(2, HURRIED));
-        water.fault = undefined;
+        const { failure } = fixture.agent.supervisor.record(first.uuid) ?? {};
+        expect((failure?.notBefore ?? 0) - (failure?.at ?? 0)).toBe(backoff(2, SHORT_PAUSES));
+        proxy.fault = undefined;
         await until('the new revision', () => status()?.revision === 'r2' && status()?.status === 'RUNNING');
         expect(status()?.reason).toBeUndefined();
       },
     );
 
-    test('it is slow: what runs runs on, and the progress is told', async () => {
-      await using water = await createBreakwater(harbour.network.outside[0], plain);
-      await using station = await createStation(real.url);
-      const { controller } = station;
+    test('with a slow registry, what runs runs on, and the progress is reported', async () => {
+      await using proxy = await startRegistryProxy(registries.network.outside[0], plain);
+      await using fixture = await createAgentFixture(real.url);
+      const { controller } = fixture;
       const first = sampleView('team/sample:1', 7, { revision: 'r1' });
       const status = () => controller.microservice(first.uuid);
       controller.change((c) => {
-        c.registries = [{ id: 7, url: water.host, insecure: true }];
+        c.registries = [{ id: 7, url: proxy.host, insecure: true }];
         c.microservices = [first];
       });
       const { containerId } = await until('RUNNING', () => status()?.status === 'RUNNING' && status());
@@ -337,7 +340,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       const held = new Promise<void>((resolve) => {
         on = resolve;
       });
-      water.fault = (path) =>
+      proxy.fault = (path) =>
         isBlob(path) ? async (piece, index) => (index > 20 ? held.then(() => piece) : piece) : undefined;
       controller.change((c) => {
         c.microservices = [{ ...first, imageId: 'team/sample:2', revision: 'r2' }];
@@ -351,11 +354,11 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
   });
 
   test.runIf(all)(
-    'what changes about a registry counts from the next pull on, and ends the wait for it; secrets stay secret',
+    'a change of a registry ends the back-off and counts from the next pull on, and no secret is logged',
     async () => {
       // Without a change a second attempt comes after a minute.
-      await using station = await createStation(real.url, { random: () => 29 });
-      const { controller } = station;
+      await using fixture = await createAgentFixture(real.url, { random: () => 29 });
+      const { controller } = fixture;
       const view = sampleView('team/sample:1', 7, { revision: 'r1' });
       const status = () => controller.microservice(view.uuid);
       let rebuildOrder = 0;
@@ -399,13 +402,13 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       registryIs({});
       await rebuilt();
 
-      // It has moved.
+      // The registry has moved.
       registryIs({ url: plain.host });
       pullAgain();
       await refused('ImagePullFailed', 'does not speak TLS; only the setting "insecure" allows plain HTTP');
       registryIs({ url: plain.host, insecure: true });
       await rebuilt();
-      expect(await station.engine.image(`${plain.host}/team/sample:1`)).toBe(status()?.imageId);
+      expect(await fixture.engine.image(`${plain.host}/team/sample:1`)).toBe(status()?.imageId);
 
       const { containerId } = status() ?? {};
       controller.change((c) => {
@@ -415,7 +418,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       await refused('RegistryNotFound', '');
       expect(status()).toMatchObject({ status: 'RUNNING', containerId });
 
-      const said = station.logged() + JSON.stringify(controller.reports);
+      const said = fixture.logged() + JSON.stringify(controller.reports);
       expect(said).toContain('ImageUnauthorized');
       for (const { password: each } of Object.values(REGISTRY_USERS))
         for (const text of [each, base64(`limpet:${each}`)]) expect(said).not.toContain(text);
@@ -423,17 +426,17 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
   );
 });
 
-test('an engine that does not reach the agent on the loopback interface: the microservice says so', async () => {
-  // In the network of the registry, which is not that of the agent.
-  await using far = await startEngine('podman', { within: harbour.network.command });
-  await using station = await createStation(far.url);
+test('a microservice reports that its engine does not reach the agent on the loopback interface', async () => {
+  // The engine is in the network of the registry, which is not that of the agent.
+  await using far = await startEngine('podman', { within: registries.network.command });
+  await using fixture = await createAgentFixture(far.url);
   const view = sampleView('team/sample:1', 7);
-  station.controller.change((c) => {
+  fixture.controller.change((c) => {
     c.registries = [{ id: 7, url: plain.host, insecure: true }];
     c.microservices = [view];
   });
   const status = await until('the reason', () => {
-    const seen = station.controller.microservice(view.uuid);
+    const seen = fixture.controller.microservice(view.uuid);
     return seen?.status === 'FAILED' ? seen : undefined;
   });
   expect(status.reason).toBe('ImagePullFailed');

@@ -27,7 +27,7 @@ interface Server {
   requests: { path: string; authorization?: string; range?: string }[];
 }
 
-/** A server that answers as told, and remembers what it was asked. */
+/** A server that responds as the test says, and records its requests. */
 async function serve(answer: Answer, secure = false): Promise<Server> {
   const handle = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const { authorization, range } = incoming.headers;
@@ -53,7 +53,7 @@ async function relayTo(
 ): Promise<Relay> {
   const client = new RegistryClient({ ca: '', insecure: true, scheme: 'http', ...source });
   const image = parseReference(`${source.host}/team/app:1`);
-  const relay = await openRelay({ client, image, mark: 'skerry-test-', ...options });
+  const relay = await openRelay({ client, image, prefix: 'skerry-test-', ...options });
   onTestFinished(async () => {
     await relay[Symbol.asyncDispose]();
     client[Symbol.dispose]();
@@ -73,7 +73,7 @@ const open: Answer = ({ url = '' }, outgoing) => {
   if (url.includes('/manifests/')) outgoing.writeHead(200, { 'content-type': 'application/x' }).end(manifest);
   else outgoing.writeHead(200, { 'content-length': '90' }).end('x'.repeat(90));
 };
-/** Answers those who say who they are. */
+/** Responds to requests with credentials. */
 const behind = (authorization: string, challenge: string, answer: Answer = open): Answer => {
   return (incoming, outgoing, self) => {
     if (incoming.headers.authorization === authorization) return answer(incoming, outgoing, self);
@@ -81,8 +81,8 @@ const behind = (authorization: string, challenge: string, answer: Answer = open)
   };
 };
 
-describe('a relay hands out', () => {
-  test('the image it was opened for, with what the registry says of it, and tells how far it is', async () => {
+describe('a relay serves', () => {
+  test('the image it was opened for, with the headers of the registry, and reports the progress', async () => {
     const registry = await serve(open);
     const percentages: number[] = [];
     const relay = await relayTo(registry, { onProgress: (percentage) => percentages.push(percentage) });
@@ -97,7 +97,7 @@ describe('a relay hands out', () => {
     ]);
   });
 
-  test('a part of a layer, for an engine that goes on where it stopped', async () => {
+  test('a part of a layer to an engine that resumes a download', async () => {
     const registry = await serve((_incoming, outgoing) =>
       outgoing.writeHead(206, { 'content-range': 'bytes 5-9/10' }).end('56789'),
     );
@@ -111,7 +111,7 @@ describe('a relay hands out', () => {
     expect(registry.requests[0]?.range).toBe('bytes=5-');
   });
 
-  test('nothing to whoever does not know its path, and nothing else to who does', async () => {
+  test('nothing on another path, and nothing but its image on its own', async () => {
     const registry = await serve(behind(basic, 'Basic realm="x"'));
     const relay = await relayTo({ ...registry, credentials });
     const url = new URL(urlOf(relay, 'manifests/1'));
@@ -136,7 +136,7 @@ describe('a relay hands out', () => {
     expect((await fetch(url)).status).toBe(200);
   });
 
-  test('nothing any more once it is closed, and two of them have nothing in common', async () => {
+  test('nothing after it is closed, and nothing of another relay', async () => {
     const registry = await serve(open);
     const [one, other] = [await relayTo(registry), await relayTo(registry)];
     expect(one.reference).not.toBe(other.reference);
@@ -147,24 +147,24 @@ describe('a relay hands out', () => {
   });
 });
 
-describe('it says who we are', () => {
-  test('with name and password, once the registry asks, and from then on', async () => {
+describe('a relay authenticates to its registry', () => {
+  test('with name and password once the registry asks, and from then on', async () => {
     const registry = await serve(behind(basic, 'Basic realm="x"'));
     const relay = await relayTo({ ...registry, credentials });
     for (const what of ['manifests/1', 'blobs/sha256:l']) expect((await fetchFrom(relay, what)).status).toBe(200);
     expect(registry.requests.map(({ authorization }) => authorization)).toEqual([undefined, basic, basic]);
   });
 
-  test('with a token, for all requests one, and another one when it is no longer taken', async () => {
+  test('with one token for all requests, and with another one when that is refused', async () => {
     let valid = 'one';
     const tokens = await serve(
       behind(basic, 'Basic', (_incoming, outgoing) => outgoing.end(JSON.stringify({ access_token: valid }))),
     );
     const registry = await serve((incoming, outgoing, self) =>
-      behind(`Bearer ${valid}`, `Bearer realm="${tokens.url}/token?x=y",service="shore"`)(incoming, outgoing, self),
+      behind(`Bearer ${valid}`, `Bearer realm="${tokens.url}/token?x=y",service="registry"`)(incoming, outgoing, self),
     );
     const relay = await relayTo({ ...registry, credentials });
-    // The token service wants the credentials at once: who asks for a token says who he is.
+    // The token service gets the credentials with the first request.
     const statuses = await Promise.all(
       ['blobs/sha256:l', 'blobs/sha256:m', 'blobs/sha256:n'].map(async (what) => (await fetchFrom(relay, what)).status),
     );
@@ -173,7 +173,7 @@ describe('it says who we are', () => {
     const asked = new URL(tokens.requests[0]?.path ?? '', tokens.url);
     expect(Object.fromEntries(asked.searchParams)).toEqual({
       x: 'y',
-      service: 'shore',
+      service: 'registry',
       scope: 'repository:team/app:pull',
     });
     valid = 'two';
@@ -181,7 +181,7 @@ describe('it says who we are', () => {
     expect(tokens.requests).toHaveLength(2);
   });
 
-  test('not to the place that a registry redirects to, but again to itself', async () => {
+  test('and not to the host that the registry redirects to', async () => {
     const store = await serve(open);
     const registry = await serve(
       behind(basic, 'Basic', ({ url = '' }, outgoing, self) => {
@@ -199,7 +199,7 @@ describe('it says who we are', () => {
   });
 });
 
-describe('it fails, and says why without a secret', () => {
+describe('a relay reports its failure without a secret:', () => {
   const ca = Buffer.from(read('ca.pem')).toString('base64');
   const strict = { scheme: 'https', insecure: false, ca } as const;
   const cases: Record<
@@ -209,87 +209,90 @@ describe('it fails, and says why without a secret', () => {
       source?: Partial<RegistrySource>;
       secure?: boolean;
       quiet?: number;
-      told: RegExp;
+      reports: RegExp;
       status?: number;
     }
   > = {
     'wrong password': {
       answer: behind('nobody', 'Basic'),
-      told: /refuses the user "limpet" or the password/,
+      reports: /refuses the user "limpet" or the password/,
       status: 403,
     },
     'no credentials': {
       answer: behind('nobody', 'Basic'),
       source: { credentials: undefined },
-      told: /wants credentials/,
+      reports: /wants credentials/,
       status: 403,
     },
-    'a challenge that nobody understands': {
+    'a challenge that is not understood': {
       answer: behind('nobody', 'Negotiate'),
-      told: /refuses the user/,
+      reports: /refuses the user/,
       status: 403,
     },
     'a refusal in its own words': {
       answer: (_incoming, outgoing) =>
         outgoing.writeHead(403).end('{"errors":[{"code":"DENIED","message":"not today"}]}'),
-      told: /status 403 \(not today\)/,
+      reports: /status 403 \(not today\)/,
       status: 403,
     },
     'a token service without TLS': {
       answer: behind('nobody', 'Bearer realm="http://auth.example.com/token"'),
       source: strict,
       secure: true,
-      told: /token service without TLS \(auth\.example\.com\)/,
+      reports: /token service without TLS \(auth\.example\.com\)/,
     },
     'a token service that is no URL': {
       answer: behind('nobody', 'Bearer realm="file:///etc/passwd"'),
-      told: /token service that is no URL/,
+      reports: /token service that is no URL/,
     },
     'a redirect without TLS': {
       answer: (_incoming, outgoing) => outgoing.writeHead(307, { location: 'http://store.example.com/' }).end(),
       source: strict,
       secure: true,
-      told: /redirects to store\.example\.com without TLS/,
+      reports: /redirects to store\.example\.com without TLS/,
     },
-    'redirects without end': {
+    'endless redirects': {
       answer: ({ url = '' }, outgoing) => outgoing.writeHead(307, { location: url }).end(),
-      told: /redirects to nowhere/,
+      reports: /redirects to nowhere/,
     },
     'a redirect to a file': {
       answer: (_incoming, outgoing) => outgoing.writeHead(307, { location: 'file:///etc/passwd' }).end(),
-      told: /redirects to nowhere/,
+      reports: /redirects to nowhere/,
     },
     'a certificate of another authority': {
       answer: open,
       source: { ...strict, ca: '' },
       secure: true,
-      told: /its certificate is not trusted/,
+      reports: /its certificate is not trusted/,
     },
-    'plain HTTP where TLS is wanted': { answer: open, source: { ...strict }, told: /does not speak TLS/ },
-    'too many requests': { answer: (_incoming, outgoing) => outgoing.writeHead(429).end(), told: /status 429/ },
-    'a manifest without end': {
+    'plain HTTP where TLS is wanted': { answer: open, source: { ...strict }, reports: /does not speak TLS/ },
+    'too many requests': { answer: (_incoming, outgoing) => outgoing.writeHead(429).end(), reports: /status 429/ },
+    'an endless manifest': {
       answer: (_incoming, outgoing) => {
         outgoing.writeHead(200);
         const more = () => !outgoing.destroyed && outgoing.write('x'.repeat(1 << 20), more);
         more();
       },
-      told: /larger than 4194304 bytes/,
+      reports: /larger than 4194304 bytes/,
     },
     silence: {
       answer: (_incoming, outgoing) => outgoing.writeHead(200).flushHeaders(),
       quiet: 1000,
-      told: /did not end in time/,
+      reports: /did not end in time/,
     },
   };
-  test.each(Object.entries(cases))('%s', async (_name, { answer, source = {}, secure, quiet, told, status = 502 }) => {
-    const { host } = await serve(answer, secure);
-    const relay = await relayTo({ host, credentials, ...source }, { quiet });
-    expect((await fetchFrom(relay, 'manifests/1')).status).toBe(status);
-    expect(relay.failure?.message).toMatch(told);
-    for (const secret of [credentials.password, basic.slice(6)]) expect(relay.failure?.message).not.toContain(secret);
-  });
+  test.each(Object.entries(cases))(
+    '%s',
+    async (_name, { answer, source = {}, secure, quiet, reports, status = 502 }) => {
+      const { host } = await serve(answer, secure);
+      const relay = await relayTo({ host, credentials, ...source }, { quiet });
+      expect((await fetchFrom(relay, 'manifests/1')).status).toBe(status);
+      expect(relay.failure?.message).toMatch(reports);
+      for (const secret of [credentials.password, basic.slice(6)]) expect(relay.failure?.message).not.toContain(secret);
+    },
+  );
 
-  test('a layer that stops is broken off, so that the engine does not take it for whole', async () => {
+  test('a layer that stops ends with an error, so that the engine does not take it for complete', async () => {
     const registry = await serve((_incoming, outgoing) => {
       outgoing.writeHead(200, { 'content-length': '100' });
       outgoing.write('x');
@@ -300,7 +303,7 @@ describe('it fails, and says why without a secret', () => {
     await expect.poll(() => relay.failure?.message).toMatch(/it sent nothing for 0\.2 s/);
   });
 
-  test('what is not there is no failure, and a success forgets one', async () => {
+  test('a missing manifest is no failure, and a success clears a failure', async () => {
     let status = 503;
     const registry = await serve((_incoming, outgoing) => outgoing.writeHead(status).end());
     const relay = await relayTo(registry);
@@ -312,7 +315,7 @@ describe('it fails, and says why without a secret', () => {
   });
 });
 
-test('what the engine says is told in the names that the user knows', async () => {
+test('errors of the engine name the registry instead of the relay', async () => {
   const relay = await relayTo({ host: 'registry.example.com' });
   const [host = '', secret] = relay.reference.split('/');
   expect(

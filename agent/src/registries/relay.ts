@@ -12,20 +12,20 @@ const MANIFEST_LIMIT = 4 * 1024 * 1024;
 
 export interface RelayOptions {
   client: RegistryClient;
-  /** what is pulled: nothing else is handed out */
+  /** what is pulled: nothing else is served */
   image: ImageReference;
-  /** begins the paths of all relays of one agent, so that what a crash left in the engine is known as its own */
-  mark: string;
+  /** of the paths of all relays of one agent, so that names which a crash left in the engine are known as its own */
+  prefix: string;
   onProgress?: (percentage: number) => void;
-  /** milliseconds without a byte after which an answer of the registry is given up; the engine may ask again */
+  /** ms without a byte after which a response of the registry is given up; the engine may ask again */
   quiet?: number;
 }
 
-/** A registry on the loopback interface that has one image, for the time of one pull. */
+/** A registry on the loopback interface that serves one image, for the time of one pull. */
 export interface Relay extends AsyncDisposable {
   /** the image, as the engine is to pull it */
   readonly reference: string;
-  /** how many requests came */
+  /** how many requests it has received */
   readonly requests: number;
   /** why the last request failed, unless one has succeeded since */
   readonly failure: EngineError | undefined;
@@ -34,22 +34,22 @@ export interface Relay extends AsyncDisposable {
 }
 
 /**
- * Opens a relay: engines take the loopback interface for trustworthy, so that a registry which they cannot be told to
- * trust is fetched from by the agent, and from the agent by the engine. The engine checks all digests as ever.
+ * Opens a relay. Engines trust the loopback interface, so where an engine cannot be configured to trust a registry, the
+ * agent fetches from the registry and the engine from the agent. The engine checks all digests as usual.
  *
- * The path holds 128 random bits: without them another process of this machine is told nothing, and our credentials do
- * nothing for it. Nothing is written, and only the one repository is read.
+ * The path holds 128 random bits: a process of this machine that does not know them gets nothing, and cannot use the
+ * agent's credentials. Nothing is written, and only the one repository is read.
  */
 export async function openRelay(options: RelayOptions): Promise<Relay> {
-  const { client, image, mark, quiet = 60 * SECOND } = options;
-  const secret = `${mark}${randomBytes(16).toString('hex')}`;
+  const { client, image, prefix, quiet = 60 * SECOND } = options;
+  const secret = `${prefix}${randomBytes(16).toString('hex')}`;
   const root = `/v2/${secret}/${image.repository}/`;
   const over = new AbortController();
   const progress = new BlobProgress(options.onProgress);
   let requests = 0;
   let failure: EngineError | undefined;
 
-  const server = createServer((incoming, outgoing) => void answer(incoming, outgoing));
+  const server = createServer((incoming, outgoing) => void respond(incoming, outgoing));
   server.on('clientError', (_error, socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -58,11 +58,11 @@ export async function openRelay(options: RelayOptions): Promise<Relay> {
   const { port } = server.address() as AddressInfo;
   const host = `127.0.0.1:${port}`;
 
-  async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  async function respond(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const { method = '', url = '' } = incoming;
     requests++;
     if (method !== 'GET' && method !== 'HEAD') return refuse(outgoing, 405, 'UNSUPPORTED');
-    // What every registry says to everybody: that it is one.
+    // Every registry answers this request, whoever sends it.
     if (url === '/v2/') return reply(outgoing, 200, { 'content-type': 'application/json' }, '{}');
     const what = begins(url, root) ? url.slice(root.length) : '';
     if (!/^(manifests|blobs)\/[\w][\w.:+-]{0,255}$/.test(what)) return refuse(outgoing, 404, 'NAME_UNKNOWN');
@@ -71,11 +71,11 @@ export async function openRelay(options: RelayOptions): Promise<Relay> {
       failure = undefined;
     } catch (error) {
       const own = error instanceof EngineError;
-      // The engine that turns away from an answer has its reasons, and they are not the registry's.
+      // A connection that the engine has closed is no failure of the registry.
       if (over.signal.aborted || (!own && outgoing.destroyed)) return;
       failure = own ? error : broken(image.host, error as Error);
       if (outgoing.headersSent) outgoing.destroy();
-      // What the engine is told; what the user is told is `failure`.
+      // The engine gets a status; people get `failure`.
       else if (failure.code === 'ImageUnauthorized') refuse(outgoing, 403, 'DENIED');
       else refuse(outgoing, 502, 'UNAVAILABLE');
     }
@@ -147,7 +147,7 @@ export async function openRelay(options: RelayOptions): Promise<Relay> {
   };
 }
 
-/** The headers of an answer that an engine has a use for. */
+/** The headers of a response that an engine uses. */
 const PASSED_ON = [
   'content-type',
   'content-length',
@@ -162,7 +162,7 @@ function statusError(host: string, status: number, body: string): EngineError {
   return new EngineError(status === 401 || status === 403 ? 'ImageUnauthorized' : 'ImagePullFailed', text);
 }
 
-/** The pieces of a stream; what the other side takes its time for does not count against the one that sends. */
+/** The pieces of a stream. Time that the reader takes does not count as silence of the sender. */
 async function* pieces(
   incoming: IncomingMessage,
   quiet: number,
@@ -186,7 +186,7 @@ async function* pieces(
 }
 
 function broken(host: string, error: Error): EngineError {
-  const why = error instanceof TransportError ? error.message : 'the connection broke before the answer ended';
+  const why = error instanceof TransportError ? error.message : 'the connection broke before the response ended';
   return new EngineError('ImagePullFailed', `registry ${host}: ${why}`, { cause: error });
 }
 
@@ -204,13 +204,13 @@ function refuse(outgoing: ServerResponse, status: number, code: string): void {
   );
 }
 
-/** Whether a path begins with another one, in a time that does not tell how far they agree. */
+/** Whether a path begins with another one, in a time that does not reveal how far they agree. */
 function begins(path: string, root: string): boolean {
   const hash = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(hash(path.slice(0, root.length)), hash(root));
 }
 
-/** How much of an image is fetched. What the engine has already is never asked for, and `finish` is its word. */
+/** How much of an image has been fetched. The engine never asks for layers that it has, so 100 % is never reported here. */
 class BlobProgress {
   readonly #onProgress: ((percentage: number) => void) | undefined;
   readonly #sizes = new Map<string, number>();
@@ -221,14 +221,14 @@ class BlobProgress {
     this.#onProgress = onProgress;
   }
 
-  /** The manifest of the image itself, once it comes by: it tells all sizes. */
+  /** Reads the sizes of all blobs from the manifest of the image. */
   expect(manifest: Buffer): void {
     try {
       const { config, layers } = JSON.parse(manifest.toString('utf8')) as Record<string, unknown>;
       for (const { digest, size } of [config, ...((layers as unknown[]) ?? [])].filter(Boolean) as Blob[])
         if (typeof digest === 'string' && Number.isFinite(size)) this.#sizes.set(`blobs/${digest}`, size);
     } catch {
-      // The engine will say what is wrong with it.
+      // The engine reports what is wrong with it.
     }
   }
 

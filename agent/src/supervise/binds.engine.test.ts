@@ -15,7 +15,7 @@ import { DockerEngine } from '../engines/docker/engine.ts';
 import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../system/disk.ts';
 import { localMachine } from '../system/machine.ts';
 
-/** A path that was checked is not the path that is mounted, when somebody exchanges it in between. */
+/** A path that is exchanged after it was checked is not what is mounted. */
 
 for (const { kind, url } of inject('engines'))
   describe(kind, () => {
@@ -95,12 +95,12 @@ for (const { kind, url } of inject('engines'))
       const { reason, errorMessage } = await heard(reader.uuid, 'FAILED');
       expect({ reason, errorMessage }).toEqual({
         reason: 'PolicyRefused',
-        // Both others may; the one that is named is the first that the agent found.
+        // Both others may write there; the message names the first that the agent found.
         errorMessage: expect.stringMatching(new RegExp(`shop\\.(writer|same) may write to ${at('srv/data')},`)),
       });
     });
 
-    test('a container whose bind was exchanged between check and mount is ended, and says so', async () => {
+    test('a container whose bind was exchanged between check and mount is ended, and its status says so', async () => {
       between = () => {
         between = () => {};
         renameSync(at('srv/mine'), at('srv/moved'));

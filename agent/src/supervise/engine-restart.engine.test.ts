@@ -18,7 +18,7 @@ import { memoryIdentity } from '../state/identity.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
 
-/** An engine that goes away and comes back: no crash of anybody, and everything runs again. */
+/** An engine that goes away and comes back: no microservice has crashed, and everything runs again. */
 
 for (const { kind } of inject('engines'))
   describe(kind, () => {
@@ -66,7 +66,7 @@ for (const { kind } of inject('engines'))
       rmSync(folder, { recursive: true, force: true });
     });
 
-    /** Starts an agent on what the last one left. */
+    /** Starts an agent with the database and identity of the last one. */
     function boot(): void {
       stop = new AbortController();
       agent = createTestAgent({
@@ -83,7 +83,7 @@ for (const { kind } of inject('engines'))
       run = agent.run(stop.signal);
     }
 
-    /** The controller hears that nobody can tell what runs, and what was there. */
+    /** The controller is told that the state is unknown, and what ran before. */
     async function unknown(containerId: string | undefined): Promise<void> {
       await until('UNKNOWN', () => controller.microservice(uuid)?.status === 'UNKNOWN');
       expect(controller.microservice(uuid)).toMatchObject({
@@ -100,7 +100,7 @@ for (const { kind } of inject('engines'))
     }
 
     async function up(): Promise<void> {
-      // The answer first: what is said may still be from before the engine went away.
+      // The response of the workload first: the report may still be from before the engine went away.
       await until('an answer', async () => (await fetch(`http://127.0.0.1:${external}/`)).ok);
       await until('the agent to see it', () => agent.microservices()?.[0]?.status === 'RUNNING');
       await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
@@ -110,7 +110,7 @@ for (const { kind } of inject('engines'))
       ['killed', () => engine.kill()],
       ['stopped in order', () => engine.stop()],
     ] as const)
-      test(`the engine is ${how}: its end and that of its containers is no crash`, async () => {
+      test(`when the engine is ${how}, neither its end nor that of its containers counts as a crash`, async () => {
         const before = agent.supervisor.containers[0];
         lines.length = 0;
         await end();

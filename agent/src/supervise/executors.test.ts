@@ -20,38 +20,42 @@ interface Case {
 const old = 'sha256:old';
 const pulledId = imageIdOf('app:1');
 const cases: Record<string, Case> = {
-  'missing, if missing': { policy: 'ifMissing', want: { id: pulledId, pulled: true } },
-  'present, if missing': { policy: 'ifMissing', present: true, want: { id: old, pulled: false } },
-  'present, to be fresh': { policy: 'fresh', present: true, want: { id: pulledId, pulled: true } },
-  'present and pinned, to be fresh': {
+  'missing is pulled when it is to be pulled if missing': { policy: 'ifMissing', want: { id: pulledId, pulled: true } },
+  'present is not pulled when it is to be pulled if missing': {
+    policy: 'ifMissing',
+    present: true,
+    want: { id: old, pulled: false },
+  },
+  'present is pulled when it is to be fresh': { policy: 'fresh', present: true, want: { id: pulledId, pulled: true } },
+  'present and pinned by a digest is not pulled when it is to be fresh': {
     policy: 'fresh',
     present: true,
     reference: `app@${digest}`,
     want: { id: old, pulled: false },
   },
-  'present, to be fresh, registry away': {
+  'present and to be fresh fails when the registry does not answer': {
     policy: 'fresh',
     present: true,
     fault: new EngineError('ImagePullFailed', 'no route'),
     want: { reason: 'ImagePullFailed', pulled: false },
   },
-  'present, better fresh, registry away': {
+  'present and preferably fresh is used when the registry does not answer': {
     policy: 'preferFresh',
     present: true,
     fault: new EngineError('ImagePullFailed', 'no route'),
     want: { id: old, pulled: false },
   },
-  'present, better fresh, refused': {
+  'present and preferably fresh fails when the registry refuses the credentials': {
     policy: 'preferFresh',
     present: true,
     fault: new EngineError('ImageUnauthorized', 'denied'),
     want: { reason: 'ImageUnauthorized', pulled: false },
   },
-  'missing, never to be pulled': { policy: 'never', want: { reason: 'ImageMissing', pulled: false } },
-  'present, never to be pulled': { policy: 'never', present: true, want: { id: old, pulled: false } },
+  'missing and never to be pulled fails': { policy: 'never', want: { reason: 'ImageMissing', pulled: false } },
+  'present and never to be pulled is used': { policy: 'never', present: true, want: { id: old, pulled: false } },
 };
 
-describe('an image', () => {
+describe('an image that is', () => {
   for (const [name, { policy, present, reference = 'app:1', fault, want }] of Object.entries(cases))
     test(name, async () => {
       const engine = new MemoryEngine({ anyImage: true });

@@ -5,8 +5,8 @@ import { makeContainer, makeEntry } from '../plan/_util.ts';
 import { silentLog } from '../system/log.ts';
 import { HealthChecks } from './health-checks.ts';
 
-/** A clock that stands until it is moved, and an engine whose checks take a time. */
-function makeWorld({ takes = 0, fails = false } = {}) {
+/** A clock that stands until it is moved, and an engine whose checks take time. */
+function createFixture({ takes = 0, fails = false } = {}) {
   let now = 1_000_000;
   let waiting: { at: number; go: () => void }[] = [];
   const clock: Clock = {
@@ -55,8 +55,8 @@ function makeWorld({ takes = 0, fails = false } = {}) {
 const entry = makeEntry();
 const running = (change: Partial<Container> = {}) => makeContainer(entry, { checkEvery: 10_000, ...change });
 
-test('the first check comes an interval after the start, and so on; each tells that something may have changed', async () => {
-  const { checks, calls, pass, changes } = makeWorld();
+test('a check is run an interval after the start and after each interval, and each may change the health', async () => {
+  const { checks, calls, pass, changes } = createFixture();
   checks.follow([running()]);
   await pass(9_999);
   expect(calls).toEqual([]);
@@ -65,15 +65,15 @@ test('the first check comes an interval after the start, and so on; each tells t
   expect(changes()).toBe(3);
 });
 
-test('the engine is asked for a check of the last interval, so that one which checks by itself is left alone', async () => {
-  const { checks, calls, pass } = makeWorld();
+test('an engine that has checked in the last interval by itself is asked for no other check', async () => {
+  const { checks, calls, pass } = createFixture();
   checks.follow([running()]);
   await pass(10_000);
   expect(calls[0]?.since).toBe(7_500);
 });
 
-test('looking again starts no second loop, and a check that takes long is not joined by another', async () => {
-  const { checks, calls, pass, most } = makeWorld({ takes: 25_000 });
+test('a container has one loop, and a check that takes long is not joined by another', async () => {
+  const { checks, calls, pass, most } = createFixture({ takes: 25_000 });
   for (let look = 0; look < 5; look++) checks.follow([running()]);
   await pass(80_000);
   expect(most()).toBe(1);
@@ -81,7 +81,7 @@ test('looking again starts no second loop, and a check that takes long is not jo
 });
 
 test('a check that fails does not end the checks', async () => {
-  const { checks, calls, pass } = makeWorld({ fails: true });
+  const { checks, calls, pass } = createFixture({ fails: true });
   checks.follow([running()]);
   await pass(30_000);
   expect(calls).toHaveLength(3);
@@ -94,8 +94,8 @@ const ends: Record<string, Container[]> = {
   'the engine checks by itself': [running({ checkEvery: undefined })],
 };
 for (const [why, containers] of Object.entries(ends))
-  test(`nothing is checked any more when ${why}`, async () => {
-    const { checks, calls, pass } = makeWorld();
+  test(`a container is no longer checked when ${why}`, async () => {
+    const { checks, calls, pass } = createFixture();
     checks.follow([running()]);
     await pass(10_000);
     checks.follow(containers);
@@ -103,8 +103,8 @@ for (const [why, containers] of Object.entries(ends))
     expect(calls).toHaveLength(1);
   });
 
-test('another run of the container begins anew', async () => {
-  const { checks, calls, pass } = makeWorld();
+test('another run of a container begins with a whole interval', async () => {
+  const { checks, calls, pass } = createFixture();
   checks.follow([running()]);
   await pass(5_000);
   checks.follow([running({ startedAt: 2000 })]);

@@ -12,9 +12,9 @@ export interface HealthCheckPorts {
 }
 
 /**
- * Sees to it that health checks take place where an engine leaves that to others (podman without systemd). One loop for
- * each run of a container: the first check an interval after the start, and never two at a time. The engine is asked
- * whether a check has been carried out lately, so that one which does it by itself is not disturbed.
+ * Runs health checks where an engine leaves that to another program (podman without systemd). One loop for each run of a
+ * container: the first check comes an interval after the start, and never two at a time. The engine is asked whether a
+ * check has been carried out lately, so that an engine which checks by itself is not disturbed.
  */
 export class HealthChecks {
   readonly #ports: HealthCheckPorts;
@@ -24,7 +24,7 @@ export class HealthChecks {
     this.#ports = ports;
   }
 
-  /** Takes note of what runs now; loops of what does not run any more end. */
+  /** Starts loops for what runs now, and ends those of what no longer runs. */
   follow(containers: readonly Container[]): void {
     const due = new Map(
       containers

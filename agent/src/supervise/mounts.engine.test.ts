@@ -63,7 +63,7 @@ for (const { kind, url } of inject('engines'))
       await until('the end', async () => (await findContainer(engine, id)).state === 'exited');
       const lines: string[] = [];
       for await (const { line } of engine.logs(id, { tail: 100 })) lines.push(line);
-      // What one has written belongs to that one; the other is to write something of its own.
+      // A file belongs to the user that wrote it; the other user writes one of its own.
       rmSync(join(folder, 'shared/pool/.written'), { force: true });
       return (JSON.parse(lines.join('')) as Seen).folders['/data']?.writable;
     }

@@ -18,7 +18,7 @@ function mount(path: string, user?: string): string {
   return `${uid}:${gid} ${(mode & 0o777).toString(8)}`;
 }
 
-test('who may write to a directory', () => {
+test('owner, group and others may write to a directory as its mode says, and root always', () => {
   const directory = { uid: 1000, gid: 50, mode: 0o755 };
   expect(mayWrite({ uid: 1000, gid: 1 }, directory)).toBe(true);
   expect(mayWrite({ uid: 2000, gid: 50 }, directory)).toBe(false);
@@ -29,7 +29,7 @@ test('who may write to a directory', () => {
 });
 
 describe.skipIf(!isRoot)('a volume', () => {
-  test('that is shared is writable for every user that mounts it, whoever came first', () => {
+  test('that is shared is writable for every user that mounts it, whichever mounted it first', () => {
     expect(mount('shared/pool', '1000:1000')).toBe('0:0 777');
     expect(mount('shared/pool', '2000:2000')).toBe('0:0 777');
   });
@@ -45,6 +45,6 @@ describe.skipIf(!isRoot)('a volume', () => {
     expect(mount('data/uuid/own', '2000')).toBe('2000:2000 700');
     expect(mount('data/uuid/own')).toBe('2000:2000 700');
   });
-  test('that is private and whose user only the image knows is writable for any', () =>
+  test('that is private and whose user only the image knows is writable for every user', () =>
     expect(mount('data/uuid/own')).toBe('0:0 777'));
 });

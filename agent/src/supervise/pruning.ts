@@ -37,7 +37,7 @@ export async function prune({ engine, database, containers, log }: PruneDependen
       database.forgetImage(id);
       removed.push({ id, reference });
     } catch (error) {
-      // Somebody else's container uses it.
+      // A container that is not of this agent uses it.
       log.info('An image stays', { image: reference, error: errorText(error) });
     }
   }

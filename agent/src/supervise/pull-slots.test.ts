@@ -15,7 +15,7 @@ async function settled(promise: Promise<unknown>): Promise<boolean> {
   return done;
 }
 
-test('a registry that does not answer holds up nobody else', async () => {
+test('a registry that does not answer delays no pull from another one', async () => {
   const slots = createPullSlots({ perRegistry: 2, overall: 6 });
   const hung = Array.from({ length: 5 }, (_, index) => slots.take(`dead.example:5000/a${index}`, never));
   expect(await settled(slots.take('alive.example/app', never))).toBe(true);
@@ -23,7 +23,7 @@ test('a registry that does not answer holds up nobody else', async () => {
   expect(await settled(hung[2] as Promise<unknown>)).toBe(false);
 });
 
-test('a turn that is given up goes to the next one of that registry', async () => {
+test('a turn that is given up goes to the next pull from that registry', async () => {
   const slots = createPullSlots({ perRegistry: 1, overall: 6 });
   const first = await slots.take('app:1', never);
   const second = slots.take('library/app:2', never);
@@ -34,7 +34,7 @@ test('a turn that is given up goes to the next one of that registry', async () =
   expect(await settled(slots.take('app:3', never))).toBe(false);
 });
 
-test('overall there are no more than the machine is to carry', async () => {
+test('pulls from all registries together stay within the limit of the machine', async () => {
   const slots = createPullSlots({ perRegistry: 2, overall: 3 });
   const taken = await Promise.all(['a.example/x', 'b.example/x', 'c.example/x'].map((one) => slots.take(one, never)));
   const fourth = slots.take('d.example/x', never);
@@ -43,7 +43,7 @@ test('overall there are no more than the machine is to carry', async () => {
   expect(await settled(fourth)).toBe(true);
 });
 
-test('who no longer wants to pull gives up the place in the queue', async () => {
+test('a pull that is called off gives up its place in the queue', async () => {
   const slots = createPullSlots({ perRegistry: 1, overall: 1 });
   const first = await slots.take('a', never);
   const stop = new AbortController();

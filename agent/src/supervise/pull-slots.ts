@@ -1,8 +1,8 @@
 import { parseReference } from '../domain/reference.ts';
 
 /**
- * Who may pull now. Few at a time, so that a slow link is not shared by everything; and fewer still from one registry, so
- * that one that does not answer holds up nobody else.
+ * Turns to pull. Few pulls at a time, so that they do not all share a slow link; and fewer from one registry, so that a
+ * registry which does not answer delays no pull from another one.
  */
 export interface PullSlots {
   /** Waits for a turn; dispose to give it up. Rejects with the signal's reason. */
@@ -26,11 +26,11 @@ export function createPullSlots(limits: { perRegistry: number; overall: number }
   function occupy(registry: string): Disposable {
     overall++;
     pulling.set(registry, (pulling.get(registry) ?? 0) + 1);
-    let held = true;
+    let isTaken = true;
     return {
       [Symbol.dispose]() {
-        if (!held) return;
-        held = false;
+        if (!isTaken) return;
+        isTaken = false;
         overall--;
         const left = (pulling.get(registry) ?? 1) - 1;
         if (left > 0) pulling.set(registry, left);
@@ -40,7 +40,7 @@ export function createPullSlots(limits: { perRegistry: number; overall: number }
     };
   }
 
-  /** First come, first served, but nobody waits behind a registry that is busy. */
+  /** First come, first served, but no pull waits behind a registry that is busy. */
   function next(): void {
     for (const one of waiting) if (isFree(one.registry)) one.grant();
   }

@@ -172,7 +172,7 @@ export function readAll(incoming: IncomingMessage, limit: number, deadline: numb
     incoming.on('end', () => resolve(Buffer.concat(pieces)));
     incoming.on('close', () => {
       clearTimeout(timer);
-      reject(new TransportError('BROKEN', 'the connection broke before the answer ended'));
+      reject(new TransportError('BROKEN', 'the connection broke before the response ended'));
     });
     incoming.on('error', (error: NodeJS.ErrnoException) =>
       reject(new TransportError(error.code ?? 'BROKEN', error.message, { cause: error })),
