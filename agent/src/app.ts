@@ -33,7 +33,7 @@ export interface AgentDependencies {
   clock: Clock;
   random: Random;
   log: Log;
-  /** the engine that this agent's containers run on; told the instance id that they carry */
+  /** the engine that this agent's containers run on, for the instance id that they carry */
   engine(instance: string): Engine;
   database: Database;
   identity: IdentityStore;

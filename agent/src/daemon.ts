@@ -48,7 +48,10 @@ const FOREIGN_SOCKETS = [
   '/run/crio/crio.sock',
 ];
 
-/** Runs the agent of this machine until the signal fires. The composition root: the only place that sees everything. */
+/**
+ * Runs the agent of this machine until the signal fires: builds the real dependencies of app.ts, and serves the local API.
+ * Longer than others: it is one sequence, in which each thing needs those before it and is closed in the opposite order.
+ */
 export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<void> {
   let config = parseConfig(readText(file), file);
   const clock = systemClock();
@@ -70,11 +73,11 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const databaseFile = join(config.diskDirectory, 'agent.db');
   const { database, setAside } = openSqliteDatabase(databaseFile, clock.wall(), [config.runDirectory, tmpdir()]);
   closing.use(database);
-  if (setAside) log.warn('The database was damaged and is begun anew', { setAside });
+  if (setAside) log.warn('The database was damaged; the agent began a new one', { setAside });
   const problem = database.problem();
   if (problem) log.error('Nothing can be saved; what runs is looked after', { error: problem });
 
-  // An agent that does not start is a machine that nobody looks after.
+  // An agent that does not start would leave its machine without supervision.
   const { policy, problem: unreadable } = strictestReading(() => readText(config.policyFile), config.policyFile);
   if (unreadable)
     log.error('The policy cannot be read; what it does not plainly allow is refused', { error: unreadable });

@@ -29,7 +29,7 @@ const ROUTES: Readonly<Record<string, string>> = {
 /**
  * Everything that helps to understand what an agent does, as a tar.gz: its state, settings, log, what it is to run, what
  * the doctor says. No secret is in it: values of env variables and configs of microservices, and what containers wrote,
- * stay out, and what is left is searched for every secret that the agent holds. Works without a running agent.
+ * stay out, and what is left is searched for every secret that the agent has. Works without a running agent.
  */
 export async function supportBundle(
   configFile: string,

@@ -17,7 +17,7 @@ const SHAPES: readonly [RegExp, string][] = [
   [/(\b[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@]+:[^/\s"'@]*@/gi, `$1${MASK}@`],
 ];
 
-/** Every secret that the agent holds: keys, tokens, passwords of registries, secret values of env and config. */
+/** Every secret that the agent has: keys, tokens, passwords of registries, secret values of env and config. */
 export function knownSecrets(sources: {
   identity?: Identity;
   token?: string;

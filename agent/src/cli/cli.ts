@@ -96,7 +96,7 @@ function configFileOf(flags: ReadonlyMap<string, string | true>, { env }: CliDep
   try {
     if (readText(file) !== undefined) return file;
   } catch (error) {
-    // A directory, say: what is wrong with it is told when it is read as settings.
+    // A directory, say: what is wrong with it is reported when it is read as settings.
     if ((error as NodeJS.ErrnoException).code !== 'EACCES') return file;
     throw error;
   }

@@ -38,7 +38,7 @@ interface Line {
   line: string;
 }
 
-/** Shows lines: those that there are, or, with --follow, those that come as well until somebody has seen enough. */
+/** Shows lines: those that there are, or, with --follow, also those that come until the signal fires. */
 export async function showLines(context: CommandContext, path: string, query: URLSearchParams): Promise<void> {
   const { client, flags, signal, format, out } = context;
   if (!flags.has('follow')) {

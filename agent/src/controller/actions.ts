@@ -10,7 +10,7 @@ export interface ActionsDependencies {
   executors: Partial<Record<ActionSection, () => void>>;
 }
 
-/** The controller's orders: each is carried out once, however often it is told. */
+/** Actions that the controller asks for: each is carried out once, however often it is sent. */
 export class Actions {
   readonly #deps: ActionsDependencies;
   #noted: Readonly<Record<string, { digest: string; count?: number }>>;
@@ -21,8 +21,8 @@ export class Actions {
   }
 
   /**
-   * Answers whether this was a new order. It is noted before it is carried out: one that ends the process is not carried
-   * out for ever.
+   * Answers whether this was a new action. It is saved before it is carried out: one that ends the process must not be
+   * carried out again and again.
    */
   carryOut(section: ActionSection, digest: string, count: number | undefined): boolean {
     const { database, log, executors } = this.#deps;
@@ -32,7 +32,7 @@ export class Actions {
     this.#noted = noted;
     const execute = executors[section];
     if (execute) execute();
-    else log.warn('This version of the agent does not carry out such orders', { order: section });
+    else log.warn('This version of the agent does not carry out such actions', { action: section });
     return true;
   }
 
@@ -40,7 +40,7 @@ export class Actions {
     return Object.fromEntries(Object.entries(this.#noted).map(([section, { digest }]) => [section, digest]));
   }
 
-  /** Only what was really done is echoed: the controller believes it. */
+  /** Counts of the actions that were carried out; others are not echoed, since the controller relies on it. */
   get echo(): Record<string, number> | undefined {
     const counts = Object.entries(this.#noted).flatMap(([section, { count }]) =>
       Object.hasOwn(this.#deps.executors, section) && count !== undefined ? [[section, count] as const] : [],
@@ -48,7 +48,7 @@ export class Actions {
     return counts.length > 0 ? Object.fromEntries(counts) : undefined;
   }
 
-  /** Another controller counts from elsewhere. */
+  /** Another controller has counts of its own. */
   forget(): void {
     this.#noted = {};
     this.#deps.database.saveValue('orders', undefined);

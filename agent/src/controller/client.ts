@@ -147,7 +147,7 @@ export class ControllerClient {
     return ready;
   }
 
-  /** What has changed; with `wait` held by the controller for so many seconds while nothing has. */
+  /** What has changed; with `wait` a long poll of so many seconds. */
   async changes(have: string, wait: number | undefined, signal?: AbortSignal): Promise<ChangesReply> {
     const query = new URLSearchParams({ ...(wait !== undefined && { wait: String(wait) }), have });
     const deadline = ((wait ?? 0) + 30) * SECOND;
@@ -170,7 +170,7 @@ export class ControllerClient {
     }
   }
 
-  /** Answers whether the controller wants to hear everything, since it does not know what was said before. */
+  /** Answers whether the controller wants the whole report, since it does not have the former ones. */
   async report(status: StatusReport, signal?: AbortSignal): Promise<boolean> {
     const { headers } = await this.#send('PUT', '/agent/status', { body: status, signal });
     return headers[HEADERS.reportWanted] === 'full';

@@ -1,6 +1,6 @@
 import type { MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
 
-/** Measurements: they move all the time and are told only when it is time to report anyway. */
+/** Measurements: they change all the time and are sent only with a report that is due anyway. */
 const MEASURES: ReadonlySet<keyof StatusReport> = new Set([
   'memoryUsage',
   'diskUsage',
@@ -13,14 +13,14 @@ const MEASURES: ReadonlySet<keyof StatusReport> = new Set([
 ]);
 
 /**
- * What of a report the controller has not heard yet. Microservices go as the whole list or not at all. With
+ * The part of a report that was not sent yet. Microservices go as the whole list or not at all. With
  * `measurements` the figures are compared as well; a small move of a figure is no news.
  */
-export function delta(heard: StatusReport, report: StatusReport, measurements: boolean): StatusReport {
+export function delta(sent: StatusReport, report: StatusReport, measurements: boolean): StatusReport {
   const changed: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(report) as [keyof StatusReport, unknown][]) {
     if (value === undefined || (!measurements && MEASURES.has(key))) continue;
-    const before = heard[key];
+    const before = sent[key];
     const same =
       key === 'microserviceStatus'
         ? sameMicroservices(before as MicroserviceStatus[] | undefined, value as MicroserviceStatus[], measurements)

@@ -11,7 +11,7 @@ import { type Connection, ControllerClient, type Transport } from './client.ts';
 import type { SavedResponses } from './saved-responses.ts';
 import { orDatabaseError, SyncLoop } from './sync-loop.ts';
 
-/** What ends with a relation: all that the controller wanted here, or the relation alone. */
+/** What ends with a membership: all that the controller wanted here, or the membership alone. */
 export type Scope = 'all' | 'local';
 
 export interface MembershipDependencies {
@@ -37,7 +37,7 @@ export interface MembershipDependencies {
   acknowledgeGone(uuids: string[]): void;
 }
 
-/** The relation to the controller, from a provisioning to the end of it: a link while the agent runs and has a node. */
+/** Membership at a controller, from provisioning to deprovisioning: a sync loop while the agent runs and has a node. */
 export class Membership {
   readonly #deps: MembershipDependencies;
   #running: AbortSignal | undefined;
@@ -51,34 +51,34 @@ export class Membership {
     return this.#open?.syncLoop.connection ?? { state: 'NOT_PROVISIONED', error: '', lastContact: 0 };
   }
 
-  /** What keeps the agent from doing what the controller says, for people. */
+  /** What keeps the agent from doing what the controller wants. */
   get problems(): string[] {
     const disk = this.#open?.syncLoop.databaseProblem;
     return disk ? [`database: what the controller said last cannot be kept, and is not acted on: ${disk}`] : [];
   }
 
-  /** The client of the link, while there is one. */
+  /** The client of the sync loop, while there is one. */
   get client(): ControllerClient | undefined {
     return this.#open?.client;
   }
 
-  /** Keeps in touch until the signal fires, whenever there is a node. */
+  /** Polls and reports until the signal fires, whenever there is a node. */
   start(signal: AbortSignal): void {
     this.#running = signal;
     this.open();
   }
 
-  /** Resolves when the link of this moment has come to its end. */
+  /** Resolves when the present sync loop has ended. */
   async ended(): Promise<void> {
     await this.#open?.done;
   }
 
-  /** Something has changed here that the controller should hear of. */
+  /** Something has changed here that the next report should have. */
   changed(): void {
     this.#open?.syncLoop.changed();
   }
 
-  /** Keeps in touch as the node that we are. */
+  /** Polls and reports as the present node. */
   open(): void {
     const { config, clock, random, log, database, identity, responses, actions, settings, report } = this.#deps;
     const { node } = identity.current;
@@ -110,7 +110,7 @@ export class Membership {
     this.#open = { syncLoop, client, stop, done };
   }
 
-  /** Keeps in touch as who we are now. */
+  /** Polls and reports with the present identity. */
   renew(): void {
     if (!this.#open) return;
     this.close();
@@ -147,7 +147,7 @@ export class Membership {
     log.info('No longer provisioned');
   }
 
-  /** The controller had ended the relation, and we died before it was ended here. */
+  /** Ends a membership that the controller had ended when the process died. */
   finishEnding(): void {
     const { database, log } = this.#deps;
     if (database.value('ending') === undefined) return;
@@ -185,7 +185,7 @@ const REQUEST_KINDS: readonly [RegExp, string][] = [
   [/^\/agent\/(config|registries|microservices)/, 'document'],
 ];
 
-/** What a request to the controller is for, as the metrics tell it. */
+/** What a request to the controller is for, as a label of the metrics. */
 function requestKind(path: string): string {
   return REQUEST_KINDS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
 }

@@ -17,9 +17,9 @@ export interface ProvisioningDependencies {
   identity: OwnIdentity;
   responses: SavedResponses;
   membership: Membership;
-  /** the container engine, as the controller is told of it */
+  /** the container engine, as the controller knows it */
   engineKind(): Config['containerEngine'];
-  /** Takes over what an earlier installation of this node left here. */
+  /** Adopts the containers of an earlier installation of this node. */
   adopt(): Promise<void>;
   /** microservices that are here */
   microservices(): string[];
@@ -27,7 +27,7 @@ export interface ProvisioningDependencies {
   fetchAuthority?: (controllerUrl: string, digest: string) => Promise<string>;
 }
 
-/** How the relation to a controller begins, and how it ends on the machine's side; one such thing at a time. */
+/** How a membership begins, and how it ends on the machine's side; one at a time. */
 export class Provisioning {
   readonly #deps: ProvisioningDependencies;
   #busy = false;
@@ -48,7 +48,7 @@ export class Provisioning {
   }
 
   /**
-   * Ends the relation to the controller. From then on nothing is wanted here, and what runs is being removed; or, with
+   * Ends the membership. From then on nothing is wanted here, and what runs is being removed; or, with
    * the scope `local`, it runs on. What an earlier end with that scope left is ended by one with `all`.
    */
   async deprovision(scope: Scope, signal?: AbortSignal): Promise<{ controllerTold?: boolean }> {

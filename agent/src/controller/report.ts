@@ -4,7 +4,7 @@ import { AGENT_VERSION } from '../domain/names.ts';
 
 /** What a report is made of. */
 export interface ReportFacts {
-  /** of the machine, with the milliseconds that the agent runs; absent where only what changed is told */
+  /** of the machine, with the milliseconds that the agent runs; absent where only what changed is sent */
   measured?: { figures: StatusReport; duration: number };
   /** Unix ms */
   startedAt: number;
@@ -23,7 +23,7 @@ export interface ReportFacts {
   orders: StatusReport['orders'];
 }
 
-/** What the controller is told of this node. */
+/** The report of this node. */
 export function statusReport(facts: ReportFacts): StatusReport {
   const { measured, problems, settings } = facts;
   return {
@@ -57,7 +57,7 @@ function violations(figures: StatusReport, settings: AgentConfig) {
   };
 }
 
-/** As many as one report may hold; what is gone gives way to what is there. */
+/** As many as one report may hold; what is gone is left out first. */
 function withinReport(list: MicroserviceStatus[] | undefined): MicroserviceStatus[] | undefined {
   if (!list || list.length <= BOUNDS.report) return list;
   return [...list]

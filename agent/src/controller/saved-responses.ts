@@ -24,7 +24,7 @@ export interface SavedResponsesDependencies {
   changed(registries: ReadonlySet<number>): void;
 }
 
-/** What the controller said last, as it is stored and as it reads. What is told of here is durably kept. */
+/** The last responses of the controller, as they are saved and as they read. What this class answers is saved durably. */
 export class SavedResponses {
   readonly #deps: SavedResponsesDependencies;
   #stored: ReadonlyMap<ResponseName, SavedResponse>;

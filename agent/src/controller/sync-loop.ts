@@ -16,10 +16,10 @@ import { delta } from './delta.ts';
 
 const SECOND = 1000;
 const SOON = 50;
-/** Seconds that a poll is held when the network lets it. */
+/** Seconds that a long poll lasts where the network allows it. */
 const LONGEST_WAIT = 60;
 const SHORTEST_WAIT = 5;
-/** After so long without two cuts in a row, longer holds are tried again. */
+/** After so long without two cuts in a row, longer polls are tried again. */
 const TRUSTED_AFTER = 3600 * SECOND;
 
 export interface SyncLoopDependencies {
@@ -31,17 +31,17 @@ export interface SyncLoopDependencies {
   have(): Digests;
   /** Stores responses, all or none, and acts on them. Throws StoreError, or ControllerError for what makes no sense. */
   save(responses: ReadonlyMap<ResponseName, SavedResponse>): void;
-  /** Carries out an order; the digest tells it from the last one, the count is echoed. */
+  /** Carries out an action; the digest distinguishes it from the last one, the count is echoed. */
   carryOut(section: ActionSection, digest: string, count: number | undefined): void;
-  /** The controller ends the relation; from here on there is no way back. */
+  /** The controller ends the membership; this cannot be undone. */
   deleting(): void;
-  /** The controller ends the relation, and knows that we know. */
+  /** The controller ends the membership and knows that the agent accepted it. */
   deleted(): void;
   /** The whole report. `measurements`: figures are wanted, too */
   report(measurements: boolean): Promise<StatusReport>;
   /** The controller has this report now. */
   reported(report: StatusReport): void;
-  /** seconds between reports where the controller does not hold polls */
+  /** seconds between reports where the controller answers polls at once */
   statusFrequency(): number;
   changeFrequency(): number;
 }
@@ -76,24 +76,24 @@ const PATHS: Record<ResponseName, string> = {
 };
 
 /**
- * The relation to the controller while the agent is provisioned: a long poll that fetches what has changed, and reports
- * that tell what has changed here. No answer of any kind makes it remove anything.
+ * Polls and reports while the agent is provisioned: a long poll that fetches what has changed at the controller, and
+ * reports of what has changed here. No response of any kind makes it remove anything.
  */
 export class SyncLoop {
   readonly #deps: SyncLoopDependencies;
   #connection: Connection = 'NOT_CONNECTED';
   #error = '';
   #wait = LONGEST_WAIT;
-  /** holds that were cut since the last one that was not */
+  /** long polls that were cut since the last one that was not */
   #cuts = 0;
   #shortenedAt = 0;
-  #holds = false;
-  /** since when a poll is under way that may be held */
-  #heldSince: number | undefined;
-  /** sections that this version does not act on, as last told: the controller need not tell them again now */
+  #hasLongPolls = false;
+  /** since when a long poll is under way */
+  #pollingSince: number | undefined;
+  /** sections that this version ignores, with the digests that were last sent: the controller need not send them again */
   #passed: Digests = {};
-  #heard: StatusReport = {};
-  #news = new AbortController();
+  #sent: StatusReport = {};
+  #changes = new AbortController();
   /** ends a poll whose connection is known to be dead */
   #dead = new AbortController();
   #online = new AbortController();
@@ -116,9 +116,9 @@ export class SyncLoop {
     return this.#databaseProblem;
   }
 
-  /** Something has changed here that the controller should hear of. */
+  /** Something has changed here that the next report should have. */
   changed(): void {
-    this.#news.abort();
+    this.#changes.abort();
   }
 
   /** Polls and reports until the signal fires. */
@@ -136,29 +136,29 @@ export class SyncLoop {
       this.#dead = dead;
       try {
         if (this.#lastPing === 0 || clock.now() - this.#lastPing > 3600 * SECOND) await this.#ping(signal);
-        // The first poll is not held: its answer tells that the connection is good.
+        // The first poll is answered at once: that shows that the connection is good.
         const probe = this.#connection !== 'OK';
         const wait = probe ? undefined : Math.max(1, Math.round(jitter(this.#wait * SECOND, random) / SECOND));
         const began = clock.now();
-        this.#heldSince = probe ? undefined : began;
+        this.#pollingSince = probe ? undefined : began;
         const position = this.#deps.client.epochPosition;
         const reply = await this.#deps.client.changes(
           formatHave({ ...this.#passed, ...this.#deps.have() }),
           wait,
           AbortSignal.any([signal, dead.signal]),
         );
-        this.#heldSince = undefined;
-        const held = clock.now() - began;
+        this.#pollingSince = undefined;
+        const elapsed = clock.now() - began;
         this.#ok();
         failures = 0;
-        if (wait !== undefined && held >= (wait * SECOND) / 2) this.#noteHold();
+        if (wait !== undefined && elapsed >= (wait * SECOND) / 2) this.#noteLongPoll();
         if ((await this.#act(reply, signal)) || probe) {
           futile = 0;
           continue;
         }
-        // A long way alone is no hold.
-        if (held > SECOND + 2 * this.#roundTrip) {
-          this.#holds = true;
+        // A slow network alone is no long poll.
+        if (elapsed > SECOND + 2 * this.#roundTrip) {
+          this.#hasLongPolls = true;
           futile = 0;
           continue;
         }
@@ -167,17 +167,17 @@ export class SyncLoop {
           await pause(clock, jitter(SOON, random), signal);
           continue;
         }
-        // An early answer without news: a replica that drains, or a controller that does not hold polls.
+        // An early response without a change: a replica that drains, or a controller that has no long polls.
         futile++;
-        if (futile > 3) this.#holds = false;
+        if (futile > 3) this.#hasLongPolls = false;
         const delay = futile > 3 ? this.#deps.changeFrequency() * SECOND : SECOND * futile;
         await pause(clock, jitter(delay, random), signal);
       } catch (error) {
-        const held = this.#heldSince === undefined ? 0 : clock.now() - this.#heldSince;
-        this.#heldSince = undefined;
+        const elapsed = this.#pollingSince === undefined ? 0 : clock.now() - this.#pollingSince;
+        this.#pollingSince = undefined;
         if (signal.aborted) return;
         if (dead.signal.aborted) continue;
-        this.#noteCut(error, held);
+        this.#noteCut(error, elapsed);
         const delay =
           error instanceof DatabaseError ? this.#delayAfterDatabaseError(error) : this.#delayAfter(error, ++failures);
         await pause(clock, delay, signal);
@@ -193,18 +193,18 @@ export class SyncLoop {
     this.#roundTrip = this.#lastPing - began;
   }
 
-  /** A hold that ends without an answer was cut by something between us; after two of them the next are shorter. */
-  #noteCut(error: unknown, held: number): void {
+  /** A long poll that ends without a response was cut by the network; after two of them the next ones are shorter. */
+  #noteCut(error: unknown, elapsed: number): void {
     const cut = error instanceof ControllerError && error.connection === 'NOT_CONNECTED' && error.status === 0;
-    if (!cut || held < SHORTEST_WAIT * SECOND || ++this.#cuts < 2) return;
+    if (!cut || elapsed < SHORTEST_WAIT * SECOND || ++this.#cuts < 2) return;
     this.#cuts = 0;
     this.#shortenedAt = this.#deps.clock.now();
     this.#wait = Math.max(SHORTEST_WAIT, Math.round(this.#wait / 2));
     this.#deps.log.info('Shortening the long poll, since the network cuts it', { seconds: this.#wait });
   }
 
-  /** What cut holds may have gone: one bad day must not cost short polls for ever. */
-  #noteHold(): void {
+  /** What cut the polls may be gone: one bad day must not cost short polls for ever. */
+  #noteLongPoll(): void {
     this.#cuts = 0;
     const now = this.#deps.clock.now();
     if (this.#wait === LONGEST_WAIT || now - this.#shortenedAt < TRUSTED_AFTER) return;
@@ -236,7 +236,7 @@ export class SyncLoop {
         this.#deps.carryOut(section, due[section] ?? '', reply.orders?.[section]);
       if (!RESPONSE_OF[section]) this.#passed[section] = due[section] ?? '';
     }
-    // A controller that tells no digests is told with its own word that all was heard.
+    // A controller that sends no digests gets its own word back as the acknowledgement of all.
     if (reply.due === undefined) await this.#deps.client.acknowledge(reply.lastUpdated, signal);
     else if (formatHave({ ...this.#passed, ...this.#deps.have() }) === before) return false;
     return true;
@@ -251,10 +251,10 @@ export class SyncLoop {
     const responses = new Map<ResponseName, SavedResponse>();
     for (const name of names) {
       const document = await this.#deps.client.document(PATHS[name], signal);
-      const told = document?.etag === undefined ? due : parseHave(document.etag);
+      const sent = document?.etag === undefined ? due : parseHave(document.etag);
       const digests: Digests = {};
       for (const section of SECTIONS)
-        if (RESPONSE_OF[section] === name && told[section]) digests[section] = told[section];
+        if (RESPONSE_OF[section] === name && sent[section]) digests[section] = sent[section];
       responses.set(name, { digests, body: document?.body ?? '' });
       this.#deps.log.info('Received a change', { section: name });
     }
@@ -269,22 +269,22 @@ export class SyncLoop {
       if (this.#connection !== 'OK') {
         await pause(clock, 60 * SECOND, AbortSignal.any([signal, this.#online.signal]));
         // After a time without contact the controller may have lost what it knew.
-        this.#heard = {};
+        this.#sent = {};
         continue;
       }
-      this.#news = new AbortController();
+      this.#changes = new AbortController();
       try {
         const due = clock.now() - lastWhole >= this.#idle();
-        const measurements = due || Object.keys(this.#heard).length === 0;
+        const measurements = due || Object.keys(this.#sent).length === 0;
         const report = await this.#deps.report(measurements);
-        const news = delta(this.#heard, report, measurements);
-        if (Object.keys(news).length > 0 || due) {
-          const isWhole = Object.keys(this.#heard).length === 0;
-          const told = { ...news, ...(measurements && { systemTime: clock.wall() }) };
-          const wantsAll = await this.#deps.client.report(told, signal);
-          this.#heard = { ...this.#heard, ...news };
+        const change = delta(this.#sent, report, measurements);
+        if (Object.keys(change).length > 0 || due) {
+          const isWhole = Object.keys(this.#sent).length === 0;
+          const sent = { ...change, ...(measurements && { systemTime: clock.wall() }) };
+          const wantsAll = await this.#deps.client.report(sent, signal);
+          this.#sent = { ...this.#sent, ...change };
           if (wantsAll && !isWhole) {
-            this.#heard = {};
+            this.#sent = {};
             this.changed();
           }
           this.#deps.reported(report);
@@ -293,15 +293,15 @@ export class SyncLoop {
         if (measurements) lastWhole = clock.now();
         failures = 0;
         const next = lastWhole + jitter(this.#idle(), random) - clock.now();
-        await pause(clock, Math.max(SECOND, next), AbortSignal.any([signal, this.#news.signal]));
+        await pause(clock, Math.max(SECOND, next), AbortSignal.any([signal, this.#changes.signal]));
         // Changes come in bursts; the burst is one report.
         await pause(clock, 200, signal);
       } catch (error) {
         if (signal.aborted) return;
         // A report that was refused as such is not sent again unchanged for ever: the next one is a whole one.
-        this.#heard = {};
+        this.#sent = {};
         const delay = this.#delayAfter(error, ++failures);
-        // The poll hangs on the same link, and would find out only when its hold should have ended.
+        // The poll uses the same connection, and would notice only when it should have been answered.
         if (error instanceof ControllerError && error.code === 'TIMEOUT') this.#dead.abort();
         await pause(clock, delay, signal);
       }
@@ -310,8 +310,8 @@ export class SyncLoop {
 
   /** Milliseconds between reports when nothing changes. */
   #idle(): number {
-    const held = this.#heldSince !== undefined && this.#deps.clock.now() - this.#heldSince > 2 * SECOND;
-    return (this.#holds || held ? 60 : this.#deps.statusFrequency()) * SECOND;
+    const elapsed = this.#pollingSince !== undefined && this.#deps.clock.now() - this.#pollingSince > 2 * SECOND;
+    return (this.#hasLongPolls || elapsed ? 60 : this.#deps.statusFrequency()) * SECOND;
   }
 
   #ok(): void {
@@ -324,7 +324,7 @@ export class SyncLoop {
     this.#online = new AbortController();
   }
 
-  /** A change that waits for room looks to everybody else like one that is ignored, so it is told at once. */
+  /** A change that waits for disk space looks like one that is ignored, so it is reported at once. */
   #noteDatabaseProblem(problem: string): void {
     if (problem === this.#databaseProblem) return;
     this.#databaseProblem = problem;

@@ -100,7 +100,7 @@ async function ask(context: DoctorContext, reach: number): Promise<ControllerSta
   }
 }
 
-/** Whether somebody takes connections there. */
+/** Whether a program accepts connections there. */
 function opens({ hostname, port, protocol }: URL, deadline: number): Promise<boolean> {
   return new Promise((resolve) => {
     const host = hostname.replace(/^\[|\]$/g, '');

@@ -276,8 +276,8 @@ export const MACHINE_CHECKS = [
       const answer = await whoAnswers(localApiPort);
       const runs = (await daemon()).state !== 'absent';
       const at = `127.0.0.1:${localApiPort}`;
-      if (answer === 'somebody') return { problem: 'taken', what: `another program answers at ${at}` };
-      if (answer === 'nobody')
+      if (answer === 'other') return { problem: 'taken', what: `another program answers at ${at}` };
+      if (answer === 'none')
         return runs ? { problem: 'unserved', what: `nothing answers at ${at}` } : { ok: `${at} is free` };
       return { ok: `served at ${at}` };
     },
@@ -306,13 +306,13 @@ const isEnabled = (listed: string, name: string) =>
 const shown = (limit: number | undefined) =>
   limit === undefined ? 'unknown' : limit < 0 ? 'unlimited' : String(limit);
 
-/** Who has the port: an agent, somebody else, nobody. */
-async function whoAnswers(port: number): Promise<'agent' | 'somebody' | 'nobody'> {
+/** Who has the port: an agent, another program, no program. */
+async function whoAnswers(port: number): Promise<'agent' | 'other' | 'none'> {
   try {
     const target = { origin: new URL(`http://127.0.0.1:${port}`) };
     const { body } = await exchange({ target, method: 'GET', path: '/health/live', deadline: 5_000 }, 64 * 1024);
-    return body.includes('localApiPhase') ? 'agent' : 'somebody';
+    return body.includes('localApiPhase') ? 'agent' : 'other';
   } catch (error) {
-    return (error as { code?: string }).code === 'ECONNREFUSED' ? 'nobody' : 'somebody';
+    return (error as { code?: string }).code === 'ECONNREFUSED' ? 'none' : 'other';
   }
 }

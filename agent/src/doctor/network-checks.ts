@@ -161,13 +161,13 @@ export const NETWORK_CHECKS = [
     run: async (context: DoctorContext) => {
       if (!context.identity().identity?.node) return { skipped: 'the agent is not provisioned' };
       const view = await context.daemon();
-      return view.state === 'running' ? heardByDaemon(view.status) : askAsNode(context);
+      return view.state === 'running' ? connectionOfDaemon(view.status) : askAsNode(context);
     },
   }),
 ];
 
 /** The running agent knows, and need not be disturbed by a second speaker with its identity. */
-function heardByDaemon(status: {
+function connectionOfDaemon(status: {
   controllerConnection: string;
   connectionError?: string;
   lastContact?: string;
@@ -232,7 +232,7 @@ const BY_CODE: readonly [RegExp, CertificateProblem][] = [
 async function judgeCertificate(context: DoctorContext, url: URL): Promise<Found<CertificateProblem>> {
   const shown = await context.certificate();
   if (shown.state === 'none') {
-    // Nobody there is another check's business.
+    // A host that does not answer is another check's business.
     const said = await context.controllerStatus();
     return said.state === 'silent' &&
       /ECONNREFUSED|TIMEOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN/.test(said.code)

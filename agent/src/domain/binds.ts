@@ -46,7 +46,7 @@ export interface Locations {
 }
 
 /**
- * Why a microservice may not bind what it asks for beside those that are there, in one sentence, or undefined. A wider
+ * Why a microservice may not bind what it asks for in addition to the binds of others, in one sentence, or undefined. A wider
  * bind that comes later is the one that is refused; `isNew` is a container that is yet to be made.
  */
 export function bindConflict(
@@ -111,7 +111,7 @@ const isInside = (place: string, directory: string) => place === directory || pl
 
 /**
  * What of these sources a container does not have mounted, by the kernel's own word; undefined when all is as asked.
- * Somebody on the machine who is no container of ours may have exchanged it between check and mount.
+ * A program on the machine may have exchanged it between check and mount.
  */
 export function exchanged(
   sources: readonly string[],

@@ -10,7 +10,7 @@ import { LABEL_REBUILD_ORDER } from './names.ts';
 import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';
 
-/** What a container's settings depend on beside the view: this machine and this agent. */
+/** What a container's settings depend on in addition to the view: this machine and this agent. */
 export interface SpecContext {
   instance: string;
   nodeUuid: string;
@@ -137,7 +137,7 @@ function mountOf(
   return [];
 }
 
-/** Asked limits, lowered to what this machine can grant; see `notHonoured`, which tells of it. */
+/** Asked limits, lowered to what this machine can grant; `notHonoured` reports it. */
 function ulimitsOf(view: MicroserviceView, { limits, facts }: SpecContext): ContainerSpec['ulimits'] {
   const asked = new Map(Object.entries(view.ulimits));
   for (const [name, hard] of Object.entries(loweredDefaults(facts, limits)))
@@ -170,7 +170,7 @@ type NotHonoured = NonNullable<MicroserviceStatus['notHonoured']>;
 
 interface NotHonouredContext extends Pick<SpecContext, 'facts' | 'limits'> {
   registry?: RegistryView;
-  /** tells names of microservices of this machine from those of other machines, which become addresses */
+  /** distinguishes microservices of this machine from those of other machines, which become addresses */
   isMicroservice?: (name: string) => boolean;
 }
 

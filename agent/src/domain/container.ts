@@ -16,7 +16,7 @@ export interface Container {
   /** engine's id of the image it was made from */
   imageId: string;
   state: 'created' | 'running' | 'exited' | 'dead';
-  /** it is there, and somebody on the machine has frozen it */
+  /** it was paused on the machine */
   paused?: boolean;
   startedAt: number;
   finishedAt: number;

@@ -28,7 +28,7 @@ type Responses = ReadonlyMap<ResponseName, SavedResponse>;
 
 /**
  * What the node is to run, from what the controller last said. Undefined when that is not readable: then absence means
- * nothing. One entry that cannot be read is held, and does no harm to the others.
+ * nothing. An entry that cannot be read becomes a hold and does no harm to the others.
  */
 export function desiredEntries(
   responses: Responses,
@@ -91,7 +91,7 @@ function entryOf(item: unknown, refusal: (view: MicroserviceView) => string | un
   return { kind: 'run', uuid, view: view.data, digest: containerDigest(view.data) };
 }
 
-/** The views as they were sent, by microservice: for the names of what is held, and for inspection. */
+/** The views as they were sent, by microservice: for the names of entries on hold, and for inspection. */
 export function views(responses: Responses): Map<string, MicroserviceView> {
   const found = new Map<string, MicroserviceView>();
   for (const item of listOf(responses, 'microservices', 'microservices') ?? []) {
@@ -101,7 +101,7 @@ export function views(responses: Responses): Map<string, MicroserviceView> {
   return found;
 }
 
-/** The registries that the controller told of, by id. */
+/** The registries that the controller sent, by id. */
 export function registries(responses: Responses): Map<number, RegistryView> {
   const found = new Map<number, RegistryView>();
   for (const item of listOf(responses, 'registries', 'registries') ?? []) {

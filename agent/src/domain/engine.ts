@@ -3,13 +3,13 @@ import type { ContainerFields } from '../../../src/wire/container.ts';
 import type { Container } from './container.ts';
 
 /**
- * What the agent needs of a container engine. One port, one contract test, one adapter per engine. An adapter sees only
+ * What the agent needs of a container engine. One interface, one contract test, one adapter per engine. An adapter sees only
  * containers that carry the agent's own instance id, translates the engine's errors into EngineError, and knows nothing
  * of what is wanted.
  */
 export interface Engine {
   readonly url: string;
-  /** Connects, agrees on an API version, and tells what the engine is. */
+  /** Connects, agrees on an API version, and answers what the engine is. */
   connect(signal?: AbortSignal): Promise<EngineFacts>;
   /** All containers of this agent, running or not. */
   containers(signal?: AbortSignal): Promise<Container[]>;
@@ -43,7 +43,7 @@ export interface Engine {
   processOf(id: string, signal?: AbortSignal): Promise<number>;
   /** SIGTERM, after the grace SIGKILL. A container that does not run is no error. */
   stop(id: string, graceSeconds: number, signal?: AbortSignal): Promise<void>;
-  /** Lets a container go on that somebody paused. One that is not paused is no error. */
+  /** Lets a paused container go on. One that is not paused is no error. */
   resume(id: string, signal?: AbortSignal): Promise<void>;
   kill(id: string, posixSignal: string, signal?: AbortSignal): Promise<void>;
   rename(id: string, name: string, signal?: AbortSignal): Promise<void>;
@@ -56,7 +56,7 @@ export interface Engine {
   checkHealth(id: string, since: number, signal?: AbortSignal): Promise<void>;
   logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncIterable<LogLine>;
   /**
-   * Tells that something happened to a container of ours; the first event, `connected`, tells that from now on nothing
+   * Events of our containers; the first one, `connected`, says that from now on nothing
    * is missed. Ends or throws when the connection is lost.
    */
   events(signal: AbortSignal): AsyncIterable<EngineEvent>;

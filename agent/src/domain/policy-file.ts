@@ -16,8 +16,8 @@ const STRICTEST_POLICY: Policy = {
 
 /**
  * A policy file for an agent that has to start whatever is in it. Where something cannot be read, every rule that is not
- * plainly there is as strict as it can be: it may be what was meant. What runs runs on, also with `stopRefused`: nobody
- * meant to refuse all of it.
+ * plainly there is as strict as it can be: it may be what was meant. What runs keeps running, also with `stopRefused`: it
+ * was not the intention to refuse all of it.
  */
 export function strictestReading(read: () => string | undefined, file: string): { policy: Policy; problem?: string } {
   let text: string | undefined;

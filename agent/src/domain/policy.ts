@@ -37,7 +37,7 @@ export interface PolicyContext {
 
 /** What the machine knows of its paths. */
 export interface Places {
-  /** a path with all links followed; throws when that cannot be told */
+  /** a path with all links followed; throws when that cannot be found out */
   follow(path: string): string;
   /** names the file or directory itself, the same by whatever path; undefined when there is none */
   identity(path: string): string | undefined;

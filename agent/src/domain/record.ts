@@ -32,7 +32,7 @@ export interface MicroserviceRecord {
   lastErrorAt?: number;
   /** stopped on the machine; ends with a local start, a rebuild, or a new revision */
   stoppedLocally?: { revision: string; rebuildOrder: number };
-  /** removed because it is no longer wanted; kept until the controller has heard STOPPED */
+  /** removed because it is no longer wanted; kept until STOPPED was reported */
   gone?: boolean;
   /** not saved */
   live: Live;
@@ -48,7 +48,7 @@ export interface Live {
   unwantedSince?: number;
   /** since when the container runs, in steady time */
   running?: { key: string; since: number };
-  /** somebody on the machine has ended it, and may not be done: it is left alone until then */
+  /** a person on the machine has ended it and may not be done: it is left alone until then */
   leftAloneUntil?: number;
   /** local restart: the run of the container that is to end */
   restart?: { key: string };

@@ -10,7 +10,7 @@ export interface SettingsSources {
   wanted: AgentConfig;
   /** its kind is not known while it is not connected */
   engine: { kind: EngineFacts['kind'] | undefined; url: string };
-  /** names of containers on the same engine that are somebody else's, as far as the watchdog has looked */
+  /** names of foreign containers on the same engine, as far as the watchdog has looked */
   foreignContainers: readonly string[];
 }
 

@@ -22,7 +22,7 @@ export interface PullTarget {
   reference: string;
   /** for the engine itself, when it pulls */
   credentials?: { username: string; password: string; host: string };
-  /** a registry that the engine cannot be told to trust: the agent fetches from it, and the engine from the agent */
+  /** a registry that the engine cannot be configured to trust: the agent fetches from it, and the engine from the agent */
   relay?: RegistrySource;
 }
 

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { readText } from '../system/disk.ts';
 import { lines, open, readAll, TransportError } from '../system/http.ts';
 
-/** A failure as the command line tells it: a code, a sentence, and what to do next. */
+/** A failure as the command line shows it: a code, a sentence, and what to do next. */
 export class CliError extends Error {
   readonly code: string;
   readonly hint: string | undefined;

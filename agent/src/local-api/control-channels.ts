@@ -12,7 +12,7 @@ interface Channel {
 }
 
 /**
- * The control channels of the workloads: one for each microservice. A channel tells that something changed, not what; who
+ * The control channels of the workloads: one for each microservice. A channel says that something changed, not what; who
  * was not connected then reads it when it connects, as everybody does.
  */
 export class ControlChannels implements Disposable {

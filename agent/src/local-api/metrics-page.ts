@@ -11,7 +11,7 @@ export function createAgentMetrics(): AgentMetrics {
   return new Metrics(AGENT_METRICS);
 }
 
-/** What the page tells of an agent besides what was counted. */
+/** What the page shows of an agent in addition to its counters. */
 export interface Observed {
   metrics: AgentMetrics;
   /** Unix ms */

@@ -58,7 +58,7 @@ function listen(server: Server, where: { path: string } | { host: string; port: 
   });
 }
 
-/** Whether somebody listens on a unix socket. */
+/** Whether a program listens on a unix socket. */
 export function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ path });
@@ -275,7 +275,7 @@ function writeError(outgoing: ServerResponse, error: unknown, requestId: string,
 }
 
 /**
- * Answers, and goes on receiving for a moment what nobody reads before the connection ends: who is cut off in the middle
+ * Answers, and goes on receiving for a moment, without use, before the connection ends: a client that is cut off in the middle
  * of sending sees a broken connection and not the answer.
  */
 function linger(outgoing: ServerResponse, text: string): void {

@@ -6,7 +6,7 @@ import { type Claims, signingKey, signToken, verifyToken } from '../state/token.
 import { writeDurably } from '../system/disk.ts';
 
 /**
- * The admin token lives in a file that only its owner can read, beside the socket that only its owner can open. Twelve
+ * The admin token lives in a file that only its owner can read, next to the socket that only its owner can open. Twelve
  * hours, so that an idle agent does not write to the disk every few minutes; it is renewed in good time.
  */
 export const ADMIN_TOKEN_SECONDS = 12 * 3600;

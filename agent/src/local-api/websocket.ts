@@ -75,7 +75,7 @@ export class WebSocketConnection {
   /** pieces of a message whose end is to come */
   #pieces: Buffer[] = [];
   #closing = false;
-  #heard = true;
+  #isAlive = true;
   /** a whole message of the client */
   onMessage: (data: Buffer) => void = () => {};
   onClosed: () => void = () => {};
@@ -94,7 +94,7 @@ export class WebSocketConnection {
     socket.on('error', () => socket.destroy());
     socket.on('end', () => socket.end());
     socket.on('close', () => this.onClosed());
-    // Until the next turn the caller can say what it wants to hear.
+    // Until the next turn the caller can set its listeners.
     setImmediate(() => this.#take(Buffer.alloc(0)));
   }
 
@@ -104,8 +104,8 @@ export class WebSocketConnection {
 
   /** Asks whether the client is still there; one that answered nothing since the last time is gone. */
   ping(): void {
-    if (!this.#heard) return void this.#socket.destroy();
-    this.#heard = false;
+    if (!this.#isAlive) return void this.#socket.destroy();
+    this.#isAlive = false;
     this.#write(OPCODES.ping, Buffer.alloc(0));
   }
 
@@ -127,7 +127,7 @@ export class WebSocketConnection {
   }
 
   #take(piece: Buffer): void {
-    this.#heard = true;
+    this.#isAlive = true;
     this.#received = Buffer.concat([this.#received, piece]);
     while (!this.#closing) {
       const decoded = decodeFrame(this.#received);

@@ -2,7 +2,7 @@ import type { MetricSpec } from './table.ts';
 
 /**
  * Counters, gauges and histograms in the text format of Prometheus. Small, since the agent has a memory budget that no
- * metrics library fits into: values are kept per set of labels, and text is made when somebody asks.
+ * metrics library fits into: values are kept per set of labels, and text is made for each request.
  */
 export type Labels = Readonly<Record<string, string>>;
 

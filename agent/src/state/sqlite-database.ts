@@ -9,7 +9,7 @@ import { errorText } from '../system/log.ts';
 import type { Database, ValueName } from './database.ts';
 import { copyDatabase, memoryDatabase, readRecords, recordText } from './database.ts';
 
-/** Steps from an empty database to the present one; `PRAGMA user_version` tells how many were taken. */
+/** Steps from an empty database to the present one; `PRAGMA user_version` is how many were taken. */
 const MIGRATIONS = [
   `CREATE TABLE documents (name TEXT PRIMARY KEY, digests TEXT NOT NULL, body TEXT NOT NULL) STRICT;
    CREATE TABLE microservices (uuid TEXT PRIMARY KEY, row TEXT NOT NULL) STRICT;
@@ -38,10 +38,10 @@ const MIGRATIONS = [
      WHERE name = 'microservices' AND json_valid(body) AND body -> '$.keep' IS NOT NULL;
    UPDATE documents SET sum = checksum(name, digests, body);`,
 ];
-/** From this version on there are sums, which tell whether a database is sound before anything in it is changed. */
+/** From this version on there are sums, which show whether a database is sound before anything in it is changed. */
 const FIRST_WITH_SUMS = 2;
 
-/** Tables by their columns, the key first; each has a `sum` of them beside. */
+/** Tables by their columns, the key first; each row has a `sum` of them as well. */
 const COLUMNS = {
   documents: ['name', 'digests', 'body'],
   microservices: ['uuid', 'row'],
@@ -56,7 +56,7 @@ export interface OpenedDatabase {
 }
 
 /**
- * Opens the database, or makes it. One that is damaged, or that a newer agent wrote, is set aside and begun anew: the
+ * Opens the database, or makes it. One that is damaged, or that a newer agent wrote, is set aside, and a new one is made: the
  * controller and the containers' labels know what it knew. Where the disk takes no writes (full, read-only) what the
  * database holds is read all the same, by way of a copy in one of `spares`; nothing can be saved then, until the disk
  * takes writes again.
@@ -79,7 +79,7 @@ function openOrBegin(path: string, wall: number): OpenedDatabase {
   try {
     return { database: open(path) };
   } catch (error) {
-    // The disk is fine and nobody else has it open: it is the file.
+    // The disk is fine and no other process has it open: it is the file.
     if (isBusy(error)) throw error;
     const suffix = `.damaged-${wall}`;
     for (const part of PARTS) setAside(path + part, suffix);
@@ -179,7 +179,7 @@ function open(path: string): Database {
   try {
     if (isNew) chmodSync(path, 0o600);
     sqlite.function('checksum', { deterministic: true, varargs: true }, checksum);
-    // FULL: a transaction that has returned is on the disk, since the controller is told of it next.
+    // FULL: a transaction that has returned is on the disk, since its digest is sent to the controller next.
     sqlite.exec('PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
     // Documents carry passwords: what is replaced or removed is overwritten.
     sqlite.exec('PRAGMA secure_delete = ON');

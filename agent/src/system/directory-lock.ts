@@ -25,11 +25,11 @@ export function holdDirectory(directory: string, log: Log): Disposable {
     log.warn('Cannot keep other agents out of the data directory', { directory, error: errorText(error) });
     return { [Symbol.dispose]: () => {} };
   }
-  const held = database;
-  return { [Symbol.dispose]: () => held.close() };
+  const locked = database;
+  return { [Symbol.dispose]: () => locked.close() };
 }
 
-/** The process that has a file locked, as the kernel tells it; empty where it does not. */
+/** The process that has a file locked, as the kernel names it; empty where it does not. */
 function holderOf(file: string): string {
   const inode = fileIdentity(file)?.split(':')[1];
   for (const line of (readText('/proc/locks') ?? '').split('\n')) {

@@ -141,7 +141,7 @@ async function unpacked({ headers }: IncomingMessage, body: Buffer, limit: numbe
 }
 
 /**
- * Reads a stream to its end. A length that is told is checked before anything is kept. `deadline`: milliseconds that may
+ * Reads a stream to its end. A length in the headers is checked before anything is kept. `deadline`: milliseconds that may
  * pass without a byte, and, beyond what the slowest link needs, in all.
  */
 export function readAll(incoming: IncomingMessage, limit: number, deadline: number): Promise<Buffer> {

@@ -23,7 +23,7 @@ export interface LogFileLimits {
  * Appends lines to `agent.log`; a full file becomes `agent.log.1`, and so on, and the oldest goes. All together never
  * take more than their limit. The limits are asked at each line, since settings change while the agent runs.
  *
- * A disk that refuses is told of once, by `onTrouble`, and tried again with the next line: logging never stops the agent.
+ * A disk that refuses is reported once, by `onTrouble`, and tried again with the next line: logging never stops the agent.
  */
 export function logFileWriter(
   directory: string,

@@ -58,7 +58,7 @@ const FIRST_WAIT = 1000;
 
 /**
  * A measurement that may take long, made so seldom that it costs at most a hundredth of the time. In between the last one
- * is told; nobody waits longer than a second for the first.
+ * is told; callers wait at most a second for the first one.
  */
 export function sparing(
   measure: () => Promise<number>,
@@ -140,7 +140,7 @@ function addresses(networkInterface: string): { name: string; address: string } 
   return undefined;
 }
 
-/** Names of limits as the kernel tells them, and as containers ask for them. */
+/** Names of limits as the kernel names them, and as containers ask for them. */
 const LIMIT_NAMES: Readonly<Record<string, string>> = {
   'Max open files': 'nofile',
   'Max processes': 'nproc',

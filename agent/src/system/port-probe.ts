@@ -4,7 +4,7 @@ import type { PortMapping } from '../../../src/api/container/index.ts';
 
 /**
  * Whether some program of this machine listens at a port, on whatever address. It is found out by taking the port for a
- * moment; a machine without one of the address families has nobody there.
+ * moment; where the machine lacks an address family, no program listens on it.
  */
 export async function isPortTaken({ external, protocol }: PortMapping): Promise<boolean> {
   const bind = protocol === 'udp' ? bindUdp : bindTcp;

@@ -71,7 +71,7 @@ export class UsageReader {
   }
 }
 
-/** Where the figures of a process's cgroup stand, for cgroup v2, v1 and both beside each other. */
+/** Where the figures of a process's cgroup stand, for cgroup v2, v1 and both together. */
 async function findFiles(pid: number): Promise<UsageFiles | undefined> {
   const text = await readKernelFile(`/proc/${pid}/cgroup`);
   if (text === undefined) return undefined;
