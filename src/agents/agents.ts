@@ -36,7 +36,7 @@ export interface AgentsOptions extends AgentOptions {
   desiredState?: AgentRoutesOptions['desiredState'];
 }
 
-/** The agent side of one replica, put together: routes, memory, and the channel between replicas. */
+/** The agent side of one replica: routes, observations, and the API between replicas. */
 export interface Agents extends AsyncDisposable {
   readonly routes: AgentRoutes;
   /** for the reconcilers; filled while this replica leads */
@@ -62,7 +62,7 @@ export function createAgents(options: AgentsOptions): Agents {
     routes,
     observations: {
       ...observations,
-      // What is left of an earlier term of this replica is nobody's business.
+      // Not what is left of an earlier leadership of this replica.
       get(uuid) {
         forwarder.settle();
         return observations.get(uuid);

@@ -6,14 +6,14 @@ import type { NodeIdentity, ObservationDelta } from './dependencies.ts';
 import type { ObservationForwarder } from './leader/observation-forwarder.ts';
 import type { EpochCheck } from './pipeline/epoch-check.ts';
 
-/** A request of a node that proved who it is. */
+/** A request of an authenticated node. */
 export interface Call {
   req: IncomingMessage;
   res: ServerResponse;
   uuid: string;
   node: EdgeNode;
   query: URLSearchParams;
-  /** version of our own agent; absent for foreign ones */
+  /** version of our own agent; absent for third-party agents */
   agent?: string;
   instance?: string;
   boot?: string;

@@ -6,10 +6,10 @@ import type { Leadership as KubeLeadership, Store } from '../kube/mod.ts';
 import type { AgentConfig, StatusReport } from '../wire/index.ts';
 
 /**
- * What the agent routes need of the world, and what they give to it. `createAgentRoutes` (server.ts) is the way in.
+ * The dependencies of the agent routes, and what they provide. Begin with `createAgents` (agents.ts) and routes/table.ts.
  */
 
-/** The local views that desired state and authentication are made from, with the indexes of `AGENT_INDEXES`. */
+/** The stores that desired state and authentication are made from. */
 export interface AgentStores {
   nodes: Store<EdgeNode>;
   applications: Store<Application>;
@@ -33,7 +33,7 @@ export interface ProvisioningKeys {
   issue(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<void>;
 }
 
-/** What one replica heard of one node since it last told the leader. */
+/** What one replica observed of one node since its last message to the leader. */
 export interface ObservationDelta {
   uuid: string;
   /** Unix ms of the last authenticated contact */
@@ -43,16 +43,16 @@ export interface ObservationDelta {
   agent?: string;
   instance?: string;
   boot?: string;
-  /** deltas merged; absent when only contact is news */
+  /** merged reports; absent when there was a contact only */
   report?: StatusReport;
-  /** Unix ms of the last status report; absent when `report` holds other things that the agent said */
+  /** Unix ms of the last status report; absent when `report` has only other things that the agent sent */
   reportedAt?: number;
-  /** effective settings that the agent told apart from a report; each replaces its own and no other */
+  /** effective settings that the agent sent apart from a report; each member replaces its own and no other */
   settings?: AgentConfig;
   sentRevisions?: Observation['sentRevisions'];
   /** epoch to accept while the agent retains what the datastore lacks; empty when it lacks nothing */
   restored?: string;
-  /** an agent took the identity of the node just now: what was known of it was about another one */
+  /** an agent has just been provisioned: what was known of the node was about another agent */
   isReset?: true;
 }
 
@@ -63,7 +63,7 @@ export interface Observations {
   observe(delta: ObservationDelta): void;
   /** The node is gone. */
   forget(uuid: string): void;
-  /** Called after each piece of news, synchronously; `before` is absent the first time a node is heard of. */
+  /** Called after each delta, synchronously; `before` is absent for the first contact of a node. */
   subscribe(listener: (uuid: string, now: Observation, before: Observation | undefined) => void): Disposable;
 }
 
@@ -73,18 +73,18 @@ export type Leadership = Pick<KubeLeadership, 'isLeading' | 'leaderAddress'>;
 /** How replicas of one controller know each other: tokens of their ServiceAccount for an audience of their own. */
 export interface InternalCredentials {
   token(signal: AbortSignal): Promise<string>;
-  /** Whether the token is one of ours. Rejects when that cannot be told now. */
+  /** Whether the token is one of a replica. Rejects when the review fails. */
   verify(token: string, signal: AbortSignal): Promise<boolean>;
 }
 
-/** How this replica talks to the leader when it is another one. Rejects when the leader did not take it. */
+/** The API of the leader for other replicas. Rejects when the leader did not accept the message. */
 export interface LeaderApi {
-  /** `term` is another one whenever the leader begins with an empty memory. */
+  /** The id is another one whenever the leader begins without observations. */
   send(batch: readonly ObservationDelta[], signal: AbortSignal): Promise<{ leadershipId: string }>;
   currentValues(uuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
 }
 
-/** Measurements of nodes for reads. Never rejects: what cannot be had in time is absent. */
+/** Measurements of nodes for reads. Never rejects: what is not available in time is absent. */
 export interface CurrentValues {
   of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
 }
@@ -95,7 +95,7 @@ export interface AgentMetrics {
   longPolls?(count: number): void;
   /** due, timeout, drained, superseded or gone */
   longPollEnded?(outcome: string): void;
-  /** seconds from a change being seen to a long poll telling it */
+  /** seconds from a change in a store to the response of a long poll */
   sendDelay?(seconds: number): void;
 }
 export type AgentMetric =
@@ -127,10 +127,10 @@ export interface AgentLimits {
   reportBytes: number;
   /** any other body */
   bodyBytes: number;
-  /** the body of a provisioning, by somebody whom nobody knows yet */
+  /** the body of a provisioning, from a caller without identity */
   provisioningBytes: number;
-  /** what is being received at once: in all, of one node, of all strangers, and of those of one address */
-  receiving: Readonly<Record<'all' | 'node' | 'strangers' | 'address', { bytes: number; messages: number }>>;
+  /** bodies being received at once: in all, of one node, of all callers without identity, and of one address */
+  receiving: Readonly<Record<'all' | 'node' | 'provisioning' | 'address', { bytes: number; messages: number }>>;
   /** until a body must be complete */
   bodyMs: number;
   provisioningBodyMs: number;
@@ -149,7 +149,7 @@ export const AGENT_LIMITS: AgentLimits = {
   receiving: {
     all: { bytes: 64 * 2 ** 20, messages: 4_000 },
     node: { bytes: 5 * 2 ** 20, messages: 4 },
-    strangers: { bytes: 4 * 2 ** 20, messages: 1_000 },
+    provisioning: { bytes: 4 * 2 ** 20, messages: 1_000 },
     address: { bytes: 2 ** 20, messages: 256 },
   },
   bodyMs: 20_000,
@@ -160,7 +160,7 @@ export const AGENT_LIMITS: AgentLimits = {
   guessesPerMinute: 30,
 };
 
-/** Who speaks: a node whose token was verified. */
+/** An authenticated node. */
 export interface NodeIdentity {
   uuid: string;
   node: EdgeNode;
@@ -168,15 +168,15 @@ export interface NodeIdentity {
 
 /** The agent routes on a listener that others share. */
 export interface AgentRoutes extends AsyncDisposable {
-  /** Answers requests under `/api/v3/agent`; false when the request is none of ours and was not touched. */
+  /** Serves requests below `/api/v3/agent`; false when the request has another path and was not touched. */
   handle(req: IncomingMessage, res: ServerResponse): boolean;
   /** Verifies and uses up the token of a request, for WebSocket upgrades. Rejects with AgentFailure. */
   authenticate(req: IncomingMessage): Promise<NodeIdentity>;
-  /** Answers long polls early and refuses new requests with 503; resolves when the leader has all news, or time is up. */
+  /** Ends long polls and refuses new requests with 503; resolves when the leader has all observations, or after the grace time. */
   drain(graceMs: number): Promise<void>;
-  /** True while requests are answered: every store is complete, and nobody drains. */
+  /** Every required store is complete, and the replica does not drain. */
   readonly ready: boolean;
   readonly longPolls: number;
-  /** What a node is to do, as it is handed out; undefined when there is no such node. */
+  /** The desired state of a node as it is sent; undefined when there is no such node. */
   readonly desired: (nodeUuid: string) => DesiredState | undefined;
 }

@@ -76,7 +76,7 @@ export function parsePublicKey(text: string | undefined): PublicKey | undefined 
   }
 }
 
-/** For verifying signatures; undefined when the Secret does not belong to this very node or holds no key. */
+/** For verifying signatures; undefined when the Secret does not belong to this very node or has no key. */
 export function createKeyReader(): (secret: Secret, node: EdgeNode) => KeyObject | undefined {
   // By object: a changed Secret is another object.
   const known = new WeakMap<Secret, KeyOfNode>();

@@ -8,7 +8,7 @@ import { SECTIONS } from './sections.ts';
 /**
  * Messages between controller and agent. Both sides are tolerant readers: unknown members are dropped, never an error,
  * since agents in the field are older or newer than the controller. Members marked "ours" are additions to the v3 wire
- * that foreign agents neither send nor read.
+ * that third-party agents neither send nor read.
  */
 
 const text = (max: number) => z.string().max(max);
@@ -38,7 +38,7 @@ export const provisionRequestSchema = z.object({
 });
 export type ProvisionRequest = z.infer<typeof provisionRequestSchema>;
 
-/** Answer of `POST /agent/provision`. `privateKey` (base64 of a JWK) only for agents that sent no public key. */
+/** Response of `POST /agent/provision`. `privateKey` (base64 of a JWK) only for agents that sent no public key. */
 export const provisionReplySchema = z.object({
   uuid: z.string(),
   namespace: z.string(),
@@ -52,7 +52,7 @@ export type ProvisionReply = z.infer<typeof provisionReplySchema>;
 export const deprovisionRequestSchema = z.object({ microserviceUuids: z.array(text(64)).max(BOUNDS.report) });
 export type DeprovisionRequest = z.infer<typeof deprovisionRequestSchema>;
 
-/** Answer of `GET /agent/changes`: one boolean per section. Missing members mean false. */
+/** Response of `GET /agent/changes`: one boolean per section. Missing members mean false. */
 export const changesReplySchema = z.object({
   ...(Object.fromEntries(SECTIONS.map((s) => [s, z.boolean().optional()])) as Record<
     (typeof SECTIONS)[number],
@@ -120,7 +120,7 @@ export const microserviceViewSchema = z.object({
   registryId: z.number().int(),
   /** JSON text */
   config: z.string().default('{}'),
-  /** foreign agents: true until the rebuild is seen done */
+  /** third-party agents: true until the rebuild is done */
   rebuild: z.boolean().default(false),
   /** ours: how many rebuilds were ever ordered; the agent echoes it once carried out */
   rebuildOrder: count.default(0),
@@ -335,7 +335,7 @@ export const statusReportSchema = z.object({
 });
 export type StatusReport = z.infer<typeof statusReportSchema>;
 
-/** Answer of `GET /agent/version`. */
+/** Response of `GET /agent/version`. */
 export const versionReplySchema = z.object({
   versionCommand: z.enum(['upgrade', 'rollback']),
   provisionKey: z.string(),

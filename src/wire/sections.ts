@@ -1,6 +1,6 @@
 /**
  * The desired state of a node is cut into sections; each is a change flag of `GET /agent/changes` and has one digest.
- * A flag is true while the digest that the agent holds differs from the one the controller computes.
+ * A flag is true while the digest that the agent has saved differs from the one the controller computes.
  */
 export const SECTIONS = [
   'config',
@@ -28,7 +28,7 @@ export type Section = (typeof SECTIONS)[number];
 /** Section digests; an absent or empty digest means "nothing". */
 export type Digests = Partial<Record<Section, string>>;
 
-/** The four sections that one `GET /agent/microservices` answers. */
+/** The four sections in the response of one `GET /agent/microservices`. */
 export const MICROSERVICE_SECTIONS = [
   'microserviceList',
   'microserviceConfig',

@@ -52,7 +52,7 @@ function setUp(nodeCount = 3) {
   return { stores, nodes, uuids, cache, touchedBy };
 }
 
-test('a memo holds until something it was made from changes', () => {
+test('a desired state is cached until something that it was made from changes', () => {
   const { stores, cache, uuids, touchedBy } = setUp();
   expect(touchedBy(() => {})).toEqual([]);
   const application = makeApplication('shop', [entry('a', 'n0'), entry('b', 'n1')]);
@@ -78,7 +78,7 @@ test('a memo holds until something it was made from changes', () => {
   expect(cache.digests(uuids[0] ?? '')).toBe(cache.digests(uuids[0] ?? ''));
 });
 
-test('a node is computed anew for what its entries refer to, found or not, and for nothing else', () => {
+test('a node is computed again for what its entries refer to, found or not, and for nothing else', () => {
   const { stores, nodes, touchedBy } = setUp();
   const env = [{ key: 'A', valueFromSecret: 'db/password' }];
   const extraHosts = [{ name: 'peer', address: '${Agents.n2}' }];
@@ -95,7 +95,7 @@ test('a node is computed anew for what its entries refer to, found or not, and f
   expect(touchedBy(() => stores.nodes.set(rehosted))).toEqual(['n0', 'n2']);
 });
 
-test('the password of a registry concerns those who pull from it, and only a Secret that may be used counts', () => {
+test('the password of a registry affects the nodes that pull from it, and only a Secret that may be used counts', () => {
   const { stores, uuids, cache, touchedBy } = setUp();
   const registry = makeRegistry('private', 7, {
     isPublic: false,
@@ -120,7 +120,7 @@ test('the password of a registry concerns those who pull from it, and only a Sec
   expect(password()).toBe('the operator');
 });
 
-test('a rival for a name or a uuid concerns the nodes of the other one', () => {
+test('an application with the name or a uuid of another affects the nodes of both', () => {
   const { stores, touchedBy } = setUp();
   const uuid = '11111111-1111-4111-8111-111111111111';
   stores.applications.set(makeApplication('shop', [entry('a', 'n0', { uuid })]));
@@ -133,7 +133,7 @@ test('a rival for a name or a uuid concerns the nodes of the other one', () => {
   expect(touchedBy(() => stores.applications.set(namesake))).toEqual(['n0', 'n2']);
 });
 
-test('an application whose containers a node still reports concerns it, although no entry names the node', () => {
+test('an application affects a node that still reports its containers, although no entry names the node', () => {
   const { stores, nodes, touchedBy } = setUp();
   const application = makeApplication('shop', [entry('a', 'n0')]);
   stores.applications.set(application);
@@ -170,7 +170,7 @@ test('states that were not used lately are computed again when they are read, an
   expect(computed).toBe(3);
 });
 
-test('a node that is gone has no state, and leaves nothing behind', () => {
+test('a deleted node has no state and leaves nothing behind', () => {
   const { stores, nodes, uuids, cache } = setUp();
   stores.nodes.remove(changed(nodes[0] ?? makeNode('x'), () => {}));
   expect(cache.digests(uuids[0] ?? '')).toBeUndefined();
@@ -231,7 +231,7 @@ test.for([1, 2, 3, 4, 5])(
   },
 );
 
-test('a change for all nodes is worked off in slices, and one for a single node goes first', async () => {
+test('a change for all nodes is processed in slices, and one for a single node goes first', async () => {
   const clock = makeClock();
   const looked: string[] = [];
   let now: Digests = { config: '1' };

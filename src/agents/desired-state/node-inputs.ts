@@ -6,7 +6,7 @@ import { nodeRefsOf } from '../../kinds/application.ts';
 import { createLookups } from '../../stores/lookups.ts';
 import type { AgentStores } from '../dependencies.ts';
 
-/** What a desired state was made from besides the node and its applications. */
+/** What a desired state is made from in addition to the node and its applications. */
 export const dependency = {
   node: (name: string) => `node:${name}`,
   secret: (name: string) => `secret:${name}`,
@@ -17,7 +17,7 @@ export const dependency = {
   registry: (ref: number | string) => `registry:${registryKey(ref)}`,
 } as const;
 
-/** Gathers what concerns one node. `track` hears of every lookup while the domain computes, found or not. */
+/** Gathers the inputs of one node. `track` is called for every look-up while the domain computes, found or not. */
 export function createNodeInputs(stores: AgentStores, options: { revisionKey?: string }) {
   const { applicationsOn, ...lookups } = createLookups(stores);
   return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({

@@ -4,21 +4,21 @@ import type { ObservationDelta } from '../dependencies.ts';
 type Instances = Observation['instances'];
 
 /**
- * Which installations speak for a node. Two at once are kept side by side. A boot that returns after another one of
- * the same installation means two machines with one disk image: the other is then kept as `<instance>#<boot>`. After a
- * mere restart the old boot does not return.
+ * The agent installations that use the identity of a node; two at once are both kept. A boot that returns after another
+ * one of the same installation means two machines with one disk image: the other is then kept as `<instance>#<boot>`.
+ * After a mere restart the old boot does not return.
  */
 export interface AgentInstances {
   after(before: Instances, delta: ObservationDelta): Instances;
   forget(uuid: string): void;
 }
 
-/** After this long without a word an installation no longer speaks for a node. */
+/** An installation without contact for this long no longer counts. */
 export const INSTANCE_MS = 10 * 60_000;
 const MOST = 8;
 
 export function createAgentInstances(): AgentInstances {
-  /** by node: boots that gave way to another, and when they were last seen */
+  /** by node: boots that another one followed, and when they were last seen */
   const formerBoots = new Map<string, Map<string, number>>();
 
   function remember(uuid: string, instance: string, seenAt: number, now: number) {
@@ -32,7 +32,7 @@ export function createAgentInstances(): AgentInstances {
     after(before, { uuid, instance, boot, contactAt }) {
       if (instance === undefined) return before;
       const known = before[instance];
-      // News of another replica that comes late is no return.
+      // A late delta of another replica is no return.
       if (known && contactAt < known.seenAt) return before;
       const after: Record<string, Instances[string]> = {};
       for (const [key, seen] of Object.entries(before)) if (seen.seenAt + INSTANCE_MS > contactAt) after[key] = seen;

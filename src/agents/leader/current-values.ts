@@ -12,10 +12,10 @@ export interface CurrentValuesOptions {
   deadlineMs?: number;
 }
 
-/** What was heard here is used without the leader only this long: the agent may talk to another replica by now. */
+/** Without the leader, own observations count only this long: the agent may be in contact with another replica by now. */
 const FRESH_MS = 60_000;
 
-/** From memory while this replica leads; else from the leader, or from what was heard here when it is slow. */
+/** From memory while this replica leads; else from the leader, or from own observations when it is slow. */
 export function createCurrentValues(options: CurrentValuesOptions): CurrentValues {
   const { leadership, leader, observations, forwarder, clock, deadlineMs = 500 } = options;
 

@@ -45,7 +45,7 @@ function follow(replica: Replica, leader: { address: string } | undefined) {
 const report = (replica: Replica, version: string) => replica.as(node, key, 'PUT', '/status', { body: { version } });
 const versionAt = (replica: Replica) => replica.agents.observations.get(uuid)?.report.version;
 
-test.concurrent('what a follower hears reaches the leader, merged, and the follower reads it back', async () => {
+test.concurrent('what a follower observes reaches the leader, merged, and the follower reads it back', async () => {
   await using leader = await replicaOf();
   await using follower = await replicaOf();
   follow(follower, leader);
@@ -58,7 +58,7 @@ test.concurrent('what a follower hears reaches the leader, merged, and the follo
   expect([...live].map(([one, { report }]) => [one, report.version])).toEqual([[uuid, '2']]);
 });
 
-test.concurrent('between leaders the latest waits, and the next leader gets it', async () => {
+test.concurrent('observations wait while there is no leader, and the next leader gets them', async () => {
   await using follower = await replicaOf();
   follow(follower, undefined);
   await settled();
@@ -71,7 +71,7 @@ test.concurrent('between leaders the latest waits, and the next leader gets it',
   await until(() => versionAt(leader) === '2');
 });
 
-test.concurrent('a leader that begins again is told again, by those who told the former one and by the former one itself', async () => {
+test.concurrent('a new leader gets all observations again, from followers and from the former leader', async () => {
   const first = await replicaOf();
   await using second = await replicaOf();
   await using follower = await replicaOf();
@@ -99,7 +99,7 @@ test.concurrent('a leader that begins again is told again, by those who told the
   await first[Symbol.asyncDispose]();
 });
 
-test.concurrent('a follower that becomes the leader knows what it heard', async () => {
+test.concurrent('a follower that becomes the leader keeps what it observed', async () => {
   await using replica = await replicaOf();
   follow(replica, undefined);
   await settled();
@@ -110,7 +110,7 @@ test.concurrent('a follower that becomes the leader knows what it heard', async 
   expect(versionAt(replica)).toBe('1');
 });
 
-test.concurrent('draining waits until the leader has all news', async () => {
+test.concurrent('draining waits until the leader has all observations', async () => {
   await using leader = await replicaOf();
   await using follower = await replicaOf();
   follow(follower, leader);
@@ -130,7 +130,7 @@ test.concurrent('draining without a leader ends in time', async () => {
   expect(Date.now() - began).toBeLessThan(1_000);
 });
 
-test.concurrent('a token that one replica accepted is refused by the others a moment later, in every direction', async () => {
+test.concurrent('a token that one replica accepted is refused by the others a moment later, between any two replicas', async () => {
   await using leader = await replicaOf();
   await using one = await replicaOf();
   await using two = await replicaOf();
@@ -161,7 +161,7 @@ const post = (address: string, path: string, token: string, body: unknown) =>
     body: JSON.stringify(body),
   });
 
-test.concurrent('what a replica with another clock heard is told in the time of the leader', async () => {
+test.concurrent('times of a replica with another clock are converted to the clock of the leader', async () => {
   const ahead = { ...systemClock, wall: () => Date.now() + 3_600_000 };
   await using leader = await replicaOf();
   await using follower = await replicaOf({ clock: ahead });
@@ -174,14 +174,14 @@ test.concurrent('what a replica with another clock heard is told in the time of 
   expect(Math.abs(Date.now() - contactAt)).toBeLessThan(5_000);
 });
 
-test.concurrent('replicas may tell each other more than an agent may tell', async () => {
+test.concurrent('replicas may send each other larger messages than an agent may send', async () => {
   await using replica = await replicaOf();
   const marks = Array.from({ length: 100_000 }, (_, i) => [i, 1]);
   const body = { replica: 'other', cursor: 0, marks };
   expect((await post(replica.address, '/internal/tokens', 'replica', body)).status).toBe(200);
 });
 
-test.concurrent('strangers are not heard, and a replica that does not lead says so', async () => {
+test.concurrent('callers without a replica token get 401, and a replica that does not lead responds 409', async () => {
   let asked = 0;
   await using replica = await replicaOf({
     credentials: {
@@ -209,7 +209,7 @@ test.concurrent('strangers are not heard, and a replica that does not lead says 
   ).toBe(409);
 });
 
-test.concurrent('a verification that fails is 503, and news stay with the follower until it works again', async () => {
+test.concurrent('a failed token review is 503, and observations stay with the follower until it works', async () => {
   let works = false;
   await using leader = await replicaOf({
     credentials: {
@@ -231,7 +231,7 @@ test.concurrent('a verification that fails is 503, and news stay with the follow
   await until(() => versionAt(leader) === '2');
 });
 
-test.concurrent('a leader that hangs delays a read for its deadline only, and then what was heard here counts', async () => {
+test.concurrent('a leader that hangs delays a read for its deadline only; then the observations of this replica count', async () => {
   await using follower = await replicaOf({ leadership: undefined });
   const hanging = createServer(() => {});
   await new Promise<void>((resolve) => hanging.listen(0, '127.0.0.1', resolve));

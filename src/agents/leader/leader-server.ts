@@ -15,8 +15,8 @@ import type { ObservationForwarder } from './observation-forwarder.ts';
 import { createTokenLog } from './token-log.ts';
 
 /**
- * The leader's end of the channel between replicas: they tell it what they hear of nodes and which tokens were used, and
- * ask it for live values. Every replica serves it and refuses with 409 unless it leads.
+ * The leader's API for other replicas: they send it what they observe of nodes and which tokens were used, and ask it for
+ * current values. Every replica serves it and responds 409 unless it leads.
  */
 export interface LeaderServer extends AsyncDisposable {
   readonly http: Server;
@@ -39,7 +39,7 @@ export const INTERNAL_PATHS = {
   tokens: '/internal/tokens',
 } as const;
 
-/** of one message of another replica; news.ts keeps well below it */
+/** of one message of another replica; delta-queue.ts keeps well below it */
 export const BODY_BYTES = 32 * 2 ** 20;
 const BODY_MS = 10_000;
 
@@ -66,10 +66,10 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
   let leadershipId = randomUUID();
   let wasLeading = false;
 
-  /** A new term begins whenever this replica begins to lead. */
+  /** A new leadership id whenever this replica begins to lead. */
   function lead() {
     const leads = leadership.isLeading;
-    // Its own news first: they clear what is left of an earlier term.
+    // Its own observations first: that clears what is left of an earlier leadership.
     forwarder.settle();
     if (leads && !wasLeading) leadershipId = randomUUID();
     wasLeading = leads;
@@ -154,10 +154,10 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
   };
 }
 
-/** Less than this is the time that a message takes. */
+/** A smaller difference is the transfer time of a message. */
 const SKEW_MS = 2_000;
 
-/** Silence is judged by the leader's clock, so what a replica with another clock heard is told in it. */
+/** Silence is measured by the leader's clock, so the times of a replica with another clock are converted. */
 function inOurTime(delta: ObservationDelta, skew: number): ObservationDelta {
   if (Math.abs(skew) < SKEW_MS) return delta;
   const { contactAt, reportedAt, sentRevisions } = delta;

@@ -35,7 +35,7 @@ function startFollower(takes: (batch: readonly ObservationDelta[]) => boolean) {
   return { clock, forwarder, sent, accepted, counted, report };
 }
 
-test('what the leader refuses is found, left out and counted, and the other nodes are heard', async () => {
+test('a delta that the leader refuses is found, left out and counted, and those of other nodes arrive', async () => {
   const { clock, forwarder, sent, accepted, counted, report } = startFollower(
     (batch) => !batch.some(({ report }) => report?.version === 'bad'),
   );
@@ -56,7 +56,7 @@ test('what the leader refuses is found, left out and counted, and the other node
   expect(accepted.get('node-20')?.report).toEqual({ version: 'good again' });
 });
 
-test('a batch is no longer than the leader takes, however much each node says', async () => {
+test('a batch is no longer than the leader accepts, however large each report is', async () => {
   const { clock, sent, accepted, report } = startFollower(() => true);
   for (let i = 0; i < 40; i++) report(`node-${i}`, 'x'.repeat(2 ** 20));
   await clock.advance(10_000);

@@ -46,7 +46,7 @@ test('a report that comes late through another replica does not undo a later one
   });
 });
 
-test('a hold lasts until its end, whatever else is heard through other replicas', () => {
+test('a long poll lasts until its end, whatever other replicas observe', () => {
   const armed = delta(100 * SECOND, { waitSeconds: 60 });
   const later = delta(130 * SECOND);
   expect(observe(armed, later)).toMatchObject({ contactAt: 130 * SECOND, waitSeconds: 30 });
@@ -54,7 +54,7 @@ test('a hold lasts until its end, whatever else is heard through other replicas'
   expect(observe(armed, delta(170 * SECOND))).toMatchObject({ contactAt: 170 * SECOND, waitSeconds: 0 });
 });
 
-test('an agent that took the identity anew is not taken for the former one', () => {
+test('a newly provisioned agent inherits nothing of the former one', () => {
   const observed = observe(
     delta(10, { agent: '1', instance: 'old', reportedAt: 10, report: { version: '1' }, waitSeconds: 60 }),
     delta(20, { agent: '2', instance: 'new', isReset: true }),
@@ -69,7 +69,7 @@ test('an agent that took the identity anew is not taken for the former one', () 
   });
 });
 
-test('a revision that is handed out again keeps the time at which it first was', () => {
+test('a revision that is sent again keeps the time of the first response', () => {
   const given = (revision: string, at: number) => ({
     sentRevisions: { m: { revision, imageId: 'i', at, rebuildOrder: 0 } },
   });

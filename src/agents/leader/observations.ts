@@ -6,13 +6,13 @@ import { createAgentInstances } from './agent-instances.ts';
 
 export type MergeReport = (known: StatusReport, delta: StatusReport) => StatusReport;
 
-/** The memory of the leader. `clear` before it leads again: others have heard more meanwhile. */
+/** The observations of the leader, in memory. `clear` before it leads again: other replicas have observed more since. */
 export function createObservations(mergeReport: MergeReport): Observations & { clear(): void } {
   const nodes = new Map<string, Observation>();
   const agentInstances = createAgentInstances();
   const listeners = new Set<Parameters<Observations['subscribe']>[0]>();
 
-  /** News may be older than what is known already: replicas report on their own. */
+  /** A delta may be older than what is known already: each replica sends its own. */
   function merged(known: Observation | undefined, delta: ObservationDelta): Observation {
     const before = delta.isReset ? undefined : known;
     const isLatest = delta.contactAt >= (before?.contactAt ?? 0);
@@ -67,8 +67,8 @@ const latest = (a: number | undefined, b: number | undefined) =>
   a === undefined || b === undefined ? (a ?? b) : Math.max(a, b);
 
 /**
- * Seconds from the later contact to the end of the hold that lasts longest: while a poll is held at one replica, other
- * requests reach another.
+ * Seconds from the later contact to the end of the longest long poll: while it waits at one replica, other requests may
+ * reach another.
  */
 export function waitAfter(
   a: { contactAt?: number; waitSeconds: number },
@@ -81,7 +81,7 @@ export function waitAfter(
 
 type SentRevisions = Observation['sentRevisions'];
 
-/** The newer list holds; what was handed out before keeps the time at which it first was. */
+/** The newer list counts; a revision that was sent before keeps the time at which it first was. */
 export function mergeSentRevisions(
   before: SentRevisions | undefined,
   after: SentRevisions | undefined,

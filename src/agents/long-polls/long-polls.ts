@@ -124,7 +124,7 @@ export function createLongPolls({ digests, clock, log, perNode, onCount, onEnd, 
         };
         const cancel = clock.after(seconds * 1000, () => poll.end('timeout'));
         signal.onGone(() => poll.end('gone'));
-        // The oldest is most likely one whose connection died without a word.
+        // The oldest one most likely has a dead connection.
         const [first] = waiting;
         if (waiting.size >= perNode) first?.end('superseded');
         waiting.add(poll);

@@ -5,25 +5,25 @@ import { type Digests, formatHave } from '../../wire/index.ts';
 import { differ } from './long-polls.ts';
 
 /**
- * What this replica told agents that do not say what they hold: their acknowledgement names the time stamp of an answer,
- * and acknowledges what that answer was made from. The last digits of a stamp are a digest of that, so an answer of
- * another replica, or of this one before it was restarted, is acknowledged as long as it would still be the same. What
- * is neither remembered nor the same is told again, which is harmless.
+ * What this replica sent to third-party agents, which do not report what they have saved: their acknowledgement names the
+ * timestamp of a response, and acknowledges what that response was made from. The last digits of a timestamp are a digest
+ * of that, so a response of another replica, or of this one before a restart, is acknowledged as long as it would still be
+ * the same. What is neither recorded nor the same is sent again, which is harmless.
  */
 export interface SentResponses {
   /** What an agent acknowledged here. */
   acknowledged(uuid: string): Digests;
-  /** Remembers an answer; the stamps of one replica are unique and grow. */
+  /** Records a response and returns its timestamp; the timestamps of one replica are unique and grow. */
   add(uuid: string, due: Digests, orders: OrderCounts): string;
   /**
-   * The orders that the acknowledged answer carried; undefined when that cannot be told here. `now`: what an answer
-   * would be made from at present.
+   * The orders in the acknowledged response; undefined when this replica does not know it. `now`: what a response would be
+   * made from at present.
    */
   acknowledge(uuid: string, stamp: string, now: { due: Digests; orders: OrderCounts }): OrderCounts | undefined;
   forget(uuid: string): void;
 }
 
-/** An agent that cannot echo orders has carried them out once it acknowledges the answer that raised their flags. */
+/** A third-party agent has carried out orders once it acknowledges the response that raised their flags. */
 export type OrderCounts = Readonly<Partial<Record<NodeOrder, number>>>;
 
 interface SentResponse {
@@ -34,7 +34,7 @@ interface SentResponse {
 
 const REMEMBERED = 4;
 const NOTHING: Digests = Object.freeze({});
-/** Nanoseconds, as any reader of time stamps takes them; the last six digits are ours. */
+/** With nanoseconds, which any parser of timestamps accepts; the last six digits are the digest. */
 const STAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/;
 
 function digits(due: Digests, orders: OrderCounts): string {

@@ -74,7 +74,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const notOlderThan: Step = ({ route, call }) => {
     const isBound = call && route?.notOlderThan && !isThirdParty(call);
     const reached = isBound ? options.notOlderThan.reached(call.notOlderThan) : undefined;
-    // A replica that cannot answer yet has heard from the agent all the same.
+    // The request is a contact, also if this replica cannot serve it in time.
     if (reached && call) observe(call);
     return reached;
   };

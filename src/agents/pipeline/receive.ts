@@ -16,7 +16,7 @@ export function createReceive(limits: AgentLimits, requests: Pick<RateLimit, 'ch
   const readJson = createJsonReader(clock);
   const all = createByteBudget(receiving.all);
   const nodes = createByteBudget({ ...receiving.all, each: receiving.node, within: all });
-  const strangers = createByteBudget({ ...receiving.strangers, each: receiving.address, within: all });
+  const provisioning = createByteBudget({ ...receiving.provisioning, each: receiving.address, within: all });
   const classes: Readonly<Record<BodyClass, { maxBytes: number; ms: number }>> = {
     report: { maxBytes: limits.reportBytes, ms: limits.bodyMs },
     message: { maxBytes: limits.bodyBytes, ms: limits.bodyMs },
@@ -26,7 +26,7 @@ export function createReceive(limits: AgentLimits, requests: Pick<RateLimit, 'ch
   return ({ req, route, call, address = '' }) => {
     if (!route?.body) return undefined;
     const { maxBytes, ms } = classes[route.body];
-    if (!call) return readJson(req, { maxBytes, ms, budget: strangers, caller: address });
+    if (!call) return readJson(req, { maxBytes, ms, budget: provisioning, caller: address });
     const { uuid } = call;
     const received = (bytes: number) => requests.charge(uuid, bytes / BYTES_PER_REQUEST);
     return readJson(req, { maxBytes, ms, budget: nodes, caller: uuid, received });

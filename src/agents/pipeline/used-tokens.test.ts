@@ -7,7 +7,7 @@ import { createUsedTokens } from './used-tokens.ts';
 const START = Date.parse('2026-01-01T00:00:00Z');
 const token = (jti: string, exp: number) => ({ sub: 'node', jti, exp });
 
-test('no token is accepted twice while it could be accepted at all, and none is remembered much longer', () => {
+test('no token is accepted twice before it expires, and none is kept much longer', () => {
   const steps = fc.array(
     fc.record({
       wait: fc.integer({ min: 0, max: 120 }),
@@ -38,14 +38,14 @@ test('no token is accepted twice while it could be accepted at all, and none is 
   );
 });
 
-test('when no more can be remembered, none is accepted', () => {
+test('when the capacity is used up, no token is accepted', () => {
   const used = createUsedTokens({ capacity: 2 });
   const exp = START / 1_000 + 60;
   expect([1, 2, 3].map((n) => used.use(token(`jti-${n}`, exp), START))).toEqual([true, true, false]);
   expect(used.use(token('later', exp + 100), START + 100_000)).toBe(true);
 });
 
-test('replicas learn from each other through the log of the leader, each mark once', () => {
+test('replicas get each used token of other replicas once, through the log of the leader', () => {
   const clock = { wall: () => START };
   const [leader, one, two] = [createUsedTokens(), createUsedTokens(), createUsedTokens()];
   const log = createTokenLog(leader, clock);
@@ -63,7 +63,7 @@ test('replicas learn from each other through the log of the leader, each mark on
   expect(two.takeUnshared(10)).toEqual([]);
 });
 
-test('marks that are out of bounds are not kept', () => {
+test('used tokens with an expiry out of bounds are not kept', () => {
   const used = createUsedTokens();
   used.learn(
     [

@@ -13,7 +13,7 @@ export interface UsedTokens {
   readonly size: number;
 }
 
-/** What replicas tell each other of a used token: 53 bits of a digest, and the slot in which it may be forgotten. */
+/** A used token as replicas exchange it: 53 bits of a digest, and the slot in which it may be dropped. */
 export type TokenMark = readonly [digest: number, slot: number];
 
 const SLOT_SECONDS = 30;
@@ -74,7 +74,7 @@ export function createUsedTokens({ capacity = 4_000_000, unsharedCapacity = 100_
       const digest = digestFor(token);
       const slot = slotOf(token.exp);
       if (!mark(digest, slot)) return false;
-      // Nobody asks while there is one replica only.
+      // With one replica only, nothing takes them.
       if (unshared.length >= unsharedCapacity) unshared = unshared.slice(unsharedCapacity / 2);
       unshared.push([digest, slot]);
       return true;

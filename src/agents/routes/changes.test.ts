@@ -35,7 +35,7 @@ async function until(condition: () => boolean) {
   for (let i = 0; i < 200 && !condition(); i++) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-test('what is due is told at once, with its digests; what is held is told no more', async () => {
+test('a poll returns what is due with its digests, and nothing that the agent has saved', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   const first = await replica.as(node, key, 'GET', '/changes?wait=60');
@@ -45,7 +45,7 @@ test('what is due is told at once, with its digests; what is held is told no mor
   expect(second.body).toEqual({ lastUpdated: expect.any(String) });
 });
 
-test('both paths answer', async () => {
+test('/changes and /config/changes give the same response', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   const one = await replica.as(node, key, 'GET', '/changes');
@@ -53,7 +53,7 @@ test('both paths answer', async () => {
   expect(other.body.due).toBe(one.body.due);
 });
 
-test('sections carry their digests as ETag, and 304 answers what is held already', async () => {
+test('sections have their digests as ETag, and what the agent has saved gets 304', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   const { body } = await replica.as(node, key, 'GET', '/changes');
@@ -66,7 +66,7 @@ test('sections carry their digests as ETag, and 304 answers what is held already
   expect([again.status, again.text]).toEqual([304, '']);
 });
 
-test('a long poll is answered when something becomes due, and says what', async () => {
+test('a long poll returns when something becomes due, with its sections', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { answer, isAnswered } = await longPoll(setup);
@@ -81,7 +81,7 @@ test('a long poll is answered when something becomes due, and says what', async 
   expect((await answer).body).toMatchObject({ microserviceList: true });
 });
 
-test('a long poll that nothing interrupts ends with no flag, and at 240 s at the latest', async () => {
+test('a long poll without a change ends without a flag, after 240 s at the latest', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { answer, isAnswered } = await longPoll(setup, 'wait=100000');
@@ -91,7 +91,7 @@ test('a long poll that nothing interrupts ends with no flag, and at 240 s at the
   expect((await answer).body).toEqual({ lastUpdated: expect.any(String) });
 });
 
-test('a change between the look and the next poll is not missed: the poll after it is answered at once', async () => {
+test('a change between two polls is not missed: the next poll returns at once', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { replica, node, key } = setup;
@@ -106,7 +106,7 @@ test('a change between the look and the next poll is not missed: the poll after 
   });
 });
 
-test('changes that concern others, statuses and heartbeats wake nobody', async () => {
+test('changes that concern other nodes, statuses and heartbeats end no long poll', async () => {
   let computed = 0;
   const setup = await startWithNode({
     metrics: { agent: (what, detail) => what === 'desired-state' && detail === 'computed' && computed++ },
@@ -134,7 +134,7 @@ test('changes that concern others, statuses and heartbeats wake nobody', async (
   expect(computed - before).toBeLessThanOrEqual(1);
 });
 
-test('a secret that an entry takes a value from concerns its node; another secret does not', async () => {
+test('a secret that an entry takes a value from ends the long poll of its node; another secret does not', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { replica, application, clock } = setup;
@@ -175,7 +175,7 @@ test('a change of a registry reaches all nodes, spread out', async () => {
   expect((await answer).body).toMatchObject({ registries: true });
 });
 
-test('one write reaches the agent whole: every entry of a write is in the answer that tells of it', async () => {
+test('every entry of one write is in one response', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { replica, node, key, application, clock } = setup;
@@ -194,7 +194,7 @@ test('one write reaches the agent whole: every entry of a write is in the answer
   expect(due.split(',')).toEqual(expect.arrayContaining(String(read.headers.etag).slice(1, -1).split(',')));
 });
 
-test('a draining replica answers long polls early and refuses new requests', async () => {
+test('a draining replica ends long polls and refuses new requests', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { replica, node, key } = setup;
@@ -206,7 +206,7 @@ test('a draining replica answers long polls early and refuses new requests', asy
   expect(next.headers['retry-after']).toBe('1');
 });
 
-test('a client that goes away leaves no poll behind, nor does one that polls again and again', async () => {
+test('a client that disconnects leaves no long poll behind, nor does one that polls repeatedly', async () => {
   const setup = await startWithNode({ limits: { longPollsPerNode: 2 } });
   await using _ = setup.replica;
   const { replica, node, key } = setup;
@@ -226,7 +226,7 @@ test('a client that goes away leaves no poll behind, nor does one that polls aga
   await Promise.all([second, third]);
 });
 
-test('the poll of a node that is deleted meanwhile ends with 401', async () => {
+test('a long poll ends with 401 when its node is deleted', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { answer } = await longPoll(setup);
@@ -235,7 +235,7 @@ test('the poll of a node that is deleted meanwhile ends with 401', async () => {
   expect(await answer).toMatchObject({ status: 401, body: { code: 'AGENT_NODE_NOT_FOUND', retryable: false } });
 });
 
-test('a node in deletion is told so, and nothing else becomes an order to stop', async () => {
+test('a node in deletion gets the deletion flag, and no other state stops microservices', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { answer } = await longPoll(setup);
@@ -248,7 +248,7 @@ test('a node in deletion is told so, and nothing else becomes an order to stop',
   expect((await answer).body).toMatchObject({ deleteNode: true });
 });
 
-test('orders are told with their count', async () => {
+test('an order is sent with its count', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { answer } = await longPoll(setup);
@@ -261,7 +261,7 @@ test('orders are told with their count', async () => {
   expect((await answer).body).toMatchObject({ reboot: true, orders: { reboot: 3 } });
 });
 
-test('a desired state that cannot be computed is 503 and wakes nobody', async () => {
+test('a desired state that cannot be computed gets 503 and ends no long poll', async () => {
   let broken = false;
   const setup = await startWithNode({
     desiredState: (inputs) => {
@@ -286,7 +286,7 @@ test('a desired state that cannot be computed is 503 and wakes nobody', async ()
 
 const thirdParty = { thirdParty: true };
 
-test('a foreign agent reads of each microservice that it is not to be deleted; ours has no such member', async () => {
+test('a third-party agent gets `delete: false` for each microservice; our agent has no such member', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   const flags = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false };
@@ -298,7 +298,7 @@ test('a foreign agent reads of each microservice that it is not to be deleted; o
   expect(Object.keys(ours.body.microservices[0])).not.toContain('delete');
 });
 
-test('a foreign agent gets every flag, and acknowledges what this replica told', async () => {
+test('a third-party agent gets every flag, and acknowledges what this replica sent', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   const first = await replica.as(node, key, 'GET', '/changes', thirdParty);
@@ -339,7 +339,7 @@ test('an acknowledgement that reaches another replica, or the same after a resta
   expect(await isDue()).toBe(true);
 });
 
-test('a foreign agent may acknowledge one of the last four answers; others change nothing', async () => {
+test('a third-party agent may acknowledge one of the last four responses; other acknowledgements change nothing', async () => {
   const { replica, node, key, application } = await startWithNode();
   await using _ = replica;
   const stamps: string[] = [];
@@ -369,7 +369,7 @@ test('a foreign agent may acknowledge one of the last four answers; others chang
   expect((await acknowledge(7)).status).toBe(400);
 });
 
-test('a foreign agent that acknowledges an order has carried it out', async () => {
+test('an order counts as carried out when a third-party agent acknowledges it', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   replica.stores.nodes.set(
@@ -385,7 +385,7 @@ test('a foreign agent that acknowledges an order has carried it out', async () =
   expect(observed?.reportedAt).toBeUndefined();
 });
 
-test('a long answer is packed for those who take it so, and for no others', async () => {
+test('a large response is compressed for clients that accept gzip, and for no others', async () => {
   const { replica, node, key, application } = await startWithNode();
   await using _ = replica;
   replica.stores.applications.set(
@@ -412,7 +412,7 @@ test('a long answer is packed for those who take it so, and for no others', asyn
   expect(lengths['deflate, gzip;q=0.5']).toBeLessThan(2_000);
 });
 
-test('a foreign agent that has an order to rebuild is not told again while it may be at it', async () => {
+test('a third-party agent does not get an order to rebuild again while it may carry it out', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
   await using _ = replica;
   replica.stores.applications.set(
@@ -438,7 +438,7 @@ test('a foreign agent that has an order to rebuild is not told again while it ma
   expect((await list()).rebuild).toBe(false);
 });
 
-test('a foreign agent keeps the admitted view of an entry that may no longer run, and our own holds it', async () => {
+test('an entry that may no longer run keeps its admitted view for a third-party agent, and is a hold for our agent', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
   await using _ = replica;
   const viewed = await replica.as(node, key, 'GET', '/microservices', thirdParty);
@@ -475,7 +475,7 @@ test('a second node with the same name gets nothing that is meant for the older 
   expect((await replica.as(node, key, 'GET', '/microservices')).body.microservices).toHaveLength(1);
 });
 
-test('reads that have nothing yet answer empty lists, and what is not there says so', async () => {
+test('reads that are not built yet return empty lists, and absent things get 404', async () => {
   const { replica, node, key } = await startWithNode({ caCert: () => 'cGVt' });
   await using _ = replica;
   const read = async (path: string) => (await replica.as(node, key, 'GET', path)).body;
@@ -494,7 +494,7 @@ test('reads that have nothing yet answer empty lists, and what is not there says
   expect(await read('/microservices/other')).toMatchObject({ code: 'MICROSERVICE_NOT_FOUND' });
 });
 
-test('an ordered version comes with a key, which is told again for as long as it can be used', async () => {
+test('an ordered version has a provisioning key, the same one as long as it is usable', async () => {
   const issued: string[] = [];
   let used: string | undefined;
   const { replica, node, key, clock } = await startWithNode({
@@ -530,7 +530,7 @@ test('an ordered version comes with a key, which is told again for as long as it
   expect(statuses.at(-1)).toBe(429);
 });
 
-test('contact of our own agent names its version, installation and boot', async () => {
+test('a contact of our agent has its version, instance and boot', async () => {
   const { replica, node, key, clock } = await startWithNode();
   await using _ = replica;
   await replica.as(node, key, 'GET', '/config', {

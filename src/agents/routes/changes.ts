@@ -25,10 +25,10 @@ export interface ChangesOptions {
 const MAX_WAIT = 240;
 /** Longest wait, seconds, of an agent that retains what the datastore lacks: it is to learn soon that the datastore is accepted. */
 const RETAINING_WAIT = 10;
-/** Orders that are sections of their own. A foreign agent cannot echo them: its acknowledgement says that they were done. */
+/** Orders that are sections of their own. A third-party agent cannot echo them: its acknowledgement means that they are done. */
 const ORDERS = ['reboot', 'prune', 'version'] as const;
 
-/** `GET` and `PATCH /agent/changes`: which sections of the desired state differ from what the agent holds. */
+/** `GET` and `PATCH /agent/changes`: which sections of the desired state differ from what the agent has saved. */
 export function createChanges(options: ChangesOptions) {
   const { desired, directory, longPolls, sent, checkEpoch, observe, clock, maxLongPolls } = options;
 
@@ -38,10 +38,10 @@ export function createChanges(options: ChangesOptions) {
     return digestsFor(due, checked);
   }
 
-  /** As it is now: the one that the token was checked with may be a hold old. */
+  /** As it is now: the one of the authentication may be as old as the long poll. */
   const nodeOf = (call: Call) => directory.node(call.uuid) ?? call.node;
 
-  /** What an agent says that it has stored; for those that do not say so, what they acknowledged here. */
+  /** What an agent has saved; for third-party agents, what they acknowledged here. */
   function haveOf(call: Call): Digests {
     const have = call.query.get('have');
     if (have !== null) return parseHave(have);
@@ -78,7 +78,7 @@ export function createChanges(options: ChangesOptions) {
     }
     observe(call, { ...said, waitSeconds: seconds });
     const signal = { onGone: (callback: () => void) => void call.res.once('close', callback) };
-    // Nothing is due, so what is held is what the node has due without `retainUnlisted`.
+    // Nothing is due, so the agent has saved what is due without `retainUnlisted`.
     const armed = retainUnlisted ? (desired.digests(call.uuid) ?? has) : has;
     return longPolls.arm({ uuid: call.uuid, have: armed, seconds, signal }).then(async (how) => {
       // The datastore may be another one now.
@@ -102,7 +102,7 @@ export function createChanges(options: ChangesOptions) {
   };
 }
 
-/** Nobody reads it. */
+/** Its client is gone. */
 const GONE: Reply = { status: 204 };
 
 export const isThirdParty = (call: Call) => call.agent === undefined;

@@ -13,7 +13,7 @@ import { AgentFailure, notReady } from '../failure.ts';
 import type { NodeDirectory } from '../node-directory.ts';
 import { type NodeKey, nodeKeyName, nodeKeySecret, parsePublicKey, readNodeKey } from '../node-key.ts';
 
-/** Who took the identity of a node, and what it is told. */
+/** A provisioned agent and the response to it. */
 export interface Provisioned {
   node: EdgeNode;
   key: NodeKey;
@@ -54,8 +54,8 @@ const ENGINES: ReadonlyMap<string, string> = new Map([
 /**
  * Gives the identity of a node to an agent that shows its provisioning key.
  *
- * The key is used up by one update, on condition that nobody wrote its Secret meanwhile, that writes the agent's public
- * key into it: of many agents at many replicas one wins. An agent that did not hear the answer asks again with the same
+ * The key is used up by one update, conditional on the version of its Secret, that writes the agent's public
+ * key into it: of many agents at many replicas one wins. An agent that did not get the response repeats the request with the same
  * public key and gets it again, until the key expires. Only then is the node's key written, so a crash between the two
  * loses nothing that asking again does not restore.
  */

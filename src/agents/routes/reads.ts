@@ -21,20 +21,20 @@ type Entries = readonly (MicroserviceView | MicroserviceHold)[];
 
 export interface ReadsOptions {
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
-  /** our agent is told its list */
+  /** called when our agent gets its list */
   onListed?: (uuid: string) => void;
   sent: Pick<SentResponses, 'acknowledged'>;
   observe: Observe;
   clock: Pick<Clock, 'wall'>;
 }
 
-/** An order that was told, and neither acknowledged nor carried out after this long, was lost. */
+/** An order that was sent, and neither acknowledged nor carried out after this long, was lost. */
 const LOST_MS = 5 * 60_000;
 
-/** Members that foreign agents look for, in both spellings: what is to go is absent. */
+/** Members that third-party agents expect, in both spellings: what is to be deleted is absent from the list. */
 const NOT_DELETED = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false } as const;
 
-/** The sections of the desired state, each answer with the digests that it shows as ETag. */
+/** The sections of the desired state, each response with its digests as ETag. */
 export function createReads({ desired, onListed, sent, observe, clock }: ReadsOptions) {
   function stateOf({ uuid }: Call): DesiredState {
     const state = desired.state(uuid);
@@ -53,9 +53,9 @@ export function createReads({ desired, onListed, sent, observe, clock }: ReadsOp
   }
 
   /**
-   * Whether a foreign agent has an order to rebuild already. It may ask for the list again before it is done, for
-   * another reason or at another replica, and would begin anew. Where it is only known that it was told, the answer may
-   * have been lost: after a while it is told again.
+   * Whether a third-party agent has an order to rebuild already. It may read the list again before it is done, for another
+   * reason or at another replica, and would begin again. An order that was sent but not acknowledged may have been lost:
+   * after a while it is sent again.
    */
   function isUnderWay(call: Call, { digests }: DesiredState, { uuid, rebuildOrder }: MicroserviceView): boolean {
     if (sent.acknowledged(call.uuid).microserviceList === digests.microserviceList) return true;
@@ -68,7 +68,7 @@ export function createReads({ desired, onListed, sent, observe, clock }: ReadsOp
     const state = stateOf(call);
     const microservices = entriesFor(call, state);
     observe(call, isThirdParty(call) ? { sentRevisions: sentRevisions(microservices, clock.wall()) } : {});
-    // What a foreign agent sees depends on its last report as well, so no digest stands for it.
+    // The response to a third-party agent depends on its last report as well, so it has no digest.
     if (isThirdParty(call)) return json({ microservices });
     onListed?.(call.uuid);
     const { retainUnlisted } = checked;

@@ -47,7 +47,7 @@ const LISTS = { microserviceStatus: microserviceStatusSchema, repositoryStatus: 
 interface Read {
   /** undefined: nothing of it can be read */
   value: unknown;
-  /** parts that were mended or left out */
+  /** parts that were repaired or left out */
   mistakes: number;
 }
 
@@ -70,12 +70,12 @@ interface Mender {
   read(schema: z.ZodType, value: unknown): Read;
   /** found so far, those of what was then left out included */
   readonly mistakes: number;
-  /** So much was wrong already that nothing more is mended. */
+  /** The limit of mistakes is reached: nothing more is repaired. */
   readonly isTired: boolean;
 }
 
 const ROUNDS = 4;
-/** Mistakes that are mended in one report: four in each of as many microservices as a node may have. */
+/** Mistakes that are repaired in one report: four in each of as many microservices as a node may have. */
 const MOST_MISTAKES = 4 * BOUNDS.report;
 
 function createMender(): Mender {
@@ -108,7 +108,7 @@ function createMender(): Mender {
   };
 }
 
-/** Cuts what is too long, and leaves out what is wrong; of a list its place, until all issues are mended. */
+/** Cuts what is too long, and leaves out what is wrong; of a list its place, until all issues are repaired. */
 function mend(raw: object, path: readonly (string | number)[], issue: z.core.$ZodIssue, lists: Set<unknown[]>): void {
   const last = path.at(-1) as string | number;
   const parent = path

@@ -19,7 +19,7 @@ test('a report is a delta: absent members keep their value', async () => {
   expect(observed(setup)?.report).toEqual({ daemonStatus: 'RUNNING', cpuUsage: 2.5 });
 });
 
-test('the first report that is heard here asks for a whole one', async () => {
+test('the response to the first report at a replica asks for a full one', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   const put = () => replica.as(node, key, 'PUT', '/status', { body: { cpuUsage: 1 } });
@@ -79,7 +79,7 @@ test.for(Object.entries(repaired))('a report is read as far as it can be: %s', a
   expect(observed(setup)?.report).toEqual(wants);
 });
 
-test('each item of a report that is left out is counted', async () => {
+test('each item of a report that is left out is counted in the metric', async () => {
   const counted: string[] = [];
   const setup = await startWithNode({
     metrics: { agent: (what, detail = '') => void (what === 'report-repaired' && counted.push(detail)) },
@@ -90,7 +90,7 @@ test('each item of a report that is left out is counted', async () => {
   expect(counted.sort()).toEqual(['microserviceStatus', 'microserviceStatus', 'microserviceStatus', 'version']);
 });
 
-test('what is no report is refused', async () => {
+test('a body that is no report is refused', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   for (const body of ['{', '[]', 'null', '7']) {
@@ -99,7 +99,7 @@ test('what is no report is refused', async () => {
   }
 });
 
-test('settings told apart from a report replace their own and no other', async () => {
+test('settings sent apart from a report replace their own members and no others', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { replica, node, key } = setup;
@@ -115,7 +115,7 @@ test('settings told apart from a report replace their own and no other', async (
   expect(observed(setup)?.report.config).toMatchObject({ diskLimit: 10, logLevel: 'info' });
 });
 
-test('tracking is read and dropped; nobody may register a controller', async () => {
+test('tracking is read and dropped; registering a controller is refused', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   const send = (path: string, body: unknown) => replica.as(node, key, 'POST', path, { body });
@@ -158,7 +158,7 @@ test('deprovisioning ends the identity at once', async () => {
   expect((await replica.as(node, key, 'GET', '/config')).body.code).toBe('AGENT_PUBLIC_KEY_NOT_FOUND');
 });
 
-test('deprovisioning that the cluster does not carry out changes nothing and is 503', async () => {
+test('deprovisioning that the API server refuses changes nothing and gets 503', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { replica, node, key } = setup;
@@ -168,7 +168,7 @@ test('deprovisioning that the cluster does not carry out changes nothing and is 
   expect((await replica.as(node, key, 'GET', '/config')).status).toBe(200);
 });
 
-test('a node that removed itself is deleted; one in deletion already only says that it is done', async () => {
+test('a node that removes itself is deleted; one that is being deleted only reports that it is done', async () => {
   const { client, deleted } = deletingClient();
   const setup = await startWithNode({ client });
   await using _ = setup.replica;
@@ -205,14 +205,14 @@ function slowly(setup: Setup, headers: Record<string, string | number>, pieces: 
   });
 }
 
-test('a body that says it is too long is refused before it is received', async () => {
+test('a body with a content-length over the limit is refused before it is received', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const answer = await slowly(setup, { 'content-length': 5 * 2 ** 20 }, ['{'], false);
   expect(answer).toEqual({ status: 413, connection: 'close' });
 });
 
-test('a body that becomes too long is cut off', async () => {
+test('a body that exceeds the limit is cut off', async () => {
   const setup = await startWithNode({ limits: { reportBytes: 1_000 } });
   await using _ = setup.replica;
   const answer = await slowly(setup, { 'transfer-encoding': 'chunked' }, ['x'.repeat(600), 'x'.repeat(600)], false);
@@ -225,7 +225,7 @@ test('a compressed body is refused', async () => {
   expect((await slowly(setup, { 'content-encoding': 'gzip', 'content-length': 1 }, ['x'])).status).toBe(415);
 });
 
-test('a client that does not finish is left, and makes room for others', async () => {
+test('a body that does not arrive in time gets 408 and frees its share for others', async () => {
   const receiving = { ...AGENT_LIMITS.receiving, all: { bytes: 2 ** 20, messages: 1 } };
   const setup = await startWithNode({ limits: { receiving, bodyMs: 5_000 } });
   await using _ = setup.replica;

@@ -12,7 +12,7 @@ import { readReport } from './report.ts';
 
 export interface StatusOptions {
   observe: Observe;
-  /** false while a report of this node would be the first one heard here */
+  /** false while a report of this node would be the first one at this replica */
   hasReport: (uuid: string) => boolean;
   onMistakes: (uuid: string, mistakes: number) => void;
   clock: Pick<Clock, 'wall'>;
@@ -24,7 +24,7 @@ export interface DepartureOptions {
   stores: Pick<AgentStores, 'secrets'>;
   namespace: string;
   observe: Observe;
-  /** resolves when the leader has heard it, or soon after */
+  /** resolves when the leader has all observations, or after a short time */
   flush: () => Promise<void>;
   clock: Pick<Clock, 'wall'>;
 }
@@ -32,7 +32,7 @@ export interface DepartureOptions {
 const CALL_MS = 10_000;
 const NOWHERE = '0.0.0.0';
 
-/** Answer header that asks our agent for all members in its next report: what came before was heard by nobody here. */
+/** Response header that asks our agent for a full report: this replica has none before it. */
 export const REPORT_WANTED = HEADERS.reportWanted;
 
 const coordinatesSchema = z.object({
@@ -41,7 +41,7 @@ const coordinatesSchema = z.object({
 });
 const trackingSchema = z.array(z.object({ uuid: z.string().min(1).max(64) })).max(100);
 
-/** What nodes say of themselves: reports and settings. */
+/** What agents report: status and settings. */
 export function createStatusHandlers({ observe, hasReport, onMistakes, clock, metrics }: StatusOptions) {
   return {
     report(call: Call, body: unknown): Reply {
@@ -87,8 +87,8 @@ export function createDeparture({ client, stores, namespace, observe, flush, clo
     },
 
     /**
-     * The last word of an agent whose node is being deleted: it removes its workloads and speaks no more. An empty last
-     * report releases the finalizer; a node that nobody deleted is deleted now.
+     * The last request of an agent whose node is being deleted: it has removed its workloads. An empty last report releases
+     * the finalizer; a node that is not being deleted yet is deleted now.
      */
     async deleteNode(call: Call): Promise<Reply> {
       const { uid, deletionTimestamp } = call.node.metadata;

@@ -18,11 +18,11 @@ export interface VersionOptions {
 }
 
 const LIFETIME_MS = 20 * 60_000;
-/** A key is told again while it has this much of its life left: a new one makes the old one worthless. */
+/** A key is sent again while it has this much of its lifetime left: issuing a new one invalidates it. */
 const FRESH_MS = 15 * 60_000;
 const CALL_MS = 10_000;
 const REMEMBERED = 1_000;
-/** Questions of one node that the API server must be asked about: each makes a key, or looks whether it still counts. */
+/** Requests of one node that the API server must be asked about: each issues a key, or checks that it is still usable. */
 const QUESTIONS = { perSecond: 1 / 10, burst: 10 };
 
 /** `GET /agent/version`: the ordered version, with a key to provision again after the change. */
@@ -38,7 +38,7 @@ export function createVersion({ desired, provisioningKeys, observe, clock }: Ver
     const signal = AbortSignal.timeout(CALL_MS);
     const known = issued.get(uuid);
     const isFresh = known !== undefined && known.expiresAt - clock.wall() >= FRESH_MS;
-    // Somebody may have used it since, or issued another.
+    // It may have been used since, or another one issued.
     if (isFresh && (await provisioningKeys.isUsable(node, known.key, signal))) return known;
     const key = { key: randomUUID(), expiresAt: clock.wall() + LIFETIME_MS };
     await provisioningKeys.issue(node, key, signal);
