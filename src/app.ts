@@ -30,6 +30,7 @@ import {
   countObjects,
   createIdLookup,
   createStores,
+  type EssentialStores,
   essentialStores,
   followStores,
   type Stores,
@@ -219,7 +220,7 @@ function createRest(config: Config, { deps, log, metrics }: { deps: RestDependen
 }
 
 /** Ready as soon as agents can be served: a store that they do not depend on takes no replica out of service. */
-function createOps({ client, stores, metrics }: { client: KubeClient; stores: Stores; metrics: Metrics }) {
+function createOps({ client, stores, metrics }: { client: KubeClient; stores: EssentialStores; metrics: Metrics }) {
   const readiness = createReadiness(client, stores);
   return createOpsServer({
     registry: metrics.registry,

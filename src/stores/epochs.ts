@@ -14,7 +14,7 @@ import {
 } from '../domain/epoch.ts';
 import { RESOURCES } from '../kinds/index.ts';
 import { createOrUpdate, type KubeClient, type KubeObject, type Log, type Store, sleep } from '../kube/mod.ts';
-import type { Stores } from './stores.ts';
+import type { EssentialStores } from './stores.ts';
 
 const NAME = 'skerry-epochs';
 const KEY = 'epochs';
@@ -48,7 +48,7 @@ export interface Epochs {
 export interface EpochsOptions {
   client: KubeClient;
   namespace: string;
-  stores: Stores;
+  stores: EssentialStores;
   log: Log;
 }
 

@@ -22,8 +22,10 @@ import {
 } from '../kube/mod.ts';
 import { CORE_INDEXES, indexesOf } from './indexes.ts';
 
-/** The same, for readers. */
-export type ReadStores = { readonly [K in keyof Stores]: Stores[K] extends MutableStore<infer T> ? Store<T> : never };
+/** What look-ups read. */
+export type ReadStores = {
+  readonly [K in keyof EssentialStores]: EssentialStores[K] extends MutableStore<infer T> ? Store<T> : never;
+};
 
 type KindStores = { [K in KindKey]: MutableStore<ObjectOf<K>> };
 
@@ -33,6 +35,9 @@ export interface Stores extends KindStores {
   secrets: MutableStore<Secret>;
   configMaps: MutableStore<ConfigMap>;
 }
+
+/** Those that agents depend on. */
+export type EssentialStores = Pick<Stores, (typeof ESSENTIAL_KINDS)[number] | 'secrets' | 'configMaps'>;
 
 export interface StoresOptions {
   namespace: string;
@@ -54,13 +59,9 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
 }
 
 /** The stores that agents depend on: one of another kind that never becomes complete stops no agent. */
-export function essentialStores(stores: Stores): Stores {
+export function essentialStores(stores: Stores): EssentialStores {
   const { nodes, applications, registries, secrets, configMaps } = stores;
-  return { nodes, applications, registries, secrets, configMaps } satisfies Record<
-    (typeof ESSENTIAL_KINDS)[number],
-    unknown
-  > &
-    Stores;
+  return { nodes, applications, registries, secrets, configMaps };
 }
 
 /** The store of a kind. */
@@ -93,5 +94,4 @@ export function followStores(
   });
 }
 
-export const allSynced = (stores: Stores): boolean =>
-  Object.values(stores).every((store: MutableStore<never>) => store.synced);
+export const allSynced = (stores: EssentialStores): boolean => Object.values(stores).every(({ synced }) => synced);

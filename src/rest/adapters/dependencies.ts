@@ -1,7 +1,7 @@
 import { KINDS, type Kinds } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { createLookups } from '../../stores/lookups.ts';
-import { allSynced, type Stores, storeOf } from '../../stores/stores.ts';
+import { allSynced, type EssentialStores, type Stores, storeOf } from '../../stores/stores.ts';
 import { createReferences } from '../../stores/use.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
@@ -67,7 +67,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
 const REACHABLE_MS = 1_000;
 
 /** Ready: every one of these stores was complete once, and the API server answers. */
-export function createReadiness(client: KubeClient, stores: Stores): Readiness {
+export function createReadiness(client: KubeClient, stores: EssentialStores): Readiness {
   let asked: { at: number; answer: Promise<boolean> } | undefined;
   const isReachable = () => {
     const now = performance.now();
