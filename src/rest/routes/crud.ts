@@ -30,7 +30,7 @@ export interface CrudHooks<T, W extends Write<T>> {
 const PARAMS = { uuid: shapes.uuidParam, name: shapes.nameParam, id: shapes.idParam };
 const DONE = shapes.anyObject;
 
-/** The routes of a kind, from its definition. */
+/** The routes of a kind, from its definition. Longer than a hundred lines: a table, one value per operation. */
 export function crudRoutes<T extends KindObject, W extends Write<T>>(
   kind: Kind<T>,
   crud: KindCrud<T, W>,
@@ -161,7 +161,7 @@ const needsOf = <T extends KindObject>(kind: Kind<T>, kinds: Kinds): readonly st
     .map(({ key }) => key),
 ];
 
-/** What the routes of a kind carry out. */
+/** What the routes of a kind carry out. Longer than a hundred lines: one function per operation over the same definition. */
 function createOperations<T extends KindObject, W extends Write<T>>(
   kind: Kind<T>,
   crud: KindCrud<T, W>,
