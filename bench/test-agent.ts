@@ -227,7 +227,7 @@ function reportOf(microservices: readonly Entry[], startTime: number, turn: numb
             application: entry.application,
             revision: entry.revision,
             imageId: `sha256:${'ab'.repeat(32)}`,
-            rebuildOrder: entry.rebuildOrder,
+            rebuildCount: entry.rebuildCount,
             ports: entry.portMappings,
           }),
     })),

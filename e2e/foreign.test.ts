@@ -108,7 +108,7 @@ test('is provisioned without a key of its own, told, believed, rebuilt and taken
   await agent.report();
   await until('the order to be noted', async () => {
     const item = (await stack.node('foreign-1'))?.status?.microservices?.[0];
-    return item?.sent?.rebuildOrder === 1 && !item.rebuildOrder;
+    return item?.sent?.rebuildCount === 1 && !item.rebuildCount;
   });
   await settled(agent);
   expect(agent.made).toHaveLength(3);

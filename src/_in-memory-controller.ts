@@ -124,7 +124,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
               status: i === 0 ? state : ('RUNNING' as const),
               revision: view.revision,
               imageId: 'sha256:1',
-              rebuildOrder: view.rebuildOrder,
+              rebuildCount: view.rebuildCount,
               containerId: `c-${view.uuid}`,
               ports: view.portMappings,
             },

@@ -374,9 +374,9 @@ for (const [place, { kind, url }] of inject('engines').entries())
       await reported(view().revision);
       const [old] = await home.containers();
       controller.change((c) => {
-        c.microservices = [{ ...view(), rebuildOrder: 1 }];
+        c.microservices = [{ ...view(), rebuildCount: 1 }];
       });
-      await until('the echo', () => controller.microservice(uuid)?.rebuildOrder === 1);
+      await until('the echo', () => controller.microservice(uuid)?.rebuildCount === 1);
       const now = await until('one container', async () => {
         const all = await home.containers();
         return all.length === 1 && all;

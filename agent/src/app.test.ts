@@ -380,9 +380,9 @@ describe('reports', () => {
     engine.images.set('users/own:1', 'sha256:users');
     controller.change((c) => {
       c.flags = { prune: 'aa01' };
-      c.orders = { prune: 4 };
+      c.actions = { prune: 4 };
     });
-    await until('the echo', () => controller.said.orders?.prune === 4);
+    await until('the echo', () => controller.said.actions?.prune === 4);
     await until('the image to go', () => !engine.images.has('old/image:1'));
     expect(engine.images.has('users/own:1')).toBe(true);
     expect(engine.images.has('example/app:1')).toBe(true);

@@ -1,6 +1,6 @@
 import type { Container } from '../../agent/src/domain/container.ts';
 import { type ContainerSpec, type Engine, EngineError } from '../../agent/src/domain/engine.ts';
-import { LABEL_REBUILD_ORDER } from '../../agent/src/domain/names.ts';
+import { LABEL_REBUILD_COUNT } from '../../agent/src/domain/names.ts';
 import { cleanUp } from '../../agent/src/engines/_contract.ts';
 import { DockerEngine } from '../../agent/src/engines/docker/engine.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
@@ -110,7 +110,7 @@ export function createEngineHost(options: EngineHostOptions): EngineHost {
         what: 'create',
         value: env.find((each) => each.startsWith('VALUE='))?.slice('VALUE='.length) ?? '',
         image: options.colourOf(image),
-        rebuild: Number(labels[LABEL_REBUILD_ORDER] ?? 0),
+        rebuild: Number(labels[LABEL_REBUILD_COUNT] ?? 0),
         reason: reasons.get(`create ${name}`),
       });
     }

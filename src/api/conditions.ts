@@ -17,7 +17,8 @@ export const CONDITIONS = {
   DuplicateAgent: 'Two installations report with the identity of this node; neither is wiped.',
   DatastoreRestored:
     'The datastore lacks what the node was sent; the node retains what it runs until an operator accepts the datastore.',
-  OrderIgnored: 'An annotation orders something that nobody carries out: it cannot be read, or its count is not above.',
+  ActionIgnored:
+    'An annotation requests an action that is not carried out: it cannot be read, or its count is not above.',
   SettingsRefused: 'The machine keeps its own settings although the spec asks for others.',
 } as const;
 export type ConditionType = keyof typeof CONDITIONS;
@@ -72,7 +73,7 @@ export const STATUS_REASONS = {
   StoppedLocally: 'A microservice was stopped on its machine.',
   StateUnknown: 'A live node cannot determine the state of a microservice.',
   Fields: 'Fields that are stored do not act yet.',
-  NoSuchCount: 'The annotation of an order has no count, or one that was ordered before.',
+  NoSuchCount: 'The annotation of an action has no count, or one that was requested before.',
   // EdgeNode
   AgentRunning: 'The agent is live and runs.',
   AgentWarning: 'The agent is live and has a warning.',

@@ -44,7 +44,7 @@ export const LABELS = {
 export const ANNOTATIONS = {
   /** on an Application: JSON object `{entry name: counter}`; each increment asks for one rebuild */
   rebuild: `${GROUP}/rebuild`,
-  /** on an EdgeNode: counters of orders that no re-apply resets */
+  /** on an EdgeNode: counters of requested actions that no re-apply resets */
   reconcile: `${GROUP}/reconcile`,
   reboot: `${GROUP}/reboot`,
   prune: `${GROUP}/prune`,

@@ -1,7 +1,7 @@
 import type { ConditionType, Reason } from '../api/conditions.ts';
 import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
 import type { Application, EdgeNode } from '../api/v3/index.ts';
-import { ignoredOrders } from './orders.ts';
+import { ignoredActions } from './actions.ts';
 
 /** The present value of a condition. The message is stable: it has no times, and no counters that change by themselves. */
 export interface Finding {
@@ -79,9 +79,9 @@ export function conditionsOf(
   });
 }
 
-/** A finding about orders in annotations that are not carried out, with the reason. */
-export function orderIgnored(object: Application | EdgeNode): Finding | undefined {
-  const ignored = ignoredOrders(object);
+/** A finding about requests in annotations that are not carried out, with the reason. */
+export function actionIgnored(object: Application | EdgeNode): Finding | undefined {
+  const ignored = ignoredActions(object);
   if (ignored.length === 0) return undefined;
   return { status: 'True', reason: 'NoSuchCount', message: joined(ignored) };
 }

@@ -11,13 +11,13 @@ import {
   makeObservation,
   makeRegistry,
 } from './_util.ts';
+import { requestRebuild } from './actions.ts';
 import { shouldRun } from './application/entries.ts';
 import { applicationStatus } from './application/status.ts';
 import { verdicts } from './application/verdict.ts';
 import { desiredState } from './edge-node/desired.ts';
 import { mergeReport, nodeStatus } from './edge-node/status.ts';
 import type { Observation } from './inputs.ts';
-import { orderRebuild } from './orders.ts';
 
 /**
  * Everything from an edit to the status that follows it, without a network: users edit, the desired state goes to a
@@ -47,7 +47,7 @@ class Machine {
         status: 'RUNNING' as const,
         containerId: `c-${view.uuid}-${view.revision}`,
         revision: view.revision,
-        rebuildOrder: view.rebuildOrder,
+        rebuildCount: view.rebuildCount,
         ports: view.portMappings,
         startTime: NOW,
       })),
@@ -183,7 +183,7 @@ function edited(application: Application, one: Exclude<Edit, { kind: 'settle' | 
         ...application,
         metadata: {
           ...application.metadata,
-          annotations: { ...application.metadata.annotations, ...orderRebuild(application, [one.name]) },
+          annotations: { ...application.metadata.annotations, ...requestRebuild(application, [one.name]) },
         },
       };
   }
@@ -268,7 +268,7 @@ describe('from an edit to the status that follows it', () => {
             const wanted = asked.filter((item) => 'hold' in item || item.application === application.metadata.name);
             for (const view of runs)
               expect(wanted).toContainEqual(
-                expect.objectContaining({ uuid: view.uuid, revision: view.revision, rebuildOrder: view.rebuildOrder }),
+                expect.objectContaining({ uuid: view.uuid, revision: view.revision, rebuildCount: view.rebuildCount }),
               );
           }
         }

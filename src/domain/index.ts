@@ -1,4 +1,6 @@
 /** Everything that the domain exports to other folders. */
+
+export * from './actions.ts';
 export * from './application/entries.ts';
 export * from './application/lookups.ts';
 export * from './application/ports.ts';
@@ -27,6 +29,5 @@ export * from './microservice/flat.ts';
 export * from './microservice/normal-form.ts';
 export * from './microservice/read.ts';
 export * from './names.ts';
-export * from './orders.ts';
 export * from './registry/index.ts';
 export * from './upload/index.ts';

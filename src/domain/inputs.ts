@@ -141,6 +141,6 @@ export interface Observation {
 export interface SentRevision {
   revision: string;
   imageId: string;
-  rebuildOrder: number;
+  rebuildCount: number;
   at: number;
 }

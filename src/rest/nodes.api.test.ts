@@ -284,7 +284,7 @@ describe('a provisioning key', () => {
   });
 });
 
-describe('orders', () => {
+describe('actions', () => {
   test('a reconcile raises a counter on the object', async () => {
     const uuid = await create('reconciled');
     for (const count of ['1', '2']) {

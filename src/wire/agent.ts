@@ -61,8 +61,8 @@ export const changesReplySchema = z.object({
   lastUpdated: z.string(),
   /** ours: the digests that are due, in the form of `have`; for sections that have no GET of their own */
   due: z.string().optional(),
-  /** ours: how often each order was given, for the orders whose flags are up; the status echoes it once carried out */
-  orders: z.partialRecord(z.enum(['reboot', 'prune', 'version', 'reconcile']), count).optional(),
+  /** ours: how often each action was requested, for those whose flags are set; the status echoes it once carried out */
+  actions: z.partialRecord(z.enum(['reboot', 'prune', 'version', 'reconcile']), count).optional(),
 });
 export type ChangesReply = z.infer<typeof changesReplySchema>;
 
@@ -122,8 +122,8 @@ export const microserviceViewSchema = z.object({
   config: z.string().default('{}'),
   /** third-party agents: true until the rebuild is done */
   rebuild: z.boolean().default(false),
-  /** ours: how many rebuilds were ever ordered; the agent echoes it once carried out */
-  rebuildOrder: count.default(0),
+  /** ours: how many rebuilds were ever requested; the agent echoes it once carried out */
+  rebuildCount: count.default(0),
   /** ours: hash of the non-default fields; the agent echoes the revision that really runs */
   revision: text(64).default(''),
   schedule: z.number().int().min(0).max(100).default(50),
@@ -255,7 +255,7 @@ export const microserviceStatusSchema = z.object({
   /** ours: engine's id (sha256:...) of the image that really runs */
   imageId: text(BOUNDS.images).optional(),
   /** ours: rebuilds carried out */
-  rebuildOrder: count.optional(),
+  rebuildCount: count.optional(),
   /** ours: external ports in use by the container */
   ports: z.array(portMappingSchema).max(BOUNDS.ports).optional(),
   /** ours: machine-readable reason for the state, for example ImagePullFailed or StoppedLocally */
@@ -324,8 +324,8 @@ export const statusReportSchema = z.object({
   gpsStatus: text(64).optional(),
   availableRuntimes: z.array(text(64)).max(64).optional(),
   availableCdiDevices: z.array(text(256)).max(256).optional(),
-  /** ours: counters of orders carried out */
-  orders: z.partialRecord(z.enum(['reboot', 'prune', 'version', 'reconcile']), count).optional(),
+  /** ours: counters of actions carried out */
+  actions: z.partialRecord(z.enum(['reboot', 'prune', 'version', 'reconcile']), count).optional(),
   /** ours: effective settings and what of the node's spec the machine refuses */
   config: agentConfigSchema.optional(),
   refusedSettings: z

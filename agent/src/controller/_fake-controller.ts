@@ -41,7 +41,7 @@ export class FakeController {
   config: Record<string, unknown> = {};
   /** sections without a document, by digest */
   flags: Digests = {};
-  orders: Record<string, number> = {};
+  actions: Record<string, number> = {};
   /** everything that was reported, put together */
   said: StatusReport = {};
   reports: StatusReport[] = [];
@@ -206,7 +206,7 @@ export class FakeController {
         this.#waiting.add(wake);
       });
     const flags = flagsOf(this.due, held);
-    const body = { ...flags, lastUpdated: new Date().toISOString(), due: formatHave(this.due), orders: this.orders };
+    const body = { ...flags, lastUpdated: new Date().toISOString(), due: formatHave(this.due), actions: this.actions };
     return { status: 200, body };
   }
 

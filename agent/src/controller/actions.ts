@@ -17,7 +17,7 @@ export class Actions {
 
   constructor(deps: ActionsDependencies) {
     this.#deps = deps;
-    this.#noted = JSON.parse(deps.database.value('orders') ?? '{}');
+    this.#noted = JSON.parse(deps.database.value('actions') ?? '{}');
   }
 
   /**
@@ -28,7 +28,7 @@ export class Actions {
     const { database, log, executors } = this.#deps;
     if (this.#noted[section]?.digest === digest) return false;
     const noted = { ...this.#noted, [section]: { digest, count } };
-    orDatabaseError(() => database.saveValue('orders', JSON.stringify(noted)));
+    orDatabaseError(() => database.saveValue('actions', JSON.stringify(noted)));
     this.#noted = noted;
     const execute = executors[section];
     if (execute) execute();
@@ -51,6 +51,6 @@ export class Actions {
   /** Another controller has counts of its own. */
   forget(): void {
     this.#noted = {};
-    this.#deps.database.saveValue('orders', undefined);
+    this.#deps.database.saveValue('actions', undefined);
   }
 }

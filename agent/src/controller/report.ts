@@ -20,7 +20,7 @@ export interface ReportFacts {
   /** those in force */
   settings: AgentConfig;
   refusedSettings: StatusReport['refusedSettings'];
-  orders: StatusReport['orders'];
+  actions: StatusReport['actions'];
 }
 
 /** The report of this node. */
@@ -44,7 +44,7 @@ export function statusReport(facts: ReportFacts): StatusReport {
     availableRuntimes: facts.runtimes?.filter((name) => name.length <= 64).slice(0, 64),
     config: settings,
     refusedSettings: facts.refusedSettings,
-    orders: facts.orders,
+    actions: facts.actions,
   };
 }
 

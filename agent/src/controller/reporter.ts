@@ -67,7 +67,7 @@ export class Reporter {
       runtimes: this.#deps.engineFacts()?.runtimes,
       settings: this.#deps.settings(),
       refusedSettings: this.#deps.refusedSettings(),
-      orders: actions.echo,
+      actions: actions.echo,
     });
   }
 }

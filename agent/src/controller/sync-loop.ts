@@ -233,7 +233,7 @@ export class SyncLoop {
     this.#noteDatabaseProblem('');
     for (const section of flagged) {
       if (section === 'reboot' || section === 'prune' || section === 'version')
-        this.#deps.carryOut(section, due[section] ?? '', reply.orders?.[section]);
+        this.#deps.carryOut(section, due[section] ?? '', reply.actions?.[section]);
       if (!RESPONSE_OF[section]) this.#passed[section] = due[section] ?? '';
     }
     // A controller that sends no digests gets its own word back as the acknowledgement of all.

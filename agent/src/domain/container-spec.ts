@@ -6,7 +6,7 @@ import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../.
 import { containerFields } from '../../../src/wire/container.ts';
 import { stringMap } from './digest.ts';
 import { type ContainerSpec, EngineError, type EngineFacts } from './engine.ts';
-import { LABEL_REBUILD_ORDER } from './names.ts';
+import { LABEL_REBUILD_COUNT } from './names.ts';
 import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';
 
@@ -70,7 +70,7 @@ function labelsOf(step: BareStepOf<'create'>, { instance, nodeUuid }: SpecContex
     [CONTAINER_LABELS.revision]: view.revision,
     [CONTAINER_LABELS.digest]: step.digest,
     [CONTAINER_LABELS.generation]: String(step.generation),
-    [LABEL_REBUILD_ORDER]: String(step.rebuildOrder),
+    [LABEL_REBUILD_COUNT]: String(step.rebuildCount),
   };
 }
 

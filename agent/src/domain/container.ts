@@ -10,7 +10,7 @@ export interface Container {
   microservice: string;
   digest: string;
   revision: string;
-  rebuildOrder: number;
+  rebuildCount: number;
   /** grows with each container made for the microservice */
   generation: number;
   /** engine's id of the image it was made from */

@@ -32,7 +32,7 @@ test('pinned across versions: a changed value would recreate every container of 
 
 describe('takes no part', () => {
   const same: Record<string, Partial<typeof full>> = {
-    'the revision, orders and what is done with them': { revision: 'other', rebuild: true, rebuildOrder: 9 },
+    'the revision, orders and what is done with them': { revision: 'other', rebuild: true, rebuildCount: 9 },
     'the order in which microservices start': { schedule: 3, isSystem: true },
     'the config, which the workload fetches': { config: '{"x":1}' },
     'the registry that an image comes from': { registryId: 9 },

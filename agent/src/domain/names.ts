@@ -4,7 +4,7 @@ import { NODE_TOKEN_ISSUER, RESERVED_LABEL_PREFIX } from '../../../src/api/names
 export const AGENT_VERSION = '0.1.0';
 
 /** Which rebuild order a container carries out; one more in addition to CONTAINER_LABELS. */
-export const LABEL_REBUILD_ORDER = `${RESERVED_LABEL_PREFIX}rebuild-order`;
+export const LABEL_REBUILD_COUNT = `${RESERVED_LABEL_PREFIX}rebuild-order`;
 
 /** Network that the containers of one agent share. */
 export const NETWORK_NAME = 'skerry';

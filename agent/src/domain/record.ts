@@ -13,7 +13,7 @@ export interface MicroserviceRecord {
   isSystem: boolean;
   schedule: number;
   /** the image that containers are made from now, and for which rebuild order it was looked up */
-  image?: { reference: string; id: string; rebuildOrder: number };
+  image?: { reference: string; id: string; rebuildCount: number };
   /** the view of the last container that ran as it should */
   lastGood?: MicroserviceView;
   generation: number;
@@ -31,7 +31,7 @@ export interface MicroserviceRecord {
   lastError?: string;
   lastErrorAt?: number;
   /** stopped on the machine; ends with a local start, a rebuild, or a new revision */
-  stoppedLocally?: { revision: string; rebuildOrder: number };
+  stoppedLocally?: { revision: string; rebuildCount: number };
   /** removed because it is no longer wanted; kept until STOPPED was reported */
   gone?: boolean;
   /** not saved */

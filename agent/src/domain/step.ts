@@ -19,7 +19,7 @@ export const CREATE_REASONS = {
   New: 'there was none',
   SpecChanged: 'the desired view changed',
   ImageChanged: 'the image behind the reference changed',
-  RebuildOrdered: 'a rebuild was ordered',
+  RebuildRequested: 'a rebuild was requested',
   NetworkChanged: 'it was not attached to the network',
   Vanished: 'the container was removed by someone else',
 } as const;
@@ -75,7 +75,7 @@ interface ImageStep extends Base<'image'> {
   reference: string;
   registryId: number;
   platform: string;
-  rebuildOrder: number;
+  rebuildCount: number;
   policy: ImagePolicy;
   pull: PullTarget;
   /** the agent's instance id, by which its names in the engine are known */
@@ -86,7 +86,7 @@ interface CreateStep extends Base<'create'> {
   view: MicroserviceView;
   digest: string;
   imageId: string;
-  rebuildOrder: number;
+  rebuildCount: number;
   generation: number;
   name: string;
   reason: keyof typeof CREATE_REASONS;

@@ -42,7 +42,7 @@ export function makeSpec({ view: change = {}, generation = 1, name, facts, ...re
       view,
       digest: containerDigest(view),
       imageId: '',
-      rebuildOrder: view.rebuildOrder,
+      rebuildCount: view.rebuildCount,
       generation,
       name: name ?? `skerry-${view.uuid}`,
       reason: 'New',

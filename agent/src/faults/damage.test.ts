@@ -41,7 +41,7 @@ function dump(database: Database): string {
     documents: [...database.responses()].sort(),
     rows: [...database.records()].sort(([a], [b]) => (a < b ? -1 : 1)),
     images: [...database.images()].sort(),
-    values: (['instance', 'bootId', 'orders', 'ending'] as const).map((name) => database.value(name)),
+    values: (['instance', 'bootId', 'actions', 'ending'] as const).map((name) => database.value(name)),
   });
 }
 const NOTHING = '{"documents":[],"rows":[],"images":[],"values":[null,null,null,null]}';
@@ -126,11 +126,11 @@ async function boot(content: Buffer | undefined, log: Buffer | undefined): Promi
     });
     expect(identity.load()).toEqual(before);
     expect(engine.history).toEqual([]);
-    database.saveValue('orders', '{}');
+    database.saveValue('actions', '{}');
     database[Symbol.dispose]();
     const again = openSqliteDatabase(file(work), 0);
     expect(again.setAside).toBeUndefined();
-    expect(again.database.value('orders')).toBe('{}');
+    expect(again.database.value('actions')).toBe('{}');
     again.database[Symbol.dispose]();
     return states.indexOf(found);
   } finally {

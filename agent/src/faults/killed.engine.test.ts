@@ -123,7 +123,7 @@ class Fixture {
 interface End {
   uuid: string;
   state?: string;
-  told: { status: string; revision?: string; reason?: string; rebuildOrder?: number };
+  told: { status: string; revision?: string; reason?: string; rebuildCount?: number };
   answer?: { port: number; text: string };
 }
 
@@ -201,9 +201,9 @@ const CASES: Record<string, Case> = {
   },
   'a rebuild': {
     round: (fixture, count) => {
-      const from = fixture.view(fixture.web, 0, { rebuildOrder: count });
-      const to = { ...from, rebuildOrder: count + 1 };
-      const told = { status: 'RUNNING', revision: from.revision, rebuildOrder: count + 1 };
+      const from = fixture.view(fixture.web, 0, { rebuildCount: count });
+      const to = { ...from, rebuildCount: count + 1 };
+      const told = { status: 'RUNNING', revision: from.revision, rebuildCount: count + 1 };
       return { from: [from], order: () => fixture.want([to]), end: [fixture.up(to, '1', told)] };
     },
     starts: 1,

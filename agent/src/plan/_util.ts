@@ -48,7 +48,7 @@ export function makeContainer(entry: RunEntry = makeEntry(), change: Partial<Con
     microservice: entry.view.name,
     digest: entry.digest,
     revision: entry.view.revision,
-    rebuildOrder: entry.view.rebuildOrder,
+    rebuildCount: entry.view.rebuildCount,
     generation: 1,
     imageId: imageOf(entry.view.imageId),
     state: 'running',
@@ -69,7 +69,7 @@ export function makeRecord(
   entry: RunEntry = makeEntry(),
   change: Partial<MicroserviceRecord> = {},
 ): MicroserviceRecord {
-  const { application, name, schedule, isSystem, imageId, rebuildOrder } = entry.view;
+  const { application, name, schedule, isSystem, imageId, rebuildCount } = entry.view;
   return {
     ...newRecord(entry.uuid),
     application,
@@ -77,7 +77,7 @@ export function makeRecord(
     schedule,
     isSystem,
     generation: 1,
-    image: { reference: imageId, id: imageOf(imageId), rebuildOrder },
+    image: { reference: imageId, id: imageOf(imageId), rebuildCount },
     ...change,
   };
 }

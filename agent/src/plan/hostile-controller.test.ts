@@ -144,7 +144,7 @@ test(`no view of a microservice harms the agent or reaches its directories (seed
               view: entry.view,
               digest: entry.digest,
               imageId: 'sha256:0',
-              rebuildOrder: 0,
+              rebuildCount: 0,
               generation: 1,
               name: `skerry-${entry.uuid}`,
               reason: 'new' as never,

@@ -93,7 +93,7 @@ const cases: Record<string, Case> = {
   'a container that was paused on the machine is resumed before a local stop': {
     desired: [v1],
     containers: [makeContainer(v1, { paused: true })],
-    records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
+    records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildCount: 0 } })],
     want: ['resume 1111 Paused'],
   },
   'a container that was made is started': {
@@ -283,16 +283,16 @@ const cases: Record<string, Case> = {
     want: [`create skerry-${UUID}-g2 ImageChanged`],
   },
   'a rebuild pulls again': {
-    desired: [makeEntry({ rebuildOrder: 1 })],
+    desired: [makeEntry({ rebuildCount: 1 })],
     containers: [old],
     records: [makeRecord(v1)],
     want: ['image example/app:1 fresh'],
   },
   'a rebuild whose pull was done makes a new container even from the same image': {
-    desired: [makeEntry({ rebuildOrder: 1 })],
+    desired: [makeEntry({ rebuildCount: 1 })],
     containers: [old],
-    records: [makeRecord(makeEntry({ rebuildOrder: 1 }))],
-    want: [`create skerry-${UUID}-g2 RebuildOrdered`],
+    records: [makeRecord(makeEntry({ rebuildCount: 1 }))],
+    want: [`create skerry-${UUID}-g2 RebuildRequested`],
   },
   'a container that another program removed is made again': {
     desired: [v1],
@@ -301,8 +301,8 @@ const cases: Record<string, Case> = {
   },
   'a rebuild count below that of the container causes no rebuild': {
     desired: [v1],
-    containers: [makeContainer(makeEntry({ rebuildOrder: 3 }))],
-    records: [makeRecord(makeEntry({ rebuildOrder: 3 }))],
+    containers: [makeContainer(makeEntry({ rebuildCount: 3 }))],
+    records: [makeRecord(makeEntry({ rebuildCount: 3 }))],
     want: [],
   },
 
@@ -346,13 +346,13 @@ const cases: Record<string, Case> = {
   'a local stop stops the container': {
     desired: [v1],
     containers: [old],
-    records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
+    records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildCount: 0 } })],
     want: ['stop 1111 StoppedLocally'],
   },
   'a container that was stopped locally stays stopped': {
     desired: [v1],
     containers: [exited(v1)],
-    records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } })],
+    records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildCount: 0 } })],
     want: [],
   },
   'a local restart stops the run that it was asked for': {
@@ -441,7 +441,7 @@ const cases: Record<string, Case> = {
     desired: [low, high],
     containers: [exited(low), exited(high)],
     records: [
-      makeRecord(low, { live: { downSince: 0 }, stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } }),
+      makeRecord(low, { live: { downSince: 0 }, stoppedLocally: { revision: 'r-1', rebuildCount: 0 } }),
       makeRecord(high, { live: { downSince: 0 } }),
     ],
     want: ['start 1111 FoundStopped 3333'],

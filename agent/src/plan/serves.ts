@@ -5,7 +5,7 @@ import type { CREATE_REASONS } from '../domain/step.ts';
 
 /** One text for what an entry asks of a container; failures and crashes are counted for a target. */
 export function targetKey(entry: Entry): string {
-  return entry.kind === 'hold' ? HOLD_TARGET : `${entry.digest}/${entry.view.rebuildOrder}`;
+  return entry.kind === 'hold' ? HOLD_TARGET : `${entry.digest}/${entry.view.rebuildCount}`;
 }
 
 /** The target of whatever is done for a microservice that may not change now. */
@@ -29,7 +29,7 @@ export function mismatch(
   snapshot: EngineSnapshot,
 ): keyof typeof CREATE_REASONS | undefined {
   if (container.digest !== entry.digest) return 'SpecChanged';
-  if (container.rebuildOrder < entry.view.rebuildOrder) return 'RebuildOrdered';
+  if (container.rebuildCount < entry.view.rebuildCount) return 'RebuildRequested';
   if (isImageKnown(entry, record) && container.imageId !== record.image?.id) return 'ImageChanged';
   if (!isAttached(container, snapshot)) return 'NetworkChanged';
   return undefined;
@@ -44,5 +44,5 @@ function isAttached(container: Container, { networkId }: EngineSnapshot): boolea
 
 /** Whether the image that the entry names has been looked up, for its present rebuild count. */
 export function isImageKnown({ view }: RunEntry, { image }: MicroserviceRecord): boolean {
-  return image !== undefined && image.reference === view.imageId && image.rebuildOrder >= view.rebuildOrder;
+  return image !== undefined && image.reference === view.imageId && image.rebuildCount >= view.rebuildCount;
 }

@@ -372,10 +372,10 @@ describe('anything may happen at any time', () => {
         const uuid = pick(uuids);
         const event = random();
         if (event < 0.4)
-          views.set(uuid, { uuid, imageId: pick(['a:1', 'a:2', 'a:3', ...broken.images]), rebuildOrder: 0 });
+          views.set(uuid, { uuid, imageId: pick(['a:1', 'a:2', 'a:3', ...broken.images]), rebuildCount: 0 });
         else if (event < 0.5) views.delete(uuid);
         else if (event < 0.6 && views.has(uuid))
-          views.set(uuid, { ...views.get(uuid), rebuildOrder: (views.get(uuid)?.rebuildOrder ?? 0) + 1 });
+          views.set(uuid, { ...views.get(uuid), rebuildCount: (views.get(uuid)?.rebuildCount ?? 0) + 1 });
         else if (event < 0.8) {
           const container = (await machine.engine.containers()).find((c) => c.state === 'running');
           if (container) machine.engine.exit(container.id, 1);

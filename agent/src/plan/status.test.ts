@@ -36,7 +36,7 @@ const image: BareStep = {
   reference: '',
   registryId: 1,
   platform: '',
-  rebuildOrder: 0,
+  rebuildCount: 0,
   policy: 'fresh',
 };
 const doing = (kind: 'start' | 'stop', reason: string) =>
@@ -79,7 +79,7 @@ const cases: Record<string, Case> = {
       imageId: imageOf('example/app:1'),
       containerId: up.id,
       startTime: 1000,
-      rebuildOrder: 0,
+      rebuildCount: 0,
     },
   },
   'a container reports the later revision that asks for the same container': {
@@ -153,7 +153,7 @@ const cases: Record<string, Case> = {
   },
   'a microservice that was stopped on the machine is STOPPED': {
     containers: [down],
-    row: { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } },
+    row: { stoppedLocally: { revision: 'r-1', rebuildCount: 0 } },
     want: { status: 'STOPPED', reason: 'StoppedLocally' },
   },
   'a microservice that is restarted on the machine is RESTARTING': {

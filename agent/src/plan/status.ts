@@ -164,7 +164,7 @@ function containerPart(container: Container, input: StatusInput, running: boolea
     podId: container.id,
     imageId: container.imageId,
     revision: revisionOf(container, input),
-    rebuildOrder: container.startedAt > 0 ? container.rebuildOrder : undefined,
+    rebuildCount: container.startedAt > 0 ? container.rebuildCount : undefined,
     ...(running && {
       startTime: container.startedAt,
       ipAddress: container.ip,

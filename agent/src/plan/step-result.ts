@@ -27,7 +27,7 @@ export function noteResult(
     case 'image':
       return {
         ...next,
-        image: { reference: step.reference, id: result.imageId ?? '', rebuildOrder: step.rebuildOrder },
+        image: { reference: step.reference, id: result.imageId ?? '', rebuildCount: step.rebuildCount },
       };
     case 'create':
       return noteCreate(next, step, result.imageId);
@@ -52,7 +52,7 @@ function noteCreate(
   return {
     ...record,
     generation: Math.max(record.generation, step.generation),
-    restartCount: step.reason === 'RebuildOrdered' ? 0 : record.restartCount,
+    restartCount: step.reason === 'RebuildRequested' ? 0 : record.restartCount,
     // The engine has the last word on which image the container was made from.
     image: record.image && imageId ? { ...record.image, id: imageId } : record.image,
   };

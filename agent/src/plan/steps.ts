@@ -20,14 +20,14 @@ export function lookUpImage(entry: RunEntry, { image }: MicroserviceRecord, repl
     reference: view.imageId,
     registryId: view.registryId,
     platform: view.platform,
-    rebuildOrder: view.rebuildOrder,
+    rebuildCount: view.rebuildCount,
     policy: imagePolicy(entry, image, replaces),
   };
 }
 
 function imagePolicy({ view }: RunEntry, known: MicroserviceRecord['image'], replaces: boolean): ImagePolicy {
   if (view.registryId === BUILT_IN_REGISTRIES.local.id) return 'never';
-  if (known?.reference === view.imageId && known.rebuildOrder < view.rebuildOrder) return 'fresh';
+  if (known?.reference === view.imageId && known.rebuildCount < view.rebuildCount) return 'fresh';
   return replaces || (known !== undefined && known.reference !== view.imageId) ? 'preferFresh' : 'ifMissing';
 }
 
@@ -50,7 +50,7 @@ export function create(
     view,
     digest,
     imageId: record.image?.id ?? '',
-    rebuildOrder: view.rebuildOrder,
+    rebuildCount: view.rebuildCount,
     generation,
     name: isTaken ? `${name}-g${generation}` : name,
     reason,

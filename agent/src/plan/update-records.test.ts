@@ -156,26 +156,26 @@ describe('a change of what is wanted', () => {
     }));
   test('of the rebuild count is tried at once', () =>
     expect(
-      look(makeRecord(entry, { failure }), [], { desired: [makeEntry({ rebuildOrder: 1 })] })?.failure,
+      look(makeRecord(entry, { failure }), [], { desired: [makeEntry({ rebuildCount: 1 })] })?.failure,
     ).toBeUndefined());
   test('that asks for the same container keeps the failure', () =>
     expect(look(makeRecord(entry, { failure }), [])?.failure).toBe(failure));
   test('of the revision ends a local stop', () => {
-    const row = makeRecord(entry, { stoppedLocally: { revision: 'r-1', rebuildOrder: 0 } });
+    const row = makeRecord(entry, { stoppedLocally: { revision: 'r-1', rebuildCount: 0 } });
     expect(look(row, [])?.stoppedLocally).toBeDefined();
     expect(look(row, [], { desired: [changed] })?.stoppedLocally).toBeUndefined();
-    expect(look(row, [], { desired: [makeEntry({ rebuildOrder: 1 })] })?.stoppedLocally).toBeUndefined();
+    expect(look(row, [], { desired: [makeEntry({ rebuildCount: 1 })] })?.stoppedLocally).toBeUndefined();
     expect(look(row, [], { desired: [makeHold()] })?.stoppedLocally).toBeDefined();
   });
 });
 
 describe('a container without a record', () => {
   test('that serves the entry gives the image', () => {
-    const row = look(undefined, [makeContainer(entry, { rebuildOrder: 2, generation: 6 })]);
+    const row = look(undefined, [makeContainer(entry, { rebuildCount: 2, generation: 6 })]);
     expect(row).toMatchObject({
       application: 'app',
       generation: 6,
-      image: { reference: 'example/app:1', id: imageOf('example/app:1'), rebuildOrder: 2 },
+      image: { reference: 'example/app:1', id: imageOf('example/app:1'), rebuildCount: 2 },
       lastGood: entry.view,
     });
   });

@@ -136,7 +136,7 @@ function asGone(record: MicroserviceRecord): MicroserviceRecord | undefined {
 }
 
 function isOver(stopped: MicroserviceRecord['stoppedLocally'], { view }: RunEntry): boolean {
-  return stopped !== undefined && (stopped.revision !== view.revision || stopped.rebuildOrder < view.rebuildOrder);
+  return stopped !== undefined && (stopped.revision !== view.revision || stopped.rebuildCount < view.rebuildCount);
 }
 
 /** The image of a container that already serves the entry, so that nothing is pulled for it. */
@@ -146,9 +146,9 @@ function adoptImage(
   containers: readonly Container[],
 ): MicroserviceRecord['image'] {
   const { image } = record;
-  if (image && image.reference === view.imageId && image.rebuildOrder >= view.rebuildOrder) return undefined;
-  const match = containers.find((c) => c.digest === digest && c.rebuildOrder >= view.rebuildOrder);
-  return match && { reference: view.imageId, id: match.imageId, rebuildOrder: match.rebuildOrder };
+  if (image && image.reference === view.imageId && image.rebuildCount >= view.rebuildCount) return undefined;
+  const match = containers.find((c) => c.digest === digest && c.rebuildCount >= view.rebuildCount);
+  return match && { reference: view.imageId, id: match.imageId, rebuildCount: match.rebuildCount };
 }
 
 function withRunning(

@@ -361,10 +361,10 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       const { controller } = fixture;
       const view = sampleView('team/sample:1', 7, { revision: 'r1' });
       const status = () => controller.microservice(view.uuid);
-      let rebuildOrder = 0;
+      let rebuildCount = 0;
       const pullAgain = () =>
         controller.change((c) => {
-          c.microservices = [{ ...view, rebuildOrder: ++rebuildOrder }];
+          c.microservices = [{ ...view, rebuildCount: ++rebuildCount }];
         });
       const registryIs = (change: object) =>
         controller.change((c) => {
@@ -377,8 +377,8 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
         });
       const rebuilt = () =>
         until(
-          `rebuild ${rebuildOrder}`,
-          () => status()?.status === 'RUNNING' && status()?.rebuildOrder === rebuildOrder,
+          `rebuild ${rebuildCount}`,
+          () => status()?.status === 'RUNNING' && status()?.rebuildCount === rebuildCount,
         );
 
       registryIs({ password: 'wrong' });

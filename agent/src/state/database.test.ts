@@ -124,19 +124,20 @@ describe('a database on disk', () => {
       using database = opened.database;
       expect(opened.setAside).toBeUndefined();
       expect(database.records()).toEqual(
-        new Map([[UUID, { ...rest, stoppedLocally: { revision: 'r-1', rebuildOrder: 2 }, live: {} }]]),
+        new Map([[UUID, { ...rest, stoppedLocally: { revision: 'r-1', rebuildCount: 2 }, live: {} }]]),
       );
     });
 
-    test('has its position dropped, the bound and the list under their names of now', () => {
+    test('has its position dropped; the bound, the list and the actions get their present names', () => {
       openSqliteDatabase(path, 0).database[Symbol.dispose]();
       const list = {
-        microservices: [{ uuid: UUID }],
+        microservices: [{ uuid: UUID, rebuildOrder: 3 }],
         keep: { reason: 'StoreRestored', accept: '2.b', store: '2.b.0' },
       };
       const values = [
         ['storeMark', '1.aaaaaaaa.3'],
         ['seen', 'a:1.2'],
+        ['orders', '{}'],
       ] as const;
       const document = ['microservices', '{}', JSON.stringify(list)] as const;
       const sqlite = new DatabaseSync(path);
@@ -147,9 +148,13 @@ describe('a database on disk', () => {
       sqlite.exec('PRAGMA user_version = 2');
       sqlite.close();
       using database = openSqliteDatabase(path, 1).database;
-      expect([database.value('epochPosition'), database.value('notOlderThan')]).toEqual([undefined, 'a:1.2']);
+      expect((['epochPosition', 'notOlderThan', 'actions'] as const).map((name) => database.value(name))).toEqual([
+        undefined,
+        'a:1.2',
+        '{}',
+      ]);
       expect(JSON.parse(database.responses().get('microservices')?.body ?? '')).toEqual({
-        microservices: [{ uuid: UUID }],
+        microservices: [{ uuid: UUID, rebuildCount: 3 }],
         retainUnlisted: { reason: 'DatastoreRestored', acceptEpoch: '2.b', position: '' },
       });
     });

@@ -37,6 +37,13 @@ const MIGRATIONS = [
        'reason', 'DatastoreRestored', 'acceptEpoch', body ->> '$.keep.accept', 'position', '')), '$.keep')
      WHERE name = 'microservices' AND json_valid(body) AND body -> '$.keep' IS NOT NULL;
    UPDATE documents SET sum = checksum(name, digests, body);`,
+  // Only a member's name is quoted like this: quotes inside a JSON string have a backslash before them.
+  `UPDATE documents SET body = replace(body, '"rebuildOrder":', '"rebuildCount":') WHERE name = 'microservices';
+   UPDATE documents SET sum = checksum(name, digests, body);
+   UPDATE microservices SET row = replace(row, '"rebuildOrder":', '"rebuildCount":');
+   UPDATE microservices SET sum = checksum(uuid, row);
+   UPDATE "values" SET name = 'actions' WHERE name = 'orders';
+   UPDATE "values" SET sum = checksum(name, value);`,
 ];
 /** From this version on there are sums, which show whether a database is sound before anything in it is changed. */
 const FIRST_WITH_SUMS = 2;

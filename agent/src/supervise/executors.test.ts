@@ -71,7 +71,7 @@ describe('an image that is', () => {
         reference,
         registryId: 1,
         platform: '',
-        rebuildOrder: 0,
+        rebuildCount: 0,
         policy,
         pull: { reference },
         instance: 'test',

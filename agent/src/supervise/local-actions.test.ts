@@ -6,7 +6,7 @@ import type { MicroserviceRecord } from '../domain/record.ts';
 import { makeContainer, makeEntry, makeRecord, UUID } from '../plan/_util.ts';
 import { LocalActions } from './local-actions.ts';
 
-const entry = makeEntry({ revision: 'r-7', rebuildOrder: 2 });
+const entry = makeEntry({ revision: 'r-7', rebuildCount: 2 });
 
 function createFixture({ containers = [] as Container[], desired = [entry], isBusy = false } = {}) {
   let record: MicroserviceRecord = makeRecord(entry, { lastGood: makeEntry({ revision: 'r-6' }).view });
@@ -36,13 +36,13 @@ function createFixture({ containers = [] as Container[], desired = [entry], isBu
 test('a local stop remembers the revision and the rebuilds that it was for', () => {
   const { actions, record } = createFixture();
   actions.stop(UUID);
-  expect(record().stoppedLocally).toEqual({ revision: 'r-7', rebuildOrder: 2 });
+  expect(record().stoppedLocally).toEqual({ revision: 'r-7', rebuildCount: 2 });
 });
 
 test('a local stop of a microservice that may not change now is for the view that ran last', () => {
   const { actions, record } = createFixture({ desired: [] });
   actions.stop(UUID);
-  expect(record().stoppedLocally).toEqual({ revision: 'r-6', rebuildOrder: 0 });
+  expect(record().stoppedLocally).toEqual({ revision: 'r-6', rebuildCount: 0 });
 });
 
 test('a local start ends a local stop and the pause after failures', () => {

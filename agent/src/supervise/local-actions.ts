@@ -33,10 +33,10 @@ export class LocalActions {
   stop(uuid: string): void {
     const entry = this.#deps.desired()?.find((each) => each.uuid === uuid);
     const view = entry?.kind === 'run' ? entry.view : this.#deps.records.get(uuid)?.lastGood;
-    const { revision = '', rebuildOrder = 0 } = view ?? {};
+    const { revision = '', rebuildCount = 0 } = view ?? {};
     this.#deps.change(uuid, (record) => ({
       ...record,
-      stoppedLocally: { revision, rebuildOrder },
+      stoppedLocally: { revision, rebuildCount },
       live: { ...record.live, restart: undefined },
     }));
   }

@@ -13,7 +13,7 @@ const pull = (uuid: string, reference = 'a:1'): StepOf<'image'> => ({
   reference,
   registryId: 1,
   platform: '',
-  rebuildOrder: 0,
+  rebuildCount: 0,
   policy: 'fresh',
   pull: { reference },
   instance: 'i',

@@ -71,7 +71,7 @@ test('a newly provisioned agent inherits nothing of the former one', () => {
 
 test('a revision that is sent again keeps the time of the first response', () => {
   const given = (revision: string, at: number) => ({
-    sentRevisions: { m: { revision, imageId: 'i', at, rebuildOrder: 0 } },
+    sentRevisions: { m: { revision, imageId: 'i', at, rebuildCount: 0 } },
   });
   expect(observe(delta(1, given('a', 1)), delta(2, given('a', 2)))?.sentRevisions.m?.at).toBe(1);
   expect(observe(delta(1, given('a', 1)), delta(2, given('b', 2)))?.sentRevisions.m).toMatchObject({

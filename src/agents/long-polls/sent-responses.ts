@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { NodeOrder } from '../../domain/orders.ts';
+import type { NodeAction } from '../../domain/actions.ts';
 import type { Clock } from '../../kube/mod.ts';
 import { type Digests, formatHave } from '../../wire/index.ts';
 import { differ } from './long-polls.ts';
@@ -14,22 +14,22 @@ export interface SentResponses {
   /** What an agent acknowledged here. */
   acknowledged(uuid: string): Digests;
   /** Records a response and returns its timestamp; the timestamps of one replica are unique and grow. */
-  add(uuid: string, due: Digests, orders: OrderCounts): string;
+  add(uuid: string, due: Digests, orders: ActionCounts): string;
   /**
    * The orders in the acknowledged response; undefined when this replica does not know it. `now`: what a response would be
    * made from at present.
    */
-  acknowledge(uuid: string, stamp: string, now: { due: Digests; orders: OrderCounts }): OrderCounts | undefined;
+  acknowledge(uuid: string, stamp: string, now: { due: Digests; actions: ActionCounts }): ActionCounts | undefined;
   forget(uuid: string): void;
 }
 
 /** A third-party agent has carried out orders once it acknowledges the response that raised their flags. */
-export type OrderCounts = Readonly<Partial<Record<NodeOrder, number>>>;
+export type ActionCounts = Readonly<Partial<Record<NodeAction, number>>>;
 
 interface SentResponse {
   stamp: string;
   due: Digests;
-  orders: OrderCounts;
+  actions: ActionCounts;
 }
 
 const REMEMBERED = 4;
@@ -37,8 +37,8 @@ const NOTHING: Digests = Object.freeze({});
 /** With nanoseconds, which any parser of timestamps accepts; the last six digits are the digest. */
 const STAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/;
 
-function digits(due: Digests, orders: OrderCounts): string {
-  const bytes = hash('sha256', `${formatHave(due)} ${JSON.stringify(orders)}`, 'buffer');
+function digits(due: Digests, actions: ActionCounts): string {
+  const bytes = hash('sha256', `${formatHave(due)} ${JSON.stringify(actions)}`, 'buffer');
   return String(bytes.readUIntBE(0, 6) % 1_000_000).padStart(6, '0');
 }
 
@@ -46,9 +46,9 @@ export function createSentResponses(clock: Pick<Clock, 'wall'>): SentResponses {
   const nodes = new Map<string, { acknowledged: Digests; responses: SentResponse[] }>();
   let last = 0;
 
-  function nextStamp(due: Digests, orders: OrderCounts): string {
+  function nextStamp(due: Digests, actions: ActionCounts): string {
     last = Math.max(clock.wall(), last + 1);
-    return new Date(last).toISOString().replace('Z', `${digits(due, orders)}Z`);
+    return new Date(last).toISOString().replace('Z', `${digits(due, actions)}Z`);
   }
 
   function nodeOf(uuid: string) {
@@ -59,12 +59,12 @@ export function createSentResponses(clock: Pick<Clock, 'wall'>): SentResponses {
 
   return {
     acknowledged: (uuid) => nodes.get(uuid)?.acknowledged ?? NOTHING,
-    add(uuid, due, orders) {
+    add(uuid, due, actions) {
       const node = nodeOf(uuid);
       const latest = node.responses.at(-1);
       if (latest && !differ(due, latest.due)) return latest.stamp;
-      const stamp = nextStamp(due, orders);
-      node.responses.push({ stamp, due, orders });
+      const stamp = nextStamp(due, actions);
+      node.responses.push({ stamp, due, actions });
       if (node.responses.length > REMEMBERED) node.responses.shift();
       return stamp;
     },
@@ -76,11 +76,11 @@ export function createSentResponses(clock: Pick<Clock, 'wall'>): SentResponses {
         node.acknowledged = response.due;
         // An answer that is older than an acknowledged one must not take its place any more.
         node.responses.splice(0, at);
-        return response.orders;
+        return response.actions;
       }
-      if (!STAMP.test(stamp) || !stamp.endsWith(`${digits(now.due, now.orders)}Z`)) return undefined;
+      if (!STAMP.test(stamp) || !stamp.endsWith(`${digits(now.due, now.actions)}Z`)) return undefined;
       node.acknowledged = now.due;
-      return now.orders;
+      return now.actions;
     },
     forget: (uuid) => void nodes.delete(uuid),
   };

@@ -258,7 +258,7 @@ test('an order is sent with its count', async () => {
     }),
   );
   await setup.clock.advance(1);
-  expect((await answer).body).toMatchObject({ reboot: true, orders: { reboot: 3 } });
+  expect((await answer).body).toMatchObject({ reboot: true, actions: { reboot: 3 } });
 });
 
 test('a desired state that cannot be computed gets 503 and ends no long poll', async () => {
@@ -381,7 +381,7 @@ test('an order counts as carried out when a third-party agent acknowledges it', 
   expect(body.prune).toBe(true);
   await replica.as(node, key, 'PATCH', '/config/changes', { ...thirdParty, body: { lastUpdated: body.lastUpdated } });
   const observed = replica.agents.observations.get(node.spec.uuid ?? '');
-  expect(observed?.report.orders).toEqual({ prune: 2 });
+  expect(observed?.report.actions).toEqual({ prune: 2 });
   expect(observed?.reportedAt).toBeUndefined();
 });
 
@@ -423,8 +423,8 @@ test('a third-party agent does not get an order to rebuild again while it may ca
   const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices[0];
   const { uuid, revision, imageId } = await list();
   // The answer may have been lost.
-  expect(await list()).toMatchObject({ rebuild: true, rebuildOrder: 1 });
-  const sent = { revision, imageId, rebuildOrder: 1, at: clock.wall() };
+  expect(await list()).toMatchObject({ rebuild: true, rebuildCount: 1 });
+  const sent = { revision, imageId, rebuildCount: 1, at: clock.wall() };
   replica.stores.nodes.set(
     changed(node, (copy) => {
       copy.status = { observedGeneration: 1, microservices: [{ uuid, state: 'PULLING', sent }] };
@@ -447,7 +447,7 @@ test('an entry that may no longer run keeps its admitted view for a third-party 
     [viewed.body.microservices[0].uuid]: {
       revision: expect.any(String),
       imageId: 'registry.example/web:1',
-      rebuildOrder: 0,
+      rebuildCount: 0,
       at: clock.wall(),
     },
   });

@@ -1,5 +1,5 @@
 import type { EdgeNode } from '../../api/v3/index.ts';
-import { orderOf } from '../../domain/orders.ts';
+import { requestedAction } from '../../domain/actions.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
 import { changesAckSchema, type Digests, flagsOf, formatHave, parseHave, SECTIONS } from '../../wire/index.ts';
@@ -7,7 +7,7 @@ import type { Call, Observe } from '../call.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';
 import { differ, type LongPolls } from '../long-polls/long-polls.ts';
-import type { OrderCounts, SentResponses } from '../long-polls/sent-responses.ts';
+import type { ActionCounts, SentResponses } from '../long-polls/sent-responses.ts';
 import type { NodeDirectory } from '../node-directory.ts';
 import { type CheckEpoch, digestsFor, type EpochCheck } from '../pipeline/epoch-check.ts';
 
@@ -25,8 +25,8 @@ export interface ChangesOptions {
 const MAX_WAIT = 240;
 /** Longest wait, seconds, of an agent that retains what the datastore lacks: it is to learn soon that the datastore is accepted. */
 const RETAINING_WAIT = 10;
-/** Orders that are sections of their own. A third-party agent cannot echo them: its acknowledgement means that they are done. */
-const ORDERS = ['reboot', 'prune', 'version'] as const;
+/** Actions that are sections of their own. A third-party agent cannot echo them: its acknowledgement means that they are done. */
+const ACTIONS = ['reboot', 'prune', 'version'] as const;
 
 /** `GET` and `PATCH /agent/changes`: which sections of the desired state differ from what the agent has saved. */
 export function createChanges(options: ChangesOptions) {
@@ -51,17 +51,17 @@ export function createChanges(options: ChangesOptions) {
   function answer(call: Call, due: Digests, has: Digests): Reply {
     const node = nodeOf(call);
     const flags = flagsOf(due, has);
-    if (isThirdParty(call)) return json({ ...flags, lastUpdated: sent.add(call.uuid, due, ordersIn(due, node)) });
+    if (isThirdParty(call)) return json({ ...flags, lastUpdated: sent.add(call.uuid, due, actionsIn(due, node)) });
     const lastUpdated = new Date(clock.wall()).toISOString();
     const raised = SECTIONS.filter((section) => flags[section]);
     if (raised.length === 0) return json({ lastUpdated });
     const digests: Digests = Object.fromEntries(raised.map((section) => [section, due[section]]));
-    const orders = ordersIn(digests, node);
+    const actions = actionsIn(digests, node);
     return json({
       ...Object.fromEntries(raised.map((section) => [section, true])),
       lastUpdated,
       due: formatHave(digests),
-      ...(Object.keys(orders).length > 0 && { orders }),
+      ...(Object.keys(actions).length > 0 && { actions }),
     });
   }
 
@@ -95,8 +95,11 @@ export function createChanges(options: ChangesOptions) {
       const parsed = changesAckSchema.safeParse(body);
       if (!parsed.success) throw new AgentFailure('VALIDATION_ERROR', 'lastUpdated: a string is required');
       const due = dueOf(call, {});
-      const orders = sent.acknowledge(call.uuid, parsed.data.lastUpdated, { due, orders: ordersIn(due, nodeOf(call)) });
-      observe(call, orders && Object.keys(orders).length > 0 ? { report: { orders } } : {});
+      const actions = sent.acknowledge(call.uuid, parsed.data.lastUpdated, {
+        due,
+        actions: actionsIn(due, nodeOf(call)),
+      });
+      observe(call, actions && Object.keys(actions).length > 0 ? { report: { actions } } : {});
       return json({});
     },
   };
@@ -112,8 +115,8 @@ function waitOf(text: string | null): number {
   return Number.isFinite(seconds) && seconds >= 1 ? Math.min(Math.floor(seconds), MAX_WAIT) : 0;
 }
 
-function ordersIn(due: Digests, node: EdgeNode): OrderCounts {
+function actionsIn(due: Digests, node: EdgeNode): ActionCounts {
   const counts: Record<string, number> = {};
-  for (const order of ORDERS) if (due[order]) counts[order] = orderOf(node, order).count;
+  for (const action of ACTIONS) if (due[action]) counts[action] = requestedAction(node, action).count;
   return counts;
 }

@@ -57,10 +57,10 @@ export function createReads({ desired, onListed, sent, observe, clock }: ReadsOp
    * reason or at another replica, and would begin again. An order that was sent but not acknowledged may have been lost:
    * after a while it is sent again.
    */
-  function isUnderWay(call: Call, { digests }: DesiredState, { uuid, rebuildOrder }: MicroserviceView): boolean {
+  function isUnderWay(call: Call, { digests }: DesiredState, { uuid, rebuildCount }: MicroserviceView): boolean {
     if (sent.acknowledged(call.uuid).microserviceList === digests.microserviceList) return true;
     const given = call.node.status?.microservices?.find((item) => item.uuid === uuid)?.sent;
-    return given !== undefined && given.rebuildOrder >= rebuildOrder && clock.wall() - given.at < LOST_MS;
+    return given !== undefined && given.rebuildCount >= rebuildCount && clock.wall() - given.at < LOST_MS;
   }
 
   function listed(call: Call, checked: EpochCheck): Reply {
@@ -112,8 +112,8 @@ function sentRevisions(entries: Entries, at: number): Observation['sentRevisions
   const given: Record<string, Given> = {};
   for (const entry of entries) {
     if ('hold' in entry) continue;
-    const { uuid, revision, imageId, rebuildOrder } = entry;
-    given[uuid] = { revision, imageId, rebuildOrder, at };
+    const { uuid, revision, imageId, rebuildCount } = entry;
+    given[uuid] = { revision, imageId, rebuildCount, at };
   }
   return given;
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { orderOf } from '../../domain/orders.ts';
+import { requestedAction } from '../../domain/actions.ts';
 import type { Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
 import { createTokenBuckets } from '../../kube/token-bucket.ts';
@@ -49,7 +49,7 @@ export function createVersion({ desired, provisioningKeys, observe, clock }: Ver
 
   return async (call: Call): Promise<Reply> => {
     observe(call);
-    const { command, semver } = orderOf(call.node, 'version');
+    const { command, semver } = requestedAction(call.node, 'version');
     if (!command) throw new AgentFailure('VERSION_COMMAND_NOT_FOUND', 'no version was ordered');
     const etag = etagOf(desired.digests(call.uuid) ?? {}, ['version']);
     if (call.req.headers['if-none-match'] === etag) return { status: 304, etag };

@@ -48,7 +48,7 @@ export const applicationStatusSchema = object({
       node: text({ max: BOUNDS.anyName }).optional().describe('Name of its node.'),
       state: text({ max: 32 }).describe('State as the node last reported it.'),
       ready: z.boolean().describe('Whether it runs as asked.'),
-      rebuilds: integer(0, Number.MAX_SAFE_INTEGER).optional().describe('Rebuilds ever ordered.'),
+      rebuildCount: integer(0, Number.MAX_SAFE_INTEGER).optional().describe('Rebuilds ever requested.'),
       message: text({ max: BOUNDS.message }).optional().describe('One line: what it does, or why it does not run.'),
     }),
     ['name'],
@@ -67,7 +67,7 @@ export const applicationResource = {
   spec: applicationSpecSchema,
   status: applicationStatusSchema.default({ observedGeneration: -1 }),
   identity,
-  conditions: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'OrderIgnored', 'NotSupportedYet'],
+  conditions: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'ActionIgnored', 'NotSupportedYet'],
   selectableFields: ['.status.uuid', '.spec.uuid', '.spec.name'],
   printerColumns: [
     READY_COLUMN,

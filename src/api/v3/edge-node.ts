@@ -133,18 +133,18 @@ export const observedMicroserviceSchema = object({
   errorMessage: text({ max: BOUNDS.message }).optional().describe('What is wrong now.'),
   lastError: text({ max: BOUNDS.message }).optional().describe('How it last ended unexpectedly.'),
   lastErrorAt: unixMs.optional().describe('When that was, Unix ms.'),
-  restartCount: counter.optional().describe('Restarts since the last ordered rebuild.'),
+  restartCount: counter.optional().describe('Restarts since the last requested rebuild.'),
   lastEndTime: unixMs.optional().describe('When it was last seen to have ended by itself, Unix ms.'),
   isUnsteady: z.boolean().optional().describe('It ended twice within a minute, and has not run for a minute since.'),
-  rebuildOrder: counter.optional().describe('Rebuilds carried out.'),
+  rebuildCount: counter.optional().describe('Rebuilds carried out.'),
   sent: object({
     revision: text({ max: 64 }).describe('Revision.'),
     imageId: text({ max: BOUNDS.images }).describe('Image reference.'),
-    rebuildOrder: counter.describe('Rebuilds ordered.'),
-    at: unixMs.describe('When it was first told, Unix ms.'),
+    rebuildCount: counter.describe('Rebuilds requested.'),
+    at: unixMs.describe('When it was first sent, Unix ms.'),
   })
     .optional()
-    .describe('What an agent that does not say what it carried out was told to run.'),
+    .describe('What was last sent to an agent that does not say what it carried out.'),
   notHonoured: atomicList(
     object({ field: text({ max: 64 }).describe('Field.'), reason: note.describe('Why.') }),
     BOUNDS.notHonoured,
@@ -225,14 +225,14 @@ export const edgeNodeStatusSchema = object({
   )
     .optional()
     .describe('Settings of the spec that the machine refuses.'),
-  orders: object({
+  actions: object({
     reboot: counter.optional().describe('Reboots.'),
     prune: counter.optional().describe('Prunings.'),
     version: counter.optional().describe('Version commands.'),
     reconcile: counter.optional().describe('Platform reconciles.'),
   })
     .optional()
-    .describe('Orders carried out, as counted by the annotations.'),
+    .describe('Actions carried out, as counted by the annotations.'),
   platformStatus: object({
     phase: oneOf(...PLATFORM_PHASES).describe('Phase of the platform reconcile.'),
     generation: counter.describe('Generation asked for.'),
@@ -263,7 +263,7 @@ export const edgeNodeResource = {
     'Stalled',
     'DuplicateAgent',
     'DatastoreRestored',
-    'OrderIgnored',
+    'ActionIgnored',
     'SettingsRefused',
     'NotSupportedYet',
   ],

@@ -140,7 +140,7 @@ function ofState(item: ObservedMicroservice | undefined, warning = ''): Progress
 function isOutdated(item: ObservedMicroservice, view: MicroserviceView | undefined): string | undefined {
   if (!view) return 'running; what is asked for is not known yet';
   if (item.revision !== view.revision) return 'an older revision runs; the asked one is on its way';
-  if ((item.rebuildOrder ?? 0) < view.rebuildOrder) return 'running; a rebuild is on its way';
+  if ((item.rebuildCount ?? 0) < view.rebuildCount) return 'running; a rebuild is on its way';
   return undefined;
 }
 

@@ -30,7 +30,7 @@ export interface StatusLine {
   /** an entry that should run */
   wanted: boolean;
   /** rebuilds that were ever asked for */
-  rebuilds?: number;
+  rebuildCount?: number;
   progress: Progress;
   item?: ObservedMicroservice;
 }

@@ -95,7 +95,7 @@ const CASES: Record<string, [Given, Want]> = {
   ],
   'a rebuild that is carried out': [
     {
-      observed: [{ ...RUNNING, rebuildOrder: 1 }],
+      observed: [{ ...RUNNING, rebuildCount: 1 }],
       application: { annotations: { 'skerry.dev/rebuild': '{"reader":1}' } },
     },
     ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],

@@ -2,12 +2,12 @@ import { BOUNDS } from '../../api/bounds.ts';
 import { applicationResource } from '../../api/v3/application.ts';
 import type { Application, ApplicationStatus, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../wire/index.ts';
-import { conditionsOf, cut, type Finding, joined, kstatus, orderIgnored, type Progress } from '../conditions.ts';
+import { rebuildCountOf } from '../actions.ts';
+import { actionIgnored, conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
 import { ownerOf } from '../deletion.ts';
 import type { Verdict } from '../inputs.ts';
 import { stateOf } from '../microservice/state.ts';
 import { entryUuid, v3Name } from '../names.ts';
-import { rebuildCount } from '../orders.ts';
 import { entriesOn, shouldRun } from './entries.ts';
 import { type EntryFacts, minReadyMs, progressOf } from './entry-progress.ts';
 import { notActing } from './not-acting.ts';
@@ -32,7 +32,7 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
       {
         ...overall(inputs, lines, `${ready}/${total} ready`),
         Admitted: admitted(inputs),
-        OrderIgnored: orderIgnored(application),
+        ActionIgnored: actionIgnored(application),
         NotSupportedYet: notSupportedYet(inputs, lines),
       },
       now,
@@ -40,13 +40,13 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
     ready: `${ready}/${total}`,
     readyCount: Math.min(ready, BOUNDS.report),
     totalCount: Math.min(total, BOUNDS.report),
-    microservices: lines.slice(0, BOUNDS.report).map(({ name, uuid, node, state, rebuilds = 0, progress }) => ({
+    microservices: lines.slice(0, BOUNDS.report).map(({ name, uuid, node, state, rebuildCount = 0, progress }) => ({
       name,
       uuid,
       ...(node !== undefined && { node }),
       state,
       ready: progress.is === 'done',
-      ...(rebuilds > 0 && { rebuilds }),
+      ...(rebuildCount > 0 && { rebuildCount }),
       ...(progress.message && { message: cut(progress.message, BOUNDS.message) }),
     })),
   };
@@ -83,7 +83,7 @@ function entryLine(
       deleting: application.metadata.deletionTimestamp !== undefined,
     }),
     wanted,
-    rebuilds: rebuildCount(application, entry.name, item?.rebuildOrder),
+    rebuildCount: rebuildCountOf(application, entry.name, item?.rebuildCount),
     progress,
     ...(item && { item }),
   };

@@ -210,23 +210,23 @@ describe('desiredState', () => {
 describe('rebuild orders', () => {
   const ordered = makeApplication({ annotations: { 'skerry.dev/rebuild': '{"reader":2}' } });
   const uuid = entryUuid(ordered, { name: 'reader' });
-  const sent = (rebuildOrder: number | undefined) =>
+  const sent = (rebuildCount: number | undefined) =>
     viewsOf({
       applications: [ordered],
-      node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildOrder })] } }),
+      node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildCount })] } }),
     })[0];
 
-  it('are counters in the view', () => expect(sent(undefined)).toMatchObject({ rebuildOrder: 2, rebuild: true }));
+  it('are counters in the view', () => expect(sent(undefined)).toMatchObject({ rebuildCount: 2, rebuild: true }));
   it('show as a flag until the node reports them as done', () => {
     expect(sent(1)).toMatchObject({ rebuild: true });
-    expect(sent(2)).toMatchObject({ rebuild: false, rebuildOrder: 2 });
+    expect(sent(2)).toMatchObject({ rebuild: false, rebuildCount: 2 });
   });
   it('raise the list, and the report of having done it does not', () => {
     const digests = (application: typeof ordered, done?: number) =>
       desiredState(
         makeInputs({
           applications: [application],
-          node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildOrder: done })] } }),
+          node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildCount: done })] } }),
         }),
       ).digests;
     expect(changed(digests(makeApplication()), digests(ordered))).toEqual(['microserviceList']);
@@ -354,7 +354,7 @@ describe('digests', () => {
       ['version'],
     ],
     'an order that was carried out': [
-      withNode({ annotations: { 'skerry.dev/reboot': '1' }, status: { orders: { reboot: 1 } } }),
+      withNode({ annotations: { 'skerry.dev/reboot': '1' }, status: { actions: { reboot: 1 } } }),
       [],
     ],
     'an order to reconcile, which is the controller’s own': [
@@ -442,14 +442,14 @@ describe('foreignView', () => {
     makeNode({ status: { microservices: [makeObserved({ uuid, ...facts })] } }).status;
 
   it('has the last admitted view of a held entry, without a rebuild', () => {
-    const ordered = { ...admitted, rebuild: true, rebuildOrder: 2 };
-    expect(thirdPartyView(held, new Map([[uuid, ordered]]), known({ rebuildOrder: 1 }))).toEqual([
-      { ...admitted, rebuild: false, rebuildOrder: 1, logSize: 10 },
+    const ordered = { ...admitted, rebuild: true, rebuildCount: 2 };
+    expect(thirdPartyView(held, new Map([[uuid, ordered]]), known({ rebuildCount: 1 }))).toEqual([
+      { ...admitted, rebuild: false, rebuildCount: 1, logSize: 10 },
     ]);
   });
 
   it('without one, is the entry with the image and the revision that the node has', () => {
-    const sent = { revision: 'r0', imageId: 'old:0', rebuildOrder: 0, at: 1 };
+    const sent = { revision: 'r0', imageId: 'old:0', rebuildCount: 0, at: 1 };
     expect(thirdPartyView(held, new Map(), known({ imageId: 'sha256:1', revision: 'r1', sent }))).toMatchObject([
       { uuid, imageId: 'sha256:1', revision: 'r1', name: 'reader' },
     ]);

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { VerdictReason } from '../../api/conditions.ts';
 import type { EdgeNode, EdgeNodeSpec } from '../../api/v3/index.ts';
 import type { AgentConfig, Digests, MicroserviceHold, MicroserviceView, RegistryView } from '../../wire/index.ts';
+import { isDue, requestedAction } from '../actions.ts';
 import { entriesOn, nodeOf, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
 import { createJudge } from '../application/verdict.ts';
@@ -9,7 +10,6 @@ import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, NodeInputs } from '../inputs.ts';
 import { logSizeOf, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { entryUuid, nodeUuid, v3Name } from '../names.ts';
-import { isDue, orderOf } from '../orders.ts';
 import { normalRegistry, resolveRegistry } from '../registry/index.ts';
 import { CONFIG_FIELDS } from './settings.ts';
 import { viewOf } from './view.ts';
@@ -84,12 +84,12 @@ export function thirdPartyView(
     if (!('hold' in item)) return [item];
     const known = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
     // A hold starts nothing new, and no rebuild.
-    const { revision = '', rebuildOrder = 0, sent } = known ?? {};
+    const { revision = '', rebuildCount = 0, sent } = known ?? {};
     const admitted = lastAdmitted.get(item.uuid);
-    if (admitted) return [{ ...admitted, rebuildOrder, rebuild: false }];
+    if (admitted) return [{ ...admitted, rebuildCount, rebuild: false }];
     const imageId = known?.imageId ?? sent?.imageId;
     const draft = desired.held.get(item.uuid);
-    return imageId && draft ? [{ ...draft, imageId, revision, rebuildOrder, rebuild: false }] : [];
+    return imageId && draft ? [{ ...draft, imageId, revision, rebuildCount, rebuild: false }] : [];
   });
   return views.map((view) => ({ ...view, logSize: logSizeOf(view.logSize) }));
 }
@@ -128,9 +128,9 @@ function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Dige
   const views = desired.microservices.filter(isView);
   const catalogs = (member: 'models' | 'knowledge') =>
     views.filter((view) => view[member]).map((view) => [view.uuid, view[member]?.items]);
-  const orders = (['reboot', 'prune', 'version'] as const)
-    .filter((order) => isDue(node, order))
-    .map((order) => [order, sectionDigest([order, orderOf(node, order)])]);
+  const actions = (['reboot', 'prune', 'version'] as const)
+    .filter((action) => isDue(node, action))
+    .map((action) => [action, sectionDigest([action, requestedAction(node, action)])]);
   return {
     config: sectionDigest(desired.config),
     ...(desired.deleteNode && { deleteNode: sectionDigest('deleteNode') }),
@@ -139,7 +139,7 @@ function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Dige
     ...digestUnlessEmpty('microserviceModels', catalogs('models')),
     ...digestUnlessEmpty('microserviceKnowledge', catalogs('knowledge')),
     registries: sectionDigest(desired.registries),
-    ...Object.fromEntries(orders),
+    ...Object.fromEntries(actions),
   };
 }
 

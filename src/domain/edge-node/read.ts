@@ -1,9 +1,9 @@
 import { ARCHITECTURES } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
+import { platformGeneration } from '../actions.ts';
 import { invalid } from '../errors.ts';
 import type { Liveness, Observation } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
-import { platformGeneration } from '../orders.ts';
 import { daemonState } from './liveness.ts';
 import { archOf, hostOf, settingsShown } from './settings.ts';
 

@@ -11,14 +11,14 @@ describe('mergeReport', () => {
     daemonStatus: 'RUNNING',
     version: '1',
     systemTime: 5,
-    orders: { reboot: 1 },
+    actions: { reboot: 1 },
     microserviceStatus: [makeItem({ id: 'a', errorMessage: 'bad' }), makeItem({ id: 'b' })],
   };
   test.each<[string, StatusReport, Partial<StatusReport>]>([
     ['absent members keep their value', { version: '2' }, { daemonStatus: 'RUNNING', version: '2' }],
     ['undefined is absent', { version: undefined }, { version: '1' }],
     ['a list replaces the whole list', { microserviceStatus: [] }, { microserviceStatus: [] }],
-    ['counters of orders are merged', { orders: { prune: 2 } }, { orders: { reboot: 1, prune: 2 } }],
+    ['counters of actions are merged', { actions: { prune: 2 } }, { actions: { reboot: 1, prune: 2 } }],
     ['a clock reading is not kept for later reports', { version: '2' }, { systemTime: undefined }],
     ['a new clock reading counts', { systemTime: 9 }, { systemTime: 9 }],
   ])('%s', (_, delta, want) => {
@@ -37,7 +37,7 @@ describe('mergeReport', () => {
 
   it('does not change its arguments', () => {
     const before = structuredClone(known);
-    mergeReport(known, { version: '2', orders: { reboot: 7 } });
+    mergeReport(known, { version: '2', actions: { reboot: 7 } });
     expect(known).toEqual(before);
   });
 });
@@ -72,7 +72,7 @@ describe('observedMicroservices', () => {
         { internal: 80, external: 8080, protocol: 'tcp' },
       ],
       restartCount: 2,
-      rebuildOrder: 1,
+      rebuildCount: 1,
       name: 'of the agent',
     });
     expect(observe({ reported: [item] })).toEqual([
@@ -91,7 +91,7 @@ describe('observedMicroservices', () => {
         ],
         startTime: T0 - MINUTE,
         restartCount: 2,
-        rebuildOrder: 1,
+        rebuildCount: 1,
       },
     ]);
   });
@@ -344,13 +344,13 @@ describe('observedMicroservices', () => {
   describe('revision and rebuilds of our own agent', () => {
     const agent = {
       agent: '0.1.0',
-      sentRevisions: { 'ms-1': { revision: 'r2', imageId: 'app:2', at: T0 - 5 * MINUTE, rebuildOrder: 3 } },
+      sentRevisions: { 'ms-1': { revision: 'r2', imageId: 'app:2', at: T0 - 5 * MINUTE, rebuildCount: 3 } },
     };
 
     it('are those that it echoes, whatever was sent', () => {
-      const reported = [makeItem({ revision: 'r1', rebuildOrder: 2 })];
+      const reported = [makeItem({ revision: 'r1', rebuildCount: 2 })];
       expect(observe({ reported, observation: { ...agent, report: { microserviceStatus: reported } } })).toMatchObject([
-        { revision: 'r1', rebuildOrder: 2 },
+        { revision: 'r1', rebuildCount: 2 },
       ]);
     });
 
@@ -364,7 +364,7 @@ describe('observedMicroservices', () => {
 
   describe('revision of an agent that does not echo', () => {
     const TOLD = T0 - MINUTE;
-    const sentRevisions = { 'ms-1': { revision: 'r2', imageId: 'app:2', at: TOLD, rebuildOrder: 1 } };
+    const sentRevisions = { 'ms-1': { revision: 'r2', imageId: 'app:2', at: TOLD, rebuildCount: 1 } };
     const old = makeObserved({ revision: 'r1', startTime: TOLD - MINUTE });
     const before = makeItem({ startTime: TOLD - MINUTE });
     const after = makeItem({ startTime: TOLD + SECOND, containerId: 'c-2' });
@@ -408,7 +408,7 @@ describe('observedMicroservices', () => {
     });
 
     it('counts when the container started after another leader handed it out, and before this one listened', () => {
-      const sent = { revision: 'r2', imageId: 'app:2', rebuildOrder: 0, at: TOLD };
+      const sent = { revision: 'r2', imageId: 'app:2', rebuildCount: 0, at: TOLD };
       const report = { microserviceStatus: [after] };
       const again = { 'ms-1': { ...sent, at: T0 - SECOND } };
       for (const given of [{}, again])
@@ -448,14 +448,14 @@ describe('observedMicroservices', () => {
 
   describe('rebuilds of an agent that does not echo', () => {
     const TOLD = T0 - MINUTE;
-    const sentRevisions = { 'ms-1': { revision: 'r1', imageId: 'app:1', at: TOLD, rebuildOrder: 2 } };
-    const stored = [makeObserved({ revision: 'r1', rebuildOrder: 1, startTime: TOLD - MINUTE })];
+    const sentRevisions = { 'ms-1': { revision: 'r1', imageId: 'app:1', at: TOLD, rebuildCount: 2 } };
+    const stored = [makeObserved({ revision: 'r1', rebuildCount: 1, startTime: TOLD - MINUTE })];
     test.each([
       ['are done when a container started after the order', TOLD + SECOND, 2],
       ['are not done while the old container runs', TOLD - MINUTE, 1],
     ])('%s', (_, startTime, want) => {
       const report = { microserviceStatus: [makeItem({ startTime })] };
-      expect(observe({ stored, observation: { report, sentRevisions } })?.[0]?.rebuildOrder).toBe(want);
+      expect(observe({ stored, observation: { report, sentRevisions } })?.[0]?.rebuildCount).toBe(want);
     });
   });
 });

@@ -23,7 +23,7 @@ export function mergeReport(report: StatusReport, delta: StatusReport): StatusRe
         return errorMessage === undefined ? item : { ...item, errorMessage };
       }),
     }),
-    ...(said.orders && { orders: { ...report.orders, ...said.orders } }),
+    ...(said.actions && { actions: { ...report.actions, ...said.actions } }),
   };
 }
 
@@ -133,7 +133,7 @@ function observed(
   const lastError = shortText(item.lastError);
   const sameError = lastError === previous?.lastError;
   const startTime = steadyTime(item, previous, observation);
-  const { revision, imageId, rebuildOrder, sent } = carriedOut(item, previous, observation, node);
+  const { revision, imageId, rebuildCount, sent } = carriedOut(item, previous, observation, node);
   return withoutEmpty({
     uuid: item.id,
     application: names.application,
@@ -154,7 +154,7 @@ function observed(
     lastErrorAt: steady(item.lastErrorAt, sameError ? previous?.lastErrorAt : undefined, observation),
     restartCount: count(item.restartCount),
     ...steadiness(item, previous, revision, observation),
-    rebuildOrder,
+    rebuildCount,
     sent,
     notHonoured: item.notHonoured?.length ? item.notHonoured : undefined,
   });
@@ -189,7 +189,7 @@ const endsOf = ({ state, reason, restartCount = 0 }: Partial<ObservedMicroservic
 
 const UNIQUE_IDS: ReadonlySet<string | undefined> = new Set(['docker', 'podman']);
 
-type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'rebuildOrder' | 'sent'>;
+type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'rebuildCount' | 'sent'>;
 
 /**
  * Revision, image and rebuilds that really run. For agents that do not echo them they follow from what was sent, and when
@@ -206,14 +206,14 @@ function carriedOut(
   const known = {
     revision: previous?.revision,
     imageId: item.imageId ?? previous?.imageId,
-    rebuildOrder: previous?.rebuildOrder,
+    rebuildCount: previous?.rebuildCount,
   };
   const echoes = observation.agent !== undefined || item.revision !== undefined;
   if (echoes)
     return {
       revision: item.revision,
       imageId: item.imageId,
-      rebuildOrder: count(item.rebuildOrder ?? known.rebuildOrder),
+      rebuildCount: count(item.rebuildCount ?? known.rebuildCount),
     };
   const sent = latestSent(previous?.sent, observation.sentRevisions[item.id]);
   if (!sent || !item.startTime || (observation.reportedAt ?? 0) <= sent.at) return { ...known, sent };
@@ -229,7 +229,7 @@ function carriedOut(
   return {
     revision: isSent ? sent.revision : known.revision,
     imageId: isSent ? (item.imageId ?? sent.imageId) : known.imageId,
-    rebuildOrder: startedLater ? count(sent.rebuildOrder) : known.rebuildOrder,
+    rebuildCount: startedLater ? count(sent.rebuildCount) : known.rebuildCount,
     sent,
   };
 }
@@ -240,7 +240,7 @@ export function latestSent(
   after: SentRevision | undefined,
 ): SentRevision | undefined {
   if (!before || !after) return after ?? before;
-  const same = before.revision === after.revision && before.rebuildOrder === after.rebuildOrder;
+  const same = before.revision === after.revision && before.rebuildCount === after.rebuildCount;
   return same && before.at < after.at ? before : after;
 }
 
@@ -280,7 +280,7 @@ function whenOmitted(
   item: ObservedMicroservice,
   desired: Pick<DesiredState, 'entries'> | undefined,
 ): ObservedMicroservice | undefined {
-  const { uuid, application, name, revision, lastError, lastErrorAt, restartCount, rebuildOrder, sent } = item;
+  const { uuid, application, name, revision, lastError, lastErrorAt, restartCount, rebuildCount, sent } = item;
   const entry = desired?.entries.get(uuid);
   if (desired && !entry) return undefined;
   return withoutEmpty({
@@ -293,7 +293,7 @@ function whenOmitted(
     lastError,
     lastErrorAt,
     restartCount,
-    rebuildOrder,
+    rebuildCount,
     sent,
   });
 }

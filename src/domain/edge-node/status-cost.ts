@@ -40,16 +40,16 @@ const placed = (status: EdgeNodeStatus | undefined) =>
   );
 
 // members are named one by one, since the API server returns them in another order
-const actedOn = ({ state, reason, revision, imageId, rebuildOrder, healthStatus, ports }: ObservedMicroservice) =>
+const actedOn = ({ state, reason, revision, imageId, rebuildCount, healthStatus, ports }: ObservedMicroservice) =>
   JSON.stringify([
-    [state, reason, revision, imageId, rebuildOrder, healthStatus],
+    [state, reason, revision, imageId, rebuildCount, healthStatus],
     ports?.map(({ internal, external, protocol = 'tcp' }) => [internal, external, protocol]),
   ]);
 
-const ofNode = ({ daemonStatus, provisionedTime, orders, conditions }: Partial<EdgeNodeStatus> = {}) =>
+const ofNode = ({ daemonStatus, provisionedTime, actions, conditions }: Partial<EdgeNodeStatus> = {}) =>
   JSON.stringify([
     [daemonStatus, provisionedTime],
-    [orders?.reboot, orders?.prune, orders?.version, orders?.reconcile],
+    [actions?.reboot, actions?.prune, actions?.version, actions?.reconcile],
     conditions?.map(({ type, status, reason }) => [type, status, reason]),
   ]);
 

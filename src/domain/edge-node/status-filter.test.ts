@@ -71,7 +71,7 @@ describe('an observation causes a reconcile only when it can change the status',
     ],
     [
       'a sent revision of a third-party agent',
-      observation({ sentRevisions: { m1: { revision: 'r2', imageId: 'i', at: NOW, rebuildOrder: 0 } } }),
+      observation({ sentRevisions: { m1: { revision: 'r2', imageId: 'i', at: NOW, rebuildCount: 0 } } }),
       observation(),
       stored(),
       true,

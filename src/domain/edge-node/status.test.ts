@@ -354,7 +354,7 @@ describe('stability', () => {
     observation: makeObservation({
       agent: '0.1.0',
       instances: { one: { seenAt: T0 } },
-      report: { daemonStatus: 'RUNNING', microserviceStatus: [makeItem({ revision: 'r1' })], orders: { reboot: 1 } },
+      report: { daemonStatus: 'RUNNING', microserviceStatus: [makeItem({ revision: 'r1' })], actions: { reboot: 1 } },
     }),
     desired: makeDesired({}),
     spec: { routerMode: 'edge' },
@@ -427,7 +427,7 @@ describe('platformStatus', () => {
   it('an order to reconcile raises the generation and counts as carried out', () => {
     const metadata = { generation: 4, annotations: { [ANNOTATIONS.reconcile]: '2' } };
     expect(platform({ metadata })).toMatchObject({ phase: 'Ready', generation: 6, observedGeneration: 6 });
-    expect(statusOf({ metadata }).orders).toEqual({ reconcile: 2 });
+    expect(statusOf({ metadata }).actions).toEqual({ reconcile: 2 });
   });
 
   it('is Failed with the reason when the name belongs to another node, and keeps the generation that was done', () => {
@@ -453,10 +453,10 @@ describe('platformStatus', () => {
   });
 });
 
-describe('orders', () => {
+describe('actions', () => {
   it('are those that the agent says it carried out', () => {
-    const status = { orders: { reboot: 1, prune: 3 } };
-    expect(statusOf({ status, report: { orders: { reboot: 2 } } }).orders).toEqual({
+    const status = { actions: { reboot: 1, prune: 3 } };
+    expect(statusOf({ status, report: { actions: { reboot: 2 } } }).actions).toEqual({
       reboot: 2,
       prune: 3,
       reconcile: 0,

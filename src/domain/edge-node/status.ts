@@ -3,10 +3,10 @@ import { ANNOTATIONS } from '../../api/names.ts';
 import { structuralOf } from '../../api/normal-form.ts';
 import { type EdgeNode, type EdgeNodeStatus, edgeNodeResource, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
-import { conditionsOf, cut, type Finding, joined, kstatus, orderIgnored, type Progress } from '../conditions.ts';
+import { platformGeneration, requestedAction } from '../actions.ts';
+import { actionIgnored, conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
 import type { DesiredEntry, DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
 import { v3Name } from '../names.ts';
-import { orderOf, platformGeneration } from '../orders.ts';
 import { bounded } from './bounded.ts';
 import { daemonState, liveness, signOfLife, silenceLimit } from './liveness.ts';
 import { observedMicroservices } from './report.ts';
@@ -59,7 +59,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
     ...facts,
     observedGeneration: node.metadata.generation ?? 0,
     daemonStatus: daemonState(node, observation, alive),
-    orders: { ...previous?.orders, ...counts(report.orders), reconcile: orderOf(node, 'reconcile').count },
+    actions: { ...previous?.actions, ...counts(report.actions), reconcile: requestedAction(node, 'reconcile').count },
     platformStatus: platformStatus(inputs),
     ...(microservices && {
       microservices,
@@ -73,7 +73,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
       ...kstatus(progress({ inputs, alive, status })),
       DuplicateAgent: duplicateAgent(inputs),
       DatastoreRestored: datastoreRestored(inputs),
-      OrderIgnored: orderIgnored(node),
+      ActionIgnored: actionIgnored(node),
       SettingsRefused: settingsRefused(node, report, status),
       NotSupportedYet: notSupportedYet(node),
     },
@@ -314,8 +314,8 @@ function platformStatus({ node, identity, now }: NodeStatusInputs): EdgeNodeStat
   };
 }
 
-const counts = (orders: StatusReport['orders']) =>
-  Object.fromEntries(Object.entries(orders ?? {}).map(([order, value]) => [order, amount(value)]));
+const counts = (actions: StatusReport['actions']) =>
+  Object.fromEntries(Object.entries(actions ?? {}).map(([order, value]) => [order, amount(value)]));
 
 const amount = (value: number | undefined): number | undefined =>
   value === undefined ? undefined : Math.min(Math.max(0, Math.round(value)), Number.MAX_SAFE_INTEGER);

@@ -8,13 +8,13 @@ import {
 import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { canonicalJson, type MicroserviceView } from '../../wire/index.ts';
+import { rebuildCountOf } from '../actions.ts';
 import type { Lookups } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
 import { configText } from '../microservice/flat.ts';
 import { imageFor, type NormalContainer, type NormalEntry, type NormalValue } from '../microservice/normal-form.ts';
 import { registryId, v3Name } from '../names.ts';
-import { rebuildCount } from '../orders.ts';
 import { resolveRegistry } from '../registry/index.ts';
 import { revisionOf } from './revision.ts';
 import { archOf } from './settings.ts';
@@ -35,8 +35,8 @@ interface ViewInputs {
 export function viewOf(inputs: ViewInputs): MicroserviceView {
   const { application, entry, uuid, node, lookups, key } = inputs;
   const isSystem = application.spec.isSystem ?? false;
-  const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildOrder ?? 0;
-  const rebuildOrder = rebuildCount(application, entry.name, carriedOut);
+  const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildCount ?? 0;
+  const rebuildCount = rebuildCountOf(application, entry.name, carriedOut);
   const registry = resolveRegistry(lookups.registry, entry.registry);
   const view: MicroserviceView = {
     uuid,
@@ -45,8 +45,8 @@ export function viewOf(inputs: ViewInputs): MicroserviceView {
     imageId: imageFor(entry, archOf(node)) ?? '',
     registryId: (registry && registryId(registry)) ?? BUILT_IN_REGISTRIES.remote.id,
     config: configText(entry.config),
-    rebuild: rebuildOrder > carriedOut,
-    rebuildOrder,
+    rebuild: rebuildCount > carriedOut,
+    rebuildCount,
     revision: '',
     schedule: entry.schedule,
     isSystem,

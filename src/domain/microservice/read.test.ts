@@ -151,10 +151,10 @@ describe('microserviceRead', () => {
     [1, 0, true],
     [2, 1, true],
     [2, 2, false],
-  ])('%i rebuilds asked for, %i carried out: rebuild is %s', (ordered, done, due) => {
-    const facts = factsOf({ observed: { rebuildOrder: done } });
+  ])('%i rebuilds asked for, %i carried out: rebuild is %s', (requested, done, due) => {
+    const facts = factsOf({ observed: { rebuildCount: done } });
     const { metadata } = facts.application;
-    const annotations = { [ANNOTATIONS.rebuild]: JSON.stringify({ [facts.entry.name]: ordered }) };
+    const annotations = { [ANNOTATIONS.rebuild]: JSON.stringify({ [facts.entry.name]: requested }) };
     const application = { ...facts.application, metadata: { ...metadata, annotations } };
     expect(microserviceRead({ ...facts, application }).rebuild).toBe(due);
   });

@@ -1,10 +1,10 @@
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../api/container/index.ts';
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceState, MicroserviceStatus } from '../../wire/index.ts';
+import { rebuildCountOf } from '../actions.ts';
 import { shouldRun } from '../application/entries.ts';
 import type { Liveness } from '../inputs.ts';
 import { applicationId, entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
-import { rebuildCount } from '../orders.ts';
 import { resolveHost } from './extra-hosts.ts';
 import { flatFromEntry } from './flat.ts';
 import { normalItem } from './normal-form.ts';
@@ -89,7 +89,7 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
 
 /** Until the node has carried out as many rebuilds as were ordered. */
 const isRebuildDue = ({ application, entry, observed, live }: MicroserviceFacts) =>
-  rebuildCount(application, entry.name) > Math.max(observed?.rebuildOrder ?? 0, live?.rebuildOrder ?? 0);
+  rebuildCountOf(application, entry.name) > Math.max(observed?.rebuildCount ?? 0, live?.rebuildCount ?? 0);
 
 /** The read of a removed microservice that its node still reports: `delete: true`. */
 export function removedRead({ application, node, liveness, observed, live }: RemovedFacts): Record<string, unknown> {

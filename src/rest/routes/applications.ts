@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { API_VERSION } from '../../api/names.ts';
 import { type Application, applicationResource } from '../../api/v3/index.ts';
+import { requestRebuild } from '../../domain/actions.ts';
 import { applicationRead, replaceState } from '../../domain/application/read.ts';
 import { conflict, DomainError } from '../../domain/errors.ts';
 import { applicationId, identityLabels, objectName } from '../../domain/names.ts';
-import { orderRebuild } from '../../domain/orders.ts';
 import {
   type ApplicationUpload,
   patchApplication,
@@ -215,7 +215,9 @@ async function create(deps: RestDependencies, { name, spec, rebuild }: Applicati
       spec: { ...spec, ...(object !== name && { name }) },
     };
     const ordered =
-      rebuild.length > 0 ? withChanges(application, { annotations: orderRebuild(application, rebuild) }) : application;
+      rebuild.length > 0
+        ? withChanges(application, { annotations: requestRebuild(application, rebuild) })
+        : application;
     await checkEntries(deps, ordered, undefined, signal);
     return ordered;
   };
@@ -231,7 +233,7 @@ async function replace(
 ): Promise<undefined> {
   await editApplication(deps, name, signal, async (application) => {
     const { spec, rebuild } = replaceState(application, upload);
-    const annotations = rebuild.length > 0 ? orderRebuild(application, rebuild) : {};
+    const annotations = rebuild.length > 0 ? requestRebuild(application, rebuild) : {};
     const changed = withChanges(application, { spec, annotations });
     await checkEntries(deps, changed, application, signal);
     return changed;

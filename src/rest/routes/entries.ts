@@ -1,6 +1,6 @@
 import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
+import { requestRebuild } from '../../domain/actions.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { orderRebuild } from '../../domain/orders.ts';
 import { checkEntries } from '../check-entries.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
@@ -41,7 +41,7 @@ export async function judged(
 ): Promise<Application> {
   const changed = withChanges(application, {
     spec: { ...application.spec, microservices },
-    annotations: rebuild.length > 0 ? orderRebuild(application, rebuild) : {},
+    annotations: rebuild.length > 0 ? requestRebuild(application, rebuild) : {},
   });
   await checkEntries(deps, changed, application, signal);
   return changed;

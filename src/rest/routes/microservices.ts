@@ -166,20 +166,20 @@ export const microserviceRoutes: AnyRoute[] = [
       return undefined;
     },
   }),
-  ...(['start', 'stop'] as const).map((order) =>
+  ...(['start', 'stop'] as const).map((action) =>
     route({
       method: 'PATCH',
-      path: `/microservices/{uuid}/${order}`,
-      operation: `${order}Microservice`,
+      path: `/microservices/{uuid}/${action}`,
+      operation: `${action}Microservice`,
       tag,
-      summary: order === 'start' ? 'Let a microservice run' : 'Stop a microservice',
+      summary: action === 'start' ? 'Let a microservice run' : 'Stop a microservice',
       access: { resource: 'microservices', verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler: ({ deps, params, signal }) =>
         editEntry(deps, DOORS[0], params.uuid, signal, ({ application, entry }) => {
-          const isActivated = order === 'start';
+          const isActivated = action === 'start';
           if (isActivated && application.spec.isActivated === false)
             throw invalid(
               `the application ${v3Name(application)} is not activated; activate it first`,
@@ -194,10 +194,10 @@ export const microserviceRoutes: AnyRoute[] = [
 
 async function create(
   deps: RestDependencies,
-  order: { entry: MicroserviceEntry; application?: string; rebuild: boolean },
+  request: { entry: MicroserviceEntry; application?: string; rebuild: boolean },
   signal: AbortSignal,
 ) {
-  const { entry, application: name, rebuild } = order;
+  const { entry, application: name, rebuild } = request;
   if (name === undefined) throw invalid('application: is required, the name of an application', 'application');
   const stored = await edit(
     deps.applications,

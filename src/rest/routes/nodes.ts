@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { API_VERSION } from '../../api/names.ts';
 import { edgeNodeResource } from '../../api/v3/index.ts';
+import { requestAction } from '../../domain/actions.ts';
 import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
 import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
 import { settingShown } from '../../domain/edge-node/settings.ts';
 import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
-import { giveOrder } from '../../domain/orders.ts';
 import { HttpError } from '../../http/http-error.ts';
 import { KINDS } from '../../kinds/index.ts';
 import { oldest } from '../../stores/oldest.ts';
@@ -179,18 +179,18 @@ export const nodeRoutes = [
     errors: [404, 409],
     async handler({ deps, params, signal }) {
       await editNode(deps, params.uuid, signal, (node) =>
-        withChanges(node, { annotations: giveOrder(node, 'reconcile') }),
+        withChanges(node, { annotations: requestAction(node, 'reconcile') }),
       );
       return { uuid: params.uuid };
     },
   }),
-  ...(['reboot', 'prune'] as const).map((order) =>
+  ...(['reboot', 'prune'] as const).map((action) =>
     route({
       method: 'POST',
-      path: `/node/{uuid}/${order}`,
-      operation: `${order}Node`,
+      path: `/node/{uuid}/${action}`,
+      operation: `${action}Node`,
       tag,
-      summary: order === 'reboot' ? 'Restart the agent of a node' : 'Remove what the agent of a node no longer needs',
+      summary: action === 'reboot' ? 'Restart the agent of a node' : 'Remove what the agent of a node no longer needs',
       access: { resource: 'edgenodes/command', verb: 'create', ...byUuid },
       params: shapes.uuidParam,
       reply: { status: 204 },
@@ -198,13 +198,13 @@ export const nodeRoutes = [
       async handler({ deps, params, signal }) {
         await editNode(deps, params.uuid, signal, (node) => {
           // An order that nobody carries out would be a silent failure.
-          if (order === 'reboot' && node.status?.agent)
+          if (action === 'reboot' && node.status?.agent)
             throw new HttpError(
               501,
               'NOT_IMPLEMENTED',
               `the agent ${node.status.agent} of this node cannot restart its machine yet`,
             );
-          return withChanges(node, { annotations: giveOrder(node, order) });
+          return withChanges(node, { annotations: requestAction(node, action) });
         });
         return undefined;
       },
@@ -231,7 +231,9 @@ export const nodeRoutes = [
             `INVALID_VERSION_COMMAND_${command.toUpperCase()}`,
           );
         const semver = body?.semver;
-        return withChanges(node, { annotations: giveOrder(node, 'version', { command, ...(semver && { semver }) }) });
+        return withChanges(node, {
+          annotations: requestAction(node, 'version', { command, ...(semver && { semver }) }),
+        });
       });
       return undefined;
     },

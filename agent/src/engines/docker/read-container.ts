@@ -1,7 +1,7 @@
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
 import type { Container } from '../../domain/container.ts';
 import type { EngineNetwork } from '../../domain/engine.ts';
-import { LABEL_REBUILD_ORDER } from '../../domain/names.ts';
+import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
 import type { Endpoint, InspectAnswer, ListItem } from './answers.ts';
 import type { Dialect } from './dialect.ts';
 
@@ -15,7 +15,7 @@ function fromLabels(labels: Record<string, string> = {}) {
     microservice: labels[CONTAINER_LABELS.microservice] ?? '',
     digest: labels[CONTAINER_LABELS.digest] ?? '',
     revision: labels[CONTAINER_LABELS.revision] ?? '',
-    rebuildOrder: Number(labels[LABEL_REBUILD_ORDER]) || 0,
+    rebuildCount: Number(labels[LABEL_REBUILD_COUNT]) || 0,
     generation: Number(labels[CONTAINER_LABELS.generation]) || 0,
   };
 }

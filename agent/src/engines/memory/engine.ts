@@ -12,7 +12,7 @@ import {
   type OtherAgentContainer,
   type PullRequest,
 } from '../../domain/engine.ts';
-import { LABEL_REBUILD_ORDER } from '../../domain/names.ts';
+import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
 
 /** Faults that a test injects into a memory engine. */
 export interface Faults {
@@ -141,7 +141,7 @@ export class MemoryEngine implements Engine {
         microservice: spec.labels[CONTAINER_LABELS.microservice] ?? '',
         digest: spec.labels[CONTAINER_LABELS.digest] ?? '',
         revision: spec.labels[CONTAINER_LABELS.revision] ?? '',
-        rebuildOrder: Number(spec.labels[LABEL_REBUILD_ORDER] ?? 0),
+        rebuildCount: Number(spec.labels[LABEL_REBUILD_COUNT] ?? 0),
         generation: Number(spec.labels[CONTAINER_LABELS.generation] ?? 0),
         imageId,
         state: 'created',

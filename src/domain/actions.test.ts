@@ -1,22 +1,22 @@
 import { describe, expect, it, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
-import { makeNode } from './edge-node/_util.ts';
 import {
-  giveOrder,
-  ignoredOrders,
+  annotatedRebuilds,
+  ignoredActions,
   isDue,
-  orderOf,
-  orderRebuild,
   platformGeneration,
-  rebuildCount,
-  rebuildCounts,
-} from './orders.ts';
+  rebuildCountOf,
+  requestAction,
+  requestedAction,
+  requestRebuild,
+} from './actions.ts';
+import { makeNode } from './edge-node/_util.ts';
 
 const nodeWith = (annotation: string | undefined, done?: number) =>
   makeNode({
     metadata: { annotations: annotation === undefined ? undefined : { [ANNOTATIONS.reboot]: annotation } },
-    ...(done !== undefined && { status: { orders: { reboot: done } } }),
+    ...(done !== undefined && { status: { actions: { reboot: done } } }),
   });
 
 describe('orders of a node', () => {
@@ -35,7 +35,7 @@ describe('orders of a node', () => {
     ['null', 'null', { count: 0 }],
     ['an object without a counter', '{"command": "upgrade"}', { count: 0 }],
   ])('%s', (_, annotation, want) => {
-    expect(orderOf(nodeWith(annotation), 'reboot')).toEqual(want);
+    expect(requestedAction(nodeWith(annotation), 'reboot')).toEqual(want);
   });
 
   test.each([
@@ -57,19 +57,19 @@ describe('orders of a node', () => {
     ['begins anew over what cannot be read', 'x', undefined, '1'],
     ['is above what the node did in a former life of the object', undefined, 7, '8'],
   ])('one more order %s', (_, annotation, done, want) => {
-    expect(giveOrder(nodeWith(annotation, done), 'reboot')).toEqual({ [ANNOTATIONS.reboot]: want });
+    expect(requestAction(nodeWith(annotation, done), 'reboot')).toEqual({ [ANNOTATIONS.reboot]: want });
   });
 
   it('an order that was given is due and reads back', () => {
     const details = { command: 'rollback', semver: '1.0.0' } as const;
-    const node = makeNode({ metadata: { annotations: giveOrder(makeNode(), 'version', details) } });
-    expect(orderOf(node, 'version')).toEqual({ count: 1, ...details });
+    const node = makeNode({ metadata: { annotations: requestAction(makeNode(), 'version', details) } });
+    expect(requestedAction(node, 'version')).toEqual({ count: 1, ...details });
     expect(isDue(node, 'version')).toBe(true);
     expect(isDue(node, 'prune')).toBe(false);
   });
 
   it('a dropped order to reconcile does not take the generation of the platform back', () => {
-    const node = makeNode({ metadata: { generation: 3 }, status: { orders: { reconcile: 2 } } });
+    const node = makeNode({ metadata: { generation: 3 }, status: { actions: { reconcile: 2 } } });
     expect(platformGeneration(node)).toBe(5);
   });
 
@@ -93,30 +93,35 @@ describe('rebuilds', () => {
     ['no JSON', 'x', {}],
     ['no object', '[1]', {}],
   ])('%s', (_, annotation, want) => {
-    expect(rebuildCounts(applicationWith(annotation))).toEqual(want);
+    expect(annotatedRebuilds(applicationWith(annotation))).toEqual(want);
   });
 
   it('one more of some entries leaves the others, those that are gone too', () => {
-    const written = orderRebuild(applicationWith('{"reader": 2, "gone": 5}'), ['reader', 'writer']);
-    expect(rebuildCounts(applicationWith(written[ANNOTATIONS.rebuild]))).toEqual({ reader: 3, writer: 1, gone: 5 });
+    const written = requestRebuild(applicationWith('{"reader": 2, "gone": 5}'), ['reader', 'writer']);
+    expect(annotatedRebuilds(applicationWith(written[ANNOTATIONS.rebuild]))).toEqual({ reader: 3, writer: 1, gone: 5 });
   });
 
   it.each(['constructor', 'toString', '__proto__'])('an entry named %s is an entry like any other', (name) => {
-    expect(rebuildCount(applicationWith('{}'), name)).toBe(0);
-    const written = orderRebuild(applicationWith('{}'), [name]);
-    expect(rebuildCount(applicationWith(written[ANNOTATIONS.rebuild]), name)).toBe(1);
+    expect(rebuildCountOf(applicationWith('{}'), name)).toBe(0);
+    const written = requestRebuild(applicationWith('{}'), [name]);
+    expect(rebuildCountOf(applicationWith(written[ANNOTATIONS.rebuild]), name)).toBe(1);
   });
 });
 
-describe('an order outlives its annotation', () => {
-  const entry = (rebuilds?: number) => ({ name: 'web', state: 'RUNNING', ready: true, ...(rebuilds && { rebuilds }) });
-  const plant = (annotation: string | undefined, rebuilds?: number) =>
+describe('a request outlives its annotation', () => {
+  const entry = (rebuildCount?: number) => ({
+    name: 'web',
+    state: 'RUNNING',
+    ready: true,
+    ...(rebuildCount && { rebuildCount }),
+  });
+  const plant = (annotation: string | undefined, rebuildCount?: number) =>
     ({
       apiVersion: API_VERSION,
       kind: 'Application',
       metadata: { name: 'plant', ...(annotation && { annotations: { [ANNOTATIONS.rebuild]: annotation } }) },
       spec: { isActivated: true },
-      status: { observedGeneration: 1, microservices: [entry(rebuilds)] },
+      status: { observedGeneration: 1, microservices: [entry(rebuildCount)] },
     }) as Application;
 
   test.each([
@@ -130,16 +135,16 @@ describe('an order outlives its annotation', () => {
     ['never given', undefined, undefined, 0, 0],
     ['a machine cannot use the counter up', '{"web":1}', 1, Number.MAX_SAFE_INTEGER, 1],
   ])('%s', (_, annotation, known, carriedOut, want) => {
-    expect(rebuildCount(plant(annotation, known), 'web', carriedOut)).toBe(want);
+    expect(rebuildCountOf(plant(annotation, known), 'web', carriedOut)).toBe(want);
   });
 
   it.each([[undefined], ['web'], ['{"web":1}']])('one more after %s is above all before', (annotation) => {
-    const [written] = Object.values(orderRebuild(plant(annotation, 5), ['web']));
+    const [written] = Object.values(requestRebuild(plant(annotation, 5), ['web']));
     expect(JSON.parse(written as string)).toMatchObject({ web: 6 });
   });
 
   it('a counter at its end is refused with words, not wrapped or lost', () => {
-    expect(() => orderRebuild(plant(`{"web":${2 ** 52}}`), ['web'])).toThrow(
+    expect(() => requestRebuild(plant(`{"web":${2 ** 52}}`), ['web'])).toThrow(
       /skerry.dev\/rebuild: its counter is at its end/,
     );
   });
@@ -151,7 +156,7 @@ describe('orders that are not carried out are named', () => {
       kind: 'Application',
       metadata: { name: 'plant', annotations: annotation === undefined ? {} : { [ANNOTATIONS.rebuild]: annotation } },
       spec: { isActivated: true },
-      status: { microservices: [{ name: 'web', state: 'RUNNING', ready: true, rebuilds: 5 }] },
+      status: { microservices: [{ name: 'web', state: 'RUNNING', ready: true, rebuildCount: 5 }] },
     }) as unknown as Application;
   test.each<[string | undefined, RegExp[]]>([
     [undefined, []],
@@ -160,23 +165,23 @@ describe('orders that are not carried out are named', () => {
     ['web', [/^skerry.dev\/rebuild: "web"; must be a JSON object of whole numbers, such as {"web": 1}$/]],
     ['["web"]', [/must be a JSON object/]],
     ['{"web":"6","other":1}', [/^skerry.dev\/rebuild: "web": "\\"6\\""; must be a whole number from 0 to \d+$/]],
-    ['{"web":1}', [/^skerry.dev\/rebuild: "web": "1"; is below 5, which was ordered before; 6 orders it again$/]],
+    ['{"web":1}', [/^skerry.dev\/rebuild: "web": "1"; is below 5, which was requested before; 6 requests it again$/]],
     [`{"web":${Number.MAX_SAFE_INTEGER}}`, [/must be a whole number/]],
   ])('rebuild: %s', (annotation, want) => {
-    expect(ignoredOrders(plant(annotation))).toEqual(want.map((text) => expect.stringMatching(text)));
+    expect(ignoredActions(plant(annotation))).toEqual(want.map((text) => expect.stringMatching(text)));
   });
 
   test.each<[Record<string, string>, RegExp[]]>([
     [{}, []],
     [{ reboot: '3', prune: '1' }, []],
     [{ reboot: 'now' }, [/^skerry.dev\/reboot: "now"; must be a whole number from 0 to \d+$/]],
-    [{ reboot: '1' }, [/^skerry.dev\/reboot: "1"; is below 2, which was ordered before; 3 orders it again$/]],
+    [{ reboot: '1' }, [/^skerry.dev\/reboot: "1"; is below 2, which was requested before; 3 requests it again$/]],
     [{ version: '3' }, [/names no command, upgrade or rollback, as in {"count": 1, "command": "upgrade"}$/]],
   ])('of a node: %j', (given, want) => {
     const annotations = Object.fromEntries(
       Object.entries(given).map(([order, text]) => [ANNOTATIONS[order as 'reboot'], text]),
     );
-    const node = makeNode({ metadata: { annotations }, status: { orders: { reboot: 2 } } });
-    expect(ignoredOrders(node)).toEqual(want.map((text) => expect.stringMatching(text)));
+    const node = makeNode({ metadata: { annotations }, status: { actions: { reboot: 2 } } });
+    expect(ignoredActions(node)).toEqual(want.map((text) => expect.stringMatching(text)));
   });
 });
