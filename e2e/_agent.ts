@@ -11,13 +11,13 @@ import { silentLog } from '../agent/src/system/log.ts';
 import { localMachine } from '../agent/src/system/machine.ts';
 
 export interface LocalAgentOptions {
-  /** with `data` in it, as the agent process has it */
+  /** the folder that `data` is in, as of an agent process */
   home: string;
   engine(instance: string): Engine;
   clock?: Clock;
 }
 
-/** An agent in this process, with the files of a real one, whose clock and engine a test may choose. */
+/** An agent in this process, with real files, and with a clock and an engine that a test may choose. */
 export function startLocalAgent({ home, engine, clock = systemClock() }: LocalAgentOptions) {
   const data = join(home, 'data');
   mkdirSync(data, { recursive: true });

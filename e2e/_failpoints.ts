@@ -5,20 +5,20 @@ import type { AddressInfo } from 'node:net';
 import { KubeConfig } from '@kubernetes/client-node';
 
 /**
- * A way to the API server on which every write of a controller is counted, and the process can be killed right before
- * the n-th one is carried out or right after, when it has not heard the answer. So each external write is a failpoint,
- * and the program under test is the product as it is.
+ * A proxy of the API server that counts the writes of a controller and can kill the process right before the n-th write is
+ * carried out, or right after, before the response is sent. So each write is a failpoint, and the program under test is
+ * unmodified.
  */
 export interface Failpoints extends AsyncDisposable {
   /** `VERB resource` of each write so far */
   readonly writes: readonly string[];
-  /** Strikes at the n-th write from now, counted from 1; once. */
+  /** Calls `strike` once, at the n-th write from now, counted from 1. */
   arm(n: number, when: When, strike: () => void): void;
   disarm(): void;
 }
 export type When = 'before' | 'after';
 
-/** Reviews change nothing; renewals and events come when they please. */
+/** Not counted: reviews change nothing, and events are not written at the same points of every run. */
 const NO_WRITES = /\/(tokenreviews|subjectaccessreviews|selfsubjectreviews|token)$|\/events(\/|$)/;
 
 /** Writes a kubeconfig for the controller to `file`. */
@@ -70,7 +70,7 @@ export async function startFailpoints(kubeconfig: string, file: string): Promise
   await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
   const text = JSON.parse(JSON.stringify(parseConfig(readFileSync(kubeconfig, 'utf8'))));
-  // Without TLS only when it is not verified.
+  // The client accepts a server without TLS only when it does not verify certificates.
   text.clusters[0].cluster = { server: url, 'insecure-skip-tls-verify': true };
   writeFileSync(file, JSON.stringify(text));
   return {

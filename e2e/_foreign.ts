@@ -2,8 +2,8 @@ import { createPrivateKey, type JsonWebKey, type KeyObject, randomBytes, sign } 
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * A v3 agent as others build it: written from the description of the channel alone, sharing nothing with our agent. It
- * sends no `wait`, no `have`, no revision, no public key and none of our headers.
+ * A third-party agent: written from the description of the agent channel alone, sharing no code with our agent. It sends
+ * no `wait`, no `have`, no revision, no public key and none of our headers.
  */
 
 const API = '/api/v3';
@@ -22,7 +22,7 @@ export interface ForeignReply {
   retryAfter: string | null;
 }
 
-/** What makes a token another than a good one. */
+/** How a token differs from a valid one. */
 export interface TokenChanges {
   header?: Record<string, unknown>;
   claims?: Record<string, unknown>;
@@ -77,7 +77,7 @@ export async function foreignCall(
   };
 }
 
-/** Takes the identity of a node with its key; the key pair is made by the controller. */
+/** Provisions an agent with the key of a node; the controller makes the key pair. */
 export async function foreignProvision(url: string, key: string): Promise<ForeignIdentity> {
   const { status, body } = await foreignCall(url, 'POST', '/agent/provision', {
     body: { key, type: 1, engine: 'engine_a' },
@@ -93,7 +93,7 @@ interface Item {
   startTime: number;
 }
 
-/** What a v3 agent needs of a microservice of the list to tell whether its container is the right one. */
+/** What a v3 agent compares to know whether the container of a listed microservice is the right one. */
 interface Wanted {
   uuid: string;
   imageId: string;
@@ -104,22 +104,22 @@ interface Wanted {
 }
 
 /**
- * The machine of such an agent. Its containers are made up: what they would be made of, since when they run. Each call
- * goes to the replica that `next` names, as behind a load balancer.
+ * The machine of such an agent. Its containers are simulated: a specification and a start time. Each call goes to the
+ * replica that `next` names, as behind a load balancer.
  */
 export class ForeignAgent {
   readonly identity: ForeignIdentity;
   readonly containers = new Map<string, Item & { form: string }>();
-  /** every container that was ever made, by image */
+  /** the image of every container that was created, in order */
   readonly made: string[] = [];
-  /** flags of the last poll that were up */
+  /** flags that the last poll had set */
   flags: string[] = [];
   config: Record<string, unknown> = {};
   registries: unknown[] = [];
   left = false;
   /** its clock minus ours, ms */
   skew = 0;
-  /** begins with the first full reload */
+  /** set after the first full reload */
   #initial = true;
   readonly #next: () => string;
 
@@ -143,7 +143,7 @@ export class ForeignAgent {
     return reply.body;
   }
 
-  /** One cycle: poll, read what is flagged, act on it, acknowledge. Answers whether anything was flagged. */
+  /** One cycle: poll, read what is flagged, act on it, acknowledge. Returns whether anything was flagged. */
   async poll({ acknowledge = true } = {}): Promise<boolean> {
     const { lastUpdated, ...flags } = await this.#ok('GET', '/agent/changes');
     this.flags = Object.keys(flags).filter((flag) => flags[flag] === true);
@@ -164,7 +164,7 @@ export class ForeignAgent {
     return this.flags.length > 0;
   }
 
-  /** Absent means stop; what differs in anything but its config is made anew. */
+  /** A microservice that is absent is stopped; one that differs in more than its config gets a new container. */
   #run(wanted: readonly Wanted[]): void {
     const uuids = new Set(wanted.map(({ uuid }) => uuid));
     for (const uuid of this.containers.keys()) if (!uuids.has(uuid)) this.containers.delete(uuid);
@@ -218,7 +218,7 @@ export class ForeignAgent {
   }
 }
 
-/** Sections that an agent of ours would not ask for, and their routes. */
+/** Sections that our agent does not request, and their routes. */
 const OTHERS: Record<string, string> = {
   models: '/agent/models',
   knowledge: '/agent/knowledge',

@@ -6,18 +6,18 @@ import { startFailpoints, type When } from './_failpoints.ts';
 import { type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /**
- * The life of a few objects, told to a real controller that is killed at one of its writes and started again. People try
- * again what was not answered, as people do; kubectl does not notice.
+ * The life of a few objects, with a real controller that is killed at one of its writes and started again. REST requests
+ * without a response are repeated, as users do; kubectl does not notice.
  */
 export interface Told {
   /** `VERB resource` of each write of the controller */
   writes: readonly string[];
   killedAt?: string;
-  /** what is there in the end, without what differs from run to run */
+  /** the objects in the end, without what differs from run to run */
   state: unknown;
-  /** number -> the objects that had it */
+  /** id -> the objects that had it */
   ids: Map<string, Set<string>>;
-  /** what was answered and is not there, what is there by half, what is held for ever */
+  /** acknowledged writes that are lost, writes carried out in part, and states that were never reached */
   wrongs: string[];
 }
 
@@ -37,7 +37,7 @@ export async function tellStory(kill?: { n: number; when: When }, dir = '/tmp'):
   const story = createStory(stack, points, join(dir, `failpoints-${stack.namespace}.kubeconfig`));
   if (kill) points.arm(kill.n, kill.when, story.strike);
   await story.run();
-  // Awaited here: the world ends with this function.
+  // Awaited here, since the stack is disposed of when this function returns.
   return await story.told();
 }
 
@@ -54,7 +54,7 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
     daemon?.signal('SIGKILL');
   };
 
-  /** A controller that is ready; when it is killed on its way there, the next. */
+  /** Starts a controller unless one runs, again when it is killed before it is ready. */
   async function up(): Promise<void> {
     if (daemon && !daemon.exit()) return;
     port ??= String(await freePort());
@@ -74,8 +74,8 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
   }
 
   /**
-   * A write over REST, tried again until it is answered. `there` tells whether a try that was not answered went through;
-   * undefined means by half, which must not be.
+   * Repeats a write over REST until it gets a response. `there` returns whether an attempt without a response was carried
+   * out; undefined means in part, which must not happen.
    */
   async function rest(method: string, path: string, body: unknown, there: () => Promise<boolean>): Promise<Any> {
     let unsure = false;
@@ -113,7 +113,7 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
     return object === undefined || object.metadata.deletionTimestamp !== undefined;
   };
 
-  /** Waits while the controller is brought up again whenever it was killed. */
+  /** Waits until the check is true, and starts the controller again whenever it was killed. */
   async function settled(what: string, check: () => Promise<boolean>) {
     const holds = async () => {
       await up();
@@ -149,7 +149,7 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
 
   async function run() {
     await up();
-    // kubectl: what the controller has to complete
+    // kubectl: objects that the controller has to complete
     await apply('Registry', 'by-kubectl', { url: 'one.example', isPublic: true, type: 'oci' });
     await apply('EdgeNode', 'node-k', { archId: 1 });
     await apply('Application', 'app-k', { microservices: [entry('a', 'node-k', 6001), entry('b', 'node-k', 6002)] });
@@ -169,7 +169,7 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
     await note();
     // REST
     const url = `two-${stack.namespace}.example`;
-    // A draft of a replica that died is no registry yet, and goes by itself.
+    // A draft of a replica that died is not a registry yet, and is removed by the controller.
     const registryOf = async () =>
       (await ours('registries')).filter((one: Any) => one.spec.url === url && numberOf(one) !== undefined);
     await rest(
@@ -198,7 +198,7 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
       async () => (await read('applications', 'app-r'))?.spec.description === 'changed',
     );
     await provision();
-    // deletions, over both doors
+    // deletions, over REST and with kubectl
     await rest('DELETE', '/application/app-k', undefined, isGone('applications', 'app-k'));
     await stack.remove('edgenodes', 'node-k');
     for (const id of (await registryOf()).map(numberOf))
@@ -225,7 +225,7 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
         )
       );
     });
-    // Nothing strikes at the end of a story that had fewer writes than that.
+    // A run may have fewer writes than the failpoint's number: the rest must not be interrupted.
     points.disarm();
     await settled('no Secret is left of what is gone', async () => {
       const secrets = await core('secrets');
@@ -233,7 +233,7 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
     });
   }
 
-  /** An agent's part: a key, and the identity for it. */
+  /** Provisions an agent: requests a key and sends it with a public key. */
   async function provision() {
     const { metadata, status } = await read('edgenodes', 'node-r');
     const uuid = status?.uuid ?? metadata.labels['skerry.dev/uuid'];
@@ -243,7 +243,7 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
     const nodeKey = async () =>
       (await core('secrets')).some(({ metadata }: Any) => metadata.name === `node-key-${uuid}`);
     let key: string | undefined;
-    // A key whose answer was lost is worth nothing: another is issued.
+    // A key whose response was lost cannot be used: another one is issued.
     while (key === undefined)
       key = (await rest('GET', `/node/${uuid}/provisioning-key`, undefined, async () => (await keys()).length > 0))
         ?.key;

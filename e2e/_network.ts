@@ -10,21 +10,21 @@ const NAMES = '/etc/netns';
 const PREFIX = 'skerry-';
 
 /**
- * A machine's network of its own: a namespace that is joined to this one by a virtual cable, with name resolution of its
- * own. Packets can be lost in it, so that TCP itself has to repair it.
+ * A network of its own for a machine: a network namespace that a veth pair connects to this one, with its own name
+ * resolution. It can lose packets, so that TCP has to retransmit them.
  */
 export interface EdgeNetwork extends AsyncDisposable {
-  /** Put before a command, runs it inside. */
+  /** Prefix of a command that is to run inside. */
   readonly command: readonly string[];
   /** Two addresses of this machine, as seen from inside. */
   readonly outside: readonly [string, string];
   /** The address inside, as seen from this machine. */
   readonly inside: string;
-  /** Of the packets in either direction this share is lost, 0 to 1. */
+  /** Loses this share of the packets in each direction, 0 to 1. */
   lose(share: number): Promise<void>;
-  /** What names resolve to inside; others do not resolve, as without any server of names. */
+  /** Sets what names resolve to inside; others do not resolve, as without a name server. */
   name(hosts: Record<string, string>): void;
-  /** Bytes over the cable so far, with all headers, seen from inside. */
+  /** Bytes sent and received so far, all headers included, seen from inside. */
   bytes(): { sent: number; received: number };
 }
 
@@ -33,10 +33,10 @@ export async function createNetwork(): Promise<EdgeNetwork> {
   if (process.getuid?.() !== 0) throw new Error('network namespaces need root: run these tests as root');
   await removeLeftovers();
   const id = randomInt(36 ** 6).toString(36);
-  // The interface name says whose it is: a later run removes what a killed one left.
+  // The interface name identifies the owner: a later run removes what a killed run left.
   const name = `${PREFIX}${process.pid}-${id}`;
   const cable = `sk${id}`;
-  // 198.18.0.0/15 is for benchmarks of networks (RFC 2544): nobody else uses it.
+  // 198.18.0.0/15 is reserved for benchmarks of networks (RFC 2544), so it is not in use.
   const block = randomInt(2 ** 14) * 8;
   const address = (host: number) => `198.${18 + (block >> 16)}.${(block >> 8) & 255}.${(block & 255) + host}`;
   const folder = join(NAMES, name);
@@ -46,7 +46,7 @@ export async function createNetwork(): Promise<EdgeNetwork> {
 
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'hosts'), '127.0.0.1 localhost\n');
-  // Nobody answers there, and says so at once.
+  // No server listens there, so a lookup fails at once.
   writeFileSync(join(folder, 'resolv.conf'), 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n');
   await ip('netns', 'add', name);
   await ip('link', 'add', cable, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name);
@@ -74,7 +74,7 @@ export async function createNetwork(): Promise<EdgeNetwork> {
     },
     name(hosts) {
       const lines = Object.entries(hosts).map(([host, to]) => `${to} ${host}\n`);
-      // In place: what is mounted inside is this very file.
+      // Written in place, since this very file is mounted inside.
       writeFileSync(join(folder, 'hosts'), `127.0.0.1 localhost\n${lines.join('')}`);
     },
     bytes: () => ({ sent: count('rx'), received: count('tx') }),
@@ -85,18 +85,18 @@ export async function createNetwork(): Promise<EdgeNetwork> {
 }
 
 async function remove(name: string): Promise<void> {
-  // The cable goes with the namespace.
+  // The veth pair is removed with the namespace.
   await run('ip', ['netns', 'delete', name]).catch(() => {});
   rmSync(join(NAMES, name), { recursive: true, force: true });
 }
 
-/** Namespaces of runs that were killed. */
+/** Removes the namespaces of runs that were killed. */
 async function removeLeftovers(): Promise<void> {
   let names: string[] = [];
   try {
     names = readdirSync(NAMES);
   } catch {
-    // There never was one.
+    // There is none.
   }
   for (const name of names) {
     const [, pid] = /^skerry-(\d+)-/.exec(name) ?? [];

@@ -21,8 +21,8 @@ import { routes } from '../src/rest/routes/index.ts';
 import { formatJoinString } from '../src/wire/index.ts';
 
 /**
- * Real parts, as a user has them: the API server, a container engine and a registry of the test run, and controller and
- * agent as processes of their own, in a namespace that no other story uses.
+ * The parts that a user has: the API server, a container engine and a registry of the test run, and controller and agent
+ * as processes of their own, in a namespace that no other test uses.
  */
 export interface Stack extends AsyncDisposable {
   namespace: string;
@@ -31,14 +31,14 @@ export interface Stack extends AsyncDisposable {
   kube: Kube;
   /** of an admin, for REST */
   token: string;
-  /** A token of a ServiceAccount with a role of people, or without any. */
+  /** A token of a ServiceAccount with one of the roles of users, or without a role. */
   tokenOf(role: string): Promise<string>;
-  /** an image of the sample server in the registry; each name is another image */
+  /** an image of the sample server in the registry; each tag is another image */
   image(tag: string, env?: Record<string, string>): Promise<string>;
   startController(options?: ControllerOptions): Promise<ControllerProcess>;
-  /** An EdgeNode and an agent that has taken its identity. */
+  /** Creates an EdgeNode and starts an agent that is provisioned for it. */
   startAgent(node: string, controller: ControllerProcess, options?: AgentOptions): Promise<AgentProcess>;
-  /** A key with which an agent takes the identity of a node. */
+  /** A provisioning key of a node. */
   provisioningKey(node: string, controller: ControllerProcess): Promise<string>;
   apply(object: { kind: string; metadata: { name: string } } & Record<string, unknown>): Promise<void>;
   application(name: string): Promise<Application | undefined>;
@@ -48,26 +48,26 @@ export interface Stack extends AsyncDisposable {
   rest(controller: ControllerProcess): Rest;
   containers(): Promise<Container[]>;
   inspect(container: string): Promise<{ State: { StartedAt: string }; RestartCount: number }>;
-  /** Has an agent take the identity of a node. */
+  /** Provisions an agent for a node. */
   provision(
     agent: Pick<AgentProcess, 'cli'>,
     node: string,
     controller: ControllerProcess,
   ): ReturnType<AgentProcess['cli']>;
-  /** Namespace, roles and credentials once more, for a cluster that lost them. */
+  /** Creates namespace, roles and credentials again, for a cluster that lost them. */
   install(): Promise<void>;
 }
 
 export interface ControllerOptions {
   env?: Record<string, string>;
-  /** told the process as soon as there is one, before it is ready */
+  /** called with the process as soon as it is started, before it is ready */
   onStart?: (daemon: Daemon) => void;
 }
 
 export interface AgentOptions {
-  /** put before the command, as by `ip netns exec <name>` */
+  /** prefix of the command, such as `ip netns exec <name>` */
   within?: readonly string[];
-  /** under which the agent reaches the controller */
+  /** URL of the controller for the agent */
   url?: string;
   /** further lines of its configuration file */
   settings?: Record<string, unknown>;
@@ -85,7 +85,7 @@ export interface ControllerProcess {
 
 export interface AgentProcess {
   dir: string;
-  /** of the process that runs now */
+  /** of the current process */
   readonly pid: number;
   readonly logFile: string;
   /** loopback port of the local API */
@@ -105,12 +105,12 @@ export interface Container {
 }
 
 /**
- * Calls the REST API as an admin; text as body is uploaded as a YAML file. Every reply is held against the OpenAPI
+ * Calls the REST API as an admin; text as body is uploaded as a YAML file. Every response is checked against the OpenAPI
  * document.
  */
 export type Rest = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
-/** `/application/yaml` takes the part `application`. */
+/** The name of the form's part: `application` for `/application/yaml`. */
 const partOf = (route: string) => (route.startsWith('/microservices') ? 'microservice' : 'application');
 
 export async function createStack(options: { kubeconfig?: string } = {}): Promise<Stack> {
@@ -341,7 +341,7 @@ export const webApplication = (name: string, node: string, image: string, port: 
   },
 });
 
-/** What `kubectl get` shows as ready, with the reason. */
+/** The condition Ready, which `kubectl get` shows. */
 export const readyOf = (
   object:
     | {
@@ -390,7 +390,7 @@ export const get = async (url: string): Promise<string | undefined> => {
   }
 };
 
-/** Waits until `check` gives something, and returns it. */
+/** Waits until `check` returns a value, and returns it. */
 export const until = <T>(
   what: string,
   check: () => Promise<T | undefined | false>,

@@ -15,8 +15,8 @@ import { routes } from '../src/rest/routes/index.ts';
 import { type AgentProcess, type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /**
- * Every secret that the product holds is a canary. Success and failure are played through with the logs at their most
- * talkative; then all that can be read from outside is searched for the canaries in every form they could have taken.
+ * Every secret that the product has is a canary. Successes and failures are produced at the most verbose log level; then
+ * everything that can be read from outside is searched for the canaries in every encoding.
  */
 const word = (what: string) => `canary-${what}-${randomBytes(12).toString('hex')}`;
 const LONG = 300_000;
@@ -50,7 +50,7 @@ afterAll(async () => {
   if (dir) await rm(dir, { recursive: true, force: true });
 }, 60_000);
 
-/** A request as somebody; the answer is an output, whatever it is. */
+/** Sends a request with a token. */
 async function ask(
   method: string,
   path: string,
@@ -84,7 +84,7 @@ const stateOf = async (name: string) =>
   (await stack.application(name))?.status?.microservices?.[0] as { state?: string; message?: string } | undefined;
 
 test(
-  'success and failure are played through',
+  'requests, containers, restarts and failed starts with canaries as secrets have the expected results',
   async () => {
     canaries.set('right password of a registry', REGISTRY_USERS.limpet.password);
     canaries.set('wrong password of a registry', wrongPassword);
@@ -152,7 +152,7 @@ test(
     for (const name of ['fails-to-start', 'fails-to-pull', 'is-not-there'])
       await until(`${name} to say why`, async () => !!(await stateOf(name))?.message, { timeoutMs: 120_000 });
 
-    // Requests that are wrong around a secret.
+    // Invalid requests with a secret in them.
     const wrongs: [string, string, unknown, string?][] = [
       ['POST', '/registries', { url: 'registry.example', password: { secret: malformed } }],
       ['POST', '/registries', { url: 'registry.example', password: [malformed] }],
@@ -180,7 +180,7 @@ test(
       expect(await show(method, path, admin, body, type), `${method} ${path}`).toBeGreaterThanOrEqual(400);
     expect(await show('GET', '/node-list', wrongToken)).toBe(401);
 
-    // A key that nobody uses, and one that somebody guesses.
+    // A provisioning key that is never used, and guesses at it.
     const uuid = (await stack.node('gw-9'))?.status?.uuid;
     const { key } = JSON.parse((await ask('GET', `/node/${uuid}/provisioning-key`, admin)).text);
     canaries.set('provisioning key', key);
@@ -189,7 +189,7 @@ test(
     const guessed = await agent.cli('provision', `skerry://127.0.0.1:9/${key}`);
     outputs.set('CLI provision', guessed.stdout + guessed.stderr);
 
-    // Both processes end without a word, and begin again.
+    // The agent is killed and started again.
     await agent.kill();
     await agent.start();
     await until('the agent to report again', async () => (await stateOf('runs'))?.state === 'RUNNING', {
@@ -206,7 +206,7 @@ test(
   LONG,
 );
 
-/** What a controller says that cannot start. */
+/** The output of a controller that cannot start. */
 const endOf = (env: Record<string, string>) =>
   new Promise<string>((resolve) => {
     execFile(
@@ -217,12 +217,12 @@ const endOf = (env: Record<string, string>) =>
     );
   });
 
-/** Where secrets must be, and nowhere else on the agent's disk: each for its owner's eyes only. */
+/** The files on the agent's disk that have secrets, readable by their owner only. No other file has one. */
 const KEPT =
   /^(data\/identity\.json|data\/agent\.db(-wal|-shm)?|data\/[^/]*\.db(-wal|-shm)?|(data\/)?run\/[^/]*token[^/]*)$/;
 
 test(
-  'all that can be read from outside is gathered',
+  'the files with secrets are readable by their owner only, and all outputs to search are collected',
   async () => {
     const viewer = await stack.tokenOf('viewer');
     canaries.set('token of a viewer', viewer.split('.')[2] ?? '');
@@ -258,7 +258,7 @@ test(
     await agent.cli('support-bundle', bundle);
     outputs.set('support bundle', gunzipSync(readFileSync(bundle)).toString('latin1'));
 
-    // The logs of both, at their most talkative.
+    // The logs of both, at the most verbose level.
     const logs = join(controller.logFile, '..');
     for (const file of readdirSync(logs)) outputs.set(`log ${file}`, readFileSync(join(logs, file), 'latin1'));
     expect(outputs.get(`log ${relative(logs, controller.logFile)}`)).toContain('"level":"debug"');
@@ -281,7 +281,7 @@ test(
       'GET',
       `/api/v1/namespaces/${stack.namespace}/secrets`,
     );
-    // kubectl keeps what it applied in an annotation; that is whoever applied it, and not us.
+    // kubectl stores what it applied in an annotation; that is not our output.
     outputs.set(
       'cluster metadata of Secrets',
       JSON.stringify(secrets.items.map(({ metadata }) => ({ ...metadata, managedFields: undefined }))),
@@ -292,7 +292,7 @@ test(
       try {
         outputs.set(`arguments of process ${pid}`, readFileSync(`/proc/${pid}/cmdline`, 'latin1'));
       } catch {
-        // it is gone
+        // the process has ended
       }
     for (const [name, pid] of [
       ['controller', controller.pid],
@@ -300,7 +300,7 @@ test(
     ] as const)
       outputs.set(`environment of the ${name}`, readFileSync(`/proc/${pid}/environ`, 'latin1'));
 
-    // What the engine tells of the containers, apart from the variables that it has to give them.
+    // What the engine shows of the containers, except the environment variables that they need.
     for (const { id } of await stack.containers()) {
       const { callEngine } = await import('../hack/engine-api.ts');
       const { Config, ...rest } = (await callEngine(inject('engineUrl'), 'GET', `/containers/${id}/json`).catch(() => ({
@@ -337,14 +337,14 @@ function* filesBelow(folder: string): Generator<string> {
   }
 }
 
-/** A text as it is, and as it looks in URLs, in hex, and anywhere within something in base64. */
+/** A text as it is, reversed, and as it appears in URLs, in hex, and anywhere within base64. */
 function formsOf(text: string): string[] {
   const bytes = Buffer.from(text);
   const within = [0, 1, 2].map((offset) => {
     const encoded = Buffer.concat([Buffer.alloc(offset), bytes])
       .toString('base64')
       .replace(/=+$/, '');
-    // Characters that also hold bits of what stands around it.
+    // The first and last characters also encode bits of the surrounding bytes.
     return encoded.slice(Math.ceil((offset * 8) / 6), encoded.length - 1);
   });
   const percent = [...bytes].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
@@ -361,8 +361,8 @@ function formsOf(text: string): string[] {
   return [...new Set(all)];
 }
 
-describe('none of it shows', () => {
-  test('a canary, in no form', () => {
+describe('no secret is shown', () => {
+  test('no output contains a canary in any encoding', () => {
     expect(canaries.size).toBeGreaterThanOrEqual(9);
     const found: string[] = [];
     for (const [name, canary] of canaries) {
@@ -382,14 +382,14 @@ describe('none of it shows', () => {
     );
   });
 
-  test('the search finds what is there', () => {
+  test('the search finds a canary within base64 and URL-encoded text', () => {
     for (const form of formsOf('holds-fast')) expect(form.length).toBeGreaterThan(5);
     const whole = Buffer.from(`user:${secretValue}`).toString('base64');
     expect(formsOf(secretValue).some((form) => whole.includes(form))).toBe(true);
     expect(formsOf(secretValue).some((form) => `x%3D${encodeURIComponent(secretValue)}`.includes(form))).toBe(true);
   });
 
-  test('no token of anybody stands in a log, an event or an object', () => {
+  test('no log, event or object contains a token', () => {
     const token = /eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/;
     const found = [...outputs]
       .filter(([name]) => !name.startsWith('arguments of'))

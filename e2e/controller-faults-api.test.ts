@@ -19,8 +19,8 @@ import {
 } from './_stack.ts';
 
 /**
- * A whole controller behind an API server that refuses, fails, hangs and freezes: people get clear answers, the machine
- * keeps what it runs, nothing answered is lost, the log stays readable, and afterwards everything converges.
+ * A whole controller behind an API server that refuses, fails, hangs and freezes: users get clear responses, the machine
+ * keeps what it runs, no acknowledged write is lost, the log stays readable, and afterwards everything converges.
  */
 const NODE = 'gw-faults';
 let dir: string;
@@ -127,12 +127,12 @@ const CASES: Case[] = [
     ms: 15_000,
   },
 ];
-/** The others take turns at night. */
+/** All other cases run nightly only. */
 const TODAY = CASES.filter(({ name }) => process.env.SKERRY_NIGHTLY || name === '500' || name === 'a freeze');
 let round = 0;
 
 test.each(TODAY)(
-  '$name',
+  'when the API server fails with "$name", requests get clear responses, containers run on, and later edits converge',
   async ({ name, begin, ms }) => {
     round++;
     const before = readFileSync(log, 'utf8').length;
@@ -159,7 +159,7 @@ test.each(TODAY)(
     ).toEqual([]);
     expect(lines.length, lines.join('\n')).toBeLessThan(60);
 
-    // Nothing that was answered is lost, and the way is free again.
+    // No acknowledged write is lost, and new edits are carried out.
     for (const one of answered) expect(await stack.application(one), one).toBeDefined();
     expect(await containerId()).toBe(container);
     const next = `f${round + 1}`;
@@ -173,7 +173,7 @@ test.each(TODAY)(
   400_000,
 );
 
-test('after all that no number was given twice, and the agent never gave up its identity', async () => {
+test('after all faults no id is assigned twice, and the agent still has its identity', async () => {
   const path = `/apis/skerry.dev/v3/namespaces/${stack.namespace}/applications`;
   const ids = ((await stack.kube.get<{ items: { status?: { id?: number } }[] }>(path))?.items ?? []).map(
     ({ status }) => status?.id,
@@ -183,7 +183,7 @@ test('after all that no number was given twice, and the agent never gave up its 
   expect((await agent.cli('status')).stdout).toContain(NODE);
 });
 
-/** A write, or a read without a name: carried out, or a clear "try again" that says nothing of the inside. */
+/** A write, or a read without a name: carried out, or refused with a clear "try again" without internal details. */
 async function ask(application: string | undefined, answered: string[], name: string): Promise<void> {
   const rest = stack.rest(controller);
   const began = performance.now();
@@ -196,7 +196,7 @@ async function ask(application: string | undefined, answered: string[], name: st
     if (application) answered.push(application);
     return;
   }
-  // A conflict is told as what it is.
+  // A conflict is reported as a conflict.
   if (status !== 409 || !name.startsWith('409')) {
     expect(status, text).toBe(503);
     expect(Number(headers.get('retry-after')), text).toBeGreaterThan(0);

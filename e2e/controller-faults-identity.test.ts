@@ -11,9 +11,9 @@ import { createStack, until } from './_stack.ts';
 
 const MOUNT = '/run/secrets/kubernetes.io/serviceaccount';
 
-/** A pod's view: the ServiceAccount's files where the kubelet puts them, in a mount namespace of the process's own. */
+/** As in a pod: the ServiceAccount's files are where the kubelet mounts them, in a mount namespace of the process. */
 test.runIf(process.getuid?.() === 0)(
-  'in a pod the controller is its ServiceAccount, and says who leads',
+  'in a pod the controller uses its ServiceAccount and writes its name to the Lease when it leads',
   async () => {
     await using stack = await createStack();
     const dir = await mkdtemp(join(tmpdir(), 'skerry-pod-'));
@@ -71,7 +71,7 @@ test.runIf(process.getuid?.() === 0)(
       const lease = await stack.kube.get<{ spec: { holderIdentity: string } }>(path);
       return lease?.spec.holderIdentity === 'pod-1';
     });
-    // With a ServiceAccount replicas know each other.
+    // With a ServiceAccount replicas authenticate each other.
     expect(log).not.toContain('Replicas cannot know each other');
   },
   120_000,

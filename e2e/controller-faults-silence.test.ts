@@ -8,8 +8,8 @@ import { NODE_TOKEN } from '../src/wire/index.ts';
 import { type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /**
- * Hundreds of nodes are live, and more than a third fall silent at once: first that is our own fault. One event and a
- * metric say so, the store learns it slowly, who reads is told at once; and the way back is in order.
+ * Hundreds of nodes are live, and more than a third fall silent at once: the controller suspects its own side first. One
+ * event and a metric report it, REST shows it at once, statuses are written at a limited rate, and all nodes recover.
  */
 const NODES = Number(process.env.SKERRY_NODES ?? 240);
 const MOST = NODES * 0.9;
@@ -59,7 +59,7 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
-/** A node says that it runs; without a long poll its silence begins 30 s later. */
+/** Reports a node as running; without a long poll the node is silent 30 s later. */
 async function report({ uuid, key }: (typeof fleet)[number]): Promise<void> {
   const claims = { sub: uuid, iss: NODE_TOKEN_ISSUER, aud: [controller.url], tokenUse: NODE_TOKEN.use };
   const answer = await fetch(`${controller.url}/api/v3/agent/status`, {
@@ -87,18 +87,18 @@ const events = async (reason: string) =>
 const silentIn = (all: readonly Any[]) => all.filter(({ status }) => status?.daemonStatus === 'UNKNOWN').length;
 
 test.runIf(process.env.SKERRY_NIGHTLY)(
-  `${NODES} nodes fall silent at once, and come back`,
+  `of ${NODES} nodes that fall silent at once REST shows UNKNOWN at once, statuses are written at a limited rate, and all recover`,
   async () => {
     await inTurns(fleet, report);
     await until('all to run', async () => (await nodes()).every(({ status }) => status?.daemonStatus === 'RUNNING'), {
       timeoutMs: 180_000,
     });
-    // Once more, all at one time: so they fall silent together.
+    // All nodes report once more at the same time, so that they fall silent together.
     await inTurns(fleet, report);
     expect(await metric()).toBe(0);
 
     const written: { at: number; count: number }[] = [];
-    /** said to be silent over REST while not all of them were written yet */
+    /** how many REST showed as silent while not all of them were written yet */
     let saidAtOnce = 0;
     await until(
       'all to be marked',
@@ -115,7 +115,7 @@ test.runIf(process.env.SKERRY_NIGHTLY)(
       { timeoutMs: 60_000 + (NODES / PER_SECOND) * 4_000, intervalMs: 200 },
     );
     expect(saidAtOnce).toBeGreaterThan(MOST);
-    // What a few of them were marked with before the suspicion is no part of the pace.
+    // Statuses that were written before mass silence was suspected do not count for the rate.
     const paced = written.filter(({ count }) => count > NODES * 0.1);
     const [first, last] = [paced[0], paced.at(-1)];
     const rate = ((last?.count ?? 0) - (first?.count ?? 0)) / (((last?.at ?? 0) - (first?.at ?? 0)) / 1000);

@@ -8,7 +8,8 @@ import { type Told, tellStory } from './_killed-controller.ts';
 
 /**
  * The controller is killed before and after each of its writes, over the lives of applications, nodes and registries
- * made with kubectl and over REST, provisioning included. `SKERRY_NIGHTLY=1` takes every write, `SKERRY_POINTS` so many, spread.
+ * that are created with kubectl and over REST, provisioning included. `SKERRY_NIGHTLY=1` tests every write,
+ * `SKERRY_POINTS` that many writes, evenly spread.
  */
 const POINTS = Number(process.env.SKERRY_POINTS ?? (process.env.SKERRY_NIGHTLY ? Number.POSITIVE_INFINITY : 1));
 let dir: string;
@@ -22,19 +23,19 @@ afterAll(() => rm(dir, { recursive: true, force: true }));
 
 const once = (told: Pick<Told, 'ids'>) => [...told.ids].filter(([, objects]) => objects.size > 1);
 
-test('the story, undisturbed', () => {
+test('the run in which the controller is not killed has no errors and no id twice', () => {
   expect(whole.wrongs).toEqual([]);
   expect(once(whole)).toEqual([]);
   expect(whole.writes.length).toBeGreaterThan(20);
 });
 
 interface Moment {
-  /** the how-manieth write */
+  /** which write, counted from 1 */
   n: number;
   when: When;
 }
 
-/** All of them, or so many, spread, now before and now after the write. */
+/** All moments, or POINTS of them, evenly spread and alternating between before and after the write. */
 function momentsOf(total: number): Moment[] {
   if (POINTS >= total)
     return Array.from({ length: total }, (_, i) =>
@@ -46,7 +47,7 @@ function momentsOf(total: number): Moment[] {
   }));
 }
 
-/** What differs when the controller is killed then; nothing is as it should be. */
+/** What differs when the controller is killed at this moment; undefined when nothing does. */
 async function judge(moment: Moment): Promise<object | undefined> {
   const { wrongs, state, killedAt, ...told } = await tellStory(moment, dir);
   const same = isDeepStrictEqual(state, whole.state);
@@ -55,10 +56,10 @@ async function judge(moment: Moment): Promise<object | undefined> {
   return { killedAt, wrongs, twice, ...(!same && { state, insteadOf: whole.state }) };
 }
 
-/** Stories side by side: each mostly waits. */
+/** Runs in parallel: each mostly waits. */
 const LANES = 4;
 
-test('killed before or after any write: the end is the same, nothing answered is lost, no number is given twice', async () => {
+test('a controller that is killed before or after any write reaches the same end state, loses no acknowledged write and assigns no id twice', async () => {
   const moments = momentsOf(whole.writes.length);
   const waiting = [...moments];
   const amiss: unknown[] = [];

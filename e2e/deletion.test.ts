@@ -12,7 +12,7 @@ import {
   webApplication,
 } from './_stack.ts';
 
-/** Deletion is absence: objects go when the machine no longer runs what they asked for. */
+/** An object is removed only when the machine no longer runs its containers. */
 let stack: Stack;
 let controller: ControllerProcess;
 let agent: AgentProcess;
@@ -24,7 +24,7 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
-test('an application is gone only when the machine no longer runs its containers', async () => {
+test('a deleted application is removed only when the machine no longer runs its containers', async () => {
   await stack.apply(webApplication('gone', 'gw-4', await stack.image('d1', { STOP_DELAY: '2s' }), await freePort()));
   const uuid = (await untilReady(stack, 'gone')).status?.microservices?.[0]?.uuid as string;
   await stack.remove('applications', 'gone');
@@ -33,7 +33,7 @@ test('an application is gone only when the machine no longer runs its containers
   expect((await stack.containers()).filter((one) => one.labels[CONTAINER_LABELS.uuid] === uuid)).toEqual([]);
 });
 
-test('a live node that is deleted removes its containers, gives up its identity and is gone', async () => {
+test('a deleted live node removes its containers and gives up its identity, and then the object is removed', async () => {
   await stack.apply(webApplication('stays', 'gw-4', await stack.image('d2'), await freePort()));
   await untilReady(stack, 'stays');
   const node = (await stack.node('gw-4'))?.status?.uuid;

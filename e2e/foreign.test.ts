@@ -4,8 +4,8 @@ import { ForeignAgent, foreignProvision } from './_foreign.ts';
 import { type ControllerProcess, createStack, readyOf, type Stack, until, untilReason } from './_stack.ts';
 
 /**
- * v3 agents that others built: they know nothing of our additions, and are told and judged by the v3 wire alone. Their
- * requests go to two replicas in turn, as behind a load balancer.
+ * Third-party agents: they know nothing of our additions, and the controller serves and judges them by the v3 wire alone.
+ * Their requests alternate between two replicas, as behind a load balancer.
  */
 let stack: Stack;
 const replicas: ControllerProcess[] = [];
@@ -43,7 +43,7 @@ const of = (image: string, registry?: string) => ({
   images: { amd64: image, ...(registry && { registry }) },
 });
 
-/** The cycles of an agent, until the check holds. */
+/** Runs cycles of an agent until the check is true. */
 async function live(what: string, agent: ForeignAgent, check: () => Promise<boolean>): Promise<void> {
   await until(
     what,
@@ -56,7 +56,7 @@ async function live(what: string, agent: ForeignAgent, check: () => Promise<bool
   );
 }
 
-/** A few more cycles, at either replica. */
+/** Runs a few more cycles, at both replicas. */
 async function settled(agent: ForeignAgent): Promise<void> {
   for (let i = 0; i < 5; i++) {
     await agent.poll();
@@ -70,7 +70,7 @@ const isReady = async (name: string) => {
   return ready?.status === 'True' && ready.observedGeneration === found?.metadata.generation;
 };
 
-test('is provisioned without a key of its own, told, believed, rebuilt and taken leave of', async () => {
+test('a third-party agent is provisioned without a key pair of its own, runs, edits, rebuilds and deletes an application, and is deprovisioned', async () => {
   const agent = await startForeign('foreign-1');
   expect(agent.identity.key.asymmetricKeyType).toBe('ed25519');
   await live('the node to be ready', agent, async () => readyOf(await stack.node('foreign-1'))?.status === 'True');
@@ -83,7 +83,7 @@ test('is provisioned without a key of its own, told, believed, rebuilt and taken
   expect(agent.made).toEqual(['registry.example/web:1']);
   await until('no flag to be left', async () => !(await agent.poll()));
 
-  // Told, but not yet carried out: the old container runs, and nobody says otherwise.
+  // The edit was sent and is not yet carried out: the old container still runs, so the application must not be ready.
   await stack.apply(application('shop', 'foreign-1', of('registry.example/web:2')));
   await untilReason(stack, 'shop', 'Updating');
   await agent.report();
@@ -91,7 +91,7 @@ test('is provisioned without a key of its own, told, believed, rebuilt and taken
   await live('the edit to be ready', agent, () => isReady('shop'));
   expect(agent.made).toEqual(['registry.example/web:1', 'registry.example/web:2']);
 
-  // Config is changed in place: no new container, and ready all the same.
+  // Config is changed in place: the application becomes ready without a new container.
   await stack.apply(application('shop', 'foreign-1', { ...of('registry.example/web:2'), config: { rate: 5 } }));
   await live('the config to be told', agent, () => isReady('shop'));
   expect(agent.made).toHaveLength(2);
@@ -103,7 +103,7 @@ test('is provisioned without a key of its own, told, believed, rebuilt and taken
   const [uuid] = [...agent.containers.keys()] as [string];
   const running = agent.containers.get(uuid) as never;
   await until('the rebuild to be told', async () => (await agent.poll()) && agent.made.length === 3);
-  // It takes its time: as long as the old container runs, it is neither done nor ordered once more.
+  // The agent takes its time: while the old container runs, the rebuild is neither done nor requested again.
   agent.containers.set(uuid, running);
   await agent.report();
   await until('the order to be noted', async () => {
@@ -131,7 +131,7 @@ test('is provisioned without a key of its own, told, believed, rebuilt and taken
   });
 }, 180_000);
 
-test('whose clock is an hour behind is judged by the clock of the controller', async () => {
+test('a third-party agent whose clock is an hour behind is judged by the clock of the controller', async () => {
   const agent = await startForeign('foreign-2');
   agent.skew = -3600_000;
   await stack.apply(application('slow', 'foreign-2', of('registry.example/web:1')));
@@ -143,8 +143,8 @@ test('whose clock is an hour behind is judged by the clock of the controller', a
   expect(Math.abs((item?.startTime ?? 0) - Date.now())).toBeLessThan(120_000);
 }, 120_000);
 
-describe('a hold', () => {
-  test('shows what was admitted last, also after every replica was started anew; what never was is absent', async () => {
+describe('a third-party agent', () => {
+  test('gets the revision that was last admitted of an entry on hold, also after a restart of all replicas, and no entry that was never admitted', async () => {
     const agent = await startForeign('foreign-3');
     await stack.apply(application('held', 'foreign-3', of('registry.example/web:1')));
     await live('the application to be ready', agent, () => isReady('held'));
@@ -170,13 +170,13 @@ describe('a hold', () => {
     expect(agent.made).toEqual(['registry.example/web:1', 'registry.example/web:2']);
   }, 180_000);
 
-  test('what started while no controller listened is believed afterwards', async () => {
+  test('reports a container that started while no controller ran, and the application becomes ready', async () => {
     const agent = await startForeign('foreign-4');
     await stack.apply(application('deaf', 'foreign-4', of('registry.example/web:1')));
     await live('the application to be ready', agent, () => isReady('deaf'));
     await stack.apply(application('deaf', 'foreign-4', of('registry.example/web:2')));
     await untilReason(stack, 'deaf', 'Updating');
-    // It fetches the order, says once more what runs, and is still pulling when the controllers go.
+    // It fetches the edit, reports the old container once more, and is still pulling when the controllers stop.
     const [uuid] = [...agent.containers.keys()] as [string];
     const running = agent.containers.get(uuid) as never;
     await until('the order', async () => (await agent.poll()) && agent.made.length === 2);

@@ -28,10 +28,10 @@ import {
 } from './_stack.ts';
 
 /**
- * Who an agent is, over real HTTP against two replicas of a real controller: what is no good credential is refused with
- * the code that says why, and nothing that is refused or doubled removes a workload.
+ * Authentication of agents, over HTTP against two replicas of a real controller: an invalid credential is refused with the
+ * code of its reason, and neither a refusal nor a duplicate identity removes a workload.
  */
-/** under which agents are to know replica b; a does not care */
+/** the URL that replica b requires as the audience of tokens; replica a accepts any audience */
 const PUBLIC_URL = 'http://controller.example:51121';
 const SECOND = 1000;
 
@@ -69,8 +69,8 @@ const stranger = generateKeyPairSync('ed25519').privateKey;
 describe('a token', () => {
   const refused: Record<string, { token: () => string | undefined; code: string; status?: number }> = {
     'that is missing': { token: () => undefined, code: 'AGENT_AUTH_HEADER_INVALID' },
-    'that is none': { token: () => 'none', code: 'AGENT_JWT_MALFORMED' },
-    'that is longer than any': {
+    'that is no JWT': { token: () => 'none', code: 'AGENT_JWT_MALFORMED' },
+    'that is longer than the limit': {
       token: () => tokenOf({ claims: { more: 'x'.repeat(4000) } }),
       code: 'AGENT_JWT_MALFORMED',
     },
@@ -83,12 +83,12 @@ describe('a token', () => {
       code: 'AGENT_JWT_MALFORMED',
     },
     'with another algorithm': { token: () => tokenOf({ header: { alg: 'HS256' } }), code: 'AGENT_JWT_MALFORMED' },
-    'with extensions': { token: () => tokenOf({ header: { crit: ['b64'] } }), code: 'AGENT_JWT_MALFORMED' },
+    'with critical extensions': { token: () => tokenOf({ header: { crit: ['b64'] } }), code: 'AGENT_JWT_MALFORMED' },
     'without a signature': { token: () => tokenOf({ signature: '' }), code: 'AGENT_JWT_SIGNATURE_INVALID' },
-    'signed by a stranger': { token: () => tokenOf({ key: stranger }), code: 'AGENT_JWT_SIGNATURE_INVALID' },
+    'signed with an unknown key': { token: () => tokenOf({ key: stranger }), code: 'AGENT_JWT_SIGNATURE_INVALID' },
     'signed by another node': { token: () => tokenOf({ key: other.key }), code: 'AGENT_JWT_SIGNATURE_INVALID' },
     'without a subject': { token: () => tokenOf({ claims: { sub: undefined } }), code: 'AGENT_JWT_MISSING_SUBJECT' },
-    'of a node that there is not': {
+    'of a node that does not exist': {
       token: () => tokenOf({ claims: { sub: '00000000-0000-4000-8000-000000000000' } }),
       code: 'AGENT_NODE_NOT_FOUND',
     },
@@ -96,11 +96,11 @@ describe('a token', () => {
       token: () => tokenOf({ claims: { iat: now() - 100, nbf: now() - 100, exp: now() - 11 } }),
       code: 'AGENT_JWT_EXPIRED',
     },
-    'from the future': {
+    'whose times are in the future': {
       token: () => tokenOf({ claims: { iat: now() + 60, nbf: now() + 60, exp: now() + 120 } }),
       code: 'AGENT_JWT_EXPIRED',
     },
-    'that lives too long': { token: () => tokenOf({ claims: { exp: now() + 700 } }), code: 'AGENT_JWT_MALFORMED' },
+    'with too long a lifetime': { token: () => tokenOf({ claims: { exp: now() + 700 } }), code: 'AGENT_JWT_MALFORMED' },
     'without times': { token: () => tokenOf({ claims: { iat: undefined } }), code: 'AGENT_JWT_MALFORMED' },
     'without an id': { token: () => tokenOf({ claims: { jti: undefined } }), code: 'AGENT_JWT_MALFORMED' },
     'of another issuer': {
@@ -108,8 +108,8 @@ describe('a token', () => {
       code: 'AGENT_JWT_MALFORMED',
     },
     'for another use': { token: () => tokenOf({ claims: { tokenUse: 'local' } }), code: 'AGENT_JWT_MALFORMED' },
-    'for no use': { token: () => tokenOf({ claims: { tokenUse: undefined } }), code: 'AGENT_JWT_MALFORMED' },
-    'that may have been used before this process began': {
+    'without a use': { token: () => tokenOf({ claims: { tokenUse: undefined } }), code: 'AGENT_JWT_MALFORMED' },
+    'that may have been used before the controller started': {
       token: () => tokenOf({ claims: { iat: now() - 500, nbf: now() - 500, exp: now() + 60 } }),
       code: 'CONTROLLER_AUTH_VERIFICATION_FAILED',
       status: 503,
@@ -131,27 +131,27 @@ describe('a token', () => {
       }
     });
 
-  test('for another audience is refused where the controller knows its own URL, and only there', async () => {
+  test('for another audience is refused by a replica that has a configured URL, and accepted by one that has none', async () => {
     const aud = { claims: { aud: ['http://elsewhere.example'] } };
     expect(await send(tokenOf(aud), b)).toMatchObject({ status: 401, body: { code: 'AGENT_JWT_MALFORMED' } });
     expect((await send(tokenOf(aud), a)).status).toBe(200);
   });
 
-  test('of a node that no agent has taken is refused: AGENT_PUBLIC_KEY_NOT_FOUND', async () => {
+  test('of a node without a provisioned agent is refused: AGENT_PUBLIC_KEY_NOT_FOUND', async () => {
     await makeNode('who-nobody');
     const uuid = await until('its uuid', async () => (await stack.node('who-nobody'))?.status?.uuid);
     const { status, body } = await send(tokenOf({}, { uuid, key: stranger }));
     expect({ status, code: body.code }).toEqual({ status: 401, code: 'AGENT_PUBLIC_KEY_NOT_FOUND' });
   });
 
-  test('that was used is worth nothing any more: at once where it was used, soon at the other replica', async () => {
+  test('that was used is refused, at once by the same replica and soon by the other one', async () => {
     const token = tokenOf();
     expect((await send(token)).status).toBe(200);
     expect(await send(token)).toMatchObject({
       status: 401,
       body: { code: 'AGENT_JWT_ALREADY_USED', retryable: false },
     });
-    // A token for each look: what is accepted is used up by the look.
+    // Each check needs a token of its own: a token that is accepted is used up.
     await until('the other replica to have heard of it', async () => {
       const another = tokenOf();
       await send(another);
@@ -160,7 +160,7 @@ describe('a token', () => {
     });
   });
 
-  test('that is sent twenty times at once to two replicas is accepted once by each at most', async () => {
+  test('that is sent twenty times at once to two replicas is accepted at most once by each', async () => {
     const token = tokenOf();
     const replies = await Promise.all(Array.from({ length: 20 }, (_, i) => send(token, i % 2 ? a : b)));
     const accepted = replies.filter(({ status }) => status === 200).length;
@@ -169,7 +169,7 @@ describe('a token', () => {
     for (const { status, body } of replies) if (status !== 200) expect(body.code).toBe('AGENT_JWT_ALREADY_USED');
   });
 
-  test("signed by the key of the machine's own API is refused, and its agent is not", async () => {
+  test("signed with the key of the agent's local API is refused, and one signed with the node's key is accepted", async () => {
     const identity = JSON.parse(readFileSync(join(agent.dir, 'data', 'identity.json'), 'utf8'));
     const with_ = (key: unknown) => tokenOf({}, { uuid: identity.node.uuid, key: signingKey(key as never) });
     const { status, body } = await send(with_(identity.localKey));
@@ -178,7 +178,7 @@ describe('a token', () => {
   });
 });
 
-test('a provisioning key that many show at once, at two replicas, is one identity', async () => {
+test('of eight agents that use one provisioning key at once at two replicas exactly one is provisioned', async () => {
   await makeNode('who-many');
   const key = await stack.provisioningKey('who-many', a);
   const keys = Array.from({ length: 8 }, () => {
@@ -192,11 +192,11 @@ test('a provisioning key that many show at once, at two replicas, is one identit
   expect(replies.map(({ status }) => status).sort()).toEqual([200, 404, 404, 404, 404, 404, 404, 404]);
   for (const { status, body } of replies)
     if (status !== 200) expect(body).toMatchObject({ code: 'INVALID_PROVISIONING_KEY', retryable: false });
-  // Whoever did not hear the answer asks again, wherever it gets to.
+  // An agent that did not receive the response asks again, at either replica.
   for (const replica of [a, b]) expect((await show(keys[winner], replica)).body).toEqual(replies[winner]?.body);
 });
 
-test('one identity on two machines: DuplicateAgent, and neither is wiped', async () => {
+test('one identity on two machines sets the condition DuplicateAgent, and neither machine stops its containers', async () => {
   const wanted = webApplication('twins', 'who-3', await stack.image('twins'), await freePort());
   await stack.apply(wanted);
   await untilReady(stack, 'twins');
@@ -206,13 +206,13 @@ test('one identity on two machines: DuplicateAgent, and neither is wiped', async
 
   const home = mkdtempSync(join(tmpdir(), 'skerry-twin-'));
   started.defer(() => rmSync(home, { recursive: true, force: true }));
-  // As a disk image is copied: identity and database, from a machine that runs.
+  // As from a copied disk image: the identity of a machine that runs.
   cpSync(join(agent.dir, 'data', 'identity.json'), join(home, 'data', 'identity.json'));
   const engine = new MemoryEngine({ anyImage: true });
   {
     await using twin = startLocalAgent({ home, engine: () => engine });
     await until('the twin to run it', async () => (await engine.containers()).some(({ state }) => state === 'running'));
-    // Both hear of a change, and so both speak. Without one it takes a hold longer.
+    // Both agents get a change, and so both report. Without a change it takes the time of one more long poll.
     const [entry] = wanted.spec.microservices;
     await stack.apply({ ...wanted, spec: { microservices: [Object.assign({ config: { rate: 5 } }, entry)] } });
     const duplicate = await until('the condition', async () => {

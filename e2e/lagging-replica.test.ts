@@ -13,8 +13,8 @@ import { type Lane, startLane } from './history/lane.ts';
 import { startLink, type TcpLink } from './history/tcp-link.ts';
 
 /**
- * Agents reach controllers through a Service: any request may arrive at any replica, and one that has lost the API
- * server without knowing it still answers. What it says is older than what the machine already has.
+ * Agents reach controllers through a Service: any request may arrive at any replica, and a replica that lost the API
+ * server without noticing still answers. Its response is older than what the machine already has.
  */
 const started = new AsyncDisposableStack();
 const record: Omit<EngineRecord, 'at' | 'node'>[] = [];
@@ -78,7 +78,7 @@ const untilReady = (name: string) =>
     return ready?.status === 'True' && ready.observedGeneration === current?.metadata.generation;
   });
 
-test('a controller that lags behind takes nothing back from a machine that knows better', async () => {
+test('a replica that lags behind does not roll back a machine that has a newer desired state', async () => {
   const [, lagging] = lane.replicas;
   if (!lagging) throw new Error('two controllers are needed');
   await application('changed', 'old');
@@ -91,7 +91,7 @@ test('a controller that lags behind takes nothing back from a machine that knows
   await untilReady('added');
   const before = record.filter(({ what }) => what !== 'seen').length;
 
-  // From here on every request of the agent arrives at the controller that knows nothing of it.
+  // From here on every request of the agent arrives at the replica that lags behind.
   targets = [lagging.port];
   link.set('cut');
   link.set('open');

@@ -24,18 +24,18 @@ import {
 } from './_stack.ts';
 
 /**
- * Bad links between real agents and a real controller. Each story has a machine of its own: an agent process in a network
- * namespace, which reaches the controller through a proxy that delays, throttles, cuts and swallows. Whatever the link
- * does, no container restarts, and what was asked for meanwhile arrives once it can.
+ * Bad links between real agents and a real controller. Each test has a machine of its own: an agent process in a network
+ * namespace, which reaches the controller through a proxy that delays, throttles, cuts and drops. Whatever the link does,
+ * no container restarts, and edits made meanwhile arrive once the link works.
  *
- * SKERRY_NIGHTLY=1 also waits for the status to say Unknown, and keeps the lossy line up for ten minutes.
+ * SKERRY_NIGHTLY=1 also waits for the status Unknown, and tests the lossy link for ten minutes.
  */
 const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
 const NAME = 'controller.test';
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const KIB = 1024;
-/** Of a link that works now and then: long, but not for ever. */
+/** Timeout for a link that works now and then. */
 const SLOW = { timeoutMs: 240 * SECOND };
 
 let stack: Stack;
@@ -54,13 +54,13 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => started.disposeAsync(), 60_000);
 
-/** Two microservices of a node: one that nobody touches, and one that is edited. */
+/** Two microservices of a node: one that stays unchanged, and one that is edited. */
 interface Workload {
-  /** Asks for another greeting, and for so many bytes of environment. */
+  /** Sets another greeting, and that many bytes of environment. */
   edit(greeting: string, bytes?: number): Promise<void>;
   greeting(): Promise<string | undefined>;
   untilGreets(greeting: string): Promise<void>;
-  /** Waits for Ready, of the newest generation; the untouched container is the one of the beginning. */
+  /** Waits for Ready of the newest generation; the container of the unchanged microservice must not have restarted. */
   untilSteady(expect: ExpectStatic): Promise<void>;
 }
 
@@ -69,7 +69,7 @@ interface Machine extends Workload {
   network: EdgeNetwork;
   proxy: FaultyProxy;
   agent: AgentProcess;
-  /** What the agent says of how it stands with the controller. */
+  /** Waits until the agent's status shows this state of the connection to the controller. */
   untilConnectionIs(pattern: RegExp): Promise<void>;
 }
 
@@ -102,7 +102,7 @@ async function startWorkload(node: string): Promise<Workload> {
   const edit = (greeting: string, bytes = 0) => {
     const padding = Array.from({ length: Math.ceil(bytes / (16 * KIB)) }, (_, i) => ({
       key: `PADDING_${i}`,
-      // Does not shrink much when it is packed.
+      // Text that compresses badly.
       value: randomBytes(12 * KIB).toString('base64'),
     }));
     const env = [{ key: 'GREETING', value: greeting }, ...padding];
@@ -131,7 +131,7 @@ async function startWorkload(node: string): Promise<Workload> {
   };
 }
 
-/** Time of an agent in this process: goes along with ours, and can be moved ahead. */
+/** The clock of an agent in this process: follows the real one, and can be moved ahead. */
 function startClock() {
   const clock = new VirtualClock(Date.now(), Date.now);
   let ahead = 0;
@@ -144,7 +144,7 @@ function startClock() {
       last = now;
       while (ahead > 0) {
         const step = Math.min(ahead, MINUTE);
-        // The engine answers in real time, and has some for each step.
+        // The engine answers in real time, so each step gets some.
         await clock.advance(step, () => sleep(15));
         ahead -= step;
         last = performance.now();
@@ -165,7 +165,7 @@ function startClock() {
   };
 }
 
-/** Which run of a container this is: by the engine, and by the status. */
+/** Identifies the current run of a container, by the engine and by the status. */
 async function runOf(node: string, name: string) {
   const uuid = (await stack.application(node))?.status?.microservices?.find((one) => one.name === name)?.uuid ?? '-';
   const id = (await stack.containers()).find((one) => one.state === 'running' && one.name.includes(uuid))?.id;
@@ -191,8 +191,8 @@ async function untilUnknown(node: string): Promise<void> {
 const note = (text: string) => process.stderr.write(`[link] ${text}\n`);
 const secondsSince = (from: number) => ((performance.now() - from) / 1000).toFixed(1);
 
-describe.concurrent('a link', () => {
-  test('that is not there for an hour of the clock of its agent', async ({ expect }) => {
+describe.concurrent('an edit is carried out, and no container restarts, on a link', () => {
+  test('that is down for an hour of the clock of its agent', async ({ expect }) => {
     const node = 'link-hour';
     const proxy = await toxiproxy.proxy(node, new URL(controller.url).host);
     const home = mkdtempSync(join(tmpdir(), 'skerry-hour-'));
@@ -232,7 +232,7 @@ describe.concurrent('a link', () => {
     }
   }, 900_000);
 
-  test('of 64 kbit/s, also for a document that it needs more than half a minute for', async ({ expect }) => {
+  test('of 64 kbit/s, also when a section takes more than half a minute to transfer', async ({ expect }) => {
     const machine = await startMachine('link-thin');
     await machine.proxy.add({ type: 'bandwidth', attributes: { rate: 8 } });
     for (const [text, bytes] of [
@@ -252,12 +252,14 @@ describe.concurrent('a link', () => {
     }
   }, 400_000);
 
-  test('that is cut in the middle of every longer answer, and of reports', async ({ expect }) => {
+  test('that is cut in the middle of every longer response and of reports, until it is repaired', async ({
+    expect,
+  }) => {
     const machine = await startMachine('link-cut');
     await machine.proxy.add({ type: 'limit_data', attributes: { bytes: 4 * KIB } });
     await machine.proxy.add({ type: 'slicer', attributes: { average_size: 500, delay: 1000 } }, ['downstream']);
     await machine.edit('whole', 64 * KIB);
-    // It is told of the change, and never gets all of it.
+    // The agent learns of the change, and never gets all of it.
     await machine.untilConnectionIs(/NOT_CONNECTED/);
     expect(await machine.greeting()).toBe('before');
     await machine.proxy.heal();
@@ -265,7 +267,7 @@ describe.concurrent('a link', () => {
     await machine.untilSteady(expect);
   }, 400_000);
 
-  test('that swallows everything and closes nothing', async ({ expect }) => {
+  test('that drops all packets and closes no connection, until it is repaired', async ({ expect }) => {
     const machine = await startMachine('link-mute');
     await machine.network.lose(1);
     const began = performance.now();
@@ -287,7 +289,7 @@ describe.concurrent('a link', () => {
   test('without name resolution, after which the controller has another address', async ({ expect }) => {
     const machine = await startMachine('link-nameless');
     machine.network.name({});
-    // The address of old is gone as well: kept connections end.
+    // The old address stops working as well, so that open connections end.
     await machine.proxy.enable(false);
     await machine.edit('found');
     await machine.untilConnectionIs(/EAI_AGAIN|ENOTFOUND/);

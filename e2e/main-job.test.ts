@@ -14,7 +14,7 @@ import {
   untilReason,
 } from './_stack.ts';
 
-/** The main job, on real parts: an Application is applied, and its containers run on an edge machine. */
+/** The main job, end to end: an Application is applied, and its containers run on a machine. */
 let stack: Stack;
 let controller: ControllerProcess;
 let agent: AgentProcess;
@@ -41,14 +41,14 @@ const web = (image: string, port: number, more: Record<string, unknown> = {}) =>
   container: { ports: [{ internal: 8080, external: port }], ...(more.container as object) },
   ...Object.fromEntries(Object.entries(more).filter(([key]) => key !== 'container')),
 });
-/** The container of a microservice that runs, whatever else was left behind. */
+/** The running container of the microservice, whatever stopped ones remain. */
 const containerOf = async (name: string) => {
   const uuid = (await stack.application(name))?.status?.microservices?.[0]?.uuid;
   return (await stack.containers()).find((one) => one.state === 'running' && one.name.includes(uuid ?? '-'));
 };
 
 describe('kubectl apply', () => {
-  test('starts the container, says so truthfully, and an edit replaces it', async () => {
+  test('starts the container and the status shows it, and an edit replaces the container', async () => {
     const port = await freePort();
     await stack.apply(application('apply', [web(await stack.image('v1', { GREETING: 'one' }), port)]));
     const ready = await untilReady(stack, 'apply');
@@ -62,7 +62,7 @@ describe('kubectl apply', () => {
     await stack.remove('applications', 'apply');
   });
 
-  test('a pull that fails leaves the old container running and says so', async () => {
+  test('of an image that cannot be pulled leaves the old container running, and the status has the reason', async () => {
     const port = await freePort();
     const image = await stack.image('stays', { GREETING: 'stays' });
     await stack.apply(application('bad-pull', [web(image, port)]));
@@ -83,7 +83,7 @@ describe('kubectl apply', () => {
     await stack.remove('applications', 'bad-pull');
   });
 
-  test('a refused edit keeps what runs, and the reason stands in the status', async () => {
+  test('of an edit that is refused leaves the container running, and the status has the reason', async () => {
     const port = await freePort();
     const image = await stack.image('held', { GREETING: 'held' });
     await stack.apply(application('refused', [web(image, port)]));
@@ -99,7 +99,7 @@ describe('kubectl apply', () => {
     await stack.remove('applications', 'refused');
   });
 
-  test('three microservices of two Applications pass their ports on in a ring', async () => {
+  test('moves the ports of three microservices of two Applications in a ring', async () => {
     const ports = [await freePort(), await freePort(), await freePort()];
     const greetings = ['one', 'two', 'three'];
     const images = await Promise.all(
@@ -118,7 +118,7 @@ describe('kubectl apply', () => {
     for (const name of ['ring', 'ring-other']) await stack.remove('applications', name);
   });
 
-  test('deactivation stops the containers, activation starts them again, deletion removes them', async () => {
+  test('stops the containers on deactivation and starts them again on activation, and a deletion removes them', async () => {
     const port = await freePort();
     const entry = web(await stack.image('switch'), port);
     await stack.apply(application('switch', [entry]));
@@ -138,7 +138,7 @@ describe('kubectl apply', () => {
     expect(await running()).toBe(false);
   });
 
-  test('an application for a node that does not exist says so', async () => {
+  test('of an application for a node that does not exist sets Ready to False with NodeNotFound', async () => {
     await stack.apply(application('lost', [{ ...web('x:1', 1025), agent: { name: 'nowhere' } }]));
     const lost = await untilReason(stack, 'lost', 'NodeNotFound');
     expect(readyOf(lost)?.status).toBe('False');
@@ -196,7 +196,7 @@ describe('REST', () => {
     await until('it to be gone', async () => (await rest('GET', '/application/over-rest')).status === 404);
   });
 
-  test('takes the YAML form of existing v3 files', async () => {
+  test('accepts the YAML form of existing v3 files', async () => {
     const port = await freePort();
     const image = await stack.image('yaml', { GREETING: 'yaml' });
     const file = `apiVersion: iofog.org/v3
@@ -216,7 +216,7 @@ spec:
     await stack.remove('applications', 'uploaded');
   });
 
-  test('says the same about a refusal as kubectl does', async () => {
+  test('refuses an application for a node that does not exist with 404 and the name of the node', async () => {
     const refused = await rest('POST', '/application', {
       name: 'refused-rest',
       microservices: [{ name: 'web', agentName: 'nowhere', images: [{ containerImage: 'x:1', archId: 1 }] }],
@@ -227,7 +227,7 @@ spec:
 });
 
 describe('the agent', () => {
-  test('that is killed and started again changes nothing that runs', async () => {
+  test('that is killed and started again does not restart containers', async () => {
     const port = await freePort();
     await stack.apply(application('steady', [web(await stack.image('steady'), port)]));
     await untilReady(stack, 'steady');
@@ -239,7 +239,7 @@ describe('the agent', () => {
     expect((await containerOf('steady'))?.id).toBe(before?.id);
   });
 
-  test('that starts with no controller runs everything from disk, and the status says that it is not heard of', async () => {
+  test('that starts without a controller supervises its containers from the desired state on disk', async () => {
     const before = await containerOf('steady');
     const port =
       before && (await stack.application('steady'))?.spec.microservices?.[0]?.container?.ports?.[0]?.external;

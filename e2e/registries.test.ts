@@ -22,7 +22,7 @@ import {
   untilReady,
 } from './_stack.ts';
 
-/** A registry with an authority and a password of its own, from a call of REST to the machine that pulls from it. */
+/** A registry with a private CA and a password, from the REST request to the machine that pulls from it. */
 const cleanup = new AsyncDisposableStack();
 const now = REGISTRY_USERS.limpet.password;
 const later = REGISTRY_USERS['limpet-later'].password;
@@ -72,21 +72,21 @@ const application = (name: string, microservice: Record<string, unknown>) => ({
   spec: { microservices: [{ name: 'web', agent: { name: 'user' }, ...microservice }] },
 });
 
-/** Everything that an agent has on its disk. */
+/** The content of all files of an agent. */
 const diskOf = ({ dir }: AgentProcess): string =>
   readdirSync(dir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1'))
     .join('\n');
 
-/** Waits until the Application says something of its microservice. */
+/** Waits until the status of the Application's microservice matches, and returns it. */
 const told = (name: string, text: RegExp) =>
   until(`${name} to say ${text}`, async () => {
     const status = JSON.stringify((await stack.application(name))?.status ?? {});
     return text.test(status) ? status : undefined;
   });
 
-/** Orders a rebuild, which pulls again; answers the container that ran before. */
+/** Requests a rebuild, which pulls again; returns the id of the container that ran before. */
 async function rebuild(): Promise<string | undefined> {
   const before = (await running())?.id;
   const uuid = (await stack.application('shop'))?.status?.microservices?.[0]?.uuid;
@@ -105,7 +105,7 @@ const replaced = (before: string | undefined) =>
     return container && container.id !== before ? container : undefined;
   });
 
-test('a wrong password is told, a new one reaches the machine that needs it, and no other', async () => {
+test('a wrong password is reported in the status, and a new one reaches the machine that needs it, and no other machine', async () => {
   const { status, body } = await rest('POST', '/registries', {
     url: registry.url,
     isPublic: false,
@@ -129,7 +129,7 @@ test('a wrong password is told, a new one reaches the machine that needs it, and
   for (const secret of [now, 'limpet', registry.host]) expect(diskOf(other)).not.toContain(secret);
 });
 
-test('a password that is changed in its Secret, by kubectl, reaches the machine', async () => {
+test('a password that is changed in its Secret with kubectl reaches the machine', async () => {
   registry.login('limpet-later');
   const before = await rebuild();
   await told('shop', /refuses the user/);
@@ -145,18 +145,18 @@ test('a password that is changed in its Secret, by kubectl, reaches the machine'
   await untilReady(stack, 'shop');
 });
 
-test('without its authority it is refused, and with it again taken', async () => {
+test('the certificate of a registry is refused without its CA, and accepted when the CA is set again', async () => {
   const ca = Buffer.from(certificate.ca).toString('base64');
   expect(await rest('PATCH', `/registries/${id}`, { ca: null })).toMatchObject({ status: 204 });
   const before = await rebuild();
   await told('shop', /certificate/);
   expect((await running())?.id).toBe(before);
-  // whom the machine trusts with the password has changed: it comes again, or not at all
+  // A change of the CA removes the password unless the same request has it.
   expect(await rest('PATCH', `/registries/${id}`, { ca, password: later })).toMatchObject({ status: 204 });
   await replaced(before);
 });
 
-test('whoever moves a registry to a listener of their own hears no password from the machine', async () => {
+test('a user who moves a registry to a listener of their own gets no password from the machine', async () => {
   const heard: (string | undefined)[] = [];
   const listener = createServer(({ headers }, response) => {
     heard.push(headers.authorization);
@@ -177,7 +177,7 @@ test('whoever moves a registry to a listener of their own hears no password from
   await replaced(before);
 });
 
-test('what a machine does not allow is a reason that the Application tells', async () => {
+test('when the policy of a machine does not allow a bind, the status of the Application has the reason', async () => {
   const socket = inject('engineUrl').replace('unix://', '');
   const volumes = [{ hostDestination: socket, containerDestination: '/engine.sock', accessMode: 'rw', type: 'bind' }];
   const image = await stack.image('greedy');
@@ -186,7 +186,7 @@ test('what a machine does not allow is a reason that the Application tells', asy
   await stack.remove('applications', 'greedy');
 });
 
-test('a registry in use stays, and one that is gone leaves the machine', async () => {
+test('a registry can be deleted only when no application uses it, and the log of no agent has its passwords', async () => {
   expect(await rest('DELETE', `/registries/${id}`)).toMatchObject({ status: 400 });
   await stack.remove('applications', 'shop');
   await until('the container to go', async () => ((await running()) === undefined ? true : undefined));

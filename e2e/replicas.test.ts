@@ -11,7 +11,7 @@ import {
   webApplication,
 } from './_stack.ts';
 
-/** Two replicas of the controller: one reconciles, both serve; when the leader dies, reconcile goes on. */
+/** Two replicas of the controller: one reconciles, both serve; when the leader dies, the other one reconciles. */
 let stack: Stack;
 const replicas: Record<string, ControllerProcess> = {};
 
@@ -28,7 +28,7 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
-test('an agent of the replica that does not lead is seen; after the leader was killed the other goes on', async () => {
+test('a report sent to the replica that does not lead reaches the status, and after the leader is killed the other replica reconciles', async () => {
   const leader = (await until('a leader', leaderName)) as 'a' | 'b';
   const follower = leader === 'a' ? 'b' : 'a';
   const serving = replicas[follower] as ControllerProcess;
@@ -47,7 +47,7 @@ test('an agent of the replica that does not lead is seen; after the leader was k
 
   await replicas[leader]?.kill();
   await stack.apply(webApplication('before', 'gw-2', await stack.image('r2', { GREETING: 'r2' }), port));
-  // Agents are told at once: that needs no leader.
+  // The change is sent to agents at once: that needs no leader.
   await until(
     'the new image to answer while nobody leads',
     async () => (await get(`http://127.0.0.1:${port}/`)) === 'r2\n',

@@ -22,8 +22,8 @@ import {
 } from './_stack.ts';
 
 /**
- * etcd goes back to an older snapshot, or is empty, under a real agent with running containers. Nothing is removed at
- * the edge because of it; a condition names what the datastore lacks, and the operator decides.
+ * etcd is restored from an older snapshot, or is empty, while a real agent runs containers. Nothing is removed from the
+ * machine because of it; a condition names what the datastore lacks, and the operator decides.
  */
 const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
 const NODE = 'gw-restore';
@@ -89,7 +89,7 @@ const restored = () =>
     },
     { timeoutMs: 150_000 },
   );
-/** As the condition says it. */
+/** Accepts the epoch as the message of the condition says. */
 const accept = async (message: string) => {
   const [, annotation = '', epoch = ''] = /--overwrite (\S+)=(\S+)$/.exec(message) ?? [];
   expect(annotation, message).toBe('skerry.dev/accept-epoch');
@@ -100,7 +100,7 @@ const accept = async (message: string) => {
     'application/merge-patch+json',
   );
 };
-/** The agent has saved a position that the snapshot does not have. */
+/** Waits until the agent has saved a position that the snapshot does not have. */
 const untilAgentIsAhead = async (than: Awaited<ReturnType<typeof epochLogNow>>) =>
   until(
     'the agent to save a later position',
@@ -113,7 +113,7 @@ const untilAgentIsAhead = async (than: Awaited<ReturnType<typeof epochLogNow>>) 
 
 const ids: Record<string, string | undefined> = {};
 
-test('what is running runs on when etcd goes back to a snapshot under a controller that lives on', async () => {
+test('containers keep running when etcd is restored from a snapshot while the controller runs', async () => {
   await stack.apply(await app('kept', 'k1', { uuid: APPLICATION }));
   await untilReady(stack, 'kept');
   agentId =
@@ -152,14 +152,14 @@ test('what is running runs on when etcd goes back to a snapshot under a controll
     const items = events?.items.filter(({ reason }) => reason === 'DatastoreRestored') ?? [];
     return new Set(items.map(({ regarding }) => regarding.kind));
   };
-  // Events are written beside the work that they tell of.
+  // Events are written asynchronously.
   await until('events of the Lease and of the node', async () =>
     isDeepStrictEqual(await announced(), new Set(['Lease', 'EdgeNode'])),
   );
 }, 600_000);
 
 test.runIf(NIGHTLY)(
-  'edits of what the datastore has are carried out meanwhile',
+  'before the restored datastore is accepted, edits of what it has are carried out',
   async () => {
     await stack.apply(await app('kept', 'k2', { uuid: APPLICATION }));
     await until('the new version to run', async () => (await greeting('kept')) === 'k2\n', { timeoutMs: 180_000 });
@@ -169,7 +169,7 @@ test.runIf(NIGHTLY)(
 );
 
 test.runIf(NIGHTLY)(
-  'the restore is known to an agent and a controller that start again',
+  'an agent and a controller still know of the restore after both restart',
   async () => {
     await agent.stop();
     await controller.kill();
@@ -188,7 +188,7 @@ test.runIf(NIGHTLY)(
   300_000,
 );
 
-test('once the operator accepts the datastore, what it lacks is removed', async () => {
+test('after the operator accepts the restored datastore, what it lacks is removed from the machine', async () => {
   const { message } = await restored();
   await accept(message);
   await until('the container to be gone', async () => (await containerOf('lost')) === undefined, {
@@ -201,7 +201,7 @@ test('once the operator accepts the datastore, what it lacks is removed', async 
 }, 300_000);
 
 test.runIf(NIGHTLY)(
-  'a restore while no controller runs is noticed by the next one, and what is applied again takes over',
+  'a restore while no controller runs is noticed by the next controller, and an application that is applied again replaces the lost one after acceptance',
   async () => {
     const before = await epochLogNow();
     await stack.apply(await app('lost', 'l2'));
@@ -229,7 +229,7 @@ test.runIf(NIGHTLY)(
 );
 
 test.runIf(NIGHTLY)(
-  'an empty etcd: nothing stops; the same manifests and a new provisioning take over what runs',
+  'when etcd is empty no container stops, and the same manifests and a new provisioning take over the running containers',
   async () => {
     await stack.apply(await app('lost', 'l2'));
     await untilReady(stack, 'lost', 180_000);

@@ -13,8 +13,8 @@ import {
 } from './_stack.ts';
 
 /**
- * What is not heard of is not called ready, and what comes back converges to the newest generation. Both stories wait
- * for the silence limit of a long poll (90 s), each with a machine of its own, side by side.
+ * A silent node is not reported as ready, and one that returns converges to the newest generation. Both tests wait for the
+ * silence limit of a long poll (90 s), so they run in parallel, each with a machine of its own.
  */
 let stack: Stack;
 let controller: ControllerProcess;
@@ -33,7 +33,7 @@ const untilSilent = (node: string) =>
   });
 
 describe.concurrent('a silent node', () => {
-  test('turns UNKNOWN and its application Unknown; an edit made meanwhile is carried out on return', async ({
+  test('becomes UNKNOWN, its application Unknown, and an edit made meanwhile is carried out when the node returns', async ({
     expect,
   }) => {
     const agent = agents['gw-3'] as AgentProcess;
@@ -58,7 +58,7 @@ describe.concurrent('a silent node', () => {
     await untilReady(stack, 'quiet');
   }, 400_000);
 
-  test('that is deleted holds nothing, and its agent keeps everything running', async ({ expect }) => {
+  test('can be deleted without waiting for its agent, which keeps all containers running', async ({ expect }) => {
     const agent = agents['gw-5'] as AgentProcess;
     const port = await freePort();
     await stack.apply(webApplication('kept', 'gw-5', await stack.image('k1', { GREETING: 'k1' }), port));

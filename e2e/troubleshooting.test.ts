@@ -26,8 +26,8 @@ import {
 } from './_stack.ts';
 
 /**
- * Every entry of docs/troubleshooting.md, reproduced: what the page shows is what a user sees. The first block of an
- * entry is a command after `$` and what it answers; `<...>` stands for what differs from case to case.
+ * Reproduces every entry of docs/troubleshooting.md: what the page shows is what a user sees. The first block of an entry
+ * is a command after `$` and its output; `<...>` stands for what differs from case to case.
  */
 const PAGE = readFileSync(join(ROOT, 'docs/troubleshooting.md'), 'utf8');
 
@@ -44,7 +44,7 @@ const ENTRIES: Entry[] = [...PAGE.matchAll(/^### (.+)\n\n((?: {4}.*\n)+)/gm)].ma
   return { title, command: command.replace(/^\$ /, ''), shown: shown.filter((line) => line.trim() !== '') };
 });
 
-/** A line of the page as a pattern: blanks are as many as a column needs. */
+/** A line of the page as a pattern: columns may be of any width. */
 const patternOf = (line: string) =>
   new RegExp(
     line
@@ -69,7 +69,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
-/** Runs a program of the page in the namespace of this world; answers all that it said. */
+/** Runs a program of the page in the namespace of this test; returns its whole output. */
 function said(program: string, ...args: string[]): Promise<string> {
   const env = { ...process.env, KUBECONFIG: inject('kubeconfig') };
   return new Promise((resolve) => {
@@ -82,7 +82,7 @@ const cli = async (machine: AgentProcess, ...args: string[]) => {
   return stdout + stderr;
 };
 
-/** An agent that took the identity of a node, spoke once, and was heard of no more. */
+/** An agent that was provisioned, reported once, and then sent nothing more. */
 async function speakOnce(name: string): Promise<void> {
   await stack.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name }, spec: { statusFrequency: 1 } });
   const uuid = await until('the node to have an identity', async () => (await stack.node(name))?.status?.uuid);
@@ -94,7 +94,7 @@ async function speakOnce(name: string): Promise<void> {
   try {
     await nobody.provision({ key: body.key, type: 1, publicKey: publicPart(nodeKey) });
     await client.ping();
-    // A token of the second in which the controller started is not believed: it asks for another.
+    // A token that was issued in the second in which the controller started gets 503: a later one is needed.
     await until('the report to be taken', () => client.report({ daemonStatus: 'RUNNING' }).then(() => true));
   } finally {
     nobody.close();
@@ -102,7 +102,7 @@ async function speakOnce(name: string): Promise<void> {
   }
 }
 
-/** Applies an application of one microservice on a node, with what the story changes of it. */
+/** Applies an application of one microservice on a node, with the changes of the test. */
 async function apply(name: string, change: (entry: Record<string, unknown>) => void, image?: string, node = 'gw-1') {
   const object = webApplication(name, node, image ?? (await stack.image(`t-${name}`)), await freePort());
   change(object.spec.microservices[0] as never);
@@ -110,10 +110,10 @@ async function apply(name: string, change: (entry: Record<string, unknown>) => v
   return object;
 }
 
-/** What an application looks like once it says what it is to say. */
+/** What kubectl shows of an application. */
 const application = (name: string) => kube('get', 'application', name, '-o', 'wide');
 
-/** Title -> what a user sees; asked again and again until the page's lines show. */
+/** Title -> what a user sees; repeated until the output has the lines of the page. */
 const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Promise<string> }> = {
   'The image cannot be pulled': {
     prepare: async () => apply('no-image', () => {}, (await stack.image('there')).replace(':there', ':no-such-tag')),
@@ -253,8 +253,8 @@ const sampleOf = (page: string, series: string) => {
   return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
 };
 
-describe('what a controller and an agent measure', () => {
-  test('is what the tables say, and tells of one application on its way', async () => {
+describe('the metrics of a controller and an agent', () => {
+  test('have values for a node and an application that became ready, and no names of objects', async () => {
     await apply('measured', () => {});
     await untilReady(stack, 'measured');
     const page = async () => (await fetch(`${controller.metricsUrl}/metrics`)).text();
@@ -264,7 +264,7 @@ describe('what a controller and an agent measure', () => {
       return (
         (sampleOf(text, 'skerry_nodes{state="RUNNING"}') ?? 0) >= 2 &&
         sampleOf(text, 'skerry_microservices{state="RUNNING"}') === 1 &&
-        // Between two polls of an agent none is held.
+        // Between two polls of an agent there is none.
         (sampleOf(text, 'skerry_agent_long_polls') ?? 0) > 0
       );
     });
@@ -282,7 +282,7 @@ describe('what a controller and an agent measure', () => {
       expect(sampleOf(text, series), series).toBeGreaterThan(0);
     expect(sampleOf(text, 'workqueue_depth{name="application"}')).toBeDefined();
     expect(sampleOf(text, 'skerry_mass_silence')).toBe(0);
-    // Nobody's name is in it: a fleet of thousands has no more series than one of two.
+    // No object is named: a fleet of thousands of nodes has no more series than one of two.
     expect(text).not.toContain('gw-1');
     expect(text).not.toContain('measured');
 
@@ -306,13 +306,13 @@ describe('what a controller and an agent measure', () => {
       const { body } = await stack.rest(controller)('GET', `/node/${uuid}`);
       return (body as { diskUsage: number }).diskUsage > 0 ? (body as { diskUsage: number }) : undefined;
     });
-    // What the agent holds, not what the whole disk does.
+    // The usage of the agent, not of the whole disk.
     expect(node.diskUsage).toBeLessThan(1);
     expect(readFileSync(join(agent.dir, 'log/agent.log'), 'utf8')).toContain('Connected to the controller');
   }, 180_000);
 });
 
-test("a controller's support bundle tells what it works on, and no secret", async () => {
+test("a controller's support bundle has nodes and applications, and no secret", async () => {
   const canary = 'canary-51a7';
   const object = webApplication('canary', 'gw-nowhere', 'image:1', 80);
   Object.assign(object.spec.microservices[0] as object, { config: { password: `${canary}-config` } });
@@ -339,7 +339,7 @@ test("a controller's support bundle tells what it works on, and no secret", asyn
   for (const each of [object, secret, registry]) {
     const file = join(agent.dir, `${each.kind}.json`);
     writeFileSync(file, JSON.stringify(each));
-    // Keeps the whole file in an annotation, as `kubectl apply` does.
+    // Stores the whole file in an annotation, as `kubectl apply` does.
     expect(await kube('create', '--save-config', '-f', file)).toContain('created');
   }
   const env = {
@@ -371,11 +371,11 @@ test("a controller's support bundle tells what it works on, and no secret", asyn
 }, 120_000);
 
 describe('docs/troubleshooting.md', () => {
-  test('has the entries that are reproduced here, and no other', () => {
+  test('has exactly the entries that are reproduced here', () => {
     expect(ENTRIES.map(({ title }) => title)).toEqual(Object.keys(STORIES));
   });
 
-  // In order: later stories take things away that earlier ones need.
+  // In order: later entries remove things that earlier ones need.
   for (const [title, { prepare, look }] of Object.entries(STORIES))
     test(title, async () => {
       await prepare?.();

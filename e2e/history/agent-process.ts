@@ -1,6 +1,6 @@
 /**
- * The agent as a process of its own that can be killed at any moment: its real code and its real disk, and a container
- * engine that lives elsewhere and outlives it. Started by `agents.ts`, with which it speaks by messages.
+ * The agent as a process of its own that can be killed at any moment: its real code and disk, and a container engine in
+ * another process, which outlives it. `agents.ts` starts it and exchanges messages with it.
  */
 import { join } from 'node:path';
 import { createAgent } from '../../agent/src/app.ts';
@@ -19,7 +19,7 @@ import type { FromAgent, Settings, ToAgent } from './agents.ts';
 const settings = JSON.parse(process.argv[2] ?? '') as Settings;
 let skew = settings.skewMs;
 const send = (message: FromAgent) => void process.send?.(message);
-// With nobody to tell what the engine did, there is no story to tell.
+// Without the runner the engine's operations are not recorded, so the process ends.
 process.on('disconnect', () => process.exit());
 
 const steady = systemClock();
@@ -29,7 +29,7 @@ let last = 0;
 const calls = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
 const streams = new Map<number, (event: EngineEvent | Error) => void>();
 
-/** Short holds, so that silence is noticed soon: the limit follows from the hold that an agent asks for. */
+/** Short long polls, so that silence is noticed soon: the limit follows from the agent's `waitSeconds`. */
 const HOLD_SECONDS = 5;
 
 function call<T>(method: string, args: unknown[], signal?: AbortSignal): Promise<T> {

@@ -5,10 +5,10 @@ import { EngineError } from '../../agent/src/domain/engine.ts';
 import { createEngineHost, type EngineHost, type EngineMethod } from './engine-host.ts';
 import type { EngineRecord } from './history.ts';
 
-/** What an agent's process is told at its start. */
+/** What an agent's process gets at its start. */
 export interface Settings {
   dir: string;
-  /** how far its clock is off from its start on */
+  /** offset of its clock at its start */
   skewMs: number;
 }
 
@@ -26,18 +26,18 @@ export type ToAgent =
   | { skewMs: number }
   | { provision: string };
 
-/** One machine of a story: an engine that lasts, and an agent that dies and comes back. */
+/** One machine of a story: an engine that keeps running, and an agent that is killed and started again. */
 export interface Machine extends AsyncDisposable {
   readonly name: string;
   readonly engine: EngineHost;
   readonly runs: boolean;
   start(): Promise<void>;
-  /** As a power cut would, for this process. */
+  /** Kills the agent's process, as a power cut would. */
   kill(): void;
-  /** Its database is lost, as a damaged one is; only while it does not run. */
+  /** Deletes its database, as if it were damaged; only while the agent does not run. */
   forget(): void;
   provision(joinString: string): Promise<void>;
-  /** Sets how far the machine's clock is off. */
+  /** Sets the offset of the machine's clock. */
   setClock(skewMs: number): void;
 }
 
@@ -46,7 +46,7 @@ export interface MachineOptions {
   dir: string;
   dockerUrl?: string;
   record(entry: Omit<EngineRecord, 'at' | 'node'>): void;
-  /** its agent was killed by what was to kill it at a step */
+  /** called when the fault that kills the agent at a step has done so */
   onKilledAtStep(): void;
   colourOf(reference: string): string;
 }
@@ -91,11 +91,11 @@ export function createMachine(options: MachineOptions): Machine {
     };
     own.on('exit', () => {
       if (child === own) child = undefined;
-      // What it had asked of the engine is done all the same, and recorded.
+      // What it had requested of the engine is carried out all the same, and recorded.
       for (const each of streams) each.abort();
     });
     own.on('message', (message: FromAgent) => {
-      // What a killed process had still said does not happen.
+      // Messages that a killed process still sent are ignored.
       if (own !== child) return;
       if ('call' in message) void answer(message);
       else if ('listen' in message) void stream(message.listen);

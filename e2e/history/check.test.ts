@@ -5,14 +5,14 @@ import type { EngineRecord, FaultRecord, History, Operation, Version } from './h
 import { type Action, type AppState, apply, stateText } from './model.ts';
 
 /**
- * A checker that finds nothing is worth nothing: each is shown a story that is right, and the same one with one lie or
- * one fault of the product in it.
+ * Each checker gets a correct history, in which it must find nothing, and the same one with one false claim or one fault
+ * of the product in it, which it must find.
  */
 
 const wanted = (value: string, node = 'n1') => ({ value, image: 'blue', node });
 const UUID = 'uuid-web';
 
-/** Writes a story down step by step, as the runner would. */
+/** Records a history step by step, as the runner would. */
 class Scribe {
   #at = 0;
   #states = new Map<string, AppState | undefined>();
@@ -29,7 +29,7 @@ class Scribe {
     return this;
   }
 
-  /** An operation that is answered. What is stored stands apart: `stored`. */
+  /** An operation with a response. What is stored is separate: `stored`. */
   asks(action: Action, outcome: Operation['outcome'] = 'done', read?: Record<string, string>): this {
     const id = `o${this.operations.length + 1}`;
     this.operations.push({
@@ -47,7 +47,7 @@ class Scribe {
     return this;
   }
 
-  /** The API server has a new version: what the action makes of the last one, or this very state. */
+  /** The API server has a new version: the result of an action on the last one, or the given state. */
   stored(change: Action | { state: AppState | undefined }, status?: Partial<Version>): this {
     const before = this.#states.get('plant');
     const state = 'state' in change ? change.state : apply(change, before);
@@ -67,12 +67,12 @@ class Scribe {
     return this;
   }
 
-  /** asks, and it is done. */
+  /** `asks` and `stored`. */
   does(action: Action): this {
     return this.asks(action).stored(action);
   }
 
-  /** The status of the last version is written anew. */
+  /** The status of the last version is written again. */
   says(status: string, reason = 'AllRunning'): this {
     const last = this.versions.at(-1) as Version;
     this.versions.push({
@@ -111,7 +111,7 @@ class Scribe {
   }
 }
 
-/** A good story: made, run, changed, stopped, started, deleted. */
+/** A correct history to start from. */
 const good = () =>
   new Scribe()
     .does({ kind: 'create', entries: { web: wanted('v1') } })
@@ -133,7 +133,7 @@ const good = () =>
 
 const found = (scribe: Scribe) => check(scribe.written()).map(({ checker, text }) => `${checker}: ${text}`);
 
-test('a good story breaks no promise', () => {
+test('no checker finds a violation in a correct history', () => {
   const scribe = good()
     .engineDid('exit', { because: 'fault' })
     .engineDid('start', { reason: 'Crashed' })
@@ -150,7 +150,7 @@ test('a good story breaks no promise', () => {
   expect(found(scribe)).toEqual([]);
 });
 
-test('who asked for what was so already is not who changed it later', () => {
+test('no checker blames a write without effect for a later change to the same state', () => {
   const scribe = new Scribe()
     .does({ kind: 'create', entries: { web: wanted('v1') } })
     .asks({ kind: 'activate', active: true })
@@ -162,17 +162,17 @@ test('who asked for what was so already is not who changed it later', () => {
   expect(found(scribe)).toEqual([]);
 });
 
-/** A checker, and stories of which it must complain. */
+/** A checker, and a history in which it must find a violation. */
 const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp][] = [
   [
-    'no answered write is lost',
-    'an answered write that no version has',
+    'no acknowledged write is lost',
+    'an acknowledged write that no version has',
     (s) => s.asks({ kind: 'patch', entry: 'web', value: 'v3' }),
     /o4 .* no version has it/,
   ],
   [
-    'no answered write is lost',
-    'a write that another overwrote with what it had read before',
+    'no acknowledged write is lost',
+    'a write that another one overwrote with an older state',
     (s) => {
       const stale = {
         active: true,
@@ -188,33 +188,33 @@ const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp
     /nobody's write: from \[db=v3/,
   ],
   [
-    'no answered write is lost',
-    'one order carried out twice',
+    'no acknowledged write is lost',
+    'one rebuild carried out twice',
     (s) => s.does({ kind: 'rebuild', entry: 'web' }).stored({ kind: 'rebuild', entry: 'web' }),
     /nobody's write.*rebuilt 2x/,
   ],
   [
-    'no answered write is lost',
-    'a write that was refused and took place',
+    'no acknowledged write is lost',
+    'a write that was refused and carried out',
     (s) => s.asks({ kind: 'stop', entry: 'web' }, 'refused').stored({ kind: 'stop', entry: 'web' }),
     /was refused .* and carried out/,
   ],
   [
-    'reads are never older than what was answered before',
-    'a read of the time before an answered write',
+    'a read is never older than a write acknowledged before it',
+    'a read that shows the state before an acknowledged write',
     (s) => s.asks({ kind: 'read' }, 'done', { web: 'v1' }),
     /showed \[web=v1\].*\[web=v2\]/,
   ],
   [
     'the newest revision wins',
-    'an older revision made after a newer one',
+    'a container of an older revision created after one of a newer revision',
     (s) => s.does({ kind: 'remove', entry: 'web' }).engineDid('stop').engineDid('remove').makes('v1'),
     /made v1 .* after the newer v2/,
   ],
-  ['the newest revision wins', 'a revision that nobody asked for', (s) => s.makes('v9'), /v9, which nobody/],
+  ['the newest revision wins', 'a revision that no write asked for', (s) => s.makes('v9'), /v9, which nobody/],
   [
     'no container is started twice or restarted without a listed reason',
-    'two at the same time',
+    'two containers that run at the same time',
     (s) => s.does({ kind: 'patch', entry: 'web', value: 'v3' }).runs('v3'),
     /started v3 while v2 of the same microservice ran/,
   ],
@@ -226,37 +226,37 @@ const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp
   ],
   [
     'no container is started twice or restarted without a listed reason',
-    'one stopped that was wanted all the time',
+    'a container that was stopped although it was wanted all the time',
     (s) => s.engineDid('stop', { reason: 'NoLongerWanted' }),
     /stopped v2 \(NoLongerWanted\), which was wanted all the time/,
   ],
   [
     'no container is started twice or restarted without a listed reason',
-    'one removed and made again without a change',
+    'a container that was removed and created again without a change',
     (s) => s.engineDid('exit', { because: 'fault' }).engineDid('remove').makes('v2'),
     /had removed the container of v2 and made it again/,
   ],
   [
     'no container is started twice or restarted without a listed reason',
-    'a reason that is not in the list',
+    'a start for a reason that is not in the list',
     (s) => s.engineDid('exit', { because: 'fault' }).engineDid('start', { reason: 'Whim' }),
     /not in the list: Whim/,
   ],
   [
-    'status never says what was not observed',
-    'ready before anybody saw it run',
+    'the status never claims what was not observed',
+    'ready before the agent saw the container run',
     (s) => s.does({ kind: 'patch', entry: 'web', value: 'v3' }).makes('v3').says('True'),
     /calls web ready .* nobody on n1 had seen v3/,
   ],
   [
-    'status never says what was not observed',
-    'ready again with the container of before the rebuild',
+    'the status never claims what was not observed',
+    'ready after a rebuild with the container from before it',
     (s) => s.does({ kind: 'rebuild', entry: 'web' }).says('False', 'Updating').says('True'),
     /nobody on n1 had seen v2 \(rebuild 1\)/,
   ],
   [
-    'deletions end, and not before the machine is done',
-    'gone while its container runs',
+    'a deletion ends, and not before the machine has stopped the containers',
+    'an application that disappears while its container runs',
     (s) => s.does({ kind: 'delete' }).later(1_000).stored({ state: undefined }),
     /gone while n1 still ran its web/,
   ],
@@ -268,26 +268,26 @@ const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp
   ],
   [
     'everything settles',
-    'a silent node that is never called so',
+    'a silent node that never becomes UNKNOWN',
     (s) => Object.assign(s, { end: { ...s.end, unmet: ['n1 was silent and was never called UNKNOWN'] } }),
     /never called UNKNOWN/,
   ],
 ];
 
-describe('a checker finds', () => {
+describe('the checker finds the violation', () => {
   test.each(FORGED)('%s: %s', (checker, _, forge, text) => {
     expect(found(good())).toEqual([]);
     const own = CHECKERS[checker](forge(good()).written()).map((one) => one.text);
     expect(own).toEqual([expect.stringMatching(text)]);
   });
 
-  test('every checker has a story of which it complains', () => {
+  test('there is a history with a violation for every checker', () => {
     expect(new Set(FORGED.map(([checker]) => checker))).toEqual(new Set(Object.keys(CHECKERS)));
   });
 });
 
-describe('what is nobody’s fault', () => {
-  test('a write without an answer may have taken place or not', () => {
+describe('no checker finds a violation when', () => {
+  test('a write without a response is carried out, or is not', () => {
     const lost = good().asks({ kind: 'stop', entry: 'web' }, 'unknown');
     expect(found(lost)).toEqual([]);
     expect(
@@ -295,11 +295,11 @@ describe('what is nobody’s fault', () => {
     ).toEqual([]);
   });
 
-  test('a write that changes nothing needs no version', () => {
+  test('a write that changes nothing has no version', () => {
     expect(found(good().asks({ kind: 'start', entry: 'web' }))).toEqual([]);
   });
 
-  test('a read during a write may show either', () => {
+  test('a read during a write shows the state before or after it', () => {
     for (const shown of ['v2', 'v3'])
       expect(
         found(good().asks({ kind: 'read' }, 'done', { web: shown }).does({ kind: 'patch', entry: 'web', value: 'v3' })),
@@ -317,18 +317,18 @@ describe('what is nobody’s fault', () => {
   });
 });
 
-describe('stories', () => {
-  test('a seed tells the same story every time, and another seed another one', () => {
+describe('the generator of stories', () => {
+  test('makes the same story from the same seed, and another one from another seed', () => {
     expect(generate(7)).toEqual(generate(7));
     expect(JSON.stringify(generate(7).users)).not.toBe(JSON.stringify(generate(17).users));
   });
 
-  test('any ten seeds in a row have every profile', () => {
+  test('uses every profile within any ten consecutive seeds', () => {
     const profiles = Array.from({ length: 10 }, (_, i) => generate(i + 3).profile);
     expect(new Set(profiles)).toEqual(new Set(PROFILES));
   });
 
-  test('every fault and every door occurs within 60 seeds', () => {
+  test('uses every fault and every API surface within 60 seeds', () => {
     const stories = Array.from({ length: 60 }, (_, seed) => generate(seed));
     const kinds = new Set(stories.flatMap(({ faults }) => faults.map(({ kind }) => kind)));
     expect(kinds).toEqual(new Set([...ALL, 'mass silence']));
@@ -336,7 +336,7 @@ describe('stories', () => {
     expect([...doors].sort()).toEqual(['api', 'kubectl', 'rest', 'yaml']);
   });
 
-  test('no two writes of a story have the same value', () => {
+  test('gives every write of a story a unique value', () => {
     const { users } = generate(4);
     const texts = users.flatMap(({ steps }) =>
       steps.flatMap(({ action }) => ('value' in action ? [action.value] : [])),
@@ -358,7 +358,7 @@ describe('the model', () => {
     [{ kind: 'create', entries: {} }, 'absent'],
     [{ kind: 'add', entry: 'web', ...wanted('v2') }, 'absent'],
   ];
-  test.each(cases)('%j', (action, text) => {
+  test.each(cases)('applies %j to the state as expected', (action, text) => {
     expect(stateText(apply(action, state))).toBe(text);
   });
 });

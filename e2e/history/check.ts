@@ -3,36 +3,36 @@ import type { EngineRecord, History, Operation, Version, Violation } from './his
 import { apply, sameState, stateText, wantedRuns } from './model.ts';
 
 /**
- * The promises, each as a pure function of what happened. They believe neither the product nor each other: what users
- * asked comes from the users, what was stored from the API server, what ran from the engines.
+ * The guarantees, each checked by a pure function of the history. The functions trust neither the product nor each other:
+ * what users asked for comes from the users, what was stored from the API server, what ran from the engines.
  */
 export const CHECKERS = {
-  'no answered write is lost': writes,
-  'reads are never older than what was answered before': reads,
+  'no acknowledged write is lost': writes,
+  'a read is never older than a write acknowledged before it': reads,
   'the newest revision wins': revisions,
   'no container is started twice or restarted without a listed reason': starts,
-  'status never says what was not observed': status,
-  'deletions end, and not before the machine is done': deletions,
+  'the status never claims what was not observed': status,
+  'a deletion ends, and not before the machine has stopped the containers': deletions,
   'everything settles': settles,
 } as const satisfies Record<string, (history: History) => Finding[]>;
 
 type Finding = Omit<Violation, 'checker'>;
 
-/** All violations, the earliest first. */
+/** All violations, in the order of time. */
 export function check(history: History): Violation[] {
   return Object.entries(CHECKERS)
     .flatMap(([checker, find]) => find(history).map((finding) => ({ checker, ...finding })))
     .sort((a, b) => a.at - b.at);
 }
 
-/** Events of the watch reach the runner so much later than the write, at most. */
+/** The longest delay between a write and its watch event at the runner. */
 const LAG = 15_000;
-/** A claim of Ready may be so much older than what it rests on: a look, the silence limit, a change of leaders. */
+/** The longest time between an observation and a Ready that depends on it: a report, the silence limit, a new leader. */
 const MEMORY = 180_000;
-/** What an agent saw for so long, its controller has heard of when nothing is in the way. */
+/** The time after which an agent has reported what it sees, when there is no fault. */
 const REPORTED = 15_000;
 
-/** Each change of an application is one user's write, and each answered write is one such change. */
+/** Each change of an application is the write of one user, and each acknowledged write is one such change. */
 function writes(history: History): Finding[] {
   return [...applications(history)].flatMap(([app, versions]) => explain(history, app, versions).findings);
 }
@@ -80,13 +80,13 @@ function explain({ operations }: History, app: string, versions: readonly Versio
   return { findings, at };
 }
 
-/** An object that nothing holds is gone at once when it is deleted. */
+/** An object without finalizers disappears at once when it is deleted. */
 const endOf = (after: Version['state'], seen: Version['state']) => (after?.deleting && !seen ? undefined : after);
 
 /**
- * Who was answered wrote before who may not have written, and who was refused wrote last of all. Of several who were
- * answered, it was who was answered last before the version was seen, or was still being served: the others may have
- * asked for what was so already.
+ * Orders the operations that may have made a version: acknowledged ones, then those with an unknown outcome, then refused
+ * ones. Among acknowledged ones, the one whose response came last before the version was seen, or was still pending,
+ * comes first: the others may have changed nothing.
  */
 function mostCertainAt(at: number): (a: Operation, b: Operation) => number {
   const rank = { done: 0, unknown: 1, refused: 2, skipped: 3 };
@@ -94,7 +94,7 @@ function mostCertainAt(at: number): (a: Operation, b: Operation) => number {
   return (a, b) =>
     rank[a.outcome] - rank[b.outcome] ||
     ago(a) - ago(b) ||
-    // Neither `Infinity - Infinity` nor an unanswered one before an answered one.
+    // Avoids `Infinity - Infinity`, and sorts an operation without a response last.
     (a.answered ?? Number.MAX_VALUE) - (b.answered ?? Number.MAX_VALUE);
 }
 
@@ -104,7 +104,7 @@ function meansNothing({ action }: Operation, state: Version['state']): boolean {
   return after !== undefined && sameState(after, state);
 }
 
-/** The states that an operation may have met. */
+/** The states that an operation may have been applied to. */
 function statesDuring(versions: readonly Version[], { invoked, answered = Infinity }: Operation): Version['state'][] {
   const first = versions.findLastIndex(({ at }) => at <= invoked);
   const states = versions.slice(Math.max(0, first)).filter(({ at }, i) => i === 0 || at <= answered + LAG);
@@ -155,7 +155,7 @@ const valuesText = (read: Readonly<Record<string, string>> | undefined) =>
         .map(([name, value]) => `${name}=${value}`)
         .join(' ');
 
-/** What is made was asked for, and never is older than what was made before. */
+/** Each container that is created was asked for, and is never of an older revision than an earlier one. */
 function revisions(history: History): Finding[] {
   const order = orderOfValues(history);
   const newest = new Map<string, { rank: number; rebuild: number; value: string }>();
@@ -181,7 +181,7 @@ function revisions(history: History): Finding[] {
   return findings;
 }
 
-/** When each value of a microservice was first stored, and as which one. */
+/** When each value of a microservice was first stored, and its rank in that order. */
 function orderOfValues({ versions }: History): Map<string, { rank: number; at: number }> {
   const order = new Map<string, { rank: number; at: number }>();
   for (const [rank, { state, uuids, at }] of versions.entries())
@@ -192,7 +192,7 @@ function orderOfValues({ versions }: History): Map<string, { rank: number; at: n
   return order;
 }
 
-/** One container of a microservice on a machine, as the record tells of it. */
+/** One container of a microservice on a machine, from the engine's record. */
 interface Box {
   id: string;
   value: string;
@@ -206,7 +206,7 @@ interface Box {
   stopWasRight?: boolean;
 }
 
-/** At most one runs at any time; each start, stop and new container has a cause in what was asked or what was broken. */
+/** At most one container runs at any time; each start, stop and new container is caused by a write or a fault. */
 function starts(history: History): Finding[] {
   const boxes = new Map<string, Box[]>();
   const removed = new Map<string, Box & { right: boolean }>();
@@ -257,7 +257,7 @@ function starts(history: History): Finding[] {
   return findings;
 }
 
-/** Whether since a container was made anybody wanted something else in its place. */
+/** Whether a write asked for something else since the container was created. */
 function wasChanged({ versions }: History, { uuid, node, at }: EngineRecord, box: Box): boolean {
   const isSame = (version: Version) => {
     const name = Object.keys(version.uuids).find((each) => version.uuids[each] === uuid);
@@ -276,7 +276,7 @@ function wasChanged({ versions }: History, { uuid, node, at }: EngineRecord, box
   return first < 0 || own.slice(first).some((version) => !isSame(version));
 }
 
-/** Ready is said only of what the node's own agent saw running: this value, this image, this rebuild. */
+/** Ready requires that the node's own agent saw a container with this value, image and rebuild run. */
 function status(history: History): Finding[] {
   const findings: Finding[] = [];
   const made = new Map<string, EngineRecord & { what: 'create' }>();
@@ -295,7 +295,7 @@ function status(history: History): Finding[] {
     let rebuilds: Readonly<Record<string, number>> = {};
     for (const { app, at, state, generation, ready, readyEntries, uuids, resourceVersion } of versions) {
       if (!state || state.deleting || !ready || ready.observedGeneration !== generation) continue;
-      // A rebuild is an annotation and raises no generation: a status is about those that were ordered when it was written.
+      // A rebuild is an annotation and raises no generation: a status is about the rebuilds requested when it was written.
       const text = JSON.stringify([generation, ready, readyEntries]);
       if (text !== claim) rebuilds = state.rebuilds;
       claim = text;
@@ -327,7 +327,7 @@ const claimKey = (
   { value, image, rebuild }: { value: string; image: string; rebuild: number },
 ) => `${node}/${uuid}/${value}/${image}/${rebuild}`;
 
-/** An application is gone only when live machines no longer run it; that deletions end is part of `settles`. */
+/** An application disappears only when no live machine runs it any more; `settles` checks that deletions end. */
 function deletions(history: History): Finding[] {
   const findings: Finding[] = [];
   for (const [app, versions] of applications(history)) {
@@ -351,7 +351,7 @@ function deletions(history: History): Finding[] {
   return findings;
 }
 
-/** The run of a microservice that goes on at a time, and since when its agent knew of it. */
+/** The run of a microservice at a given time, and since when its agent knew of it. */
 function lastRun(
   engine: readonly EngineRecord[],
   node: string,
@@ -365,7 +365,7 @@ function lastRun(
     if (record.node !== node || record.uuid !== uuid) continue;
     if (record.what === 'vanish') vanished.add(record.id);
     if (record.what !== 'seen') seen.delete(record.id);
-    // A look that began before it vanished may be written down after it.
+    // An observation that began before the container vanished may be recorded after it.
     else if (!seen.has(record.id) && !vanished.has(record.id)) seen.set(record.id, record.at);
   }
   return seen.size === 0 ? undefined : { seenSince: Math.min(...seen.values()) };

@@ -9,34 +9,34 @@ import { CONTAINER_LABELS } from '../../src/api/names.ts';
 import type { EngineRecord } from './history.ts';
 
 /**
- * The container engine of one machine. It lives with the runner, so that it outlives the agent; the agent's process
- * speaks to it by messages. Whatever has an effect is recorded here, by whomever it was done.
+ * The container engine of one machine. It is part of the runner's process, so that it outlives the agent, whose process
+ * exchanges messages with it. Every operation with an effect is recorded here, whoever requested it.
  */
 export interface EngineHost {
-  /** Carries out what an agent's process asks; resolves with the answer, or never when that process dies of it. */
+  /** Carries out a call of an agent's process; resolves with the result, or never when the call kills that process. */
   call(method: EngineMethod, args: readonly unknown[], signal: AbortSignal): Promise<unknown>;
   events(signal: AbortSignal): AsyncIterable<unknown>;
-  /** What the agent said that it would do next, and why. */
+  /** Notes which step the agent announced, and its reason. */
   announce(step: string, subject: string, reason: string): void;
-  /** The next so-many-th operation with an effect is the agent's last. */
+  /** Kills the agent before or after the n-th next operation with an effect. */
   killAtStep(steps: number, when: 'before' | 'after'): void;
-  /** The next operations with an effect fail, or only seem to. */
+  /** Makes the next operations with an effect fail, or only appear to fail. */
   fail(count: number, when: 'before' | 'after'): void;
-  /** Ends as a crash of the engine does: nothing answers, and once it is back all its containers have ended. */
+  /** Simulates a crash of the engine: it does not answer, and once it is back all its containers have ended. */
   down(): void;
   up(): void;
-  /** Ends a container, or removes it, behind the agent's back; undefined when none runs. */
+  /** Ends or removes a container without the agent; undefined when none runs. */
   disturb(what: 'exit' | 'vanish', which: number): Promise<string | undefined>;
-  /** No more faults. */
+  /** Ends all faults. */
   heal(): void;
   containers(): Promise<Container[]>;
-  /** Leaves nothing behind on an engine that others use; it has only so many networks to give. */
+  /** Removes everything from an engine that others share; the number of its networks is limited. */
   leave(): Promise<void>;
-  /** How often something has had an effect. */
+  /** Number of operations with an effect. */
   readonly effects: number;
 }
 
-/** A real engine may take so long to end a container, and to tell of it in its list. */
+/** The time that a real engine may take to end a container and to show that in its list. */
 const DYING = 10_000;
 
 const MUTATING = ['pull', 'ensureNetwork', 'create', 'start', 'stop', 'kill', 'rename', 'remove'] as const;
@@ -62,11 +62,11 @@ export interface EngineHostOptions {
   record(entry: Omit<EngineRecord, 'at' | 'node'>): void;
   /** ends the agent's process at once */
   killAgent(): void;
-  /** the colour of an image reference */
+  /** the colour that stands for an image reference */
   colourOf(reference: string): string;
 }
 
-/** A look repeats what the last one showed many times a second; so often it is recorded. */
+/** The agent lists containers many times a second; the same observation is recorded once in this time. */
 const LOOK_EVERY = 500;
 
 export function createEngineHost(options: EngineHostOptions): EngineHost {
@@ -77,7 +77,7 @@ export function createEngineHost(options: EngineHostOptions): EngineHost {
   let isDown = false;
   let outage = new AbortController();
   let effects = 0;
-  /** containers as the record has them */
+  /** containers that are recorded */
   const boxes = new Map<string, { uuid: string; running: boolean; lastSeen: number; dying?: boolean }>();
   const reasons = new Map<string, string>();
 
@@ -205,7 +205,7 @@ export function createEngineHost(options: EngineHostOptions): EngineHost {
         if (what === 'vanish') boxes.delete(id);
       };
       if (options.dockerUrl) {
-        // Written down before it is done, since the agent is quick; whoever looks meanwhile still sees it run.
+        // Recorded before it is done, since the agent reacts quickly; a list meanwhile still shows the container running.
         box.dying = true;
         setTimeout(forget, DYING).unref();
         const path = `/containers/${id}`;

@@ -11,12 +11,12 @@ import type { Foundations } from './lane.ts';
 export interface FoundationOptions {
   dir: string;
   kubeconfig: string;
-  /** a container engine and a registry that are there, or whether to start some */
+  /** a container engine and a registry that run already, or whether to start them */
   docker: boolean | { engineUrl: string; registryUrl: string };
   log?: Log;
 }
 
-/** Finds or starts what all stories need; what was started ends with `started`. */
+/** Finds or starts what all stories need; `started` stops what was started. */
 export async function layFoundations(
   { dir, kubeconfig, docker, log }: FoundationOptions,
   started: AsyncDisposableStack,

@@ -2,18 +2,18 @@ import type { Door } from './history.ts';
 import type { Action, Wanted } from './model.ts';
 import { type Chance, chance } from './random.ts';
 
-/** A story before it is told: who does what, what breaks, and when. A pure function of the seed. */
+/** The plan of a story: which user does what, what breaks, and when. A pure function of the seed. */
 export interface Story {
   seed: number;
   profile: Profile;
-  /** controllers, side by side */
+  /** number of controllers */
   replicas: number;
   engine: 'memory' | 'docker';
   nodes: readonly string[];
   apps: readonly string[];
   users: readonly { name: string; steps: readonly UserStep[] }[];
   faults: readonly Fault[];
-  /** how long faults go on, ms */
+  /** how long faults are injected, ms */
   lasts: number;
 }
 
@@ -26,19 +26,19 @@ export interface UserStep {
   action: Action;
 }
 
-/** The same members for several kinds. */
+/** One fault type for several kinds with the same members. */
 type Each<Kind extends string, Members> = { [K in Kind]: { kind: K } & Members }[Kind];
 
-/** Something that breaks, `at` ms after the beginning. Nodes and replicas by number. */
+/** A fault, `at` ms after the start. Nodes and replicas by number. */
 export type Fault = { at: number } & (
   | { kind: 'agent killed'; node: number; forMs: number }
-  /** killed, and its database is gone when it comes back; its identity is not */
+  /** killed, and its database is lost when it starts again; its identity is not */
   | { kind: 'agent forgets'; node: number; forMs: number }
-  /** before or after its next so-many-th operation on the engine */
+  /** killed before or after its n-th next operation on the engine */
   | { kind: 'agent killed at a step'; node: number; steps: number; when: 'before' | 'after'; forMs: number }
-  /** its containers end with it, as they do when the engine comes back after a hard end */
+  /** its containers end with it, as after a crash of the engine */
   | { kind: 'engine killed'; node: number; forMs: number }
-  /** the next operations fail, or are done and then seem to fail */
+  /** the next operations fail, or are carried out and then appear to fail */
   | { kind: 'engine errors'; node: number; count: number; when: 'before' | 'after' }
   | Each<'container ended' | 'container removed', { node: number; which: number }>
   | Each<'link cut' | 'link slow' | 'link half-open' | 'link deaf', { node: number; forMs: number }>
@@ -54,20 +54,20 @@ export type Fault = { at: number } & (
     }
   | { kind: 'controller frozen'; replica: number; forMs: number }
   | { kind: 'API refuses'; replica: number; status: 409 | 429 | 500 | 503; count: number }
-  /** it does what it is asked, and its answer is lost */
+  /** it carries out requests, and its responses are lost */
   | { kind: 'API answer lost'; replica: number; count: number; of: Writes }
   | { kind: 'API watch expired'; replica: number }
   | { kind: 'API hangs'; replica: number; count: number }
   | { kind: 'API connections cut'; replica: number }
   | Each<'API half-open' | 'API down', { replica: number; forMs: number }>
-  /** nothing of any agent arrives until its node is called UNKNOWN */
+  /** no request of any agent arrives until its node is UNKNOWN */
   | { kind: 'mass silence' }
 );
 export type FaultKind = Fault['kind'];
-/** Which writes of a controller: all, or those that are not of a status. */
+/** Which writes of a controller: all, or only those that are not of a status. */
 export type Writes = 'any' | 'specs';
 
-/** What kind of trouble a story has; the last digit of the seed says which, so that any ten seeds have all. */
+/** The kind of faults of a story; the last digit of the seed selects it, so that ten consecutive seeds have all. */
 export const PROFILES = [
   'everything',
   'agents',
@@ -96,7 +96,7 @@ const OF_API = [
   'API half-open',
   'API down',
 ] as const;
-/** Everything that breaks in a story of everything. */
+/** All kinds of faults of the profile that combines them. */
 export const ALL = [...OF_AGENTS, ...OF_ENGINES, ...OF_LINKS, ...OF_CONTROLLERS, ...OF_API, 'clock moved'] as const;
 
 const KINDS: Record<Profile, readonly FaultKind[]> = {
@@ -113,7 +113,7 @@ const KINDS: Record<Profile, readonly FaultKind[]> = {
 };
 
 const REPLICATED: ReadonlySet<Profile> = new Set(['replicas', 'everything, replicated']);
-/** By colour; the runner knows where they are. */
+/** Images by colour; the runner knows their references. */
 export const IMAGES = ['blue', 'green'] as const;
 const ENTRIES = ['web', 'db'];
 const APPS = ['plant', 'mill'];
@@ -162,7 +162,7 @@ function steps(chances: Chance, { seed, name, apps, nodes, lasts }: Scene): User
     const wanted = (): Wanted => ({ value: `v${seed}-${id}`, image: chances.pick(IMAGES), node: chances.pick(nodes) });
     const entry = chances.pick(ENTRIES);
     const some = () => Object.fromEntries(ENTRIES.filter(() => chances.happens(0.75)).map((each) => [each, wanted()]));
-    // Everybody begins with something that makes the application.
+    // Each user begins with an action that creates the application.
     const action: Action =
       list.length === 0
         ? chances.pick<Action>([
@@ -196,7 +196,7 @@ function steps(chances: Chance, { seed, name, apps, nodes, lasts }: Scene): User
   }
 }
 
-/** The doors that an action has. */
+/** The API surfaces over which an action is possible. */
 function doorFor(chances: Chance, { kind }: Action): Door {
   switch (kind) {
     case 'apply':

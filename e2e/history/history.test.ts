@@ -8,8 +8,8 @@ import { report } from './story.ts';
 import { type Told, tellAll } from './tell-all.ts';
 
 /**
- * Random users and random faults on real parts, held against a model: see README.md. Any seed that ever failed joins
- * the list, whatever became of its cause.
+ * Random users and random faults on real parts, compared with a model: see README.md. Any seed that ever failed is added
+ * to the list and stays there.
  */
 const SEEDS = [...Array(20).keys()];
 
@@ -31,7 +31,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => started.disposeAsync(), 300_000);
 
-describe('every promise holds', () => {
+describe('no guarantee is violated', () => {
   test.each(SEEDS.map((seed) => [seed, generate(seed).profile] as const))(
     'in the story of seed %i (%s)',
     async (seed) => {

@@ -1,32 +1,32 @@
 import type { Action, AppState } from './model.ts';
 
 /**
- * What happened in a story, as plain data: checkers read nothing else. Times are milliseconds since the story began, by
- * one clock, that of the runner.
+ * What happened in a story, as plain data: checkers read nothing else. Times are milliseconds since the start of the story,
+ * by the clock of the runner.
  */
 export interface History {
   seed: number;
   operations: readonly Operation[];
-  /** every version of every application, as the API server told them, in its order */
+  /** every version of every application, in the order in which the API server sent them */
   versions: readonly Version[];
   /** what engines did and agents saw */
   engine: readonly EngineRecord[];
   faults: readonly FaultRecord[];
-  /** what was found once every fault had ended and the system had time to settle */
+  /** what was found after every fault had ended and the system had time to settle */
   end: End;
 }
 
-/** Through which door a user came. */
+/** The API surface that a user uses. */
 export type Door = 'kubectl' | 'api' | 'rest' | 'yaml';
 
 export type Outcome =
-  /** answered with success */
+  /** response with success */
   | 'done'
-  /** answered with a refusal: it must have no effect */
+  /** response with a refusal: it must have no effect */
   | 'refused'
-  /** no answer, or one that promises nothing (5xx) */
+  /** no response, or one that leaves the outcome open (5xx) */
   | 'unknown'
-  /** was not sent: there was nothing to do it to */
+  /** not sent: the object did not exist */
   | 'skipped';
 
 export interface Operation {
@@ -38,9 +38,9 @@ export interface Operation {
   invoked: number;
   answered?: number;
   outcome: Outcome;
-  /** status and message of the answer */
+  /** status and message of the response */
   said?: string;
-  /** what a read showed: values by entry; undefined when it said that there is no such application */
+  /** what a read showed: values by entry; undefined when the application did not exist */
   read?: Readonly<Record<string, string>>;
 }
 
@@ -48,54 +48,54 @@ export interface Operation {
 export interface Version {
   app: string;
   uid: string;
-  /** when the runner was told; the write itself was earlier */
+  /** when the runner received it; the write itself was earlier */
   at: number;
   resourceVersion: string;
-  /** undefined: it is gone */
+  /** undefined: it was removed */
   state: AppState | undefined;
   generation: number;
   /** uuid of each entry's microservice */
   uuids: Readonly<Record<string, string>>;
   ready?: { status: string; reason: string; message: string; observedGeneration: number };
-  /** microservices that the status calls ready, by entry name */
+  /** entry names of the microservices that are ready in the status */
   readyEntries: readonly string[];
 }
 
 export type EngineRecord = { at: number; node: string; uuid: string; id: string } & (
   | { what: 'create'; value: string; image: string; rebuild: number; reason?: string }
   | { what: 'start' | 'stop' | 'remove'; reason?: string }
-  /** its process ended otherwise than by an order of the agent */
+  /** its process ended although the agent did not stop it */
   | { what: 'exit'; because: 'fault' | 'engine' }
-  /** removed behind the agent's back */
+  /** removed, but not by the agent */
   | { what: 'vanish' }
-  /** the agent looked and saw it running */
+  /** the agent observed it running */
   | { what: 'seen' }
 );
 
 export interface FaultRecord {
   at: number;
-  /** when it ended; absent for what is over at once */
+  /** when it ended; absent for a fault without duration */
   until?: number;
   kind: string;
-  /** node, replica, or what else it was done to */
+  /** node, replica, or other target of the fault */
   target: string;
   text: string;
 }
 
 export interface End {
   at: number;
-  /** differences from the model that did not go away in time */
+  /** differences from the model that remained after the time to settle */
   unsettled: readonly string[];
-  /** what somebody did on an engine although everything was settled */
+  /** what was done on an engine although everything had settled */
   restless: readonly string[];
-  /** expectations of single faults that did not come true, such as a silent node that is never called so */
+  /** expectations of single faults that were not met, such as a silent node that never becomes UNKNOWN */
   unmet: readonly string[];
 }
 
 export interface Violation {
   checker: string;
   text: string;
-  /** when it became visible */
+  /** when the violation became visible */
   at: number;
   app?: string;
   uuid?: string;

@@ -8,20 +8,20 @@ import { type Daemon, startDaemon } from '../../hack/process.ts';
 import { waitFor } from '../../hack/wait.ts';
 import { type FaultProxy, startFaultProxy } from '../../src/kube/_fault-proxy.ts';
 
-/** The foundations that all lanes share. */
+/** What all lanes share. */
 export interface Foundations {
-  /** path of a cluster admin's kubeconfig, with our definitions installed */
+  /** path of a cluster admin's kubeconfig; the CRDs are installed */
   kubeconfig: string;
   kubectl: string;
-  /** of a real container engine, and images there; absent: stories that need them are not told */
+  /** URL of a real container engine, and its images; when absent, stories that need them are skipped */
   docker?: { url: string; images: Readonly<Record<string, string>> };
-  /** keeps everything: states of agents, logs */
+  /** folder of everything: states of agents, logs */
   dir: string;
 }
 
 /**
- * One installation: a namespace, and controllers that reach the API server through a proxy that breaks on demand. Stories
- * follow one another in it; they meet only in what an installation shares.
+ * One installation: a namespace, and controllers that reach the API server through a proxy that injects faults. Stories
+ * run in it one after another; they share only what belongs to the installation.
  */
 export interface Lane extends AsyncDisposable {
   readonly name: string;
@@ -32,7 +32,7 @@ export interface Lane extends AsyncDisposable {
   readonly replicas: readonly Replica[];
 }
 
-/** One controller process; it is killed and comes back at the same address. */
+/** One controller process; it is killed and started again at the same address. */
 export interface Replica {
   readonly name: string;
   readonly port: number;
@@ -40,7 +40,7 @@ export interface Replica {
   readonly runs: boolean;
   start(): Promise<void>;
   kill(): void;
-  /** as a machine does that pauses: it does not know, and later goes on */
+  /** pauses the process, as a machine that is suspended: it does not notice, and continues later */
   freeze(): void;
   thaw(): void;
 }
@@ -139,7 +139,7 @@ async function createReplica({ name, namespace, dir, proxy }: ReplicaOptions) {
       return daemon !== undefined && daemon.exit() === undefined;
     },
     async start() {
-      // It may be killed again while it starts; one that ends by itself time and again is broken.
+      // It may be killed again while it starts; one that repeatedly ends by itself is broken.
       for (let attempt = 1; daemon === undefined || daemon.exit(); attempt++) {
         if (attempt > 5) daemon?.assertRunning();
         starting ??= launch().finally(() => {

@@ -41,7 +41,7 @@ function readOptions() {
 
 const values = readOptions();
 const one = values.seed !== undefined;
-/** So many stories are told in a night. */
+/** Number of stories of a nightly run. */
 const NIGHTLY = 200;
 const today = Math.floor(Date.now() / 86_400_000) * NIGHTLY;
 const from = values.from === 'today' && !one ? today : Number(values.seed ?? values.from);

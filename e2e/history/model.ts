@@ -1,11 +1,10 @@
 /**
  * The model: what an Application is to the users of a story, and what each of their operations makes of it. Pure.
  *
- * Every write carries a text of its own (`value`) that no other write has, so that a version of an object tells which
- * writes it contains.
+ * Every write carries a unique text (`value`), so that a version of an object shows which writes it contains.
  */
 
-/** What users ask of one microservice. */
+/** The state of one microservice that users ask for. */
 export interface EntryState {
   /** environment variable VALUE: unique to the write that set it */
   value: string;
@@ -15,11 +14,11 @@ export interface EntryState {
   active: boolean;
 }
 
-/** What users ask of one application. Undefined in its place: there is none. */
+/** The state of one application that users ask for. Undefined in its place: it does not exist. */
 export interface AppState {
   active: boolean;
   entries: Readonly<Record<string, EntryState>>;
-  /** rebuilds ever ordered, by entry; they outlive the entry */
+  /** rebuilds ever requested, by entry; they outlive the entry */
   rebuilds: Readonly<Record<string, number>>;
   deleting: boolean;
 }
@@ -31,7 +30,7 @@ export type Action =
   /** server-side apply of the application with this one entry */
   | ({ kind: 'apply'; entry: string } & Wanted)
   | { kind: 'create'; entries: Readonly<Record<string, Wanted>> }
-  /** sets the whole state: entries that are not named go */
+  /** sets the whole state: entries that are not named are removed */
   | { kind: 'replace'; entries: Readonly<Record<string, Wanted>> }
   | ({ kind: 'add'; entry: string } & Wanted)
   | { kind: 'patch'; entry: string; value: string; image?: string }
@@ -41,7 +40,7 @@ export type Action =
   | { kind: 'delete' }
   | { kind: 'read' };
 
-/** What an action makes of a state; undefined when it is refused or means nothing there. */
+/** The state after an action; undefined when the action is refused or has no meaning in that state. */
 export function apply(action: Action, state: AppState | undefined): AppState | undefined {
   switch (action.kind) {
     case 'apply': {

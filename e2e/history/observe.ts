@@ -17,8 +17,8 @@ export interface ObserverOptions {
 }
 
 /**
- * Writes down every version of the applications, straight from the API server and with nothing of the product in
- * between. Ends when the signal fires.
+ * Records every version of the applications, directly from the API server, without any part of the product. Ends when the
+ * signal fires.
  */
 export async function observe(options: ObserverOptions, signal: AbortSignal): Promise<Version[]> {
   const { kubeconfig, namespace, apps, now } = options;

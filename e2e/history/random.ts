@@ -1,17 +1,17 @@
-/** A source of chance that a seed determines wholly: the same seed, the same story. */
+/** A source of pseudorandom numbers: the same seed makes the same story. */
 export interface Chance {
   /** in [0, 1) */
   next(): number;
-  /** a whole number, both ends included */
+  /** an integer, both ends included */
   between(least: number, most: number): number;
   pick<T>(items: readonly T[]): T;
-  /** one of them, each as likely as its weight says */
+  /** one of them, with a probability in proportion to its weight */
   weighted<T>(items: readonly (readonly [weight: number, item: T])[]): T;
-  /** true so often */
+  /** true with this probability */
   happens(probability: number): boolean;
 }
 
-/** mulberry32: 32 bits of state are plenty for a story. */
+/** mulberry32: 32 bits of state are enough for a story. */
 export function chance(seed: number): Chance {
   let state = Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) >>> 0;
   const next = () => {

@@ -15,14 +15,14 @@ import { observe, stateOf } from './observe.ts';
 import { startLink, type TcpLink } from './tcp-link.ts';
 import { type Doors, perform } from './users.ts';
 
-/** How long the system may take to settle once nothing is broken any more, ms. The longest back-off is part of it. */
+/** How long the system may take to settle after all faults have ended, ms. It includes the longest back-off. */
 const SETTLE = 240_000;
-/** After so long a silent node has to be called so: limit of a 5 s hold, and what a busy machine adds. */
+/** The time after which a silent node must be UNKNOWN: the limit of a 5 s long poll, and a margin for a busy machine. */
 const SILENCE = 150_000;
-/** So long nothing is done by anybody once all is settled. */
+/** For this long nothing may happen after everything has settled. */
 const REST = 1_500;
 
-/** Tells a story on real parts and writes down what happened. Leaves nothing behind in the lane. */
+/** Runs a story on real parts and records its history. Leaves nothing behind in the lane. */
 export async function tell(story: Story, lane: Lane): Promise<History> {
   await using scene = await setScene(story, lane);
   const { operations, faults, now } = scene;
@@ -115,10 +115,10 @@ async function setScene(story: Story, lane: Lane) {
       await machine.provision(formatJoinString({ controllerUrl: `http://127.0.0.1:${links[i]?.port}`, key }));
     }),
   );
-  // The story begins only now.
+  // The time of the story starts now.
   const offset = now();
   const isOver = () => now() - offset > story.lasts;
-  /** what has to be put right at the end */
+  /** repairs that are due at the end */
   const repairs: (() => Promise<void> | void)[] = [];
 
   const application = (name: string) => kube.get<Application>(path('applications', name));
@@ -170,7 +170,7 @@ async function setScene(story: Story, lane: Lane) {
     const id = await machineOf(fault, record).engine.disturb(what, fault.which);
     record.text = id === undefined ? 'none ran' : id.slice(-6);
   };
-  /** Requests of a controller that matter to a story: not its leases and reviews. */
+  /** Requests of a controller except those for leases and reviews. */
   const matters = ({ path: at, watch }: Seen) => at.startsWith(`/apis/${API_VERSION}/`) && !watch;
   const isWrite = (seen: Seen) => matters(seen) && seen.method !== 'GET';
   const isWriteOf = (of: Writes) => (seen: Seen) => isWrite(seen) && (of === 'any' || !seen.path.endsWith('/status'));
@@ -265,7 +265,7 @@ async function setScene(story: Story, lane: Lane) {
       },
       'controller frozen': async (fault, record) => {
         const replica = replicaOf(fault, record);
-        // Longer than a lease lives, half the time: it comes back and believes that it leads.
+        // In half of the cases longer than a Lease lasts: when it continues, it believes that it still leads.
         const forMs = fault.forMs * 4;
         record.text = `for ${forMs} ms`;
         replica.freeze();
@@ -369,7 +369,7 @@ async function setScene(story: Story, lane: Lane) {
     faults.push({ at: now(), kind: 'all is well', target: '', text: 'no more faults from here on' });
   }
 
-  /** What is not as the model wants it, now. */
+  /** The current differences from the model. */
   async function differences(): Promise<string[]> {
     const found: string[] = [];
     const expected = new Map<string, { name: string; node: string; text: string }>();
@@ -431,7 +431,7 @@ async function setScene(story: Story, lane: Lane) {
       .map(({ node, what, uuid }) => `${node}: ${what} of ${uuid}`);
   }
 
-  /** Ends everything as users would; that has to work as well. */
+  /** Deletes everything as users would; that has to work as well. */
   async function cleanUp(): Promise<string[]> {
     for (const app of story.apps)
       await carryOut('end', { id: `end-${app}`, pause: 0, door: 'api', app, action: { kind: 'delete' } });

@@ -3,7 +3,7 @@ import type { Story } from './generate.ts';
 import type { History, Violation } from './history.ts';
 import { stateText } from './model.ts';
 
-/** What happened, to be read by people: the violations, then all that has to do with them, in the order of time. */
+/** A history as text for people: the violations, then all related events in the order of time. */
 export function report(story: Story, history: History, violations: readonly Violation[]): string {
   const head = `seed ${story.seed} (${story.profile}): ${violations.length === 0 ? 'all promises held' : 'BROKEN'}`;
   if (violations.length === 0) return head;
@@ -17,7 +17,7 @@ export function report(story: Story, history: History, violations: readonly Viol
   ].join('\n');
 }
 
-/** All events, or those of some applications and every fault. */
+/** All events, or those of some applications and all faults. */
 export function timeline(history: History, apps?: ReadonlySet<string>): string {
   const { operations, versions, engine, faults } = history;
   const concerns = (app: string | undefined) => !apps || app === undefined || apps.has(app);

@@ -2,19 +2,19 @@ import type { AddressInfo } from 'node:net';
 import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What the way between an agent and its controllers does to bytes. */
+/** What the link between an agent and its controllers does to bytes. */
 export type LinkState =
   | 'open'
   /** every connection is reset, and so is each new one */
   | 'cut'
-  /** a long way, both ways */
+  /** a long delay, in both directions */
   | 'slow'
-  /** connections stand, and nothing arrives in either direction */
+  /** connections stay open, and nothing arrives in either direction */
   | 'half-open'
-  /** what the agent says arrives; no answer does */
+  /** requests of the agent arrive; responses do not */
   | 'deaf';
 
-/** A TCP front of some servers, as a Service is, on a network that breaks on demand. */
+/** A TCP proxy of some servers, as a Service is, with faults on demand. */
 export interface TcpLink extends AsyncDisposable {
   readonly port: number;
   set(state: LinkState): void;
@@ -27,7 +27,7 @@ export async function startLink(targets: () => readonly number[]): Promise<TcpLi
   let state: LinkState = 'open';
   let turn = 0;
   const pairs = new Set<readonly [Socket, Socket]>();
-  /** connections that bytes were lost of: they can never go on */
+  /** connections that lost bytes: they can never continue */
   const damaged = new Set<Socket>();
 
   const server = createServer((near) => {
@@ -47,7 +47,7 @@ export async function startLink(targets: () => readonly number[]): Promise<TcpLi
     for (const socket of pair) {
       socket.setNoDelay(true);
       socket.on('error', end).on('close', () => {
-        // On a half-open way nobody hears that the other end has gone.
+        // On a half-open link neither end notices that the other one has closed.
         if (state === 'half-open' || state === 'deaf') damaged.add(near);
         else end();
       });

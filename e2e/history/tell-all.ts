@@ -12,7 +12,7 @@ export interface Told {
 }
 
 export interface TellOptions {
-  /** installations side by side; a story mostly waits, so there may be more of them than cores */
+  /** installations in parallel; a story mostly waits, so there may be more of them than cores */
   lanes?: number;
   onTold(told: Told): void;
   onFailed(story: Story, error: Error): void;
@@ -20,13 +20,13 @@ export interface TellOptions {
 
 const LANES = 5;
 
-/** Tells stories, several side by side, each in an installation of its own. */
+/** Runs stories, several in parallel, each in an installation of its own. */
 export async function tellAll(
   stories: readonly Story[],
   foundations: Foundations,
   options: TellOptions,
 ): Promise<void> {
-  // Those that take longest first: silence has to be waited for.
+  // The longest stories first: those with mass silence wait for the silence limit.
   const waiting = [...stories].sort((a, b) => weight(b) - weight(a));
   const lanes = Math.min(options.lanes ?? LANES, stories.length);
   let opened = 0;
@@ -34,7 +34,7 @@ export async function tellAll(
     while (waiting.length > 0) {
       const replicas = (waiting[0] as Story).replicas;
       await using lane = await startLane(foundations, `history-${process.pid}-${++opened}`, replicas);
-      // As long as there are stories that need as many controllers, the installation stays.
+      // The installation is used again while there are stories that need as many controllers.
       for (;;) {
         const next = waiting.findIndex((story) => story.replicas === replicas);
         if (next < 0) break;

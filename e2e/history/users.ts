@@ -7,15 +7,15 @@ import type { UserStep } from './generate.ts';
 import type { Operation } from './history.ts';
 import type { Wanted } from './model.ts';
 
-/** What users need to reach the system: each door as its users know it. */
+/** What users need to reach each API surface. */
 export interface Doors {
   namespace: string;
-  /** straight to the API server */
+  /** directly to the API server */
   kube: Kube;
   kubectl: string;
   kubeconfig: string;
   token: string;
-  /** a controller of those that are up, or one that is not */
+  /** URL of a controller that is up, or of one that is not */
   rest(): string;
   /** reference of an image by colour */
   image(colour: string): string;
@@ -23,10 +23,10 @@ export interface Doors {
 
 type Result = Pick<Operation, 'outcome' | 'said' | 'read'>;
 
-/** Users wait no longer; what was under way may still happen. */
+/** Timeout of users; a request that timed out may still be carried out. */
 const PATIENCE = 10_000;
 
-/** Does what a user wants, and says how it ended. */
+/** Carries out a user's action, and returns its outcome. */
 export async function perform(step: UserStep, doors: Doors): Promise<Result> {
   try {
     switch (step.door) {
@@ -65,7 +65,7 @@ const manifest = (name: string, entries: Readonly<Record<string, Wanted>>, doors
   spec: { microservices: Object.entries(entries).map(([entry, wanted]) => entryOf(entry, wanted, doors)) },
 });
 
-/** Each entry has a manager of its own: leaving one out of an apply would take it away. */
+/** Each entry has a field manager of its own: an apply that leaves an entry out would otherwise remove it. */
 const managerOf = (entry: string) => `apply-${entry}`;
 
 async function withKubectl({ app, action }: UserStep, doors: Doors): Promise<Result> {
@@ -129,7 +129,7 @@ async function overApi({ app, action }: UserStep, { namespace, kube, ...doors }:
   }
 }
 
-/** An answer of the REST API that is not a success. */
+/** A response of the REST API that is not a success. */
 class RestError extends Error {
   readonly status: number;
   constructor(status: number, text: string) {
@@ -177,7 +177,7 @@ async function overRest({ app, action, door }: UserStep, doors: Doors): Promise<
     form.append(part, new Blob([stringify(document)], { type: 'application/yaml' }), `${part}.yaml`);
     return form;
   };
-  /** Finds the microservice first, as a user does who reads a list and clicks. */
+  /** Finds the microservice first, as a user who selects it from a list. */
   const onEntry = async (name: string, then: (path: string) => Promise<unknown>): Promise<Result> => {
     let found: Flat | undefined;
     try {

@@ -1,6 +1,6 @@
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 
-/** What hostile clients send: tables that every door is tried with. */
+/** What hostile clients send: tables that the tests of every API surface use. */
 
 /** A body as it goes over the wire. */
 export interface HostileBody {
@@ -20,7 +20,7 @@ const refused = (name: string, body: string | Buffer, headers: Record<string, st
 });
 const odd = (name: string, value: unknown): HostileBody => ({ name, body: JSON.stringify(value), headers: JSON_TYPE });
 
-/** Texts that mean something to somebody on the way: a path, a shell, a log, a header, a browser, a parser. */
+/** Texts that have a meaning in a place that they pass: a path, a shell, a log, a header, a browser, a parser. */
 export const TEXTS: readonly [string, string][] = [
   ['the parent folder', '../../../../etc/passwd'],
   ['an absolute path', '/etc/shadow'],
@@ -243,7 +243,7 @@ export const FILE_BODIES: readonly HostileBody[] = [
   },
 ];
 
-/** Values of a path parameter, as they stand in the request line. */
+/** Values of a path parameter, as written in the request line. */
 export const PARAMETERS: readonly string[] = [
   '..',
   '.',
@@ -306,7 +306,7 @@ export const QUERIES: readonly string[] = [
   '?#fragment',
 ];
 
-/** Headers that are added to an otherwise right request. */
+/** Headers that are added to an otherwise valid request. */
 export const HEADERS: readonly [string, Record<string, string | string[]>][] = [
   ['many cookies', { cookie: Array.from({ length: 500 }, (_, i) => `c${i}=${'v'.repeat(20)}`).join('; ') }],
   ['900 headers', Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`x-h${i}`, 'v']))],
@@ -327,7 +327,7 @@ export const HEADERS: readonly [string, Record<string, string | string[]>][] = [
   ['an upgrade', { connection: 'Upgrade', upgrade: 'h2c' }],
 ];
 
-/** Values of the Authorization header that let nobody in. */
+/** Values of the Authorization header that give no access. */
 export const CREDENTIALS: readonly string[] = [
   '',
   'Bearer',

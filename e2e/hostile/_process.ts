@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Resident memory of a process, in MiB: now, and the most it ever was. */
+/** Resident memory of a process, in MiB: now and at its peak. */
 export function memoryOf(pid: number): { now: number; peak: number } {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const mib = (name: string) =>
@@ -8,12 +8,12 @@ export function memoryOf(pid: number): { now: number; peak: number } {
   return { now: mib('VmRSS'), peak: mib('VmHWM') };
 }
 
-/** The lines of a log of JSON objects that are none. */
+/** The lines of a log of JSON objects that are not JSON objects. */
 export function brokenLines(logFile: string): string[] {
   return linesOf(logFile).filter((line) => entryOf(line) === undefined);
 }
 
-/** Entries of a log that say a fault of the program's own. */
+/** Entries of a log that report a fault of the program itself. */
 export function faults(logFile: string): Record<string, unknown>[] {
   return linesOf(logFile)
     .map(entryOf)

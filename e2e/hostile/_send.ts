@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 
 export interface Sent {
   method: string;
-  /** as it stands in the request line */
+  /** as written in the request line */
   path: string;
   headers?: Record<string, string | string[]>;
   body?: string | Buffer | undefined;
@@ -23,7 +23,7 @@ export interface Sender extends Disposable {
   (sent: Sent): Promise<Heard>;
 }
 
-/** Sends requests as they are, `at once` of them side by side; rejects when there is no answer within ten seconds. */
+/** Sends requests as they are, `at once` of them in parallel; rejects when there is no response within 30 seconds. */
 export function createSender(where: Where, atOnce = 8): Sender {
   const agent = new Agent({ keepAlive: true, maxSockets: atOnce });
   const target =
@@ -40,7 +40,7 @@ export function createSender(where: Where, atOnce = 8): Sender {
           clearTimeout(timer);
           const text = Buffer.concat(chunks).toString();
           resolve({ status: res.statusCode ?? 0, headers: res.headers, text, ms: performance.now() - began });
-          // What the other side did not want to read is not sent to the end.
+          // The server may respond before it has read the whole body.
           if (!req.writableFinished) req.destroy();
         });
         res.on('error', reject);
@@ -52,7 +52,7 @@ export function createSender(where: Where, atOnce = 8): Sender {
       });
       req.end(body);
     });
-  // A connection that the other side closed just now, or in the middle of a body that it does not want.
+  // Sends once more: the server may have closed an idle connection, or one whose body it refuses.
   const send = (sent: Sent) =>
     once(sent).catch((error: Error & { code?: string }) => {
       if (error.code === 'ECONNRESET' || error.code === 'EPIPE') return once(sent);
@@ -64,7 +64,7 @@ export function createSender(where: Where, atOnce = 8): Sender {
 const lengthOf = (body: string | Buffer | undefined) =>
   body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
 
-/** Runs jobs, `width` of them at once. */
+/** Runs jobs, `width` of them in parallel. */
 export async function forEach<T>(items: readonly T[], width: number, job: (item: T) => Promise<void>): Promise<void> {
   let next = 0;
   await Promise.all(
@@ -74,7 +74,7 @@ export async function forEach<T>(items: readonly T[], width: number, job: (item:
   );
 }
 
-/** A connection that is spoken to by hand. */
+/** A raw connection, on which the test writes HTTP itself. */
 export function dial(origin: string): Promise<Socket> {
   const { hostname, port } = new URL(origin);
   return new Promise((resolve, reject) => {
@@ -87,7 +87,7 @@ export function dial(origin: string): Promise<Socket> {
   });
 }
 
-/** What comes until it has this form, the other side ends the connection, or time is up. */
+/** The text received until it matches, the server closes the connection, or the time is over. */
 export function hear(socket: Socket, ms: number, until?: RegExp): Promise<{ text: string; closed: boolean }> {
   return new Promise((resolve) => {
     let text = '';

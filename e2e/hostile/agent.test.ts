@@ -8,7 +8,7 @@ import { HEADERS, HUGE_NUMBERS, JSON_BODIES, PARAMETERS, QUERIES, TEXTS } from '
 import { brokenLines, faults, memoryOf } from './_process.ts';
 import { createSender, dial, forEach, hear, type Sender, type Sent } from './_send.ts';
 
-/** Everything hostile at the local API of an agent process, at the socket with the admin's token and at the open port. */
+/** Hostile requests to the local API of an agent process, at the socket with the admin's token and at the open port. */
 const LONG = 600_000;
 const MIB = 2 ** 20;
 const AMOUNT = Number(process.env.SKERRY_HOSTILE_MIB ?? 256);
@@ -58,12 +58,12 @@ function expectNoComplaints(): void {
   expect(found.slice(0, 20), `${found.length} complaints`).toEqual([]);
 }
 
-/** Those that do what they are asked for are not asked rightly. */
+/** Routes that stop or reload the agent are left out: a request that succeeds would end the test. */
 const isHarmless = ({ path }: { path: string }) => !/\/(stop|reload)$/.test(path);
 const routes = ROUTES.filter(isHarmless);
 
 test(
-  'every route with hostile parameters, queries and headers',
+  'every route of the local API but stop and reload answers hostile parameters, queries and headers without a fault',
   async () => {
     for (const send of [socket, port]) {
       await forEach(
@@ -111,7 +111,7 @@ test(
 );
 
 test(
-  'every route that reads a body with every hostile body',
+  'every route of the local API that reads a body, but stop and reload, answers every hostile body without a fault',
   async () => {
     const bodies = [
       ...JSON_BODIES,
@@ -143,7 +143,7 @@ test(
   LONG,
 );
 
-test('nobody without the token, and nothing but probes at the open port', async () => {
+test('a request to the local API without a valid token gets 401, and the open port serves nothing but probes', async () => {
   for (const { method, path, access } of ROUTES) {
     if (access === 'open') continue;
     for (const authorization of [
@@ -165,14 +165,14 @@ test('nobody without the token, and nothing but probes at the open port', async 
   }
 });
 
-test('a body that is too large is 413', async () => {
+test('a body that is too large for the local API gets 413', async () => {
   const body = JSON.stringify({ provisioningKey: 'x'.repeat(2 * MIB) });
   expect(await attack('a large body', { method: 'POST', path: '/v1/system/provision', body }, socket)).toBe(413);
   expectNoComplaints();
 });
 
 test(
-  'slow and idle connections are ended, and probes are answered meanwhile',
+  'the local API closes slow and idle connections and answers probes meanwhile',
   async () => {
     const origin = `http://127.0.0.1:${agent.port}`;
     const idle = await Promise.all(Array.from({ length: 200 }, () => dial(origin)));
@@ -193,7 +193,7 @@ test(
 );
 
 test(
-  `${AMOUNT} MiB of hostile input leave the memory of the agent flat`,
+  `${AMOUNT} MiB of hostile input do not let the memory of the agent grow`,
   async () => {
     const bodies = JSON_BODIES.filter(({ body }) => body.length > 10_000).map(({ body }) => body);
     bodies.push(Buffer.alloc(12 * MIB, ' '));
@@ -218,7 +218,7 @@ test(
   LONG,
 );
 
-test('the agent never stumbled: one process, no fault in its log, every line of it whole, and it still answers', async () => {
+test('after all hostile requests the agent is the same process, its log has no fault and no broken line, and it still answers', async () => {
   process.kill(agent.pid, 0);
   expect(faults(agent.logFile)).toEqual([]);
   expect(brokenLines(agent.logFile)).toEqual([]);

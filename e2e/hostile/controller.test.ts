@@ -22,8 +22,8 @@ import { brokenLines, faults } from './_process.ts';
 import { createSender, dial, forEach, type Heard, hear, type Sender, type Sent } from './_send.ts';
 
 /**
- * Everything hostile that we know of, at every door of a controller process: each answer is a refusal in the shape of
- * errors, or what the OpenAPI document promises. Never a fault, never silence, never the end of the process.
+ * All hostile requests that we know of, to every API surface of a controller process: each response is an error in the
+ * documented form or conforms to the OpenAPI document. No request causes a fault, gets no response, or ends the process.
  */
 const LONG = 300_000;
 const LARGE = 300_000;
@@ -31,7 +31,7 @@ let stack: Stack;
 let controller: ControllerProcess;
 let send: Sender;
 let check: Checker;
-/** A node with an agent of ours that the test plays. */
+/** A node whose agent the test simulates. */
 interface Agent {
   uuid: string;
   key: TestKey;
@@ -101,7 +101,7 @@ function pathOf(route: AnyRoute, value?: string): string {
 const bearer = () => ({ authorization: `Bearer ${stack.token}` });
 const complaints: string[] = [];
 
-/** Sends to REST and holds the answer against what was promised. */
+/** Sends a request to REST and checks the response against the OpenAPI document. */
 async function attack(what: string, sent: Sent, { mustRefuse = false } = {}): Promise<Heard | undefined> {
   const tell = (text: string) => complaints.push(`${what}: ${sent.method} ${sent.path.slice(0, 120)}: ${text}`);
   let heard: Heard;
@@ -137,7 +137,7 @@ const withFile = routes.filter((route) => route.body?.kind === 'file');
 
 describe('REST', () => {
   test(
-    'every route with every hostile parameter',
+    'every route answers every hostile parameter without a fault',
     async () => {
       const jobs = withParameters.flatMap((route) => PARAMETERS.map((value) => ({ route, value })));
       await forEach(jobs, 8, async ({ route, value }) => {
@@ -149,7 +149,7 @@ describe('REST', () => {
   );
 
   test(
-    'every route with hostile queries and headers',
+    'every route answers hostile queries and headers without a fault',
     async () => {
       const gets = routes.filter((route) => route.method === 'GET');
       await forEach(gets, 8, async (route) => {
@@ -170,7 +170,7 @@ describe('REST', () => {
   );
 
   test(
-    'every route without credentials, and with hostile ones',
+    'every route that is not public refuses missing and hostile credentials',
     async () => {
       await forEach(
         routes.filter(({ access }) => access !== 'public'),
@@ -193,7 +193,7 @@ describe('REST', () => {
   );
 
   test(
-    'every route that reads JSON with every hostile body',
+    'every route that reads JSON answers every hostile body without a fault',
     async () => {
       await forEach(withJson, 4, async (route) => {
         for (const body of JSON_BODIES) await attackBody(route, body);
@@ -204,7 +204,7 @@ describe('REST', () => {
   );
 
   test(
-    'every route that reads a file with every hostile file',
+    'every route that reads a file answers every hostile file without a fault',
     async () => {
       await forEach(withFile, 2, async (route) => {
         for (const body of FILE_BODIES) await attackBody(route, body);
@@ -218,7 +218,7 @@ describe('REST', () => {
     route: AnyRoute,
     { name, body, headers = {}, refused = false }: HostileBody,
   ): Promise<void> {
-    // Large ones are refused before any route sees them.
+    // A large body is refused before it reaches a route, so one route is enough.
     if (body.length > LARGE && route !== withJson[0] && route !== withFile[0]) return;
     const path = route.method === 'DELETE' ? pathOf(route, 'none') : pathOf(route);
     for (;;) {
@@ -226,14 +226,14 @@ describe('REST', () => {
       const takesAny = route.body?.kind === 'json' && (route.body.optional || route.body.schema.safeParse(42).success);
       const mustRefuse = refused && (!takesAny || !/^(a number|a text|null|nothing but spaces)$/.test(name));
       const heard = await attack(`${route.operation} with ${name}`, sent, { mustRefuse });
-      // The limit of files is not what is looked at here.
+      // This test is not about the rate limit of files.
       if (heard?.status !== 429) return;
       await new Promise((resolve) => setTimeout(resolve, 1_000));
     }
   }
 
   test(
-    'every text in every field of an application, by JSON and by file',
+    'every hostile text in every field of an application gets a response without a fault',
     async () => {
       const entry = (text: string) => ({
         name: text,
@@ -276,7 +276,7 @@ describe('REST', () => {
           headers: { ...bearer(), 'content-type': 'application/json' },
           body,
         });
-        // Nothing that cannot be printed comes back in a message, and no message is endless.
+        // A message has no character that cannot be printed, and its length is limited.
         const message = heard && heard.status >= 400 ? String(JSON.parse(heard.text).message) : '';
         if (message.length > 4_096 || /[\p{Cc}\p{Cs}\u202e\u200b]/u.test(message))
           complaints.push(`${name} in ${field}: ${message.slice(0, 200)}`);
@@ -314,7 +314,7 @@ describe('image references', () => {
   });
 });
 
-/** A request of an agent; they take turns, since each may ask so often only. */
+/** Headers of an agent's request; the agents take turns because of the rate limit per node. */
 const asAgent = ({ uuid, key } = nodes[turn++ % nodes.length] as Agent) => ({
   authorization: `Bearer ${makeToken(uuid, key, Date.now())}`,
   [NAMES.agent]: '1.0.0',
@@ -376,7 +376,7 @@ describe('the agent routes', () => {
   }
 
   test(
-    'with hostile paths and queries',
+    'answer hostile paths and queries without a fault',
     async () => {
       await forEach(GETS, 2, async (path) => {
         for (const query of QUERIES)
@@ -391,7 +391,7 @@ describe('the agent routes', () => {
   );
 
   test(
-    'with hostile bodies',
+    'answer hostile bodies without a fault',
     async () => {
       await forEach(WRITES, 2, async ([method, path]) => {
         for (const { name, body, headers } of JSON_BODIES) {
@@ -404,7 +404,7 @@ describe('the agent routes', () => {
   );
 
   test(
-    'with reports that lie, and the status of the node shows nothing that cannot be kept',
+    'answer false reports without a fault, and the reconciler then writes the status of a correct report',
     async () => {
       const texts = TEXTS.map(([, text]) => text);
       const numbers = HUGE_NUMBERS;
@@ -450,7 +450,7 @@ describe('the agent routes', () => {
       const type = { 'content-type': 'application/json' };
       for (const _ of nodes)
         await attackAgent('a heartbeat', { method: 'PUT', path: 'status', headers: type, body: heartbeat });
-      // The reconciler goes on: what came before did not get stuck in it.
+      // The earlier reports do not block the reconciler.
       await until('the node to be calm again', async () => {
         const { body } = await stack.rest(controller)('GET', `/node/${node.uuid}`);
         return body.daemonStatus === 'RUNNING' ? true : undefined;
@@ -459,7 +459,7 @@ describe('the agent routes', () => {
     LONG,
   );
 
-  test('with tokens that lie', async () => {
+  test('refuse every forged token with 401', async () => {
     const now = Date.now();
     const tokens: [string, string][] = [
       ['no algorithm', makeToken(node.uuid, node.key, now, { header: { alg: 'none' } })],
@@ -486,7 +486,7 @@ describe('the agent routes', () => {
     expectNoComplaints();
   });
 
-  test('who guesses provisioning keys gets 429, and a body that is too large 413 before it is read', async () => {
+  test('answer a client that guesses provisioning keys with 429, and a body that is too large with 413 before it is read', async () => {
     const guess = () =>
       send({
         method: 'POST',
@@ -508,8 +508,8 @@ describe('the agent routes', () => {
   });
 });
 
-describe('the channel between replicas', () => {
-  test('lets nobody in who is no replica, and survives what they send', async () => {
+describe('the API between replicas', () => {
+  test('refuses requests without the credentials of a replica, and hostile bodies with them', async () => {
     using internal = createSender({ origin: controller.internalUrl });
     for (const path of [
       '/internal/observations',
@@ -540,7 +540,7 @@ describe('the channel between replicas', () => {
   });
 });
 
-describe('no HTTP', () => {
+describe('a request that is not valid HTTP', () => {
   const head = `GET ${BASE}/status HTTP/1.1\r\nHost: c\r\n`;
   test.each<[string, string, RegExp]>([
     ['nonsense', '\x16\x03\x01\x02\x00\x01\x00', /^HTTP\/1\.1 400/],
@@ -578,7 +578,7 @@ describe('no HTTP', () => {
       `POST ${BASE}/node HTTP/1.1\r\nHost: c\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n`,
       /^HTTP\/1\.1 (100|4)/,
     ],
-  ])('%s is refused, and the connection ended', async (_, text, expected) => {
+  ])('(%s) gets the expected response or none, and no fault', async (_, text, expected) => {
     for (const url of [controller.metricsUrl, controller.internalUrl, controller.url]) {
       const socket = await dial(url);
       const heard = hear(socket, 3_000, /\r\n\r\n/);
@@ -591,7 +591,7 @@ describe('no HTTP', () => {
   });
 });
 
-test('the controller never stumbled: one process, no fault in its log, every line of it whole, and it still works', async () => {
+test('after all hostile requests the controller is the same process, its log has no fault and no broken line, and it still works', async () => {
   process.kill(controller.pid, 0);
   expect(faults(controller.logFile)).toEqual([]);
   expect(brokenLines(controller.logFile)).toEqual([]);

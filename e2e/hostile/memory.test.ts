@@ -7,16 +7,16 @@ import { memoryOf } from './_process.ts';
 import { createSender, forEach } from './_send.ts';
 
 /**
- * Lengths are capped before memory is allocated: a controller process is sent hostile input in all forms, and takes no more
- * memory for the last hundred megabytes than for the first.
+ * Lengths are limited before memory is allocated: a controller process receives hostile input in all forms, and needs no
+ * more memory for the last hundred megabytes than for the first.
  */
 const MIB = 2 ** 20;
-/** MiB that are sent; a night has time for more */
+/** MiB that are sent; nightly runs send more */
 const AMOUNT = Number(process.env.SKERRY_HOSTILE_MIB ?? 256);
 const LONG = 3_600_000;
-/** MiB that the process may grow by once it is warm: what a collector that has time leaves lying about */
+/** MiB that the process may grow by after it has warmed up: garbage that is not yet collected */
 const GROWTH = 128;
-/** MiB that it may ever take: fourteen times less than what eight uploads at once would be without limits */
+/** MiB that the process may need at most: a fourteenth of what eight uploads at once would need without limits */
 const PEAK = 640;
 
 let stack: Stack;
@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(() => stack?.[Symbol.asyncDispose]());
 
 test(
-  `${AMOUNT} MiB of hostile input leave the memory of the controller flat`,
+  `${AMOUNT} MiB of hostile input do not let the memory of the controller grow`,
   async () => {
     using send = createSender({ origin: controller.url });
     const json = { authorization: `Bearer ${stack.token}`, 'content-type': 'application/json' };

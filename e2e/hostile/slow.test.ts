@@ -7,8 +7,8 @@ import { memoryOf } from './_process.ts';
 import { createSender, dial, hear } from './_send.ts';
 
 /**
- * Clients that take their time: headers and bodies that drip, answers that nobody reads, thousands of connections that say
- * nothing. Each is ended, memory stays where it is, and agents and people notice nothing.
+ * Slow clients: headers and bodies that arrive byte by byte, responses that are not read, thousands of connections without
+ * a request. Each is closed, memory does not grow, and agents and users notice nothing.
  */
 const LONG = 300_000;
 const IDLE = 2_000;
@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
 test(
-  'slow and silent clients are ended, and nobody else waits for them',
+  'the controller closes slow and silent connections, and other clients do not wait for them',
   async () => {
     const before = memoryOf(controller.pid).now;
     const sockets: Socket[] = [];
@@ -53,14 +53,14 @@ test(
       for (const socket of drippingHeads) socket.write('X-A: b\r\n');
       for (const socket of drippingBodies) socket.write(' ');
     }, 1_000);
-    // They ask for far more than fits on the way, and read nothing of it.
+    // They request far more than the buffers of a connection have room for, and read none of it.
     const deaf = await dials(100, '');
     for (const socket of deaf) {
       socket.pause();
       socket.write(`GET ${BASE}/openapi.json HTTP/1.1\r\nHost: c\r\n\r\n`.repeat(4));
     }
 
-    // People and agents meanwhile.
+    // Users and agents meanwhile.
     const rest = stack.rest(controller);
     using send = createSender({ origin: controller.url });
     const times: number[] = [];
@@ -79,7 +79,7 @@ test(
     const ends = {
       silent: await Promise.all(silent),
       heads: await Promise.all(heads),
-      // A body has a minute.
+      // The time limit of a body is a minute.
       ...(process.env.SKERRY_NIGHTLY && { bodies: await Promise.all(bodies) }),
     };
     clearInterval(drip);
@@ -99,7 +99,7 @@ test(
 );
 
 test(
-  'an agent that held its poll meanwhile hears of a change at once',
+  'an agent whose long poll was open meanwhile gets a change',
   async () => {
     const image = await stack.image('v1');
     await stack.apply({
