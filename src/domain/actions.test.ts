@@ -19,48 +19,48 @@ const nodeWith = (annotation: string | undefined, done?: number) =>
     ...(done !== undefined && { status: { actions: { reboot: done } } }),
   });
 
-describe('orders of a node', () => {
+describe('requestedAction and requestAction', () => {
   test.each([
-    ['none was given', undefined, { count: 0 }],
-    ['a counter', '3', { count: 3 }],
+    ['a node without the annotation has no request', undefined, { count: 0 }],
+    ['a number is the count', '3', { count: 3 }],
     [
-      'an object with a counter',
+      'an object has the count and the command',
       '{"count": 2, "command": "upgrade", "semver": "1.2.3"}',
       { count: 2, command: 'upgrade', semver: '1.2.3' },
     ],
     ['an unknown command is left out', '{"count": 2, "command": "burn"}', { count: 2 }],
-    ['no JSON', 'yes', { count: 0 }],
-    ['a negative counter', '-1', { count: 0 }],
-    ['half an order', '1.5', { count: 0 }],
-    ['null', 'null', { count: 0 }],
-    ['an object without a counter', '{"command": "upgrade"}', { count: 0 }],
+    ['text that is not JSON is no request', 'yes', { count: 0 }],
+    ['a negative count is no request', '-1', { count: 0 }],
+    ['a fraction is no request', '1.5', { count: 0 }],
+    ['null is no request', 'null', { count: 0 }],
+    ['an object without a count is no request', '{"command": "upgrade"}', { count: 0 }],
   ])('%s', (_, annotation, want) => {
     expect(requestedAction(nodeWith(annotation), 'reboot')).toEqual(want);
   });
 
   test.each([
-    ['never given', undefined, undefined, false],
-    ['given, and nothing heard', '1', undefined, true],
-    ['given, and carried out', '1', 1, false],
-    ['given again since', '2', 1, true],
-    ['cannot be read', 'x', 0, false],
-    ['dropped after it was carried out', undefined, 4, false],
-    ['given anew from one, after it was dropped', '1', 4, false],
-    ['above what was carried out, after it was dropped', '5', 4, true],
-  ])('due: %s', (_, annotation, done, want) => {
+    ['an action that was never requested is not due', undefined, undefined, false],
+    ['a requested action is due until a report names it', '1', undefined, true],
+    ['an action that was carried out is not due', '1', 1, false],
+    ['an action that was requested again is due', '2', 1, true],
+    ['an annotation that cannot be read makes no action due', 'x', 0, false],
+    ['an action whose annotation was removed after it was carried out is not due', undefined, 4, false],
+    ['a count that is below what was carried out makes no action due', '1', 4, false],
+    ['a count that is above what was carried out makes the action due', '5', 4, true],
+  ])('%s', (_, annotation, done, want) => {
     expect(isDue(nodeWith(annotation, done), 'reboot')).toBe(want);
   });
 
   it.each([
-    ['counts up', '3', undefined, '4'],
-    ['begins with one', undefined, undefined, '1'],
-    ['begins anew over what cannot be read', 'x', undefined, '1'],
-    ['is above what the node did in a former life of the object', undefined, 7, '8'],
-  ])('one more order %s', (_, annotation, done, want) => {
+    ['increments the count', '3', undefined, '4'],
+    ['starts with count 1', undefined, undefined, '1'],
+    ['starts with count 1 when the annotation cannot be read', 'x', undefined, '1'],
+    ['gets a count above the one that the node carried out before the annotation was removed', undefined, 7, '8'],
+  ])('a new request %s', (_, annotation, done, want) => {
     expect(requestAction(nodeWith(annotation, done), 'reboot')).toEqual({ [ANNOTATIONS.reboot]: want });
   });
 
-  it('an order that was given is due and reads back', () => {
+  it('requestedAction reads what requestAction wrote, and only that action is due', () => {
     const details = { command: 'rollback', semver: '1.0.0' } as const;
     const node = makeNode({ metadata: { annotations: requestAction(makeNode(), 'version', details) } });
     expect(requestedAction(node, 'version')).toEqual({ count: 1, ...details });
@@ -68,12 +68,12 @@ describe('orders of a node', () => {
     expect(isDue(node, 'prune')).toBe(false);
   });
 
-  it('a dropped order to reconcile does not take the generation of the platform back', () => {
+  it('the platform generation stays when the annotation of a reconcile request is removed', () => {
     const node = makeNode({ metadata: { generation: 3 }, status: { actions: { reconcile: 2 } } });
     expect(platformGeneration(node)).toBe(5);
   });
 
-  it('edits of the spec and orders to reconcile raise the generation of the platform', () => {
+  it('edits of the spec and reconcile requests raise the platform generation', () => {
     const annotations = { [ANNOTATIONS.reconcile]: '2' };
     expect(platformGeneration(makeNode({ metadata: { generation: 3, annotations } }))).toBe(5);
   });
@@ -87,28 +87,28 @@ describe('rebuilds', () => {
     spec: { isActivated: true },
   });
   test.each([
-    ['none was ordered', undefined, {}],
-    ['counted by entry', '{"reader": 2}', { reader: 2 }],
-    ['only counters count', '{"reader": 2, "writer": "3", "x": -1, "y": 0.5}', { reader: 2 }],
-    ['no JSON', 'x', {}],
-    ['no object', '[1]', {}],
+    ['an application without the annotation has no rebuild counts', undefined, {}],
+    ['rebuild counts are read by entry name', '{"reader": 2}', { reader: 2 }],
+    ['values that are not counts are ignored', '{"reader": 2, "writer": "3", "x": -1, "y": 0.5}', { reader: 2 }],
+    ['text that is not JSON has no rebuild counts', 'x', {}],
+    ['JSON that is not an object has no rebuild counts', '[1]', {}],
   ])('%s', (_, annotation, want) => {
     expect(annotatedRebuilds(applicationWith(annotation))).toEqual(want);
   });
 
-  it('one more of some entries leaves the others, those that are gone too', () => {
+  it('a rebuild request for some entries keeps the counts of all others, removed entries included', () => {
     const written = requestRebuild(applicationWith('{"reader": 2, "gone": 5}'), ['reader', 'writer']);
     expect(annotatedRebuilds(applicationWith(written[ANNOTATIONS.rebuild]))).toEqual({ reader: 3, writer: 1, gone: 5 });
   });
 
-  it.each(['constructor', 'toString', '__proto__'])('an entry named %s is an entry like any other', (name) => {
+  it.each(['constructor', 'toString', '__proto__'])('the rebuilds of an entry named %s are counted', (name) => {
     expect(rebuildCountOf(applicationWith('{}'), name)).toBe(0);
     const written = requestRebuild(applicationWith('{}'), [name]);
     expect(rebuildCountOf(applicationWith(written[ANNOTATIONS.rebuild]), name)).toBe(1);
   });
 });
 
-describe('a request outlives its annotation', () => {
+describe('rebuildCountOf', () => {
   const entry = (rebuildCount?: number) => ({
     name: 'web',
     state: 'RUNNING',
@@ -125,32 +125,32 @@ describe('a request outlives its annotation', () => {
     }) as Application;
 
   test.each([
-    ['dropped, and still to be carried out', undefined, 5, 4, 5],
-    ['dropped, and carried out', undefined, 5, 5, 5],
-    ['dropped before the status knew of it', undefined, 4, 5, 5],
-    ['replaced by an older one', '{"web":3}', 5, 5, 5],
-    ['unreadable', 'web', 5, 5, 5],
-    ['given above', '{"web":6}', 5, 5, 6],
-    ['given as a time', '{"web":1795312800}', 5, 5, 1795312800],
-    ['never given', undefined, undefined, 0, 0],
-    ['a machine cannot use the counter up', '{"web":1}', 1, Number.MAX_SAFE_INTEGER, 1],
+    ['a pending rebuild stays requested when the annotation is removed', undefined, 5, 4, 5],
+    ['a rebuild that was carried out stays counted when the annotation is removed', undefined, 5, 5, 5],
+    ['the reported count applies when the annotation was removed before the status recorded it', undefined, 4, 5, 5],
+    ['a lower count in the annotation does not lower the recorded one', '{"web":3}', 5, 5, 5],
+    ['an annotation that cannot be read does not change the recorded count', 'web', 5, 5, 5],
+    ['a higher count in the annotation applies', '{"web":6}', 5, 5, 6],
+    ['a Unix time is a valid count', '{"web":1795312800}', 5, 5, 1795312800],
+    ['an entry whose rebuild was never requested has count 0', undefined, undefined, 0, 0],
+    ['a reported count out of bounds is ignored', '{"web":1}', 1, Number.MAX_SAFE_INTEGER, 1],
   ])('%s', (_, annotation, known, carriedOut, want) => {
     expect(rebuildCountOf(plant(annotation, known), 'web', carriedOut)).toBe(want);
   });
 
-  it.each([[undefined], ['web'], ['{"web":1}']])('one more after %s is above all before', (annotation) => {
+  it.each([[undefined], ['web'], ['{"web":1}']])('a rebuild request after the annotation %s gets a count above the recorded one', (annotation) => {
     const [written] = Object.values(requestRebuild(plant(annotation, 5), ['web']));
     expect(JSON.parse(written as string)).toMatchObject({ web: 6 });
   });
 
-  it('a counter at its end is refused with words, not wrapped or lost', () => {
+  it('a rebuild request beyond the greatest count is refused with a message', () => {
     expect(() => requestRebuild(plant(`{"web":${2 ** 52}}`), ['web'])).toThrow(
       /skerry.dev\/rebuild: its counter is at its end/,
     );
   });
 });
 
-describe('orders that are not carried out are named', () => {
+describe('ignoredActions names the requests that are not carried out', () => {
   const plant = (annotation?: string) =>
     ({
       kind: 'Application',
@@ -167,7 +167,7 @@ describe('orders that are not carried out are named', () => {
     ['{"web":"6","other":1}', [/^skerry.dev\/rebuild: "web": "\\"6\\""; must be a whole number from 0 to \d+$/]],
     ['{"web":1}', [/^skerry.dev\/rebuild: "web": "1"; is below 5, which was requested before; 6 requests it again$/]],
     [`{"web":${Number.MAX_SAFE_INTEGER}}`, [/must be a whole number/]],
-  ])('rebuild: %s', (annotation, want) => {
+  ])('in the rebuild annotation %s', (annotation, want) => {
     expect(ignoredActions(plant(annotation))).toEqual(want.map((text) => expect.stringMatching(text)));
   });
 
@@ -177,9 +177,9 @@ describe('orders that are not carried out are named', () => {
     [{ reboot: 'now' }, [/^skerry.dev\/reboot: "now"; must be a whole number from 0 to \d+$/]],
     [{ reboot: '1' }, [/^skerry.dev\/reboot: "1"; is below 2, which was requested before; 3 requests it again$/]],
     [{ version: '3' }, [/names no command, upgrade or rollback, as in {"count": 1, "command": "upgrade"}$/]],
-  ])('of a node: %j', (given, want) => {
+  ])('in the annotations of a node: %j', (given, want) => {
     const annotations = Object.fromEntries(
-      Object.entries(given).map(([order, text]) => [ANNOTATIONS[order as 'reboot'], text]),
+      Object.entries(given).map(([action, text]) => [ANNOTATIONS[action as 'reboot'], text]),
     );
     const node = makeNode({ metadata: { annotations }, status: { actions: { reboot: 2 } } });
     expect(ignoredActions(node)).toEqual(want.map((text) => expect.stringMatching(text)));

@@ -68,23 +68,23 @@ function verdicts(movers: Record<string, Mover>): Record<string, string> {
 
 describe('microservices that exchange ports', () => {
   const cases: Record<string, [Record<string, Mover>, Record<string, string>]> = {
-    'two of one Application swap': [
+    'two microservices of one Application swap their ports': [
       { a: { holds: [1111], asks: [2222] }, b: { holds: [2222], asks: [1111] } },
       { a: 'runs', b: 'runs' },
     ],
-    'two of two Applications swap': [
+    'two microservices of two Applications swap their ports': [
       { a: { holds: [1111], asks: [2222], age: 1 }, b: { holds: [2222], asks: [1111], age: 2 } },
       { a: 'runs', b: 'runs' },
     ],
-    'three in a ring move on by one': [
+    'three microservices exchange their ports in a ring': [
       { a: { holds: [1111], asks: [2222] }, b: { holds: [2222], asks: [3333] }, c: { holds: [3333], asks: [1111] } },
       { a: 'runs', b: 'runs', c: 'runs' },
     ],
-    'a chain moves up': [
+    'microservices in a chain each take the port of the next': [
       { a: { holds: [1111], asks: [2222] }, b: { holds: [2222], asks: [3333] } },
       { a: 'runs', b: 'runs' },
     ],
-    'a swap next to a port that a removed microservice still holds': [
+    'two microservices swap while one also waits for the port of a removed microservice': [
       {
         a: { holds: [1111], asks: [2222, 4444] },
         b: { holds: [2222], asks: [1111] },
@@ -92,29 +92,29 @@ describe('microservices that exchange ports', () => {
       },
       { a: 'runs', b: 'runs' },
     ],
-    'amid the swap, when one container is stopped already': [
+    'a swap continues when one container has already stopped': [
       {
         a: { holds: [], asks: [2222], reported: { state: 'QUEUED', containerId: 'old' } },
         b: { holds: [2222], asks: [1111] },
       },
       { a: 'runs', b: 'runs' },
     ],
-    'amid the swap, when one successor starts and names no port yet': [
+    'a swap continues when one new container starts and does not report its port yet': [
       {
         a: { holds: [], asks: [2222], reported: { state: 'STARTING', containerId: 'old' } },
         b: { holds: [2222], asks: [1111] },
       },
       { a: 'runs', b: 'runs' },
     ],
-    'an agent that reports no ports is sent both at once': [
+    'an agent that reports no ports gets both microservices of a swap at once': [
       { a: { holds: [], asks: [2222] }, b: { holds: [], asks: [1111] } },
       { a: 'runs', b: 'runs' },
     ],
-    'a microservice that the node does not have yet waits for the port, and the swap next to it does not': [
+    'a new microservice waits for a port that is being given up, and a swap on the same node does not wait': [
       { a: { holds: [1111, 4444], asks: [2222] }, b: { holds: [2222], asks: [1111] }, fresh: { asks: [4444] } },
       { a: 'runs', b: 'runs', fresh: 'waits: plant/a, which is giving it up' },
     ],
-    'one that is refused for something else keeps its port, and the other hears why': [
+    'a microservice that is refused for another reason keeps its port, and the verdict on the other one names it': [
       {
         a: { holds: [1111], asks: [2222], entry: { images: { riscv64: 'x:1' } } },
         b: { holds: [2222], asks: [1111] },
@@ -124,7 +124,7 @@ describe('microservices that exchange ports', () => {
         b: 'refused: plant/a, which cannot give it up: plant/a is refused',
       },
     ],
-    'in a ring, the refused one is named to all others': [
+    'in a ring with a refused microservice, the verdicts on all others name it': [
       {
         a: { holds: [1111], asks: [2222] },
         b: { holds: [2222], asks: [3333] },
@@ -136,7 +136,7 @@ describe('microservices that exchange ports', () => {
         c: expect.stringMatching(/^refused: has no image/) as never,
       },
     ],
-    'an older microservice that claims one of the ports gets it, so that the swap cannot take place': [
+    'an older microservice that claims one of the ports of a swap prevents the swap': [
       {
         a: { holds: [1111], asks: [2222], age: 2 },
         b: { holds: [2222], asks: [1111], age: 3 },
@@ -148,7 +148,7 @@ describe('microservices that exchange ports', () => {
         stranger: 'refused: of-a/a, which cannot give it up: of-b/b is refused',
       },
     ],
-    'a younger microservice that claims one of the ports waits for its holder only': [
+    'a younger microservice that claims one of the ports of a swap is refused, and the swap takes place': [
       {
         a: { holds: [1111], asks: [2222], age: 1 },
         b: { holds: [2222], asks: [1111], age: 2 },
@@ -156,7 +156,7 @@ describe('microservices that exchange ports', () => {
       },
       { a: 'runs', b: 'runs', stranger: 'refused: of-b/b' },
     ],
-    'a microservice that moves to another node leaves its port to the next, which waits for it only when it is new': [
+    'only a new microservice waits for a port that a microservice gives up, one that moves to another node included': [
       {
         leaves: { holds: [1111], asks: [1111], entry: { agent: { name: 'gw-2' } } },
         stays: { holds: [2222], asks: [1111] },
@@ -164,11 +164,11 @@ describe('microservices that exchange ports', () => {
       },
       { leaves: 'runs', stays: 'runs', fresh: 'waits: plant/stays, which is giving it up' },
     ],
-    'one that is to stop leaves its port as well': [
+    'a microservice that should stop gives up its port': [
       { a: { holds: [1111], asks: [1111], entry: { isActivated: false } }, b: { holds: [2222], asks: [1111] } },
       { a: expect.any(String) as never, b: 'runs' },
     ],
-    'what still asks for its port keeps it': [
+    'a microservice that still asks for its port keeps it': [
       { a: { holds: [1111], asks: [1111, 2222] }, b: { holds: [2222], asks: [1111] } },
       {
         a: 'refused: plant/b, which cannot give it up: plant/b is refused',

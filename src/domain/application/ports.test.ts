@@ -31,16 +31,16 @@ describe('the holder of a port', () => {
   const b = asks('b', 8080, NEW);
 
   const cases: Record<string, [string | undefined, () => string | undefined]> = {
-    'the older application': ['a/m', () => holder([b, a])],
-    'the one whose container the node last reported, however young': [
+    'is the older application': ['a/m', () => holder([b, a])],
+    'is the microservice whose container the node reported with the port, even when it is younger': [
       'b/m',
       () => holder([a, b], [{ uuid: uuidOf(b), ports: [port(8080)] }]),
     ],
-    'the smaller uid of two of one age': [
+    'is the application with the smaller uid when two have the same age': [
       'x/m',
       () => holder([asks('y', 8080, OLD, 'uid-2'), asks('x', 8080, OLD, 'uid-1')]),
     ],
-    'the first name within one application': [
+    'is the first entry by name within one application': [
       'a/k',
       () =>
         holder([
@@ -50,11 +50,11 @@ describe('the holder of a port', () => {
           }),
         ]),
     ],
-    'a removed microservice that is still reported': [
+    'is a removed microservice that is still reported with the port': [
       'gone/x',
       () => holder([a], [{ uuid: 'other', application: 'gone', name: 'x', ports: [port(8080)] }]),
     ],
-    'a stopped microservice that is still reported': [
+    'is a stopped microservice that is still reported with the port': [
       'a/m',
       () => {
         const stopped = makeApplication({
@@ -64,27 +64,27 @@ describe('the holder of a port', () => {
         return holder([stopped, asks('b', 8080, OLD)], [{ uuid: uuidOf(stopped), ports: [port(8080)] }]);
       },
     ],
-    'no microservice, once a stopped one is no longer reported': [
+    'is absent once a stopped microservice is no longer reported': [
       undefined,
       () => holder([makeApplication({ spec: { isActivated: false }, entries: a.spec.microservices })]),
     ],
-    'the former asker, while its container is still reported with the port': [
+    'is the microservice that no longer asks for the port, while its container is still reported with it': [
       'b/m',
       () => holder([a, asks('b', 9090, NEW)], [{ uuid: uuidOf(b), ports: [port(8080)] }]),
     ],
-    'an agent that names no ports is taken to hold those that are declared': [
+    'is by declaration when the agent does not report ports': [
       'b/m',
       () => holder([a, b], [{ uuid: uuidOf(b), state: 'RUNNING' }]),
     ],
-    'an agent that says it holds none holds none': [
+    'is not a microservice whose report has an empty list of ports': [
       'a/m',
       () => holder([a, b], [{ uuid: uuidOf(b), state: 'RUNNING', ports: [] }]),
     ],
-    'a container that was never made holds nothing': [
+    'is not a microservice whose container was not created yet': [
       'a/m',
       () => holder([a, b], [{ uuid: uuidOf(b), state: 'QUEUED' }]),
     ],
-    'a new application that is not stored comes last': [
+    'is any stored application before one that is not stored yet': [
       'b/m',
       () => {
         const fresh = asks('a', 8080, OLD);
@@ -93,25 +93,25 @@ describe('the holder of a port', () => {
         return holder([fresh, b]);
       },
     ],
-    'an entry that names the node by uuid': [
+    'can be an entry that names the node by uuid': [
       'a/m',
       () => {
         const entry = { ...makeEntry({ name: 'm', container: { ports: [port(8080)] } }), agent: { uuid: NODE_UUID } };
         return holder([makeApplication({ name: 'a', entries: [entry] })]);
       },
     ],
-    'no microservice, when the entry names another node by uuid': [
+    'is absent when the entry names another node by uuid': [
       undefined,
       () => {
         const agent = { uuid: '99999999-9999-4999-8999-999999999999' };
         return holder([makeApplication({ entries: [makeEntry({ agent, container: { ports: [port(8080)] } })] })]);
       },
     ],
-    'no microservice, when no entry asks for the port': [undefined, () => holder([asks('a', 1, OLD)])],
+    'is absent when no entry asks for the port': [undefined, () => holder([asks('a', 1, OLD)])],
   };
   it.each(Object.entries(cases))('%s', (_, [want, act]) => expect(act()).toBe(want));
 
-  it('distinguishes ports that are asked for from ports that are only still held', () => {
+  it('can be an entry that no longer asks for the port: portClaims distinguishes wanted from reported claims', () => {
     const moved = asks('b', 9090, NEW);
     const node = makeNode({ status: { microservices: [makeObserved({ uuid: uuidOf(moved), ports: [port(8080)] })] } });
     expect(portClaims(node, [moved]).map(({ external, wanted, reported }) => [external, wanted, reported])).toEqual([
@@ -120,7 +120,7 @@ describe('the holder of a port', () => {
     ]);
   });
 
-  it('is one of the claims, and the same for any order of them', () => {
+  it('is one of the claims, and the same for any order of the claims', () => {
     const claim = fc.record({
       external: fc.constant(8080),
       protocol: fc.constant('tcp' as const),

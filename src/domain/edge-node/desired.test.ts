@@ -145,7 +145,7 @@ describe('desiredState', () => {
     expect(desiredState({ ...inputs, nodeByName: given?.nodeByName ?? inputs.nodeByName }).microservices).toEqual([]);
   });
 
-  it('knows of stopped entries that they are not to run', () => {
+  it('marks stopped entries as entries that should not run', () => {
     const application = makeApplication({ entries: [makeEntry({ isActivated: false }), makeEntry({ name: 'on' })] });
     const { entries } = desiredState(makeInputs({ applications: [application] }));
     expect([...entries.values()].map(({ name, shouldRun }) => [name, shouldRun])).toEqual([
@@ -187,7 +187,7 @@ describe('desiredState', () => {
     expect(desiredState(inputs).microservices).toMatchObject([{ uuid, hold: true, reason: 'UuidTaken' }]);
   });
 
-  it('has the roles of the system only in system applications', () => {
+  it('sets system roles only for system applications', () => {
     const roles = (isSystem: boolean) =>
       ['router', 'bus', 'controller', 'debug'].map((name) => {
         const application = makeApplication({ spec: { isSystem }, entries: [makeEntry({ name })] });
@@ -198,7 +198,7 @@ describe('desiredState', () => {
     expect(roles(false)).toEqual(['0000', '0000', '0000', '0000']);
   });
 
-  it('is a pure function: the same inputs give the same answer, and are not changed', () => {
+  it('gives the same result for the same inputs, and does not change them', () => {
     const inputs = makeInputs();
     const before = canonicalJson([inputs.node, inputs.applications]);
     const first = desiredState(inputs);
@@ -207,30 +207,30 @@ describe('desiredState', () => {
   });
 });
 
-describe('rebuild orders', () => {
-  const ordered = makeApplication({ annotations: { 'skerry.dev/rebuild': '{"reader":2}' } });
-  const uuid = entryUuid(ordered, { name: 'reader' });
+describe('requested rebuilds', () => {
+  const requested = makeApplication({ annotations: { 'skerry.dev/rebuild': '{"reader":2}' } });
+  const uuid = entryUuid(requested, { name: 'reader' });
   const sent = (rebuildCount: number | undefined) =>
     viewsOf({
-      applications: [ordered],
+      applications: [requested],
       node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildCount })] } }),
     })[0];
 
-  it('are counters in the view', () => expect(sent(undefined)).toMatchObject({ rebuildCount: 2, rebuild: true }));
-  it('show as a flag until the node reports them as done', () => {
+  it('are a count in the view', () => expect(sent(undefined)).toMatchObject({ rebuildCount: 2, rebuild: true }));
+  it('set the flag rebuild until the node reports that it has carried them out', () => {
     expect(sent(1)).toMatchObject({ rebuild: true });
     expect(sent(2)).toMatchObject({ rebuild: false, rebuildCount: 2 });
   });
-  it('raise the list, and the report of having done it does not', () => {
-    const digests = (application: typeof ordered, done?: number) =>
+  it('change the digest of the list, and the report that they were carried out does not', () => {
+    const digests = (application: typeof requested, done?: number) =>
       desiredState(
         makeInputs({
           applications: [application],
           node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildCount: done })] } }),
         }),
       ).digests;
-    expect(changed(digests(makeApplication()), digests(ordered))).toEqual(['microserviceList']);
-    expect(changed(digests(ordered), digests(ordered, 2))).toEqual([]);
+    expect(changed(digests(makeApplication()), digests(requested))).toEqual(['microserviceList']);
+    expect(changed(digests(requested), digests(requested, 2))).toEqual([]);
   });
 });
 
@@ -323,41 +323,41 @@ describe('digests', () => {
   const withNode = (node: Parameters<typeof makeNode>[0]) => ({ ...base, node: makeNode(node) });
 
   const CHANGES: Record<string, [Parameters<typeof makeInputs>[0], string[]]> = {
-    nothing: [base, []],
-    'a config blob': [withEntry({ config: { a: 2 } }), ['microserviceConfig']],
-    'an image': [withEntry({ images: { amd64: 'new:1' } }), ['microserviceList']],
-    'a schedule': [withEntry({ schedule: 3 }), ['microserviceList']],
-    'a minReadySeconds, which the machine need not know': [withEntry({ minReadySeconds: 30 }), []],
+    'the same input': [base, []],
+    'a change of the config': [withEntry({ config: { a: 2 } }), ['microserviceConfig']],
+    'another image': [withEntry({ images: { amd64: 'new:1' } }), ['microserviceList']],
+    'another schedule': [withEntry({ schedule: 3 }), ['microserviceList']],
+    'minReadySeconds, which the machine does not get,': [withEntry({ minReadySeconds: 30 }), []],
     'the content of a Secret': [{ ...base, secrets: [{ name: 'db', data: { p: '2' } }] }, ['microserviceList']],
     'another key of that Secret': [{ ...base, secrets: [{ name: 'db', data: { p: '1', q: '2' } }] }, []],
-    'a Secret that vanishes': [{ ...base, secrets: [] }, ['microserviceList', 'microserviceConfig']],
-    'a stop': [
+    'the deletion of a Secret': [{ ...base, secrets: [] }, ['microserviceList', 'microserviceConfig']],
+    'the stop of an application': [
       { ...base, applications: [makeApplication({ spec: { isActivated: false }, entries: [makeEntry(entry)] })] },
       ['microserviceList', 'microserviceConfig', 'registries'],
     ],
-    'a description': [
+    'another description': [
       { ...base, applications: [makeApplication({ spec: { description: 'x' }, entries: [makeEntry(entry)] })] },
       [],
     ],
-    'a registry that is used': [
+    'a change of a registry that is used': [
       { ...base, registries: [makeRegistry('remote', { id: 1, url: 'mirror.example' })] },
       ['registries'],
     ],
-    'a registry that is not used': [{ ...base, registries: [makeRegistry('team', { id: 9 })] }, []],
-    'a setting': [withNode({ spec: { logLevel: 'debug' } }), ['config']],
-    'a setting of the machine': [withNode({ spec: { diskDirectory: '/x' } }), []],
-    'a label for people': [withNode({ spec: { location: 'x' } }), []],
-    'an order to reboot': [withNode({ annotations: { 'skerry.dev/reboot': '1' } }), ['reboot']],
-    'an order to prune': [withNode({ annotations: { 'skerry.dev/prune': '4' } }), ['prune']],
-    'an order to upgrade': [
+    'a new registry that is not used': [{ ...base, registries: [makeRegistry('team', { id: 9 })] }, []],
+    'a change of a setting': [withNode({ spec: { logLevel: 'debug' } }), ['config']],
+    'a setting that belongs to the machine': [withNode({ spec: { diskDirectory: '/x' } }), []],
+    'a descriptive field of the node': [withNode({ spec: { location: 'x' } }), []],
+    'a reboot request': [withNode({ annotations: { 'skerry.dev/reboot': '1' } }), ['reboot']],
+    'a prune request': [withNode({ annotations: { 'skerry.dev/prune': '4' } }), ['prune']],
+    'an upgrade request': [
       withNode({ annotations: { 'skerry.dev/version': '{"count":1,"command":"upgrade"}' } }),
       ['version'],
     ],
-    'an order that was carried out': [
+    'a request that was carried out': [
       withNode({ annotations: { 'skerry.dev/reboot': '1' }, status: { actions: { reboot: 1 } } }),
       [],
     ],
-    'an order to reconcile, which is the controller’s own': [
+    'a reconcile request, which the controller carries out,': [
       withNode({ annotations: { 'skerry.dev/reconcile': '1' } }),
       [],
     ],
@@ -365,32 +365,32 @@ describe('digests', () => {
       withNode({ status: { daemonStatus: 'RUNNING', microservices: [makeObserved()] } }),
       [],
     ],
-    'a deletion while containers are reported': [
+    'the deletion of a node that still reports containers': [
       withNode({ deletionTimestamp: NOW, status: { microservices: [makeObserved()] } }),
       ['microserviceList', 'microserviceConfig', 'registries'],
     ],
-    'a deletion once none are left': [
+    'the deletion of a node that reports no containers': [
       withNode({ deletionTimestamp: NOW }),
       ['deleteNode', 'microserviceList', 'microserviceConfig', 'registries'],
     ],
   };
-  it.each(Object.entries(CHANGES))('%s raises exactly its sections', (_, [inputs, want]) => {
+  it.each(Object.entries(CHANGES))('%s changes the digests of exactly its sections', (_, [inputs, want]) => {
     expect(changed(desiredState(makeInputs(base)).digests, desiredState(makeInputs(inputs)).digests)).toEqual(want);
   });
 
-  it('the second order of a kind raises its flag again', () => {
+  it('a second request of the same action changes the digest of its section again', () => {
     const digest = (annotation: string) =>
       desiredState(makeInputs(withNode({ annotations: { 'skerry.dev/reboot': annotation } }))).digests.reboot;
     expect(digest('2')).not.toBe(digest('1'));
   });
 
-  it('empty lists have one too, so that a new agent fetches them once', () => {
+  it('an empty list has a digest too, so that a new agent fetches it once', () => {
     const { digests } = desiredState(makeInputs({ applications: [] }));
     expect(Object.keys(digests).sort()).toEqual(['config', 'microserviceConfig', 'microserviceList', 'registries']);
     for (const digest of Object.values(digests)) expect(digest).toMatch(/^[0-9a-f]{1,64}$/);
   });
 
-  it('a new revision always raises the list, and a raised list without a new revision is an order or a schedule', () => {
+  it('a new revision always changes the digest of the list, and without a new revision only another schedule changes it', () => {
     const images = fc.constantFrom('a:1', 'a:2');
     const one = fc.record({
       image: images,
@@ -426,7 +426,7 @@ describe('digests', () => {
   });
 });
 
-describe('foreignView', () => {
+describe('thirdPartyView', () => {
   const application = makeApplication({ entries: [makeEntry({ images: { amd64: 'new:1', registry: 'team' } })] });
   const uuid = entryUuid(application, { name: 'reader' });
   const held = desiredState(makeInputs({ applications: [application] }));
@@ -442,13 +442,13 @@ describe('foreignView', () => {
     makeNode({ status: { microservices: [makeObserved({ uuid, ...facts })] } }).status;
 
   it('has the last admitted view of a held entry, without a rebuild', () => {
-    const ordered = { ...admitted, rebuild: true, rebuildCount: 2 };
-    expect(thirdPartyView(held, new Map([[uuid, ordered]]), known({ rebuildCount: 1 }))).toEqual([
+    const requested = { ...admitted, rebuild: true, rebuildCount: 2 };
+    expect(thirdPartyView(held, new Map([[uuid, requested]]), known({ rebuildCount: 1 }))).toEqual([
       { ...admitted, rebuild: false, rebuildCount: 1, logSize: 10 },
     ]);
   });
 
-  it('without one, is the entry with the image and the revision that the node has', () => {
+  it('has a held entry that was never admitted here with the image and the revision of the node', () => {
     const sent = { revision: 'r0', imageId: 'old:0', rebuildCount: 0, at: 1 };
     expect(thirdPartyView(held, new Map(), known({ imageId: 'sha256:1', revision: 'r1', sent }))).toMatchObject([
       { uuid, imageId: 'sha256:1', revision: 'r1', name: 'reader' },
@@ -458,7 +458,7 @@ describe('foreignView', () => {
     ]);
   });
 
-  it('never has a view that was not admitted', () => {
+  it('leaves out a held entry when no image of it is known', () => {
     expect(thirdPartyView(held, new Map(), known({ imageId: undefined }))).toEqual([]);
   });
 
@@ -469,10 +469,10 @@ describe('foreignView', () => {
 
 describe('golden', () => {
   /**
-   * One node with everything on it, as it goes out. A difference here reaches every machine: digests that change are
+   * One node with every feature, as its agent gets it. A difference here reaches every machine: digests that change are
    * fetched again by the whole fleet, revisions that change replace its containers.
    */
-  it('the desired state of a full node', () => {
+  it('the desired state of a node with every feature has not changed', () => {
     const path = new URL('testdata/desired.golden.txt', import.meta.url);
     const entries = [
       makeEntry({

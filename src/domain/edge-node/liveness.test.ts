@@ -4,18 +4,18 @@ import { daemonState, liveness, type Signs, silenceLimit, silentAt } from './liv
 
 describe('silenceLimit', () => {
   test.each([
-    ['three reports of the usual 10 s', {}, undefined, undefined, 30],
-    ['three reports as the spec asks', { statusFrequency: 20 }, undefined, undefined, 60],
-    ['three reports as the machine says, when the spec asks for nothing', {}, 40, undefined, 120],
-    ['the spec counts when it is the slower one', { statusFrequency: 60 }, 10, undefined, 180],
-    ['a machine that kept a slower one is not silent', { statusFrequency: 10 }, 60, undefined, 180],
-    ['never less than 30 s', { statusFrequency: 1 }, undefined, undefined, 30],
-    ['30 s beyond an long poll', {}, undefined, 60, 90],
-    ['a short long poll does not shorten the limit', { statusFrequency: 60 }, undefined, 60, 180],
-    ['a frequency of 0 is none', { statusFrequency: 0 }, undefined, undefined, 30],
-  ])('%s', (_, spec, statusFrequency, hold, seconds) => {
+    ['the limit is three reports at the default frequency of 10 s', {}, undefined, undefined, 30],
+    ['the limit is three reports at the frequency of the spec', { statusFrequency: 20 }, undefined, undefined, 60],
+    ['the limit is three reports at the frequency of the machine when the spec has none', {}, 40, undefined, 120],
+    ['the frequency of the spec applies when it is the slower one', { statusFrequency: 60 }, 10, undefined, 180],
+    ['the frequency of the machine applies when it is the slower one', { statusFrequency: 10 }, 60, undefined, 180],
+    ['the limit is at least 30 s', { statusFrequency: 1 }, undefined, undefined, 30],
+    ['the limit is at least 30 s longer than the long poll', {}, undefined, 60, 90],
+    ['a shorter long poll does not lower the limit', { statusFrequency: 60 }, undefined, 60, 180],
+    ['a frequency of 0 counts as absent', { statusFrequency: 0 }, undefined, undefined, 30],
+  ])('%s', (_, spec, statusFrequency, waitSeconds, seconds) => {
     const node = makeNode({ spec, status: { config: { statusFrequency } } });
-    expect(silenceLimit(node, hold)).toBe(seconds * SECOND);
+    expect(silenceLimit(node, waitSeconds)).toBe(seconds * SECOND);
   });
 });
 
@@ -25,106 +25,106 @@ const seen = { lastSeenTime: at(T0 - 2 * MINUTE), daemonStatus: 'RUNNING' };
 
 describe('liveness', () => {
   test.each<[string, Parameters<typeof makeNode>[0], Signs | undefined, number, ReturnType<typeof liveness>]>([
-    ['a node whose identity no agent has', {}, undefined, LONG_AGO, 'never'],
-    ['a node that is NOT_PROVISIONED', { status: { daemonStatus: 'NOT_PROVISIONED' } }, undefined, LONG_AGO, 'never'],
-    ['a node with its first contact', {}, contact(T0), LONG_AGO, 'live'],
-    ['contact within the limit', { status: seen }, contact(T0 - 29 * SECOND), LONG_AGO, 'live'],
-    ['contact before the limit', { status: seen }, contact(T0 - 30 * SECOND), LONG_AGO, 'silent'],
+    ['a node whose identity no agent has is never live', {}, undefined, LONG_AGO, 'never'],
+    ['a node that is NOT_PROVISIONED is never live', { status: { daemonStatus: 'NOT_PROVISIONED' } }, undefined, LONG_AGO, 'never'],
+    ['a node is live at its first contact', {}, contact(T0), LONG_AGO, 'live'],
+    ['a node with a contact within the limit is live', { status: seen }, contact(T0 - 29 * SECOND), LONG_AGO, 'live'],
+    ['a node whose last contact is one limit ago is silent', { status: seen }, contact(T0 - 30 * SECOND), LONG_AGO, 'silent'],
     [
-      'an long poll is a sign of life for as long as it may last',
+      'a long poll is a sign of life for as long as it may last',
       { status: seen },
       contact(T0 - 80 * SECOND, { waitSeconds: 60 }),
       LONG_AGO,
       'live',
     ],
     [
-      'no contact, and the process leads for less than one limit',
+      'a node without contact is live until the leader has led for one limit',
       { status: seen },
       undefined,
       T0 - 29 * SECOND,
       'live',
     ],
-    ['no contact for one limit since the process leads', { status: seen }, undefined, T0 - 30 * SECOND, 'silent'],
+    ['a node without contact for one limit since the leader began to lead is silent', { status: seen }, undefined, T0 - 30 * SECOND, 'silent'],
     [
-      'known as silent: another process that listens changes nothing',
+      'a node that is stored as UNKNOWN is silent for a new leader at once',
       { status: { ...seen, daemonStatus: 'UNKNOWN' } },
       undefined,
       T0,
       'silent',
     ],
-    ['a contact after silence', { status: { ...seen, daemonStatus: 'UNKNOWN' } }, contact(T0), LONG_AGO, 'live'],
+    ['a contact ends silence', { status: { ...seen, daemonStatus: 'UNKNOWN' } }, contact(T0), LONG_AGO, 'live'],
     [
-      'a poll a moment ago, and no report for two and a half minutes',
+      'a node that polls and has not reported for 150 s is silent',
       { status: seen },
       contact(T0, { reportedAt: T0 - 150 * SECOND }),
       LONG_AGO,
       'silent',
     ],
     [
-      'a report two minutes ago: the next may have been lost',
+      'a node that polls and reported 149 s ago is live, since one report may be lost',
       { status: seen },
       contact(T0, { reportedAt: T0 - 149 * SECOND }),
       LONG_AGO,
       'live',
     ],
     [
-      'a machine that reports every five minutes',
+      'a machine that reports every five minutes is live 14 minutes after its report',
       { status: { ...seen, config: { statusFrequency: 300 } } },
       contact(T0, { reportedAt: T0 - 14 * MINUTE }),
       LONG_AGO,
       'live',
     ],
     [
-      'polls, but never a report since it was provisioned',
+      'a node that polls and never reported since it was provisioned is silent',
       { status: { ...seen, provisionedTime: at(T0 - 150 * SECOND) } },
       contact(T0),
       LONG_AGO,
       'silent',
     ],
     [
-      'polls, and no report since we listen: we only began',
+      'a node that polls and has not reported is live until the leader has led for one limit',
       { status: { ...seen, provisionedTime: at(LONG_AGO) } },
       contact(T0),
       T0 - 149 * SECOND,
       'live',
     ],
     [
-      'silence that was noticed does not end with a poll',
+      'a poll does not end a stored silence of reports',
       { status: { ...seen, provisionedTime: at(LONG_AGO), daemonStatus: 'UNKNOWN' } },
       contact(T0),
       T0,
       'silent',
     ],
     [
-      'but with a report it does',
+      'a report ends a stored silence of reports',
       { status: { ...seen, provisionedTime: at(LONG_AGO), daemonStatus: 'UNKNOWN' } },
       contact(T0, { reportedAt: T0 }),
       T0,
       'live',
     ],
     [
-      'a provisioned node without any contact',
+      'a provisioned node without any contact is silent',
       { status: { provisionedTime: at(LONG_AGO) } },
       undefined,
       LONG_AGO,
       'silent',
     ],
     [
-      'an agent that gave up the identity',
+      'a node whose agent gave up the identity is never live',
       { status: { ...seen, daemonStatus: 'DEPROVISIONED' } },
       undefined,
       LONG_AGO,
       'never',
     ],
     [
-      'says that it gives up its identity',
+      'a node whose agent reports that it gives up the identity is never live',
       { status: seen },
       contact(T0, { report: { daemonStatus: 'DEPROVISIONED' } }),
       LONG_AGO,
       'never',
     ],
     [
-      'another agent took the identity',
+      'a node whose identity another agent took is live',
       { status: { ...seen, daemonStatus: 'DEPROVISIONED' } },
       contact(T0, { report: { daemonStatus: 'RUNNING' } }),
       LONG_AGO,
@@ -134,7 +134,7 @@ describe('liveness', () => {
     expect(liveness(makeNode(overrides), signs, T0, listeningSince)).toBe(want);
   });
 
-  it('turns silent at the moment that silentAt names', () => {
+  it('turns from live to silent at the time that silentAt gives', () => {
     const node = makeNode({ status: seen });
     const moment = silentAt(node, contact(T0), LONG_AGO) as number;
     expect(moment).toBe(T0 + 30 * SECOND);
@@ -142,20 +142,20 @@ describe('liveness', () => {
     expect(liveness(node, contact(T0), moment, LONG_AGO)).toBe('silent');
   });
 
-  it('is undefined for a node whose identity no agent has', () => {
+  it('silentAt is undefined for a node whose identity no agent has', () => {
     expect(silentAt(makeNode(), undefined, LONG_AGO)).toBeUndefined();
   });
 });
 
 describe('daemonState', () => {
   test.each([
-    ['the reported state', 'RUNNING', 'STOPPED', 'live', 'STOPPED'],
-    ['the stored state, until the first report to this leader', 'WARNING', undefined, 'live', 'WARNING'],
+    ['the reported state precedes the stored one', 'RUNNING', 'STOPPED', 'live', 'STOPPED'],
+    ['the stored state applies until the first report to this leader', 'WARNING', undefined, 'live', 'WARNING'],
     ['contact alone ends silence', 'UNKNOWN', undefined, 'live', 'RUNNING'],
-    ['UNKNOWN for a silent node, whatever it reported last', 'RUNNING', 'RUNNING', 'silent', 'UNKNOWN'],
+    ['a silent node is UNKNOWN, whatever it reported last', 'RUNNING', 'RUNNING', 'silent', 'UNKNOWN'],
     ['a live agent is never UNKNOWN', 'RUNNING', 'UNKNOWN', 'live', 'WARNING'],
-    ['NOT_PROVISIONED before the first agent', undefined, undefined, 'never', 'NOT_PROVISIONED'],
-    ['DEPROVISIONED stays', 'DEPROVISIONED', undefined, 'never', 'DEPROVISIONED'],
+    ['a node without a first agent is NOT_PROVISIONED', undefined, undefined, 'never', 'NOT_PROVISIONED'],
+    ['a DEPROVISIONED node stays DEPROVISIONED', 'DEPROVISIONED', undefined, 'never', 'DEPROVISIONED'],
   ] as const)('%s', (_, stored, reported, alive, want) => {
     const node = makeNode({ status: { daemonStatus: stored } });
     expect(daemonState(node, { report: { daemonStatus: reported } }, alive)).toBe(want);

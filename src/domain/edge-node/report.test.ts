@@ -226,9 +226,9 @@ describe('observedMicroservices', () => {
   });
 
   describe('a microservice that ends by itself', () => {
-    /** Reports one after the other, by seconds, each on top of what was stored of the one before. */
-    const story = (...looks: [second: number, Partial<MicroserviceStatus>][]) =>
-      looks.reduce<ObservedMicroservice[]>((stored, [second, item]) => {
+    /** A sequence of reports, each merged with what was stored after the one before. */
+    const story = (...reports: [second: number, Partial<MicroserviceStatus>][]) =>
+      reports.reduce<ObservedMicroservice[]>((stored, [second, item]) => {
         const at = T0 + second * SECOND;
         const startTime = item.status === 'RESTARTING' ? undefined : at;
         const reported = [makeItem({ revision: 'r1', startTime, ...item })];
@@ -236,15 +236,15 @@ describe('observedMicroservices', () => {
       }, [])[0];
     const ended = { status: 'RESTARTING', reason: 'Crashed' } as const;
     test.each<[string, ReturnType<typeof story>, boolean | undefined]>([
-      ['once is steady', story([0, {}], [1, ended], [11, { restartCount: 1 }]), undefined],
+      ['is steady after one end', story([0, {}], [1, ended], [11, { restartCount: 1 }]), undefined],
       [
-        'twice within a minute is unsteady',
+        'is unsteady after two ends within a minute',
         story([0, {}], [1, ended], [11, { restartCount: 1 }], [12, { ...ended, restartCount: 1 }]),
         true,
       ],
-      ['twice between two reports is unsteady', story([0, {}], [30, { restartCount: 2 }]), true],
+      ['is unsteady after two ends between two reports', story([0, {}], [30, { restartCount: 2 }]), true],
       [
-        'twice within a minute is unsteady also when it runs again',
+        'is unsteady after two ends within a minute even when it runs again',
         story(
           [0, {}],
           [1, ended],
@@ -255,7 +255,7 @@ describe('observedMicroservices', () => {
         true,
       ],
       [
-        'later than a minute, after short runs, stays unsteady',
+        'stays unsteady when it ends more than a minute later, after short runs',
         story(
           [0, {}],
           [9, { restartCount: 2 }],
@@ -266,12 +266,12 @@ describe('observedMicroservices', () => {
         true,
       ],
       [
-        'again after a long run is steady',
+        'is steady after an end that follows a long run',
         story([0, {}], [9, { restartCount: 2 }], [999, { ...ended, restartCount: 2 }]),
         undefined,
       ],
       [
-        'with another revision starts as steady',
+        'is steady at first with another revision',
         story([0, {}], [9, { restartCount: 2 }], [12, { restartCount: 3, revision: 'r2' }]),
         undefined,
       ],
@@ -280,7 +280,7 @@ describe('observedMicroservices', () => {
     });
   });
 
-  it('texts do not change with ids that differ at each attempt, and keep image digests', () => {
+  it('messages lose ids that differ at each attempt, and keep image digests', () => {
     const [a, b] = ['a', 'b'].map((digit) => {
       const id = digit.repeat(64);
       const errorMessage = `container ${id} of sha256:${'c'.repeat(64)} is not running; No such container: ${id}; exec in container ${digit.repeat(12)}`;
@@ -362,53 +362,53 @@ describe('observedMicroservices', () => {
     });
   });
 
-  describe('revision of an agent that does not echo', () => {
-    const TOLD = T0 - MINUTE;
-    const sentRevisions = { 'ms-1': { revision: 'r2', imageId: 'app:2', at: TOLD, rebuildCount: 1 } };
-    const old = makeObserved({ revision: 'r1', startTime: TOLD - MINUTE });
-    const before = makeItem({ startTime: TOLD - MINUTE });
-    const after = makeItem({ startTime: TOLD + SECOND, containerId: 'c-2' });
+  describe('the sent revision of an agent that does not echo it', () => {
+    const SENT = T0 - MINUTE;
+    const sentRevisions = { 'ms-1': { revision: 'r2', imageId: 'app:2', at: SENT, rebuildCount: 1 } };
+    const old = makeObserved({ revision: 'r1', startTime: SENT - MINUTE });
+    const before = makeItem({ startTime: SENT - MINUTE });
+    const after = makeItem({ startTime: SENT + SECOND, containerId: 'c-2' });
     test.each<[string, ObservedMicroservice[] | undefined, MicroserviceStatus, number, string | undefined]>([
-      ['counts when the container started after it was handed out', [old], after, T0, 'r2'],
-      ['does not while the old container runs', [old], before, T0, 'r1'],
-      ['does not by a report from before it was handed out', undefined, before, TOLD, undefined],
-      ['counts by a later report where nothing was known of the container', undefined, before, T0, 'r2'],
+      ['applies when the container started after it was sent', [old], after, T0, 'r2'],
+      ['does not apply while the old container runs', [old], before, T0, 'r1'],
+      ['does not apply to a report from before it was sent', undefined, before, SENT, undefined],
+      ['applies to a later report when nothing is stored of the container', undefined, before, T0, 'r2'],
       [
-        'counts by a later report where its revision was not known',
-        [makeObserved({ startTime: TOLD - MINUTE })],
+        'applies to a later report when no revision of the container is stored',
+        [makeObserved({ startTime: SENT - MINUTE })],
         before,
         T0,
         'r2',
       ],
       [
-        'does not count for a container that was under way before',
+        'does not apply to a container that was being created when it was sent and started earlier',
         [makeObserved({ state: 'PULLING', startTime: undefined })],
         before,
         T0,
         undefined,
       ],
       [
-        'counts for a container that was under way then and started later',
+        'applies to a container that was being created when it was sent and started later',
         [makeObserved({ state: 'PULLING', startTime: undefined })],
         after,
         T0,
         'r2',
       ],
       [
-        'is not known while there is no container',
+        'does not apply while there is no container',
         undefined,
         makeItem({ status: 'PULLING', startTime: undefined }),
         T0,
         undefined,
       ],
-      ['stays when the same one is handed out again', [{ ...old, revision: 'r2' }], before, T0, 'r2'],
+      ['stays when it is sent again', [{ ...old, revision: 'r2' }], before, T0, 'r2'],
     ])('%s', (_, stored, item, reportedAt, want) => {
       const report = { microserviceStatus: [item] };
       expect(observe({ stored, observation: { report, reportedAt, sentRevisions } })?.[0]?.revision).toBe(want);
     });
 
-    it('counts when the container started after another leader handed it out, and before this one listened', () => {
-      const sent = { revision: 'r2', imageId: 'app:2', rebuildCount: 0, at: TOLD };
+    it('applies when another leader sent it and the container started before this leader began to lead', () => {
+      const sent = { revision: 'r2', imageId: 'app:2', rebuildCount: 0, at: SENT };
       const report = { microserviceStatus: [after] };
       const again = { 'ms-1': { ...sent, at: T0 - SECOND } };
       for (const given of [{}, again])
@@ -421,9 +421,9 @@ describe('observedMicroservices', () => {
         });
     });
 
-    it('is not taken for carried out when the old container was only started again', () => {
+    it('does not apply when the old container was only restarted', () => {
       const node = { containerEngine: 'docker' };
-      const again = makeItem({ startTime: TOLD + SECOND, containerId: 'c-1' });
+      const again = makeItem({ startTime: SENT + SECOND, containerId: 'c-1' });
       const stored = [{ ...old, containerId: 'c-1', imageId: 'app:1' }];
       const observation = { report: { microserviceStatus: [again] }, sentRevisions };
       expect(observe({ stored, observation, node })?.[0]).toMatchObject({ revision: 'r1', imageId: 'app:1' });
@@ -431,28 +431,28 @@ describe('observedMicroservices', () => {
       expect(observe({ stored, observation, node: {} })?.[0]).toMatchObject({ revision: 'r2', imageId: 'app:2' });
     });
 
-    it('stays when nothing was handed out by this leader', () => {
+    it('is the stored one when this leader has sent nothing', () => {
       const report = { microserviceStatus: [before] };
       expect(observe({ stored: [old], observation: { report } })?.[0]?.revision).toBe('r1');
     });
 
     test.each([
-      ['its clock is slow, and the container really started later', -10 * MINUTE, 1, 'r2'],
-      ['its clock is fast, and the container really started before', 10 * MINUTE, -1, 'r1'],
-    ])('is judged by the clock of the controller: %s', (_, skew, later, want) => {
-      const startTime = TOLD + later * 30 * SECOND + skew;
+      ['applies when the agent clock is slow and the container started after it was sent', -10 * MINUTE, 1, 'r2'],
+      ['does not apply when the agent clock is fast and the container started before it was sent', 10 * MINUTE, -1, 'r1'],
+    ])('by the clock of the controller, %s', (_, skew, later, want) => {
+      const startTime = SENT + later * 30 * SECOND + skew;
       const report = { systemTime: T0 + skew, microserviceStatus: [makeItem({ startTime })] };
       expect(observe({ stored: [old], observation: { report, sentRevisions } })?.[0]?.revision).toBe(want);
     });
   });
 
-  describe('rebuilds of an agent that does not echo', () => {
-    const TOLD = T0 - MINUTE;
-    const sentRevisions = { 'ms-1': { revision: 'r1', imageId: 'app:1', at: TOLD, rebuildCount: 2 } };
-    const stored = [makeObserved({ revision: 'r1', rebuildCount: 1, startTime: TOLD - MINUTE })];
+  describe('the sent rebuilds of an agent that does not echo them', () => {
+    const SENT = T0 - MINUTE;
+    const sentRevisions = { 'ms-1': { revision: 'r1', imageId: 'app:1', at: SENT, rebuildCount: 2 } };
+    const stored = [makeObserved({ revision: 'r1', rebuildCount: 1, startTime: SENT - MINUTE })];
     test.each([
-      ['are done when a container started after the order', TOLD + SECOND, 2],
-      ['are not done while the old container runs', TOLD - MINUTE, 1],
+      ['count as carried out when a container started after they were sent', SENT + SECOND, 2],
+      ['do not count as carried out while the old container runs', SENT - MINUTE, 1],
     ])('%s', (_, startTime, want) => {
       const report = { microserviceStatus: [makeItem({ startTime })] };
       expect(observe({ stored, observation: { report, sentRevisions } })?.[0]?.rebuildCount).toBe(want);
