@@ -111,7 +111,7 @@ interface Things {
   configMaps?: readonly KeyedText[];
 }
 
-/** Of registries in the order of their age. */
+/** Lookups of registries, which must be sorted by age. */
 export const registryLookup =
   (registries: readonly Registry[]): RegistryLookup =>
   (ref) =>

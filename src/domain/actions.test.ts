@@ -138,10 +138,13 @@ describe('rebuildCountOf', () => {
     expect(rebuildCountOf(plant(annotation, known), 'web', carriedOut)).toBe(want);
   });
 
-  it.each([[undefined], ['web'], ['{"web":1}']])('a rebuild request after the annotation %s gets a count above the recorded one', (annotation) => {
-    const [written] = Object.values(requestRebuild(plant(annotation, 5), ['web']));
-    expect(JSON.parse(written as string)).toMatchObject({ web: 6 });
-  });
+  it.each([[undefined], ['web'], ['{"web":1}']])(
+    'a rebuild request after the annotation %s gets a count above the recorded one',
+    (annotation) => {
+      const [written] = Object.values(requestRebuild(plant(annotation, 5), ['web']));
+      expect(JSON.parse(written as string)).toMatchObject({ web: 6 });
+    },
+  );
 
   it('a rebuild request beyond the greatest count is refused with a message', () => {
     expect(() => requestRebuild(plant(`{"web":${2 ** 52}}`), ['web'])).toThrow(

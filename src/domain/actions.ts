@@ -2,18 +2,18 @@ import { ANNOTATIONS } from '../api/names.ts';
 import type { Application, EdgeNode } from '../api/v3/index.ts';
 import { conflict } from './errors.ts';
 
-/** Counters above this are not read: there must be room for all requests to come. */
+/** Greatest count of an annotation that is read; the range above it is for further requests. */
 const MAX_COUNT = 2 ** 52;
-/** What a machine says that it carried out counts up to here: counters, and Unix times in ms. */
+/** Greatest count that a machine may report as carried out: counts, and Unix times in ms. */
 const MAX_REPORTED = 10 ** 13;
 
-/** Actions of a node, which annotations with a counter request. */
+/** Actions of a node, which annotations with a count request. */
 export const NODE_ACTIONS = ['reconcile', 'reboot', 'prune', 'version'] as const;
 export type NodeAction = (typeof NODE_ACTIONS)[number];
 
 /** What the annotation of an action requests. */
 export interface RequestedAction {
-  /** how often it was ever requested */
+  /** number of requests so far */
   count: number;
   /** of the action `version` */
   command?: 'upgrade' | 'rollback';
@@ -22,8 +22,8 @@ export interface RequestedAction {
 
 /**
  * The latest request of an action; count 0 when there was none. The annotation is a JSON number, or
- * `{"count": 2, "command": "upgrade", "semver": "1.2.3"}` for `version`. What was carried out remains so when the
- * annotation was dropped, as `kubectl replace` does, or cannot be read.
+ * `{"count": 2, "command": "upgrade", "semver": "1.2.3"}` for `version`. What was carried out stays recorded when the
+ * annotation was removed, as `kubectl replace` does, or cannot be read.
  */
 export function requestedAction(node: EdgeNode, action: NodeAction): RequestedAction {
   const { count = 0, ...details } = annotated(node, action) ?? {};
@@ -63,7 +63,7 @@ export function requestAction(
   return { [ANNOTATIONS[action]]: details ? JSON.stringify({ count, ...details }) : String(count) };
 }
 
-/** Rebuilds that the annotation requests, by entry name. */
+/** Rebuild counts of the annotation, by entry name. */
 export function annotatedRebuilds(application: Application): Readonly<Record<string, number>> {
   const value = json(application.metadata.annotations?.[ANNOTATIONS.rebuild]);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return {};
@@ -79,8 +79,8 @@ export function requestRebuild(application: Application, entries: readonly strin
 }
 
 /**
- * Rebuilds ever requested of one entry. The status has the highest count, and the machine what it carried out, so
- * that a request outlives its annotation and no later one looks as if it was carried out already.
+ * Number of rebuilds requested so far for one entry. The status has the highest count, and the machine reports what it
+ * carried out, so that a request outlives its annotation and a later request always has a higher count.
  */
 export function rebuildCountOf(application: Application, entry: string, carriedOut = 0): number {
   const known = application.status?.microservices?.find(({ name }) => name === entry)?.rebuildCount ?? 0;
@@ -88,7 +88,7 @@ export function rebuildCountOf(application: Application, entry: string, carriedO
   return Math.max(countOf(annotatedRebuilds(application), entry), known, reported);
 }
 
-/** Messages about requests in annotations that are not carried out: unreadable ones, and counts that are not higher. */
+/** Messages about annotations that request nothing: unreadable ones, and counts below what was requested before. */
 export function ignoredActions(object: EdgeNode | Application): string[] {
   return object.kind === 'Application'
     ? ignoredRebuilds(object as Application)

@@ -12,11 +12,11 @@ export interface Finding {
 
 export type Findings = Readonly<Partial<Record<ConditionType, Finding>>>;
 
-/** How far an object is, in the terms of kstatus. */
+/** The progress of an object in the terms of kstatus. */
 export interface Progress {
   /**
-   * done: everything is as asked for; working: changes are being made; waiting: it depends on the machine or its owner,
-   * which is no fault; stalled: the object must be changed first; unknown: there is no recent report
+   * done: everything is as asked for; working: changes are being made; waiting: progress depends on the machine or its
+   * owner, which is not an error; stalled: the object must be changed first; unknown: there is no recent report
    */
   is: 'done' | 'working' | 'waiting' | 'stalled' | 'unknown';
   reason: Reason;
@@ -50,7 +50,7 @@ export function kstatus({ is, ...why }: Progress): Record<'Ready' | 'Reconciling
 /** Conditions that are present with any status. */
 const ALWAYS: ReadonlySet<ConditionType> = new Set<ConditionType>(['Ready', 'Reconciling', 'Stalled', 'Admitted']);
 
-/** Every watcher gets a copy of a status, so messages are shorter than the API server allows. */
+/** Every watch sends a copy of the status, so messages are shorter than the API server allows. */
 const MESSAGE_LENGTH = 2048;
 
 /**
@@ -79,7 +79,7 @@ export function conditionsOf(
   });
 }
 
-/** A finding about requests in annotations that are not carried out, with the reason. */
+/** The condition for annotations that request nothing, with the reason. */
 export function actionIgnored(object: Application | EdgeNode): Finding | undefined {
   const ignored = ignoredActions(object);
   if (ignored.length === 0) return undefined;

@@ -191,7 +191,7 @@ function edited(application: Application, one: Exclude<Edit, { kind: 'settle' | 
 
 const ready = (application: Application) => application.status?.conditions?.find(({ type }) => type === 'Ready');
 
-describe('from an edit to the status that follows it', () => {
+describe('after any sequence of edits, failures and reports', () => {
   const story = fc.array(edit, { maxLength: 14 });
 
   it('no two microservices in the desired state of a node claim one port', () => {
@@ -211,7 +211,7 @@ describe('from an edit to the status that follows it', () => {
     );
   });
 
-  it('removed and stopped microservices end, admitted ones run as asked, and the status shows exactly that', () => {
+  it('removed and stopped microservices end, admitted ones run as asked, and the status shows both', () => {
     fc.assert(
       fc.property(story, (edits) => {
         const fleet = new Fleet();
@@ -236,7 +236,7 @@ describe('from an edit to the status that follows it', () => {
     );
   });
 
-  it('without a change no digest and no status changes, so that nothing is written', () => {
+  it('without a change, no digest and no status changes, so that nothing is written', () => {
     fc.assert(
       fc.property(story, (edits) => {
         const fleet = new Fleet();
@@ -252,7 +252,7 @@ describe('from an edit to the status that follows it', () => {
     );
   });
 
-  it('Ready is never True while a machine runs anything else than what is asked for', () => {
+  it('Ready is never True while a machine runs anything other than what is asked for', () => {
     fc.assert(
       fc.property(story, (edits) => {
         const fleet = new Fleet();

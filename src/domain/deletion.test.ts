@@ -44,7 +44,7 @@ describe('the deletion of an Application', () => {
     ['does not wait for a silent node', nodes('silent', makeObserved({ state: 'UNKNOWN' })), false],
     ['does not wait for a node that was never provisioned', nodes('never', makeObserved()), false],
     ['does not wait once no container is reported', nodes('live'), false],
-    ['does not wait without nodes', [], false],
+    ['does not wait when no node reports it', [], false],
   ])('%s', (_, given, pending) => {
     expect(checkApplicationDeletion(makeApplication(), given, T0).pending).toBe(pending);
   });
@@ -53,7 +53,7 @@ describe('the deletion of an Application', () => {
   const owner = { ...makeApplication(), metadata: { ...makeApplication().metadata, uid: 'uid' } };
   test.each<[string, string, boolean, boolean]>([
     ['waits for the container of its own entry', 'mine', false, true],
-    ["does not wait for that of its namesake's entry", 'theirs', true, false],
+    ["does not wait for the container of another application's entry", 'theirs', true, false],
     ['waits for a container of a removed entry under its name', 'left', true, true],
     [
       'does not wait for a container of a removed entry under a name that another application owns',
@@ -96,7 +96,7 @@ describe('the deletion of an Application', () => {
     ['true', false],
     ['', true],
     ['false', true],
-  ])('forced by the annotation %j', (value, pending) => {
+  ])('with the annotation %j: pending is %s', (value, pending) => {
     const application = makeApplication({ [ANNOTATIONS.forceDelete]: value });
     expect(checkApplicationDeletion(application, nodes('live', makeObserved()), T0).pending).toBe(pending);
   });

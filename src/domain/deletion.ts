@@ -7,13 +7,13 @@ import { entryUuid, v3Name } from './names.ts';
 export const DELETION_LIMIT_MS = 5 * 60_000;
 
 /**
- * Whether a deletion must wait, for what, and until when at most (Unix ms). Deletion is absence
- * (docs/spec/workloads.md#deletion): a live node is waited for until its report no longer shows the containers; a
- * silent node, and one that was never provisioned, is not waited for.
+ * Whether a deletion must wait, for what, and until when at most (Unix ms). An object in deletion is absent from desired
+ * states (docs/spec/workloads.md#deletion). The deletion waits for a live node until its report no longer has the
+ * containers; it does not wait for a silent node or for one that was never provisioned.
  */
 export type DeletionCheck = { pending: false; because: string } | { pending: true; message: string; until: number };
 
-/** A node with its report, and what was placed on it. */
+/** A node with its report and its desired state. */
 export interface Reporting {
   node: EdgeNode;
   desired?: Partial<Pick<DesiredState, 'entries'>>;
@@ -21,7 +21,7 @@ export interface Reporting {
 
 /**
  * Whether an Application in deletion must wait for live nodes that still report its containers. `ownsName` is false for
- * one that was refused with NameTaken: what is reported under its name belongs to the older one.
+ * one that was refused with NameTaken: containers under its name belong to the older one.
  */
 export function checkApplicationDeletion(
   application: Application,
@@ -79,7 +79,7 @@ function pendingOn({ metadata }: Application | EdgeNode, running: readonly strin
 /** Microservices of an application that a node reports with a container, those of removed entries included. */
 function reportedOf(at: Reporting, application: Application, ownsName: boolean): readonly ObservedMicroservice[] {
   const name = v3Name(application);
-  // when it is not known what was placed on the node, by uuid alone
+  // Without a desired state, the uuid alone decides.
   const uuids = new Set(
     at.desired?.entries ? [] : (application.spec.microservices ?? []).map((entry) => entryUuid(application, entry)),
   );

@@ -19,14 +19,14 @@ const id = (n: number) => n.toString(16).padStart(8, '0');
 const position = (text: string) => parsePosition(text) as EpochPosition;
 
 test.each([
-  ['of the current epoch', '2.bbbbbbbb.3', true],
-  ['of the current epoch, from before', '2.bbbbbbbb.0', true],
-  ['ahead of the current epoch', '2.bbbbbbbb.4', false],
-  ['of a former epoch', '1.aaaaaaaa.7', true],
-  ['ahead of a former epoch', '1.aaaaaaaa.8', false],
-  ['of an epoch of another datastore', '2.cccccccc.1', false],
-  ['of an epoch that has not begun', '3.cccccccc.1', false],
-])('a position %s (%s): issued is %s', (_, text, is) => {
+  ['a position of the current epoch is issued', '2.bbbbbbbb.3', true],
+  ['an earlier position of the current epoch is issued', '2.bbbbbbbb.0', true],
+  ['a position ahead of the current epoch is not issued', '2.bbbbbbbb.4', false],
+  ['a position of a former epoch is issued', '1.aaaaaaaa.7', true],
+  ['a position ahead of a former epoch is not issued', '1.aaaaaaaa.8', false],
+  ['a position of another datastore is not issued', '2.cccccccc.1', false],
+  ['a position of an epoch that has not begun is not issued', '3.cccccccc.1', false],
+])('%s: %s', (_, text, is) => {
   expect(isIssued(parseEpochLog('1.aaaaaaaa.7\n2.bbbbbbbb.3'), position(text))).toBe(is);
 });
 
@@ -56,7 +56,7 @@ test('an operator accepts a datastore by an epoch that is later than the positio
   const lost = position('4.cccccccc.2');
   expect(latestEpochName(restored)).toBe('5.dddddddd');
   expect(isAccepted(restored, lost, '5.dddddddd')).toBe(true);
-  // Restored once more, to a state that still has the annotation: it was about another restore.
+  // A second restore, to a state that still has the annotation: it accepted the first restore.
   const again = withNewEpoch(restored, 'eeeeeeee', 6);
   expect(isAccepted(again, position('6.ffffffff.0'), '5.dddddddd')).toBe(false);
   expect(isAccepted(restored, lost, '1.aaaaaaaa')).toBe(false);
@@ -65,7 +65,7 @@ test('an operator accepts a datastore by an epoch that is later than the positio
 });
 
 /**
- * A datastore that is changed, gets another leader, is saved and restored in any order, with agents that poll: a position
+ * Changes, new leaders, snapshots and restores of a datastore, and agents that poll, in any order: a position
  * counts as lost exactly when it was issued after the snapshot that the datastore was restored to.
  */
 test('every restore is noticed, and no other history counts as a restore', () => {
@@ -97,7 +97,7 @@ test('every restore is noticed, and no other history counts as a restore', () =>
         }
         if (what === 'restore') {
           issued = issued.map((one) => ({ ...one, lost: one.lost || one.fresh, fresh: false }));
-          // The leader that starts on the restored datastore, or that notices, begins an epoch.
+          // The leader that starts on the restored datastore, or that notices the restore, begins an epoch.
           log = withNewEpoch(saved, id(count++));
           changes = savedChanges + 1;
         }

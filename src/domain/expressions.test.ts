@@ -15,7 +15,7 @@ describe('template expressions', () => {
     [{ first: '{{ 1 }}', second: '{{ 2 }}' }, ['first']],
     [null, undefined],
     [[1, true, 'plain ${Agents.gw}'], undefined],
-  ])('in %j stand at %j', (document, path) => expect(findExpression(document)).toEqual(path));
+  ])('in %j are found at the path %j', (document, path) => expect(findExpression(document)).toEqual(path));
 
   it('are found at any depth of a document, with a short path', () => {
     let document: unknown = '{{ x }}';
@@ -43,7 +43,7 @@ describe('template expressions', () => {
     expect(expressionError({ a: 'b' })).toBeUndefined());
 });
 
-describe('input that is refused instead of being dropped in silence', () => {
+describe('input that is refused instead of being dropped', () => {
   const flat = (more: object) => ({ name: 'm', images: [{ containerImage: 'x:1', archId: 1 }], ...more });
   test.each<[string, object, RegExp]>([
     ['a health check without a test', { healthCheck: { interval: 5 } }, /healthCheck.*needs test/],
@@ -62,8 +62,13 @@ describe('input that is refused instead of being dropped in silence', () => {
     [10, 10, 10],
     [5, 10, 10],
     [undefined, 7, 7],
-  ])('a log size of %j that is sent back as %j is stored as %j, so that nothing is replaced', (stored, sent, want) => {
-    const entry = makeEntry({ container: { hostNetworkMode: true, ...(stored !== undefined && { logSize: stored }) } });
-    expect(patchEntry(entry, { logSize: sent }).entry.container?.logSize).toBe(want);
-  });
+  ])(
+    'a stored log size of %j that is sent back as %j stays %j, so that no container is replaced',
+    (stored, sent, want) => {
+      const entry = makeEntry({
+        container: { hostNetworkMode: true, ...(stored !== undefined && { logSize: stored }) },
+      });
+      expect(patchEntry(entry, { logSize: sent }).entry.container?.logSize).toBe(want);
+    },
+  );
 });

@@ -57,6 +57,6 @@ test('a thousand nodes of six microservices are counted in a few milliseconds', 
   const inputs = { nodes, applications: [], observation: () => one, now: NOW, listeningSince: 0 };
   const began = performance.now();
   for (let round = 0; round < 20; round++) fleetFigures(inputs);
-  // About half a millisecond; the bound is for a busy machine.
+  // It takes about half a millisecond; the bound allows for a busy machine.
   expect((performance.now() - began) / 20).toBeLessThan(50);
 });

@@ -25,15 +25,15 @@ const taken = () => true;
 
 describe('the uuid of an object', () => {
   test.each<[sentence: string, parts: Parts, is: string]>([
-    ['is the uid of the API server, unless another one is given', {}, UID],
-    ['is that of its labels, for an object that was restored without a status', { labels: { [LABELS.uuid]: A } }, A],
-    ['is that of the spec, before that of the labels', { spec: { uuid: B }, labels: { [LABELS.uuid]: A } }, B],
+    ['is the uid of the API server when no other is given', {}, UID],
+    ['is that of the labels for an object that was restored without a status', { labels: { [LABELS.uuid]: A } }, A],
+    ['is that of the spec, which precedes that of the labels', { spec: { uuid: B }, labels: { [LABELS.uuid]: A } }, B],
     [
-      'is the recorded one, before all others',
+      'is the recorded one, which precedes all others',
       { status: { uuid: C }, spec: { uuid: B }, labels: { [LABELS.uuid]: A } },
       C,
     ],
-    ['is never taken from a label that is no uuid', { labels: { [LABELS.uuid]: 'mine' } }, UID],
+    ['is never taken from a label that is not a uuid', { labels: { [LABELS.uuid]: 'mine' } }, UID],
   ])('%s', (_, parts, is) => {
     expect(applicationUuid(make(parts))).toBe(is);
     expect(uuidToRecord(make(parts), free)).toBe(is);
@@ -42,7 +42,7 @@ describe('the uuid of an object', () => {
   it('is not recorded while the uuid of the spec belongs to another object', () => {
     expect(uuidToRecord(make({ spec: { uuid: B } }), taken)).toBeUndefined();
   });
-  it('of a copy with the labels of its original is one of its own', () => {
+  it('of a copy with the labels of its original differs from that of the original', () => {
     expect(uuidToRecord(make({ labels: { [LABELS.uuid]: A } }), taken)).toBe(UID);
   });
 });
@@ -50,9 +50,9 @@ describe('the uuid of an object', () => {
 describe('the number of an object', () => {
   test.each<[sentence: string, parts: Parts, is: number | undefined]>([
     ['is absent until one is issued', {}, undefined],
-    ['is that of its labels', { labels: { [LABELS.id]: '12' } }, 12],
-    ['is that of the spec, before that of the labels', { spec: { id: 13 }, labels: { [LABELS.id]: '12' } }, 13],
-    ['is the recorded one, before that of the spec', { status: { id: 14 }, spec: { id: 13 } }, 14],
+    ['is that of the labels', { labels: { [LABELS.id]: '12' } }, 12],
+    ['is that of the spec, which precedes that of the labels', { spec: { id: 13 }, labels: { [LABELS.id]: '12' } }, 13],
+    ['is the recorded one, which precedes that of the spec', { status: { id: 14 }, spec: { id: 13 } }, 14],
     ['is absent when the spec has one beyond the bound', { spec: { id: BOUNDS.id + 1 } }, undefined],
     [
       'is absent when the spec has one beyond the safe integers',
@@ -64,7 +64,7 @@ describe('the number of an object', () => {
       { spec: { id: 2 ** 53 - 1 }, labels: { [LABELS.id]: '12' } },
       12,
     ],
-    ['is never taken from a label that is no number', { labels: { [LABELS.id]: '012' } }, undefined],
+    ['is never taken from a label that is not a number', { labels: { [LABELS.id]: '012' } }, undefined],
   ])('%s', (_, parts, is) => {
     expect(applicationId(make(parts))).toBe(is);
     expect(registryId(make(parts))).toBe(is);
@@ -75,7 +75,7 @@ describe('the number of an object', () => {
     expect(idToRecord(make({ spec: { id: 13 } }), taken)).toBeUndefined();
     expect(idToRecord(make({ spec: { id: 13 }, labels: { [LABELS.id]: '12' } }), (id) => id === 13)).toBe(12);
   });
-  it('of another object is a verdict only on the object that asked for it', () => {
+  it('of another object causes a verdict only on the object that asks for it', () => {
     const message = (spec: object, given: number) => idVerdict(make({ spec }), given, 'plant-a')?.message;
     expect(message({ id: 13 }, 20)).toBe('the id 13 belongs to plant-a; this object was given 20: leave spec.id out');
     expect(message({ id: 13 }, 13)).toBeUndefined();

@@ -10,20 +10,24 @@ const nodes = (live: number, fell: number, long = 0) => [
 ];
 
 test.each([
-  ['a fleet that is live', nodes(100, 0), false],
-  ['30 of 100 nodes that fell silent within one limit', nodes(70, 30), false],
-  ['31 of 100 nodes that fell silent within one limit', nodes(69, 31), true],
-  ['nodes that have been silent for longer than two limits', nodes(10, 3, 100), false],
-  ['10 of 10 nodes next to 100 that have long been silent', nodes(0, 10, 100), true],
-  ['two nodes of two', nodes(0, 2), false],
-  ['three nodes of three', nodes(0, 3), true],
+  ['a live fleet is no mass silence', nodes(100, 0), false],
+  ['30 of 100 nodes that fell silent within one limit are no mass silence', nodes(70, 30), false],
+  ['31 of 100 nodes that fell silent within one limit are a mass silence', nodes(69, 31), true],
+  ['nodes that have been silent for longer than two limits do not count', nodes(10, 3, 100), false],
   [
-    'nodes whose limits differ, each judged by its own',
+    '10 of 10 live nodes that fell silent are a mass silence, with 100 more that have long been silent',
+    nodes(0, 10, 100),
+    true,
+  ],
+  ['two of two nodes that fell silent are no mass silence', nodes(0, 2), false],
+  ['three of three nodes that fell silent are a mass silence', nodes(0, 3), true],
+  [
+    'nodes with different limits each count by their own limit',
     [...nodes(3, 3), { contactAt: T0 - 2 * MINUTE, limit: 5 * MINUTE }],
     true,
   ],
-  ['no nodes', [], false],
-])('mass silence, by %s: %#', (_, facts, suspected) => {
+  ['an empty fleet is no mass silence', [], false],
+])('%s', (_, facts, suspected) => {
   expect(massSilence(facts, T0).suspected).toBe(suspected);
 });
 
@@ -36,11 +40,11 @@ test.each([
   [false, true, 'begins'],
   [true, false, 'ends'],
   [true, true, 'continues'],
-])('silence stored %s and now %s is the change %s', (stored, now, change) => {
+])('from stored silence %s to present silence %s, the change is %s', (stored, now, change) => {
   expect(silenceChange(stored, now)).toBe(change);
 });
 
-test('the rates of writes that silence causes are pinned', () => {
+test('the rates of writes that silence causes equal the documented values', () => {
   expect(SILENCE_WRITES).toEqual({
     begins: { perSecond: 20 },
     ends: { perSecond: 40 },

@@ -6,12 +6,12 @@ import { applicationUuid, entryUuid, nodeUuid, objectName, uuid5, v3Name, volume
 
 describe('objectName', () => {
   const cases: Record<string, [string, string | RegExp]> = {
-    'a legal name stays': ['plant-a', 'plant-a'],
+    'a legal name is kept': ['plant-a', 'plant-a'],
     'dots are legal': ['a.b', 'a.b'],
-    'capitals make a slug': ['Plant A', /^plant-a-[0-9a-f]{8}$/],
-    'nothing legal in it': ['日本', /^x-[0-9a-f]{8}$/],
-    'too long': ['a'.repeat(254), /^a{63}-[0-9a-f]{8}$/],
-    'a dash at an end': ['-a-', /^a-[0-9a-f]{8}$/],
+    'a name with capitals becomes a slug with a digest': ['Plant A', /^plant-a-[0-9a-f]{8}$/],
+    'a name without legal characters becomes x with a digest': ['日本', /^x-[0-9a-f]{8}$/],
+    'a name that is too long is cut and gets a digest': ['a'.repeat(254), /^a{63}-[0-9a-f]{8}$/],
+    'a name with a dash at its end becomes a slug with a digest': ['-a-', /^a-[0-9a-f]{8}$/],
     empty: ['', /^x-[0-9a-f]{8}$/],
   };
   it.each(Object.entries(cases))('%s', (_, [name, want]) => {
@@ -19,12 +19,12 @@ describe('objectName', () => {
     else expect(objectName(name)).toMatch(want);
   });
 
-  it('is pinned, so that stored objects are found by it', () => {
+  it('equals the golden values, so that stored objects are found', () => {
     expect(objectName('Plant A')).toBe('plant-a-5b0198b2');
     expect(objectName('日本')).toBe('x-cf2abf0c');
   });
 
-  it('is a legal object name for any v3 name, and the same each time', () => {
+  it('is a legal object name for any v3 name, and always the same one', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), (name) => {
         const object = objectName(name);
@@ -47,7 +47,7 @@ describe('identity', () => {
     );
   });
 
-  it('is the uuid of the spec, else the uid', () => {
+  it('the uuid is that of the spec, else the uid', () => {
     const uuid = '33333333-3333-4333-8333-333333333333';
     expect(applicationUuid(makeApplication({ spec: { uuid } }))).toBe(uuid);
     expect(applicationUuid(makeApplication({ uid: uuid }))).toBe(uuid);
@@ -55,7 +55,7 @@ describe('identity', () => {
     expect(nodeUuid(makeNode({ uuid }))).toBe(uuid);
   });
 
-  it('the uuid of an entry without one follows from application and name', () => {
+  it('the uuid of an entry without one depends on the application and the name', () => {
     const application = makeApplication();
     const uuid = entryUuid(application, { name: 'reader' });
     expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
@@ -73,7 +73,7 @@ describe('identity', () => {
 });
 
 describe('volumeMappingId', () => {
-  it('is pinned, since clients store ids', () => expect(volumeMappingId('/data')).toBe(1587781789));
+  it('equals the golden value, since clients store ids', () => expect(volumeMappingId('/data')).toBe(1587781789));
   it('fits 31 bits', () => {
     fc.assert(
       fc.property(fc.string(), (path) => {

@@ -18,11 +18,11 @@ export interface EntryFacts {
   view?: MicroserviceView;
   /** what the node reports */
   item?: ObservedMicroservice;
-  /** warning of the node: possibly the reason why the entry does not run */
+  /** warning of the node, which may be the reason why the entry does not run */
   warning: string;
 }
 
-/** Rules about one entry, in the order in which they are asked; the first result counts. */
+/** Rules about one entry, in the order in which they apply; the first result counts. */
 export const PROGRESS_RULES: readonly ((facts: EntryFacts) => Progress | undefined)[] = [
   shouldNotRun,
   isRefused,
@@ -33,7 +33,7 @@ export const PROGRESS_RULES: readonly ((facts: EntryFacts) => Progress | undefin
   isTooYoung,
 ];
 
-/** How far an entry is: by the rules, else by the state that the node reports. */
+/** The progress of an entry: by the rules, else by the state that the node reports. */
 export function progressOf(facts: EntryFacts): Progress {
   for (const rule of PROGRESS_RULES) {
     const found = rule(facts);
@@ -86,7 +86,7 @@ function isUnhealthy({ item, entry }: EntryFacts): Progress | undefined {
   return { is: 'working', reason: 'Unhealthy', message: 'running; its health check has not succeeded yet' };
 }
 
-/** It runs, and has not run for long enough to count as ready. */
+/** The progress of an entry that runs and has not run for long enough to count as ready. */
 function isTooYoung({ item, entry, now }: EntryFacts): Progress | undefined {
   if (item?.state !== 'RUNNING') return undefined;
   const least = minReadyMs(item, entry);
@@ -100,7 +100,7 @@ function isTooYoung({ item, entry, now }: EntryFacts): Progress | undefined {
     : { is: 'working', reason: 'Starting', message: `running; ready after ${least / 1000} s` };
 }
 
-/** What the reported state alone says of an entry that should run on a live node. */
+/** The progress of an entry that should run on a live node, by the reported state alone. */
 function ofState(item: ObservedMicroservice | undefined, warning = ''): Progress {
   if (!item) return { is: 'working', reason: 'Starting', message: `the node has not reported it yet${warning}` };
   const { state, reason, errorMessage, lastError } = item;
@@ -150,7 +150,7 @@ function isChecked(item: ObservedMicroservice, entry: MicroserviceEntry): boolea
   return test.length > 0 && test[0] !== 'NONE' && !item.notHonoured?.some(({ field }) => field === 'healthCheck');
 }
 
-/** Milliseconds that it must have run before it counts as ready. A success of its health check takes the place of the wait. */
+/** Milliseconds that an entry must have run before it counts as ready. A successful health check replaces the wait. */
 export function minReadyMs(item: ObservedMicroservice, entry: MicroserviceEntry): number {
   const asked = isChecked(item, entry) ? 0 : (entry.minReadySeconds ?? 0) * 1000;
   return Math.max(asked, item.isUnsteady ? STEADY_MS : 0);

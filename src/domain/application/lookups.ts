@@ -27,7 +27,7 @@ export function lookupsOf(inputs: NodeInputs): Lookups {
   };
 }
 
-/** Lookups as they would be with this application in place of its stored form, to check a write before it is made. */
+/** Lookups with this application in place of its stored form, to check a write before it is made. */
 export function lookupsWith(lookups: Lookups, application: Application): Lookups {
   const others = (applications: readonly Application[]) => applications.filter((other) => !isSame(other, application));
   const name = v3Name(application);

@@ -3,11 +3,11 @@ import { findExpression } from '../expressions.ts';
 import { configText } from '../microservice/flat.ts';
 import { normalEntry } from '../microservice/normal-form.ts';
 
-/** Fields of an entry that are stored and have no effect yet; the container is the same without them. */
+/** Fields of an entry that are stored and have no effect on the container yet. */
 export function notActing(entry: MicroserviceEntry): readonly string[] {
   const { busConfig, serviceAccount, config } = normalEntry(entry);
   return [
-    // Its node has it and would serve it, but a workload cannot prove its identity yet.
+    // The node has the config and could serve it, but a workload cannot prove its identity yet.
     ...(configText(config) !== '{}' ? ['config (workloads get no token to read it with)'] : []),
     ...(busConfig?.busAccess || busConfig?.busRule ? ['busConfig'] : []),
     ...(serviceAccount ? ['serviceAccount'] : []),

@@ -72,7 +72,7 @@ describe('the holder of a port', () => {
       'b/m',
       () => holder([a, asks('b', 9090, NEW)], [{ uuid: uuidOf(b), ports: [port(8080)] }]),
     ],
-    'is by declaration when the agent does not report ports': [
+    'follows from the declared ports when the agent does not report ports': [
       'b/m',
       () => holder([a, b], [{ uuid: uuidOf(b), state: 'RUNNING' }]),
     ],

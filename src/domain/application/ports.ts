@@ -3,22 +3,22 @@ import { hasContainer } from '../deletion.ts';
 import { entryUuid, v3Name } from '../names.ts';
 import { entriesOn, shouldRun } from './entries.ts';
 
-/** One claim of an external port of a node. */
+/** A claim of an external port of a node. */
 export interface PortClaim {
   external: number;
   protocol: 'tcp' | 'udp';
   uuid: string;
   application: string;
   name: string;
-  /** the node last reported a container of it that holds this port */
+  /** the node last reported a container of the microservice that has this port */
   reported: boolean;
-  /** an entry asks for it now; false for a port that the node still holds and no entry asks for any more */
+  /** an entry asks for the port now; false for a port that is still reported and that no entry asks for any more */
   wanted: boolean;
-  /** the node reports a container of it, whichever ports that one holds */
+  /** the node reports a container of the microservice, whichever ports that has */
   present: boolean;
-  /** the entry that should run; absent for a stopped or removed one, which gives up all its ports */
+  /** the entry, if it should run; absent for a stopped or removed one, which gives up all its ports */
   runs?: { application: Application; entry: MicroserviceEntry };
-  /** of its application; absent for removed microservices that are still reported */
+  /** of the application; absent for removed microservices that are still reported */
   createdAt?: string;
   uid?: string;
 }
@@ -63,7 +63,7 @@ export function portClaims(node: EdgeNode, applications: readonly Application[])
   return claims;
 }
 
-/** Claims by port and by microservice, indexed once for each list: a node has up to thousands. */
+/** Claims by port and by microservice. A node can have thousands, so each list is indexed once. */
 interface Found {
   at: Map<string, PortClaim[]>;
   of: Map<string, PortClaim[]>;
@@ -90,8 +90,8 @@ export const claimsOf = (claims: readonly PortClaim[], uuid: string): readonly P
   findIn(claims).of.get(uuid) ?? [];
 
 /**
- * The claim that holds a port (docs/spec/workloads.md#ports): the reported one, else the older Application, its uid,
- * the entry name.
+ * The claim that gets a port (docs/spec/workloads.md#ports): the reported one, else that of the older Application, of the
+ * smaller uid, of the first entry name.
  */
 export function portHolder(
   claims: readonly PortClaim[],
@@ -101,7 +101,7 @@ export function portHolder(
   return claimsAt(claims, { external, protocol }).toSorted(byPrecedence)[0];
 }
 
-/** Of the entries that ask for a port, the one that has it, or gets it once its holder has given it up. */
+/** Of the entries that ask for a port, the one that has it or gets it once its holder has given it up. */
 export function portHeir(claims: readonly PortClaim[], port: Port): PortClaim | undefined {
   return claimsAt(claims, port)
     .filter(({ wanted }) => wanted)
@@ -109,9 +109,9 @@ export function portHeir(claims: readonly PortClaim[], port: Port): PortClaim | 
 }
 
 /**
- * The microservice because of which another cannot give up its port: of itself and of all that it waits for in turn, the
- * first that is refused and so keeps its container. Microservices that wait for each other in a ring are no obstacle: the
- * machine gets all of them in one list and finds the order itself.
+ * The microservice because of which another one cannot give up its port: the first refused one in the chain of itself and
+ * those that it waits for. A refused microservice keeps its container. Microservices that wait for each other in a ring are
+ * no obstacle: the machine gets all of them in one list and determines the order.
  */
 export function portKeeper(
   claims: readonly PortClaim[],
@@ -134,7 +134,7 @@ export function portKeeper(
   return undefined;
 }
 
-/** States in which a container may still hold its ports. */
+/** States in which a container may still use its ports. */
 const HOLDING: ReadonlySet<string> = new Set([
   'CREATING',
   'CREATED',
@@ -150,7 +150,7 @@ const HOLDING: ReadonlySet<string> = new Set([
   'UNKNOWN',
 ]);
 
-/** Ports that a reported container holds; for agents that do not report ports, those that the entry declares. */
+/** Ports of a reported container; for agents that do not report ports, those that the entry declares. */
 function heldPorts(item: ObservedMicroservice, declared: readonly Port[]): readonly Port[] {
   return item.ports ?? (HOLDING.has(item.state) ? declared : []);
 }

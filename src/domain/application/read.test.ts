@@ -63,7 +63,7 @@ describe('microserviceReads', () => {
     expect(named(microserviceReads(application, contextOf(makeNode(), from)))).toEqual(['reader false']);
   });
 
-  it('are not those of another application', () => {
+  it('do not show removed microservices of another application', () => {
     const node = on({}, { uuid: 'x', application: 'plant-b', name: 'theirs' });
     expect(named(microserviceReads(application, contextOf(node)))).toEqual(['reader false']);
   });
@@ -142,11 +142,11 @@ describe('replaceState', () => {
     expect(spec.microservices?.[0]?.isActivated ?? true).toBe(true);
   });
 
-  it('keeps identity', () => {
+  it('keeps the uuid and the number of the application', () => {
     expect(replaceState(old, body({ microservices: [] })).spec).toMatchObject({ uuid, id: 4 });
   });
 
-  it('says which rebuilds the body orders', () => {
+  it('returns the names of the entries whose rebuild the body requests', () => {
     expect(replaceState(old, body({ microservices: [{ name: 'kept', images, rebuild: true }] })).rebuild).toEqual([
       'kept',
     ]);

@@ -9,7 +9,7 @@ import { applicationId, applicationUuid, entryUuid, v3Name } from '../names.ts';
 import type { ApplicationUpload } from '../upload/application.ts';
 import { nodeOf } from './entries.ts';
 
-/** What reads of applications need in addition to the objects. */
+/** The inputs of an application read besides the objects. */
 export interface ReadContext {
   nodeByName: (name: string) => EdgeNode | undefined;
   nodeByUuid: (uuid: string) => EdgeNode | undefined;
@@ -91,8 +91,8 @@ function removedReads(
 /**
  * The spec after a PUT of the application's state (docs/spec/workloads.md#replacing-an-applications-state): absent
  * microservices leave them, an empty list removes all, an entry kept by name keeps uuid and activation unless the body
- * sets them. Rebuild counts are annotations and stay; orders of the body come back in `rebuild`. Other fields that the
- * body does not name stay too.
+ * sets them. Rebuild counts are annotations and stay; rebuild requests of the body are returned in `rebuild`. Other fields
+ * that the body does not have stay too.
  */
 export function replaceState(
   old: Application,

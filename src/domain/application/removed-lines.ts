@@ -8,7 +8,7 @@ import type { ApplicationStatusInputs, StatusLine } from './status-inputs.ts';
 
 /** Microservices that a node still reports although no entry places them there any more. */
 export function removedLines({ application, identity, nodes, verdicts }: ApplicationStatusInputs): StatusLine[] {
-  // a namesake that owns the name owns what is reported under it
+  // Items under the name of another application with this v3 name belong to the owner of the name.
   if ([identity, ...verdicts.values()].some((one) => one?.reason === 'NameTaken')) return [];
   const name = v3Name(application);
   const taken = new Set((application.spec.microservices ?? []).map((entry) => entry.name));
@@ -19,7 +19,7 @@ export function removedLines({ application, identity, nodes, verdicts }: Applica
       .filter((item) => item.application === name && !here.has(item.uuid) && hasContainer(item))
       .map((item): StatusLine => {
         const shown = item.name ?? item.uuid;
-        // the list is a map by name: with two equal names the API server would refuse the whole status
+        // The list is a map by name: the API server refuses a status with two equal names.
         const unique = [shown, `${shown} (on ${v3Name(node)})`].find((one) => !taken.has(cut(one, BOUNDS.name)));
         const name = unique === undefined ? item.uuid : cut(unique, BOUNDS.name);
         taken.add(name);

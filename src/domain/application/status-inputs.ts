@@ -2,7 +2,7 @@ import type { Application, EdgeNode, ObservedMicroservice } from '../../api/v3/i
 import type { Progress } from '../conditions.ts';
 import type { DesiredState, Liveness, Verdict } from '../inputs.ts';
 
-/** What the status of an application is computed from. */
+/** The inputs of the status of an application. */
 export interface ApplicationStatusInputs {
   application: Application;
   /** NameTaken or UuidTaken, as `applicationVerdict` gives it; IdTaken, as `idVerdict` does */
@@ -29,7 +29,7 @@ export interface StatusLine {
   state: string;
   /** an entry that should run */
   wanted: boolean;
-  /** rebuilds that were ever asked for */
+  /** number of rebuilds requested so far */
   rebuildCount?: number;
   progress: Progress;
   item?: ObservedMicroservice;

@@ -23,7 +23,7 @@ interface Given {
   entry?: Partial<MicroserviceEntry>;
   application?: Parameters<typeof makeApplication>[0];
   liveness?: Liveness;
-  /** what the node reports; `revision: 'asked'` is the one that it is told */
+  /** what the node reports; `revision: 'asked'` stands for the revision of the desired state */
   observed?: readonly Observed[];
   node?: Parameters<typeof makeNode>[0];
 }
@@ -60,9 +60,12 @@ const CHECKED: Partial<MicroserviceEntry> = { container: { healthCheck: { test: 
 type Want = [Condition['status'], string, Condition['status'], Condition['status'], string, RegExp];
 
 const CASES: Record<string, [Given, Want]> = {
-  'runs as asked on a live node': [{ observed: [RUNNING] }, ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/]],
-  'not reported yet': [{}, ['False', 'Starting', 'True', 'False', '0/1', /has not reported/]],
-  'not reported yet by a node that warns': [
+  'a microservice that runs as asked on a live node': [
+    { observed: [RUNNING] },
+    ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
+  ],
+  'a microservice without a report': [{}, ['False', 'Starting', 'True', 'False', '0/1', /has not reported/]],
+  'a microservice without a report on a node with a warning': [
     { node: { status: { daemonStatus: 'WARNING', warningMessage: 'database: the disk is full' } } },
     [
       'False',
@@ -73,27 +76,27 @@ const CASES: Record<string, [Given, Want]> = {
       /has not reported it yet; its node warns: database: the disk is full/,
     ],
   ],
-  'runs an older revision on a node that warns': [
+  'a container of an older revision on a node with a warning': [
     {
       observed: [{ revision: 'r1-old' }],
       node: { status: { daemonStatus: 'WARNING', warningMessage: 'database: the disk is full' } },
     },
     ['False', 'Updating', 'True', 'False', '0/1', /is on its way; its node warns: database: the disk is full/],
   ],
-  'runs an older revision': [
+  'a container of an older revision': [
     { observed: [{ revision: 'r1-old' }] },
     ['False', 'Updating', 'True', 'False', '0/1', /older revision/],
   ],
-  'runs an older revision, and the new one fails': [
+  'a container of an older revision while the new one fails': [
     { observed: [{ revision: 'r1-old', reason: 'ImagePullFailed', errorMessage: 'no such image' }] },
     ['False', 'MicroserviceFailed', 'True', 'False', '0/1', /no such image/],
   ],
-  'an agent that tells no revision': [{ observed: [{}] }, ['False', 'Updating', 'True', 'False', '0/1', /older/]],
-  'a rebuild that is not carried out': [
+  'an agent that reports no revision': [{ observed: [{}] }, ['False', 'Updating', 'True', 'False', '0/1', /older/]],
+  'a rebuild that was not carried out yet': [
     { observed: [RUNNING], application: { annotations: { 'skerry.dev/rebuild': '{"reader":1}' } } },
     ['False', 'Updating', 'True', 'False', '0/1', /rebuild/],
   ],
-  'a rebuild that is carried out': [
+  'a rebuild that was carried out': [
     {
       observed: [{ ...RUNNING, rebuildCount: 1 }],
       application: { annotations: { 'skerry.dev/rebuild': '{"reader":1}' } },
@@ -117,23 +120,23 @@ const CASES: Record<string, [Given, Want]> = {
     { observed: [{ state: 'RESTARTING' }] },
     ['False', 'Starting', 'True', 'False', '0/1', /restarting/],
   ],
-  'a refusal of the machine': [
+  'a refusal by the policy of the machine': [
     { observed: [{ state: 'FAILED', reason: 'PolicyRefused', errorMessage: 'privileged' }] },
     ['False', 'PolicyRefused', 'False', 'True', '0/1', /policy refuses it: privileged/],
   ],
-  'stopped on its machine': [
+  'a microservice that was stopped on its machine': [
     { observed: [{ state: 'STOPPED', reason: 'StoppedLocally' }] },
     ['False', 'StoppedLocally', 'False', 'True', '0/1', /start it there/],
   ],
-  'stopped for no known reason': [
+  'a microservice that stopped for an unknown reason': [
     { observed: [{ state: 'STOPPED' }] },
     ['False', 'Starting', 'True', 'False', '0/1', /is to run/],
   ],
-  'a live node that cannot tell': [
+  'a live node that reports an unknown state': [
     { observed: [{ state: 'UNKNOWN' }] },
     ['Unknown', 'StateUnknown', 'False', 'False', '0/1', /cannot tell/],
   ],
-  'a live node that cannot look at its engine': [
+  'a live node whose engine does not respond': [
     {
       observed: [{ state: 'UNKNOWN', reason: 'EngineUnavailable', errorMessage: 'the engine does not answer' }],
     },
@@ -159,7 +162,7 @@ const CASES: Record<string, [Given, Want]> = {
     { entry: CHECKED, observed: [{ ...RUNNING, healthStatus: 'unhealthy' }] },
     ['False', 'Unhealthy', 'False', 'False', '0/1', /health check fails/],
   ],
-  'not healthy yet': [
+  'a container that is not healthy yet': [
     { entry: CHECKED, observed: [RUNNING] },
     ['False', 'Unhealthy', 'True', 'False', '0/1', /not succeeded yet/],
   ],
@@ -175,19 +178,19 @@ const CASES: Record<string, [Given, Want]> = {
     { entry: { agent: { name: 'nowhere' } } },
     ['False', 'NodeNotFound', 'False', 'True', '0/1', /no node with the name "nowhere"/],
   ],
-  'a refused edit keeps what runs': [
+  'a refused edit while the former container runs': [
     { entry: { images: { amd64: 'a', registry: 'team' } }, observed: [{ revision: 'r1-old' }] },
     ['False', 'RegistryNotFound', 'False', 'True', '0/1', /no registry "team"; what ran before keeps running/],
   ],
-  'a refused edit on a silent node claims nothing': [
+  'a refused edit on a silent node': [
     { entry: { images: { amd64: 'a', registry: 'team' } }, observed: [{ revision: 'r1-old' }], liveness: 'silent' },
     ['False', 'RegistryNotFound', 'False', 'True', '0/1', /no registry "team"; nothing is heard/],
   ],
-  'a refused new microservice has nothing that runs': [
+  'a refused new microservice': [
     { entry: { images: { amd64: 'a', registry: 'team' } } },
     ['False', 'RegistryNotFound', 'False', 'True', '0/1', /no registry "team"$/],
   ],
-  'what passes by itself is not stalled': [
+  'a verdict that passes without an edit is not Stalled': [
     {
       entry: { container: { ports: [{ internal: 1, external: 80, protocol: 'tcp' }] } },
       observed: [{ uuid: 'gone', name: 'old', ports: [{ internal: 1, external: 80, protocol: 'tcp' }] }],
@@ -202,7 +205,7 @@ const CASES: Record<string, [Given, Want]> = {
     { application: { spec: { isActivated: false } }, observed: [{ state: 'STOPPED' }] },
     ['True', 'Stopped', 'False', 'False', '0/0', /as asked/],
   ],
-  'a stopped application that still runs': [
+  'a stopped application whose container still runs': [
     { application: { spec: { isActivated: false } }, observed: [RUNNING] },
     ['False', 'Stopping', 'True', 'False', '0/0', /being stopped/],
   ],
@@ -210,15 +213,15 @@ const CASES: Record<string, [Given, Want]> = {
     { application: { spec: { isActivated: false } }, observed: [{ state: 'UNKNOWN' }], liveness: 'silent' },
     ['Unknown', 'NodeUnreachable', 'False', 'False', '0/0', /nothing is heard/],
   ],
-  'a stopped application that was seen stopped before its node fell silent': [
+  'a stopped application that was reported stopped before its node fell silent': [
     { application: { spec: { isActivated: false } }, observed: [{ state: 'STOPPED' }], liveness: 'silent' },
     ['True', 'Stopped', 'False', 'False', '0/0', /as asked/],
   ],
-  'a stopped microservice whose registry is missing is stopped all the same': [
+  'a stopped microservice whose registry is missing': [
     { entry: { isActivated: false, images: { amd64: 'a', registry: 'team' } } },
     ['True', 'Stopped', 'False', 'False', '0/0', /as asked/],
   ],
-  'no microservices': [
+  'an application without microservices': [
     { application: { entries: [] } },
     ['True', 'Empty', 'False', 'False', '0/0', /no microservices/],
   ],
@@ -226,46 +229,46 @@ const CASES: Record<string, [Given, Want]> = {
     { observed: [RUNNING, { uuid: 'gone', name: 'old' }] },
     ['False', 'Removing', 'True', 'False', '1/1', /old: is being removed from gw-1/],
   ],
-  'a removed microservice that is gone': [
+  'a removed microservice whose container is removed': [
     { observed: [RUNNING, { uuid: 'gone', name: 'old', state: 'STOPPED' }] },
     ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
   ],
-  'a removed microservice on a silent node may still run': [
+  'a removed microservice on a silent node': [
     { application: { entries: [] }, observed: [{ uuid: 'gone', name: 'old', state: 'UNKNOWN' }], liveness: 'silent' },
     ['Unknown', 'NodeUnreachable', 'False', 'False', '0/0', /old: removed, but may still run/],
   ],
-  'a removed microservice on a node that was never live is left out': [
+  'a removed microservice on a node that was never live': [
     { application: { entries: [] }, observed: [{ uuid: 'gone', name: 'old' }], liveness: 'never' },
     ['True', 'Empty', 'False', 'False', '0/0', /no microservices/],
   ],
-  'a microservice of another application is not ours': [
+  'a reported microservice of another application': [
     { observed: [RUNNING, { uuid: 'other', application: 'plant-b', name: 'x' }] },
     ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
   ],
-  'one that must run for a time before it is ready': [
+  'a microservice that has not run for minReadySeconds yet': [
     { entry: { minReadySeconds: 30 }, observed: [{ ...RUNNING, startTime: Date.parse(NOW) - 29_000 }] },
     ['False', 'Starting', 'True', 'False', '0/1', /reader: running; ready after 30 s/],
   ],
-  'one that has run for that time': [
+  'a microservice that has run for minReadySeconds': [
     { entry: { minReadySeconds: 30 }, observed: [{ ...RUNNING, startTime: Date.parse(NOW) - 30_000 }] },
     ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
   ],
-  'one whose health check succeeds before that time': [
+  'a microservice whose health check succeeds before minReadySeconds': [
     {
       entry: { ...CHECKED, minReadySeconds: 30 },
       observed: [{ ...RUNNING, startTime: Date.parse(NOW), healthStatus: 'healthy' }],
     },
     ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
   ],
-  'one that ended twice within a minute and runs again': [
+  'a microservice that ended twice within a minute and runs again': [
     { observed: [{ ...RUNNING, isUnsteady: true, startTime: Date.parse(NOW) - 59_000, lastError: 'exitCode=2' }] },
     ['False', 'CrashLooping', 'True', 'False', '0/1', /ended twice within a minute \(exitCode=2\)/],
   ],
-  'one that ended twice within a minute and has run for a minute since': [
+  'a microservice that ended twice within a minute and has run for a minute since': [
     { observed: [{ ...RUNNING, isUnsteady: true, startTime: Date.parse(NOW) - 60_000 }] },
     ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
   ],
-  'one whose machine has a clock that is ahead': [
+  'a microservice whose machine has a clock that is ahead': [
     { observed: [{ ...RUNNING, startTime: Date.parse(NOW) + 3_000 }] },
     ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],
   ],
@@ -277,24 +280,27 @@ const CASES: Record<string, [Given, Want]> = {
     { application: { deletionTimestamp: NOW }, observed: [RUNNING] },
     ['False', 'Deleting', 'True', 'False', '0/0', /is being deleted; reader: is being stopped/],
   ],
-  'a template, which nothing acts on': [
+  'an application with a template, which has no effect': [
     { application: { entries: [], spec: { template: { name: 'line' } } } },
     ['False', 'NotSupportedYet', 'False', 'True', '0/0', /template/],
   ],
 };
 
 describe('applicationStatus', () => {
-  it.each(Object.entries(CASES))('%s', (_, [given, [ready, reason, reconciling, stalled, count, message]]) => {
-    const status = applicationStatus(inputsOf(given));
-    expect(condition(status, 'Ready')).toMatchObject({ status: ready, reason });
-    expect(condition(status, 'Ready')?.message).toMatch(message);
-    expect(condition(status, 'Reconciling')?.status).toBe(reconciling);
-    expect(condition(status, 'Stalled')?.status).toBe(stalled);
-    expect(status.ready).toBe(count);
-    expect(applicationStatusSchema.safeParse(JSON.parse(JSON.stringify(status))).error).toBeUndefined();
-  });
+  it.each(Object.entries(CASES))(
+    'has the expected conditions: %s',
+    (_, [given, [ready, reason, reconciling, stalled, count, message]]) => {
+      const status = applicationStatus(inputsOf(given));
+      expect(condition(status, 'Ready')).toMatchObject({ status: ready, reason });
+      expect(condition(status, 'Ready')?.message).toMatch(message);
+      expect(condition(status, 'Reconciling')?.status).toBe(reconciling);
+      expect(condition(status, 'Stalled')?.status).toBe(stalled);
+      expect(status.ready).toBe(count);
+      expect(applicationStatusSchema.safeParse(JSON.parse(JSON.stringify(status))).error).toBeUndefined();
+    },
+  );
 
-  it('of several entries the worst one gives the reason of Ready', () => {
+  it('takes the reason of Ready from the worst of several entries', () => {
     const entries = ['ok', 'lost', 'slow'].map((name) =>
       makeEntry({ name, ...(name === 'lost' && { agent: { name: 'nowhere' } }) }),
     );
@@ -304,7 +310,7 @@ describe('applicationStatus', () => {
     );
     expect(condition(status, 'Ready')).toMatchObject({ status: 'False', reason: 'NodeNotFound' });
     expect(condition(status, 'Stalled')).toMatchObject({ status: 'True', reason: 'NodeNotFound' });
-    // the rest goes on
+    // the other entries continue to be reconciled
     expect(condition(status, 'Reconciling')).toMatchObject({ status: 'True', reason: 'Starting' });
     expect(condition(status, 'Admitted')).toMatchObject({ status: 'False', reason: 'NodeNotFound' });
     expect(status).toMatchObject({ ready: '1/3', readyCount: 1, totalCount: 3 });
@@ -316,22 +322,22 @@ describe('applicationStatus', () => {
   });
 
   const STATES: Record<string, [Given, string]> = {
-    'what the node reports': [{ observed: [{ state: 'PULLING' }] }, 'PULLING'],
-    'queued before the node says anything': [{}, 'QUEUED'],
-    'stopped when it should not run and nothing is reported': [
+    'the reported state': [{ observed: [{ state: 'PULLING' }] }, 'PULLING'],
+    'QUEUED before the first report': [{}, 'QUEUED'],
+    'STOPPED when it should not run and is not reported': [
       { application: { spec: { isActivated: false } } },
       'STOPPED',
     ],
-    'unknown on a silent node': [{ observed: [RUNNING], liveness: 'silent' }, 'UNKNOWN'],
-    'stopped, when it was before its node fell silent': [
+    'UNKNOWN on a silent node': [{ observed: [RUNNING], liveness: 'silent' }, 'UNKNOWN'],
+    'STOPPED when it stopped as asked before its node fell silent': [
       { observed: [{ state: 'STOPPED' }], application: { spec: { isActivated: false } }, liveness: 'silent' },
       'STOPPED',
     ],
-    'unknown, when it is to run and was seen stopped': [
+    'UNKNOWN on a silent node when it should run and was reported stopped': [
       { observed: [{ state: 'STOPPED' }], liveness: 'silent' },
       'UNKNOWN',
     ],
-    'queued on a node that was provisioned again': [{ observed: [RUNNING], liveness: 'never' }, 'QUEUED'],
+    'QUEUED on a node that no agent has taken': [{ observed: [RUNNING], liveness: 'never' }, 'QUEUED'],
   };
   it.each(Object.entries(STATES))('has the state of the line: %s', (_, [given, want]) => {
     expect(applicationStatus(inputsOf(given)).microservices?.[0]?.state).toBe(want);
@@ -352,7 +358,7 @@ describe('applicationStatus', () => {
     expect(condition(status, 'Ready')?.status).toBe('False');
   });
 
-  it('the owner of the name takes precedence, and its microservices are not shown', () => {
+  it('is NameTaken when another application owns the name, and does not show the microservices of the owner', () => {
     const given = inputsOf({ application: { entries: [] }, observed: [{ uuid: 'theirs' }] });
     const identity = { reason: 'NameTaken', message: 'taken', status: 409, code: 'DUPLICATE_NAME' } as const;
     const status = applicationStatus({ ...given, identity });
@@ -361,7 +367,7 @@ describe('applicationStatus', () => {
     expect(status.microservices).toEqual([]);
   });
 
-  it('lists fields without effect in NotSupportedYet, not in Ready', () => {
+  it('lists fields without effect in NotSupportedYet and not in Ready', () => {
     const status = applicationStatus(
       inputsOf({
         entry: { busEnabled: true, serviceAccount: { roleRef: { name: 'r' } } },
@@ -399,7 +405,7 @@ describe('applicationStatus', () => {
   });
 });
 
-it('the rules about the progress of an entry are asked in this order', () => {
+it('the rules about the progress of an entry apply in the documented order', () => {
   expect(PROGRESS_RULES.map(({ name }) => name)).toEqual([
     'shouldNotRun',
     'isRefused',
@@ -460,7 +466,7 @@ describe('stability', () => {
     expect(at({ observed: [{ ...RUNNING, startTime: startTime + 60_000 }] })).toBeUndefined();
   });
 
-  it('the message says what happens to containers on a node in deletion', () => {
+  it('the message describes what happens to containers on a node in deletion', () => {
     const given = { node: { deletionTimestamp: NOW }, observed: [{ state: 'RUNNING' }] };
     const message = condition(applicationStatus(inputsOf(given)), 'Ready')?.message;
     expect(message).toMatch(/what runs there is being removed/);

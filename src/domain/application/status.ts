@@ -14,7 +14,7 @@ import { notActing } from './not-acting.ts';
 import { removedLines } from './removed-lines.ts';
 import type { ApplicationStatusInputs, NodeFacts, StatusLine } from './status-inputs.ts';
 
-/** Status of an application. Stable until `readyAt`: the same facts give the same status, transition times included. */
+/** Status of an application. Until `readyAt` the same inputs give the same status, transition times included. */
 export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationStatus {
   const { application, now } = inputs;
   const lines = [
@@ -89,7 +89,7 @@ function entryLine(
   };
 }
 
-/** What the node reports of an entry. When two applications claim its uuid, only the owner's entry gets the report. */
+/** The reported item of an entry. When two applications claim its uuid, only the entry of the owner gets the item. */
 function observedOf({ metadata }: Application, uuid: string, at: NodeFacts): ObservedMicroservice | undefined {
   const item = at.node.status?.microservices?.find((one) => one.uuid === uuid);
   const owner = item && ownerOf(item, at);
@@ -104,7 +104,7 @@ function warningOf({ node: { status }, liveness }: NodeFacts): string {
   return `; its node warns: ${status.warningMessage}`;
 }
 
-/** When (Unix ms) the status changes without a report: the next microservice has run for long enough then. */
+/** When (Unix ms) the next microservice has run for long enough, so that the status changes without a report. */
 export function readyAt({ application, nodes, now }: ApplicationStatusInputs): number | undefined {
   const times = (application.spec.microservices ?? []).flatMap((entry) => {
     const at = nodes.find(({ node }) => entriesOn(application, node).some(({ name }) => name === entry.name));
@@ -116,10 +116,10 @@ export function readyAt({ application, nodes, now }: ApplicationStatusInputs): n
   return open.length > 0 ? Math.min(...open) : undefined;
 }
 
-/** The worst comes first: what a person must change, then what does not run, then what is unknown. */
+/** The worst reason first: what a person must change, then what does not run, then what is unknown. */
 const SEVERITY: readonly Progress['is'][] = ['stalled', 'working', 'waiting', 'unknown', 'done'];
 
-/** Microservices that one message names. */
+/** Greatest number of microservices that one message names. */
 const NAMED = 8;
 
 /** The three conditions of kstatus. */
@@ -152,7 +152,7 @@ function overall(
     });
   }
   const conditions = kstatus({ ...worst.progress, message });
-  // other microservices go on changing although the worst one waits for a person
+  // Other microservices continue to change although the worst one waits for a person.
   const working = lines.find(({ progress }) => progress.is === 'working');
   return working
     ? { ...conditions, Reconciling: { status: 'True', reason: working.progress.reason, message } }
@@ -173,7 +173,7 @@ function admitted({ application, verdicts }: ApplicationStatusInputs): Finding {
   };
 }
 
-/** What is stored and without effect, in the controller or on the node. */
+/** Fields that are stored and have no effect, in the controller or on the node. */
 function notSupportedYet({ application }: ApplicationStatusInputs, lines: readonly StatusLine[]): Finding | undefined {
   const { busConfig, microservices = [] } = application.spec;
   const items = new Map(lines.map(({ uuid, item }) => [uuid, item]));

@@ -66,7 +66,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'DUPLICATE_UUID',
     /plant-b\/writer/,
   ],
-  'a uuid that a younger one has, when it is about to be written': [
+  'a write with the uuid of a younger microservice': [
     {
       entry: { uuid: UUID },
       writing: true,
@@ -77,7 +77,13 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'DUPLICATE_UUID',
     /plant-b\/writer/,
   ],
-  'no node': [{ entry: { agent: undefined } }, 'NodeNotSet', 400, 'NODE_NOT_SET', /agent\.name or agent\.uuid/],
+  'an entry without a node': [
+    { entry: { agent: undefined } },
+    'NodeNotSet',
+    400,
+    'NODE_NOT_SET',
+    /agent\.name or agent\.uuid/,
+  ],
   'an unknown node name': [
     { entry: { agent: { name: 'nowhere' } } },
     'NodeNotFound',
@@ -109,8 +115,14 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'NODE_FULL',
     /500/,
   ],
-  'a template': [{ entry: { template: { name: 'base' } } }, 'NotSupportedYet', 400, 'NOT_SUPPORTED_YET', /^template:/],
-  'a template of the application': [
+  'an entry with a template': [
+    { entry: { template: { name: 'base' } } },
+    'NotSupportedYet',
+    400,
+    'NOT_SUPPORTED_YET',
+    /^template:/,
+  ],
+  'an application with a template': [
     { application: { spec: { template: { name: 'line' } } } },
     'NotSupportedYet',
     400,
@@ -139,8 +151,14 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'NOT_SUPPORTED_YET',
     /volumeMount/,
   ],
-  'no images': [{ entry: { images: {} } }, 'ImageMissing', 400, 'MICROSERVICE_DOES_NOT_HAVE_IMAGES', /no images/],
-  "no image for the node's architecture": [
+  'an entry without images': [
+    { entry: { images: {} } },
+    'ImageMissing',
+    400,
+    'MICROSERVICE_DOES_NOT_HAVE_IMAGES',
+    /no images/,
+  ],
+  "an entry without an image for the node's architecture": [
     { lookups: { nodes: [makeNode({ status: { archId: 2 } })] } },
     'ImageMissing',
     400,
@@ -260,7 +278,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'PORT_NOT_AVAILABLE',
     /8080\/tcp.*gw-1.*plant-b\/writer/,
   ],
-  'a port that a younger application has, when it is about to be written': [
+  'a write with the port of a younger application': [
     {
       entry: { container: { ports: [port(8080)] } },
       writing: true,
@@ -288,7 +306,7 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'SECRET_KEY_NOT_FOUND',
     /"a\/b"/,
   ],
-  'a key that only objects in general have': [
+  'a Secret key that is the name of an inherited JavaScript member': [
     {
       entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/constructor' }] } },
       lookups: { secrets: [{ name: 'db', data: {} }] },
@@ -377,7 +395,7 @@ const ADMITTED: Record<string, Given> = {
     entry: { images: { arm: 'a' } },
     lookups: { nodes: [makeNode({ spec: { archId: 0 } })] },
   },
-  'what the agent reports counts more than what the spec says': {
+  'an image for the reported architecture, which precedes that of the spec': {
     entry: { images: { arm64: 'a' } },
     lookups: { nodes: [makeNode({ spec: { archId: 1 }, status: { archId: 2 } })] },
   },
@@ -386,7 +404,7 @@ const ADMITTED: Record<string, Given> = {
     entry: { images: { amd64: 'a', registry: '9' } },
     lookups: { registries: [makeRegistry('team', { id: 9 })] },
   },
-  'a port that a younger application wants too': {
+  'a port that a younger application claims too': {
     entry: { container: { ports: [port(8080)] } },
     others: [other({ ports: [port(8080, 1)] }, { createdAt: '2027-01-01T00:00:00Z' })],
   },
@@ -408,7 +426,7 @@ const ADMITTED: Record<string, Given> = {
       ),
     ],
   },
-  'a runtime, while the node has not said what it has': { entry: { container: { runtime: 'kata' } } },
+  'a runtime while the node has not reported its runtimes': { entry: { container: { runtime: 'kata' } } },
   'a key with a slash of a Secret': {
     entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/a/b' }] } },
     lookups: { secrets: [{ name: 'db', data: { 'a/b': 'x' } }] },
@@ -422,15 +440,15 @@ const ADMITTED: Record<string, Given> = {
     entry: host('${Agents.gw.1.site}'),
     lookups: { nodes: [makeNode(), makeNode({ name: 'gw.1.site', uuid: UUID, spec: { host: '10.0.0.9' } })] },
   },
-  'a microservice with dots in an extra host': {
+  'a microservice name with dots in an extra host': {
     entry: host('${Apps.plant.b.wri.ter.local}'),
     others: [other({}, { name: 'plant.b', entries: [makeEntry({ name: 'wri.ter' })] })],
   },
   'a config of exactly 64 KiB': { entry: { config: 'x'.repeat(65_534) } },
-  'bus settings and a service account, which do not act yet': {
+  'bus settings and a service account, which have no effect yet': {
     entry: { busConfig: { busAccess: true }, serviceAccount: { roleRef: { name: 'microservice' } } },
   },
-  'the oldest of several claims of a name': {
+  'the oldest of several applications with one name': {
     others: [other({}, { spec: { name: 'plant-a' }, createdAt: '2027-01-01T00:00:00Z' })],
   },
 };
@@ -452,7 +470,7 @@ describe('verdict', () => {
     expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());
   });
 
-  it('asks the rules in this order; the first verdict counts', () => {
+  it('applies the rules in the documented order and returns the first verdict', () => {
     expect(VERDICT_RULES.map(({ name }) => name)).toMatchInlineSnapshot(`
       [
         "nameIsFree",
@@ -494,7 +512,7 @@ describe('ports that are being given up', () => {
   const left = makeObserved({ uuid: UUID, application: 'plant-a', name: 'old', ports: [port(8080)] });
   const lookups = makeLookups({ nodes: [makeNode({ status: { microservices: [left] } })], applications: [own] });
 
-  it('are taken until the node no longer reports them, which needs no edit', () => {
+  it('cause a verdict that passes without an edit until the node no longer reports them', () => {
     expect(verdict(own, entry, lookups)).toMatchObject({ reason: 'PortTaken', passes: true });
     expect(verdict(own, entry, lookups)?.message).toMatch(/plant-a\/old, which is giving it up/);
   });
@@ -509,7 +527,7 @@ describe('ports that are being given up', () => {
 });
 
 describe('verdicts', () => {
-  it('names the entries that are refused', () => {
+  it('returns a verdict for each refused entry', () => {
     const application = makeApplication({
       entries: [makeEntry(), makeEntry({ name: 'lost', agent: { name: 'nowhere' } })],
     });
@@ -532,11 +550,11 @@ describe('verdicts', () => {
 describe('applicationVerdict', () => {
   const own = makeApplication();
   const older = other({}, { spec: { name: 'plant-a', uuid: APP_UUID } });
-  it('is about the name of the application', () => {
+  it('is NameTaken when an older application has the name', () => {
     expect(applicationVerdict(own, makeLookups({ applications: [older, own] }))).toMatchObject({ reason: 'NameTaken' });
     expect(applicationVerdict(older, makeLookups({ applications: [older, own] }))).toBeUndefined();
   });
-  it('is about the uuid, when there is a look-up for it', () => {
+  it('is UuidTaken when an older application has the uuid and the lookups can find it', () => {
     const lookups = { ...makeLookups({ applications: [own] }), applicationByUuid: () => older };
     expect(verdicts(own, lookups).get('reader')).toMatchObject({ reason: 'UuidTaken', status: 409 });
     expect(applicationVerdict(own, lookups)).toMatchObject({ reason: 'UuidTaken', status: 409 });
@@ -544,7 +562,7 @@ describe('applicationVerdict', () => {
 });
 
 describe('a full node', () => {
-  it('keeps the microservices that it reports, also when others are older', () => {
+  it('keeps the microservices that it reports even when others are older', () => {
     const own = makeApplication();
     const older = [0, 1, 2, 3].map((n) =>
       makeApplication({
@@ -648,7 +666,7 @@ describe('lookupsOf', () => {
     );
   });
 
-  it('without look-ups over the namespace, uses the applications of the inputs', () => {
+  it('uses the applications of the inputs when there are no lookups over the namespace', () => {
     const own = makeApplication({ entries: [makeEntry({ uuid: UUID })] });
     const older = other({}, { spec: { name: 'plant-a' }, entries: [makeEntry({ name: 'writer', uuid: UUID })] });
     const lookups = lookupsOf(makeInputs({ applications: [own, older] }));
@@ -676,13 +694,13 @@ describe('lookupsOf', () => {
 
 describe('notActing', () => {
   const cases: Record<string, [Partial<MicroserviceEntry>, string[]]> = {
-    'nothing of the minimal entry': [{}, []],
-    'bus access': [{ busEnabled: true }, ['busConfig']],
-    'a bus rule': [{ busConfig: { busRule: 'r' } }, ['busConfig']],
-    'no bus access is nothing': [{ busConfig: { busAccess: false } }, []],
-    'a service account': [{ serviceAccount: { roleRef: { name: 'r' } } }, ['serviceAccount']],
-    'a config': [{ config: { rate: 5 } }, ['config (workloads get no token to read it with)']],
-    'an empty config is nothing': [{ config: {} }, []],
+    'the minimal entry has no such field': [{}, []],
+    'bus access is listed': [{ busEnabled: true }, ['busConfig']],
+    'a bus rule is listed': [{ busConfig: { busRule: 'r' } }, ['busConfig']],
+    'busAccess false is not listed': [{ busConfig: { busAccess: false } }, []],
+    'a service account is listed': [{ serviceAccount: { roleRef: { name: 'r' } } }, ['serviceAccount']],
+    'a config is listed': [{ config: { rate: 5 } }, ['config (workloads get no token to read it with)']],
+    'an empty config is not listed': [{ config: {} }, []],
   };
   it.each(Object.entries(cases))('%s', (_, [entry, want]) => expect(notActing(makeEntry(entry))).toEqual(want));
 });

@@ -21,8 +21,8 @@ import { envResolves, extraHostsResolve } from './verdicts/references.ts';
 import type { VerdictInput, VerdictRule } from './verdicts/rule.ts';
 
 /**
- * The rules in the order in which they are asked; the first verdict counts. Rules about the place come before rules about
- * the entry itself, since a missing node matters most to a reader.
+ * The rules in the order in which they apply; the first verdict counts. Rules about the node come before rules about
+ * the entry itself, since a missing node is the most important reason.
  */
 export const VERDICT_RULES: readonly VerdictRule[] = [
   nameIsFree,
@@ -44,11 +44,11 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   portsAreAllowed,
   envResolves,
   extraHostsResolve,
-  // last: it depends on whether other entries may run, which all rules before it decide
+  // The last rule depends on whether other entries may run, which all rules before it decide.
   portsAreFree,
 ];
 
-/** Judges several entries by the same lookups, and computes only once what they share. */
+/** Verdicts on several entries by the same lookups; what the entries share is computed once. */
 export function createJudge(
   lookups: Lookups,
   { writing = false }: { writing?: boolean } = {},
@@ -98,7 +98,7 @@ export function verdict(
   return createJudge(lookups, options)(application, entry);
 }
 
-/** Why a whole application is refused, independent of its entries: its name or its uuid belongs to an older one. */
+/** Why a whole application is refused: its name or its uuid belongs to an older one. */
 export const applicationVerdict = (application: Application, lookups: Lookups): Verdict | undefined =>
   nameIsFree({ application, lookups }) ?? applicationUuidIsFree({ application, lookups });
 

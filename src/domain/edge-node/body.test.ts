@@ -8,59 +8,67 @@ const refusal = (field: string) => expect.objectContaining({ status: 400, code: 
 
 describe('a node from a create body', () => {
   test.each<[string, Record<string, unknown>, EdgeNodeSpec]>([
-    ['nothing but a name', {}, { archId: 0 }],
+    ['a name alone sets only archId', {}, { archId: 0 }],
     ['settings', { archId: 2, diskLimit: 5, tags: ['a'] }, { archId: 2, diskLimit: 5, tags: ['a'] }],
     ['unknown fields are dropped', { bluetoothEnabled: true, uuid: 'x', id: 3 }, { archId: 0 }],
     ['null is absent', { location: null, archId: null }, { archId: 0 }],
     ['empty text is absent', { location: '', host: '', containerEngine: '' }, { archId: 0 }],
-    ['engines by their neutral names', { containerEngine: 'engine_a' }, { archId: 0, containerEngine: 'docker' }],
-    ['a router with an address', { routerMode: 'edge', host: 'h' }, { archId: 0, routerMode: 'edge', host: 'h' }],
-    ['no router needs no address', { routerMode: 'none' }, { archId: 0, routerMode: 'none' }],
     [
-      'coordinates are manual',
+      'an engine can be named by its neutral name',
+      { containerEngine: 'engine_a' },
+      { archId: 0, containerEngine: 'docker' },
+    ],
+    [
+      'a router mode with a host is accepted',
+      { routerMode: 'edge', host: 'h' },
+      { archId: 0, routerMode: 'edge', host: 'h' },
+    ],
+    ['router mode none needs no host', { routerMode: 'none' }, { archId: 0, routerMode: 'none' }],
+    [
+      'coordinates without a mode have the mode manual',
       { latitude: 1, longitude: 2 },
       { archId: 0, latitude: 1, longitude: 2, gpsMode: 'manual' },
     ],
-    ['one coordinate alone is no position', { latitude: 1 }, { archId: 0, latitude: 1 }],
+    ['one coordinate alone sets no mode', { latitude: 1 }, { archId: 0, latitude: 1 }],
     [
-      'unless the mode says otherwise',
+      'coordinates keep a mode that is given',
       { latitude: 1, longitude: 2, gpsMode: 'off' },
       { archId: 0, latitude: 1, longitude: 2, gpsMode: 'off' },
     ],
-    ['isSystem false says nothing', { isSystem: false }, { archId: 0 }],
+    ['isSystem false is ignored', { isSystem: false }, { archId: 0 }],
   ])('%s', (_, body, spec) => {
     expect(nodeFromBody({ name: 'gw', ...body })).toEqual({ name: 'gw', spec });
   });
 
-  it('takes any text as a name', () => {
+  it('accepts any text as a name', () => {
     expect(nodeFromBody({ name: 'Gate 1 / north' }).name).toBe('Gate 1 / north');
   });
 
-  it('sets nothing that the body does not say, so that the machine decides', () => {
+  it('leaves settings unset that the body does not have, so that the machine decides', () => {
     expect(Object.keys(nodeFromBody({ name: 'gw' }).spec)).toEqual(['archId']);
   });
 
   test.each<[string, unknown, string | undefined]>([
-    ['no object', [], undefined],
+    ['a body that is not an object', [], undefined],
     ['null', null, undefined],
     ['text', 'gw', undefined],
-    ['no name', {}, 'name'],
+    ['a body without a name', {}, 'name'],
     ['an empty name', { name: '' }, 'name'],
-    ['a name that is no text', { name: 5 }, 'name'],
+    ['a name that is not text', { name: 5 }, 'name'],
     ['a name that is too long', { name: 'x'.repeat(256) }, 'name'],
     ['a number out of range', { name: 'gw', cpuLimit: 401 }, 'cpuLimit'],
     ['a latitude beyond the pole', { name: 'gw', latitude: 91 }, 'latitude'],
     ['a value of another type', { name: 'gw', diskLimit: 'much' }, 'diskLimit'],
     ['a size without a number', { name: 'gw', jsStorageSize: 'big' }, 'jsStorageSize'],
     ['a system node', { name: 'gw', isSystem: true }, 'isSystem'],
-    ['a router of the edge without an address', { name: 'gw', routerMode: 'edge' }, 'host'],
+    ['router mode edge without a host', { name: 'gw', routerMode: 'edge' }, 'host'],
     [
       'an interior router without its ports',
       { name: 'gw', routerMode: 'interior', host: 'h', interRouterPort: 1 },
       'edgeRouterPort',
     ],
-    ['a device of coordinates without naming it', { name: 'gw', gpsMode: 'dynamic' }, 'gpsDevice'],
-  ])('refuses %s, naming the field', (_, body, field) => {
+    ['GPS mode dynamic without a device', { name: 'gw', gpsMode: 'dynamic' }, 'gpsDevice'],
+  ])('refuses %s and names the field', (_, body, field) => {
     expect(() => nodeFromBody(body)).toThrow(
       expect.objectContaining({ status: 400, code: 'VALIDATION_ERROR', field }) as Error,
     );
@@ -82,18 +90,18 @@ describe('a node after a PATCH body', () => {
     ['null removes', { diskLimit: null }, { diskLimit: undefined }],
     ['empty text removes', { location: '' }, { location: undefined }],
     ['unknown fields are dropped', { bluetoothEnabled: true }, {}],
-    ['identity stays', { uuid: 'other', id: 9 }, {}],
-    ['its own name says nothing', { name: 'gw-1' }, {}],
-    ['nor does what isSystem is already', { isSystem: false }, {}],
+    ['uuid and id are ignored', { uuid: 'other', id: 9 }, {}],
+    ['the present name changes nothing', { name: 'gw-1' }, {}],
+    ['the present isSystem changes nothing', { isSystem: false }, {}],
   ])('%s', (_, body, changes) => {
     expect(patchNode(node, body)).toEqual(JSON.parse(JSON.stringify({ ...spec, ...changes })));
   });
 
   test.each([
     ['another name', { name: 'gw-2' }, 'name'],
-    ['to become a system node', { isSystem: true }, 'isSystem'],
+    ['a change to a system node', { isSystem: true }, 'isSystem'],
     ['a number out of range', { cpuLimit: 1 }, 'cpuLimit'],
-    ['a router without an address', { routerMode: 'edge', host: null }, 'host'],
+    ['router mode edge without a host', { routerMode: 'edge', host: null }, 'host'],
   ])('refuses %s', (_, body, field) => {
     const withoutAddress = makeNode({ spec: { ...spec, routerMode: 'none' } });
     expect(() => patchNode(withoutAddress, body)).toThrow(refusal(field) as Error);
@@ -110,7 +118,7 @@ describe('a node after a PATCH body', () => {
     expect(patchNode(machine, { memoryLimit: 4096 })).toHaveProperty('memoryLimit', 4096);
   });
 
-  it('leaves the node alone', () => {
+  it('does not change the stored node', () => {
     patchNode(node, { diskLimit: 9, location: null });
     expect(node.spec).toEqual(spec);
   });

@@ -54,7 +54,7 @@ function knownFields(body: unknown): Fields {
   );
 }
 
-/** Texts in which empty means "not set"; for other fields the schema decides on empty text. */
+/** Fields whose empty text means "not set"; for other fields the schema decides on empty text. */
 const MAY_BE_EMPTY = new Set([
   'containerEngine',
   'containerEngineUrl',
@@ -82,7 +82,7 @@ function normal(field: string, value: unknown): unknown {
 
 const checked = (fields: Fields): EdgeNodeSpec => validateSpec(edgeNodeSpecSchema, fields, { tolerant: true });
 
-/** Checked only when the mode is sent: a router that others connect to needs an address that they know. */
+/** Applies only when the mode is sent: a router that other routers connect to needs a known address. */
 function requireAddress(spec: EdgeNodeSpec, sent: Fields): void {
   const mode = sent.routerMode;
   if (mode !== 'edge' && mode !== 'interior') return;
@@ -91,7 +91,7 @@ function requireAddress(spec: EdgeNodeSpec, sent: Fields): void {
     if (isAbsent(spec[field])) throw invalid(`${field}: is required with routerMode ${mode}`, field);
 }
 
-/** Coordinates without a mode that finds them are coordinates given by hand (docs/spec/rest-v3.md#node-body). */
+/** Coordinates without a mode have the mode manual (docs/spec/rest-v3.md#node-body). */
 function withGpsMode(spec: EdgeNodeSpec, sent: Fields): EdgeNodeSpec {
   if (spec.gpsMode === 'dynamic' && isAbsent(spec.gpsDevice))
     throw invalid('gpsDevice: is required with gpsMode dynamic', 'gpsDevice');

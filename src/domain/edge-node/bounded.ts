@@ -2,9 +2,9 @@ import type { Structural } from '../../api/structural.ts';
 import { cut } from '../conditions.ts';
 
 /**
- * The value within the bounds of its schema: longer texts are cut, longer lists end earlier, numbers are moved into
- * their range, unknown and undefined members are left out. For statuses: no report of a machine may be the reason why
- * the API server refuses the whole status.
+ * The value within the bounds of its schema: longer texts and lists are cut, numbers are moved into
+ * their range, unknown and undefined members are left out. Statuses need this, so that no report of a machine makes
+ * the API server refuse the whole status.
  */
 export function bounded(value: unknown, schema: Structural | undefined): unknown {
   if (!schema) return value;

@@ -22,7 +22,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const { node, applications } = inputs;
   const lookups = lookupsOf(inputs);
   const judge = createJudge(lookups);
-  // First the machine removes its containers, as for removed entries; only then its agent has to give up its identity.
+  // The machine first removes its containers, as for removed entries; then its agent gives up its identity.
   const deleting = node.metadata.deletionTimestamp !== undefined;
   const deleteNode = deleting && !(node.status?.microservices ?? []).some(hasContainer);
   const views: MicroserviceView[] = [];
@@ -47,7 +47,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
         shouldRun: runs,
         ...(negative && { verdict: negative }),
       });
-      // an entry that was never sent cannot be held, and there is no room to send that it is
+      // An entry that was never sent cannot be held, and the list has no room for it.
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
       const view = viewOf({ application, entry, uuid, node, lookups, key: inputs.revisionKey });
       const registry = registryView(entry, inputs);
@@ -83,7 +83,7 @@ export function thirdPartyView(
   const views = desired.microservices.flatMap((item) => {
     if (!('hold' in item)) return [item];
     const known = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
-    // A hold starts nothing new, and no rebuild.
+    // A held entry starts no new container, not even for a rebuild.
     const { revision = '', rebuildCount = 0, sent } = known ?? {};
     const admitted = lastAdmitted.get(item.uuid);
     if (admitted) return [{ ...admitted, rebuildCount, rebuild: false }];
@@ -100,7 +100,7 @@ function configOf(spec: EdgeNodeSpec): AgentConfig {
   );
 }
 
-/** The registry of an entry as its node needs it, with credentials only when pulls need them. */
+/** The registry of an entry as its node gets it, with credentials only when pulls need them. */
 function registryView(entry: NormalEntry, { registry: find, registryPassword }: NodeInputs): RegistryView | undefined {
   const registry = resolveRegistry(find, entry.registry);
   const normal = registry && normalRegistry(registry);
@@ -121,8 +121,8 @@ function registryView(entry: NormalEntry, { registry: find, registryPassword }: 
 }
 
 /**
- * One digest per section. Empty lists have one too, so that a new agent fetches them once and learns that nothing is to
- * run.
+ * One digest per section. Empty lists have one too, so that a new agent fetches them once and learns that there is nothing
+ * to run.
  */
 function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Digests {
   const views = desired.microservices.filter(isView);
@@ -147,21 +147,21 @@ const digestUnlessEmpty = (section: keyof Digests, value: readonly unknown[]): D
   value.length > 0 ? { [section]: sectionDigest(value) } : {};
 
 /**
- * Digest of a section. Plain JSON is enough, and several times cheaper than canonical JSON: the members are built here,
- * always in the same order, and a digest that differs without need costs one fetch.
+ * Digest of a section. Plain JSON is several times cheaper than canonical JSON and sufficient: the members are built here,
+ * always in the same order, and an unnecessary difference costs one fetch.
  */
 const sectionDigest = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, 16);
 
 const isView = (item: MicroserviceView | MicroserviceHold): item is MicroserviceView => !('hold' in item);
 
-/** A view without members that have a section of their own, and without those that follow from the node's report. */
+/** A view without members that have a section of their own and without those that depend on the report of the node. */
 function listForm({ config, rebuild, models, knowledge, ...view }: MicroserviceView): unknown {
   const withoutItems = (catalog: MicroserviceView['models']) =>
     catalog && { ...catalog, items: catalog.items.length > 0 };
   return { ...view, models: withoutItems(models), knowledge: withoutItems(knowledge) };
 }
 
-/** One item per uuid, the view if there is one. */
+/** One item per uuid; items with a view take precedence. */
 function unique<T extends { uuid: string }>(items: readonly T[]): T[] {
   const first = new Map<string, T>();
   for (const item of items) if (!first.has(item.uuid)) first.set(item.uuid, item);

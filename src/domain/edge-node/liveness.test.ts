@@ -26,10 +26,22 @@ const seen = { lastSeenTime: at(T0 - 2 * MINUTE), daemonStatus: 'RUNNING' };
 describe('liveness', () => {
   test.each<[string, Parameters<typeof makeNode>[0], Signs | undefined, number, ReturnType<typeof liveness>]>([
     ['a node whose identity no agent has is never live', {}, undefined, LONG_AGO, 'never'],
-    ['a node that is NOT_PROVISIONED is never live', { status: { daemonStatus: 'NOT_PROVISIONED' } }, undefined, LONG_AGO, 'never'],
+    [
+      'a node that is NOT_PROVISIONED is never live',
+      { status: { daemonStatus: 'NOT_PROVISIONED' } },
+      undefined,
+      LONG_AGO,
+      'never',
+    ],
     ['a node is live at its first contact', {}, contact(T0), LONG_AGO, 'live'],
     ['a node with a contact within the limit is live', { status: seen }, contact(T0 - 29 * SECOND), LONG_AGO, 'live'],
-    ['a node whose last contact is one limit ago is silent', { status: seen }, contact(T0 - 30 * SECOND), LONG_AGO, 'silent'],
+    [
+      'a node whose last contact is one limit ago is silent',
+      { status: seen },
+      contact(T0 - 30 * SECOND),
+      LONG_AGO,
+      'silent',
+    ],
     [
       'a long poll is a sign of life for as long as it may last',
       { status: seen },
@@ -44,7 +56,13 @@ describe('liveness', () => {
       T0 - 29 * SECOND,
       'live',
     ],
-    ['a node without contact for one limit since the leader began to lead is silent', { status: seen }, undefined, T0 - 30 * SECOND, 'silent'],
+    [
+      'a node without contact for one limit since the leader began to lead is silent',
+      { status: seen },
+      undefined,
+      T0 - 30 * SECOND,
+      'silent',
+    ],
     [
       'a node that is stored as UNKNOWN is silent for a new leader at once',
       { status: { ...seen, daemonStatus: 'UNKNOWN' } },

@@ -24,8 +24,8 @@ export function silenceLimit(node: EdgeNode, waitSeconds = 0): number {
 const REPORTS_MS = 150_000;
 
 /**
- * Whether a node is live. `listeningSince` (Unix ms) is when this process began to lead: no node is silent before one
- * limit has passed since. Computed reads and the leader call the same function.
+ * Whether a node is live. `listeningSince` (Unix ms) is when this process began to lead: no node becomes silent before one
+ * limit has passed since then. Reads and the leader call this function.
  */
 export function liveness(node: EdgeNode, signs: Signs | undefined, now: number, listeningSince: number): Liveness {
   const at = silentAt(node, signs, listeningSince);
@@ -47,13 +47,13 @@ export interface SignOfLife {
 }
 
 /**
- * The sign of life that ends first. Any contact is one, and so is a report: an agent that only polls does not show what
- * runs, so that its last report no longer counts.
+ * The sign of life that expires first. A contact is one, and a report is another: an agent that only polls does not show
+ * what runs, and its last report expires.
  */
 export function signOfLife(node: EdgeNode, signs: Signs | undefined, listeningSince: number): SignOfLife | undefined {
   if (isUnclaimed(node, signs)) return undefined;
   const time = (text = '') => Date.parse(text) || 0;
-  // a silence that is stored does not end because another process begins to lead
+  // A stored silence does not end because another process begins to lead.
   const grace = node.status?.daemonStatus === 'UNKNOWN' ? 0 : listeningSince;
   const reported = signs?.reportedAt ?? 0;
   const contact: SignOfLife = {
@@ -88,7 +88,7 @@ const LEFT_BEHIND: ReadonlySet<string | undefined> = new Set([
   undefined,
 ]);
 
-/** State of a node's agent: as reported, or UNKNOWN when it is silent. Reads compute it, and the leader writes it. */
+/** State of the agent of a node: as reported, or UNKNOWN when the node is silent. Reads compute it, the leader writes it. */
 export function daemonState(
   node: EdgeNode,
   signs: { report?: Pick<StatusReport, 'daemonStatus'> } | undefined,
@@ -99,8 +99,8 @@ export function daemonState(
   if (alive === 'silent') return 'UNKNOWN';
   if (alive === 'never')
     return reported === 'DEPROVISIONED' || stored === 'DEPROVISIONED' ? 'DEPROVISIONED' : 'NOT_PROVISIONED';
-  // UNKNOWN means silence, and this node is live
+  // UNKNOWN means silence, which does not apply to a live node.
   if (reported === 'UNKNOWN' || reported === 'NOT_PROVISIONED') return 'WARNING';
-  // live, but without a report so far: contact alone shows that the agent runs
+  // Before the first report, contact alone shows that the agent runs.
   return reported ?? (LEFT_BEHIND.has(stored) ? 'RUNNING' : (stored as DaemonState));
 }

@@ -42,13 +42,13 @@ describe('the read of a node', () => {
   );
 
   test.each<[string, EdgeNodeSpec, Record<string, unknown>, string, unknown]>([
-    ['the documented default', {}, {}, 'diskLimit', 50],
-    ['the setting of the machine, before the default', {}, { diskLimit: 20 }, 'diskLimit', 20],
-    ['the setting of the spec, before all others', { diskLimit: 10 }, { diskLimit: 20 }, 'diskLimit', 10],
+    ['an unset setting is the documented default', {}, {}, 'diskLimit', 50],
+    ['the setting of the machine precedes the default', {}, { diskLimit: 20 }, 'diskLimit', 20],
+    ['the setting of the spec precedes all others', { diskLimit: 10 }, { diskLimit: 20 }, 'diskLimit', 10],
     ['a zero of the spec is a value', { pruningFrequency: 0 }, { pruningFrequency: 5 }, 'pruningFrequency', 0],
     ['a false of the machine is a value', {}, { watchdogEnabled: false }, 'watchdogEnabled', false],
-    ['engines by their own names', { containerEngine: 'engine_b' }, {}, 'containerEngine', 'podman'],
-  ])('shows settings: %s', (_, spec, config, field, want) => {
+    ['an engine is shown by its own name', { containerEngine: 'engine_b' }, {}, 'containerEngine', 'podman'],
+  ])('of settings: %s', (_, spec, config, field, want) => {
     expect(nodeRead(makeNode({ spec, status: { config } }), never)[field]).toBe(want);
   });
 
@@ -92,7 +92,7 @@ describe('the read of a node', () => {
     ['interior', ['interRouterPort', 'edgeRouterPort'], ['networkRouter']],
     ['edge', [], ['interRouterPort', 'edgeRouterPort', 'networkRouter']],
     ['none', ['networkRouter'], ['interRouterPort', 'edgeRouterPort']],
-  ])('router mode %s', (routerMode, shown, hidden) => {
+  ])('of router mode %s shows the settings of that mode only', (routerMode, shown, hidden) => {
     const read = nodeRead(makeNode({ spec: { routerMode } }), never);
     expect(shown.filter((field) => field in read)).toEqual(shown);
     expect(hidden.filter((field) => field in read)).toEqual([]);
@@ -130,7 +130,7 @@ describe('the read of a node', () => {
     expect(nodeRead(makeNode({ status }), live())).toMatchObject({ ...shown, lastActive: T0 });
   });
 
-  it('shows lists inside of text where the documents say so', () => {
+  it('shows lists as JSON text where the specification demands it', () => {
     const read = nodeRead(
       makeNode(),
       live({ report: { availableCdiDevices: ['a/b=0'], repositoryStatus: [{ id: 1 }] } }),
@@ -145,31 +145,31 @@ describe('the read of a node', () => {
   });
 
   test.each([
-    ['live', 'live', 'RUNNING'],
-    ['silent at once, before the leader wrote it', 'silent', 'UNKNOWN'],
-    ['without an agent', 'never', 'NOT_PROVISIONED'],
+    ['a live node has its reported state', 'live', 'RUNNING'],
+    ['a silent node is UNKNOWN before the leader has written it', 'silent', 'UNKNOWN'],
+    ['a node without an agent is NOT_PROVISIONED', 'never', 'NOT_PROVISIONED'],
   ] as const)('daemonStatus: %s', (_, liveness, want) => {
     const observation = liveness === 'never' ? undefined : makeObservation();
     expect(nodeRead(makeNode(), { liveness, observation }).daemonStatus).toBe(want);
   });
 
   test.each([
-    ['the reported architecture, before that of the spec', { archId: 1 }, 2, { id: 2, name: 'arm64' }],
-    ['as asked for, until it is reported', { archId: 1 }, undefined, { id: 1, name: 'amd64' }],
-    ['unknown', {}, undefined, { id: 0, name: 'auto' }],
-  ])('architecture %s', (_, spec, archId, arch) => {
+    ['is the reported one, which precedes that of the spec', { archId: 1 }, 2, { id: 2, name: 'arm64' }],
+    ['is that of the spec until one is reported', { archId: 1 }, undefined, { id: 1, name: 'amd64' }],
+    ['is auto when neither is known', {}, undefined, { id: 0, name: 'auto' }],
+  ])('the architecture %s', (_, spec, archId, arch) => {
     expect(nodeRead(makeNode({ spec, status: { archId } }), never)).toMatchObject({ archId: arch.id, arch });
   });
 
   test.each([
-    ['the host of the spec', { host: 'gw.example' }, '10.0.0.7', 'gw.example'],
-    ['else the address of the machine', {}, '10.0.0.7', '10.0.0.7'],
-    ['an agent that left has none', {}, '0.0.0.0', ''],
-  ])('host: %s', (_, spec, ipAddress, want) => {
+    ['is that of the spec', { host: 'gw.example' }, '10.0.0.7', 'gw.example'],
+    ['is the address of the machine when the spec has none', {}, '10.0.0.7', '10.0.0.7'],
+    ['is empty when the agent reports the address 0.0.0.0', {}, '0.0.0.0', ''],
+  ])('the host %s', (_, spec, ipAddress, want) => {
     expect(nodeRead(makeNode({ spec, status: { ipAddress } }), never).host).toBe(want);
   });
 
-  it('goes by the name and the uuid of the v3 API', () => {
+  it('has the name and the uuid of the v3 API', () => {
     const node = makeNode({ spec: { name: 'Gate 1', uuid: 'u' } });
     expect(nodeRead(node, never)).toMatchObject({ name: 'Gate 1', uuid: 'u' });
     expect(nodeRead(makeNode(), never)).toMatchObject({ name: 'gw-1', uuid: 'node-uid' });
@@ -186,16 +186,24 @@ describe('platformStatus of a read', () => {
   const phaseOf = (overrides: Parameters<typeof makeNode>[0]) =>
     (nodeRead(makeNode(overrides), never).platformStatus as { phase: string }).phase;
   test.each<[string, Parameters<typeof makeNode>[0], string]>([
-    ['a node that was not reconciled yet', {}, 'Pending'],
-    ['done', { status: { platformStatus: done } }, 'Ready'],
-    ['the spec changed since', { status: { platformStatus: done }, metadata: { generation: 2 } }, 'Pending'],
+    ['is Pending when the node was not reconciled yet', {}, 'Pending'],
+    ['is Ready when the generation was reconciled', { status: { platformStatus: done } }, 'Ready'],
     [
-      'an order was given since',
+      'is Pending when the spec changed after the last reconcile',
+      { status: { platformStatus: done }, metadata: { generation: 2 } },
+      'Pending',
+    ],
+    [
+      'is Pending when a reconcile was requested after the last one',
       { status: { platformStatus: done }, metadata: { annotations: { [ANNOTATIONS.reconcile]: '1' } } },
       'Pending',
     ],
-    ['failed', { status: { platformStatus: { ...done, phase: 'Failed' } } }, 'Failed'],
-    ['in deletion', { status: { platformStatus: done }, metadata: { deletionTimestamp: at(T0) } }, 'Deleting'],
+    ['is Failed as stored', { status: { platformStatus: { ...done, phase: 'Failed' } } }, 'Failed'],
+    [
+      'is Deleting when the node is in deletion',
+      { status: { platformStatus: done }, metadata: { deletionTimestamp: at(T0) } },
+      'Deleting',
+    ],
   ])('%s', (_, overrides, want) => {
     expect(phaseOf(overrides)).toBe(want);
   });
@@ -215,49 +223,53 @@ describe('platformStatus of a read', () => {
 
 describe('filters', () => {
   test.each<[string, unknown, NodeFilter[]]>([
-    ['none', undefined, []],
-    ['a list', [{ key: 'name', value: 'gw', condition: 'has' }], [{ key: 'name', value: 'gw', condition: 'has' }]],
+    ['an absent value is an empty list', undefined, []],
     [
-      'equals is meant without a condition',
+      'a list is kept as it is',
+      [{ key: 'name', value: 'gw', condition: 'has' }],
+      [{ key: 'name', value: 'gw', condition: 'has' }],
+    ],
+    [
+      'the default condition is equals',
       [{ key: 'name', value: 'gw' }],
       [{ key: 'name', value: 'gw', condition: 'equals' }],
     ],
-    ['values are text', [{ key: 'archId', value: 1 }], [{ key: 'archId', value: '1', condition: 'equals' }]],
+    ['values become text', [{ key: 'archId', value: 1 }], [{ key: 'archId', value: '1', condition: 'equals' }]],
   ])('%s', (_, value, want) => {
     expect(readFilters(value)).toEqual(want);
   });
 
   test.each([
-    ['no list', { key: 'name' }, 'filters'],
-    ['no filter', ['name'], 'filters[0]'],
-    ['more than anybody needs', Array(33).fill({ key: 'name', value: 'x' }), 'filters'],
-    ['no key', [{ value: 'x' }], 'filters[0].key'],
-    ['no value', [{ key: 'name' }], 'filters[0].value'],
+    ['a value that is not a list', { key: 'name' }, 'filters'],
+    ['an item that is not a filter', ['name'], 'filters[0]'],
+    ['more than 32 filters', Array(33).fill({ key: 'name', value: 'x' }), 'filters'],
+    ['a filter without a key', [{ value: 'x' }], 'filters[0].key'],
+    ['a filter without a value', [{ key: 'name' }], 'filters[0].value'],
     ['an unknown condition', [{ key: 'name', value: 'x', condition: 'like' }], 'filters[0].condition'],
-  ])('refuses %s, naming the place', (_, value, field) => {
+  ])('refuses %s and names its path', (_, value, field) => {
     expect(() => readFilters(value)).toThrow(expect.objectContaining({ status: 400, field }) as DomainError);
   });
 
   const read = { name: 'gw-1', archId: 1, isSystem: false, location: '', tags: ['a', 'b'] };
   test.each<[string, NodeFilter[], boolean]>([
-    ['none', [], true],
-    ['equal', [{ key: 'name', value: 'gw-1', condition: 'equals' }], true],
-    ['a part is not equal', [{ key: 'name', value: 'gw', condition: 'equals' }], false],
-    ['a part', [{ key: 'name', value: 'w-', condition: 'has' }], true],
-    ['numbers by their text', [{ key: 'archId', value: '1', condition: 'equals' }], true],
-    ['lists by their text', [{ key: 'tags', value: '"b"', condition: 'has' }], true],
+    ['an empty list matches', [], true],
+    ['an equal value matches', [{ key: 'name', value: 'gw-1', condition: 'equals' }], true],
+    ['a part of the value does not match equals', [{ key: 'name', value: 'gw', condition: 'equals' }], false],
+    ['a part of the value matches has', [{ key: 'name', value: 'w-', condition: 'has' }], true],
+    ['a number matches by its text', [{ key: 'archId', value: '1', condition: 'equals' }], true],
+    ['a list matches by its text', [{ key: 'tags', value: '"b"', condition: 'has' }], true],
     ['an empty field never matches', [{ key: 'location', value: '', condition: 'equals' }], false],
-    ['nor does false', [{ key: 'isSystem', value: 'false', condition: 'equals' }], false],
-    ['nor an unknown field', [{ key: 'toString', value: 'o', condition: 'has' }], false],
+    ['false never matches', [{ key: 'isSystem', value: 'false', condition: 'equals' }], false],
+    ['an unknown field never matches', [{ key: 'toString', value: 'o', condition: 'has' }], false],
     [
-      'all must match',
+      'filters of which one does not match do not match',
       [
         { key: 'name', value: 'gw-1', condition: 'equals' },
         { key: 'archId', value: '2', condition: 'equals' },
       ],
       false,
     ],
-  ])('match: %s', (_, filters, want) => {
+  ])('%s', (_, filters, want) => {
     expect(matches(read, filters)).toBe(want);
   });
 });

@@ -7,7 +7,7 @@ import { nodeUuid, v3Name } from '../names.ts';
 import { daemonState } from './liveness.ts';
 import { archOf, hostOf, settingsShown } from './settings.ts';
 
-/** What is known of a node in addition to its object. */
+/** The inputs of a node read besides the object. */
 export interface LiveNode {
   liveness: Liveness;
   observation?: Observation;
@@ -114,7 +114,7 @@ export function nodeRead(
   };
 }
 
-/** A generation that the leader has not reconciled yet is pending, although no status says so. */
+/** A generation that the leader has not reconciled yet is Pending, although the stored status has another phase. */
 function platformShown(node: EdgeNode): Record<string, unknown> {
   const stored = node.status?.platformStatus;
   const generation = platformGeneration(node);

@@ -20,7 +20,7 @@ describe('mergeReport', () => {
     ['a list replaces the whole list', { microserviceStatus: [] }, { microserviceStatus: [] }],
     ['counters of actions are merged', { actions: { prune: 2 } }, { actions: { reboot: 1, prune: 2 } }],
     ['a clock reading is not kept for later reports', { version: '2' }, { systemTime: undefined }],
-    ['a new clock reading counts', { systemTime: 9 }, { systemTime: 9 }],
+    ['a new clock reading replaces the former one', { systemTime: 9 }, { systemTime: 9 }],
   ])('%s', (_, delta, want) => {
     const merged = mergeReport(known, delta);
     expect(Object.fromEntries(Object.keys(want).map((key) => [key, merged[key as keyof StatusReport]]))).toEqual(want);
@@ -101,14 +101,14 @@ describe('observedMicroservices', () => {
     expect(item).toMatchObject({ application: 'plant', name: 'reader' });
   });
 
-  it('takes no names from the machine, which could lead to applications of other users', () => {
+  it('ignores names that the machine reports, since they could name applications of other users', () => {
     const [item] = observe({ reported: [makeItem({ id: 'made-up', application: 'theirs', name: 'web' })] }) ?? [];
     expect(item).toMatchObject({ uuid: 'made-up', state: 'RUNNING' });
     expect(item).not.toHaveProperty('application');
     expect(item).not.toHaveProperty('name');
   });
 
-  it('ignores ids that the API server would store as equal', () => {
+  it('ignores ids that differ and that the API server would store as equal', () => {
     expect(observe({ reported: [makeItem({ id: '\ud800' }), makeItem({ id: '\ud801' })] })).toEqual([]);
   });
 
@@ -183,7 +183,7 @@ describe('observedMicroservices', () => {
       expect(items?.[0]?.state).toBe(state);
     });
 
-    it('has no container any more, and keeps its last error', () => {
+    it('has no container and keeps its last error', () => {
       const stored = [makeObserved({ revision: 'r1', lastError: 'exit 1' })];
       const [item] = observe({ stored, reported: [] }) ?? [];
       expect(item).toMatchObject({ revision: 'r1', lastError: 'exit 1', ports: [] });
@@ -197,7 +197,7 @@ describe('observedMicroservices', () => {
   });
 
   describe('a report with mistakes', () => {
-    it('counts an item that occurs twice once, with its last value', () => {
+    it('has an item once that the report has twice, with its last value', () => {
       const reported = [makeItem({ status: 'STARTING' }), makeItem()];
       expect(observe({ reported })).toMatchObject([{ uuid: 'ms-1', state: 'RUNNING' }]);
     });
@@ -214,7 +214,7 @@ describe('observedMicroservices', () => {
     });
   });
 
-  it('takes no more bytes than the entries of the node allow, items of entries first', () => {
+  it('has no more bytes than the entries of the node allow, items of entries first', () => {
     const long = 'x'.repeat(1000);
     const reported = Array.from({ length: BOUNDS.report }, (_, index) =>
       makeItem({ id: `a-${index}`, errorMessage: long, lastError: long }),
@@ -301,26 +301,26 @@ describe('observedMicroservices', () => {
       expect(observe(given)?.[0]).toMatchObject({ startTime: T0 - MINUTE, lastErrorAt: T0 - 2 * MINUTE });
     });
 
-    test.each([-1999, -500, 500, 1999])('do not move by %i ms of jitter', (jitter) => {
+    test.each([-1999, -500, 500, 1999])('do not change by %i ms of jitter', (jitter) => {
       const stored = [makeObserved({ startTime: T0 - MINUTE })];
       const report = { systemTime: T0 - 10 * MINUTE + jitter };
       expect(start({ stored, reported: item(T0 - 11 * MINUTE), report })).toBe(T0 - MINUTE);
     });
 
-    it('move with another container', () => {
+    it('change with another container', () => {
       const stored = [makeObserved({ startTime: T0 - MINUTE })];
       expect(start({ stored, reported: item(T0 - MINUTE + SECOND, { containerId: 'c-2' }) })).toBe(
         T0 - MINUTE + SECOND,
       );
     });
 
-    it('move when the same container was started again', () => {
+    it('change when the same container was restarted', () => {
       const stored = [makeObserved({ startTime: T0 - MINUTE, restartCount: 1 })];
       expect(start({ stored, reported: item(T0, { restartCount: 2 }) })).toBe(T0);
       expect(start({ stored, reported: item(T0, { restartCount: 1 }) })).toBe(T0);
     });
 
-    it('stay corrected when our agent sends no clock reading in between', () => {
+    it('stay corrected when our agent sends a report without a clock reading', () => {
       const stored = [makeObserved({ startTime: T0 - MINUTE, lastErrorAt: T0 - 2 * MINUTE })];
       const reported = item(T0 - 11 * MINUTE, { lastErrorAt: T0 - 12 * MINUTE });
       const observation = { agent: '0.1.0', report: { microserviceStatus: reported } };
@@ -330,7 +330,7 @@ describe('observedMicroservices', () => {
       });
     });
 
-    it('move with another error', () => {
+    it('change with another error', () => {
       const stored = [makeObserved({ lastError: 'exit 1', lastErrorAt: T0 - SECOND })];
       const reported = [makeItem({ lastError: 'exit 2', lastErrorAt: T0 })];
       expect(observe({ stored, reported })?.[0]?.lastErrorAt).toBe(T0);
@@ -347,14 +347,14 @@ describe('observedMicroservices', () => {
       sentRevisions: { 'ms-1': { revision: 'r2', imageId: 'app:2', at: T0 - 5 * MINUTE, rebuildCount: 3 } },
     };
 
-    it('are those that it echoes, whatever was sent', () => {
+    it('are those that the agent echoes, whatever was sent', () => {
       const reported = [makeItem({ revision: 'r1', rebuildCount: 2 })];
       expect(observe({ reported, observation: { ...agent, report: { microserviceStatus: reported } } })).toMatchObject([
         { revision: 'r1', rebuildCount: 2 },
       ]);
     });
 
-    it('are absent while it echoes none', () => {
+    it('are absent while the agent echoes none', () => {
       const reported = [makeItem({ status: 'PULLING', startTime: undefined })];
       const stored = [makeObserved({ revision: 'r1' })];
       const [item] = observe({ stored, observation: { ...agent, report: { microserviceStatus: reported } } }) ?? [];
@@ -438,7 +438,12 @@ describe('observedMicroservices', () => {
 
     test.each([
       ['applies when the agent clock is slow and the container started after it was sent', -10 * MINUTE, 1, 'r2'],
-      ['does not apply when the agent clock is fast and the container started before it was sent', 10 * MINUTE, -1, 'r1'],
+      [
+        'does not apply when the agent clock is fast and the container started before it was sent',
+        10 * MINUTE,
+        -1,
+        'r1',
+      ],
     ])('by the clock of the controller, %s', (_, skew, later, want) => {
       const startTime = SENT + later * 30 * SECOND + skew;
       const report = { systemTime: T0 + skew, microserviceStatus: [makeItem({ startTime })] };

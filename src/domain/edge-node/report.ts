@@ -11,7 +11,7 @@ import { stateInSilence } from '../microservice/state.ts';
  */
 export function mergeReport(report: StatusReport, delta: StatusReport): StatusReport {
   const said = Object.fromEntries(Object.entries(delta).filter(([, value]) => value !== undefined)) as StatusReport;
-  // a clock reading belongs to the report that it came with, not to later ones
+  // A clock reading belongs to its own report and not to later ones.
   const { systemTime: _, ...kept } = report;
   const before = new Map((report.microserviceStatus ?? []).map((item) => [item.id, item]));
   return {
@@ -66,7 +66,7 @@ type Items = readonly ObservedMicroservice[];
 type IsAsked = (item: ObservedMicroservice) => boolean;
 
 /**
- * At most so many items, and a number of bytes that depends on how many entries the node has. Items of entries come before
+ * Limits the number of items, and their bytes depending on how many entries the node has. Items of entries come before
  * those of removed entries, and states before texts.
  */
 function withinBounds(items: Items, desired: Pick<DesiredState, 'entries'> | undefined): ObservedMicroservice[] {
@@ -127,7 +127,7 @@ function observed(
   observation: Observation,
   { node, desired, removed }: ObserveInputs,
 ): ObservedMicroservice {
-  // Names lead to other objects, so they are those of placed entries, never those that the machine reports.
+  // Names refer to other objects, so they come from placed entries and never from the machine.
   const names: Partial<Pick<DesiredEntry, 'application' | 'name'>> =
     desired?.entries.get(item.id) ?? removed?.get(item.id) ?? previous ?? {};
   const lastError = shortText(item.lastError);
@@ -144,11 +144,11 @@ function observed(
     state: item.status,
     reason: item.reason,
     healthStatus: item.healthStatus,
-    // an agent that echoes revisions reports all its ports: no ports are not the same as unknown ones
+    // An agent that echoes revisions reports all its ports: an absent list means that there are none.
     ports: item.ports || item.revision !== undefined ? sortedPorts(item.ports ?? []) : undefined,
     ipAddress: item.ipAddress,
     startTime,
-    // absent means unchanged, also when a former leader received the report before
+    // Absent means unchanged, even when a former leader received the report before.
     errorMessage: shortText(item.errorMessage ?? previous?.errorMessage),
     lastError,
     lastErrorAt: steady(item.lastErrorAt, sameError ? previous?.lastErrorAt : undefined, observation),
@@ -172,7 +172,7 @@ function steadiness(
 ): Pick<ObservedMicroservice, 'lastEndTime' | 'isUnsteady'> {
   const ends = endsOf({ state: item.status, reason: item.reason, restartCount: count(item.restartCount) });
   const more = ends - endsOf(previous ?? {});
-  // after a change or a rebuild there is nothing to compare with
+  // After a change or a rebuild, the former counts do not apply.
   if (!previous || more < 0 || (previous.revision !== undefined && previous.revision !== revision)) return {};
   const { lastEndTime, startTime, isUnsteady } = previous;
   if (more > 0) {
@@ -192,9 +192,9 @@ const UNIQUE_IDS: ReadonlySet<string | undefined> = new Set(['docker', 'podman']
 type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'rebuildCount' | 'sent'>;
 
 /**
- * Revision, image and rebuilds that really run. For agents that do not echo them they follow from what was sent, and when
- * (docs/spec/agent-channel.md#third-party-agents): a report that came later is about that, and where it means a new
- * container, the container must have started later too. What was sent is kept, since a container may start while
+ * Revision, image and rebuilds of the running container. For agents that do not echo them, they follow from what was sent
+ * and when (docs/spec/agent-channel.md#third-party-agents): a later report is about what was sent, and when that needs a new
+ * container, the container must have started later too. What was sent is stored, since a container may start while
  * no controller listens.
  */
 function carriedOut(
@@ -217,13 +217,13 @@ function carriedOut(
     };
   const sent = latestSent(previous?.sent, observation.sentRevisions[item.id]);
   if (!sent || !item.startTime || (observation.reportedAt ?? 0) <= sent.at) return { ...known, sent };
-  // These engines give each container an id of its own: the same id means that the container was started again.
+  // These engines give each container a unique id: the same id means that the container was restarted.
   const isSame =
     item.containerId !== undefined &&
     item.containerId === previous?.containerId &&
     UNIQUE_IDS.has(node.status?.containerEngine);
   const startedLater = !isSame && item.startTime + exactOffset(observation) > sent.at;
-  // for a container that ran before the first report there is nothing to compare with
+  // The start of a container that ran before the first report cannot be compared.
   const wasRunning = known.revision === undefined && (previous === undefined || previous.startTime !== undefined);
   const isSent = startedLater || wasRunning || known.revision === sent.revision;
   return {
@@ -262,7 +262,7 @@ function steady(
   observation: Observation,
 ): number | undefined {
   if (!reported || reported < 0) return undefined;
-  // our agent sends its clock with every full report; in between the value that was corrected then is more exact
+  // Our agent sends its clock with every full report; between those, the value that was corrected then is more exact.
   if (previous !== undefined && observation.agent !== undefined && !observation.report.systemTime) return previous;
   const corrected = Math.max(0, Math.round(reported + clockOffset(observation)));
   const moved = previous === undefined ? Number.POSITIVE_INFINITY : Math.abs(corrected - previous);
@@ -298,7 +298,7 @@ function whenOmitted(
   });
 }
 
-/** States in which nothing of a removed microservice is left. */
+/** States in which a removed microservice has no container left. */
 const GONE: ReadonlySet<string> = new Set(['STOPPED', 'DELETED']);
 
 function isGone(item: ObservedMicroservice, desired: Pick<DesiredState, 'entries'> | undefined): boolean {
@@ -311,7 +311,7 @@ const sortedPorts = (ports: NonNullable<MicroserviceStatus['ports']>) =>
 const shortText = (text: string | undefined) => (text ? cut(withoutIds(text), BOUNDS.message) : undefined);
 
 /**
- * Engines put ids into their messages that differ at each attempt, and each new text would be another write. Digests of
+ * Messages of engines have ids that differ at each attempt, and each new text would cause a write. Digests of
  * images stay, since they identify the image.
  */
 const withoutIds = (text: string) =>

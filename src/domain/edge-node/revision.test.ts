@@ -70,10 +70,10 @@ const full: MicroserviceView = {
 
 describe('revisionOf', () => {
   /**
-   * A changed value here says that every container of every fleet is out of date, and makes no application ready until
+   * A changed value here makes every container of every fleet out of date, and no application is ready until
    * its agents agree. Add fields with a default instead; they change nothing.
    */
-  it('is pinned', () => {
+  it('equals the golden values', () => {
     expect(revisionOf(minimal)).toBe('r1-67f02986ae5d269c');
     expect(revisionOf(full)).toBe('r1-359626d6153a3f2b');
     expect(revisionOf(full, 'key of the installation')).toBe('r1-f877b14cece466c9');
@@ -98,7 +98,7 @@ describe('revisionOf', () => {
     models: { bindPath: '/m', permissions: 'ro', items: [{ name: 'tiny' }, { name: 'large' }] },
     knowledge: { bindPath: '/k', permissions: 'rw', items: [{ name: 'other' }] },
   };
-  it.each(Object.entries(unrelated))('another %s needs no new container', (field, value) => {
+  it.each(Object.entries(unrelated))('another value of %s does not change the revision', (field, value) => {
     expect(revisionOf({ ...full, [field]: value })).toBe(revisionOf(full));
   });
 
@@ -144,11 +144,11 @@ describe('revisionOf', () => {
     models: undefined,
     knowledge: { bindPath: '/k2', permissions: 'rw', items: [{ name: 'manuals' }] },
   };
-  it.each(Object.entries(related))('another %s needs a new container', (field, value) => {
+  it.each(Object.entries(related))('another value of %s changes the revision', (field, value) => {
     expect(revisionOf({ ...full, [field]: value })).not.toBe(revisionOf(full));
   });
 
-  it('every field of the view either changes the revision or does not, by a table', () => {
+  it('every field of the view is in the table of fields that change the revision or in that of fields that do not', () => {
     const fields = Object.keys(microserviceViewSchema.shape);
     const ROLES = ['isRouter', 'isBus', 'isController', 'serviceAccount'];
     const container = CONTAINER_FIELD_NAMES.map((field) => fieldRow(field).wireName);
@@ -156,13 +156,16 @@ describe('revisionOf', () => {
     expect([...known].sort()).toEqual([...fields].sort());
   });
 
-  it.each(CONTAINER_FIELD_NAMES)('a value of the container field %s needs a new container', (field) => {
-    const { wire, wireName, example, default: absent } = fieldRow(field);
-    // what references are resolved to, and what is JSON text
-    const value = field === 'extraHosts' ? ['db:192.0.2.7'] : field === 'annotations' ? '{"a":"1"}' : example;
-    expect(revisionOf({ ...minimal, [wireName]: wire.parse(value) })).not.toBe(revisionOf(minimal));
-    expect(revisionOf({ ...minimal, [wireName]: absent })).toBe(revisionOf(minimal));
-  });
+  it.each(CONTAINER_FIELD_NAMES)(
+    'a value of the container field %s changes the revision, and its default does not',
+    (field) => {
+      const { wire, wireName, example, default: absent } = fieldRow(field);
+      // The view has resolved references and JSON text.
+      const value = field === 'extraHosts' ? ['db:192.0.2.7'] : field === 'annotations' ? '{"a":"1"}' : example;
+      expect(revisionOf({ ...minimal, [wireName]: wire.parse(value) })).not.toBe(revisionOf(minimal));
+      expect(revisionOf({ ...minimal, [wireName]: absent })).toBe(revisionOf(minimal));
+    },
+  );
 
   it('does not depend on the order of env, ports, volumes, hosts, devices and the like', () => {
     const LISTS = [
@@ -185,7 +188,7 @@ describe('revisionOf', () => {
     expect(revisionOf(reversed)).toBe(revisionOf(full));
   });
 
-  it('without a key depends on which variables are secret, not on their values', () => {
+  it('depends, without a key, on which variables are secret and not on their values', () => {
     const other = {
       ...full,
       env: [

@@ -11,7 +11,7 @@ import {
   sorted,
 } from '../../wire/index.ts';
 
-/** Names the form below. It changes only when equal views must lead to new containers on the whole fleet. */
+/** Version of the form below. It changes only when equal views must get new containers on the whole fleet. */
 const FORM = 'r1-';
 
 const PLAIN = { leavesOutItemDefaults: true, sortKey: canonicalJson };
@@ -19,11 +19,11 @@ const PLAIN = { leavesOutItemDefaults: true, sortKey: canonicalJson };
 /**
  * Revision of a view: a versioned hash of its non-default fields that need a new container. Config, schedule, rebuild
  * counts and the items of catalogs take no part; nor does the order of env, ports, volumes and the like. Members that
- * equal their default take no part either, so that a new optional field changes no revision. The golden test pins
- * values, because a changed revision says that every container of a fleet is out of date.
+ * equal their default take no part either, so that a new optional field changes no revision. A test has golden
+ * values, because a changed revision makes every container of a fleet out of date.
  *
- * Revisions are part of statuses, so values of Secrets enter them only keyed: without `key` the revision depends on which
- * variables come from a Secret, not on their values.
+ * Revisions are part of statuses, so values of Secrets enter them only through a keyed hash: without `key` the revision
+ * depends on which variables come from a Secret, and not on their values.
  */
 export function revisionOf(view: MicroserviceView, key?: string): string {
   const form = containerForm(view, {
@@ -37,7 +37,7 @@ export function revisionOf(view: MicroserviceView, key?: string): string {
         ),
     },
   });
-  // the same image of another registry is another image
+  // The same image name at another registry is another image.
   if (view.registryId !== BUILT_IN_REGISTRIES.remote.id) form.registry = view.registryId;
   return `${FORM}${digestOf(form)}`;
 }

@@ -78,7 +78,7 @@ const DEFAULTS: Partial<Record<keyof EdgeNodeSpec, unknown>> = {
   routerMode: 'edge',
   messagingPort: 5671,
   upstreamRouters: [],
-  // the bus is off unless the installation has one
+  // The default is that the installation has no bus.
   busMode: 'none',
   busServerPort: 4222,
   busLeafPort: 7422,

@@ -11,23 +11,23 @@ const many = (state: string, count = 60) =>
   statusOf(...Array.from({ length: count }, (_, index) => ({ uuid: `${index}`, state })));
 
 test.each<[string, EdgeNodeStatus, boolean]>([
-  ['another state', statusOf({ state: 'FAILED' }), true],
-  ['another revision', statusOf({ revision: 'r1-new' }), true],
-  ['a microservice that is gone', statusOf(), true],
-  ['another state of the agent', { ...statusOf({}), daemonStatus: 'WARNING' }, true],
-  ['another text', statusOf({ errorMessage: 'no such image' }), false],
-  ['a counter', statusOf({ restartCount: 3 }), false],
+  ['a write for another state is urgent', statusOf({ state: 'FAILED' }), true],
+  ['a write for another revision is urgent', statusOf({ revision: 'r1-new' }), true],
+  ['a write for a microservice that is no longer reported is urgent', statusOf(), true],
+  ['a write for another state of the agent is urgent', { ...statusOf({}), daemonStatus: 'WARNING' }, true],
+  ['a write for another text is not urgent', statusOf({ errorMessage: 'no such image' }), false],
+  ['a write for another counter is not urgent', statusOf({ restartCount: 3 }), false],
   [
-    'the state of a container that no entry placed',
+    'a write for the state of a container that no entry placed is not urgent',
     statusOf({}, { uuid: 'b', application: undefined, state: 'FAILED' }),
     false,
   ],
-])('a status write for %s is urgent: %#', (_, after, urgent) => {
+])('%s', (_, after, urgent) => {
   expect(statusCost(statusOf({}), after, () => 0).urgent).toBe(urgent);
 });
 
 test.each<[string, EdgeNodeStatus, EdgeNodeStatus, number]>([
-  ['one change costs the least', statusOf({}), statusOf({ state: 'FAILED' }), 40],
+  ['one change costs the minimum of 40', statusOf({}), statusOf({ state: 'FAILED' }), 40],
   ['60 changes cost 60', many('RUNNING'), many('FAILED'), 60],
   ['50 KiB of text cost 51', statusOf({}), statusOf({ errorMessage: 'x'.repeat(50 * 1024) }), 51],
   [

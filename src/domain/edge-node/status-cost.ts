@@ -2,16 +2,16 @@ import type { EdgeNodeStatus, ObservedMicroservice } from '../../api/v3/index.ts
 
 /** The cost of writing a status that a report causes, and whether the write can wait and be merged with later ones. */
 export interface StatusCost {
-  /** others act on it: a state, a revision, a port; texts and counters can wait */
+  /** other objects depend on the change: a state, a revision, a port; texts and counters can wait */
   urgent: boolean;
-  /** size in KiB, microservices that changed, or applications whose statuses follow: whichever is most */
+  /** the greatest of the size in KiB, the microservices that changed, and the applications whose statuses change too */
   units: number;
 }
 
-/** The least that a write costs. */
+/** The minimum cost of a write. */
 const MIN_UNITS = 40;
 
-/** `applications` counts the applications that look at the node; it is asked only when all of them see the change. */
+/** `applications` counts the applications that depend on the node; it is called only when the change affects all of them. */
 export function statusCost(
   before: EdgeNodeStatus | undefined,
   after: EdgeNodeStatus,
@@ -31,7 +31,7 @@ export function statusCost(
   };
 }
 
-/** What statuses of applications, verdicts and actions depend on, by microservice that was placed there. */
+/** What statuses of applications, verdicts and actions depend on, by placed microservice. */
 const placed = (status: EdgeNodeStatus | undefined) =>
   new Map(
     (status?.microservices ?? [])
@@ -39,7 +39,7 @@ const placed = (status: EdgeNodeStatus | undefined) =>
       .map((item) => [item.uuid, actedOn(item)]),
   );
 
-// members are named one by one, since the API server returns them in another order
+// The members have a fixed order here, since the API server returns them in another one.
 const actedOn = ({ state, reason, revision, imageId, rebuildCount, healthStatus, ports }: ObservedMicroservice) =>
   JSON.stringify([
     [state, reason, revision, imageId, rebuildCount, healthStatus],
@@ -53,6 +53,6 @@ const ofNode = ({ daemonStatus, provisionedTime, actions, conditions }: Partial<
     conditions?.map(({ type, status, reason }) => [type, status, reason]),
   ]);
 
-/** What every application on the node shows of the node itself: its state, and the text of a warning. */
+/** What every application on the node shows of the node itself: its state and the text of a warning. */
 const seenByAll = ({ daemonStatus, warningMessage }: Partial<EdgeNodeStatus> = {}) =>
   JSON.stringify([daemonStatus, daemonStatus === 'WARNING' ? warningMessage : undefined]);

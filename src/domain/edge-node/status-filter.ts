@@ -22,12 +22,12 @@ const MEASURED_OF_MICROSERVICE: ReadonlySet<keyof MicroserviceStatus> = new Set<
   'percentage',
 ]);
 
-/** The stored time of the last contact may be this old: that costs one write per node in five minutes. */
+/** Greatest age of the stored time of the last contact: one write per node in five minutes. */
 const LAST_SEEN_MS = 5 * 60_000;
 
 /**
- * Whether an observation can change the stored status. Heartbeats and measurements cannot, so they cause no reconcile:
- * thousands of nodes report without work for the leader. The end of a silence is not checked here.
+ * Whether an observation can change the stored status. Heartbeats and measurements cannot, so they cause no reconcile, and
+ * reports of thousands of nodes cause no work for the leader. The end of a silence is not checked here.
  */
 export function affectsStatus(
   now: Observation,
@@ -41,7 +41,7 @@ export function affectsStatus(
   if (now.agent !== before.agent || Object.keys(now.instances).length !== Object.keys(before.instances).length)
     return true;
   if (now.restored !== before.restored) return true;
-  // What was sent to a third-party agent counts with its next report, even when that report is the same as before.
+  // What was sent to a third-party agent applies to its next report, even when that report equals the former one.
   if (
     now.sentRevisions !== before.sentRevisions ||
     (now.agent === undefined && now.reportedAt !== before.reportedAt && isUnsettled(stored))

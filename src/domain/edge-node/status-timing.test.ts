@@ -3,13 +3,13 @@ import { MINUTE, makeNode, makeObservation, SECOND, T0 } from './_util.ts';
 import { firstReportWait, silenceDueMs } from './status-timing.ts';
 
 test.each([
-  ['an agent that was never provisioned is not waited for', undefined, undefined, 0],
-  ['a provisioning at this moment waits a second for the report', T0, undefined, SECOND],
-  ['a provisioning 600 ms ago waits 400 ms', T0 - 600, undefined, 400],
-  ['a provisioning long ago does not wait', T0 - MINUTE, undefined, 0],
+  ['the status of a node that was never provisioned does not wait', undefined, undefined, 0],
+  ['the status waits one second for the report after a provisioning', T0, undefined, SECOND],
+  ['the status waits 400 ms when the provisioning was 600 ms ago', T0 - 600, undefined, 400],
+  ['the status does not wait when the provisioning was long ago', T0 - MINUTE, undefined, 0],
   ['a report after the provisioning ends the wait', T0 - 600, T0 - 500, 0],
   ['a report before the provisioning does not end the wait', T0 - 600, T0 - 700, 400],
-  ['a provisioning by a clock that is ahead does not wait', T0 + SECOND, undefined, 0],
+  ['the status does not wait when the clock of the provisioning is ahead', T0 + SECOND, undefined, 0],
 ])('%s', (_, provisionedAt, reportedAt, ms) => {
   expect(firstReportWait(provisionedAt, makeObservation({ reportedAt }), T0)).toBe(ms);
 });

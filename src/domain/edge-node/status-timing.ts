@@ -12,7 +12,7 @@ export function firstReportWait(
   now: number,
 ): number {
   if (provisionedAt === undefined || (observation?.reportedAt ?? 0) >= provisionedAt) return 0;
-  // By the clock of the replica that provisioned, which may be ahead.
+  // The time is by the clock of the replica that provisioned, which may be ahead.
   return now < provisionedAt ? 0 : Math.max(0, provisionedAt + FIRST_REPORT_MS - now);
 }
 

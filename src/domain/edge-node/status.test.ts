@@ -43,7 +43,7 @@ const deleting = { deletionTimestamp: at(T0) };
 describe('conditions', () => {
   test.each<[sentence: string, given: Given, ready: string, reconciling: string, stalled: string, reason: string]>([
     ['a node without an agent', {}, 'False', 'False', 'False', 'NotProvisioned'],
-    ['running', { report: { daemonStatus: 'RUNNING' } }, 'True', 'False', 'False', 'AgentRunning'],
+    ['an agent that runs', { report: { daemonStatus: 'RUNNING' } }, 'True', 'False', 'False', 'AgentRunning'],
     [
       'an agent that runs with a warning',
       { report: { daemonStatus: 'WARNING' } },
@@ -186,9 +186,9 @@ describe('conditions', () => {
 
   describe('SettingsRefused', () => {
     test.each<[string, Given, string | undefined]>([
-      ['nothing refused', { report: { refusedSettings: [] } }, undefined],
+      ['is absent when the machine refuses nothing', { report: { refusedSettings: [] } }, undefined],
       [
-        'settings that the machine refuses, sorted',
+        'names the settings that the machine refuses, sorted',
         {
           report: {
             refusedSettings: [
@@ -200,12 +200,12 @@ describe('conditions', () => {
         'cpuLimit: too low; timeZone: unknown',
       ],
       [
-        'settings that are never taken from the controller, where they differ',
+        'names settings that are never taken from the controller when they differ',
         { spec: { containerEngine: 'podman' }, report: { config: { containerEngine: 'docker' } } },
         'containerEngine: asked for podman; the machine decides, and has docker',
       ],
       [
-        'not settings that are equal in another spelling',
+        'does not name settings that are equal in another spelling',
         { spec: { containerEngine: 'engine_a' }, report: { config: { containerEngine: 'docker' } } },
         undefined,
       ],
@@ -216,20 +216,24 @@ describe('conditions', () => {
 
   describe('NotSupportedYet', () => {
     test.each<[string, EdgeNodeSpec, string | undefined]>([
-      ['not for settings that are absent', {}, undefined],
+      ['is absent when the spec has no such setting', {}, undefined],
       [
-        'not for settings that turn a feature off',
+        'is absent for settings that turn a feature off',
         { routerMode: 'none', busMode: 'none', upstreamRouters: [] },
         undefined,
       ],
-      ['for settings of the router and the bus', { routerMode: 'edge', busMode: 'leaf' }, 'busMode, routerMode'],
-      ['for their ports and sizes', { messagingPort: 5671, jsStorageSize: '1g' }, 'jsStorageSize, messagingPort'],
+      ['names settings of the router and the bus', { routerMode: 'edge', busMode: 'leaf' }, 'busMode, routerMode'],
+      [
+        'names ports and sizes of the router and the bus',
+        { messagingPort: 5671, jsStorageSize: '1g' },
+        'jsStorageSize, messagingPort',
+      ],
     ])('%s', (_, spec, fields) => {
       const condition = find(statusOf({ spec, report: { daemonStatus: 'RUNNING' } }), 'NotSupportedYet');
       expect(condition?.message).toBe(fields && `stored, but without effect yet: ${fields}`);
     });
 
-    it('counts neither for Ready nor for the platform', () => {
+    it('changes neither Ready nor platformStatus', () => {
       const status = statusOf({ spec: { routerMode: 'edge' }, report: { daemonStatus: 'RUNNING' } });
       expect(find(status, 'Ready')?.status).toBe('True');
       expect(status.platformStatus?.phase).toBe('Ready');
@@ -276,7 +280,7 @@ describe('the reported state', () => {
     });
   });
 
-  it('is never the reason why the API server refuses the status', () => {
+  it('is cut so that the API server never refuses the status', () => {
     const long = 'x'.repeat(5000);
     const status = statusOf({
       observation: makeObservation({
@@ -336,11 +340,11 @@ describe('microservices', () => {
     desired: makeDesired({}, { uuid: 'ms-2', name: 'writer' }),
   };
 
-  it('are counted: running of all', () => {
+  it('are counted as running and in total', () => {
     expect(statusOf(given).microserviceCount).toBe('1/2');
   });
 
-  it('of a silent node none counts as running', () => {
+  it('of a silent node do not count as running', () => {
     const status = { ...seen, microservices: [makeObserved({ revision: 'r1' })] };
     expect(statusOf({ status, desired: makeDesired({}) })).toMatchObject({
       microserviceCount: '0/1',
@@ -361,7 +365,7 @@ describe('stability', () => {
   };
   const stored = statusOf(given);
 
-  it('without a change the status equals the stored one', () => {
+  it('the status equals the stored one when nothing changed', () => {
     expect(statusOf({ ...withStored(given, stored), now: T0 + 20 * SECOND })).toEqual(stored);
   });
 
@@ -381,7 +385,7 @@ describe('stability', () => {
 
   test.each([
     ['is kept for five minutes', 5 * MINUTE - SECOND, false],
-    ['is then refreshed', 5 * MINUTE, true],
+    ['is refreshed after five minutes', 5 * MINUTE, true],
   ])('the time of the last sign of life %s', (_, later, want) => {
     const observation = makeObservation({ ...given.observation, contactAt: T0 + later, reportedAt: T0 + later });
     const { lastSeenTime } = statusOf({ ...withStored(given, stored), observation, now: T0 + later });
@@ -402,12 +406,12 @@ describe('after a change of the leader', () => {
     desired: makeDesired({}),
   });
 
-  it('a node stays as stored until the new leader has led for one limit', () => {
+  it('a node without contact stays as stored until the new leader has led for one limit', () => {
     const status = statusOf({ status: stored, listeningSince: T0 + 10 * MINUTE, now: T0 + 10 * MINUTE + 29 * SECOND });
     expect(status).toEqual(stored);
   });
 
-  it('a node without contact for one limit since is silent', () => {
+  it('a node without contact is silent once the new leader has led for one limit', () => {
     const status = statusOf({ status: stored, listeningSince: T0 + 10 * MINUTE, now: T0 + 10 * MINUTE + 30 * SECOND });
     expect(status).toMatchObject({ daemonStatus: 'UNKNOWN', microservices: [{ state: 'UNKNOWN' }] });
   });
@@ -416,7 +420,7 @@ describe('after a change of the leader', () => {
 describe('platformStatus', () => {
   const platform = (given: Given) => statusOf({ report: {}, ...given }).platformStatus;
 
-  it('a generation that was seen is done, since the platform has nothing to set up yet', () => {
+  it('is Ready for an observed generation, since the platform has nothing to set up yet', () => {
     expect(platform({ metadata: { generation: 4 } })).toMatchObject({
       phase: 'Ready',
       generation: 4,
@@ -424,13 +428,13 @@ describe('platformStatus', () => {
     });
   });
 
-  it('an order to reconcile raises the generation and counts as carried out', () => {
+  it('has a higher generation after a reconcile request, which counts as carried out', () => {
     const metadata = { generation: 4, annotations: { [ANNOTATIONS.reconcile]: '2' } };
     expect(platform({ metadata })).toMatchObject({ phase: 'Ready', generation: 6, observedGeneration: 6 });
     expect(statusOf({ metadata }).actions).toEqual({ reconcile: 2 });
   });
 
-  it('is Failed with the reason when the name belongs to another node, and keeps the generation that was done', () => {
+  it('is Failed with the reason when the name belongs to another node, and keeps its observed generation', () => {
     const status = { platformStatus: { phase: 'Ready', generation: 1, observedGeneration: 1 } } as const;
     expect(platform({ identity: taken, status, metadata: { generation: 2 } })).toMatchObject({
       phase: 'Failed',
@@ -454,7 +458,7 @@ describe('platformStatus', () => {
 });
 
 describe('actions', () => {
-  it('are those that the agent says it carried out', () => {
+  it('are those that the agent reports as carried out, merged with the stored ones', () => {
     const status = { actions: { reboot: 1, prune: 3 } };
     expect(statusOf({ status, report: { actions: { reboot: 2 } } }).actions).toEqual({
       reboot: 2,
@@ -464,6 +468,6 @@ describe('actions', () => {
   });
 });
 
-it('the status is about the observed generation', () => {
+it('observedGeneration is the generation of the node', () => {
   expect(statusOf({ metadata: { generation: 7 } }).observedGeneration).toBe(7);
 });

@@ -15,7 +15,7 @@ import { canonicalEngine, MACHINE_OWNED } from './settings.ts';
 export * from './liveness.ts';
 export { mergeReport } from './report.ts';
 
-/** What the status of a node is computed from. */
+/** The inputs of the status of a node. */
 export interface NodeStatusInputs {
   node: EdgeNode;
   /** absent until the first request of the agent since the leader began to lead */
@@ -36,7 +36,7 @@ export interface NodeStatusInputs {
 /** Least time between two writes of lastSeenTime while a node is live. */
 const LAST_SEEN_MS = 5 * 60_000;
 
-/** Status of a node. Stable: when nothing changed it equals the stored one, except lastSeenTime once in five minutes. */
+/** Status of a node. When nothing changed, it equals the stored one, except for lastSeenTime once in five minutes. */
 export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
   const { node, observation, desired, removed, provisioned, now, listeningSince } = inputs;
   const previous = node.status;
@@ -82,7 +82,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
   return bounded(status, structuralOf(edgeNodeStatusSchema)) as EdgeNodeStatus;
 }
 
-/** What the agent reports of its machine, without measurements. */
+/** The report of the agent about its machine, without measurements. */
 function reportedFacts(report: StatusReport): Partial<EdgeNodeStatus> {
   const { config } = report;
   return withoutAbsent({
@@ -120,7 +120,7 @@ function lastSeen({ node, observation }: NodeStatusInputs, alive: Liveness): str
   const contactAt = Math.max(observation?.contactAt ?? 0, observation?.reportedAt ?? 0);
   if (contactAt === 0) return stored;
   const before = Date.parse(stored ?? '');
-  // A node whose reports are missing still has contacts all the time.
+  // A node whose reports are missing still has contacts.
   const turnsSilent = alive === 'silent' && node.status?.daemonStatus !== 'UNKNOWN' && contactAt > before;
   const isDue = Number.isNaN(before) || contactAt - before >= LAST_SEEN_MS || turnsSilent;
   return isDue ? new Date(contactAt).toISOString() : stored;
@@ -132,7 +132,7 @@ interface Case {
   status: EdgeNodeStatus;
 }
 
-/** The progress of a node, by rules in the order in which they are asked; the first result counts. */
+/** The progress of a node, by rules in the order in which they apply; the first result counts. */
 const RULES: readonly ((facts: Case) => Progress | undefined)[] = [
   ({ inputs: { identity } }) => identity && { is: 'stalled', reason: identity.reason, message: identity.message },
   ({ inputs: { node } }) =>
@@ -206,7 +206,7 @@ function engineTrouble({ node, observation }: NodeStatusInputs): string | undefi
   return observation?.reportedAt === undefined && before?.reason === 'EngineUnavailable' ? before.message : undefined;
 }
 
-/** Two agent instances that both sent requests within one silence limit, after the last provisioning. */
+/** The condition for two or more agent instances with requests within one silence limit and after the last provisioning. */
 function duplicateAgent({ node, observation, provisioned, now }: NodeStatusInputs): Finding | undefined {
   const since = Math.max(now - silenceLimit(node, observation?.waitSeconds), provisioned?.provisionedAt ?? 0);
   const instances = Object.entries(observation?.instances ?? {})
@@ -221,7 +221,7 @@ function duplicateAgent({ node, observation, provisioned, now }: NodeStatusInput
   };
 }
 
-/** Microservices named in one message. */
+/** Greatest number of microservices that one message names. */
 const RETAINED_NAMED = 10;
 
 /** The node retains what the datastore lacks, until an operator accepts the datastore. */
@@ -299,7 +299,7 @@ function notSupportedYet({ spec }: EdgeNode): Finding | undefined {
   return { status: 'True', reason: 'Fields', message: `stored, but without effect yet: ${fields.sort().join(', ')}` };
 }
 
-/** The platform has nothing to reconcile yet, so a generation that was seen is done. */
+/** The platform has nothing to reconcile yet, so an observed generation is Ready. */
 function platformStatus({ node, identity, now }: NodeStatusInputs): EdgeNodeStatus['platformStatus'] {
   const before = node.status?.platformStatus;
   const generation = platformGeneration(node);

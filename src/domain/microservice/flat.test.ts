@@ -98,7 +98,7 @@ describe('the flat form and the entry', () => {
     expect(flatFromEntry(entryFromFlat({ ...flat, nodeUuid }).entry)).toEqual({ ...flat, nodeUuid });
   });
 
-  it('a registry is shown by its id, whatever the entry calls it', () => {
+  it('a registry is shown by its id, even when the entry has its name', () => {
     const entry = makeEntry({ images: { amd64: 'a:1', registry: 'team' } });
     expect(flatFromEntry(entry, { registryId: (name) => (name === 'team' ? 12 : undefined) }).registryId).toBe(12);
     expect(flatFromEntry(entry).registryId).toBeUndefined();
@@ -193,10 +193,10 @@ describe('the flat form and the entry', () => {
 
 describe('entryFromFlat', () => {
   const accepted: Record<string, [object, object]> = {
-    'commands win over cmd': [{ commands: ['a'], cmd: ['b'] }, { container: { commands: ['a'] } }],
-    'cmd alone is commands': [{ cmd: ['b'] }, { container: { commands: ['b'] } }],
-    'an empty commands leaves cmd': [{ commands: [], cmd: ['b'] }, { container: { commands: ['b'] } }],
-    'busEnabled is busConfig.busAccess': [{ busEnabled: true }, { busConfig: { busAccess: true } }],
+    'commands precede cmd': [{ commands: ['a'], cmd: ['b'] }, { container: { commands: ['a'] } }],
+    'cmd without commands is stored as commands': [{ cmd: ['b'] }, { container: { commands: ['b'] } }],
+    'cmd applies when commands is empty': [{ commands: [], cmd: ['b'] }, { container: { commands: ['b'] } }],
+    'busEnabled is stored as busConfig.busAccess': [{ busEnabled: true }, { busConfig: { busAccess: true } }],
     'portMappings is read as ports': [
       { portMappings: [{ internal: 1, external: 2 }] },
       { container: { ports: [{ internal: 1, external: 2 }] } },
@@ -218,7 +218,7 @@ describe('entryFromFlat', () => {
       },
       { container: { volumes: [{ scope: 'shared' }] } },
     ],
-    'a scope of a bind is always private, whatever it says': [
+    'the scope of a bind is always private': [
       { volumeMappings: [{ hostDestination: '/a', containerDestination: '/a', accessMode: 'rw', scope: 'planet' }] },
       { container: { volumes: [{ scope: 'private' }] } },
     ],
@@ -241,7 +241,7 @@ describe('entryFromFlat', () => {
       { extraHosts: [{ name: 'a', address: '10.0.0.1', value: '10.0.0.1' }] },
       { container: { extraHosts: [{ name: 'a', address: '10.0.0.1' }] } },
     ],
-    'an empty value next to a reference is absent': [
+    'an empty value of a variable with a reference is absent': [
       { env: [{ key: 'A', value: '', valueFromSecret: 'a/b', valueFromConfigMap: '' }] },
       { container: { env: [{ key: 'A', valueFromSecret: 'a/b' }] } },
     ],
@@ -249,9 +249,9 @@ describe('entryFromFlat', () => {
       { models: { bindPath: '/m', items: ['tiny'] } },
       { models: { bindPath: '/m', items: [{ name: 'tiny' }] } },
     ],
-    'an empty nodeUuid next to a name is ignored': [{ nodeUuid: '' }, { agent: { name: 'gw-1' } }],
+    'an empty nodeUuid is ignored when there is a name': [{ nodeUuid: '' }, { agent: { name: 'gw-1' } }],
     'images may be empty with a catalog item': [{ images: [], catalogItemId: 5 }, { images: { catalogId: 5 } }],
-    'busAccess is accepted as it is read': [
+    'busAccess of a read is accepted': [
       { busConfig: { busAccess: true }, busAccess: true },
       { busConfig: { busAccess: true } },
     ],
@@ -265,9 +265,9 @@ describe('entryFromFlat', () => {
   });
 
   const refused: Record<string, [object, string | undefined, RegExp]> = {
-    'no name': [{ name: undefined }, 'name', /is required/],
+    'a body without a name': [{ name: undefined }, 'name', /is required/],
     'a name with capitals': [{ name: 'Reader' }, 'name', /"Reader".*lower-case/],
-    'no images': [{ images: undefined }, 'images', /1 to 4/],
+    'a body without images': [{ images: undefined }, 'images', /1 to 4/],
     'an empty list of images': [{ images: [] }, 'images', /1 to 4/],
     'one architecture twice': [{ images: [...images, ...images] }, 'images[1].archId', /twice/],
     'architecture 0': [{ images: [{ containerImage: 'a', archId: 0 }] }, 'images[0].archId', /1 \(amd64\)/],
@@ -278,10 +278,10 @@ describe('entryFromFlat', () => {
       'images.amd64',
       /image reference/,
     ],
-    'config that is no JSON': [{ config: '{a' }, 'config', /JSON/],
-    'annotations that are no JSON': [{ annotations: 'x' }, 'annotations', /JSON/],
+    'a config that is not JSON': [{ config: '{a' }, 'config', /JSON/],
+    'annotations that are not JSON': [{ annotations: 'x' }, 'annotations', /JSON/],
     'annotations that are a list': [{ annotations: '[1]' }, 'annotations', /object/],
-    'annotations with objects in them': [{ annotations: '{"a":{}}' }, 'annotations', /text/],
+    'annotations with an object as a value': [{ annotations: '{"a":{}}' }, 'annotations', /text/],
     'both ways to name the node': [{ nodeUuid: '11111111-1111-4111-8111-111111111111' }, 'agentName', /give one/],
     'an unknown scope of a volume': [
       {
@@ -297,9 +297,9 @@ describe('entryFromFlat', () => {
       'volumeMappings[0].accessMode',
       /ro, rw/,
     ],
-    'a node uuid that is none': [{ agentName: undefined, nodeUuid: 'gw-1' }, 'nodeUuid', /"gw-1".*36 characters/],
+    'a node uuid that is not a uuid': [{ agentName: undefined, nodeUuid: 'gw-1' }, 'nodeUuid', /"gw-1".*36 characters/],
     'a port beyond 65535': [{ ports: [{ internal: 1, external: 70000 }] }, 'ports[0].external', /70000.*at most 65535/],
-    'a port without the outside': [{ ports: [{ internal: 1 }] }, 'ports[0].external', /required/],
+    'a port without an external port': [{ ports: [{ internal: 1 }] }, 'ports[0].external', /required/],
     'one port twice': [
       {
         ports: [
@@ -311,7 +311,7 @@ describe('entryFromFlat', () => {
       /mapped once for each protocol/,
     ],
     'a schedule beyond 100': [{ schedule: 101 }, 'schedule', /101.*at most 100/],
-    'an env variable with value and reference': [
+    'an env variable with a value and a reference': [
       { env: [{ key: 'A', value: 'top-secret', valueFromSecret: 'a/b' }] },
       'env[0]',
       /exactly one/,
@@ -323,10 +323,10 @@ describe('entryFromFlat', () => {
       'ulimits.nofile',
       /soft must not exceed hard/,
     ],
-    'swap without limit': [{ memorySwap: 5 }, 'memorySwap', /5 is not valid: memorySwap needs memoryLimit/],
+    'memorySwap without memoryLimit': [{ memorySwap: 5 }, 'memorySwap', /5 is not valid: memorySwap needs memoryLimit/],
     'busAccess outside busConfig': [{ busAccess: true }, 'busAccess', /busConfig/],
     'a registry id that is a name': [{ registryId: 'team' }, 'registryId', /integer/],
-    'ports that are no list': [{ ports: {}, isPrivileged: true, env: { a: 1 } }, 'env', /list/],
+    'an env that is not a list': [{ ports: {}, isPrivileged: true, env: { a: 1 } }, 'env', /list/],
     'models without a path': [{ models: { items: ['tiny'] } }, 'models', /need each other/],
   };
   it.each(Object.entries(refused))('refuses %s', (_, [flat, field, message]) => {
@@ -343,11 +343,11 @@ describe('entryFromFlat', () => {
     expect(failure(() => entryFromFlat({ ...minimal, env: long })).message).not.toContain('hunter2');
   });
 
-  it('a body that is no object is refused', () => {
+  it('a body that is not an object is refused', () => {
     for (const body of [null, undefined, [], 'x', 3]) expect(() => entryFromFlat(body)).toThrow(DomainError);
   });
 
-  it('the application and the request to rebuild are read', () => {
+  it('the application and the rebuild request are read', () => {
     expect(entryFromFlat({ ...minimal, application: 'plant-a', rebuild: true })).toMatchObject({
       application: 'plant-a',
       rebuild: true,
@@ -355,7 +355,7 @@ describe('entryFromFlat', () => {
     expect(entryFromFlat(minimal).rebuild).toBe(false);
   });
 
-  it('whatever the body, it is an entry or a DomainError', () => {
+  it('any body gives an entry or a DomainError', () => {
     const anything = fc.dictionary(fc.constantFrom(...FLAT_FIELDS, 'cmd', 'busEnabled', 'rebuild'), fc.anything());
     fc.assert(
       fc.property(anything, (flat) => {
@@ -383,10 +383,13 @@ describe('patchEntry', () => {
   });
   const cases: Record<string, [object, object]> = {
     'an empty body changes nothing': [{}, stored],
-    'null removes': [{ config: null }, { config: undefined }],
-    'an empty list removes': [{ env: [] }, { container: { env: undefined } }],
-    'a list replaces': [{ env: [{ key: 'B', value: '2' }] }, { container: { env: [{ key: 'B', value: '2' }] } }],
-    'images replace all images, aliases too, and leave the registry': [
+    'null removes a field': [{ config: null }, { config: undefined }],
+    'an empty list removes a field': [{ env: [] }, { container: { env: undefined } }],
+    'a list replaces the stored one': [
+      { env: [{ key: 'B', value: '2' }] },
+      { container: { env: [{ key: 'B', value: '2' }] } },
+    ],
+    'images replace all images, aliases included, and leave the registry': [
       { images: [{ containerImage: 'n:1', archId: 1 }] },
       { images: { amd64: 'n:1', x86: undefined, arm64: undefined, registry: 'team' } },
     ],
@@ -399,18 +402,21 @@ describe('patchEntry', () => {
       { busConfig: { busAccess: false } },
       { busConfig: { busAccess: false }, busEnabled: undefined },
     ],
-    'a node by uuid replaces the one by name': [
+    'a node uuid replaces a node name': [
       { nodeUuid: '11111111-1111-4111-8111-111111111111' },
       { agent: { uuid: '11111111-1111-4111-8111-111111111111', name: undefined } },
     ],
     'an empty node name is ignored': [{ agentName: '' }, { agent: { name: 'gw-1' } }],
-    'null takes the node away': [{ nodeUuid: null }, { agent: undefined }],
-    'both null take the node away': [{ nodeUuid: null, agentName: null }, { agent: undefined }],
-    'null next to another name is that name': [{ nodeUuid: null, agentName: 'gw-2' }, { agent: { name: 'gw-2' } }],
+    'a null nodeUuid removes the node': [{ nodeUuid: null }, { agent: undefined }],
+    'null for nodeUuid and agentName removes the node': [{ nodeUuid: null, agentName: null }, { agent: undefined }],
+    'a null nodeUuid is ignored when there is a name': [
+      { nodeUuid: null, agentName: 'gw-2' },
+      { agent: { name: 'gw-2' } },
+    ],
     'isActivated can be set': [{ isActivated: false }, { isActivated: false }],
     'the same name changes nothing': [{ name: 'reader' }, stored],
     'a request to rebuild changes nothing in the entry': [{ rebuild: true }, stored],
-    'the service account can be null, as it is read': [{ serviceAccount: null }, stored],
+    'a null serviceAccount, as in a read, is accepted': [{ serviceAccount: null }, stored],
   };
   it.each(Object.entries(cases))('%s', (_, [body, want]) => {
     const { entry } = patchEntry(stored, body);
@@ -444,20 +450,20 @@ describe('patchEntry', () => {
     expect(failure(() => patchEntry(stored, { images: [] })).code).toBe('MICROSERVICE_DOES_NOT_HAVE_IMAGES');
   });
 
-  it('a PATCH can ask for a rebuild', () => {
+  it('a PATCH can request a rebuild', () => {
     expect(patchEntry(stored, { rebuild: true }).rebuild).toBe(true);
     expect(patchEntry(stored, {}).rebuild).toBe(false);
   });
 });
 
 describe('config', () => {
-  it('a config is read as canonical JSON text, however it was written', () => {
+  it('a config is canonical JSON text in any written form', () => {
     expect(configText(configFromBody('{ "b": 1, "a": {"d":2,"c":1} }'))).toBe('{"a":{"c":1,"d":2},"b":1}');
     expect(configText(configFromBody({ b: 1, a: 2 }))).toBe('{"a":2,"b":1}');
     expect(configText(undefined)).toBe('{}');
     expect(configText(configFromBody('""'))).toBe('""');
   });
-  it('a config of any JSON is read as it was written', () => {
+  it('a config of any JSON value is read as it was written', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = JSON.stringify(value);
@@ -472,13 +478,13 @@ describe('config', () => {
 });
 
 describe('the routes of single mappings', () => {
-  it('a port without a protocol has tcp', () => {
+  it('the default protocol of a port is tcp', () => {
     expect(portFromFlat({ internal: 80, external: 8080 })).toEqual({ internal: 80, external: 8080, protocol: 'tcp' });
   });
   it('a port needs both numbers', () => {
     expect(failure(() => portFromFlat({ external: 8080 }))).toMatchObject({ field: 'internal', status: 400 });
   });
-  it('a volume without a type is a bind', () => {
+  it('the default type of a volume is bind', () => {
     expect(volumeFromFlat({ hostDestination: '/a', containerDestination: '/a', accessMode: 'rw' })).toMatchObject({
       type: 'bind',
       scope: 'private',

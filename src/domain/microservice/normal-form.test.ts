@@ -9,23 +9,23 @@ describe('normalEntry', () => {
   const cases: Record<string, [Partial<MicroserviceEntry>, object]> = {
     'x86 is read as amd64': [{ images: { x86: 'a:1' } }, { images: { amd64: 'a:1' } }],
     'riscv is read as riscv64': [{ images: { riscv: 'a:1' } }, { images: { riscv64: 'a:1' } }],
-    'digits name a registry by id': [{ images: { amd64: 'a', registry: '7' } }, { registry: 7 }],
-    'a word names a registry by name': [{ images: { amd64: 'a', registry: 'remote' } }, { registry: 'remote' }],
-    'catalog id 0 is none': [{ images: { amd64: 'a', catalogId: 0 } }, { catalogId: undefined }],
+    'a registry in digits is an id': [{ images: { amd64: 'a', registry: '7' } }, { registry: 7 }],
+    'a registry in other text is a name': [{ images: { amd64: 'a', registry: 'remote' } }, { registry: 'remote' }],
+    'catalog id 0 is absent': [{ images: { amd64: 'a', catalogId: 0 } }, { catalogId: undefined }],
     'cmd is read as commands': [{ container: { cmd: ['a'] } }, { container: { commands: ['a'] } }],
     'busEnabled is read as busConfig.busAccess': [{ busEnabled: true }, { busConfig: { busAccess: true } }],
     'empty lists, maps, texts and false are absent': [
       { container: { env: [], ulimits: {}, pidMode: '', isPrivileged: false }, busConfig: {} },
       { container: {}, busConfig: undefined },
     ],
-    'a health check without a test is none': [{ container: { healthCheck: { test: [] } } }, { container: {} }],
-    'sysctls are text': [
+    'a health check without a test is absent': [{ container: { healthCheck: { test: [] } } }, { container: {} }],
+    'sysctls become text': [
       { container: { sysctls: { 'net.ipv4.tcp_syncookies': 1 } } },
       { container: { sysctls: { 'net.ipv4.tcp_syncookies': '1' } } },
     ],
-    'a catalog without items is none': [{ models: { permissions: 'ro' } }, { models: undefined }],
+    'a catalog without items is absent': [{ models: { permissions: 'ro' } }, { models: undefined }],
     'false, 0 and "" are configs': [{ config: false }, { config: false }],
-    'null is no config': [{ config: null }, { config: undefined }],
+    'a null config is absent': [{ config: null }, { config: undefined }],
   };
   it.each(Object.entries(cases))('%s', (_, [entry, want]) => {
     const is = normal(entry) as never;

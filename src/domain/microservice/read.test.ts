@@ -36,10 +36,7 @@ const stopped = { spec: { isActivated: false } };
 describe('microserviceState', () => {
   const CASES: Record<string, [Given, string]> = {
     'the state is what the node reported': [{ state: 'PULLING' }, 'PULLING'],
-    'the latest report counts more than the stored status': [
-      { state: 'PULLING', live: { status: 'RUNNING' } },
-      'RUNNING',
-    ],
+    'the latest report precedes the stored status': [{ state: 'PULLING', live: { status: 'RUNNING' } }, 'RUNNING'],
     'without a report it is QUEUED': [{}, 'QUEUED'],
     'without a node it is QUEUED': [{ noNode: true }, 'QUEUED'],
     'on a silent node it is UNKNOWN': [{ state: 'RUNNING', liveness: 'silent' }, 'UNKNOWN'],
@@ -58,16 +55,16 @@ describe('microserviceState', () => {
       { state: 'UNKNOWN', application: stopped },
       'STOPPED',
     ],
-    'what stopped before its node fell silent is STOPPED': [
+    'it is STOPPED when it stopped as asked before its node fell silent': [
       { state: 'STOPPED', application: stopped, liveness: 'silent' },
       'STOPPED',
     ],
-    'what should stop on a silent node is UNKNOWN': [
+    'it is UNKNOWN when it should stop on a silent node': [
       { state: 'RUNNING', application: stopped, liveness: 'silent' },
       'UNKNOWN',
     ],
     'it is DELETING with its application': [{ state: 'RUNNING', application: { deletionTimestamp: NOW } }, 'DELETING'],
-    'a crash loop is shown as reported': [{ state: 'STUCK_IN_RESTART' }, 'STUCK_IN_RESTART'],
+    'it is STUCK_IN_RESTART as reported': [{ state: 'STUCK_IN_RESTART' }, 'STUCK_IN_RESTART'],
   };
   it.each(Object.entries(CASES))('%s', (_, [given, want]) => expect(microserviceState(factsOf(given))).toBe(want));
 });
@@ -151,7 +148,7 @@ describe('microserviceRead', () => {
     [1, 0, true],
     [2, 1, true],
     [2, 2, false],
-  ])('%i rebuilds asked for, %i carried out: rebuild is %s', (requested, done, due) => {
+  ])('with %i rebuilds requested and %i carried out, rebuild is %s', (requested, done, due) => {
     const facts = factsOf({ observed: { rebuildCount: done } });
     const { metadata } = facts.application;
     const annotations = { [ANNOTATIONS.rebuild]: JSON.stringify({ [facts.entry.name]: requested }) };
@@ -159,7 +156,7 @@ describe('microserviceRead', () => {
     expect(microserviceRead({ ...facts, application }).rebuild).toBe(due);
   });
 
-  it('startTime is that of the status, by the clock of the controller', () => {
+  it('startTime is that of the status, which has the clock of the controller', () => {
     const read = microserviceRead(factsOf({ live: { startTime: 8 }, observed: { startTime: 1000 } }));
     expect(read.status).toMatchObject({ startTime: 1000 });
   });
@@ -177,7 +174,7 @@ describe('microserviceRead', () => {
     expect(microserviceRead(factsOf({ entry: { container: { env } } })).env).toEqual(env);
   });
 
-  it('a read can be sent back, to create and to change', () => {
+  it('a read is accepted as the body of a POST and of a PATCH', () => {
     const entry = makeEntry({
       config: { a: 1 },
       schedule: 7,

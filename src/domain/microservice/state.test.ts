@@ -19,7 +19,7 @@ const CASES: Record<string, Case> = {
   'a crash loop is shown as reported': ['STUCK_IN_RESTART', 'live', 'run', 'STUCK_IN_RESTART'],
   'a container that runs and should not is STOPPING': ['RUNNING', 'live', 'stop', 'STOPPING'],
   'a container that stopped as asked is STOPPED': ['STOPPED', 'live', 'stop', 'STOPPED'],
-  'an unknown state of what should not run is STOPPED': ['UNKNOWN', 'live', 'stop', 'STOPPED'],
+  'an entry that should not run and whose state is unknown is STOPPED': ['UNKNOWN', 'live', 'stop', 'STOPPED'],
   'a container of a deleted application is DELETING': ['RUNNING', 'live', 'delete', 'DELETING'],
   'a container on a silent node is UNKNOWN': ['RUNNING', 'silent', 'run', 'UNKNOWN'],
   'a container that should stop on a silent node is UNKNOWN': ['RUNNING', 'silent', 'stop', 'UNKNOWN'],

@@ -12,37 +12,52 @@ const spec = (fields: Partial<RegistrySpec>): RegistrySpec => ({
   ...fields,
 });
 
-describe('a password', () => {
+describe('a password reference after a change of the registry', () => {
   test.each<[string, Partial<RegistrySpec>, Partial<RegistrySpec>, boolean]>([
-    ['stays when nothing changes', {}, {}, true],
-    ['stays with another user, type, mail or name', {}, { username: 'v', type: 'hub', email: 'a@b' }, true],
-    ['stays with another spelling', { url: 'Registry.example' }, { url: 'HTTPS://registry.EXAMPLE/v2' }, true],
-    ['does not follow to another host', {}, { url: 'evil.example' }, false],
-    ['does not follow to a host whose name begins alike', {}, { url: 'registry.example.evil.org' }, false],
-    ['does not follow to another port', {}, { url: 'registry.example:5000' }, false],
-    ['does not follow to plain HTTP', {}, { url: 'http://registry.example' }, false],
-    ['does not follow to unchecked certificates', {}, { insecure: true }, false],
-    ['does not follow to a CA', {}, { ca: 'QQ==' }, false],
-    ['does not follow to another CA', { ca: 'QQ==' }, { ca: 'Qg==' }, false],
-    ['stays when a CA is no longer trusted', { ca: 'QQ==' }, {}, true],
-    ['stays when certificates are checked from now on', { insecure: true }, { ca: 'QQ==' }, true],
-    ['stays when plain HTTP becomes TLS', { url: 'http://registry.example' }, {}, true],
-    ['stays where the way was never checked', { insecure: true }, { url: 'http://registry.example' }, true],
-    ['does not follow from an unchecked way to another host', { insecure: true }, { url: 'evil.example' }, false],
+    ['is accepted when nothing changes', {}, {}, true],
+    ['is accepted with another user, type or mail', {}, { username: 'v', type: 'hub', email: 'a@b' }, true],
+    [
+      'is accepted with another spelling of the url',
+      { url: 'Registry.example' },
+      { url: 'HTTPS://registry.EXAMPLE/v2' },
+      true,
+    ],
+    ['is refused for another host', {}, { url: 'evil.example' }, false],
+    ['is refused for a host whose name has the same beginning', {}, { url: 'registry.example.evil.org' }, false],
+    ['is refused for another port', {}, { url: 'registry.example:5000' }, false],
+    ['is refused for plain HTTP', {}, { url: 'http://registry.example' }, false],
+    ['is refused for unchecked certificates', {}, { insecure: true }, false],
+    ['is refused for an additional CA', {}, { ca: 'QQ==' }, false],
+    ['is refused for another CA', { ca: 'QQ==' }, { ca: 'Qg==' }, false],
+    ['is accepted when a CA is no longer trusted', { ca: 'QQ==' }, {}, true],
+    ['is accepted when certificates become checked', { insecure: true }, { ca: 'QQ==' }, true],
+    ['is accepted when plain HTTP becomes TLS', { url: 'http://registry.example' }, {}, true],
+    [
+      'is accepted for plain HTTP when certificates were never checked',
+      { insecure: true },
+      { url: 'http://registry.example' },
+      true,
+    ],
+    [
+      'is refused for another host when certificates were never checked',
+      { insecure: true },
+      { url: 'evil.example' },
+      false,
+    ],
   ])('%s', (_, before, after, stays) => {
     expect(brokenTransitions([passwordRule], spec(after), spec(before))).toEqual(stays ? [] : [passwordRule.message]);
     expect(mayBeSentTo(spec(after), destinationText(spec(before)))).toBe(stays);
   });
 });
 
-it('another password may go to another place, and none may go anywhere', () => {
+it('another host is accepted with another password reference and without one', () => {
   const evil = { url: 'evil.example' };
   const other = { ...evil, passwordSecretRef: { name: 's', key: 'other' } };
   expect(brokenTransitions([passwordRule], spec(other), spec({}))).toEqual([]);
   expect(brokenTransitions([passwordRule], spec({ ...evil, passwordSecretRef: undefined }), spec({}))).toEqual([]);
 });
 
-it('destinations as a Secret names them', () => {
+it('destinationText has scheme, host and the digest of the CA, and mayBeSentTo accepts no other destination', () => {
   expect(destinationText(spec({ url: 'Registry.example:5000/team' }))).toBe('https://registry.example:5000');
   expect(destinationText(spec({ insecure: true, ca: 'QQ==' }))).toBe('http://registry.example');
   expect(destinationText(spec({ ca: 'QQ==' }))).toMatch(/^https:\/\/registry\.example#sha256:[0-9a-f]{64}$/);

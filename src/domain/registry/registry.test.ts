@@ -21,27 +21,27 @@ const CA = Buffer.from('-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-
 describe('resolveRegistry', () => {
   const all = [team, remote];
   const CASES: Record<string, [number | string | undefined, Registry | undefined]> = {
-    'an id': [12, team],
+    'a number is an id': [12, team],
     'digits are an id': ['12', team],
-    'a name': ['team', team],
-    'nothing is the public hub': [undefined, remote],
+    'text is a name': ['team', team],
+    'an absent reference is the public hub': [undefined, remote],
     'empty text is the public hub': ['', remote],
-    'the word remote': ['remote', remote],
-    'an unknown id': [99, undefined],
-    'an unknown name': ['x', undefined],
+    'remote is the public hub': ['remote', remote],
+    'an unknown id has no registry': [99, undefined],
+    'an unknown name has no registry': ['x', undefined],
   };
   it.each(Object.entries(CASES))('%s', (_, [ref, want]) =>
     expect(resolveRegistry(registryLookup(all), ref)).toBe(want),
   );
 
-  it('knows the built-in ones before their objects exist', () => {
+  it('finds the built-in registries before their objects exist', () => {
     const none = registryLookup([]);
     expect(resolveRegistry(none, undefined)?.spec.id).toBe(1);
     expect(resolveRegistry(none, 'local')?.spec.url).toBe('from_cache');
     expect(resolveRegistry(none, 2)?.metadata.name).toBe('local');
   });
 
-  it('a name that is another than that of the object', () => {
+  it('finds a registry by a v3 name that differs from its object name', () => {
     const odd = makeRegistry('team-1', { name: 'Team Süd' });
     expect(resolveRegistry(registryLookup([odd]), 'Team Süd')).toBe(odd);
     expect(resolveRegistry(registryLookup([odd]), 'team-1')).toBeUndefined();
@@ -49,7 +49,7 @@ describe('resolveRegistry', () => {
 });
 
 describe('the built-in registries', () => {
-  it('are what the CRD accepts', () => {
+  it('are accepted by the CRD', () => {
     for (const { spec } of BUILT_INS) expect(registrySpecSchema.parse(spec)).toEqual(spec);
     for (const { spec } of BUILT_INS) expect(spec).toMatchObject({ isPublic: true, insecure: false, type: 'oci' });
     expect(BUILT_INS.map(({ name, spec }) => [name, spec.id])).toEqual([
@@ -65,7 +65,7 @@ describe('the built-in registries', () => {
 });
 
 describe('registryRead', () => {
-  it('calls the mail userEmail, and hub what was written as hf', () => {
+  it('has the mail as userEmail, and type hub for a stored hf', () => {
     const registry = makeRegistry('m', { id: 13, type: 'hf', email: 'a@b', username: 'u', isPublic: false });
     expect(registryRead(registry)).toEqual({
       id: 13,
@@ -79,7 +79,7 @@ describe('registryRead', () => {
       insecure: false,
     });
   });
-  it('shows a password only when it is given', () => {
+  it('has a password only when it is passed', () => {
     expect(registryRead(team)).not.toHaveProperty('password');
     expect(registryRead(team, PASSWORD_MASK).password).toBe('***');
   });
@@ -87,20 +87,20 @@ describe('registryRead', () => {
 
 describe('registryFromBody', () => {
   const CASES: Record<string, [object, object]> = {
-    'the url alone is enough': [
+    'a body with a url alone is accepted': [
       { url: 'r.example' },
       { spec: { url: 'r.example', isPublic: true, type: 'oci', insecure: false } },
     ],
-    'the mail as it is written and as it is read': [{ url: 'r', userEmail: 'a@b' }, { spec: { email: 'a@b' } }],
-    'hf is hub': [{ url: 'r', type: 'hf' }, { spec: { type: 'hub' } }],
-    'the password is kept apart': [{ url: 'r', password: 'hunter2' }, { password: 'hunter2' }],
+    'userEmail is the mail': [{ url: 'r', userEmail: 'a@b' }, { spec: { email: 'a@b' } }],
+    'type hf is stored as hub': [{ url: 'r', type: 'hf' }, { spec: { type: 'hub' } }],
+    'the password is returned separately from the spec': [{ url: 'r', password: 'hunter2' }, { password: 'hunter2' }],
     'unknown fields are dropped': [{ url: 'r', requiresCert: true }, { spec: { url: 'r' } }],
     'empty texts are absent': [{ url: 'r', email: '', ca: '', username: '' }, { spec: { url: 'r' } }],
-    'a CA bundle': [{ url: 'r', ca: CA }, { spec: { ca: CA } }],
+    'a CA bundle is accepted': [{ url: 'r', ca: CA }, { spec: { ca: CA } }],
   };
   it.each(Object.entries(CASES))('%s', (_, [body, want]) => expect(registryFromBody(body)).toMatchObject(want));
 
-  it('never keeps the password, or a reference of the user’s, in the spec', () => {
+  it('keeps neither the password nor a password reference of the body in the spec', () => {
     const { spec } = registryFromBody({
       url: 'r',
       password: 'hunter2',
@@ -110,14 +110,14 @@ describe('registryFromBody', () => {
   });
 
   const REFUSED: Record<string, [unknown, string | undefined, RegExp]> = {
-    'no url': [{}, 'url', /required/],
+    'a body without a url': [{}, 'url', /required/],
     'an empty url': [{ url: '' }, 'url', /empty/],
     'a url with blanks': [{ url: 'a b' }, 'url', /"a b"/],
     'an unknown type': [{ url: 'r', type: 'ftp' }, 'type', /"ftp"/],
-    'a CA that is no certificate': [{ url: 'r', ca: 'aGVsbG8=' }, 'ca', /PEM/],
-    'a CA that is no base64': [{ url: 'r', ca: '-----BEGIN CERTIFICATE-----' }, 'ca', /base64/],
-    'a password that is no text': [{ url: 'r', password: { a: 'hunter2' } }, 'password', /text/],
-    'what is no object': [[], undefined, /object/],
+    'a CA that is not a certificate': [{ url: 'r', ca: 'aGVsbG8=' }, 'ca', /PEM/],
+    'a CA that is not base64': [{ url: 'r', ca: '-----BEGIN CERTIFICATE-----' }, 'ca', /base64/],
+    'a password that is not text': [{ url: 'r', password: { a: 'hunter2' } }, 'password', /text/],
+    'a body that is not an object': [[], undefined, /object/],
   };
   it.each(Object.entries(REFUSED))('refuses %s', (_, [body, field, message]) => {
     const error = failure(() => registryFromBody(body));
@@ -142,7 +142,7 @@ describe('patchRegistry', () => {
     });
     expect(patchRegistry(stored, {}).spec).toEqual(stored.spec);
   });
-  it('a new password comes back apart; the mask is none', () => {
+  it('a new password is returned separately, and the mask changes nothing', () => {
     expect(patchRegistry(stored, { password: 'new' })).toMatchObject({ password: 'new' });
     expect(patchRegistry(stored, { password: PASSWORD_MASK })).not.toHaveProperty('password');
     expect(patchRegistry(stored, { password: null })).toMatchObject({ password: null });
@@ -152,7 +152,7 @@ describe('patchRegistry', () => {
     expect(failure(() => patchRegistry(stored, { id: 9 }))).toMatchObject({ field: 'id' });
     expect(() => patchRegistry(stored, { name: 'team', id: 12 })).not.toThrow();
   });
-  it('a read can be sent back', () => {
+  it('a PATCH with the members of a read is accepted', () => {
     expect(patchRegistry(stored, registryRead(stored, PASSWORD_MASK))).toEqual({ spec: stored.spec });
   });
 });

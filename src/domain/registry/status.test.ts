@@ -48,27 +48,41 @@ const passwordSecretRef = { name: 'pull', key: 'password' };
 const deleting = { deletionTimestamp: NOW };
 
 describe('registryStatus', () => {
-  it('says the same whoever uses it: no write for each application that comes or goes', () => {
+  it('does not depend on the users of the registry, so that a new user causes no write', () => {
     const of = (users: string[]) => registryStatus(makeInputs({ users })).conditions;
     expect(of(['b/x', 'a/y'])).toEqual(of([]));
   });
 
   test.each<[sentence: string, given: Overrides, ready: string, reconciling: string, stalled: string, reason: string]>([
-    ['can be used once it has an id', {}, 'True', 'False', 'False', 'Usable'],
-    ['waits for its id', { spec: { id: undefined } }, 'False', 'True', 'False', 'IdNotAssigned'],
-    ['can be used with its password', { spec: { passwordSecretRef } }, 'True', 'False', 'False', 'Usable'],
+    ['is Usable once the registry has an id', {}, 'True', 'False', 'False', 'Usable'],
     [
-      'stalls without the Secret that it names',
+      'is IdNotAssigned until the registry has an id',
+      { spec: { id: undefined } },
+      'False',
+      'True',
+      'False',
+      'IdNotAssigned',
+    ],
+    ['is Usable when the Secret has the password', { spec: { passwordSecretRef } }, 'True', 'False', 'False', 'Usable'],
+    [
+      'is Stalled when the Secret does not exist',
       { spec: { passwordSecretRef }, hasPassword: false },
       'False',
       'False',
       'True',
       'PasswordNotFound',
     ],
-    ['needs no password when it names none', { hasPassword: false }, 'True', 'False', 'False', 'Usable'],
-    ['goes away when nobody uses it', { metadata: deleting }, 'False', 'True', 'False', 'Deleting'],
     [
-      'stays while somebody uses it, and only somebody can change that',
+      'is Usable without a password when the registry names none',
+      { hasPassword: false },
+      'True',
+      'False',
+      'False',
+      'Usable',
+    ],
+    ['is Deleting and Reconciling without users', { metadata: deleting }, 'False', 'True', 'False', 'Deleting'],
+    [
+      'is Deleting and Stalled while it has users',
       { metadata: deleting, users: ['a/b'] },
       'False',
       'False',
@@ -85,27 +99,27 @@ describe('registryStatus', () => {
     expect(conditions?.[0]?.reason).toBe(reason);
   });
 
-  it('is about the current generation, and the API server takes it', () => {
+  it('has the current generation and matches the schema of the CRD', () => {
     const status = registryStatus(makeInputs());
     expect(status.observedGeneration).toBe(3);
     expect(registryResource.status.safeParse(status)).toMatchObject({ success: true, data: status });
   });
 
-  it('equals the stored one when nothing changed, whatever the order of the users', () => {
+  it('equals the stored one when nothing but the order of the users changed', () => {
     const status = registryStatus(makeInputs({ metadata: deleting, users: ['b/c', 'a/b'] }));
     expect(registryStatus(makeInputs({ metadata: deleting, users: ['a/b', 'b/c'], status, now: LATER }))).toEqual(
       status,
     );
   });
 
-  it('names the Secret that is missing or not allowed, and how it is allowed', () => {
+  it('names the Secret that is missing or not allowed, and the annotation that allows it', () => {
     const { conditions } = registryStatus(makeInputs({ spec: { passwordSecretRef }, hasPassword: false }));
     expect(conditions?.[0]?.message).toBe(
       'there is no Secret pull with the key password, or it may not be sent to https://registry.example: that is allowed by its annotation skerry.dev/registry=https://registry.example',
     );
   });
 
-  it('names a few of very many users', () => {
+  it('names 20 of 5,000 users', () => {
     const users = Array.from({ length: 5000 }, (_, index) => `app-${index}/web`);
     const { conditions } = registryStatus(makeInputs({ metadata: deleting, users }));
     expect(conditions?.[0]?.message).toMatch(

@@ -61,7 +61,7 @@ describe('readApplicationUpload', () => {
     });
   });
 
-  it('reads the form of kubectl, and gives the same', () => {
+  it('gives the same result for the form of kubectl', () => {
     const kubectl = { apiVersion: 'skerry.dev/v3', ...(parse(V3) as object) };
     expect(readApplicationUpload(kubectl)).toEqual(readApplicationUpload(parse(V3)));
     expect(readApplicationUpload({ ...kubectl, apiVersion: 'iofog.org/v3' })).toEqual(readApplicationUpload(kubectl));
@@ -72,7 +72,7 @@ describe('readApplicationUpload', () => {
     expect(readApplicationBody({ name: 'a', routes: [] }).spec).toEqual({ isActivated: true });
   });
 
-  it('a kubectl name that Kubernetes cannot keep stands in spec.name', () => {
+  it('takes a v3 name that is not a legal object name from spec.name', () => {
     const document = { kind: 'Application', metadata: { name: 'x-1' }, spec: { name: 'plant-b' } };
     expect(readApplicationUpload(document)).toMatchObject({ name: 'plant-b' });
     expect(readApplicationUpload(document).spec).not.toHaveProperty('name');
@@ -88,12 +88,12 @@ describe('readApplicationUpload', () => {
       { name: 'm', container: {} },
     ],
     'x86 stays as it is written': [{ images: { x86: 'a:1' } }, { images: { x86: 'a:1' } }],
-    'commands win over cmd': [{ container: { commands: ['a'], cmd: ['b'] } }, { container: { commands: ['a'] } }],
-    'numbers where text is meant': [
+    'commands precede cmd': [{ container: { commands: ['a'], cmd: ['b'] } }, { container: { commands: ['a'] } }],
+    'numbers are accepted as text': [
       { container: { env: [{ key: 'A', value: 5 }], annotations: { a: true } } },
       { container: { env: [{ key: 'A', value: '5' }], annotations: { a: 'true' } } },
     ],
-    'empty text for "not set"': [
+    'empty text is absent': [
       {
         agent: { name: 'gw', uuid: '' },
         images: { amd64: 'a', arm64: '' },
@@ -101,7 +101,7 @@ describe('readApplicationUpload', () => {
       },
       { agent: { name: 'gw' }, images: { amd64: 'a' }, container: {} },
     ],
-    'an empty agent is none': [{ agent: { name: '' } }, { name: 'm' }],
+    'an agent with an empty name is absent': [{ agent: { name: '' } }, { name: 'm' }],
     'a scope in capital letters': [
       {
         container: {
@@ -127,33 +127,37 @@ describe('readApplicationUpload', () => {
   const REFUSED: Record<string, [unknown, string | undefined, RegExp]> = {
     nothing: [null, undefined, /one YAML object of kind Application/],
     'another kind': [{ ...spec({}), kind: 'Microservice' }, 'kind', /"Microservice"; must be Application/],
-    'no kind': [{ metadata: { name: 'a' }, spec: {} }, 'kind', /absent/],
-    'no metadata': [{ kind: 'Application', spec: {} }, 'metadata', /required/],
-    'no name': [{ kind: 'Application', metadata: {}, spec: {} }, 'metadata.name', /required/],
-    'no spec': [{ kind: 'Application', metadata: { name: 'a' } }, 'spec', /required/],
+    'a document without a kind': [{ metadata: { name: 'a' }, spec: {} }, 'kind', /absent/],
+    'a document without metadata': [{ kind: 'Application', spec: {} }, 'metadata', /required/],
+    'a document without a name': [{ kind: 'Application', metadata: {}, spec: {} }, 'metadata.name', /required/],
+    'a document without a spec': [{ kind: 'Application', metadata: { name: 'a' } }, 'spec', /required/],
     'a name with capitals': [{ ...spec({}), metadata: { name: 'Plant A' } }, 'spec.name', /"Plant A".*lower-case/],
     isSystem: [spec({ isSystem: true }), 'spec.isSystem', /cannot be set/],
-    'a template, which nothing acts on yet': [spec({ template: { name: 'x' } }), 'spec.template', /not supported yet/],
-    'microservices that are no list': [spec({ microservices: {} }), 'spec.microservices', /list/],
-    'a microservice that is no object': [spec({ microservices: ['m'] }), 'spec.microservices[0]', /object/],
+    'a template, which is not supported yet': [spec({ template: { name: 'x' } }), 'spec.template', /not supported yet/],
+    'microservices that are not a list': [spec({ microservices: {} }), 'spec.microservices', /list/],
+    'a microservice that is not an object': [spec({ microservices: ['m'] }), 'spec.microservices[0]', /object/],
     'a microservice without a name': [spec({ microservices: [{}] }), 'spec.microservices[0].name', /required/],
     'one name twice': [
       spec({ microservices: [{ name: 'm' }, { name: 'm' }] }),
       'spec.microservices[1]',
       /duplicate.*name "m"/,
     ],
-    'x86 and amd64': [entry({ images: { x86: 'a', amd64: 'b' } }), 'spec.microservices[0].images', /two spellings/],
-    'busConfig and busEnabled': [
+    'images for x86 and amd64': [
+      entry({ images: { x86: 'a', amd64: 'b' } }),
+      'spec.microservices[0].images',
+      /two spellings/,
+    ],
+    'busConfig together with busEnabled': [
       entry({ busConfig: { busAccess: true }, busEnabled: true }),
       'spec.microservices[0]',
       /two spellings/,
     ],
-    'a port that is none': [
+    'external port 0': [
       entry({ container: { ports: [{ internal: 80, external: 0 }] } }),
       'spec.microservices[0].container.ports[0].external',
       /0 is not valid: must be at least 1/,
     ],
-    'a protocol that is none': [
+    'an unknown protocol': [
       entry({ container: { ports: [{ internal: 80, external: 80, protocol: 'sctp' }] } }),
       'spec.microservices[0].container.ports[0].protocol',
       /"sctp".*tcp, udp/,
@@ -176,7 +180,7 @@ describe('readApplicationUpload', () => {
     expect(() => readApplicationUpload(parse(V3), { path: 'plant-a' })).not.toThrow();
   });
 
-  it('fields of the document are told apart from defaults', () => {
+  it('fields of the document are distinguished from defaults', () => {
     const document = spec({
       isActivated: false,
       microservices: [{ name: 'a', isActivated: true, rebuild: true }, { name: 'b' }],
@@ -190,7 +194,7 @@ describe('readApplicationUpload', () => {
     expect(readApplicationUpload(spec({}))).toMatchObject({ hasMicroservices: false, hasIsActivated: false });
   });
 
-  it('whatever the document, it is an application or a DomainError', () => {
+  it('any document gives an application or a DomainError', () => {
     const anything = fc.record({
       kind: fc.constant('Application'),
       metadata: fc.constant({ name: 'a' }),
@@ -239,7 +243,7 @@ describe('readApplicationBody', () => {
     );
   });
 
-  it('takes the name from the path when it has none', () => {
+  it('takes the name from the path when the body has none', () => {
     expect(readApplicationBody({}, { path: 'plant-a' }).name).toBe('plant-a');
     expect(failure(() => readApplicationBody({}))).toMatchObject({ field: 'name' });
   });
@@ -251,20 +255,20 @@ describe('readApplicationBody', () => {
     });
   });
 
-  it('names fields of microservices in the words of the body', () => {
+  it('names fields of microservices in errors as the body spells them', () => {
     const body = { name: 'a', microservices: [{ name: 'm', images, ports: [{ internal: 1, external: 70000 }] }] };
     const error = failure(() => readApplicationBody(body));
     expect(error.field).toBe('microservices[0].ports[0].external');
     expect(error.message).toBe('microservices[0].ports[0].external: 70000 is not valid: must be at most 65535');
   });
 
-  it('leaves uuid and id to the controller', () => {
+  it('ignores uuid and id, which the controller assigns', () => {
     const { spec } = readApplicationBody({ name: 'a', uuid: 'x', id: 5 });
     expect(spec).not.toHaveProperty('uuid');
     expect(spec).not.toHaveProperty('id');
   });
 
-  it('a read can be sent back', () => {
+  it('accepts a read as a body', () => {
     const application = makeApplication({ entries: [makeEntry({ config: { a: 1 } })] });
     const microservices = application.spec.microservices?.map((entry) => ({
       ...flatFromEntry(entry),
@@ -288,18 +292,18 @@ describe('patchApplication', () => {
   const { spec } = makeApplication({ spec: { description: 'old', busConfig: { busAccess: true } } });
   const CASES: Record<string, [object, object]> = {
     'absent fields stay': [{}, spec],
-    'a description replaces': [{ description: 'new' }, { ...spec, description: 'new' }],
+    'a description replaces the stored one': [{ description: 'new' }, { ...spec, description: 'new' }],
     stop: [{ isActivated: false }, { ...spec, isActivated: false }],
-    'bus settings replace': [{ busConfig: { busRule: 'r' } }, { ...spec, busConfig: { busRule: 'r' } }],
-    'microservices are none of it': [{ microservices: [] }, spec],
-    'the same name': [{ name: 'plant-a' }, spec],
-    'isSystem as it is': [{ isSystem: false }, spec],
+    'busConfig replaces the stored one': [{ busConfig: { busRule: 'r' } }, { ...spec, busConfig: { busRule: 'r' } }],
+    'microservices are ignored': [{ microservices: [] }, spec],
+    'the same name is accepted': [{ name: 'plant-a' }, spec],
+    'the present isSystem is accepted': [{ isSystem: false }, spec],
   };
   it.each(Object.entries(CASES))('%s', (_, [body, want]) =>
     expect(patchApplication(spec, body, 'plant-a')).toEqual(want),
   );
 
-  it('null removes', () => {
+  it('null removes a field', () => {
     expect(patchApplication(spec, { description: null, busConfig: null }, 'plant-a')).not.toHaveProperty('busConfig');
   });
   it('refuses another name and isSystem', () => {
@@ -310,7 +314,7 @@ describe('patchApplication', () => {
       field: 'isSystem',
     });
   });
-  it('refuses what is no boolean', () => {
+  it('refuses an isActivated that is not a boolean', () => {
     expect(failure(() => patchApplication(spec, { isActivated: 'no' }, 'plant-a'))).toMatchObject({
       field: 'isActivated',
     });
@@ -325,10 +329,13 @@ describe('readMicroserviceUpload', () => {
   });
 
   const NAMES: Record<string, [object, { name: string; application?: string }]> = {
-    'a plain name': [document('writer'), { name: 'writer' }],
-    'application/name': [document('plant-a/writer'), { name: 'writer', application: 'plant-a' }],
-    'spec.application': [document('writer', { application: 'plant-a' }), { name: 'writer', application: 'plant-a' }],
-    'both, and the same': [
+    'a plain name is that of the entry': [document('writer'), { name: 'writer' }],
+    'application/name has both names': [document('plant-a/writer'), { name: 'writer', application: 'plant-a' }],
+    'spec.application is the application': [
+      document('writer', { application: 'plant-a' }),
+      { name: 'writer', application: 'plant-a' },
+    ],
+    'both forms with the same application are accepted': [
       document('plant-a/writer', { application: 'plant-a' }),
       { name: 'writer', application: 'plant-a' },
     ],
@@ -340,9 +347,9 @@ describe('readMicroserviceUpload', () => {
   });
 
   const REFUSED: Record<string, [object, Parameters<typeof readMicroserviceUpload>[1], string]> = {
-    'two applications': [document('a/m', { application: 'b' }), {}, 'spec.application'],
-    'three parts': [document('a/b/c'), {}, 'metadata.name'],
-    'an empty part': [document('a/'), {}, 'metadata.name'],
+    'two different applications': [document('a/m', { application: 'b' }), {}, 'spec.application'],
+    'a name of three parts': [document('a/b/c'), {}, 'metadata.name'],
+    'a name with an empty part': [document('a/'), {}, 'metadata.name'],
     'another name than the entry has': [document('m'), { name: 'n' }, 'metadata.name'],
     'another application than the entry is in': [document('a/m'), { name: 'm', application: 'b' }, 'spec.application'],
     'a name with capitals': [document('M'), {}, 'spec.name'],
@@ -364,7 +371,7 @@ describe('the flat form and a YAML document', () => {
     ...Object.fromEntries(CONTAINER_FIELD_NAMES.map((field) => [field, [[field, fieldRow(field).example]]])),
     'annotations that are numbers or null': [['annotations', { a: 1, b: true, c: null }]],
     'a variable that is a number': [['env', [{ key: 'A', value: 5 }]]],
-    'empty text next to a reference': [
+    'a variable with empty text and a reference': [
       ['env', [{ key: 'A', value: '', valueFromSecret: 'db/p', valueFromConfigMap: '' }]],
     ],
     'items that send every member': [
@@ -381,7 +388,7 @@ describe('the flat form and a YAML document', () => {
     'the older spelling of commands': [['cmd', ['a']]],
   };
   it.each(Object.entries(SENT))('give the same entry: %s', (_, fields) => {
-    // swap needs a limit
+    // memorySwap needs memoryLimit
     const limit = fields[0]?.[0] === 'memorySwap' ? { memoryLimit: 1 } : {};
     const container = { ...Object.fromEntries(fields), ...limit };
     const { volumes, ...flat } = container as Record<string, unknown>;
@@ -416,7 +423,7 @@ describe('validateSpec', () => {
 });
 
 describe('readDocument', () => {
-  it('compares apiVersion only where a kind names its own', () => {
+  it('checks apiVersion only for kinds that have their own', () => {
     const document = { apiVersion: 'apps/v1', kind: 'Model', metadata: { name: 'a' }, spec: {} };
     expect(() => readDocument(document, 'Model')).not.toThrow();
     expect(failure(() => readDocument(document, 'Model', { apiVersions: ['skerry.dev/v3'] }))).toMatchObject({
@@ -428,13 +435,9 @@ describe('readDocument', () => {
 describe('a refusal', () => {
   const big = { secret: 'hunter2' };
   it.each<[string, () => unknown, RegExp]>([
+    ['of an object as kind', () => readApplicationUpload({ kind: big }), /^kind: an object; must be Application$/],
     [
-      'of a kind that is an object',
-      () => readApplicationUpload({ kind: big }),
-      /^kind: an object; must be Application$/,
-    ],
-    [
-      'of a name that is an object',
+      'of an object as name',
       () => patchApplication({ isActivated: true }, { name: big }, 'a'),
       /^name: an object; is immutable and is "a"$/,
     ],
@@ -443,7 +446,7 @@ describe('a refusal', () => {
       () => validateSpec(applicationSpecSchema, { microservices: [{ name: 'web', ...big }] }),
       /^microservices\[0\]: unknown field "secret"$/,
     ],
-  ])('%s names the field and repeats no object', (_, act, message) => {
+  ])('%s names the field and does not contain the object', (_, act, message) => {
     expect(failure(act).message).toMatch(message);
   });
 });

@@ -61,7 +61,7 @@ export function envIsAllowed({ entry }: VerdictInput): Verdict | undefined {
 }
 
 export function configIsSmall({ entry }: VerdictInput): Verdict | undefined {
-  // the canonical text is as long
+  // The canonical text has the same length.
   const size = entry.config === undefined ? 0 : Buffer.byteLength(JSON.stringify(entry.config));
   if (size <= BOUNDS.configBytes) return undefined;
   return {
@@ -94,7 +94,7 @@ export function volumesAreValid({ entry }: VerdictInput): Verdict | undefined {
   return undefined;
 }
 
-/** The CRD checks each list; this rule checks across the lists. */
+/** The CRD checks each list; this rule compares the lists. */
 export function mountsAreApart({ entry }: VerdictInput): Verdict | undefined {
   const { volumes = [], tmpfs = [] } = entry.container;
   const paths = [
@@ -112,7 +112,7 @@ export function mountsAreApart({ entry }: VerdictInput): Verdict | undefined {
   };
 }
 
-/** Checked once the node has reported its runtimes. */
+/** Applies once the node has reported its runtimes. */
 export function runtimeIsAvailable({ entry, node }: VerdictInput): Verdict | undefined {
   const { runtime } = entry.container;
   const available = node?.status?.availableRuntimes;

@@ -60,8 +60,8 @@ export function nodeHasRoom({ uuid, node, crowd }: VerdictInput): Verdict | unde
 }
 
 /**
- * The microservices that a node has no room for, since the agent reads a bounded list. Those that it reports already stay;
- * of the rest the older applications come first.
+ * The microservices beyond the bound of the list that an agent reads. Those that the node reports stay; of the others,
+ * those of older applications come first.
  */
 export function crowdOn(node: EdgeNode, applications: readonly Application[]): ReadonlySet<string> {
   const bound = applications.reduce((sum, { spec }) => sum + (spec.microservices?.length ?? 0), 0);

@@ -3,21 +3,21 @@ import type { Lookups, Verdict } from '../../inputs.ts';
 import type { NormalEntry } from '../../microservice/normal-form.ts';
 import type { PortClaim } from '../ports.ts';
 
-/** What one rule looks at. */
+/** The input of a rule. */
 export interface VerdictInput {
   application: Application;
   entry: NormalEntry;
   uuid: string;
-  /** the node that the entry names, once found */
+  /** the node that the entry names, when it exists */
   node?: EdgeNode;
   lookups: Lookups;
-  /** set for a write before it is made: every other claim of a port counts, not only that of the holder */
+  /** true to check a write before it is made: every other claim of a port counts, not only that of the holder */
   writing?: boolean;
   /** claims of the node's ports, computed once for all entries that are judged together */
   claims: (node: EdgeNode) => readonly PortClaim[];
-  /** uuids of the microservices that the node has no room for, computed once as well */
+  /** uuids of the microservices that the node has no room for, computed once for all such entries */
   crowd: (node: EdgeNode) => ReadonlySet<string>;
-  /** whether an entry may not run as asked, independent of ports */
+  /** whether a rule other than those of ports refuses an entry */
   isRefused: (entry: NonNullable<PortClaim['runs']>) => boolean;
 }
 
