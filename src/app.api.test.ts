@@ -253,10 +253,10 @@ test('the deletion of an application whose nodes were never live does not wait',
 });
 
 test('an expired provisioning key is deleted', async () => {
-  const secret = (name: string, expiresAt: number) =>
+  const secret = (name: string, expiresAt: number, nodeUuid: string = randomUUID()) =>
     kube.request('POST', `/api/v1/namespaces/${namespace}/secrets`, {
-      metadata: { name, labels: { [LABELS.provisioningKey]: randomUUID() } },
-      stringData: { expiresAt: String(expiresAt) },
+      metadata: { name, labels: { [LABELS.provisioningKey]: nodeUuid } },
+      stringData: { nodeUuid, expiresAt: String(expiresAt) },
     });
   await secret('key-expired', Date.now() - 120_000);
   await secret('key-valid', Date.now() + 600_000);
