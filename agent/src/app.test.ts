@@ -12,7 +12,7 @@ import { memoryDatabase } from './state/database.ts';
 import { memoryIdentity } from './state/identity.ts';
 import { exchange, type HttpRequest } from './system/http.ts';
 
-/** The agent without files and without an engine: the link, and what of it reaches the containers. */
+/** The agent with everything in memory: the sync loop with a fake controller, and its effect on the containers. */
 
 let controller: FakeController;
 let engine: MemoryEngine;
@@ -85,20 +85,20 @@ async function running(views: View[] = [view()]): Promise<Agent> {
 }
 
 describe('provisioning', () => {
-  test('makes and keeps the key pair before anything is sent', async () => {
+  test('saves the key pair before the first request', async () => {
     const agent = start();
-    let keptBefore: unknown;
+    let savedBefore: unknown;
     controller.fault = (method, path) => {
-      if (`${method} ${path}` === 'POST /agent/provision') keptBefore = identity.value.load()?.nodeKey?.x;
+      if (`${method} ${path}` === 'POST /agent/provision') savedBefore = identity.value.load()?.nodeKey?.x;
       return undefined;
     };
     const node = await agent.provision(controller.joinString);
     expect(node).toMatchObject({ uuid: controller.nodeUuid, namespace: 'skerry', name: 'fake' });
-    expect(keptBefore).toBe(controller.publicKey?.x);
-    expect(keptBefore).toMatch(/./);
+    expect(savedBefore).toBe(controller.publicKey?.x);
+    expect(savedBefore).toMatch(/./);
   });
 
-  test('with an answer that was lost: the same key again sends the same public key', async () => {
+  test('sends the same public key again when the first response was lost', async () => {
     const agent = start();
     let lost = true;
     controller.fault = (_method, path) => {
@@ -112,20 +112,20 @@ describe('provisioning', () => {
   });
 
   const refusals: Record<string, { text: string; code: string; says: RegExp }> = {
-    'an unknown key': {
+    'the controller does not know the key': {
       text: 'skerry://HOST/key-9999999999',
       code: 'INVALID_ARGUMENT',
       says: /does not know this key/,
     },
-    'not a join string': { text: 'hello', code: 'INVALID_ARGUMENT', says: /not a URL/ },
-    'a controller that does not answer': {
+    'the text is not a join string': { text: 'hello', code: 'INVALID_ARGUMENT', says: /not a URL/ },
+    'the controller does not answer': {
       text: 'skerry://127.0.0.1:1/key-9999999999',
       code: 'INTERNAL',
       says: /does not answer/,
     },
   };
   for (const [name, { text, code, says }] of Object.entries(refusals))
-    test(`is refused: ${name}`, async () => {
+    test(`is refused when ${name}`, async () => {
       const agent = start();
       const error = await agent.provision(text.replace('HOST', new URL(controller.url).host)).catch((e: unknown) => e);
       expect(error).toMatchObject({ code, message: expect.stringMatching(says) });
@@ -133,7 +133,7 @@ describe('provisioning', () => {
       expect(agent.identity.node).toBeUndefined();
     });
 
-  test('while the engine does not answer: the containers of an earlier installation are adopted at the next connection', async () => {
+  test('while the engine does not answer adopts the containers of an earlier installation at the next connection', async () => {
     const agent = start();
     await until('a connection', () => agent.supervisor.engine.state === 'connected');
     const instance = 'a'.repeat(32);
@@ -150,14 +150,14 @@ describe('provisioning', () => {
     expect(database.value.value('instance')).toBe(instance);
   });
 
-  test('is refused twice', async () => {
+  test('is refused for a node that is provisioned already', async () => {
     const agent = await running();
     await expect(agent.provision(controller.joinString)).rejects.toMatchObject({ code: 'CONFLICT' });
   });
 });
 
 describe('every request', () => {
-  test('has a token of its own and says who sends it', async () => {
+  test('has its own token and names the agent, the instance and the boot', async () => {
     await running();
     const signed = requests.filter(({ headers }) => headers?.authorization);
     expect(new Set(signed.map(({ headers }) => headers?.authorization)).size).toBe(signed.length);
@@ -169,7 +169,7 @@ describe('every request', () => {
       });
   });
 
-  test('is signed in the time of the controller', async () => {
+  test("is signed with the controller's time", async () => {
     const hour = 3600_000;
     controller.fault = (_method, path) =>
       path === '/status'
@@ -184,8 +184,8 @@ describe('every request', () => {
   });
 });
 
-describe('what is held', () => {
-  test('is told with each poll, and outlives a restart: nothing is fetched again', async () => {
+describe('a saved response', () => {
+  test('is named in each poll and is not fetched again after a restart', async () => {
     await running();
     await until('a poll that says so', () =>
       controller.requests.some(({ have }) => have?.includes('microserviceList')),
@@ -198,7 +198,7 @@ describe('what is held', () => {
     expect(controller.requests.find(({ have }) => have)?.have).toContain('microserviceList');
   });
 
-  test('comes with the mark of the view that it is of, which outlives a restart, and counts with no other controller', async () => {
+  test('has its Skerry-Not-Older-Than, which is sent also after a restart, and never to the next controller', async () => {
     controller.notOlderThan = 'a:1.2';
     await running();
     controller.requests.length = 0;
@@ -220,7 +220,7 @@ describe('what is held', () => {
     expect(controller.requests.map(({ notOlderThan }) => notOlderThan).filter(Boolean)).toEqual([]);
   });
 
-  test('is not told when it could not be stored', async () => {
+  test('that could not be saved is not named in a poll', async () => {
     const full = database.value;
     database.value = {
       ...full,
@@ -237,7 +237,7 @@ describe('what is held', () => {
     expect(engine.running().size).toBe(0);
   });
 
-  test('sections that this version does not act on do not make it poll without end', async () => {
+  test('is not needed for a section that this version ignores: the agent does not poll in a busy loop', async () => {
     controller.flags = { volumeMounts: 'abc1', execSessions: 'abc2', routerChanged: 'abc3' };
     await running();
     await until('a poll that passes them', () =>
@@ -250,17 +250,17 @@ describe('what is held', () => {
   });
 });
 
-describe('trouble with the controller', () => {
+describe('a problem with the controller', () => {
   const problems: Record<string, { fault: NonNullable<FakeController['fault']>; connection: string }> = {
     '401': { fault: () => failure(401, 'AGENT_NODE_NOT_FOUND'), connection: 'UNAUTHORIZED' },
     '404': { fault: () => failure(404, 'NOT_FOUND'), connection: 'NOT_FOUND' },
     '500': { fault: () => failure(500, 'OOPS'), connection: 'INTERNAL_ERROR' },
     '503': { fault: () => failure(503, 'CONTROLLER_NOT_READY', { 'retry-after': '0' }), connection: 'NOT_CONNECTED' },
     'a broken connection': { fault: () => 'cut', connection: 'NOT_CONNECTED' },
-    'an answer that is not JSON': { fault: () => ({ status: 200, body: undefined }), connection: 'INTERNAL_ERROR' },
+    'a response that is not JSON': { fault: () => ({ status: 200, body: undefined }), connection: 'INTERNAL_ERROR' },
   };
   for (const [name, { fault, connection }] of Object.entries(problems))
-    test(`${name}: everything keeps running, the connection says ${connection}`, async () => {
+    test(`${name} gives the connection ${connection}, and every container keeps running`, async () => {
       const agent = await running();
       const before = await engine.containers();
       controller.change((c) => {
@@ -274,7 +274,7 @@ describe('trouble with the controller', () => {
       await until('a running container', () => engine.running().size === 1);
     });
 
-  test('503 with Retry-After: it comes back after that', async () => {
+  test('503 with Retry-After makes the agent retry after that time', async () => {
     const agent = start();
     let refused = 0;
     controller.fault = (_method, path) =>
@@ -286,26 +286,26 @@ describe('trouble with the controller', () => {
     expect(refused).toBeGreaterThan(2);
   });
 
-  test('an answer larger than is good for us is not read', async () => {
+  test('a response that is larger than the limit is not read', async () => {
     const agent = await running();
     controller.change((c) => {
       c.microservices = [view({ revision: 'r2' })];
       c.fault = (_method, path) =>
         path === '/agent/microservices' ? { status: 200, body: 'x'.repeat(33 * 1024 * 1024) } : undefined;
     });
-    await until('trouble', () => agent.connection.state === 'NOT_CONNECTED');
+    await until('the problem', () => agent.connection.state === 'NOT_CONNECTED');
     expect(agent.connection.error).toContain('larger than');
     expect(engine.running().size).toBe(1);
   });
 
-  test('a list that cannot be read removes nothing, and does not take the place of the last one', async () => {
+  test('a list that cannot be parsed removes nothing and does not replace the last one', async () => {
     const agent = await running();
     controller.change((c) => {
       c.microservices = [view({ revision: 'r2' })];
       c.fault = (_method, path) =>
         path === '/agent/microservices' ? { status: 200, body: { microservices: 'none' } } : undefined;
     });
-    await until('trouble', () => agent.connection.state === 'INTERNAL_ERROR');
+    await until('the problem', () => agent.connection.state === 'INTERNAL_ERROR');
     expect(engine.running().size).toBe(1);
     expect((await restart()).view(uuid)).toMatchObject({ revision: 'r1' });
     controller.fault = undefined;
@@ -314,15 +314,15 @@ describe('trouble with the controller', () => {
 });
 
 describe('reports', () => {
-  test('a change is told at once, measurements are not repeated', async () => {
+  test('a change is sent at once, without the measurements', async () => {
     await running();
     await until('quiet', () => controller.reports.length > 0);
     const [container] = await engine.containers();
     controller.reports.length = 0;
     engine.exit(container?.id ?? '', 1);
     await until('the crash', () => controller.microservice(uuid)?.lastError !== undefined);
-    const told = controller.reports.find(({ microserviceStatus }) => microserviceStatus);
-    expect(Object.keys(told ?? {})).not.toContain('systemOs');
+    const sent = controller.reports.find(({ microserviceStatus }) => microserviceStatus);
+    expect(Object.keys(sent ?? {})).not.toContain('systemOs');
     expect(controller.microservice(uuid)).toMatchObject({
       status: 'RESTARTING',
       reason: 'Crashed',
@@ -330,18 +330,20 @@ describe('reports', () => {
     });
   });
 
-  test('are whole again when the controller does not know what was said before', async () => {
+  test('are complete again when the controller does not know the last report', async () => {
     await running();
     await until('quiet', () => controller.said.systemCpus === 2);
     controller.reports.length = 0;
     controller.forgetful = true;
     const [container] = await engine.containers();
     engine.exit(container?.id ?? '', 1);
-    await until('a whole report', () => controller.reports.some((report) => report.systemCpus === 2 && report.version));
+    await until('a complete report', () =>
+      controller.reports.some((report) => report.systemCpus === 2 && report.version),
+    );
     expect(controller.reports[0]?.version).toBeUndefined();
   });
 
-  test('microservices are the whole list or nothing', async () => {
+  test('contain either all microservices or none', async () => {
     const other = view({ uuid: randomUUID(), name: 'db' });
     await running([view(), other]);
     for (const { microserviceStatus } of controller.reports)
@@ -355,7 +357,7 @@ describe('reports', () => {
     await until('one left', () => controller.said.microserviceStatus?.length === 1);
   });
 
-  test('settings: what the controller wants is in force, what only the machine chooses is refused', async () => {
+  test('contain the settings of the controller in use, and refuse those that only the machine sets', async () => {
     await running();
     controller.change((c) => {
       c.config = {
@@ -373,7 +375,7 @@ describe('reports', () => {
     ]);
   });
 
-  test('an order is carried out once and echoed', async () => {
+  test('echo an action, which the agent performs once', async () => {
     const agent = await running();
     engine.images.set('old/image:1', 'sha256:old');
     agent.database.saveImage('sha256:old', 'old/image:1');
@@ -389,7 +391,7 @@ describe('reports', () => {
   });
 });
 
-test('a database that takes nothing more: supervision goes on from memory, and the report says so', async () => {
+test('when the database cannot be written, supervision continues from memory and the report has a warning', async () => {
   const full = database.value;
   const agent = await running();
   full.saveRecords = () => {
@@ -404,7 +406,7 @@ test('a database that takes nothing more: supervision goes on from memory, and t
 });
 
 describe('entries that may not run', () => {
-  test('a hold keeps what runs and says so', async () => {
+  test('a hold leaves the container running, and the report has its reason', async () => {
     await running();
     const before = await engine.containers();
     controller.change((c) => {
@@ -419,7 +421,7 @@ describe('entries that may not run', () => {
     expect(await engine.containers()).toEqual(before);
   });
 
-  test('what the machine does not allow is refused with the reason, and the others run', async () => {
+  test('an entry that the policy refuses fails with the reason, and the others run', async () => {
     const agent = start({ privileged: false });
     const other = randomUUID();
     controller.microservices = [view({ isPrivileged: true }), view({ uuid: other, name: 'db' })];
@@ -430,18 +432,22 @@ describe('entries that may not run', () => {
     expect(engine.running().size).toBe(1);
   });
 
-  const MOVES: Record<string, [string, Record<string, unknown>, 'RUNNING' | 'FAILED']> = {
-    'that was moved and linked starts again': ['/mnt/large', {}, 'RUNNING'],
-    'that leads to the agent now does not': ['/nowhere/volumes', {}, 'FAILED'],
-    'that was moved out of what the machine allows does not': ['/mnt/large', { bindPrefixes: ['/srv'] }, 'FAILED'],
-    'that was moved where the machine says where binds may lie does not': [
+  const TARGETS: Record<string, [string, Record<string, unknown>, 'RUNNING' | 'FAILED']> = {
+    'starts again when the directory is now a link to an allowed place': ['/mnt/large', {}, 'RUNNING'],
+    'does not start when the directory is now a link into the data of the agent': ['/nowhere/volumes', {}, 'FAILED'],
+    'does not start when the directory is now a link to a place that the policy does not allow': [
+      '/mnt/large',
+      { bindPrefixes: ['/srv'] },
+      'FAILED',
+    ],
+    'does not start when the directory is now a link and the policy restricts binds to prefixes': [
       '/srv/large',
       { bindPrefixes: ['/srv'] },
       'FAILED',
     ],
   };
-  for (const [name, [target, policy, state]] of Object.entries(MOVES))
-    test(`a container with a directory of the machine ${name}`, async () => {
+  for (const [name, [target, policy, state]] of Object.entries(TARGETS))
+    test(`a container with a bind mount ${name}`, async () => {
       let moved = false;
       const follow = (path: string) => (moved && path === '/srv/data' ? target : path);
       const agent = start(policy, { protectedPaths: ['/nowhere'], places: { ...PLAIN_PLACES, follow } });
@@ -468,7 +474,7 @@ describe('entries that may not run', () => {
       await until(state, () => controller.microservice(uuid)?.status === state);
     });
 
-  test('an entry that cannot be read harms no other', async () => {
+  test('an entry that cannot be parsed does not affect the others', async () => {
     const agent = start();
     const bad = { uuid: randomUUID(), name: 7 } as unknown as View;
     controller.microservices = [bad, view()];
@@ -485,7 +491,7 @@ describe('a restored datastore', () => {
   const containerOf = async ({ uuid }: { uuid: string }) =>
     (await engine.containers()).find((container) => container.uuid === uuid)?.id;
 
-  test('a microservice that the list does not name runs on, also after a restart, and is removed when the list is complete', async () => {
+  test('a microservice that the list does not name keeps running, also after a restart, until the list is complete', async () => {
     controller.epochPosition = '1.aaaaaaaa.3';
     await running([a, b]);
     await until('the position to be saved', () => database.value.value('epochPosition') === '1.aaaaaaaa.3');
@@ -497,9 +503,9 @@ describe('a restored datastore', () => {
     await until('a hold', () => controller.microservice(b.uuid)?.reason === 'DatastoreRestored');
     expect(requests.at(-1)?.headers?.['skerry-epoch-position']).toBe('1.aaaaaaaa.3');
     const polls = () => controller.requests.filter(({ path }) => path === '/agent/changes').length;
-    const told = polls();
+    const earlier = polls();
     await restart();
-    await until('a poll', () => polls() > told);
+    await until('a poll', () => polls() > earlier);
     expect(await containerOf(b)).toBe(before);
     expect(database.value.value('epochPosition')).toBe('1.aaaaaaaa.3');
     controller.change((c) => {
@@ -511,7 +517,7 @@ describe('a restored datastore', () => {
     expect(database.value.value('epochPosition')).toBe('2.bbbbbbbb.5');
   });
 
-  test('with nothing to retain, the agent saves the new position', async () => {
+  test('the agent saves the new position when there is nothing to retain', async () => {
     controller.epochPosition = '1.aaaaaaaa.3';
     await running([a]);
     controller.change((c) => {
@@ -520,7 +526,7 @@ describe('a restored datastore', () => {
     await until('the position to be saved', () => database.value.value('epochPosition') === retainUnlisted.position);
   });
 
-  test('an emptied datastore: a new provisioning retains what runs', async () => {
+  test('the containers are retained when the node is provisioned again in an emptied datastore', async () => {
     const agent = await running([a]);
     const before = await containerOf(a);
     const { publicKey } = controller;
@@ -538,7 +544,7 @@ describe('a restored datastore', () => {
   });
 });
 
-test('a controller at another address is asked there by the same node, and nothing restarts', async () => {
+test('a node whose controller moves to another address continues there with its identity, and nothing restarts', async () => {
   const agent = await running();
   const before = (await engine.containers()).map(({ id, startedAt }) => [id, startedAt]);
   await controller.close();
@@ -552,7 +558,7 @@ test('a controller at another address is asked there by the same node, and nothi
   expect((await engine.containers()).map(({ id, startedAt }) => [id, startedAt])).toEqual(before);
 });
 
-test('an end whose answer was lost ends no later relation', async () => {
+test('a deletion of the node whose response was lost does not end a later membership', async () => {
   const agent = await running();
   database.value.saveValue('ending', 'deleteNode');
   controller.publicKey = undefined;
@@ -569,7 +575,7 @@ test('an end whose answer was lost ends no later relation', async () => {
   expect(engine.running().size).toBe(1);
 });
 
-test('the name of a relay that an engine brought back goes when the last pull has ended', async () => {
+test('an image name of the relay that another pull restored is removed when the last pull has ended', async () => {
   const agent = start();
   const stray = `127.0.0.1:9/${relayPrefix(agent.identity.instance)}0123/example/app:1`;
   engine.faults.before = (operation) => {
@@ -583,20 +589,20 @@ test('the name of a relay that an engine brought back goes when the last pull ha
   expect([...engine.images.keys()]).toEqual(['registry.example/example/app:1']);
 });
 
-describe('the end of the relation', () => {
-  test('deleteNode: the controller is told, containers go, the identity too', async () => {
+describe('the end of the membership', () => {
+  test('deleteNode is confirmed to the controller and removes the containers and the node from the identity', async () => {
     const agent = await running();
     controller.change((c) => {
       c.flags = { deleteNode: 'ff' };
     });
     await until('no containers', async () => (await engine.containers()).length === 0);
     expect(controller.deleted).toBe(true);
-    await until('the end of the relation', () => agent.identity.node === undefined);
+    await until('the end of the membership', () => agent.identity.node === undefined);
     expect(identity.value.load()).toMatchObject({ instance: agent.identity.instance });
     expect(agent.connection.state).toBe('NOT_PROVISIONED');
   });
 
-  test('a deprovisioning that the controller cannot hear still ends it here', async () => {
+  test('deprovisioning works while the controller is down', async () => {
     const agent = await running();
     await controller.close();
     expect(await agent.deprovision()).toEqual({ controllerTold: false });
@@ -604,7 +610,7 @@ describe('the end of the relation', () => {
     await controller.listen();
   });
 
-  test('a restart in the middle of the clean-up goes on with it', async () => {
+  test('a restart in the middle of the removal continues it', async () => {
     const agent = await running();
     engine.faults.before = (operation) => {
       if (operation === 'stop') throw new Error('not now');

@@ -20,7 +20,7 @@ import { bufferedSink, createLog } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
 import { masker } from './secrets.ts';
 
-/** A support bundle, unpacked by tar itself, of an agent that has secrets wherever an agent can have them. */
+/** A support bundle, unpacked by tar, of an agent with a secret wherever an agent can have one. */
 const CANARY = 'canary-7f3a';
 let folder: string;
 beforeEach(() => {
@@ -59,7 +59,7 @@ function unpacked(archive: string): Map<string, string> {
   );
 }
 
-test('what an agent is and does, and none of its secrets', async () => {
+test('a support bundle describes the agent and contains none of its secrets', async () => {
   writeFileSync(
     join(folder, 'config.yaml'),
     `diskDirectory: data\nlogDirectory: logs\nlocalApiPort: 0\ncontrollerUrl: http://user:${CANARY}-url@127.0.0.1:1\napiToken: ${CANARY}-unknown-setting\n`,
@@ -121,7 +121,7 @@ test('what an agent is and does, and none of its secrets', async () => {
   try {
     await agent.provision(controller.joinString);
     await until('the microservice to run', () => agent.microservices()?.[0]?.status === 'RUNNING');
-    // An engine's error quotes what it was given.
+    // An error of an engine can quote the request.
     log.warn('Step failed', {
       error: `env FROM_SECRET=${CANARY}-secret "quoted" is refused; Authorization: Bearer ${CANARY}.bearer`,
       join: `skerry://host:51121/${CANARY}-key?tls=1`,
@@ -140,7 +140,7 @@ test('what an agent is and does, and none of its secrets', async () => {
     const token = readFileSync(config.tokenFile, 'utf8').trim();
     for (const [name, text] of files) expect(text, name).not.toContain(token);
 
-    // And it is of use.
+    // The files are still useful.
     expect(JSON.parse(files.get('status.json') ?? '')).toMatchObject({
       controllerConnection: 'OK',
       runningMicroservices: 1,
@@ -163,7 +163,7 @@ test('what an agent is and does, and none of its secrets', async () => {
   }
 });
 
-test('without an agent there is what the disk tells', async () => {
+test('a support bundle without a running agent has what is on the disk', async () => {
   writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: data\nlocalApiPort: 0\n');
   const file = join(folder, 'support.tar.gz');
   expect(await cli('support-bundle', file, '-o', 'json')).toMatchObject({ code: 0 });
@@ -172,7 +172,7 @@ test('without an agent there is what the disk tells', async () => {
   expect(JSON.parse(files.get('about.json') ?? '')).toHaveProperty('agent');
 });
 
-test('a file that cannot be written is an error with a next step', async () => {
+test('support-bundle fails with a next step when its file cannot be written', async () => {
   writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: data\nlocalApiPort: 0\n');
   const { code, err } = await cli('support-bundle', '/nowhere/at/all.tar.gz');
   expect(code).toBe(2);
@@ -180,12 +180,12 @@ test('a file that cannot be written is an error with a next step', async () => {
 });
 
 const shapes: Record<string, [string, string]> = {
-  'a bearer token': ['Authorization: Bearer abcdefgh', 'Authorization: Bearer ***'],
-  'a JWT': ['x eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl y', 'x *** y'],
-  'a join string': ['skerry://host:51121/6f1c-key?tls=1', 'skerry://host:51121/***?tls=1'],
-  'a password in a URL': ['http://user:word@host/path', 'http://***@host/path'],
-  'a private key': ['a -----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- b', 'a *** b'],
-  'what is none': ['http://host/path?x=1 Bearer of news', 'http://host/path?x=1 Bearer of news'],
+  'masks a bearer token': ['Authorization: Bearer abcdefgh', 'Authorization: Bearer ***'],
+  'masks a JWT': ['x eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl y', 'x *** y'],
+  'masks the key of a join string': ['skerry://host:51121/6f1c-key?tls=1', 'skerry://host:51121/***?tls=1'],
+  'masks user and password in a URL': ['http://user:word@host/path', 'http://***@host/path'],
+  'masks a private key': ['a -----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- b', 'a *** b'],
+  'leaves text without a secret': ['http://host/path?x=1 Bearer of it', 'http://host/path?x=1 Bearer of it'],
 };
 for (const [name, [text, want]] of Object.entries(shapes))
-  test(`${name} is recognised by its shape`, () => expect(masker(new Set())(text)).toBe(want));
+  test(`the masker ${name}, by its shape`, () => expect(masker(new Set())(text)).toBe(want));

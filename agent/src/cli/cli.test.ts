@@ -40,7 +40,7 @@ describe('help', () => {
     expect(out).toMatch(/Exit codes: 0 done; 1 .* 10 no agent answers/);
   });
 
-  test.each(COMMANDS.map(({ name }) => name))('%s has a page of its own', async (name) => {
+  test.each(COMMANDS.map(({ name }) => name))('has a page for the command %s', async (name) => {
     const { code, out } = await cli(...name.split(' '), '--help');
     expect(code).toBe(0);
     expect(out).toMatch(new RegExp(`Usage: skerry-agent ${name}`));
@@ -48,13 +48,13 @@ describe('help', () => {
   });
 });
 
-/** Words -> exit code, and what the error says; each ends with a next step. */
+/** Arguments -> exit code and error text, which ends with a next step. */
 const wrong: Record<string, [string[], number, RegExp]> = {
-  'a command that there is not': [['fly'], 2, /no command "fly"\nSee: skerry-agent --help/],
-  'half a command': [['ms', 'fly'], 2, /no command "ms fly"\nThere is: ms ls, ms inspect/],
-  'a flag that there is not': [['status', '--fast'], 2, /"status" has no flag --fast\nSee: skerry-agent status --help/],
-  'a format that there is not': [['status', '-o', 'xml'], 2, /no output format "xml"\nOne of: human, json, yaml/],
-  'no agent': [
+  'an unknown command': [['fly'], 2, /no command "fly"\nSee: skerry-agent --help/],
+  'an unknown subcommand': [['ms', 'fly'], 2, /no command "ms fly"\nThere is: ms ls, ms inspect/],
+  'an unknown flag': [['status', '--fast'], 2, /"status" has no flag --fast\nSee: skerry-agent status --help/],
+  'an unknown output format': [['status', '-o', 'xml'], 2, /no output format "xml"\nOne of: human, json, yaml/],
+  'status without a running agent': [
     ['status'],
     10,
     /\[DAEMON_UNAVAILABLE\]: no agent answers at .*api\.sock\nStart it with: skerry-agent start --config/,
@@ -65,30 +65,38 @@ const wrong: Record<string, [string[], number, RegExp]> = {
     /"start" has no flag --conifg\nSee: skerry-agent start --help/,
   ],
   'a misspelt flag of version': [['version', '--ouptut=json'], 2, /"version" has no flag --ouptut/],
-  'a misspelt flag alone': [['--conifg', '/tmp/x'], 2, /no (flag --conifg|command)/],
-  'a flag of help': [['help', '-z'], 2, /"help" has no flag -z/],
-  'help for what there is not': [['help', 'fly'], 2, /no command "fly"/],
-  'a value where none belongs': [['doctor', '--json=no'], 2, /--json takes no value/],
-  'a word too much': [['status', 'now'], 2, /"status" takes no words; too much: now\nSee: skerry-agent status --help/],
-  'two where one belongs': [['ms', 'stop', 'a', 'b'], 2, /"ms stop" takes <microservice> alone; too much: b/],
-  'words for start': [['start', 'now'], 2, /"start" takes no words/],
-  'a time that is none': [['logs', '--since', '10'], 2, /--since is "10".*\nSuch as .*10m/],
-  'a file of settings that is not there': [
+  'a misspelt flag without a command': [['--conifg', '/tmp/x'], 2, /no (flag --conifg|command)/],
+  'an unknown flag of help': [['help', '-z'], 2, /"help" has no flag -z/],
+  'help for an unknown command': [['help', 'fly'], 2, /no command "fly"/],
+  'a value for a flag without one': [['doctor', '--json=no'], 2, /--json takes no value/],
+  'an argument for a command without any': [
+    ['status', 'now'],
+    2,
+    /"status" takes no words; too much: now\nSee: skerry-agent status --help/,
+  ],
+  'a second argument for a command with one': [
+    ['ms', 'stop', 'a', 'b'],
+    2,
+    /"ms stop" takes <microservice> alone; too much: b/,
+  ],
+  'an argument for start': [['start', 'now'], 2, /"start" takes no words/],
+  'a time that cannot be parsed': [['logs', '--since', '10'], 2, /--since is "10".*\nSuch as .*10m/],
+  'a configuration file that does not exist': [
     ['status', '-c', '/nowhere/x.yaml'],
     2,
     /there is no file \/nowhere\/x\.yaml/,
   ],
-  'no join string': [['provision'], 2, /the join string is missing\nSee --help/],
+  'provision without a join string': [['provision'], 2, /the join string is missing\nSee --help/],
 };
 for (const [name, [args, code, text]] of Object.entries(wrong))
   test(`${name} is an error with a next step`, async () => {
-    const said = await cli(...args);
-    expect(said.code).toBe(code);
-    expect(said.err).toMatch(text);
-    expect(said.out).toBe('');
+    const result = await cli(...args);
+    expect(result.code).toBe(code);
+    expect(result.err).toMatch(text);
+    expect(result.out).toBe('');
   });
 
-test('a duration is a time that long ago', () => {
+test('a duration as a time means that long ago', () => {
   const now = Date.parse('2026-05-01T10:00:00Z');
   for (const [text, at] of Object.entries({
     '90s': '2026-05-01T09:58:30.000Z',
@@ -100,37 +108,40 @@ test('a duration is a time that long ago', () => {
     expect(momentOf(text, 'since', now)).toBe(at);
 });
 
-test.runIf(process.getuid?.() === 0)('who is not root is told so, with what to do', async () => {
-  writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: /root/not-for-others\n');
-  chmodSync(folder, 0o755);
-  const main = join(import.meta.dirname, '../main.ts');
-  for (const words of [['start'], ['status', '-c', '/root/.profile']]) {
-    const { status, stderr } = spawnSync(
-      'setpriv',
-      [
-        '--reuid=65534',
-        '--regid=65534',
-        '--clear-groups',
-        process.execPath,
-        main,
-        '--config',
-        join(folder, 'config.yaml'),
-        ...words,
-      ],
-      { encoding: 'utf8', timeout: 60_000 },
-    );
-    expect([status, stderr.split('\n').slice(-3)], words.join(' ')).toEqual([
-      3,
-      [
-        expect.stringMatching(/^Error\[FORBIDDEN\]: \/root/),
-        'Run this as the user that the agent runs as, usually root.',
-        '',
-      ],
-    ]);
-  }
-});
+test.runIf(process.getuid?.() === 0)(
+  'a user without the permissions gets an error that says to run it as the user of the agent',
+  async () => {
+    writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: /root/not-for-others\n');
+    chmodSync(folder, 0o755);
+    const main = join(import.meta.dirname, '../main.ts');
+    for (const words of [['start'], ['status', '-c', '/root/.profile']]) {
+      const { status, stderr } = spawnSync(
+        'setpriv',
+        [
+          '--reuid=65534',
+          '--regid=65534',
+          '--clear-groups',
+          process.execPath,
+          main,
+          '--config',
+          join(folder, 'config.yaml'),
+          ...words,
+        ],
+        { encoding: 'utf8', timeout: 60_000 },
+      );
+      expect([status, stderr.split('\n').slice(-3)], words.join(' ')).toEqual([
+        3,
+        [
+          expect.stringMatching(/^Error\[FORBIDDEN\]: \/root/),
+          'Run this as the user that the agent runs as, usually root.',
+          '',
+        ],
+      ]);
+    }
+  },
+);
 
-test('doctor answers people and programs, and its exit code says whether something failed', async () => {
+test('doctor prints a table or JSON, and exits with 1 when a check failed', async () => {
   const people = await cli('doctor');
   expect(people.code).toBe(1);
   expect(people.out).toMatch(/^FAILED {3}daemon {9}no agent answers at .*\n {24}-> Start it/m);
@@ -142,7 +153,7 @@ test('doctor answers people and programs, and its exit code says whether somethi
   );
 });
 
-test('doctor works with settings that nothing else works with', async () => {
+test('doctor works with a configuration file that other commands refuse', async () => {
   writeFileSync(join(folder, 'config.yaml'), 'statusFrequency: soon\n');
   expect((await cli('status')).code).toBe(2);
   const { code, out } = await cli('doctor');

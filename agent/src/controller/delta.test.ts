@@ -3,7 +3,7 @@ import type { MicroserviceStatus, StatusReport } from '../../../src/wire/agent.t
 import { delta } from './delta.ts';
 
 const one: MicroserviceStatus = { id: '1', status: 'RUNNING', memoryUsage: 50e6, cpuUsage: 3 };
-const heard: StatusReport = {
+const previous: StatusReport = {
   daemonStatus: 'RUNNING',
   warningMessage: '',
   memoryUsage: 60e6,
@@ -13,41 +13,44 @@ const heard: StatusReport = {
 };
 
 const cases: Record<string, { now: Partial<StatusReport>; measurements?: boolean; want: string[] }> = {
-  'nothing has changed': { now: {}, want: [] },
-  'nothing has changed, figures asked for': { now: {}, measurements: true, want: [] },
-  'a state': { now: { daemonStatus: 'WARNING', warningMessage: 'x' }, want: ['daemonStatus', 'warningMessage'] },
-  'a figure, when only news are told': { now: { memoryUsage: 90e6 }, want: [] },
-  'a figure, a little': { now: { memoryUsage: 61e6 }, measurements: true, want: [] },
-  'a figure, much': { now: { memoryUsage: 90e6 }, measurements: true, want: ['memoryUsage'] },
-  'usage of a microservice, when only news are told': {
+  'a report without a change contains nothing': { now: {}, want: [] },
+  'a report with measurements and without a change contains nothing': { now: {}, measurements: true, want: [] },
+  'a changed state is sent': {
+    now: { daemonStatus: 'WARNING', warningMessage: 'x' },
+    want: ['daemonStatus', 'warningMessage'],
+  },
+  'a changed measurement is not sent when no measurements are due': { now: { memoryUsage: 90e6 }, want: [] },
+  'a small change of a measurement is not sent': { now: { memoryUsage: 61e6 }, measurements: true, want: [] },
+  'a large change of a measurement is sent': { now: { memoryUsage: 90e6 }, measurements: true, want: ['memoryUsage'] },
+  'changed usage of a microservice is not sent when no measurements are due': {
     now: { microserviceStatus: [{ ...one, memoryUsage: 99e6 }] },
     want: [],
   },
-  'usage of a microservice, a little': {
+  'a small change of the usage of a microservice is not sent': {
     now: { microserviceStatus: [{ ...one, memoryUsage: 50.5e6, cpuUsage: 4 }] },
     measurements: true,
     want: [],
   },
-  'usage of a microservice, much': {
+  'a large change of the usage of a microservice is sent': {
     now: { microserviceStatus: [{ ...one, cpuUsage: 50 }] },
     measurements: true,
     want: ['microserviceStatus'],
   },
-  'the state of a microservice': {
+  'a changed state of a microservice is sent': {
     now: { microserviceStatus: [{ ...one, status: 'FAILED' }] },
     want: ['microserviceStatus'],
   },
-  'one more microservice: the whole list': {
+  'an added microservice is sent': {
     now: { microserviceStatus: [one, { ...one, id: '2' }] },
     want: ['microserviceStatus'],
   },
-  'one less': { now: { microserviceStatus: [] }, want: ['microserviceStatus'] },
-  'nothing known of microservices: nothing is said of them': { now: { microserviceStatus: undefined }, want: [] },
+  'a removed microservice is sent': { now: { microserviceStatus: [] }, want: ['microserviceStatus'] },
+  'microservices are not sent while they are unknown': { now: { microserviceStatus: undefined }, want: [] },
 };
 for (const [name, { now, measurements = false, want }] of Object.entries(cases))
-  test(name, () => expect(Object.keys(delta(heard, { ...heard, ...now }, measurements)).sort()).toEqual(want));
+  test(name, () => expect(Object.keys(delta(previous, { ...previous, ...now }, measurements)).sort()).toEqual(want));
 
-test('what goes is the whole list', () => {
+test('a changed list of microservices is sent in full', () => {
   const list = [one, { ...one, id: '2' }];
-  expect(delta(heard, { ...heard, microserviceStatus: list }, false).microserviceStatus).toEqual(list);
+  expect(delta(previous, { ...previous, microserviceStatus: list }, false).microserviceStatus).toEqual(list);
 });

@@ -7,13 +7,13 @@ import { silentLog } from '../system/log.ts';
 import { ControllerClient } from './client.ts';
 import { SyncLoop } from './sync-loop.ts';
 
-/** The link in virtual time, against a network that misbehaves. */
+/** The sync loop in virtual time, on a network with faults. */
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
-const HOLD = /wait=(\d+)/;
+const WAIT = /wait=(\d+)/;
 
-/** How the network answers a request; undefined: as a controller does that has no news. */
+/** The response of the network to a request; undefined: that of a controller with no change. */
 type Network = (request: HttpRequest) => Promise<HttpResponse> | undefined;
 
 function start(network: Network = () => undefined) {
@@ -32,14 +32,14 @@ function start(network: Network = () => undefined) {
       statuses.push(clock.now());
       return answer('', 204);
     }
-    const wait = Number(HOLD.exec(request.path)?.[1] ?? 0);
+    const wait = Number(WAIT.exec(request.path)?.[1] ?? 0);
     if (wait > 0) await clock.sleep(wait * SECOND, request.signal);
     return answer({ lastUpdated: '', due: '' });
   }
 
-  /** As the real one: an answer has to come within the deadline. */
+  /** Like the real transport, this one fails a request at its deadline. */
   async function transport(request: HttpRequest): Promise<HttpResponse> {
-    const wait = Number(HOLD.exec(request.path)?.[1] ?? 0);
+    const wait = Number(WAIT.exec(request.path)?.[1] ?? 0);
     if (request.path.includes('/changes')) polls.push({ at: clock.now(), wait });
     const late = clock.sleep(request.deadline, request.signal).then(() => {
       throw new TransportError('TIMEOUT', 'no answer');
@@ -49,7 +49,7 @@ function start(network: Network = () => undefined) {
   }
 
   const log = silentLog();
-  const link = new SyncLoop({
+  const loop = new SyncLoop({
     client: new ControllerClient({
       controllerUrl: 'http://controller.example:51121',
       instance: 'i',
@@ -77,10 +77,10 @@ function start(network: Network = () => undefined) {
     statusFrequency: () => 10,
     changeFrequency: () => 20,
   });
-  const done = link.run(stop.signal);
+  const done = loop.run(stop.signal);
   return {
     clock,
-    link,
+    loop,
     polls,
     statuses,
     moveControllerClock: (ms: number) => {
@@ -93,11 +93,11 @@ function start(network: Network = () => undefined) {
   };
 }
 
-/** What sits between, and ends every connection on which nothing was said for so long. */
+/** A middlebox that cuts every connection that was idle for so long. */
 const cutsIdleAfter =
   (clock: () => VirtualClock, milliseconds: () => number): Network =>
   (request) => {
-    const wait = Number(HOLD.exec(request.path)?.[1] ?? 0) * SECOND;
+    const wait = Number(WAIT.exec(request.path)?.[1] ?? 0) * SECOND;
     if (wait <= milliseconds()) return undefined;
     return clock()
       .sleep(milliseconds(), request.signal)
@@ -106,148 +106,151 @@ const cutsIdleAfter =
       });
   };
 
-test('a network that cuts quiet connections makes the holds shorter, two cuts at a time, until they last', async () => {
+test('a network that cuts idle connections shortens the long polls after every two cuts, until they last', async () => {
   let patience = 20 * SECOND;
-  await using world = start(
+  await using fixture = start(
     cutsIdleAfter(
-      () => world.clock,
+      () => fixture.clock,
       () => patience,
     ),
   );
-  await world.clock.advance(10 * MINUTE);
-  const waits = world.polls.map(({ wait }) => wait).filter((wait) => wait > 0);
+  await fixture.clock.advance(10 * MINUTE);
+  const waits = fixture.polls.map(({ wait }) => wait).filter((wait) => wait > 0);
   expect([...new Set(waits)]).toEqual([60, 30, 15]);
   expect(waits.filter((wait) => wait === 60)).toHaveLength(2);
   expect(waits.filter((wait) => wait === 30)).toHaveLength(2);
-  expect(world.link.connection.state).toBe('OK');
+  expect(fixture.loop.connection.state).toBe('OK');
 
-  // Another network: after an hour a longer hold is tried again.
+  // On another network, a longer wait is tried again after an hour.
   patience = 10 * MINUTE;
-  await world.clock.advance(130 * MINUTE);
-  expect(world.polls.at(-1)?.wait).toBe(60);
+  await fixture.clock.advance(130 * MINUTE);
+  expect(fixture.polls.at(-1)?.wait).toBe(60);
 });
 
-test('one cut now and then does not shorten the holds', async () => {
+test('an occasional cut does not shorten the long polls', async () => {
   let count = 0;
-  await using world = start((request) => {
-    if (!HOLD.test(request.path) || ++count % 3 !== 0) return undefined;
-    return world.clock.sleep(30 * SECOND, request.signal).then(() => {
+  await using fixture = start((request) => {
+    if (!WAIT.test(request.path) || ++count % 3 !== 0) return undefined;
+    return fixture.clock.sleep(30 * SECOND, request.signal).then(() => {
       throw new TransportError('ECONNRESET', 'cut');
     });
   });
-  await world.clock.advance(60 * MINUTE);
+  await fixture.clock.advance(60 * MINUTE);
   expect(count).toBeGreaterThan(30);
-  expect(new Set(world.polls.map(({ wait }) => wait).filter((wait) => wait > 0))).toEqual(new Set([60]));
+  expect(new Set(fixture.polls.map(({ wait }) => wait).filter((wait) => wait > 0))).toEqual(new Set([60]));
 });
 
-test('a link that swallows everything is noticed within two minutes, and left within one after it is back', async () => {
+test('a network that drops all packets is noticed within two minutes, and the agent reconnects within one', async () => {
   let open = true;
-  await using world = start((request) =>
-    open ? undefined : (world.clock.sleep(24 * 60 * MINUTE, request.signal) as never),
+  await using fixture = start((request) =>
+    open ? undefined : (fixture.clock.sleep(24 * 60 * MINUTE, request.signal) as never),
   );
-  await world.clock.advance(5 * MINUTE);
-  expect(world.link.connection.state).toBe('OK');
+  await fixture.clock.advance(5 * MINUTE);
+  expect(fixture.loop.connection.state).toBe('OK');
   open = false;
-  await world.clock.advance(2 * MINUTE);
-  expect(world.link.connection).toMatchObject({ state: 'NOT_CONNECTED', error: expect.stringContaining('TIMEOUT') });
-  await world.clock.advance(60 * MINUTE);
+  await fixture.clock.advance(2 * MINUTE);
+  expect(fixture.loop.connection).toMatchObject({ state: 'NOT_CONNECTED', error: expect.stringContaining('TIMEOUT') });
+  await fixture.clock.advance(60 * MINUTE);
   open = true;
-  const back = world.clock.now();
-  await world.clock.advance(MINUTE);
-  expect(world.link.connection.state).toBe('OK');
-  expect(world.statuses.some((at) => at >= back)).toBe(true);
+  const back = fixture.clock.now();
+  await fixture.clock.advance(MINUTE);
+  expect(fixture.loop.connection.state).toBe('OK');
+  expect(fixture.statuses.some((at) => at >= back)).toBe(true);
 });
 
-test('a report that gets no answer ends the poll that hangs on the same link', async () => {
+test('a report without a response ends the poll on the same network', async () => {
   let open = true;
-  await using world = start((request) =>
-    open ? undefined : (world.clock.sleep(24 * 60 * MINUTE, request.signal) as never),
+  await using fixture = start((request) =>
+    open ? undefined : (fixture.clock.sleep(24 * 60 * MINUTE, request.signal) as never),
   );
-  await world.clock.advance(5 * MINUTE);
+  await fixture.clock.advance(5 * MINUTE);
   open = false;
-  await world.clock.advance(5 * SECOND);
-  world.link.changed();
-  const before = world.polls.length;
-  await world.clock.advance(40 * SECOND);
-  expect(world.link.connection.state).toBe('NOT_CONNECTED');
+  await fixture.clock.advance(5 * SECOND);
+  fixture.loop.changed();
+  const before = fixture.polls.length;
+  await fixture.clock.advance(40 * SECOND);
+  expect(fixture.loop.connection.state).toBe('NOT_CONNECTED');
   open = true;
-  await world.clock.advance(60 * SECOND);
-  expect(world.link.connection.state).toBe('OK');
-  expect(world.polls.length).toBeGreaterThan(before);
+  await fixture.clock.advance(60 * SECOND);
+  expect(fixture.loop.connection.state).toBe('OK');
+  expect(fixture.polls.length).toBeGreaterThan(before);
 });
 
-test('a controller that does not hold polls is not asked without end, however long the way to it is', async () => {
-  await using world = start((request) => {
+test('a controller that answers long polls at once is not polled in a busy loop, even with a long round trip', async () => {
+  await using fixture = start((request) => {
     const body = JSON.stringify({ lastUpdated: '', due: '', status: 'online', timestamp: 0, uptimeSec: 1 });
-    return world.clock.sleep(2 * SECOND, request.signal).then(() => ({ status: 200, headers: {}, body }));
+    return fixture.clock.sleep(2 * SECOND, request.signal).then(() => ({ status: 200, headers: {}, body }));
   });
-  await world.clock.advance(MINUTE);
-  const before = world.polls.length;
-  await world.clock.advance(10 * MINUTE);
+  await fixture.clock.advance(MINUTE);
+  const before = fixture.polls.length;
+  await fixture.clock.advance(10 * MINUTE);
   // Every 20 s, as the settings say.
-  expect(world.polls.length - before).toBeLessThan(33);
+  expect(fixture.polls.length - before).toBeLessThan(33);
 });
 
-test('a long poll that ends for the next epoch position delays no poll, and one that ends for nothing does', async () => {
+test('a long poll that ends early delays the next one, unless it brought a new epoch position', async () => {
   let sequenceNumber = 0;
   const headers = () => ({ 'skerry-epoch-position': `1.aaaaaaaa.${Math.min(++sequenceNumber, 6)}` });
-  await using world = start((request) => {
-    if (!HOLD.test(request.path)) return undefined;
+  await using fixture = start((request) => {
+    if (!WAIT.test(request.path)) return undefined;
     const body = JSON.stringify({ lastUpdated: '', due: '' });
-    return world.clock.sleep(200, request.signal).then(() => ({ status: 200, headers: headers(), body }));
+    return fixture.clock.sleep(200, request.signal).then(() => ({ status: 200, headers: headers(), body }));
   });
-  await world.clock.advance(10 * SECOND);
-  const gaps = world.polls.map(({ at }, i) => at - (world.polls[i - 1]?.at ?? at));
+  await fixture.clock.advance(10 * SECOND);
+  const gaps = fixture.polls.map(({ at }, i) => at - (fixture.polls[i - 1]?.at ?? at));
   expect(Math.max(...gaps.slice(2, 7))).toBeLessThan(500);
   expect(Math.min(...gaps.slice(8))).toBeGreaterThanOrEqual(1_000);
 });
 
-test('an hour without a link costs two attempts a minute, not more', async () => {
+test('an hour without a network costs at most two attempts a minute', async () => {
   let open = true;
   let attempts = 0;
-  await using world = start(() => {
+  await using fixture = start(() => {
     attempts++;
     return open ? undefined : Promise.reject(new TransportError('ENOTFOUND', 'getaddrinfo ENOTFOUND'));
   });
-  await world.clock.advance(MINUTE);
+  await fixture.clock.advance(MINUTE);
   open = false;
-  await world.clock.advance(2 * MINUTE);
+  await fixture.clock.advance(2 * MINUTE);
   attempts = 0;
-  await world.clock.advance(60 * MINUTE);
-  expect(world.link.connection).toMatchObject({ state: 'NOT_CONNECTED', error: expect.stringContaining('ENOTFOUND') });
+  await fixture.clock.advance(60 * MINUTE);
+  expect(fixture.loop.connection).toMatchObject({
+    state: 'NOT_CONNECTED',
+    error: expect.stringContaining('ENOTFOUND'),
+  });
   expect(attempts).toBeGreaterThan(60);
   expect(attempts).toBeLessThan(150);
   open = true;
-  await world.clock.advance(2 * MINUTE);
-  expect(world.link.connection.state).toBe('OK');
+  await fixture.clock.advance(2 * MINUTE);
+  expect(fixture.loop.connection.state).toBe('OK');
 });
 
-const RETURNS: Record<string, { problem: () => Promise<HttpResponse>; asks: string[] }> = {
-  'the way was lost: for changes, since every request delays it': {
+const RECOVERIES: Record<string, { problem: () => Promise<HttpResponse>; asks: string[] }> = {
+  'a lost connection polls for changes first, since every other request delays that': {
     problem: () => Promise.reject(new TransportError('ECONNREFUSED', 'refused')),
     asks: ['/agent/changes', '/agent/changes'],
   },
-  'its token was refused: for the time first, since a clock may have moved': {
+  "a refused token asks for the controller's time first, since a clock may have moved": {
     problem: async () => ({ status: 401, headers: {}, body: JSON.stringify({ code: 'AGENT_JWT_EXPIRED' }) }),
     asks: ['/status', '/agent/changes'],
   },
 };
-for (const [name, { problem, asks }] of Object.entries(RETURNS))
-  test(`who comes back after ${name}`, async () => {
-    let ails = false;
+for (const [name, { problem, asks }] of Object.entries(RECOVERIES))
+  test(`an agent that recovers from ${name}`, async () => {
+    let isFaulty = false;
     const asked: string[] = [];
-    await using world = start((request) => {
-      if (ails) return problem();
+    await using fixture = start((request) => {
+      if (isFaulty) return problem();
       if (request.method === 'GET') asked.push(request.path.replace(/^\/api\/v3|\?.*$/g, ''));
       return undefined;
     });
-    await world.clock.advance(30 * SECOND);
-    ails = true;
-    await world.clock.advance(2 * MINUTE);
-    expect(world.link.connection.state).not.toBe('OK');
+    await fixture.clock.advance(30 * SECOND);
+    isFaulty = true;
+    await fixture.clock.advance(2 * MINUTE);
+    expect(fixture.loop.connection.state).not.toBe('OK');
     asked.length = 0;
-    ails = false;
-    await world.clock.advance(10 * MINUTE);
+    isFaulty = false;
+    await fixture.clock.advance(10 * MINUTE);
     expect(asked.slice(0, 2)).toEqual(asks);
-    expect(world.link.connection.state).toBe('OK');
+    expect(fixture.loop.connection.state).toBe('OK');
   });

@@ -15,7 +15,7 @@ let server: Server;
 let url: string;
 
 beforeAll(async () => {
-  // As the controller does: the authority goes along with the certificate that it signed.
+  // The controller sends its authority with its certificate as well.
   server = createServer({ key: read('server.key'), cert: read('server.pem') + authority }, (_incoming, outgoing) =>
     outgoing.end('{"status":"online","timestamp":1000,"uptimeSec":1}'),
   );
@@ -39,20 +39,20 @@ async function ping(options: { ca?: string; insecure?: boolean }): Promise<unkno
   }
 }
 
-test('the authority that a join string names is found, and trusted from then on', async () => {
+test('the authority whose digest the join string has is fetched and then trusted', async () => {
   const ca = await fetchAuthority(url, digest);
   expect(new X509Certificate(ca).fingerprint256).toBe(new X509Certificate(authority).fingerprint256);
   expect(await ping({ ca })).toMatchObject({ uptimeSec: 1 });
 });
 
-test('a server without the authority that the join string names is refused', async () => {
+test('a server whose authority has another digest than the join string is refused', async () => {
   await expect(fetchAuthority(url, '0'.repeat(64))).rejects.toThrow(/no certificate authority with the digest/);
 });
 
-test('without the authority the certificate is not trusted', async () => {
+test('a certificate is not trusted without its authority', async () => {
   await expect(ping({})).rejects.toMatchObject({ connection: 'BROKEN_CERTIFICATE' });
 });
 
-test('the local flag switches verification off', async () => {
+test('insecure: true turns certificate verification off', async () => {
   expect(await ping({ insecure: true })).toMatchObject({ uptimeSec: 1 });
 });

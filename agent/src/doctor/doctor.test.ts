@@ -18,8 +18,8 @@ import { createDoctorContext } from './context.ts';
 import { CHECKS } from './doctor.ts';
 
 /**
- * Every problem that the table of checks knows is made here for real: TLS servers, full and read-only file systems, a
- * kernel without cgroups, an engine socket that is gone. The last test compares with the table.
+ * Every problem in the table of checks is reproduced for real: TLS servers, full and read-only file systems, a kernel
+ * without cgroups, an engine socket that does not exist. `afterAll` compares with the table.
  */
 const MAIN = join(import.meta.dirname, '../main.ts');
 const read = (name: string) => readFileSync(join(import.meta.dirname, 'testdata', name), 'utf8');
@@ -36,7 +36,7 @@ beforeEach(() => {
   return () => over.disposeAsync();
 });
 
-interface World {
+interface Fixture {
   settings?: Record<string, unknown>;
   /** the controller that the node belongs to */
   node?: { controllerUrl: string; ca?: string };
@@ -48,7 +48,7 @@ interface World {
 const configFile = () => join(folder, 'config.yaml');
 const database = () => join(folder, 'data/agent.db');
 
-function furnish({ settings = {}, node }: World): void {
+function install({ settings = {}, node }: Fixture): void {
   const config = {
     containerEngineUrl: `unix://${folder}/engine.sock`,
     localApiPort: 0,
@@ -69,9 +69,9 @@ function saveNode(node: { controllerUrl: string; ca?: string }) {
   return identity;
 }
 
-async function examined(world: World = {}): Promise<Map<string, Diagnosis>> {
-  furnish(world);
-  const found = await diagnose(CHECKS, createDoctorContext(configFile(), world.wall, world.reach));
+async function examined(fixture: Fixture = {}): Promise<Map<string, Diagnosis>> {
+  install(fixture);
+  const found = await diagnose(CHECKS, createDoctorContext(configFile(), fixture.wall, fixture.reach));
   return noted(found);
 }
 
@@ -80,7 +80,7 @@ function noted(found: Diagnosis[]): Map<string, Diagnosis> {
   return new Map(found.map((each) => [each.check, each]));
 }
 
-/** The command as people run it, by way of programs that take something from it. */
+/** Runs `skerry-agent doctor`, wrapped in programs that restrict it. */
 function command(...wrapped: string[]): Promise<Map<string, Diagnosis>> {
   const [program = process.execPath, ...args] = [...wrapped, process.execPath, MAIN, 'doctor', '--json'];
   return new Promise((resolve, reject) => {
@@ -117,25 +117,25 @@ async function servingTls(certificate: string): Promise<string> {
   return `https://127.0.0.1:${await listening(server)}`;
 }
 
-/** A case: how the world is made, and what one check then says. */
-type Case = [check: string, problem: string | undefined, detail: RegExp, make: () => World | Promise<World>];
+/** How the fixture is arranged, and what one check then finds. */
+type Case = [check: string, problem: string | undefined, detail: RegExp, arrange: () => Fixture | Promise<Fixture>];
 
 const CASES: Record<string, Case> = {
-  'settings that are no YAML': ['settings', 'unusable', /config\.yaml is not YAML/, () => ({})],
+  'a configuration file that is not YAML': ['settings', 'unusable', /config\.yaml is not YAML/, () => ({})],
   'a policy with a misspelled rule': [
     'policy',
     'unusable',
     /policy\.yaml.*privilege/,
     () => wrote(join(folder, 'policy.yaml'), 'privilege: false\n'),
   ],
-  'an agent that nobody provisioned': ['identity', 'none', /not provisioned/, () => ({})],
-  'an identity that is cut off': [
+  'an agent that is not provisioned': ['identity', 'none', /not provisioned/, () => ({})],
+  'an identity file that is truncated': [
     'identity',
     'damaged',
     /identity\.json cannot be read/,
     () => wrote(join(folder, 'data/identity.json'), '{"instance": "ab'),
   ],
-  'an identity that others can read': [
+  'an identity file that other users can read': [
     'identity',
     'open',
     /mode 644/,
@@ -145,7 +145,7 @@ const CASES: Record<string, Case> = {
       return {};
     },
   ],
-  'a database that is none': ['database', 'damaged', /not a database/, () => wrote(database(), 'x'.repeat(8192))],
+  'a file that is not a database': ['database', 'damaged', /not a database/, () => wrote(database(), 'x'.repeat(8192))],
   'a database of a newer agent': [
     'database',
     'newer',
@@ -157,8 +157,13 @@ const CASES: Record<string, Case> = {
     },
   ],
   'a database that is a directory': ['database', 'unreadable', /I\/O error|unable to open/, () => made(database())],
-  'little space': ['disk', 'low', /less than 100 %/, () => ({ settings: { availableDiskThreshold: 100 } })],
-  'an engine that does not run': ['engine', 'absent', /engine\.sock does not answer: .*ENOENT/, () => ({})],
+  'a disk with little free space': [
+    'disk',
+    'low',
+    /less than 100 %/,
+    () => ({ settings: { availableDiskThreshold: 100 } }),
+  ],
+  'an engine socket that does not exist': ['engine', 'absent', /engine\.sock does not answer: .*ENOENT/, () => ({})],
   'an engine that is too old': [
     'engine',
     'unfit',
@@ -171,7 +176,7 @@ const CASES: Record<string, Case> = {
     /docker 24\.0/,
     () => engineAnswering({ ApiVersion: '1.43', Version: '24.0', SecurityOptions: ['name=rootless'] }),
   ],
-  'containers of an agent that is no more': [
+  'a container of an agent that no longer exists': [
     'orphans',
     'left',
     /skerry-lost \(shop\)/,
@@ -180,13 +185,13 @@ const CASES: Record<string, Case> = {
       node: { controllerUrl: 'http://127.0.0.1:1' },
     }),
   ],
-  'containers of an agent that does not know who it is': [
+  'a container while the identity of this agent is unknown': [
     'orphans',
     undefined,
     /which containers are its own is not known/,
     () => engineAnswering({ ApiVersion: '1.43', Version: '24.0' }, [ORPHAN]),
   ],
-  'no containers of other agents': [
+  'an engine without containers of other agents': [
     'orphans',
     undefined,
     /none/,
@@ -201,15 +206,15 @@ const CASES: Record<string, Case> = {
     /docker 24\.0 \(API 1\.43\)/,
     () => engineAnswering({ ApiVersion: '1.43', Version: '24.0' }),
   ],
-  'no agent': ['daemon', 'absent', /no agent answers at .*api\.sock/, () => ({})],
-  'an agent that answers nonsense': ['daemon', 'broken', /cannot be read/, () => daemonAnswering('<html>')],
-  'an agent with troubles': [
+  'an agent that does not run': ['daemon', 'absent', /no agent answers at .*api\.sock/, () => ({})],
+  'an agent whose response cannot be parsed': ['daemon', 'broken', /cannot be read/, () => daemonAnswering('<html>')],
+  'an agent that reports a warning': [
     'daemon',
     'troubled',
     /database: disk full/,
     () => daemonAnswering({ warnings: ['database: disk full'], controllerConnection: 'OK' }),
   ],
-  'a port that somebody else has': [
+  'a port that another program listens on': [
     'port',
     'taken',
     /another program/,
@@ -223,17 +228,17 @@ const CASES: Record<string, Case> = {
       const server = createTcpServer();
       const port = await listening(server);
       server.close();
-      const world = await daemonAnswering({ warnings: [], controllerConnection: 'OK' });
-      return { ...world, settings: { ...world.settings, localApiPort: port } };
+      const fixture = await daemonAnswering({ warnings: [], controllerConnection: 'OK' });
+      return { ...fixture, settings: { ...fixture.settings, localApiPort: port } };
     },
   ],
-  'a name of the controller that nobody knows': [
+  'a controller whose name does not resolve': [
     'names',
     'controller',
     /controller\.invalid does not resolve/,
     () => ({ node: { controllerUrl: 'http://controller.invalid:51121' } }),
   ],
-  'a name of a registry that nobody knows': [
+  'a registry whose name does not resolve': [
     'names',
     'registry',
     /registry\.invalid does not resolve/,
@@ -249,35 +254,35 @@ const CASES: Record<string, Case> = {
       return {};
     },
   ],
-  'a certificate that is right': ['certificate', undefined, /"good" by "Test authority"/, () => tlsNode('good.pem')],
-  'a certificate that has ended': ['certificate', 'expired', /to 2021-01-01/, () => tlsNode('expired.pem')],
-  'a certificate that has not begun': ['certificate', 'future', /from 2070-01-01/, () => tlsNode('future.pem')],
+  'a valid certificate': ['certificate', undefined, /"good" by "Test authority"/, () => tlsNode('good.pem')],
+  'a certificate that has expired': ['certificate', 'expired', /to 2021-01-01/, () => tlsNode('expired.pem')],
+  'a certificate that is not valid yet': ['certificate', 'future', /from 2070-01-01/, () => tlsNode('future.pem')],
   'a certificate for another name': [
     'certificate',
     'name',
     /for DNS:controller\.example\.com, not for 127\.0\.0\.1/,
     () => tlsNode('other.pem'),
   ],
-  'a certificate of an authority that nobody knows here': [
+  'a certificate of an unknown authority': [
     'certificate',
     'unknown',
     /issued by "Test authority"/,
     async () => ({ node: { controllerUrl: await servingTls('good.pem') } }),
   ],
-  'a certificate that is not for servers': ['certificate', 'other', /purpose/i, () => tlsNode('client.pem')],
-  'a certificate that ends soon': [
+  'a client certificate on a server': ['certificate', 'other', /purpose/i, () => tlsNode('client.pem')],
+  'a certificate that expires soon': [
     'certificate',
     'soon',
     /in 3 days/,
     async () => ({ ...(await tlsNode('good.pem')), wall: () => Date.UTC(2076, 0, 1) - 3.5 * 86_400_000 }),
   ],
-  'a certificate that is not looked at': [
+  'a certificate that is not verified (secureMode: false)': [
     'certificate',
     'unverified',
     /not verified/,
     async () => ({ ...(await tlsNode('good.pem')), settings: { secureMode: false } }),
   ],
-  'a server without TLS at an https address': [
+  'a server without TLS at an https URL': [
     'certificate',
     'none',
     /https:/,
@@ -302,7 +307,7 @@ const CASES: Record<string, Case> = {
       reach: 200,
     }),
   ],
-  'a controller that says that its API server is away': [
+  'a controller that reports that its API server does not answer': [
     'controller',
     'store',
     /its API server does not answer/,
@@ -314,25 +319,25 @@ const CASES: Record<string, Case> = {
       },
     }),
   ],
-  'a controller that hangs': [
+  'a controller that accepts connections and never answers': [
     'controller',
     'hangs',
     /although a connection opens/,
     async () => ({ node: { controllerUrl: await serving(() => {}) }, reach: 200 }),
   ],
-  'a far controller without TLS': [
+  'a remote controller without TLS': [
     'certificate',
     'plain',
     /http:\/\/controller\.invalid:51121 is another machine/,
     () => ({ node: { controllerUrl: 'http://controller.invalid:51121' } }),
   ],
-  'a near controller without TLS': [
+  'a controller without TLS on the same machine': [
     'certificate',
     undefined,
     /is this machine/,
     () => ({ node: { controllerUrl: 'http://127.0.0.1:1' } }),
   ],
-  "images of the machine's own cache": [
+  'a microservice whose image is only in the cache of the machine': [
     'names',
     undefined,
     /no names are known/,
@@ -353,25 +358,25 @@ const CASES: Record<string, Case> = {
     /answers 503/,
     async () => ({ node: { controllerUrl: await serving((_request, response) => response.writeHead(503).end('{}')) } }),
   ],
-  'something else at the address of the controller': [
+  'another HTTP server at the address of the controller': [
     'controller',
     'other',
     /answers 200, and not as/,
     async () => ({ node: { controllerUrl: await serving((_request, response) => response.end('<h1>hello</h1>')) } }),
   ],
-  'a clock that is minutes off': [
+  'a clock that is five minutes behind': [
     'clock',
     'off',
     /(29\d|30\d)(\.\d)? s behind/,
     async () => ({ node: { controllerUrl: await serving(statusOf(300_000)) } }),
   ],
-  'a clock that is days off': [
+  'a clock that is three days ahead': [
     'clock',
     'wrong',
     /ahead of the controller/,
     async () => ({ node: { controllerUrl: await serving(statusOf(-3 * 86_400_000)) } }),
   ],
-  'a clock that lost its battery': ['clock', 'wrong', /it says 1970/, () => ({ wall: () => 1_000_000 })],
+  'a clock that was reset to 1970': ['clock', 'wrong', /it says 1970/, () => ({ wall: () => 1_000_000 })],
   'a node that the controller does not know': [
     'authorisation',
     'refused',
@@ -382,13 +387,13 @@ const CASES: Record<string, Case> = {
       return { node: { controllerUrl: controller.url } };
     },
   ],
-  'a controller that cannot be asked': [
+  'an authorisation while the controller is down': [
     'authorisation',
     'unknown',
     /does not answer/,
     () => ({ node: { controllerUrl: 'http://127.0.0.1:1' } }),
   ],
-  'what a running agent knows of its authorisation': [
+  'a running agent whose connection is UNAUTHORIZED': [
     'authorisation',
     'refused',
     /UNAUTHORIZED: gone/,
@@ -399,24 +404,24 @@ const CASES: Record<string, Case> = {
   ],
 };
 
-function wrote(file: string, text: string): World {
+function wrote(file: string, text: string): Fixture {
   writeFileSync(file, text);
   return {};
 }
 
-function made(directory: string): World {
+function made(directory: string): Fixture {
   mkdirSync(directory);
   return {};
 }
 
-async function tlsNode(certificate: string): Promise<World> {
+async function tlsNode(certificate: string): Promise<Fixture> {
   return { node: { controllerUrl: await servingTls(certificate), ca: read('ca.pem') } };
 }
 
 const ORPHAN_LABELS = { 'skerry.dev/agent': 'f'.repeat(32), 'skerry.dev/application': 'shop' };
 const ORPHAN = { Id: 'c1', Names: ['/skerry-lost'], ImageID: 'i1', State: 'running', Labels: ORPHAN_LABELS };
 
-async function engineAnswering(facts: Record<string, unknown>, containers: object[] = []): Promise<World> {
+async function engineAnswering(facts: Record<string, unknown>, containers: object[] = []): Promise<Fixture> {
   await listening(
     http.createServer(({ url = '' }, response) =>
       response.end(JSON.stringify(url.includes('/containers/json') ? containers : { Components: [], ...facts })),
@@ -426,7 +431,7 @@ async function engineAnswering(facts: Record<string, unknown>, containers: objec
   return {};
 }
 
-async function daemonAnswering(status: unknown): Promise<World> {
+async function daemonAnswering(status: unknown): Promise<Fixture> {
   mkdirSync(join(folder, 'run'));
   const text = typeof status === 'string' ? status : JSON.stringify(status);
   await listening(
@@ -436,25 +441,26 @@ async function daemonAnswering(status: unknown): Promise<World> {
   return { settings: { runDirectory: 'run' } };
 }
 
-for (const [name, [check, problem, detail, make]] of Object.entries(CASES))
-  test(`${name}: ${check} says ${problem ?? 'ok'}`, async () => {
-    const world = await make();
-    furnish(world);
+for (const [name, [check, problem, detail, arrange]] of Object.entries(CASES))
+  test(`the check "${check}" finds ${problem ? `the problem "${problem}"` : 'no problem'}: ${name}`, async () => {
+    const fixture = await arrange();
+    install(fixture);
     if (check === 'settings') writeFileSync(configFile(), 'diskDirectory: [\n');
-    const said = noted(await diagnose(CHECKS, createDoctorContext(configFile(), world.wall, world.reach))).get(check);
-    expect(said?.problem).toBe(problem);
-    expect(said?.detail).toMatch(detail);
-    if (problem) expect(said?.todo).toMatch(/\w{3}/);
+    const context = createDoctorContext(configFile(), fixture.wall, fixture.reach);
+    const found = noted(await diagnose(CHECKS, context)).get(check);
+    expect(found?.problem).toBe(problem);
+    expect(found?.detail).toMatch(detail);
+    if (problem) expect(found?.todo).toMatch(/\w{3}/);
   });
 
-describe.skipIf(!isRoot)('what only root can make', () => {
+describe.skipIf(!isRoot)('doctor, with a machine that only root can arrange,', () => {
   const mounted = async (options: string, type = 'tmpfs') => {
     const { stdout } = await sh('mount', '-t', type, '-o', options, 'none', join(folder, 'data'));
     over.defer(async () => void (await sh('umount', join(folder, 'data'))));
     return stdout;
   };
 
-  test('a full disk', async () => {
+  test('finds a full disk', async () => {
     await mounted('size=1m');
     writeFileSync(join(folder, 'data/volume'), Buffer.alloc(1024 * 1024 - 4096));
     expect((await examined()).get('disk')).toMatchObject({
@@ -463,13 +469,13 @@ describe.skipIf(!isRoot)('what only root can make', () => {
     });
   });
 
-  test('a file system without room for more files', async () => {
+  test('finds a file system without free inodes', async () => {
     await mounted('size=200m,nr_inodes=2');
     writeFileSync(join(folder, 'data/one'), '');
     expect((await examined()).get('disk')).toMatchObject({ problem: 'inodes' });
   });
 
-  test('a file system that is read-only', async () => {
+  test('finds a read-only file system', async () => {
     await mounted('size=200m,ro');
     expect((await examined()).get('disk')).toMatchObject({
       problem: 'readonly',
@@ -477,8 +483,8 @@ describe.skipIf(!isRoot)('what only root can make', () => {
     });
   });
 
-  test('a kernel without cgroups, and one without the memory controller', async () => {
-    furnish({});
+  test('finds a kernel without cgroups and one without the memory controller', async () => {
+    install({});
     const without = (text: string) =>
       command('unshare', '-m', 'sh', '-c', `${text}; mount -t tmpfs none /sys/fs/cgroup; exec "$0" "$@"`);
     expect((await without('mount --bind /dev/null /proc/cgroups')).get('cgroup')).toMatchObject({ problem: 'absent' });
@@ -490,16 +496,16 @@ describe.skipIf(!isRoot)('what only root can make', () => {
     });
   });
 
-  test('low limits', async () => {
-    furnish({});
+  test('finds low resource limits', async () => {
+    install({});
     const found = await command('prlimit', '--nofile=1000:1000', 'setpriv', '--bounding-set=-sys_resource');
     expect(found.get('limits')).toMatchObject({ problem: 'low', detail: expect.stringContaining('open files 1000') });
   });
 
-  test('somebody who is not the agent', async () => {
+  test('finds that the user may not use the sockets of the engine and the agent', async () => {
     await engineAnswering({ ApiVersion: '1.43' });
     const { settings } = await daemonAnswering({ warnings: [], controllerConnection: 'OK' });
-    furnish({ settings });
+    install({ settings });
     for (const socket of ['engine.sock', 'run/api.sock']) chmodSync(join(folder, socket), 0o600);
     chmodSync(folder, 0o755);
     const found = await command('setpriv', '--reuid=65534', '--regid=65534', '--clear-groups');
@@ -508,7 +514,7 @@ describe.skipIf(!isRoot)('what only root can make', () => {
   });
 });
 
-test('an agent and a controller that get along', async () => {
+test('doctor finds no problem with an agent and a controller that work', async () => {
   const controller = await new FakeController().listen();
   over.use(controller);
   const identity = saveNode({ controllerUrl: controller.url });
@@ -522,7 +528,7 @@ test('an agent and a controller that get along', async () => {
     expect(found.get(name), name).toMatchObject({ status: 'ok' });
 });
 
-test('a check that hangs or breaks has failed, and says how', async () => {
+test('a check that does not end or throws has failed, with the cause', async () => {
   const checks = [
     { name: 'hangs', about: '', problems: {}, run: () => new Promise<never>(() => {}) },
     { name: 'breaks', about: '', problems: {}, run: () => Promise.reject(new Error('no such luck')) },

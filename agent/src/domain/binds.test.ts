@@ -15,24 +15,56 @@ const ALIASED: Locations = {
   mountsBelow: (path) => ('/mnt/alias'.startsWith(`${path}/`) ? ['/mnt/alias'] : []),
 };
 
-/** own binds, those of another, whether the container is new, and whether that is refused */
+/** own bind, bind of another microservice, whether the container is new, whether it is refused */
 const CASES: Record<string, [Bind, Bind, boolean, boolean, Locations?]> = {
-  'a bind below what another may write to is refused': [rw('/srv/data/sub'), rw('/srv/data'), true, true],
-  'a container that is there is refused its start as well': [rw('/srv/data/sub'), rw('/srv/data'), false, true],
-  'reading below what another may write to is refused': [ro('/srv/data/sub'), rw('/srv/data'), true, true],
-  'a bind far below is refused': [rw('/srv/data/a/b/c'), rw('/srv/data'), true, true],
-  'a new writer above what another binds is refused': [rw('/srv/data'), ro('/srv/data/sub'), true, true],
-  'a writer that is there may start again': [rw('/srv/data'), ro('/srv/data/sub'), false, false],
-  'a bind below what another only reads is allowed': [rw('/srv/data/sub'), ro('/srv/data'), true, false],
-  'two that bind the same directory are allowed': [rw('/srv/data'), rw('/srv/data'), true, false],
-  'a name that only begins alike is none below': [rw('/srv/data-2'), rw('/srv/data'), true, false],
-  'neighbours are allowed': [rw('/srv/a'), rw('/srv/b'), true, false],
-  'a writer of the same directory by another mount is seen': [rw('/mnt/alias/x'), rw('/srv/data'), true, true, ALIASED],
-  'a writer above by another mount is seen': [rw('/mnt/alias/x'), rw('/srv'), true, true, ALIASED],
-  'a writer of a directory that holds the mount is seen': [rw('/srv/data/x'), rw('/mnt'), true, true, ALIASED],
+  'a bind below a writable bind of another microservice is refused': [rw('/srv/data/sub'), rw('/srv/data'), true, true],
+  'a start of an existing container below a writable bind of another is refused': [
+    rw('/srv/data/sub'),
+    rw('/srv/data'),
+    false,
+    true,
+  ],
+  'a read-only bind below a writable bind of another is refused': [ro('/srv/data/sub'), rw('/srv/data'), true, true],
+  'a bind several levels below a writable bind of another is refused': [
+    rw('/srv/data/a/b/c'),
+    rw('/srv/data'),
+    true,
+    true,
+  ],
+  'a writable bind of a new container above a bind of another is refused': [
+    rw('/srv/data'),
+    ro('/srv/data/sub'),
+    true,
+    true,
+  ],
+  'a writable bind of an existing container above a bind of another is allowed': [
+    rw('/srv/data'),
+    ro('/srv/data/sub'),
+    false,
+    false,
+  ],
+  'a bind below a read-only bind of another is allowed': [rw('/srv/data/sub'), ro('/srv/data'), true, false],
+  'two binds of the same directory are allowed': [rw('/srv/data'), rw('/srv/data'), true, false],
+  'a path that only shares a prefix of its name is allowed': [rw('/srv/data-2'), rw('/srv/data'), true, false],
+  'binds of sibling directories are allowed': [rw('/srv/a'), rw('/srv/b'), true, false],
+  'a writable bind of the same directory through another mount is refused': [
+    rw('/mnt/alias/x'),
+    rw('/srv/data'),
+    true,
+    true,
+    ALIASED,
+  ],
+  'a writable bind of a parent through another mount is refused': [rw('/mnt/alias/x'), rw('/srv'), true, true, ALIASED],
+  'a writable bind of a directory that contains the mount is refused': [
+    rw('/srv/data/x'),
+    rw('/mnt'),
+    true,
+    true,
+    ALIASED,
+  ],
 };
 
-describe('binds beside each other', () => {
+describe('binds of two microservices', () => {
   for (const [name, [own, other, isNew, refused, locations = PLAIN_PLACES]] of Object.entries(CASES))
     test(name, () => {
       const found = bindConflict({ name: '', binds: [own] }, [{ name: 'shop.db', binds: [other] }], isNew, locations);
@@ -41,7 +73,7 @@ describe('binds beside each other', () => {
     });
 });
 
-test('the machine is asked once where paths lie, however many containers there are', () => {
+test('bindConflict resolves all paths in one call, however many containers there are', () => {
   const others = Array.from({ length: 200 }, (_, index) => ({
     name: `shop.m${index}`,
     binds: [rw(`/srv/${index}/data`), ro(`/etc/app/${index}`)],
@@ -59,13 +91,13 @@ test('the machine is asked once where paths lie, however many containers there a
 });
 
 test.runIf(process.platform === 'linux')(
-  'what a process that has just ended had mounted is not known, and no error',
+  'the mounts of a process that has just ended are read as none, without an error',
   async () => {
-    // Its parent became another program, which waits for nobody.
+    // Its parent became another program, which does not reap its children.
     const parent = spawn('sh', ['-c', 'sleep 0 & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
     try {
-      const [said] = (await once(parent.stdout, 'data')) as [Buffer];
-      const pid = Number(said);
+      const [output] = (await once(parent.stdout, 'data')) as [Buffer];
+      const pid = Number(output);
       await until('a zombie', () => readText(`/proc/${pid}/stat`)?.includes(') Z '));
       expect(mountedPlaces(pid)).toEqual([]);
     } finally {
@@ -74,7 +106,7 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-test('a source that a container has not mounted is named', () => {
+test('exchanged() returns the source that a container has not mounted', () => {
   expect(exchanged(['/srv/a', '/srv/b'], ['/proc', '/srv/a', '/srv/b'], PLAIN_PLACES)).toBeUndefined();
   expect(exchanged(['/srv/a', '/srv/b'], ['/srv/a', '/etc'], PLAIN_PLACES)).toBe('/srv/b');
 });

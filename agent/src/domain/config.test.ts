@@ -3,8 +3,8 @@ import { ConfigError, changeConfig, parseConfig, settingName } from './config.ts
 
 const parse = (text?: string) => parseConfig(text, '/etc/skerry-agent/config.yaml');
 
-describe('a file of settings', () => {
-  test('that is not there sets nothing', () =>
+describe('a configuration file', () => {
+  test('that does not exist gives the defaults', () =>
     expect(parse()).toMatchObject({
       diskDirectory: '/var/lib/skerry-agent',
       runDirectory: '/run/skerry-agent',
@@ -13,18 +13,18 @@ describe('a file of settings', () => {
       secureMode: true,
       logLevel: 'INFO',
     }));
-  test('in its plain form', () =>
+  test('in its plain form is read', () =>
     expect(parse('logLevel: debug\nstatusFrequency: 5')).toMatchObject({ logLevel: 'DEBUG', statusFrequency: 5 }));
-  test('with profiles, values as text', () =>
+  test('with profiles and values as text is read', () =>
     expect(
       parse(
         'currentProfile: development\nprofiles: {default: {logLevel: WARN}, development: {logLevel: ERROR, statusFrequency: "7", devMode: "on"}}',
       ),
     ).toMatchObject({ logLevel: 'ERROR', statusFrequency: 7, devMode: true }));
-  test('with neutral names of engines', () =>
+  test('may use the neutral names of engines', () =>
     expect(parse('containerEngine: engine_a').containerEngine).toBe('docker'));
-  test('with settings that others know', () => expect(parse('somethingElse: 1').logLevel).toBe('INFO'));
-  test('with paths relative to itself', () =>
+  test('may have unknown settings', () => expect(parse('somethingElse: 1').logLevel).toBe('INFO'));
+  test('has paths that are relative to its directory', () =>
     expect(parse('diskDirectory: data')).toMatchObject({
       diskDirectory: '/etc/skerry-agent/data',
       runDirectory: '/etc/skerry-agent/data/run',
@@ -32,19 +32,19 @@ describe('a file of settings', () => {
 
   const wrong: Record<string, [string, RegExp]> = {
     'that is not YAML': ['a: [', /is not YAML/],
-    'that is no map': ['- a', /is not a map/],
+    'that is not a map': ['- a', /is not a map/],
     'with a wrong value': ['statusFrequency: 0', /statusFrequency: /],
-    'with an engine URL of no known kind': ['containerEngineUrl: /var/run/docker.sock', /begins with unix/],
+    'with an engine URL of an unknown scheme': ['containerEngineUrl: /var/run/docker.sock', /begins with unix/],
   };
   for (const [name, [text, says]] of Object.entries(wrong))
-    test(`${name} is refused, and the text says where`, () => {
+    test(`${name} is refused with an error that names file and setting`, () => {
       expect(() => parse(text)).toThrow(ConfigError);
       expect(() => parse(text)).toThrow(says);
       expect(() => parse(text)).toThrow(/config\.yaml/);
     });
 });
 
-test('settings are known by their names in the local API and by short ones', () => {
+test('settings have a name of the local API and a short name', () => {
   expect(['diskLimitGiB', 'sf', 'timezone', 'logLevel', 'nonsense'].map(settingName)).toEqual([
     'diskLimit',
     'statusFrequency',
@@ -54,15 +54,15 @@ test('settings are known by their names in the local API and by short ones', () 
   ]);
 });
 
-describe('changing a file', () => {
-  test('keeps comments and what is not changed', () =>
+describe('a change of a configuration file', () => {
+  test('keeps comments and all other settings', () =>
     expect(changeConfig('# mine\nlogLevel: INFO\nother: 1\n', { logLevel: 'DEBUG' })).toBe(
       '# mine\nlogLevel: DEBUG\nother: 1\n',
     ));
-  test('changes the profile in use', () =>
+  test('applies to the profile in use', () =>
     expect(changeConfig('currentProfile: a\nprofiles:\n  a:\n    logLevel: INFO\n', { logLevel: 'DEBUG' })).toContain(
       '    logLevel: DEBUG',
     ));
-  test('makes one that is not there', () =>
+  test('creates a file that does not exist', () =>
     expect(changeConfig(undefined, { logLevel: 'DEBUG' })).toBe('logLevel: DEBUG\n'));
 });

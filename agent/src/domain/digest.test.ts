@@ -25,35 +25,35 @@ const full = makeView({
   healthCheck: { test: ['CMD', 'true'], interval: 5 },
 });
 
-test('pinned across versions: a changed value would recreate every container of a fleet on an upgrade', () => {
+test('the digest is a golden value: a change would recreate every container of a fleet on an upgrade', () => {
   expect(containerDigest(makeView({ name: 'web', application: 'shop' }))).toBe('c1-baff7433d410ec74');
   expect(containerDigest(full)).toBe('c1-f51d18c9dc7b5c50');
 });
 
-describe('takes no part', () => {
+describe('the digest does not depend on', () => {
   const same: Record<string, Partial<typeof full>> = {
-    'the revision, orders and what is done with them': { revision: 'other', rebuild: true, rebuildCount: 9 },
-    'the order in which microservices start': { schedule: 3, isSystem: true },
-    'the config, which the workload fetches': { config: '{"x":1}' },
-    'the registry that an image comes from': { registryId: 9 },
-    'the order of env, ports and keys': {
+    'the revision and rebuilds': { revision: 'other', rebuild: true, rebuildCount: 9 },
+    'the start order of microservices': { schedule: 3, isSystem: true },
+    'the config, which the workload fetches itself': { config: '{"x":1}' },
+    'the registry of the image': { registryId: 9 },
+    'the order of env, ports and JSON keys': {
       env: [...full.env].reverse(),
       portMappings: [...full.portMappings].reverse(),
       annotations: '{"a":"1","b":"2"}',
     },
     'whether a value came from a Secret': { env: full.env.map(({ key, value }) => ({ key, value })) },
-    'the older name of the arguments': { commands: [], cmd: full.commands },
+    'whether arguments are called cmd or commands': { commands: [], cmd: full.commands },
   };
   for (const [name, change] of Object.entries(same))
     test(name, () => expect(containerDigest({ ...full, ...change })).toBe(containerDigest(full)));
 
-  test('a member with its default', () =>
+  test('a member that has its default', () =>
     expect(containerDigest({ ...full, tmpfs: [], pidMode: '', logSize: 0, readOnlyRootFilesystem: false })).toBe(
       containerDigest(full),
     ));
 });
 
-describe('takes part', () => {
+describe('the digest depends on', () => {
   const different: Record<string, Partial<typeof full>> = {
     'the image': { imageId: 'registry.example.com/team/app:1.3' },
     'a value of env': { env: [{ key: 'A', value: '3' }] },
@@ -62,18 +62,21 @@ describe('takes part', () => {
     'the scope of a volume': {
       volumeMappings: full.volumeMappings.map((mapping) => ({ ...mapping, scope: 'shared' as const })),
     },
-    'the name, which others find it by': { name: 'other' },
-    'a limit': { memoryLimit: 256 },
+    'the name, which is a DNS name for other microservices': { name: 'other' },
+    'a memory limit': { memoryLimit: 256 },
   };
   for (const [name, change] of Object.entries(different))
     test(name, () => expect(containerDigest({ ...full, ...change })).not.toBe(containerDigest(full)));
 });
 
-test.each(CONTAINER_FIELD_NAMES)('a value of the container field %s takes part, its default does not', (field) => {
-  const { wire, wireName, example, default: absent } = fieldRow(field);
-  // what references are resolved to, and what is JSON text
-  const value = field === 'extraHosts' ? ['db:192.0.2.7'] : field === 'annotations' ? '{"a":"1"}' : example;
-  const plain = makeView();
-  expect(containerDigest({ ...plain, [wireName]: wire.parse(value) })).not.toBe(containerDigest(plain));
-  expect(containerDigest({ ...plain, [wireName]: absent })).toBe(containerDigest(plain));
-});
+test.each(CONTAINER_FIELD_NAMES)(
+  'the digest depends on a value of the container field %s, but not on its default',
+  (field) => {
+    const { wire, wireName, example, default: absent } = fieldRow(field);
+    // references are resolved, and annotations are JSON text
+    const value = field === 'extraHosts' ? ['db:192.0.2.7'] : field === 'annotations' ? '{"a":"1"}' : example;
+    const plain = makeView();
+    expect(containerDigest({ ...plain, [wireName]: wire.parse(value) })).not.toBe(containerDigest(plain));
+    expect(containerDigest({ ...plain, [wireName]: absent })).toBe(containerDigest(plain));
+  },
+);

@@ -17,14 +17,14 @@ const made = (instance: string, nodeUuid = 'node-1', running = true): OtherAgent
   running,
 });
 
-test('the instance of a node is the one that made its containers, of several the one that runs most', () => {
+test('the instance of a node is the one that created its containers, and of several the one with most running', () => {
   expect(instanceOf([made(A)], 'node-1')).toBe(A);
   expect(instanceOf([made(A, 'node-1', false), made(A, 'node-1', false), made(B)], 'node-1')).toBe(B);
   expect(instanceOf([made(A, 'node-2')], 'node-1')).toBeUndefined();
   expect(instanceOf([made('no instance')], 'node-1')).toBeUndefined();
 });
 
-test('an agent shows that it lives for as long as it does, and its containers are no orphans', async () => {
+test('the containers of another agent are no orphans as long as that agent runs', async () => {
   const instance = randomBytes(16).toString('hex');
   const engine = { containersOfOtherAgents: async () => [made(instance), made(B)] };
   const server = showAlive(instance);
@@ -34,16 +34,16 @@ test('an agent shows that it lives for as long as it does, and its containers ar
   expect(await isAlive(instance)).toBe(false);
 });
 
-test('an agent that cannot be asked counts as one that lives', async () => {
+test('an agent counts as running when its socket does not accept a connection', async () => {
   const instance = randomBytes(16).toString('hex');
-  // Its queue of connections is full: nobody takes them within this turn.
+  // Its backlog is full, since the event loop accepts no connection during this turn.
   const busy = createServer((socket) => socket.destroy());
   await new Promise<void>((resolve) => busy.listen({ path: `\0skerry-agent/${instance}`, backlog: 1 }, resolve));
   expect(await Promise.all(Array.from({ length: 8 }, () => isAlive(instance)))).toEqual(Array(8).fill(true));
   await new Promise((resolve) => busy.close(resolve));
 });
 
-test('a warning is about containers of this very node', () => {
+test('only orphans of this node cause a warning', () => {
   expect(orphanProblem([made(A, 'node-2')], 'node-1')).toBeUndefined();
   expect(orphanProblem([made(A)], undefined)).toBeUndefined();
   expect(orphanProblem([made(A)], 'node-1')).toContain('skerry-aaaa; skerry-agent orphans');

@@ -31,16 +31,16 @@ function ask(view: Partial<MicroserviceView>, policy: object = {}, machine: Mach
   });
 }
 
-describe('a machine that says nothing allows', () => {
+describe('an empty policy allows', () => {
   const allowed: Record<string, Partial<MicroserviceView>> = {
-    privileged: { isPrivileged: true },
+    'privileged containers': { isPrivileged: true },
     'the host network': { hostNetworkMode: true, pidMode: 'host', ipcMode: 'host' },
     devices: { devices: [{ hostPath: '/dev/ttyUSB0', containerPath: '/dev/tty', permissions: 'rwm' }] },
     'any capability': { capAdd: ['ALL'] },
     'any registry': { imageId: 'anywhere.example.com/a:1' },
     'binding a directory': bind('/srv/data'),
-    'binding the process table as a whole': bind('/proc'),
-    'a name that only begins like a protected one': bind('/var/lib/skerry-agent-data', '/run/docker.socket'),
+    'binding /proc': bind('/proc'),
+    'a path that only shares a prefix with a protected one': bind('/var/lib/skerry-agent-data', '/run/docker.socket'),
     'volumes of either scope': {
       volumeMappings: [
         { ...mapping, hostDestination: 'data', type: 'volume' },
@@ -51,9 +51,9 @@ describe('a machine that says nothing allows', () => {
   for (const [name, view] of Object.entries(allowed)) test(name, () => expect(ask(view)).toBeUndefined());
 });
 
-describe('each rule refuses, and allows', () => {
+describe('the policy rule', () => {
   const device = { hostPath: '/dev/ttyUSB0', containerPath: '/dev/tty', permissions: 'rwm' };
-  /** rule, what it refuses, what it still allows */
+  /** policy, views that it refuses, views that it allows */
   const rules: Record<string, [object, Partial<MicroserviceView>[], Partial<MicroserviceView>[]]> = {
     privileged: [{ privileged: false }, [{ isPrivileged: true }], [{ isPrivileged: false, hostNetworkMode: true }]],
     hostNetwork: [{ hostNetwork: false }, [{ hostNetworkMode: true }], [{ pidMode: 'host' }]],
@@ -73,7 +73,7 @@ describe('each rule refuses, and allows', () => {
       [{ capAdd: ['SYS_ADMIN'] }, { capAdd: ['NET_ADMIN', 'cap_sys_admin'] }, { capAdd: ['ALL'] }],
       [{ capAdd: ['net_admin'] }, { capAdd: ['CAP_NET_ADMIN'] }, { capDrop: ['SYS_ADMIN'] }],
     ],
-    'capAdd, none at all': [{ capAdd: [] }, [{ capAdd: ['NET_ADMIN'] }], [{}]],
+    'capAdd: []': [{ capAdd: [] }, [{ capAdd: ['NET_ADMIN'] }], [{}]],
     bindPrefixes: [
       { bindPrefixes: ['/srv'] },
       [bind('/etc/passwd'), bind('/srvx'), bind('/srv/a', '/etc')],
@@ -94,20 +94,20 @@ describe('each rule refuses, and allows', () => {
   for (const [rule, [policy, refused, allowed]] of Object.entries(rules)) {
     test.each(refused)(`${rule} refuses %j`, (view) => expect(ask(view, policy)).toMatch(/machine/));
     test.each(allowed)(`${rule} allows %j`, (view) => expect(ask(view, policy)).toBeUndefined());
-    test(`without ${rule} all of it is allowed`, () => {
+    test(`${rule} refuses nothing when it is absent`, () => {
       for (const view of [...refused, ...allowed]) expect(ask(view)).toBeUndefined();
     });
   }
 
-  test('an image without a host counts as one of the registry that it is pulled from', () => {
+  test('registries checks an image without a host by the registry that it is pulled from', () => {
     const pulled = { reference: 'evil.example.com/nginx:1' };
     expect(ask({ imageId: 'nginx:1' }, { registries: ['docker.io'] }, pulled)).toMatch(/from evil\.example\.com/);
     expect(ask({ imageId: 'nginx:1' }, { registries: ['evil.example.com'] }, pulled)).toBeUndefined();
   });
 });
 
-/** Real files: a folder as that of an agent, a socket as that of an engine, and ways to reach them. */
-describe('engine sockets and the agent’s own directories are never bound', () => {
+/** Real files: a directory of an agent, a socket of an engine, and paths that lead to them. */
+describe('a bind of the engine socket or of an agent directory is refused', () => {
   const top = realpathSync(mkdtempSync(join(tmpdir(), 'skerry-policy-')));
   const at = (path: string) => join(top, path);
   for (const folder of ['run/engine', 'lib/agent/volumes/shared/data', 'srv/data', 'lib/agent-data', 'srv/links'])
@@ -133,47 +133,47 @@ describe('engine sockets and the agent’s own directories are never bound', () 
   for (const [path, to] of Object.entries(links)) symlinkSync(to, at(path));
   const protectedPaths = [at('run/engine/engine.sock'), at('lib/agent')];
   const real: Places = { follow: followLinks, identity: fileIdentity, mountsBelow, locate, mountedPlaces };
-  const judge = (source: string, places = real) => ask(bind(source), {}, { places, protectedPaths });
+  const ruling = (source: string, places = real) => ask(bind(source), {}, { places, protectedPaths });
 
   const refused = {
-    'the socket': at('run/engine/engine.sock'),
-    'its directory': at('run/engine'),
-    'with a slash behind': `${at('run/engine')}/`,
-    'with slashes and dots': at('run').replace('/run', '//./run/engine/../engine'),
-    'a directory above': at('run'),
-    'the root': '/',
-    'dots that lead to it': at('srv/data/../../run/engine'),
-    'dots through what is not there': `${at('srv')}/none/../../run/engine`,
-    'dots past the root': `/../../..${at('run/engine')}`,
-    'the agent’s directory': at('lib/agent'),
-    'a file in it': at('lib/agent/identity.json'),
-    'what is not there yet': at('lib/agent/new'),
-    'a shared volume, by its path': at('lib/agent/volumes/shared/data'),
-    'a link to the socket': at('srv/links/socket'),
-    'a relative link': at('srv/links/relative'),
-    'a link to a link': at('srv/links/to-a-link'),
-    'a link in the middle': at('var-run/engine'),
-    'a link to what is not there yet': at('srv/links/later'),
-    'a link to a directory above': at('srv/links/above'),
-    'a link in circles': at('srv/links/circle'),
-    'the eyes of a process': `/proc/1/root${at('run/engine/engine.sock')}`,
-    'the agent’s own eyes': `/proc/self/root${at('run')}`,
-    'its working directory': '/proc/thread-self/cwd',
-    'an open file': `/proc/${process.pid}/fd/1`,
-    'a process, with dots': `/proc/sys/../${process.pid}/root`,
-    'a link to the eyes of a process': `${at('srv/links/process')}${at('run')}`,
-    'a relative path': 'run/engine',
-    nothing: '',
+    'by the path of the socket': at('run/engine/engine.sock'),
+    'by the directory of the socket': at('run/engine'),
+    'with a trailing slash': `${at('run/engine')}/`,
+    'with double slashes and dots': at('run').replace('/run', '//./run/engine/../engine'),
+    'by a parent directory': at('run'),
+    'by the root directory': '/',
+    'by a path with dots': at('srv/data/../../run/engine'),
+    'by dots through a directory that does not exist': `${at('srv')}/none/../../run/engine`,
+    'by dots past the root': `/../../..${at('run/engine')}`,
+    'by the agent’s directory': at('lib/agent'),
+    'by a file of the agent': at('lib/agent/identity.json'),
+    'by a file of the agent that does not exist yet': at('lib/agent/new'),
+    'by the path of a shared volume': at('lib/agent/volumes/shared/data'),
+    'by a link to the socket': at('srv/links/socket'),
+    'by a relative link': at('srv/links/relative'),
+    'by a link to a link': at('srv/links/to-a-link'),
+    'by a link in the middle of the path': at('var-run/engine'),
+    'by a link to a path that does not exist yet': at('srv/links/later'),
+    'by a link to a parent directory': at('srv/links/above'),
+    'by a link to itself': at('srv/links/circle'),
+    'by the root of a process in /proc': `/proc/1/root${at('run/engine/engine.sock')}`,
+    'by the root of the agent in /proc': `/proc/self/root${at('run')}`,
+    'by the working directory of the agent in /proc': '/proc/thread-self/cwd',
+    'by an open file in /proc': `/proc/${process.pid}/fd/1`,
+    'by the root of a process with dots in the path': `/proc/sys/../${process.pid}/root`,
+    'by a link to the root of a process': `${at('srv/links/process')}${at('run')}`,
+    'by a relative path': 'run/engine',
+    'by an empty path': '',
   };
   test.each(Object.entries(refused))('%s', (_name, path) =>
-    expect(judge(path)).toMatch(/may not be bound|not an absolute path/),
+    expect(ruling(path)).toMatch(/may not be bound|not an absolute path/),
   );
 
   const allowed = ['srv', 'srv/data', 'srv/data/new', 'srv/links/fine', 'lib/agent-data'];
-  // What holds links gives away nothing: they lead elsewhere in the container.
-  test.each(allowed)('%s is none of them', (path) => expect(judge(at(path))).toBeUndefined());
+  // A directory with links is harmless: in the container the links lead elsewhere.
+  test.each(allowed)('but a bind of %s is allowed', (path) => expect(ruling(at(path))).toBeUndefined());
 
-  describe('whatever a mount calls them', () => {
+  describe('under the path of another mount', () => {
     /** `alias` shows `of`, as a bind mount does */
     const mounted = (alias: string, of: string): Places => {
       const original = (path: string) =>
@@ -185,48 +185,48 @@ describe('engine sockets and the agent’s own directories are never bound', () 
       };
     };
     const cases: Record<string, [string, string, string]> = {
-      'the socket’s directory': ['/mnt/alias', at('run'), '/mnt/alias/engine'],
-      'a directory above': ['/mnt/alias', at('run'), '/mnt/alias'],
-      'the root': ['/mnt/alias', '/', '/mnt/alias'],
-      'in the agent’s directory': ['/mnt/alias', at('lib/agent'), '/mnt/alias/volumes'],
-      'a directory that holds the mount': ['/mnt/alias', at('run'), '/mnt'],
+      'by the directory of the socket': ['/mnt/alias', at('run'), '/mnt/alias/engine'],
+      'by a parent directory': ['/mnt/alias', at('run'), '/mnt/alias'],
+      'by the root directory': ['/mnt/alias', '/', '/mnt/alias'],
+      'by a directory of the agent': ['/mnt/alias', at('lib/agent'), '/mnt/alias/volumes'],
+      'by a directory that contains the mount': ['/mnt/alias', at('run'), '/mnt'],
     };
     for (const [name, [alias, of, path]] of Object.entries(cases))
       test(name, () => {
-        expect(judge(path, mounted(alias, of))).toMatch(/may not be bound/);
-        expect(judge(path, mounted(alias, at('srv/data')))).toBeUndefined();
+        expect(ruling(path, mounted(alias, of))).toMatch(/may not be bound/);
+        expect(ruling(path, mounted(alias, at('srv/data')))).toBeUndefined();
       });
   });
 });
 
 describe('a policy file', () => {
-  test('with an unknown word is refused rather than read as something else', () =>
+  test('with an unknown rule is refused', () =>
     expect(() => parsePolicy('priviledged: false', '/p.yaml')).toThrow(/\/p\.yaml.*priviledged/));
-  test('that is no YAML is refused', () =>
+  test('that is not YAML is refused', () =>
     expect(() => parsePolicy('a: [', '/p.yaml')).toThrow(/\/p\.yaml is not YAML/));
-  test('that is empty or absent says nothing', () => {
+  test('that is empty is read like one that does not exist', () => {
     expect(parsePolicy('', '/p.yaml')).toEqual(parsePolicy(undefined, '/p.yaml'));
   });
 });
 
 describe('a policy file at the start of an agent', () => {
   const strictly = (text: string) => strictestReading(() => text, '/p.yaml');
-  test('that can be read says what it says', () =>
+  test('that is valid is applied', () =>
     expect(strictly('privileged: false')).toEqual({ policy: policySchema.parse({ privileged: false }) }));
-  test('with a rule of the wrong form keeps the others and allows nothing else', () => {
+  test('with an invalid rule keeps the valid rules and allows nothing else', () => {
     const { policy, problem } = strictly('bindPrefixes: nothing\nregistries: [docker.io]\nhostNetwork: true\n');
     expect(policy).toMatchObject({ registries: ['docker.io'], hostNetwork: true, bindPrefixes: [], privileged: false });
     expect(policy.stopRefused).toBe(false);
     expect(problem).toMatch(/\/p\.yaml: bindPrefixes/);
   });
-  test('with a rule that cannot be read stops nothing, even where what is refused is to be stopped', () =>
+  test('with an invalid rule stops no container, even with stopRefused: true', () =>
     expect(strictly('stopRefused: true\nprivileged: perhaps').policy).toMatchObject({ stopRefused: false }));
-  test('with an unknown word allows nothing that it does not plainly allow', () =>
+  test('with an unknown rule allows only what its valid rules allow', () =>
     expect(strictly('priviledged: false\nhostPid: true')).toMatchObject({
       policy: { privileged: false, hostPid: true, devices: false, capAdd: [] },
       problem: expect.stringContaining('priviledged'),
     }));
-  test('that is no YAML, or is not to be had, allows nothing', () => {
+  test('that is not YAML or cannot be read allows nothing', () => {
     for (const read of [() => 'a: [', () => '- a list', () => assert.fail('EACCES')])
       expect(strictestReading(read, '/p.yaml')).toMatchObject({
         policy: { privileged: false, registries: [], bindPrefixes: [] },

@@ -22,15 +22,18 @@ const cases: Record<string, [host: string, repository: string, tag: string, dige
   ],
   '[::1]:5000/app:1': ['[::1]:5000', 'app', '1', '', '[::1]:5000/app:1'],
 };
-test.each(Object.entries(cases))('%s', (text, [host, repository, tag, pinned, full]) => {
-  const parsed = parseReference(text);
-  expect(parsed).toMatchObject({ host, repository, tag, digest: pinned });
-  expect(formatReference(parsed)).toBe(full);
-  expect(isPinned(text)).toBe(pinned !== '');
-  expect(standIn(text)).toBe(pinned ? `${host}/${repository}:sha256-${'a'.repeat(64)}` : undefined);
-});
+test.each(Object.entries(cases))(
+  'the image reference %s is parsed and formatted',
+  (text, [host, repository, tag, pinned, full]) => {
+    const parsed = parseReference(text);
+    expect(parsed).toMatchObject({ host, repository, tag, digest: pinned });
+    expect(formatReference(parsed)).toBe(full);
+    expect(isPinned(text)).toBe(pinned !== '');
+    expect(standIn(text)).toBe(pinned ? `${host}/${repository}:sha256-${'a'.repeat(64)}` : undefined);
+  },
+);
 
-test('what is this machine itself', () => {
+test('isLoopback is true for hosts of this machine only', () => {
   for (const host of ['127.0.0.1', '127.0.0.1:5000', '127.9.9.9:1', 'localhost:5000', '[::1]:5000'])
     expect(isLoopback(host), host).toBe(true);
   for (const host of [

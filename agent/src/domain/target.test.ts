@@ -8,49 +8,57 @@ const registry = (change: Partial<RegistryView> = {}) =>
   registryViewSchema.parse({ id: 5, url: `https://${HOST}`, ...change });
 const login = { username: 'u', password: 'p' };
 
-describe('where an image is pulled from', () => {
+describe('the reference of a pull', () => {
   const targets: Record<string, [string, RegistryView | undefined, string]> = {
-    'a reference with a host, as it is': ['other.example.com/a:1', registry(), 'other.example.com/a:1'],
-    'a reference without one, at its registry': ['team/a:1', registry(), `${HOST}/team/a:1`],
-    'a registry without a scheme': ['a:1', registry({ url: 'registry.example.com' }), 'registry.example.com/a:1'],
-    'a registry with a path: its host': ['a:1', registry({ url: `https://${HOST}/v2/` }), `${HOST}/a:1`],
-    'the public hub, as it is': ['nginx:1', registry({ url: 'registry.hub.docker.com' }), 'nginx:1'],
-    'no registry known, as it is': ['nginx:1', undefined, 'nginx:1'],
-    'localhost is a host': ['localhost/a:1', registry(), 'localhost/a:1'],
-    'the local cache is no host': ['a:1', registry({ id: 2, url: 'from_cache' }), 'a:1'],
+    'is unchanged when it has a host': ['other.example.com/a:1', registry(), 'other.example.com/a:1'],
+    'gets the host of the registry when it has none': ['team/a:1', registry(), `${HOST}/team/a:1`],
+    'gets the host of a registry URL without a scheme': [
+      'a:1',
+      registry({ url: 'registry.example.com' }),
+      'registry.example.com/a:1',
+    ],
+    'does not get the path of a registry URL': ['a:1', registry({ url: `https://${HOST}/v2/` }), `${HOST}/a:1`],
+    'is unchanged for the public hub': ['nginx:1', registry({ url: 'registry.hub.docker.com' }), 'nginx:1'],
+    'is unchanged when the registry is unknown': ['nginx:1', undefined, 'nginx:1'],
+    'is unchanged when its host is localhost': ['localhost/a:1', registry(), 'localhost/a:1'],
+    'is unchanged for the local cache': ['a:1', registry({ id: 2, url: 'from_cache' }), 'a:1'],
   };
   for (const [name, [reference, from, want]] of Object.entries(targets))
     test(name, () => expect(pullTarget(reference, from).reference).toBe(want));
 });
 
-describe('what goes with it', () => {
+describe('a pull', () => {
   const relay = { host: HOST, scheme: 'https', ca: '', insecure: false };
   const targets: Record<string, [string, RegistryView, object]> = {
-    'credentials, where the registry has some': ['a:1', registry(login), { credentials: { ...login, host: HOST } }],
-    'credentials to the same host by name': [`${HOST}/a:1`, registry(login), { credentials: { ...login, host: HOST } }],
-    'nothing from a registry without': ['a:1', registry(), {}],
-    'no credentials, authority or plain http to another host': [
+    'has the credentials of the registry': ['a:1', registry(login), { credentials: { ...login, host: HOST } }],
+    'has the credentials when the reference names the host of the registry': [
+      `${HOST}/a:1`,
+      registry(login),
+      { credentials: { ...login, host: HOST } },
+    ],
+    'has no credentials when the registry has none': ['a:1', registry(), {}],
+    'from another host has no credentials, authority or plain HTTP': [
       'evil.example.com/a:1',
       registry({ ...login, ca: 'Y2E=', insecure: true }),
       {},
     ],
-    'nor to another port of it': ['registry.example.com:5001/a:1', registry(login), {}],
-    'the agent itself, where an authority is named': [
+    'from another port of the host has no credentials': ['registry.example.com:5001/a:1', registry(login), {}],
+    'goes through the relay when the registry has an authority': [
       'a:1',
       registry({ ...login, ca: 'Y2E=' }),
       { relay: { ...relay, ca: 'Y2E=', credentials: login } },
     ],
-    'the agent itself, where plain http is allowed': [
+    'goes through the relay when the registry allows plain HTTP': [
       'a:1',
       registry({ url: HOST, insecure: true }),
       { relay: { ...relay, scheme: undefined, insecure: true, credentials: undefined } },
     ],
-    'the engine itself on the loopback interface': [
+    'from the loopback interface does not go through the relay': [
       'a:1',
       registry({ url: 'http://127.0.0.1:5000', insecure: true, ...login }),
       { credentials: { ...login, host: '127.0.0.1:5000' } },
     ],
-    'one spelling of the host': [
+    'has the credentials when the host is spelled differently': [
       'Registry.example.com:443/a:1',
       registry({ url: 'registry.example.com', ...login }),
       { credentials: { ...login, host: 'registry.example.com' } },
@@ -63,13 +71,13 @@ describe('what goes with it', () => {
     });
 });
 
-describe('settings of a registry that do nothing for an image', () => {
+describe('settings of a registry for an image of another host', () => {
   const say = (imageId: string, from: RegistryView) => registryNotHonoured(makeView({ imageId }), from);
-  test('are told', () =>
+  test('are reported as not honoured', () =>
     expect(say('other.example.com/a:1', registry({ ...login, insecure: true }))).toBe(
       `credentials, insecure are for ${HOST}, and the image comes from other.example.com`,
     ));
-  test('are none at its own host, and where there are no settings', () => {
+  test('are not reported for its own host, nor when there are no settings', () => {
     expect(say(`${HOST}/a:1`, registry(login))).toBeUndefined();
     expect(say('a:1', registry(login))).toBeUndefined();
     expect(say('other.example.com/a:1', registry())).toBeUndefined();

@@ -5,7 +5,7 @@ import { EngineError } from '../domain/engine.ts';
 import { until } from '../engines/_contract.ts';
 import { LocalAgent } from './_local-agent.ts';
 
-/** How a person makes a machine leave its controller. */
+/** `skerry-agent deprovision`, with which a person makes a machine leave its controller. */
 
 let local: LocalAgent;
 const names = ['web', 'queue', 'store', 'sensor', 'mail', 'cache'];
@@ -35,9 +35,9 @@ async function listed(source: string): Promise<{ name: string; state: string; so
   return items;
 }
 
-test('deprovision ends when nothing of ours is on the machine any more', async () => {
+test('deprovision ends when the last container of the agent is removed', async () => {
   await running();
-  // As long as a container takes to stop.
+  // A container takes a moment to stop.
   local.engine.faults.before = (operation) => (operation === 'stop' ? pause(local.clock, 200) : undefined);
   const done = await local.cli('deprovision', '--yes');
   expect(await local.engine.containers()).toEqual([]);
@@ -45,7 +45,7 @@ test('deprovision ends when nothing of ours is on the machine any more', async (
   expect(local.controller.removing?.toSorted()).toEqual(uuids.toSorted());
 });
 
-test('deprovision names what the engine does not let go', async () => {
+test('deprovision fails and names the containers that the engine did not remove', async () => {
   await running();
   local.engine.faults.before = (operation) => {
     if (operation !== 'remove') return;
@@ -62,7 +62,7 @@ test('deprovision names what the engine does not let go', async () => {
 });
 
 describe('deprovision --keep-local', () => {
-  test('leaves what runs running, supervised as before', async () => {
+  test('leaves the containers running and supervised', async () => {
     await running();
     const before = (await local.engine.containers()).map(({ id }) => id).toSorted();
     expect(await local.cli('deprovision', '--keep-local', '--yes')).toMatchObject({ code: 0 });
@@ -75,7 +75,7 @@ describe('deprovision --keep-local', () => {
     expect(await listed('managed')).toEqual([]);
   });
 
-  test('a later deprovision removes what the first one left', async () => {
+  test('leaves containers that a later deprovision removes', async () => {
     await running();
     await local.cli('deprovision', '--scope', 'local', '--yes');
     expect(await local.cli('deprovision', '--yes')).toMatchObject({ code: 0, out: 'Deprovisioned\n' });
@@ -84,8 +84,8 @@ describe('deprovision --keep-local', () => {
   });
 });
 
-describe('without --yes', () => {
-  test('a person is asked, with what would be lost, and no means no', async () => {
+describe('deprovision without --yes', () => {
+  test('asks, names the microservices that would be removed, and stops at a no', async () => {
     await running();
     const questions: string[] = [];
     const ask = async (question: string) => questions.push(question) < 0;
@@ -97,7 +97,7 @@ describe('without --yes', () => {
     expect(local.engine.running().size).toBe(names.length);
   });
 
-  test('nothing is done when nobody can be asked', async () => {
+  test('does nothing without a terminal', async () => {
     await running();
     const { code, err } = await local.cli('deprovision');
     expect(code).toBe(2);

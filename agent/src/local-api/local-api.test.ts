@@ -12,7 +12,7 @@ import { signingKey, signToken } from '../state/token.ts';
 import { exchange } from '../system/http.ts';
 import { LocalAgent } from './_local-agent.ts';
 
-/** The local API and the command line that speaks to it, on an agent without an engine. */
+/** The local API and the command line that uses it, with an engine in memory. */
 
 let local: LocalAgent;
 let agent: Agent;
@@ -48,8 +48,8 @@ async function running(): Promise<void> {
   await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
 }
 
-describe('who gets in', () => {
-  test('socket and token are for their owner alone', () => {
+describe('access to the local API', () => {
+  test('only the owner can read the socket and the token file', () => {
     expect(statSync(local.config.socket).mode & 0o777).toBe(0o600);
     expect(statSync(local.config.tokenFile).mode & 0o777).toBe(0o600);
   });
@@ -66,7 +66,7 @@ describe('who gets in', () => {
     'without a token': () => '',
     'with an unsigned token': () => `${encode({ alg: 'none' })}.${encode({ ...claims, exp: now + 60 })}.`,
     'with a token of another key': () => signToken(signingKey(newKey()), claims, now, 60),
-    'with a token for something else': () =>
+    'with a token for another use': () =>
       signToken(signingKey(agent.identity.localKey), { ...claims, tokenUse: 'controller' }, now, 60),
     'with a token of an unknown subject': () =>
       signToken(signingKey(agent.identity.localKey), { ...claims, sub: 'someone' }, now, 60),
@@ -78,7 +78,7 @@ describe('who gets in', () => {
       expect([status, body.success, body.error?.code]).toEqual([401, false, 'UNAUTHORIZED']);
     });
 
-  test('over TCP there are probes and metrics, and nothing else', async () => {
+  test('over TCP only probes and metrics are served', async () => {
     const { port } = local;
     const get = (path: string) =>
       fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${local.token}` } });
@@ -92,33 +92,33 @@ describe('who gets in', () => {
   });
 });
 
-describe('answers', () => {
+describe('the local API', () => {
   const answers: Record<string, [string, string, number, string?]> = {
-    'a route that is not there': ['GET', '/v1/nonsense', 404, 'NOT_FOUND'],
-    'a method that is not there': ['PUT', '/v1/system/status', 405, 'METHOD_NOT_ALLOWED'],
-    'a route for later': ['GET', '/v1/images', 501, 'NOT_IMPLEMENTED'],
+    'an unknown route': ['GET', '/v1/nonsense', 404, 'NOT_FOUND'],
+    'a method that the route does not have': ['PUT', '/v1/system/status', 405, 'METHOD_NOT_ALLOWED'],
+    'a route that is not implemented': ['GET', '/v1/images', 501, 'NOT_IMPLEMENTED'],
     'a route of the control plane': ['GET', '/v1/system/controlplane', 501, 'NOT_IMPLEMENTED'],
     'an unknown microservice': ['GET', '/v1/ms/nobody', 404, 'NOT_FOUND'],
-    'an unknown microservice, by the other path': ['POST', '/v1/microservices/nobody/stop', 404, 'NOT_FOUND'],
-    'a path of a workload': ['GET', '/v1/microservices/config', 403, 'FORBIDDEN'],
+    'an unknown microservice at the alternative path': ['POST', '/v1/microservices/nobody/stop', 404, 'NOT_FOUND'],
+    'a route for workloads': ['GET', '/v1/microservices/config', 403, 'FORBIDDEN'],
     'a wrong source': ['GET', '/v1/ms?source=moon', 400, 'INVALID_ARGUMENT'],
     'a wrong number of lines': ['GET', '/v1/system/logs?tailLines=0', 400, 'INVALID_ARGUMENT'],
-    'a missing key': ['POST', '/v1/system/provision', 400, 'INVALID_ARGUMENT'],
-    'leaving when nobody is there': ['DELETE', '/v1/system/provision', 409, 'CONFLICT'],
+    'provisioning without a key': ['POST', '/v1/system/provision', 400, 'INVALID_ARGUMENT'],
+    'deprovisioning a node that is not provisioned': ['DELETE', '/v1/system/provision', 409, 'CONFLICT'],
     'a wrong scope': ['DELETE', '/v1/system/provision?scope=half', 400, 'INVALID_ARGUMENT'],
-    readiness: ['GET', '/health/ready', 200],
-    version: ['GET', '/v1/system/version', 200],
-    'an empty list': ['GET', '/v1/ms', 200],
+    'the readiness probe': ['GET', '/health/ready', 200],
+    'the version': ['GET', '/v1/system/version', 200],
+    'an empty list of microservices': ['GET', '/v1/ms', 200],
     'the settings': ['GET', '/v1/system/config', 200],
   };
   for (const [name, [method, path, status, code]] of Object.entries(answers))
-    test(name, async () => {
-      await until('the first look', () => agent.microservices() !== undefined);
+    test(`answers ${status}${code ? ` ${code}` : ''}: ${name}`, async () => {
+      await until('the first engine snapshot', () => agent.microservices() !== undefined);
       const answer = await ask(method, path);
       expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
     });
 
-  test('a request id is echoed', async () => {
+  test('echoes the request id', async () => {
     const answer = await exchange(
       {
         target: { socketPath: local.config.socket },
@@ -132,7 +132,7 @@ describe('answers', () => {
     expect(answer.headers['x-request-id']).toBe('abc');
   });
 
-  test('the status has every name that is promised', async () => {
+  test('has a status with every documented member', async () => {
     const { body } = await ask('GET', '/v1/system/status');
     for (const name of [
       'daemonStatus',
@@ -151,7 +151,7 @@ describe('answers', () => {
     expect(body.controllerConnection).toBe('NOT_PROVISIONED');
   });
 
-  test('settings: some taken, some not', async () => {
+  test('applies the valid settings of a change and names the others', async () => {
     expect((await ask('PATCH', '/v1/system/config', { set: {} })).status).toBe(400);
     local.refusedSettings = { nonsense: 'no such setting' };
     expect((await ask('PATCH', '/v1/system/config', { set: { nonsense: 1 } })).body.error?.code).toBe(
@@ -163,14 +163,14 @@ describe('answers', () => {
 });
 
 describe('a microservice', () => {
-  test('is found by uuid, name, application.name and container', async () => {
+  test('is found by uuid, name, application.name and container id', async () => {
     await running();
     const containerId = controller.microservice(uuid)?.containerId ?? '';
     for (const selector of [uuid, 'web', 'shop.web', 'SHOP.WEB', containerId.slice(0, 60)])
       expect((await ask('GET', `/v1/ms/${selector}?summary=true`)).body.uuid, selector).toBe(uuid);
   });
 
-  test('is inspected without its secrets', async () => {
+  test('is shown without the values of its secrets', async () => {
     await running();
     const { body } = await ask('GET', `/v1/ms/${uuid}`);
     expect(body).toMatchObject({
@@ -193,7 +193,7 @@ describe('a microservice', () => {
     expect((await ask('POST', `/v1/ms/${uuid}/start`)).body.data).toMatchObject({ state: 'RUNNING' });
   });
 
-  test('is restarted: the same container, another run', async () => {
+  test('is restarted in the same container', async () => {
     await running();
     const [before] = await engine.containers();
     expect((await ask('POST', `/v1/ms/${uuid}/restart`)).body.data).toMatchObject({ state: 'RUNNING' });
@@ -203,7 +203,7 @@ describe('a microservice', () => {
     expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
   });
 
-  test('is removed, and made again when the controller still wants it', async () => {
+  test('is removed, and created again while it is in the desired state', async () => {
     await running();
     const [before] = await engine.containers();
     const { body } = await ask('DELETE', `/v1/ms/${uuid}`);
@@ -216,7 +216,7 @@ describe('a microservice', () => {
 });
 
 describe('the command line', () => {
-  test('says how it is', async () => {
+  test('shows the status of the agent', async () => {
     await running();
     const { code, out } = await cli('status');
     expect(code).toBe(0);
@@ -233,7 +233,7 @@ describe('the command line', () => {
     expect((await cli('ms', 'inspect', 'web')).out).toContain('state: RUNNING');
   });
 
-  test('ms ls shows what is unhealthy, and the image that runs beside the one that is wanted', async () => {
+  test('ms ls shows an unhealthy container, and both the running and the wanted image', async () => {
     await running();
     const [container] = await engine.containers();
     engine.setHealth(container?.id ?? '', 'unhealthy');
@@ -249,7 +249,7 @@ describe('the command line', () => {
     );
   });
 
-  test('logs --follow shows what is logged from now on, logs --since what was lately', async () => {
+  test('logs --follow shows new lines, and logs the recent ones', async () => {
     const stopped = new AbortController();
     let shown = '';
     const out = (text: string) => {
@@ -257,8 +257,8 @@ describe('the command line', () => {
     };
     const following = local.cliWith({ out, signal: stopped.signal }, 'logs', '--follow', '--since', '10m');
     await until('the lines', async () => {
-      local.logs.write({ timestamp: new Date().toISOString(), level: 'INFO', message: 'news' });
-      return /"news"/.test(shown);
+      local.logs.write({ timestamp: new Date().toISOString(), level: 'INFO', message: 'new line' });
+      return /"new line"/.test(shown);
     });
     stopped.abort();
     expect(await following).toMatchObject({ code: 0 });
@@ -267,26 +267,26 @@ describe('the command line', () => {
   });
 
   const failures: Record<string, { args: string[]; code: number; says: RegExp }> = {
-    'a command that is not there': { args: ['dance'], code: 2, says: /no command "dance"\n.*--help/ },
-    'half a command': { args: ['ms', 'dance'], code: 2, says: /There is: ms ls/ },
-    'a flag that is not there': { args: ['status', '--loud'], code: 2, says: /no flag --loud/ },
-    'a missing word': { args: ['ms', 'stop'], code: 2, says: /the microservice is missing/ },
+    'an unknown command': { args: ['dance'], code: 2, says: /no command "dance"\n.*--help/ },
+    'an unknown subcommand': { args: ['ms', 'dance'], code: 2, says: /There is: ms ls/ },
+    'an unknown flag': { args: ['status', '--loud'], code: 2, says: /no flag --loud/ },
+    'a missing argument': { args: ['ms', 'stop'], code: 2, says: /the microservice is missing/ },
     'an unknown microservice': { args: ['ms', 'stop', 'nobody'], code: 4, says: /no microservice "nobody"/ },
-    'leaving when nobody is there': { args: ['deprovision'], code: 5, says: /not provisioned/ },
+    'deprovisioning a node that is not provisioned': { args: ['deprovision'], code: 5, says: /not provisioned/ },
     'a bad join string': { args: ['provision', 'hello'], code: 2, says: /join string/ },
-    'a format that is not there': { args: ['status', '-o', 'xml'], code: 2, says: /human, json, yaml/ },
-    'a setting that is not there': { args: ['config', 'nonsense=1'], code: 2, says: /nonsense: no such setting/ },
+    'an unknown output format': { args: ['status', '-o', 'xml'], code: 2, says: /human, json, yaml/ },
+    'an unknown setting': { args: ['config', 'nonsense=1'], code: 2, says: /nonsense: no such setting/ },
   };
   for (const [name, { args, code, says }] of Object.entries(failures))
-    test(`says what is wrong: ${name}`, async () => {
+    test(`exits with ${code} and the cause: ${name}`, async () => {
       local.refusedSettings = { nonsense: 'no such setting' };
-      await until('the first look', () => agent.microservices() !== undefined);
+      await until('the first engine snapshot', () => agent.microservices() !== undefined);
       const result = await cli(...args);
       expect(result).toMatchObject({ code, out: '' });
       expect(result.err).toMatch(says);
     });
 
-  test('says what to do when no agent runs', async () => {
+  test('exits with 10 and a next step when no agent runs', async () => {
     for (const server of local.servers) server.close();
     local.servers[0]?.closeAllConnections();
     await until('the socket to be gone', async () => {
@@ -295,7 +295,7 @@ describe('the command line', () => {
     });
   });
 
-  test('helps', async () => {
+  test('prints help and version', async () => {
     expect((await cli('--help')).out).toContain('ms logs <microservice>');
     expect((await cli('ms', 'logs', '--help')).out).toContain('--follow');
     expect((await cli('help', 'provision')).out).toContain('Example: skerry-agent provision skerry://');

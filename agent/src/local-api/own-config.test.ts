@@ -8,7 +8,7 @@ import { signingKey, signToken } from '../state/token.ts';
 import { LocalAgent } from './_local-agent.ts';
 import { decodeFrame } from './websocket.ts';
 
-/** What a workload reads of itself: its own config, and the channel that says when it is another. */
+/** The routes for workloads: their own config, and the control channel that reports a change of it. */
 
 let local: LocalAgent;
 const uuid = randomUUID();
@@ -57,8 +57,8 @@ async function get(path: string, bearer: string) {
 
 const CONFIG = '/v1/microservices/config';
 
-describe('the own config', () => {
-  test('is that of the microservice that the token names, over TCP and over the socket', async () => {
+describe("a workload's own config", () => {
+  test('is the config of the microservice in the token, over TCP and over the socket', async () => {
     const wanted = (id: string, rate: number) => ({ success: true, data: { microserviceUuid: id, config: { rate } } });
     expect((await get(CONFIG, workloadToken())).body).toEqual(wanted(uuid, 5));
     expect((await get(CONFIG, workloadToken(other))).body).toEqual(wanted(other, 7));
@@ -66,21 +66,21 @@ describe('the own config', () => {
   });
 
   const refusals: Record<string, [() => string, number, string]> = {
-    'no token': [() => '', 401, 'UNAUTHORIZED'],
-    'a token of another agent': [() => workloadToken(uuid, {}, newKey()), 401, 'UNAUTHORIZED'],
-    'a token for the controller': [() => workloadToken(uuid, { tokenUse: 'controller' }), 401, 'UNAUTHORIZED'],
-    'a token for another audience': [() => workloadToken(uuid, { aud: ['elsewhere'] }), 401, 'UNAUTHORIZED'],
-    'a token without a microservice': [() => workloadToken(uuid, { 'agent.skerry.dev': {} }), 401, 'UNAUTHORIZED'],
-    'the token of the admin': [() => local.token, 403, 'FORBIDDEN'],
-    'a microservice that is gone': [() => workloadToken(randomUUID()), 404, 'NOT_FOUND'],
+    'without a token': [() => '', 401, 'UNAUTHORIZED'],
+    'with a token of another agent': [() => workloadToken(uuid, {}, newKey()), 401, 'UNAUTHORIZED'],
+    'with a token for the controller': [() => workloadToken(uuid, { tokenUse: 'controller' }), 401, 'UNAUTHORIZED'],
+    'with a token for another audience': [() => workloadToken(uuid, { aud: ['elsewhere'] }), 401, 'UNAUTHORIZED'],
+    'with a token without a microservice': [() => workloadToken(uuid, { 'agent.skerry.dev': {} }), 401, 'UNAUTHORIZED'],
+    'with the token of the admin': [() => local.token, 403, 'FORBIDDEN'],
+    'with a token of a microservice that does not exist': [() => workloadToken(randomUUID()), 404, 'NOT_FOUND'],
   };
   for (const [name, [bearer, status, code]] of Object.entries(refusals))
-    test(`is refused: ${name}`, async () => {
+    test(`requested ${name} gets ${status}`, async () => {
       const answer = await get(CONFIG, bearer());
       expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
     });
 
-  test("a workload's token opens nothing else", async () => {
+  test('is all that the token of a workload gives access to', async () => {
     for (const path of ['/v1/system/status', '/v1/ms', `/v1/ms/${uuid}`, '/v1/system/config']) {
       expect((await get(path, workloadToken())).status, path).toBe(403);
       expect((await local.ask('GET', path, undefined, workloadToken())).body.error?.code, path).toBe('FORBIDDEN');
@@ -88,7 +88,7 @@ describe('the own config', () => {
   });
 });
 
-/** An open control channel and what came over it. */
+/** A control channel and the messages received over it. */
 class Channel {
   readonly received: string[] = [];
   readonly socket: WebSocket;
@@ -113,7 +113,7 @@ class Channel {
 }
 
 describe('the control channel', () => {
-  test('says to the microservice whose config changed that it did, and to no other', async () => {
+  test('notifies only the microservice whose config changed', async () => {
     const mine = await new Channel(workloadToken()).open();
     const others = await new Channel(workloadToken(other)).open();
     local.controller.change((one) => {
@@ -128,7 +128,7 @@ describe('the control channel', () => {
     expect(local.engine.history.filter((step) => step.startsWith('stop'))).toEqual([]);
   });
 
-  test('says to all that the limits of the agent changed', async () => {
+  test('notifies every microservice when the limits of the agent change', async () => {
     const channels = await Promise.all([uuid, other].map((id) => new Channel(workloadToken(id)).open()));
     local.controller.change((one) => {
       one.config = { memoryLimit: 512 };
@@ -137,14 +137,14 @@ describe('the control channel', () => {
     expect(channels.map(({ received }) => received)).toEqual([['0f'], ['0f']]);
   });
 
-  test('a newer connection of a microservice ends its older one', async () => {
+  test('is closed when the same microservice opens another one', async () => {
     const older = await new Channel(workloadToken()).open();
     await new Channel(workloadToken()).open();
     await until('the end', () => older.code !== undefined);
     expect(older.code).toBe(1000);
   });
 
-  test('a message that is too long ends the connection', async () => {
+  test('is closed with 1009 when a message is too long', async () => {
     const channel = await new Channel(workloadToken()).open();
     channel.socket.send(Buffer.alloc(5000));
     await until('the end', () => channel.code !== undefined);
@@ -152,23 +152,23 @@ describe('the control channel', () => {
   });
 
   const refusals: Record<string, [() => string, Record<string, string>, number]> = {
-    'no token': [() => '', {}, 401],
-    'the token of the admin': [() => local.token, {}, 403],
-    'a page of a web site': [() => workloadToken(), { origin: 'https://shop.example' }, 403],
-    'a microservice that is gone': [() => workloadToken(randomUUID()), {}, 404],
-    'another version': [() => workloadToken(), { 'sec-websocket-version': '8' }, 400],
+    'without a token': [() => '', {}, 401],
+    'with the token of the admin': [() => local.token, {}, 403],
+    'with the Origin header of a browser': [() => workloadToken(), { origin: 'https://shop.example' }, 403],
+    'of a microservice that does not exist': [() => workloadToken(randomUUID()), {}, 404],
+    'with another WebSocket version': [() => workloadToken(), { 'sec-websocket-version': '8' }, 400],
   };
   for (const [name, [bearer, headers, status]] of Object.entries(refusals))
-    test(`is refused before it is one: ${name}`, async () => {
+    test(`does not open for a handshake ${name}: status ${status}`, async () => {
       expect(await handshake(bearer(), headers)).toMatch(new RegExp(`^HTTP/1.1 ${status} .*"success":false`, 's'));
     });
 
-  test('a request that asks for some other protocol is answered as if it had not', async () => {
+  test('does not affect a request to upgrade to another protocol: it gets its plain HTTP response', async () => {
     expect(await handshake('', { upgrade: 'h2c' }, '/health/live')).toMatch(/^HTTP\/1.1 200 .*"status":"ok"/s);
   });
 });
 
-test('who was refused and does not end its side of the connection is disconnected', async () => {
+test('a client whose upgrade was refused is disconnected, even if it does not end its side', async () => {
   const socket = connect({ port: local.port, host: '127.0.0.1', allowHalfOpen: true });
   socket.resume().on('error', () => {});
   socket.write('GET /health/live HTTP/1.1\r\nhost: agent\r\nconnection: Upgrade\r\nupgrade: h2c\r\n\r\n');
@@ -181,7 +181,7 @@ test('who was refused and does not end its side of the connection is disconnecte
   }
 });
 
-/** All that the server answers to a handshake until it ends the connection. */
+/** Everything that the server sends in response to a handshake until it ends the connection. */
 function handshake(
   bearer: string,
   change: Record<string, string>,
@@ -208,7 +208,7 @@ function handshake(
   });
 }
 
-test('whatever bytes arrive, a frame is read, waited for, or refused', () => {
+test('the decoder returns a frame, waits for more, or refuses, whatever bytes arrive', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 5000 }), (bytes) => {
       const decoded = decodeFrame(Buffer.from(bytes));

@@ -29,16 +29,16 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const row = makeRecord(makeEntry(), { restartCount: 3, live: { startedLocally: true } });
 const saved = { ...row, live: {} };
 
-const kinds: Record<string, () => { database: Database; again: () => Database }> = {
-  'in memory': () => {
+const kinds: Record<string, () => { database: Database; reopen: () => Database }> = {
+  'a database in memory': () => {
     const database = memoryDatabase();
-    return { database, again: () => database };
+    return { database, reopen: () => database };
   },
-  'on disk': () => {
+  'a database on disk': () => {
     const { database } = openSqliteDatabase(path, 0);
     return {
       database,
-      again: () => {
+      reopen: () => {
         database[Symbol.dispose]();
         return openSqliteDatabase(path, 0).database;
       },
@@ -48,13 +48,13 @@ const kinds: Record<string, () => { database: Database; again: () => Database }>
 
 for (const [kind, make] of Object.entries(kinds))
   describe(kind, () => {
-    test('what was saved is there again', () => {
-      const { database, again } = make();
+    test('everything that was saved is read when it is opened again', () => {
+      const { database, reopen } = make();
       database.saveRecords([row], []);
       database.saveResponses(new Map([['microservices', { digests: { microserviceList: 'ab' }, body: '{}' }]]));
       database.saveImage('sha256:1', 'a:1');
       database.saveValue('bootId', 'b1');
-      using next = again();
+      using next = reopen();
       expect(next.records()).toEqual(new Map([[UUID, saved]]));
       expect(next.responses()).toEqual(
         new Map([['microservices', { digests: { microserviceList: 'ab' }, body: '{}' }]]),
@@ -63,8 +63,8 @@ for (const [kind, make] of Object.entries(kinds))
       expect(next.value('bootId')).toBe('b1');
     });
 
-    test('what was removed is not', () => {
-      const { database, again } = make();
+    test('nothing that was removed is read when it is opened again', () => {
+      const { database, reopen } = make();
       database.saveRecords([row], []);
       database.saveRecords([], [UUID]);
       database.saveImage('sha256:1', 'a:1');
@@ -73,7 +73,7 @@ for (const [kind, make] of Object.entries(kinds))
       database.saveValue('bootId', undefined);
       database.saveResponses(new Map([['config', { digests: {}, body: '{}' }]]));
       database.forgetController();
-      using next = again();
+      using next = reopen();
       expect([next.records().size, next.images().size, next.responses().size, next.value('bootId')]).toEqual([
         0,
         0,
@@ -84,31 +84,31 @@ for (const [kind, make] of Object.entries(kinds))
   });
 
 describe('a database on disk', () => {
-  test('is open to its owner alone', () => {
+  test('can be read only by its owner', () => {
     using database = openSqliteDatabase(path, 0).database;
     expect(database.value('bootId')).toBeUndefined();
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(statSync(join(folder, 'data')).mode & 0o777).toBe(0o700);
   });
 
-  test('holds no former word of the controller, nor that of one that is forgotten', () => {
+  test('does not contain replaced responses, or any response of a controller that the agent left', () => {
     using database = openSqliteDatabase(path, 0).database;
-    const says = (password: string) =>
+    const save = (password: string) =>
       database.saveResponses(new Map([['registries', { digests: {}, body: JSON.stringify({ password }) }]]));
-    const holds = (text: string) =>
+    const contains = (text: string) =>
       ['', '-wal'].some((part) => existsSync(path + part) && readFileSync(path + part).includes(text));
-    says('former'.repeat(1000));
-    expect(holds('former')).toBe(true);
-    says('present'.repeat(500));
-    expect([holds('former'), holds('present')]).toEqual([false, true]);
+    save('former'.repeat(1000));
+    expect(contains('former')).toBe(true);
+    save('present'.repeat(500));
+    expect([contains('former'), contains('present')]).toEqual([false, true]);
     database.forgetController();
-    expect(holds('present')).toBe(false);
+    expect(contains('present')).toBe(false);
   });
 
-  describe('of a former version', () => {
+  describe('written by an earlier version', () => {
     const sum = (...values: unknown[]) => createHash('sha256').update(JSON.stringify(values)).digest('base64url');
 
-    /** The database as version 2 wrote it, where a member of records had another name. */
+    /** Writes a database of version 2, in which a member of records had another name. */
     function writeFormer(text: string): void {
       openSqliteDatabase(path, 0).database[Symbol.dispose]();
       using sqlite = new DatabaseSync(path);
@@ -117,7 +117,7 @@ describe('a database on disk', () => {
       sqlite.exec('PRAGMA user_version = 2');
     }
 
-    test('keeps its records when it is opened, a local stop among them', () => {
+    test('keeps its records, also a local stop', () => {
       const { live, stoppedLocally, ...rest } = { ...row, stoppedLocally: undefined };
       writeFormer(JSON.stringify({ ...rest, localHold: { revision: 'r-1', rebuildOrder: 2 } }));
       const opened = openSqliteDatabase(path, 1);
@@ -128,7 +128,7 @@ describe('a database on disk', () => {
       );
     });
 
-    test('has its position dropped; the bound, the list and the actions get their present names', () => {
+    test('loses its position; the bound, the list and the actions are renamed', () => {
       openSqliteDatabase(path, 0).database[Symbol.dispose]();
       const list = {
         microservices: [{ uuid: UUID, rebuildOrder: 3 }],
@@ -159,7 +159,7 @@ describe('a database on disk', () => {
       });
     });
 
-    test('is set aside when its rows are not as they were written', () => {
+    test('is set aside when its rows do not match their checksums', () => {
       writeFormer(JSON.stringify(row));
       using sqlite = new DatabaseSync(path);
       sqlite.exec("UPDATE microservices SET row = json_set(row, '$.restartCount', 9)");
@@ -172,8 +172,8 @@ describe('a database on disk', () => {
   });
 
   const damages: Record<string, () => void> = {
-    'is no database': () => writeFileSync(path, 'x'.repeat(8192)),
-    'was cut': () => truncateSync(path, statSync(path).size - 4096),
+    'is not a database': () => writeFileSync(path, 'x'.repeat(8192)),
+    'is truncated': () => truncateSync(path, statSync(path).size - 4096),
     'was written by a newer agent': () => {
       const database = new DatabaseSync(path);
       database.exec('PRAGMA user_version = 99');
@@ -181,7 +181,7 @@ describe('a database on disk', () => {
     },
   };
   for (const [name, damage] of Object.entries(damages))
-    test(`that ${name} is set aside and begun anew, and only the last such one is kept`, () => {
+    test(`that ${name} is set aside and replaced by an empty one, and only the last such file remains`, () => {
       for (const wall of [1, 2]) {
         const { database } = openSqliteDatabase(path, 0);
         database.saveRecords([row], []);
@@ -198,8 +198,8 @@ describe('a database on disk', () => {
     });
 });
 
-describe('the identity', () => {
-  test('is saved whole, readable by its owner alone', () => {
+describe('the identity file', () => {
+  test('is read as it was saved, and only its owner can read it', () => {
     const file = identityFile(
       join(folder, 'identity.json'),
       () => 7,
@@ -212,7 +212,7 @@ describe('the identity', () => {
     expect(statSync(join(folder, 'identity.json')).mode & 0o777).toBe(0o600);
   });
 
-  test('that cannot be read is set aside, never overwritten', () => {
+  test('is set aside, not overwritten, when it cannot be parsed', () => {
     const damaged: string[] = [];
     const file = identityFile(
       join(folder, 'identity.json'),
@@ -225,7 +225,7 @@ describe('the identity', () => {
     expect(readdirSync(folder)).toEqual(['identity.json.damaged-7']);
   });
 
-  test('a known instance id is taken up again', () => {
+  test('gets an instance id that is known, and otherwise a new one', () => {
     const { instance } = newIdentity();
     expect(newIdentity(instance).instance).toBe(instance);
     expect(newIdentity('nonsense').instance).toMatch(/^[0-9a-f]{32}$/);

@@ -10,7 +10,7 @@ const token = signToken(signingKey(key), claims, 1000, 60);
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 const [header = '', body = '', signature = ''] = token.split('.');
 
-test('what was signed is read again, with times and an id of its own', () => {
+test('a signed token is verified, and has its claims, times and an id', () => {
   expect(verifyToken(token, publicKey, 1000)).toMatchObject({ ...claims, iat: 1000, nbf: 1000, exp: 1060 });
   expect(verifyToken(token, publicKey, 1000)?.jti).not.toBe(
     verifyToken(signToken(signingKey(key), claims, 1000, 60), publicKey, 1000)?.jti,
@@ -18,15 +18,15 @@ test('what was signed is read again, with times and an id of its own', () => {
 });
 
 const refused: Record<string, [string, number?]> = {
-  'one that has expired': [token, 1060],
-  'one that is not valid yet': [token, 900],
-  'one without a signature': [`${encode({ alg: 'none' })}.${body}.`],
-  'one that says none and is signed': [`${encode({ alg: 'none' })}.${body}.${signature}`],
-  'one whose claims were changed': [`${header}.${encode({ ...claims, sub: 'other', exp: 9999 })}.${signature}`],
-  'one of another key': [signToken(signingKey(newKey()), claims, 1000, 60)],
-  'one with too many parts': [`${token}.x`],
-  nonsense: ['x.y.z'],
-  nothing: [''],
+  'a token that has expired': [token, 1060],
+  'a token that is not valid yet': [token, 900],
+  'a token without a signature': [`${encode({ alg: 'none' })}.${body}.`],
+  'a token with a signature whose algorithm is none': [`${encode({ alg: 'none' })}.${body}.${signature}`],
+  'a token whose claims were changed': [`${header}.${encode({ ...claims, sub: 'other', exp: 9999 })}.${signature}`],
+  'a token signed with another key': [signToken(signingKey(newKey()), claims, 1000, 60)],
+  'a token with four parts': [`${token}.x`],
+  'three parts that are not a token': ['x.y.z'],
+  'an empty text': [''],
 };
 for (const [name, [text, now = 1000]] of Object.entries(refused))
-  test(`refused: ${name}`, () => expect(verifyToken(text, publicKey, now)).toBeUndefined());
+  test(`${name} is refused`, () => expect(verifyToken(text, publicKey, now)).toBeUndefined());
