@@ -1,4 +1,4 @@
-/** What the tests against a real API server share: a namespace of their own, churn in it, and mirrors of it. */
+/** Helpers of the tests against a real API server: a namespace per test, random writes in it, and stores that follow it. */
 import { randomBytes } from 'node:crypto';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { onTestFinished } from 'vitest';
@@ -12,10 +12,10 @@ const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', k
 const LABELS = { app: 'churn' };
 
 export interface Fixture {
-  /** Straight to the API server, past any proxy. */
+  /** Connected to the API server directly, without a proxy. */
   client: KubeClient;
   namespace: string;
-  /** Names of the objects that churn has left there. */
+  /** Names of the objects that `churn` created and has not deleted. */
   there: Set<string>;
 }
 
@@ -59,7 +59,7 @@ export async function churn(fixture: Fixture, writes: number, options: Churn = {
   const call = signal ? { signal } : {};
   let left = writes;
   const lane = async (number: number) => {
-    // Each lane has names of its own, so that no write fails because of another lane.
+    // Each lane writes to names of its own, so that no write fails because of another lane.
     const mine = Array.from({ length: names }, (_, i) => `churn-${i}`).filter((_, i) => i % lanes === number);
     while (left-- > 0) {
       signal?.throwIfAborted();
@@ -76,25 +76,25 @@ export async function churn(fixture: Fixture, writes: number, options: Churn = {
       }
     }
   };
-  // When one lane fails, the others still end before we do: nobody writes after that.
+  // When one lane fails, the others still end before this function returns: there are no writes after that.
   const ends = await Promise.allSettled(Array.from({ length: lanes }, (_, number) => lane(number)));
   for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }
 
-/** A mirror of the world's objects, and what it told. */
+/** A reflector with a store of the fixture's objects, and a record of the changes that the store reported. */
 export function startMirror(fixture: Fixture, client: KubeClient, options: Partial<ReflectorOptions<ConfigMap>> = {}) {
   const store = createStore<ConfigMap>({ resource: CONFIG_MAPS, selection: selectionOf(fixture) });
-  /** The last version told of each object that is still there. */
-  const told = new Map<string, string | undefined>();
-  /** Reads that went back. Must stay empty. */
+  /** By key, the last version reported of each object that was not deleted. */
+  const reported = new Map<string, string | undefined>();
+  /** Objects that the store reported with an older version after a newer one. Must stay empty. */
   const regressions: string[] = [];
   const highest = new Map<string, number>();
   const ended: { reason: string; next: string }[] = [];
   let lists = 0;
   store.subscribe(({ type, key, object }) => {
     const version = Number(object.metadata.resourceVersion);
-    if (type === 'set') told.set(key, object.metadata.resourceVersion);
-    else told.delete(key);
+    if (type === 'set') reported.set(key, object.metadata.resourceVersion);
+    else reported.delete(key);
     if (type === 'set' && version < (highest.get(key) ?? 0)) regressions.push(`${key} ${highest.get(key)} ${version}`);
     if (type === 'set') highest.set(key, version);
   });
@@ -111,9 +111,9 @@ export function startMirror(fixture: Fixture, client: KubeClient, options: Parti
   return {
     store,
     reflector,
-    told,
+    reported,
     regressions,
-    /** How watches ended, in order. */
+    /** The reasons for which watches ended, in order. */
     ended,
     get lists() {
       return lists;
@@ -130,7 +130,7 @@ export async function serverState(fixture: Fixture): Promise<string[]> {
   return stateOf((await fixture.client.list(CONFIG_MAPS, query)).items);
 }
 
-/** Waits until the store equals the server, object by object and version by version. Call when nobody writes any more. */
+/** Waits until the store has the server's objects in the same versions. Call it after the last write. */
 export async function untilEqual(fixture: Fixture, store: Store<ConfigMap>): Promise<string[]> {
   const want = await serverState(fixture);
   const equal = () => stateOf(store.list()).join() === want.join();

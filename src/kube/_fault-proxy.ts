@@ -1,28 +1,28 @@
 /**
- * A plain HTTP front of a real API server that breaks on demand. Tests only.
+ * A plain HTTP proxy in front of a real API server that injects faults. Tests only.
  *
- * Requests pass through unless a fault matches; each fault counts how often it struck.
+ * It forwards a request unless a fault matches; each fault counts the requests that it matched.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { KubeConfig } from '@kubernetes/client-node';
 
-/** What happens to a request that matches. Lines are those of the answer: one per event in a watch. */
+/** What happens to a request that matches. Lines are those of the response: one per event in a watch. */
 export type Trouble =
-  /** An answer made up by the proxy; the API server is not asked. */
+  /** The proxy responds itself; the API server does not get the request. */
   | { answer: { status: number; headers?: Record<string, string>; body: unknown } }
-  /** No answer at all; the connection stays open. */
+  /** No response; the connection stays open. */
   | { hang: true }
-  /** So many whole lines, half of the next one, then a reset connection. */
+  /** So many whole lines and half of the next one; then the connection is reset. */
   | { cutAfter: number }
-  /** So many whole lines, then nothing more, on a connection that stays open. */
+  /** So many whole lines, then nothing; the connection stays open. */
   | { swallowAfter: number }
-  /** So many whole lines, then this text, then on as if nothing were. */
+  /** So many whole lines, then this text, then the remaining lines. */
   | { insertAfter: number; text: string }
-  /** The API server does what it is asked; this is done in place of passing its answer on. */
+  /** The API server executes the request; the test responds in place of it. */
   | { instead: (response: ServerResponse) => void }
-  /** Whatever the test wants to write. */
+  /** The test writes the response; the API server does not get the request. */
   | { stream: (response: ServerResponse) => void };
 
 export interface Seen {
@@ -34,9 +34,9 @@ export interface Seen {
 }
 
 export interface Fault {
-  /** How often it struck. */
+  /** How many requests it matched. */
   readonly hits: number;
-  /** Ends it; connections that it broke stay broken. */
+  /** Stops the fault for later requests; connections that it broke stay broken. */
   end(): void;
 }
 
@@ -45,13 +45,13 @@ export interface FaultProxy extends AsyncDisposable {
   config(): KubeConfig;
   /** Every request so far. */
   readonly requests: readonly Seen[];
-  /** Makes trouble for the next `times` requests that match (all, when absent). */
+  /** Applies the fault to the next `times` requests that match; to all of them when `times` is absent. */
   inject(match: (seen: Seen) => boolean, trouble: Trouble | ((seen: Seen) => Trouble), times?: number): Fault;
   /** Resets every open connection now. */
   cutAll(): void;
-  /** From now on nothing passes, in either direction, on no connection, old or new; nothing is closed either. */
+  /** Stops all traffic on all connections, present and new ones, and closes none of them. */
   freeze(): void;
-  /** Lets everything pass again that waited. */
+  /** Resumes the traffic; what waited is sent. */
   thaw(): void;
 }
 

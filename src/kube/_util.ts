@@ -14,7 +14,7 @@ export const CONFIG_MAPS: Resource<ConfigMap> = {
   namespaced: true,
 };
 
-/** A ConfigMap as a server would show it. */
+/** A ConfigMap as an API server returns it. */
 export function makeConfigMap(
   name: string,
   version: number | string,
@@ -29,7 +29,7 @@ export function makeConfigMap(
 }
 
 export interface VirtualClock extends Clock {
-  /** Lets time pass: every alarm in order, with all that follows from it settled before the next. */
+  /** Advances the time. Alarms ring in order; all promises that one alarm resolves are settled before the next rings. */
   advance(ms: number): Promise<void>;
 }
 
@@ -62,12 +62,12 @@ export function createVirtualClock(): VirtualClock {
   };
 }
 
-/** Lets every promise that can go on do so. */
+/** Resolves after all promises that can settle now have settled. */
 export function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Resolves as soon as `condition` holds; the only way tests wait. Fails, telling what it waited for. */
+/** Resolves as soon as `condition` is true; the only way in which tests wait. The error names what it waited for. */
 export async function until(what: string, condition: () => unknown, timeoutMs = 30_000): Promise<void> {
   const end = performance.now() + timeoutMs;
   for (;;) {

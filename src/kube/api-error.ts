@@ -1,6 +1,6 @@
 /**
- * What can go wrong between us and the API server, as values with stable codes, and predicates so that the policies of
- * client, reflector and controllers read like prose.
+ * The errors of requests to the API server, with stable codes, and predicates for the retry policies of client, reflector
+ * and controllers.
  */
 
 /** The part of a Kubernetes `Status` that we read. */
@@ -23,7 +23,7 @@ export interface StatusDetails {
   causes?: { reason?: string; message?: string; field?: string }[];
 }
 
-/** The API server answered, and the answer was no. */
+/** The API server responded with an error. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code = 'KUBE_API';
@@ -33,7 +33,7 @@ export class ApiError extends Error {
   readonly details: StatusDetails;
   /** From the Retry-After header, else from the body. */
   readonly retryAfterSeconds: number | undefined;
-  /** On 410 of a list page: the token that continues, inconsistently, from the latest state. */
+  /** On 410 of a list page: a token that continues the list from the latest state, which makes the list inconsistent. */
   readonly continueToken: string | undefined;
 
   constructor(status: number, body: StatusBody, context: string, retryAfterSeconds?: number) {
@@ -47,12 +47,12 @@ export class ApiError extends Error {
 }
 
 /**
- * The answer never came, or cannot be read.
- * - `refused`: no connection was made, so nothing was executed
+ * There was no response, or it cannot be read.
+ * - `refused`: no connection was made, so the request was not executed
  * - `lost`: the connection broke; whether the request was executed is unknown
- * - `timeout`: no complete answer within the deadline; likewise unknown
- * - `malformed`: bytes that are not the JSON they should be
- * - `too-large`: an answer or watch line beyond the cap, dropped before it was held in memory
+ * - `timeout`: no complete response within the deadline; whether the request was executed is unknown
+ * - `malformed`: the response is not JSON, or not the JSON that is expected
+ * - `too-large`: a response or watch line exceeds the limit; it is dropped before all of it is in memory
  */
 export type TransportErrorCode = 'refused' | 'lost' | 'timeout' | 'malformed' | 'too-large';
 
@@ -72,30 +72,30 @@ const hasStatus = (error: unknown, ...statuses: number[]): error is ApiError =>
 export const isNotFound = (error: unknown): error is ApiError => hasStatus(error, 404);
 export const isForbidden = (error: unknown): error is ApiError => hasStatus(error, 403);
 export const isUnauthorized = (error: unknown): error is ApiError => hasStatus(error, 401);
-/** The object is what the API server does not take: by its schema, or by its size. To send it again changes nothing. */
+/** The API server refuses the object because of its schema or its size: another attempt fails in the same way. */
 export const isStatusRefused = (error: unknown): error is ApiError => hasStatus(error, 400, 413, 422);
 export const isTooManyRequests = (error: unknown): error is ApiError => hasStatus(error, 429);
 
-/** Somebody changed the object since we read it. Normal life: read again, try again, tell nobody. */
+/** The object was changed after it was read. That is normal: read it again and retry, without a warning in the log. */
 export const isConflict = (error: unknown): error is ApiError =>
   hasStatus(error, 409) && error.reason !== 'AlreadyExists';
 export const isAlreadyExists = (error: unknown): error is ApiError =>
   hasStatus(error, 409) && error.reason === 'AlreadyExists';
 
-/** The spec or patch itself is wrong (or a JSON patch `test` failed): repeating it cannot help. */
+/** The spec or patch itself is wrong, or a `test` of a JSON patch failed: another attempt fails in the same way. */
 export const isInvalid = (error: unknown): error is ApiError => hasStatus(error, 400, 422);
 
-/** The server no longer has the history behind our resource version or continue token (410). */
+/** The server no longer has the history that the resource version or continue token of the request needs (410). */
 export const isExpired = (error: unknown): error is ApiError =>
   hasStatus(error, 410) || (error instanceof ApiError && (error.reason === 'Expired' || error.reason === 'Gone'));
 
-/** The server is behind the resource version we ask for: another replica, or an etcd that was restored. */
+/** The server is behind the requested resource version: it is another API server, or etcd was restored from a backup. */
 export const isVersionTooLarge = (error: unknown): error is ApiError =>
   hasStatus(error, 504, 500) &&
   (error.details.causes?.some((cause) => cause.reason === 'ResourceVersionTooLarge') ||
     error.message.includes('Too large resource version'));
 
-/** The same request may succeed later without anybody changing anything. */
+/** The same request may succeed later although no object changes. */
 export const isTransient = (error: unknown): boolean =>
   error instanceof TransportError
     ? error.code === 'refused' || error.code === 'lost' || error.code === 'timeout'

@@ -5,18 +5,19 @@ import { type KubeObject, keyOf, type Resource, refOf } from './object.ts';
 
 export interface ApplierOptions {
   client: KubeClient;
-  /** One per controller, so that ownership tells who wrote what. */
+  /** One per controller, so that `managedFields` shows which controller wrote a field. */
   fieldManager: string;
-  /** Annotation for the hash of what we last applied; it shows that a field left our desired state. */
+  /** Annotation with the hash of what was last applied; a field that was removed from the desired state changes it. */
   hashAnnotation: string;
 }
 
 /**
- * Server-side apply of a child, only when needed: an apply that changes nothing costs the API server as much as a write.
+ * Server-side apply of a child object, only when needed: an apply that changes nothing costs the API server as much as a
+ * write.
  *
- * It is needed when there is no child, when our desired state changed, or when another client changed fields that we own.
- * `current` is the child as the store shows it. Write `desired` in the server's normal form (`data`, not `stringData`;
- * `1Gi`, not `1024Mi`), or it never looks covered and is applied on every run. Needs no resource version.
+ * It is needed when there is no child, when `desired` changed, or when another client changed fields that this field
+ * manager owns. `current` is the child as the store has it. `desired` must have the server's normal form (`data`, not
+ * `stringData`; `1Gi`, not `1024Mi`), or {@link covers} returns false and every run applies it. Needs no resource version.
  * Throws {@link ForeignChildError} when a child of that name has another controller.
  */
 export type Apply = <T extends KubeObject>(
@@ -40,7 +41,7 @@ export function createApply({ client, fieldManager, hashAnnotation }: ApplierOpt
   };
 }
 
-/** A child of the name we want exists and belongs to another owner: a person has to decide. */
+/** An object with the name of the child exists and has another controller. The conflict needs a decision by a user. */
 export class ForeignChildError extends Error {
   override readonly name = 'ForeignChildError';
   readonly code = 'KUBE_FOREIGN_CHILD';

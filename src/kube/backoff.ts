@@ -1,4 +1,4 @@
-/** How long to wait before attempt n+1. */
+/** Delays between attempts. */
 
 export interface Backoff {
   readonly baseMs: number;
@@ -14,7 +14,7 @@ export function backoffDelay(backoff: Backoff, failures: number, random: () => n
   return full * (1 - backoff.jitter * random());
 }
 
-/** `ms` spread evenly by +-`share`. For periods that a fleet must not keep in step. */
+/** `ms` spread evenly by +-`share`. For periods that must not be synchronous across a fleet. */
 export function jittered(ms: number, share: number, random: () => number): number {
   return ms * (1 + share * (2 * random() - 1));
 }

@@ -5,7 +5,7 @@ const KIB = 1024;
 const all = () => createByteBudget({ bytes: 1_000 * KIB, messages: 100 });
 const open = (budget: ReturnType<typeof all>, caller: string) => budget.open(caller) as Share;
 
-test('what counts is what has arrived', () => {
+test('a message without bytes counts only against the limit of messages', () => {
   const budget = all();
   const shares = Array.from({ length: 100 }, (_, i) => open(budget, `${i}`));
   expect(shares.filter(isFull)).toEqual([]);
@@ -13,7 +13,7 @@ test('what counts is what has arrived', () => {
   expect(budget.open('101')).toEqual({ full: 'class' });
 });
 
-test('a caller reaches his own limit before anybody notices, and has it back when he is done', () => {
+test('a caller at its own limit does not limit other callers, and may continue after a message of its own has ended', () => {
   const budget = createByteBudget({ bytes: 1_000, messages: 100, each: { bytes: 100, messages: 2 } });
   const [one, two] = [open(budget, 'a'), open(budget, 'a')];
   expect(budget.open('a')).toEqual({ full: 'caller' });
@@ -22,7 +22,7 @@ test('a caller reaches his own limit before anybody notices, and has it back whe
   expect([two.take(60), isFull(budget.open('a'))]).toEqual([true, false]);
 });
 
-test('large messages leave room for small ones', () => {
+test('large messages leave a part of the budget to small ones', () => {
   const budget = all();
   const large = open(budget, 'a');
   while (large.take(10 * KIB));
@@ -30,12 +30,12 @@ test('large messages leave room for small ones', () => {
   expect(open(budget, 'b').take(10 * KIB)).toBe(true);
 });
 
-test('a class that is full leaves room for the others', () => {
+test('a class of callers at its limit does not limit another class', () => {
   const budget = all();
-  const strangers = createByteBudget({ bytes: 100, messages: 2, within: budget });
+  const unauthenticated = createByteBudget({ bytes: 100, messages: 2, within: budget });
   const nodes = createByteBudget({ bytes: 1_000 * KIB, messages: 100, within: budget });
-  const full = [open(strangers, 'a'), open(strangers, 'b')];
+  const full = [open(unauthenticated, 'a'), open(unauthenticated, 'b')];
   expect(full.map((share) => share.take(50))).toEqual([true, true]);
-  expect([full[0]?.take(1), strangers.open('c')]).toEqual([false, { full: 'class' }]);
+  expect([full[0]?.take(1), unauthenticated.open('c')]).toEqual([false, { full: 'class' }]);
   expect(open(nodes, 'n').take(KIB)).toBe(true);
 });

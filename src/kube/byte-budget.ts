@@ -1,19 +1,19 @@
 /**
- * Memory for messages that are being received: of one caller, of a class of callers, and of all. What counts is what has
- * arrived, never what was announced.
+ * Limits the memory for messages that are being received, per caller, per class of callers and in total. It counts the
+ * bytes that were received, never an announced length.
  */
 export interface ByteBudget {
-  /** A message begins to arrive. Undefined when there is no room: `caller` says whose limit it is. */
+  /** Called when a message begins. Returns {@link Full} when a limit is reached. */
   open(caller: string): Share | Full;
 }
 
 export interface Share extends Disposable {
-  /** More of it arrived; false when there is no room for that, and then it must not be kept. */
+  /** Counts further bytes of the message; false when a limit is reached: the caller must drop the message then. */
   take(bytes: number): boolean;
 }
 
 export interface Full {
-  /** whose limit it is: the caller's own, or one that others have used up */
+  /** the limit that is reached: that of the caller, or that of all callers of the class */
   full: 'caller' | 'class';
 }
 
@@ -21,13 +21,13 @@ export interface ByteBudgetOptions {
   /** of all callers together */
   bytes: number;
   messages: number;
-  /** of one caller; the same as of all when absent */
+  /** of one caller; the limits of all callers when absent */
   each?: { bytes: number; messages: number };
-  /** counts there as well */
+  /** a budget of several classes, which counts the same bytes */
   within?: ByteBudget;
 }
 
-/** Messages up to this length have a quarter of the room to themselves, so that large ones never keep them out. */
+/** A quarter of the budget is reserved for messages up to this length, so that large ones cannot exclude them. */
 const SMALL = 64 * 1024;
 
 export const isFull = (share: Share | Full): share is Full => 'full' in share;

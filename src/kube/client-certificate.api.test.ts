@@ -11,7 +11,7 @@ import { connect } from './_api-server.ts';
 import { loadConfig } from './_fault-proxy.ts';
 import { isUnauthorized } from './api-error.ts';
 
-test('a kubeconfig with a client certificate is who the certificate says, over files that are replaced too', async () => {
+test('a kubeconfig with a client certificate authenticates as the subject of the certificate file, also after the file was replaced', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'skerry-certificate-'));
   onTestFinished(() => rm(dir, { recursive: true, force: true }));
   makeCertificate(dir, ['127.0.0.1']);
@@ -51,10 +51,10 @@ test('a kubeconfig with a client certificate is who the certificate says, over f
     return (review as { status: { userInfo: { username: string } } }).status.userInfo.username;
   };
   expect(await whoAmI('ann')).toBe('ann');
-  // Renewed in place, as kubelets and cert-manager do.
+  // Renewed in place, as kubelet and cert-manager do.
   sign('ann', '/O=system:masters/CN=ann-renewed');
   expect(await whoAmI('ann')).toBe('ann-renewed');
-  // One of another authority is nobody.
+  // A certificate of another authority is refused.
   makeCertificate(file('other'), ['127.0.0.1']);
   writeFileSync(file('eve.pem'), readFileSync(join(dir, 'other', 'server.pem')));
   writeFileSync(file('eve.key'), readFileSync(join(dir, 'other', 'server.key')));

@@ -10,7 +10,7 @@ import { FencedError, isConflict, isForbidden, isNotFound, type KubeClient } fro
 
 let fixture: Fixture;
 let proxy: FaultProxy;
-/** Through the proxy. */
+/** Connected through the proxy. */
 let client: KubeClient;
 
 beforeEach(async () => {
@@ -27,14 +27,14 @@ const ref = (name: string) => ({ namespace: fixture.namespace, name });
 const make = (name: string) => fixture.client.create(CONFIG_MAPS, churnObject(fixture, name));
 
 describe('a call', () => {
-  test('is repeated after internal errors until it succeeds', async () => {
+  test('is retried after internal errors until it succeeds', async () => {
     await make('a');
     proxy.inject(any, { answer: { status: 500, body: statusBody(500, 'InternalError') } }, 2);
     await expect(client.get(CONFIG_MAPS, ref('a'))).resolves.toMatchObject({ metadata: { name: 'a' } });
     expect(proxy.requests).toHaveLength(3);
   });
 
-  test('waits as long as Retry-After says', async () => {
+  test('is retried after the delay of Retry-After', async () => {
     await make('a');
     proxy.inject(
       any,
@@ -46,19 +46,19 @@ describe('a call', () => {
     expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(1_000);
   });
 
-  test('tells at once when Retry-After lies beyond its deadline', async () => {
+  test('fails at once when Retry-After exceeds its deadline', async () => {
     proxy.inject(any, { answer: { status: 429, headers: { 'retry-after': '60' }, body: statusBody(429, 'TooMany') } });
     await expect(client.get(CONFIG_MAPS, ref('a'), { timeoutMs: 5_000 })).rejects.toMatchObject({ status: 429 });
     expect(proxy.requests).toHaveLength(1);
   });
 
-  test('is repeated after the answer broke off', async () => {
+  test('is retried after the connection broke during the response', async () => {
     await make('a');
     proxy.inject(any, { cutAfter: 0 }, 2);
     await expect(client.get(CONFIG_MAPS, ref('a'))).resolves.toMatchObject({ metadata: { name: 'a' } });
   });
 
-  test('that creates is not repeated when it may have been executed', async () => {
+  test('is not retried when it is a create that may have been executed', async () => {
     proxy.inject(isPost, { cutAfter: 0 });
     const creating = client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     await expect(creating).rejects.toMatchObject({ name: 'TransportError', code: 'lost' });
@@ -66,13 +66,13 @@ describe('a call', () => {
     await expect(client.get(CONFIG_MAPS, ref('a'))).resolves.toBeDefined();
   });
 
-  test('that is in conflict with its own lost attempt says that nobody knows, for to read and repeat would do it twice', async () => {
+  test('rejects with the error of its lost attempt, not with a conflict, when that attempt may have caused the conflict', async () => {
     const read = await make('a');
     proxy.inject(({ method }) => method === 'PUT', { cutAfter: 0 }, 1);
     const replacing = client.replace(CONFIG_MAPS, { ...read, data: { ...read.data, mine: 'yes' } });
     await expect(replacing).rejects.toMatchObject({ name: 'TransportError', code: 'lost' });
     expect((await client.get(CONFIG_MAPS, ref('a'))).data).toMatchObject({ mine: 'yes' });
-    // Of another's write it says so, whatever else went wrong before it was sent.
+    // An attempt that was certainly not executed cannot have caused the conflict.
     proxy.inject(
       ({ method }) => method === 'PUT',
       { answer: { status: 429, body: statusBody(429, 'TooManyRequests') } },
@@ -81,15 +81,15 @@ describe('a call', () => {
     await expect(client.replace(CONFIG_MAPS, { ...read, data: {} })).rejects.toSatisfy(isConflict);
   });
 
-  test('that creates is repeated when flow control refused it', async () => {
+  test('is retried when it is a create that flow control refused', async () => {
     proxy.inject(isPost, { answer: { status: 429, body: statusBody(429, 'TooManyRequests') } }, 2);
     await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     expect(proxy.requests.filter(isPost)).toHaveLength(3);
   });
 
   test.each([
-    ['before the answer', { hang: true } as const],
-    ['within the answer', { swallowAfter: 0 } as const],
+    ['before the response', { hang: true } as const],
+    ['during the response', { swallowAfter: 0 } as const],
   ])('ends at its deadline when the server hangs %s', async (_name, trouble) => {
     await make('a');
     proxy.inject(any, trouble);
@@ -98,7 +98,7 @@ describe('a call', () => {
     expect(performance.now() - start).toBeLessThan(3_000);
   });
 
-  test("rejects with the caller's reason when he gives up, and sends nothing when he already has", async () => {
+  test('rejects with the reason of an aborted signal, and sends nothing when the signal was aborted before', async () => {
     proxy.inject(any, { hang: true });
     const reason = new Error('shutting down');
     const controller = new AbortController();
@@ -109,18 +109,18 @@ describe('a call', () => {
     expect(proxy.requests.length).toBeLessThanOrEqual(1);
   });
 
-  test('refuses an answer that is larger than the cap', async () => {
+  test('fails when the response exceeds the maximum length', async () => {
     await fixture.client.create(CONFIG_MAPS, churnObject(fixture, 'a', { text: 'x'.repeat(100_000) }));
     const small = connect(() => proxy.config(), { maxResponseBytes: 50_000 });
     await expect(small.get(CONFIG_MAPS, ref('a'))).rejects.toMatchObject({ code: 'too-large' });
   });
 
-  test('that finds nothing says so as an error or as a value', async () => {
+  test('for an object that does not exist rejects with get and resolves with undefined with find', async () => {
     await expect(client.get(CONFIG_MAPS, ref('a'))).rejects.toSatisfy(isNotFound);
     expect(await client.find(CONFIG_MAPS, ref('a'))).toBeUndefined();
   });
 
-  test('reaches what has no type of its own', async () => {
+  test('can have any method and path', async () => {
     expect(await client.request('GET', '/version')).toMatchObject({ major: '1' });
     const review = {
       apiVersion: 'authorization.k8s.io/v1',
@@ -133,7 +133,7 @@ describe('a call', () => {
 });
 
 describe('credentials', () => {
-  test('are read anew after they were refused, from files as well', async () => {
+  test('are read from their files again after they were refused', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'kube-token-'));
     onTestFinished(() => rm(dir, { recursive: true }));
     const tokenFile = join(dir, 'token');
@@ -153,7 +153,7 @@ describe('credentials', () => {
     await expect(rotating.get(CONFIG_MAPS, ref('a'))).rejects.toSatisfy(isNotFound);
   });
 
-  test('that cannot be had yet are asked for again', async () => {
+  test('are loaded again after loading them failed', async () => {
     let asked = 0;
     const late = connect(() => {
       if (++asked === 2) throw new Error('half written');
@@ -165,7 +165,7 @@ describe('credentials', () => {
     expect(asked).toBe(3);
   });
 
-  test('the token goes to the API server and to nobody that it redirects to', async () => {
+  test('are not sent to the target of a redirect', async () => {
     proxy.inject(any, { answer: { status: 302, headers: { location: 'http://127.0.0.1:1/' }, body: '' } });
     await client.get(CONFIG_MAPS, ref('a')).catch(() => {});
     expect(proxy.requests).toHaveLength(1);
@@ -173,7 +173,7 @@ describe('credentials', () => {
 });
 
 describe('lists', () => {
-  test('come in pages, consistent and with kinds', async () => {
+  test('are read in pages, and their objects have apiVersion and kind', async () => {
     for (let i = 0; i < 7; i++) await make(`a-${i}`);
     const pages: ConfigMap[][] = [];
     const options = { namespace: fixture.namespace, labelSelector: 'app=churn', limit: 3 };
@@ -185,14 +185,14 @@ describe('lists', () => {
   });
 });
 
-describe('deleting', () => {
-  test('twice is boring', async () => {
+describe('a delete', () => {
+  test('of an object that is gone resolves with found: false', async () => {
     await make('a');
     expect(await client.delete(CONFIG_MAPS, ref('a'))).toEqual({ found: true });
     expect(await client.delete(CONFIG_MAPS, ref('a'))).toEqual({ found: false });
   });
 
-  test('shows what a finalizer still holds', async () => {
+  test('resolves with the object while a finalizer delays its deletion', async () => {
     const object = churnObject(fixture, 'a');
     object.metadata.finalizers = ['test.dev/held'];
     await client.create(CONFIG_MAPS, object);
@@ -201,7 +201,7 @@ describe('deleting', () => {
     await client.patch(CONFIG_MAPS, ref('a'), { type: 'merge', body: { metadata: { finalizers: null } } });
   });
 
-  test('spares the successor of the object that was meant', async () => {
+  test('does not delete an object with another uid than that of its precondition', async () => {
     await make('a');
     const preconditions = { uid: 'of another one' };
     await expect(client.delete(CONFIG_MAPS, ref('a'), { preconditions })).rejects.toSatisfy(isConflict);
@@ -209,7 +209,7 @@ describe('deleting', () => {
 });
 
 describe('a fenced client', () => {
-  test('sends no write while it may not, and reads', async () => {
+  test('sends reads, but no write, while writes are not allowed', async () => {
     let leading = true;
     const fenced = client.fenced(() => leading);
     await fenced.create(CONFIG_MAPS, churnObject(fixture, 'a'));
@@ -220,7 +220,7 @@ describe('a fenced client', () => {
     await expect(fenced.get(CONFIG_MAPS, ref('a'))).resolves.toBeDefined();
   });
 
-  test('does not repeat a write after it was fenced', async () => {
+  test('does not retry a write after writes were disallowed', async () => {
     let leading = true;
     const fenced = client.fenced(() => leading);
     proxy.inject(isPost, () => {
@@ -233,20 +233,20 @@ describe('a fenced client', () => {
 });
 
 describe('a watch', () => {
-  test('that is refused throws what the server said', async () => {
+  test('throws the error of the server when it is refused', async () => {
     proxy.inject(any, { answer: { status: 403, body: statusBody(403, 'Forbidden', 'not you') } });
     const watching = client.watch(CONFIG_MAPS, { namespace: fixture.namespace })[Symbol.asyncIterator]();
     await expect(watching.next()).rejects.toSatisfy(isForbidden);
   });
 
-  test('ends in order when the server says so', async () => {
+  test('ends without an error when the server ends it at its timeout', async () => {
     const seen: string[] = [];
     const options = { namespace: fixture.namespace, timeoutSeconds: 1, sendInitialEvents: true };
     for await (const { type } of client.watch(CONFIG_MAPS, options)) seen.push(type);
     expect(seen).toContain('BOOKMARK');
   });
 
-  test('closes its connection when its reader leaves', async () => {
+  test('closes its connection when its consumer stops reading', async () => {
     await make('a');
     const options = { namespace: fixture.namespace, sendInitialEvents: true };
     let closed: Promise<unknown> | undefined;

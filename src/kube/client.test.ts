@@ -6,45 +6,54 @@ import { pathOf, retryDelay } from './client.ts';
 describe('a failed call', () => {
   const status = (code: number, retryAfter?: number) => new ApiError(code, {}, 'get', retryAfter);
   const cases: Record<string, { error: unknown; repeatable: boolean; want: number | undefined; attempt?: number }> = {
-    'is repeated after a lost connection when repeating does no harm': {
+    'is retried after a lost connection when it is repeatable': {
       error: new TransportError('lost', ''),
       repeatable: true,
       want: 100,
     },
-    'is not repeated after a lost connection when it may have been executed': {
+    'is not retried after a lost connection when it is not repeatable': {
       error: new TransportError('lost', ''),
       repeatable: false,
       want: undefined,
     },
-    'is repeated when no connection was made': {
+    'is retried when no connection was made, even if it is not repeatable': {
       error: new TransportError('refused', ''),
       repeatable: false,
       want: 100,
     },
-    'is repeated after 429 whatever it was': { error: status(429), repeatable: false, want: 100 },
-    'waits as long as the server says': { error: status(429, 3), repeatable: true, want: 3_000 },
-    'waits its own time when that is longer': { error: status(429, 0), repeatable: true, want: 100 },
-    'is repeated after 500 when repeating does no harm': { error: status(500), repeatable: true, want: 100 },
-    'is not repeated after 500 when it may have been executed': {
+    'is retried after 429, even if it is not repeatable': { error: status(429), repeatable: false, want: 100 },
+    'is retried after the delay that the server requests': { error: status(429, 3), repeatable: true, want: 3_000 },
+    'is retried after the backoff when that is longer than the delay that the server requests': {
+      error: status(429, 0),
+      repeatable: true,
+      want: 100,
+    },
+    'is retried after 500 when it is repeatable': { error: status(500), repeatable: true, want: 100 },
+    'is not retried after 503 when it is not repeatable': {
       error: status(503),
       repeatable: false,
       want: undefined,
     },
-    'is not repeated when the answer was no': { error: status(404), repeatable: true, want: undefined },
-    'is not repeated when the answer is unreadable': {
+    'is not retried after 404': { error: status(404), repeatable: true, want: undefined },
+    'is not retried when the response cannot be read': {
       error: new TransportError('malformed', ''),
       repeatable: true,
       want: undefined,
     },
-    'waits longer after the third attempt': { error: status(500), repeatable: true, attempt: 3, want: 900 },
-    'is given up after five repetitions': { error: status(500), repeatable: true, attempt: 6, want: undefined },
+    'is retried after a longer delay when the third attempt failed': {
+      error: status(500),
+      repeatable: true,
+      attempt: 3,
+      want: 900,
+    },
+    'is not retried after five retries': { error: status(500), repeatable: true, attempt: 6, want: undefined },
   };
   test.each(Object.entries(cases))('%s', (_name, { error, repeatable, want, attempt = 1 }) => {
     expect(retryDelay(error, attempt, repeatable, () => 0)).toBe(want);
   });
 });
 
-test('paths name group, namespace, object and subresource', () => {
+test('a path has group, version, namespace, name and subresource, and escapes the name', () => {
   const custom = { group: 'skerry.dev', version: 'v3', plural: 'edgenodes', kind: 'EdgeNode', namespaced: true };
   expect(pathOf(CONFIG_MAPS)).toBe('/api/v1/configmaps');
   expect(pathOf(CONFIG_MAPS, 'n', 'a')).toBe('/api/v1/namespaces/n/configmaps/a');

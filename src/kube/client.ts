@@ -11,7 +11,7 @@ import { createTransport, type Transport, translate } from './transport.ts';
 
 export * from './api-error.ts';
 
-/** Every call ends: at the latest after `timeoutMs` (30 s unless told), retries included. */
+/** Every call ends after at most `timeoutMs` (default 30 s), retries included. */
 export interface CallOptions {
   signal?: AbortSignal;
   timeoutMs?: number;
@@ -22,7 +22,7 @@ export interface ListOptions extends CallOptions {
   namespace?: string;
   labelSelector?: string;
   fieldSelector?: string;
-  /** Page size; 500 unless told, 0 for everything in one answer. */
+  /** Page size; default 500, 0 for all objects in one response. */
   limit?: number;
   continueToken?: string;
 }
@@ -59,7 +59,7 @@ export interface DeleteOptions extends CallOptions {
   gracePeriodSeconds?: number;
 }
 
-/** Deleting what is not there is no error. `object` is what still exists, waiting for its finalizers. */
+/** The delete of an absent object is no error. `object` is set while the object still exists because of its finalizers. */
 export interface DeleteResult<T> {
   found: boolean;
   object?: T;
@@ -75,19 +75,19 @@ export interface WatchOptions {
   resourceVersion?: string;
   /** Stream the current state first, as ADDED events closed by a bookmark annotated `k8s.io/initial-events-end`. */
   sendInitialEvents?: boolean;
-  /** After how many seconds the server shall end the watch. */
+  /** The number of seconds after which the server is to end the watch. */
   timeoutSeconds?: number;
-  /** Called when the server accepted the watch, which may be long before the first event. */
+  /** Called when the server has accepted the watch, possibly long before the first event. */
   onOpen?: () => void;
 }
 
-/** Bookmarks carry an object with nothing but `metadata.resourceVersion` (and annotations). */
+/** The object of a bookmark has only `metadata.resourceVersion` and annotations. */
 export interface WatchEvent<T> {
   type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
   object: T;
 }
 
-/** Told about every completed write, before the writer's promise resolves: see `Store.observe`. */
+/** Gets the result of every completed write before the promise of the write resolves; see `Store.observe`. */
 export interface WriteObserver<T extends KubeObject> {
   observe(object: T): void;
   observeGone(ref: ObjectRef, uid: string): void;
@@ -95,16 +95,17 @@ export interface WriteObserver<T extends KubeObject> {
 
 export interface KubeClientOptions {
   /**
-   * Where and as whom. A function because credentials rotate: it is called again after a 401 and must then return a
-   * KubeConfig that read its files anew.
+   * The API server and the credentials. A function because credentials rotate: it is called again after a 401 and must
+   * then return a KubeConfig that has read its files again.
    */
   config: () => KubeConfig;
   userAgent?: string;
   metrics?: Metrics;
-  /** Parallel connections for calls (watches have their own, unbounded). 32 unless told. */
+  /** Maximum of parallel connections for calls; default 32. Watches have further connections, without a limit. */
   connections?: number;
-  /** Cap of one response or watch line, checked before it is held in memory. */
+  /** Maximum length of a response; it is checked while the response is received. */
   maxResponseBytes?: number;
+  /** Maximum length of one line of a watch. */
   maxLineBytes?: number;
 }
 
@@ -112,26 +113,26 @@ export interface KubeClientOptions {
  * Raw JSON over HTTP/1.1: no code generation, no serializer, no compression.
  *
  * Guarantees
- * - Every call takes a signal and has a deadline; aborting rejects with the signal's reason.
- * - Reads and idempotent writes are repeated on 429, 5xx and broken connections, with jittered backoff, honouring
- *   Retry-After, within the deadline. Others only when it is certain that nothing was executed (429, refused).
- * - A conflict is another's write, never our own: where an earlier attempt of the same call may have been carried out,
- *   the call fails as that attempt did, and nobody knows.
- * - A 401 reloads the credentials and repeats once.
- * - Failures are {@link ApiError} (the server said no) or {@link TransportError} (no readable answer).
+ * - Every call takes a signal and has a deadline; a call that is aborted rejects with the reason of the signal.
+ * - Reads and idempotent writes are retried on 429, 5xx and broken connections, within the deadline, with a backoff that
+ *   has jitter and respects Retry-After. Other writes are retried only when the server did not execute them (429, refused).
+ * - A conflict always comes from the write of another client. When an earlier attempt of the same call may have been
+ *   executed, the call rejects with the error of that attempt, because the conflict may come from the call's own write.
+ * - After a 401 the client reloads the credentials and retries once.
+ * - Failures are {@link ApiError} (an error response) or {@link TransportError} (no readable response).
  *
- * Objects from lists get the `apiVersion` and `kind` that the server leaves out there.
+ * Objects of lists get `apiVersion` and `kind`, which the server omits there.
  */
 export interface KubeClient extends AsyncDisposable {
   get<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T>;
-  /** Like `get`, with absence as a value. */
+  /** Like `get`, but resolves with undefined when the object does not exist. */
   find<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T | undefined>;
-  /** All pages as one array, consistent as of `resourceVersion`. Throws `isExpired` when paging took too long. */
+  /** All pages as one array, consistent as of `resourceVersion`. Throws an `isExpired` error when paging took too long. */
   list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ListPage<T>>;
   listPages<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): AsyncIterable<ListPage<T>>;
   listPage<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ListPage<T>>;
   create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
-  /** PUT. With `metadata.resourceVersion` set, only if nobody wrote in between. */
+  /** PUT. With `metadata.resourceVersion`, a write in between leads to a conflict. */
   replace<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
   patch<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, patch: Patch, options?: WriteOptions): Promise<T>;
   delete<T extends KubeObject>(
@@ -140,16 +141,16 @@ export interface KubeClient extends AsyncDisposable {
     options?: DeleteOptions,
   ): Promise<DeleteResult<T>>;
   /**
-   * One watch connection. Ends when the server closes it in order; throws {@link ApiError} for an ERROR event
-   * ({@link isExpired} means list again) and {@link TransportError} when the connection breaks or carries rubbish.
-   * Bookmarks are always asked for. Nothing is read ahead beyond one chunk: a slow consumer slows the server.
+   * One watch connection. Ends when the server closes it properly; throws {@link ApiError} for an ERROR event (after
+   * {@link isExpired} a new list is necessary) and {@link TransportError} when the connection breaks or a line cannot be
+   * read. Bookmarks are always requested. At most one chunk is read ahead: a slow consumer slows the server.
    */
   watch<T extends KubeObject>(resource: Resource<T>, options?: WatchOptions): AsyncIterable<WatchEvent<T>>;
-  /** Anything else: reviews, token requests, `/version`. `path` may carry a query. Repeated only when a GET. */
+  /** Other requests: reviews, token requests, `/version`. `path` may have a query. Only a GET is retried. */
   request<R>(method: string, path: string, body?: unknown, options?: CallOptions): Promise<R>;
-  /** Reports every write to `resource` made through this client. A store given here sees our own writes at once. */
+  /** Reports every write to `resource` through this client. With a store as the observer, reads see own writes at once. */
   observeWrites<T extends KubeObject>(resource: Resource<T>, observer: WriteObserver<T>): Disposable;
-  /** The same client and connections, except that writes are refused while `mayWrite()` is false. For the leader. */
+  /** A client with the same connections that rejects writes while `mayWrite()` is false. For the leader. */
   fenced(mayWrite: () => boolean): KubeClient;
 }
 
@@ -173,10 +174,10 @@ const RETRY: Backoff = { baseMs: 100, factor: 3, maxMs: 5_000, jitter: 0.5 };
 const PATCH_TYPES: Record<Patch['type'], string> = {
   merge: 'application/merge-patch+json',
   json: 'application/json-patch+json',
-  apply: 'application/apply-patch+yaml', // JSON is YAML, and the only name old servers know
+  apply: 'application/apply-patch+yaml', // JSON is YAML; old servers know no other name
 };
 
-/** One request as the retry loop sees it. `repeatable`: executing it twice does no more than executing it once. */
+/** One request for the retry loop. `repeatable`: the effect of two executions is that of one. */
 interface Call {
   verb: string;
   resource: string;
@@ -188,8 +189,7 @@ interface Call {
 }
 
 /**
- * How long to wait before repeating a failed call, or undefined when it must not be repeated.
- * `attempt` counts from 1.
+ * The delay before a failed call is retried, or undefined when it must not be retried. `attempt` counts from 1.
  */
 export function retryDelay(
   error: unknown,
@@ -205,13 +205,13 @@ export function retryDelay(
     return repeatable || error.code === 'refused' ? backoff : undefined;
   }
   if (!(error instanceof ApiError)) return undefined;
-  // 429 comes from flow control, before anything is executed.
+  // 429 comes from flow control, before the request is executed.
   const mayRepeat = error.status === 429 || (error.status >= 500 && repeatable);
   if (!mayRepeat) return undefined;
   return Math.max(backoff, (error.retryAfterSeconds ?? 0) * 1000);
 }
 
-/** Whether a request that failed so may have been carried out all the same. */
+/** Whether a request that failed with this error may have been executed. */
 const mayBeDone = (error: unknown): boolean =>
   error instanceof TransportError ? error.code !== 'refused' : error instanceof ApiError && error.status >= 500;
 
@@ -243,7 +243,7 @@ interface Core {
 function clientOver(core: Core): KubeClient {
   const { transport, observers, metrics } = core;
 
-  /** One exchange: a parsed body, or an error in our words. */
+  /** Sends one request. Returns the parsed body, or throws an ApiError or TransportError. */
   async function exchange(call: Call, signal: AbortSignal): Promise<unknown> {
     const start = performance.now();
     let code = '';
@@ -276,14 +276,14 @@ function clientOver(core: Core): KubeClient {
     if (call.method !== 'GET' && !core.mayWrite()) throw new FencedError(`${call.verb} ${call.path}`);
     using deadline = startDeadline(timeoutMs, signal);
     let reloaded = false;
-    /** an attempt of which nobody knows whether it was carried out */
+    /** the error of an attempt that may have been executed */
     let unclear: unknown;
     for (let attempt = 1; ; attempt++) {
       try {
         return await exchange(call, deadline.signal);
       } catch (error) {
         if (deadline.signal.aborted) throw deadline.signal.reason;
-        // The write that is in our way may be our own: to try again after reading would be to do it twice.
+        // The conflict may come from the earlier attempt: a caller that reads and retries would write twice.
         if (unclear !== undefined && call.method !== 'DELETE' && isConflict(error)) throw unclear;
         if (mayBeDone(error)) unclear ??= error;
         if (isUnauthorized(error) && !reloaded) {
@@ -292,7 +292,7 @@ function clientOver(core: Core): KubeClient {
           continue;
         }
         const delay = retryDelay(error, attempt, call.repeatable, Math.random);
-        // Waiting beyond the deadline would only trade a telling error for a timeout.
+        // A delay beyond the deadline would only replace this error by a timeout, which says less.
         if (delay === undefined || systemClock.now() + delay >= deadline.at) throw error;
         await sleep(delay, deadline.signal);
         if (deadline.signal.aborted) throw deadline.signal.reason;
@@ -308,7 +308,7 @@ function clientOver(core: Core): KubeClient {
     if (uid) for (const observer of observersOf(resource)) observer.observeGone(ref, uid);
   }
 
-  /** Tells the observers what a write left. False when that is nothing. */
+  /** Reports the result of a write to the observers. False when the write ended the object. */
   function report<T extends KubeObject>(resource: Resource<T>, object: T): boolean {
     const ended = isEnded(object);
     if (ended) reportGone(resource, refOf(object), object.metadata.uid);
@@ -329,7 +329,7 @@ function clientOver(core: Core): KubeClient {
       ...query,
     });
     const result = (await perform({ ...call, resource: nameOf(resource), path }, options)) as T;
-    // Some subresources answer with another kind (Scale, TokenRequest).
+    // Some subresources return another kind (Scale, TokenRequest).
     if (!options.dryRun && result.kind === resource.kind) report(resource, result);
     return result;
   }
@@ -406,7 +406,7 @@ function clientOver(core: Core): KubeClient {
         method: 'PATCH',
         body: patch.body,
         contentType: PATCH_TYPES[patch.type],
-        // A JSON patch may append: twice is not once.
+        // A JSON patch may append to a list, and a retry would append twice.
         repeatable: patch.type !== 'json',
       };
       return write(resource, call, ref, options, { force: patch.type === 'apply' && patch.force ? 'true' : undefined });
@@ -428,7 +428,7 @@ function clientOver(core: Core): KubeClient {
       if (isObject(answer) && answer.metadata.deletionTimestamp && report(resource, typed(resource, answer))) {
         return { found: true, object: answer };
       }
-      // Most resources answer the end of an object with a Status, some with its last state.
+      // For an object that is gone most resources return a Status, some its last state.
       reportGone(resource, ref, isObject(answer) ? answer.metadata.uid : answer.details?.uid);
       return { found: true };
     },
@@ -493,7 +493,7 @@ function clientOver(core: Core): KubeClient {
     [Symbol.asyncDispose]: () => transport[Symbol.asyncDispose](),
   };
 
-  /** Waits for the headers, no longer than `timeoutMs`, with one reload of credentials. */
+  /** Waits for the response headers, at most `timeoutMs`. After a 401 it reloads the credentials and retries once. */
   async function openWatch(path: string, stop: AbortController, timeoutMs: number): Promise<Dispatcher.ResponseData> {
     const cancel = systemClock.after(timeoutMs, () => {
       stop.abort(new TransportError('timeout', `no response headers within ${timeoutMs} ms`));
@@ -513,7 +513,7 @@ function clientOver(core: Core): KubeClient {
   return client;
 }
 
-/** A write by somebody who may not write any more: a former leader. Nothing was sent. */
+/** A write by a client that may not write any more: a former leader. No request was sent. */
 export class FencedError extends Error {
   override readonly name = 'FencedError';
   readonly code = 'KUBE_FENCED';
@@ -564,7 +564,7 @@ function errorFrom(response: Dispatcher.ResponseData, text: string, context: str
   return new ApiError(response.statusCode, body, context, retryAfterOf(response.headers['retry-after']));
 }
 
-/** Kubernetes sends seconds, proxies in front of it may send a date. */
+/** Kubernetes sends seconds; a proxy in front of it may send a date. */
 function retryAfterOf(header: string | string[] | undefined): number | undefined {
   const text = Array.isArray(header) ? header[0] : header;
   if (text === undefined) return undefined;

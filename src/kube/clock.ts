@@ -1,11 +1,11 @@
-/** Time as a parameter, so that tests need not wait. */
+/** Time as a dependency, so that tests need not wait. */
 
 export interface Clock {
-  /** Monotonic milliseconds: only differences mean anything. Never jumps when somebody sets the machine's time. */
+  /** Monotonic milliseconds, of which only differences have a meaning. A change of the system time does not affect it. */
   now(): number;
-  /** Wall-clock milliseconds since 1970, for timestamps that others read. */
+  /** Wall-clock milliseconds since 1970, for timestamps in objects and messages. */
   wall(): number;
-  /** Calls back once after `ms`; returns the cancellation. */
+  /** Calls `callback` once after `ms`; returns a function that cancels it. */
   after(ms: number, callback: () => void): () => void;
 }
 
@@ -18,7 +18,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after `ms`, or at once when `signal` aborts: the caller looks at the signal, nobody handles an exception. */
+/** Resolves after `ms`, or when `signal` aborts. It never rejects: the caller checks the signal. */
 export function sleep(ms: number, signal: AbortSignal, clock: Clock = systemClock): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {

@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { canonical, covers, equal, mergeDiff } from './compare.ts';
 
-/** No object of Kubernetes has a member of this name. */
+/** No Kubernetes object has a member `__proto__`. */
 const json = fc.jsonValue({ maxDepth: 3 }).filter((value) => !JSON.stringify(value).includes('__proto__'));
 
-/** RFC 7386, as written there. */
+/** The algorithm of RFC 7386. */
 function mergePatch(target: unknown, patch: unknown): unknown {
   if (patch === null || typeof patch !== 'object' || Array.isArray(patch)) return patch;
   const base = target !== null && typeof target === 'object' && !Array.isArray(target) ? target : {};
@@ -17,12 +17,12 @@ function mergePatch(target: unknown, patch: unknown): unknown {
   return result;
 }
 
-/** Kubernetes objects hold no nulls, which is what a merge patch needs to be exact. */
+/** A merge patch is exact only for values without nulls; Kubernetes objects have none. */
 const withoutNulls = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value, (_key, inner) => (inner === null ? undefined : inner)) ?? '{}');
 
 describe('mergeDiff', () => {
-  test('gives a patch that turns the one object into the other', () => {
+  test('returns a patch that turns one object into the other, and undefined for equal ones', () => {
     const object = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd'), json).map(withoutNulls);
     fc.assert(
       fc.property(object, object, (from, to) => {
@@ -40,7 +40,7 @@ describe('mergeDiff', () => {
     expect(covers({}, { [key]: { a: 1 } })).toBe(false);
   });
 
-  test('names only what differs and removes with null', () => {
+  test('returns only the members that differ, and null for removed ones', () => {
     const from = { phase: 'Ready', counts: { a: 1, b: 2 }, list: [1, 2] };
     expect(mergeDiff(from, { phase: 'Ready', counts: { a: 1, b: 3 }, list: [1] })).toEqual({
       counts: { b: 3 },
@@ -50,46 +50,58 @@ describe('mergeDiff', () => {
   });
 });
 
-describe('covers', () => {
+describe('a live object covers the desired one or not', () => {
   const cases: Record<string, { live: unknown; desired: unknown; want: boolean }> = {
-    'defaults and status that the server added do not matter': {
+    'it does with defaults and a status that the server added': {
       live: { spec: { a: 1, defaulted: true }, status: {} },
       desired: { spec: { a: 1 } },
       want: true,
     },
-    'a changed value matters': { live: { a: 1 }, desired: { a: 2 }, want: false },
-    'a missing value matters': { live: {}, desired: { a: 1 }, want: false },
-    'defaults within list items do not matter': {
+    'it does not with another value': { live: { a: 1 }, desired: { a: 2 }, want: false },
+    'it does not without a value': { live: {}, desired: { a: 1 }, want: false },
+    'it does with defaults in the items of a list': {
       live: { ports: [{ port: 1, protocol: 'TCP' }] },
       desired: { ports: [{ port: 1 }] },
       want: true,
     },
-    'an item more matters': { live: { args: ['a', 'b'] }, desired: { args: ['a'] }, want: false },
-    'the order of arguments matters': { live: { args: ['b', 'a'] }, desired: { args: ['a', 'b'] }, want: false },
-    'finalizers of others do not matter': {
+    'it does not with an additional item of a list': {
+      live: { args: ['a', 'b'] },
+      desired: { args: ['a'] },
+      want: false,
+    },
+    'it does not with another order of a list': {
+      live: { args: ['b', 'a'] },
+      desired: { args: ['a', 'b'] },
+      want: false,
+    },
+    'it does with additional finalizers': {
       live: { metadata: { finalizers: ['x', 'ours'] } },
       desired: { metadata: { finalizers: ['ours'] } },
       want: true,
     },
-    'owners of others do not matter, ours does': {
+    'it does not without a desired owner reference': {
       live: { metadata: { ownerReferences: [{ uid: 'x' }] } },
       desired: { metadata: { ownerReferences: [{ uid: 'ours' }] } },
       want: false,
     },
-    'an empty map is covered by an absent one': { live: {}, desired: { labels: {} }, want: true },
-    'undefined means no opinion': { live: { a: 1 }, desired: { a: undefined }, want: true },
-    'a list is not a map': { live: { a: {} }, desired: { a: [1] }, want: false },
+    'it does without a map that is empty in the desired one': { live: {}, desired: { labels: {} }, want: true },
+    'it does with a value that is undefined in the desired one': {
+      live: { a: 1 },
+      desired: { a: undefined },
+      want: true,
+    },
+    'it does not with a map in place of a list': { live: { a: {} }, desired: { a: [1] }, want: false },
   };
   test.each(Object.entries(cases))('%s', (_name, { live, desired, want }) => {
     expect(covers(live, desired)).toBe(want);
   });
 
-  test('everything covers itself', () => {
+  test('it does with equal values', () => {
     fc.assert(fc.property(json, (value) => covers(value, structuredClone(value))));
   });
 });
 
-test('canonical text does not depend on the order of keys, and does on values', () => {
+test('the canonical text depends on values and not on the order of keys', () => {
   expect(canonical({ b: [{ y: 1, x: 2 }], a: 1 })).toBe(canonical({ a: 1, b: [{ x: 2, y: 1 }] }));
   expect(canonical({ a: [1, 2] })).not.toBe(canonical({ a: [2, 1] }));
 });

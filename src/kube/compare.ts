@@ -1,5 +1,5 @@
 /**
- * Comparing JSON values. Everywhere `undefined` means absent, as it does on the wire.
+ * Comparison of JSON values. `undefined` means absent, as in serialized JSON.
  */
 
 type Json = Record<string, unknown>;
@@ -16,9 +16,9 @@ export function equal(a: unknown, b: unknown): boolean {
 }
 
 /**
- * Whether a live object already says all that `desired` says. The live one may say more: defaults, status, and fields
- * of other owners. Lists must agree in length and order, except those below metadata, where owners add to each other's.
- * An empty map or list is covered by an absent one, since the server leaves it out.
+ * Whether a live object already has all values of `desired`. It may have more: defaults, status, and fields of other
+ * owners. Lists must have the same length and order, except those below metadata, which several owners add items to.
+ * An absent map or list covers an empty one, since the server omits empty ones.
  */
 export function covers(live: unknown, desired: unknown, path = ''): boolean {
   if (desired === undefined) return true;
@@ -58,7 +58,7 @@ export function canonical(value: unknown): string {
   );
 }
 
-/** Users choose keys: one named `toString` or `__proto__` is a member like any other. */
+/** Users choose the keys: one named `toString` or `__proto__` is an ordinary member. */
 const own = (object: Json, key: string): unknown => (Object.hasOwn(object, key) ? object[key] : undefined);
 
 function keysOfBoth(a: Json, b: Json): string[] {

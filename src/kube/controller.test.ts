@@ -6,7 +6,7 @@ import type { Log } from './dependencies.ts';
 import { done, type Outcome, requeueAfter, stall, wait } from './outcome.ts';
 import { createStore } from './store.ts';
 
-/** A controller over one store, whose reconciles the test answers through `reconcile`. */
+/** A controller of one store; the test gives the result of each run by `reconcile`. */
 function makeController(
   reconcile: (key: string, context: ReconcileContext) => Promise<Outcome> = async () => done(),
   options: Partial<ControllerOptions> = {},
@@ -50,7 +50,7 @@ function makeController(
 }
 
 describe('a controller', () => {
-  test('starts nothing before every store it watches is synced', async () => {
+  test('starts no run before all stores that it watches are synced', async () => {
     const other = createStore<ConfigMap>({ resource: CONFIG_MAPS });
     const own = createStore<ConfigMap>({ resource: CONFIG_MAPS });
     const { keys } = makeController(async () => done(), {
@@ -64,7 +64,7 @@ describe('a controller', () => {
     expect(keys()).toEqual(['test/a']);
   });
 
-  test('reconciles what is there, then what changes, comes and goes', async () => {
+  test('reconciles existing objects, then changed, added and removed ones', async () => {
     const { store, keys } = makeController();
     store.swap([makeConfigMap('a', 1)], '5');
     await settle();
@@ -77,7 +77,7 @@ describe('a controller', () => {
     expect(keys()).toEqual(['test/a', 'test/a', 'test/b', 'test/a']);
   });
 
-  test('takes changes before what was there at the start', async () => {
+  test('reconciles changed objects before those that existed at the start', async () => {
     const { promise: gate, resolve: openGate } = Promise.withResolvers<void>();
     const { store, keys, controller } = makeController(
       async () => {
@@ -97,7 +97,7 @@ describe('a controller', () => {
     expect(keys()).toEqual(['test/a', 'test/changed', 'test/b', 'test/c']);
   });
 
-  test('maps a change of another object to the keys it touched before and touches now', async () => {
+  test('maps a change of another object to the keys of its former and its new state', async () => {
     const other = createStore<ConfigMap>({ resource: CONFIG_MAPS });
     const pointing = (at: number, to: string) => makeConfigMap('pointer', at, { labels: { to } });
     const { keys } = makeController(async () => done(), {
@@ -116,10 +116,10 @@ describe('a controller', () => {
   });
 
   const outcomes: Record<string, { outcome: Outcome; want: number[] }> = {
-    'done does not come back': { outcome: done(), want: [0] },
-    'stall does not come back': { outcome: stall('Broken'), want: [0] },
-    'requeue comes back when asked': { outcome: requeueAfter(20_000), want: [0, 20_000, 40_000, 60_000] },
-    'wait comes back when asked': { outcome: wait('NodeMissing', 30_000), want: [0, 30_000, 60_000] },
+    'schedules no run after done': { outcome: done(), want: [0] },
+    'schedules no run after stall': { outcome: stall('Broken'), want: [0] },
+    'schedules a run after the delay of requeue': { outcome: requeueAfter(20_000), want: [0, 20_000, 40_000, 60_000] },
+    'schedules a run after the delay of wait': { outcome: wait('NodeMissing', 30_000), want: [0, 30_000, 60_000] },
   };
   test.each(Object.entries(outcomes))('%s', async (_name, { outcome, want }) => {
     const { store, clock, runs, outcomes } = makeController(async () => outcome);
@@ -130,7 +130,7 @@ describe('a controller', () => {
     expect(new Set(outcomes)).toEqual(new Set([outcome.type]));
   });
 
-  test('what throws is retried with growing delays and counted attempts; a success starts afresh', async () => {
+  test('retries a run that throws with growing delays and a count of attempts, which a success resets', async () => {
     let failing = true;
     const { store, clock, runs } = makeController(async () => {
       if (failing) throw new Error('no');
@@ -149,13 +149,13 @@ describe('a controller', () => {
   });
 
   const failures: Record<string, { error: Error; kind: string; logs: string[] }> = {
-    'a conflict is retried in silence': {
+    'logs nothing for a conflict': {
       error: new ApiError(409, { reason: 'Conflict' }, 'patch'),
       kind: 'conflict',
       logs: [],
     },
-    'a failure is a warning': { error: new Error('no'), kind: 'error', logs: ['warn Reconcile failed'] },
-    'a bug is an error for a developer': {
+    'logs a warning for a failure': { error: new Error('no'), kind: 'error', logs: ['warn Reconcile failed'] },
+    'logs an error for a bug': {
       error: new TypeError('x is undefined'),
       kind: 'bug',
       logs: ['error Reconcile has a bug'],
@@ -171,7 +171,7 @@ describe('a controller', () => {
     expect(logged.filter((line) => !line.startsWith('info'))).toEqual(logs);
   });
 
-  test('a run is told at its deadline; one that ignores it keeps its key, and that is told', async () => {
+  test('aborts the signal of a run at its deadline, and counts as overdue a run that does not end', async () => {
     const { promise: never, resolve: end } = Promise.withResolvers<void>();
     const signals: AbortSignal[] = [];
     const { store, clock, keys, controller } = makeController(
@@ -195,7 +195,7 @@ describe('a controller', () => {
     expect([keys(), controller.overdue]).toEqual([['test/a', 'test/a'], 0]);
   });
 
-  test('ends when told, after its last run, and can start again', async () => {
+  test('ends after its last run when its signal aborts, and can start again', async () => {
     const { store, keys, stop, controller } = makeController(
       (_key, { signal }) =>
         new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
@@ -214,7 +214,7 @@ describe('a controller', () => {
     await running;
   });
 
-  test('runs a key that somebody asks for', async () => {
+  test('runs a key that was enqueued, after its delay', async () => {
     const { store, clock, keys, controller } = makeController();
     store.swap([], '5');
     await settle();

@@ -10,25 +10,25 @@ import { createQueue, type Queue } from './queue.ts';
 import type { Change, Store } from './store.ts';
 
 export interface ReconcileContext {
-  /** Aborts at the deadline and on shutdown. Hand it to every call. */
+  /** Aborts at the deadline and on shutdown. Pass it to every call. */
   signal: AbortSignal;
-  /** Carries controller, key and a run id. */
+  /** A log with the fields `controller`, `key` and `run`. */
   log: Log;
   /** 1 for the first attempt since the last success. */
   attempt: number;
 }
 
-/** A store to listen to and how its changes translate to keys of this controller. Made by {@link watching}. */
+/** A store whose changes lead to runs, and the function from a change to keys of this controller. See {@link watching}. */
 export interface Watch {
   whenSynced(signal: AbortSignal): Promise<void>;
-  /** Calls `enqueue` for all that is there and then for every change. */
+  /** Calls `enqueue` for all objects of the store and then for every change. */
   start(enqueue: (key: string, initial: boolean) => void): Disposable;
 }
 
-/** The keys a change of another object touches. Look at `object` and `previous` both: {@link both} helps. */
+/** The keys that a change concerns. It must consider `object` and `previous`; {@link both} does. */
 export type MapToKeys<T> = (change: Change<T>) => Iterable<string>;
 
-/** Own objects (`map` left out: the object's own key) or others that matter to ours. */
+/** Watches the controller's own objects (without `map`: the key of the object) or others that they depend on. */
 export function watching<T extends KubeObject>(store: Store<T>, map: MapToKeys<T> = (change) => [change.key]): Watch {
   return {
     whenSynced: (signal) => store.whenSynced(signal),
@@ -44,20 +44,20 @@ export function watching<T extends KubeObject>(store: Store<T>, map: MapToKeys<T
   };
 }
 
-/** Maps the state before and the state after a change alike, so that what was left is reconciled as well. */
+/** Maps the states before and after a change, so that the keys which only the former state names are reconciled too. */
 export function both<T>(keysOf: (object: T) => Iterable<string>): MapToKeys<T> {
   return (change) => [...keysOf(change.object), ...(change.previous ? keysOf(change.previous) : [])];
 }
 
 export interface ControllerOptions {
-  /** Folder path, log key and metric label in one: `edge-node`. */
+  /** The value of the log field and metric label `controller`, such as `edge-node`. */
   name: string;
   watches: readonly Watch[];
-  /** Level-triggered: gets a key, never an event. Must be idempotent. */
+  /** Level-triggered: it gets a key, not an event. Must be idempotent. */
   reconcile: (key: string, context: ReconcileContext) => Promise<Outcome>;
-  /** How many keys at once. 4 unless told. */
+  /** Maximum of keys that are reconciled at the same time; default 4. */
   concurrency?: number;
-  /** After which a run's signal aborts. A minute unless told. */
+  /** The signal of a run aborts after this time; default one minute. */
   deadlineMs?: number;
   backoff?: Backoff;
   log?: Log;
@@ -67,26 +67,26 @@ export interface ControllerOptions {
 }
 
 /**
- * Runs `reconcile` for every key that its watches name, once all their stores are synced.
+ * Runs `reconcile` for every key of its watches after all their stores are synced.
  *
- * - Never one key twice at a time; a change during a run leads to another run.
- * - What it throws is retried with backoff. Conflicts are retried in silence.
- * - A run that ignores its deadline keeps its key and its place, since a second run of the key at once would break the
- *   first promise; `overdue` tells.
+ * - No key has two runs at the same time; a change during a run leads to another run.
+ * - A run that throws is retried with backoff. Conflicts are retried without a warning.
+ * - A run that ignores its deadline keeps its key and its share of the concurrency, since the key must not have two runs at
+ *   the same time; `overdue` counts such runs.
  */
 export interface Controller extends AsyncDisposable {
   readonly name: string;
-  /** Asks for a run, for causes that no store shows. Before `run` it does nothing: the start reconciles all. */
+  /** Requests a run, for causes outside of the stores. Before `run` it does nothing, since `run` reconciles all keys. */
   enqueue(key: string, options?: { afterMs?: number }): void;
-  /** Starts and resolves when `signal` aborted and the last run ended. May be called again then. */
+  /** Starts the controller; resolves when `signal` has aborted and the last run has ended. May be called again then. */
   run(signal: AbortSignal): Promise<void>;
-  /** Resolves when nothing is due or running. For tests. */
+  /** Resolves when no key is due or running. For tests. */
   whenIdle(): Promise<void>;
-  /** Runs past their deadline that still hold their key. */
+  /** The number of runs that have not ended although their deadline has passed. */
   readonly overdue: number;
 }
 
-/** After the deadline a run gets this long to notice before it counts as overdue. */
+/** A run that ends within this time after its deadline does not count as overdue. */
 const OVERDUE_GRACE_MS = 5_000;
 
 export function createController(options: ControllerOptions): Controller {
@@ -190,7 +190,7 @@ export function createController(options: ControllerOptions): Controller {
   };
 }
 
-/** How loud a failure is: a conflict is normal life, a bug wants a developer. */
+/** The kind of a failure decides its log level: a conflict is normal, a bug needs a developer. */
 function kindOf(error: unknown): 'conflict' | 'fenced' | 'bug' | 'error' {
   if (isConflict(error) || isAlreadyExists(error)) return 'conflict';
   if (error instanceof FencedError) return 'fenced';

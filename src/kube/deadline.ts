@@ -1,16 +1,16 @@
 import { TransportError } from './api-error.ts';
 import { type Clock, systemClock } from './clock.ts';
 
-/** A signal that aborts with its parent or when time is up, and lets go of both when disposed. */
+/** A signal that aborts with its parent or when the time is over. Disposing it removes the timer and the listener. */
 export interface Deadline extends Disposable {
   readonly signal: AbortSignal;
-  /** When it ends, on the clock's monotonic scale. */
+  /** When it ends, on the monotonic clock. */
   readonly at: number;
 }
 
 /**
- * `AbortSignal.any` and `AbortSignal.timeout` would do, but hold on to a long-lived parent until they are collected;
- * this one is used thousands of times per second below one parent.
+ * Not `AbortSignal.any` with `AbortSignal.timeout`: a long-lived parent references such signals until they are garbage
+ * collected, and thousands of deadlines per second have the same parent.
  */
 export function startDeadline(ms: number, parent?: AbortSignal, clock: Clock = systemClock): Deadline {
   const controller = new AbortController();

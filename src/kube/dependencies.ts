@@ -1,6 +1,6 @@
-/** What the runtime asks of its surroundings: somewhere to say things, and somewhere to count them. */
+/** What the runtime needs from outside: a log and metrics. */
 
-/** The subset of pino that we call: structured fields first, then a static message. */
+/** The subset of pino that is used: structured fields first, then a static message. */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -17,21 +17,21 @@ export const silentLog: Log = {
   child: () => silentLog,
 };
 
-/** Every hook is optional; a hook must not throw. Labels are low in cardinality: never an object's name. */
+/** Every hook is optional; a hook must not throw. Labels have a low cardinality: never the name of an object. */
 export interface Metrics {
-  /** One HTTP exchange with the API server, retries counted singly. `code` is the status, or a transport error code. */
+  /** One HTTP request to the API server; each retry counts. `code` is the status, or a transport error code. */
   apiRequest?(labels: { verb: string; resource: string; code: string }, seconds: number): void;
   /** One change received from a watch. */
   watchEvent?(labels: { resource: string; type: string }): void;
-  /** A watch ended and what follows from it; `reason` is a code such as `closed`, `expired`, `lost`, `idle`. */
+  /** A watch ended. `next` says what follows; `reason` is a code such as `closed`, `expired`, `lost`, `timeout`. */
   watchEnded?(labels: { resource: string; reason: string; next: 'resume' | 'relist' }): void;
-  /** A complete list was taken; `items` long, `seconds` from request to swap. */
+  /** A complete list replaced the content of a store; `seconds` is the time from the request to the swap. */
   relisted?(labels: { resource: string; mode: 'stream' | 'pages' }, items: number, seconds: number): void;
   queueDepth?(labels: { controller: string }, depth: number): void;
-  /** Time a key waited from its due time to its run. */
+  /** The time from the moment a key was due to the start of its run. */
   queueWait?(labels: { controller: string }, seconds: number): void;
   reconciled?(labels: { controller: string; outcome: string }, seconds: number): void;
-  /** Runs that outlived their deadline and still hold their key. Anything but 0 is a bug or a dead dependency. */
+  /** Runs that have not ended after their deadline. A value above 0 means a bug or a dependency that does not respond. */
   overdue?(labels: { controller: string }, count: number): void;
   leading?(labels: { lease: string }, leading: boolean): void;
   eventDropped?(labels: { reason: 'rate' | 'failed' | 'full' }): void;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createDueHeap } from './due-heap.ts';
 
-test('whatever is set and deleted, the earliest key is on top and each key counts once', () => {
+test('after any sequence of sets and deletes the earliest key is on top and each key counts once', () => {
   const step = fc.record({ key: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'), due: fc.option(fc.nat(50)) });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {

@@ -4,8 +4,8 @@ interface Item {
 }
 
 /**
- * Keys ordered by due time, each at most once: a binary heap that knows where each key is. Setting, removing and popping
- * cost O(log n), and its size is the number of keys however often their times change.
+ * Keys ordered by due time, each at most once: a binary heap with the index of each key. `set` and `delete` cost O(log n),
+ * and the size is the number of keys however often their times change.
  */
 export function createDueHeap() {
   const heap: Item[] = [];
@@ -17,7 +17,7 @@ export function createDueHeap() {
     places.set(item.key, index);
   }
 
-  /** Moves the item at `index` to where it belongs. */
+  /** Moves the item at `index` up or down until the order of the heap is correct. */
   function settle(index: number) {
     const item = heap[index];
     if (!item) return;

@@ -23,7 +23,7 @@ function makeRecorder() {
   return { clock, record, written, dropped };
 }
 
-test('two conditions that turn in the same run do not make each other news again', async () => {
+test('of two conditions that change in the same run each gets one event, however often the run repeats', async () => {
   const { record, written } = makeRecorder();
   for (let run = 0; run < 5; run++) {
     record('a', { about: 'Ready', reason: 'Deployed' });
@@ -33,7 +33,7 @@ test('two conditions that turn in the same run do not make each other news again
   expect(written.map((event) => event.reason)).toEqual(['Deployed', 'Connected']);
 });
 
-test('the same words about another object are news', async () => {
+test('an equal event about another object is recorded', async () => {
   const { record, written } = makeRecorder();
   record('a', {});
   record('b', {});
@@ -41,7 +41,7 @@ test('the same words about another object are news', async () => {
   expect(written).toHaveLength(2);
 });
 
-test('an object that flaps is heard 25 times, then once in five minutes; others are not silenced by it', async () => {
+test('an object that changes all the time gets 25 events, then one in five minutes, and does not limit other objects', async () => {
   const { clock, record, written, dropped } = makeRecorder();
   for (let i = 0; i < 40; i++) {
     record('a', { note: `turn ${i}` });
@@ -56,7 +56,7 @@ test('an object that flaps is heard 25 times, then once in five minutes; others 
   expect(written).toHaveLength(27);
 });
 
-test('a fleet that turns at once is thinned out', async () => {
+test('when 1,000 objects change at once, events are recorded up to the common limit', async () => {
   const { record, written, dropped } = makeRecorder();
   for (let i = 0; i < 1_000; i++) {
     record(`node-${i}`, {});
@@ -67,7 +67,7 @@ test('a fleet that turns at once is thinned out', async () => {
   expect(dropped).toHaveLength(900);
 });
 
-test('a note is cut to what the API server accepts', async () => {
+test('a note is truncated to the length that the API server accepts', async () => {
   const { record, written } = makeRecorder();
   record('a', { note: 'x'.repeat(5_000) });
   await settle();

@@ -8,30 +8,33 @@ import { createTokenBuckets } from './token-bucket.ts';
 
 export interface EventOptions {
   client: Pick<KubeClient, 'create'>;
-  /** `skerry.dev/controller`: who reports. */
+  /** The `reportingController` of the events: `skerry.dev/controller`. */
   controller: string;
-  /** Which process: the pod's name. */
+  /** The `reportingInstance` of the events: the name of the pod. */
   instance: string;
   log?: Log;
   metrics?: Metrics;
   clock?: Clock;
 }
 
-/** One sentence about a change, for people. */
+/** One change, described for users. */
 export interface EventInput {
   type: 'Normal' | 'Warning';
-  /** What happened, in one CamelCase word: equals the condition's reason. */
+  /** What happened, as one CamelCase word: the reason of the condition. */
   reason: string;
-  /** What we did or tried: `Deploy`, `Reconcile`. */
+  /** What the controller did or tried: `Deploy`, `Reconcile`. */
   action: string;
   note: string;
-  /** What this is a transition of (a condition's type). An event that repeats the last one about it is not recorded. Default: reason. */
+  /**
+   * What changed: the type of a condition; `reason` when absent. An event that equals the last one about the same subject
+   * is not recorded.
+   */
   about?: string;
 }
 
 /**
- * Records Kubernetes Events (events.k8s.io/v1): one per transition, rate limited per object and overall.
- * Returns at once; a failure is counted and never reaches the caller. Disposing waits for events that are being written.
+ * Records Kubernetes Events (events.k8s.io/v1): one per transition, with a rate limit per object and one for all objects.
+ * `record` returns at once; a failure is counted and never reaches the caller. Disposing waits for pending writes.
  */
 export interface EventRecorder extends AsyncDisposable {
   record(regarding: KubeObject, event: EventInput): void;
@@ -45,7 +48,7 @@ const EVENTS: Resource = {
   namespaced: true,
 };
 
-/** Per object as in client-go: a burst, then one in five minutes. Overall: a load that an API server hardly notices. */
+/** Per object as in client-go: a burst, then one in five minutes. For all objects: a small load for an API server. */
 const PER_OBJECT = { burst: 25, perSecond: 1 / 300 };
 const OVERALL = { burst: 100, perSecond: 10 };
 const REMEMBERED = 10_000;
@@ -59,7 +62,7 @@ export function createEventRecorder(options: EventOptions): EventRecorder {
   const overall = createTokenBuckets({ clock, ...OVERALL });
   const pending = new Set<Promise<void>>();
 
-  /** Takes a token of the object and one of all, or none. */
+  /** Takes a token of the object's bucket and one of the common bucket, or none at all. */
   const admit = (uid: string) => perObject.waitMs(uid) === 0 && overall.take('') && perObject.take(uid);
 
   async function send(regarding: KubeObject, event: EventInput) {
@@ -106,7 +109,7 @@ export function createEventRecorder(options: EventOptions): EventRecorder {
   };
 }
 
-/** A map that forgets what was set longest ago. */
+/** A map with a size limit: above it, the entry that was set longest ago is dropped. */
 function createMemory<V>(limit: number) {
   const map = new Map<string, V>();
   return {

@@ -3,9 +3,9 @@ import type { CallOptions, JsonPatchOperation, KubeClient } from './client.ts';
 import { isEnded, type KubeObject, type Resource, refOf } from './object.ts';
 
 /**
- *                 | not being deleted        | being deleted
- *   without ours  | `add` (then come back)   | `gone` (nothing left for us)
- *   with ours     | `apply`                  | `cleanup`, then remove
+ *                          | not being deleted       | being deleted
+ *   without our finalizer  | `add`, then a new run   | `gone`: nothing left to do
+ *   with our finalizer     | `apply`                 | `cleanup`, then remove
  */
 export type FinalizerState = 'add' | 'apply' | 'cleanup' | 'gone';
 
@@ -16,8 +16,9 @@ export function finalizerState(object: KubeObject, finalizer: string): Finalizer
 }
 
 /**
- * Adds a finalizer; a no-op when it is there. Add it alone and return: the change brings the key back. Conflict (409)
- * when the list of finalizers changed since the object was read, or the object is another one by now.
+ * Adds a finalizer; a no-op when the object has it. A reconciler adds it without other changes and returns: the change
+ * leads to another run. Conflict (409) when the list of finalizers changed since the object was read, or when an object
+ * with another uid has its name.
  */
 export async function addFinalizer<T extends KubeObject>(
   client: KubeClient,
@@ -44,8 +45,8 @@ export async function addFinalizer<T extends KubeObject>(
 }
 
 /**
- * Removes a finalizer, which may end the object; a no-op when either is gone already. Conflict (409) when the list
- * changed since the object was read. Resolves with what is left: undefined when that is known to be nothing.
+ * Removes a finalizer, which may end the object; a no-op when the finalizer or the object is gone already. Conflict (409)
+ * when the list changed since the object was read. Resolves with the object, or with undefined when the object is gone.
  */
 export async function removeFinalizer<T extends KubeObject>(
   client: KubeClient,
@@ -71,12 +72,12 @@ export async function removeFinalizer<T extends KubeObject>(
   }
 }
 
-/** Of two objects that have followed each other under one name, only the one we read is meant. */
+/** The patch applies only to the object that was read, not to a later object with the same name. */
 function sameObject({ metadata }: KubeObject): JsonPatchOperation {
   return { op: 'test', path: '/metadata/uid', value: metadata.uid };
 }
 
-/** A failed `test` comes back as 422; to the caller it is what it means: somebody was faster. */
+/** A failed `test` leads to a 422; the caller gets a conflict, since another writer was faster. */
 async function patchTested<T extends KubeObject>(
   client: KubeClient,
   resource: Resource<T>,
@@ -87,7 +88,7 @@ async function patchTested<T extends KubeObject>(
   try {
     return await client.patch(resource, refOf(object), { type: 'json', body }, options);
   } catch (error) {
-    // A finalizer that validation refuses names the field; a failed test names none.
+    // The error for an invalid finalizer has causes that name the field; that of a failed `test` has none.
     if (!isInvalid(error) || error.details.causes?.length) throw error;
     throw new ApiError(409, { reason: 'Conflict', message: error.message }, 'patch finalizers');
   }

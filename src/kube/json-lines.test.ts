@@ -4,7 +4,7 @@ import { createJsonLines } from './json-lines.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-/** Everything that comes out when `text` arrives in pieces cut at these places. */
+/** The documents of `text` when it arrives in chunks, split at these positions. */
 function parse(text: string, cuts: readonly number[], maxBytes = 10_000): unknown[] {
   const whole = bytes(text);
   const lines = createJsonLines(maxBytes);
@@ -16,7 +16,7 @@ function parse(text: string, cuts: readonly number[], maxBytes = 10_000): unknow
 }
 
 describe('a stream of JSON lines', () => {
-  test('gives the same documents however it is cut into chunks, within a character as well', () => {
+  test('gives the same documents however it is split into chunks, even within a character', () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue()), fc.array(fc.nat()), (documents, cuts) => {
         const text = documents.map((document) => `${JSON.stringify(document)}\n`).join('');
@@ -25,7 +25,7 @@ describe('a stream of JSON lines', () => {
     );
   });
 
-  test('gives what came before a line that is not JSON, then throws', () => {
+  test('gives the documents before a line that is not JSON, then throws', () => {
     const lines = createJsonLines(100);
     const seen: unknown[] = [];
     const read = () => {
@@ -35,20 +35,20 @@ describe('a stream of JSON lines', () => {
     expect(seen).toEqual([{ a: 1 }]);
   });
 
-  test('accepts a line of exactly the cap and refuses one byte more', () => {
+  test('accepts a line of the maximum length and throws for one byte more', () => {
     const line = (length: number) => `"${'x'.repeat(length - 2)}"\n`;
     expect(parse(line(64), [10, 20], 64)).toHaveLength(1);
     expect(() => parse(line(65), [10, 20], 64)).toThrow(expect.objectContaining({ code: 'too-large' }));
   });
 
-  test('refuses an endless line without holding more of it than the cap', () => {
+  test('throws for an endless line as soon as it exceeds the maximum length', () => {
     const lines = createJsonLines(1_000);
     const chunk = bytes('x'.repeat(600));
     expect([...lines.push(chunk)]).toEqual([]);
     expect(() => [...lines.push(chunk)]).toThrow(expect.objectContaining({ code: 'too-large' }));
   });
 
-  test('takes an end within a line for a broken connection', () => {
+  test('throws the error of a broken connection when it ends within a line', () => {
     expect(() => parse('{"a":1}\n{"b"', [])).toThrow(expect.objectContaining({ code: 'lost' }));
   });
 

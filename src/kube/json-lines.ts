@@ -5,9 +5,9 @@ const NEWLINE = 0x0a;
 /**
  * Splits a byte stream into JSON documents, one per line.
  *
- * A line beyond `maxBytes` throws before its excess is kept; a line that is not JSON throws: whoever reads an event
- * stream must not go on after an event he could not read. Bytes are joined only at a line's end, so a large line that
- * comes in many chunks costs linear time.
+ * A line beyond `maxBytes` throws before more than that is in memory. A line that is not JSON throws, since the reader of
+ * an event stream must not continue after an event that it could not read. Bytes are joined only at the end of a line, so
+ * that a large line in many chunks costs linear time.
  */
 export function createJsonLines(maxBytes: number) {
   let held: Uint8Array[] = [];
@@ -44,7 +44,7 @@ export function createJsonLines(maxBytes: number) {
       }
       hold(chunk.subarray(start));
     },
-    /** Call at the end of the stream: a half line is a broken connection, however politely it was closed. */
+    /** Called at the end of the stream: an incomplete line means a broken connection, even if it was closed properly. */
     end() {
       if (heldBytes > 0) throw new TransportError('lost', 'the stream ended within a line');
     },

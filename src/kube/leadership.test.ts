@@ -4,7 +4,7 @@ import { silentLog } from './dependencies.ts';
 import { createLeadership, type Term } from './leadership.ts';
 import type { ElectionOptions, Holder } from './lease.ts';
 
-/** A leadership whose election the test decides. */
+/** A leadership with an election that the test controls. */
 function createFixture() {
   const election = { isLeading: false, holder: undefined as Holder | undefined, disposed: false };
   let joined: ElectionOptions | undefined;
@@ -25,7 +25,7 @@ function createFixture() {
       });
     },
   });
-  /** The replica wins; the returned functions take leadership from it and wait for its work. */
+  /** The replica wins the election; `lose` ends its term and waits for its work. */
   function win() {
     const term = new AbortController();
     election.isLeading = true;
@@ -45,14 +45,14 @@ function createFixture() {
 const untilAborted = ({ signal }: Term) =>
   new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 
-test('a replica that has not joined the election does not lead and knows no leader', () => {
+test('a replica that has not joined the election does not lead and has no address of a leader', () => {
   const { leadership } = createFixture();
   expect(leadership.isLeading).toBe(false);
   expect(leadership.leaderAddress).toBeUndefined();
   expect(leadership.since).toBeLessThanOrEqual(Date.now());
 });
 
-test('a replica that joins offers its address, and reads that of the leader', () => {
+test('a replica that joins the election publishes its address and reads that of the leader', () => {
   const { election, leadership, joined } = createFixture();
   leadership.join('10.0.0.1:8081');
   expect(joined()).toMatchObject({ name: 'controller', identity: 'replica-1', data: { internal: '10.0.0.1:8081' } });
@@ -61,7 +61,7 @@ test('a replica that joins offers its address, and reads that of the leader', ()
   expect(() => leadership.join('10.0.0.1:8081')).toThrow('joined once');
 });
 
-test('work runs from each gain of leadership to its loss, and the term begins with the gain', async () => {
+test('work runs in each term, from the gain of leadership to its loss', async () => {
   const { leadership, win } = createFixture();
   const log: string[] = [];
   leadership.whileLeading(async (term) => {
@@ -74,7 +74,7 @@ test('work runs from each gain of leadership to its loss, and the term begins wi
   expect(log).toEqual(['gained true', 'lost', 'gained true', 'lost']);
 });
 
-test('since moves only when leadership is gained', async () => {
+test('since changes only when leadership is gained', async () => {
   vi.useFakeTimers({ now: 1_000 });
   try {
     const { leadership, win } = createFixture();
@@ -92,7 +92,7 @@ test('since moves only when leadership is gained', async () => {
   }
 });
 
-test('the client of a term refuses writes once leadership is lost', async () => {
+test('the client of a term rejects writes after leadership is lost', async () => {
   const { leadership, win } = createFixture();
   let isAllowed: (() => boolean) | undefined;
   leadership.whileLeading(async (term) => {
@@ -106,7 +106,7 @@ test('the client of a term refuses writes once leadership is lost', async () => 
   expect(isAllowed?.()).toBe(false);
 });
 
-test('when one part of the work fails, the others end before the term ends with that error', async () => {
+test('when one part of the work fails, the other parts end before the term ends with that error', async () => {
   const { leadership, win } = createFixture();
   let ended = false;
   leadership.whileLeading(async (term) => {
@@ -121,17 +121,17 @@ test('when one part of the work fails, the others end before the term ends with 
   expect(ended).toBe(true);
 });
 
-test('a Lease that went back reaches every listener', () => {
+test('every listener is called when the Lease is an older one', () => {
   const { leadership, joined } = createFixture();
-  const heard: string[] = [];
-  leadership.onWentBack(() => heard.push('stores'));
-  leadership.onWentBack(() => heard.push('epochs'));
+  const called: string[] = [];
+  leadership.onWentBack(() => called.push('stores'));
+  leadership.onWentBack(() => called.push('epochs'));
   leadership.join('a:1');
   joined()?.onWentBack?.();
-  expect(heard).toEqual(['stores', 'epochs']);
+  expect(called).toEqual(['stores', 'epochs']);
 });
 
-test('disposing ends the election, joined or not', async () => {
+test('disposing ends an election that was joined, and does nothing before', async () => {
   const { election, leadership } = createFixture();
   await leadership[Symbol.asyncDispose]();
   leadership.join('a:1');

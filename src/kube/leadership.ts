@@ -14,8 +14,8 @@ export interface Term {
 }
 
 /**
- * Whether this replica leads, where the leader is otherwise, and the work that lasts as long as it leads. It exists before
- * the election is joined, so that every part of the process can be given it.
+ * Whether this replica leads, the address of the leader, and the work to do while this replica leads. It is created before
+ * the replica joins the election, so that every part of the process can depend on it.
  */
 export interface Leadership extends AsyncDisposable {
   readonly isLeading: boolean;
@@ -23,13 +23,13 @@ export interface Leadership extends AsyncDisposable {
   readonly leaderAddress: string | undefined;
   /** Unix ms when this replica last began to lead; when it was started, if it has not led yet */
   readonly since: number;
-  /** the Lease, which events about the controller itself are recorded on */
+  /** the Lease, on which events about the controller itself are recorded */
   readonly lease: KubeObject;
-  /** Adds work of the leader. It runs in each term, and must end soon after the term's signal aborts. */
+  /** Adds work of the leader. It runs in each term and must end soon after the signal of the term aborts. */
   whileLeading(work: (term: Term) => Promise<void>): void;
-  /** Adds a listener for a Lease that is older than the one known before: the cluster was restored from a backup. */
+  /** Adds a listener, called when the Lease is older than a state seen before: the datastore was restored from a backup. */
   onWentBack(listener: () => void): void;
-  /** Takes part in the election until disposed. Others find this replica at `address` while it leads. */
+  /** Takes part in the election until disposed. Other replicas reach this one at `address` while it leads. */
   join(address: string): void;
 }
 
@@ -44,7 +44,7 @@ export interface LeadershipOptions {
   dataAnnotation: string;
   log: Log;
   metrics?: Metrics;
-  /** the election by Lease, unless a test brings another */
+  /** the election by Lease, which a test may replace */
   elect?: typeof startElection;
 }
 
@@ -57,7 +57,7 @@ export function createLeadership({ elect = startElection, ...options }: Leadersh
 
   const isLeading = () => election?.isLeading ?? false;
 
-  /** Runs all work of a term. When one part fails, the others end before the term does. */
+  /** Runs all work of a term. When one part fails, the others end before the term ends. */
   async function lead(signal: AbortSignal): Promise<void> {
     since = Date.now();
     const failed = new AbortController();

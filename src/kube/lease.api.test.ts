@@ -13,18 +13,18 @@ beforeEach(async () => {
 });
 
 const SHORT: LeaseTimes = { durationMs: 3_000, renewDeadlineMs: 2_000, retryMs: 400 };
-/** So long that no handover of these tests can be explained by expiry. */
+/** So long that no lease expires during a test. */
 const LONG: LeaseTimes = { durationMs: 600_000, renewDeadlineMs: 400_000, retryMs: 400 };
 
 interface Candidate {
   identity: string;
   proxy: FaultProxy;
   election: Election;
-  /** Terms so far; a term that goes on has no end. */
+  /** The terms of this candidate; the present term has no end. */
   terms: { from: number; to?: number }[];
 }
 
-/** Somebody who would lead, behind a network of his own. */
+/** A candidate with a proxy of its own to the API server. */
 async function makeCandidate(identity: string, options: Partial<ElectionOptions> = {}): Promise<Candidate> {
   const proxy = await startFaultProxy(inject('kubeconfig'));
   onTestFinished(() => proxy[Symbol.asyncDispose]());
@@ -52,8 +52,8 @@ async function makeCandidate(identity: string, options: Partial<ElectionOptions>
 
 const leads = ({ election, terms }: Candidate) => election.isLeading && terms.length > 0;
 
-describe('of two electors', () => {
-  test('one leads and the other knows who and where', async () => {
+describe('of two candidates', () => {
+  test('one leads and the other has its identity and address', async () => {
     const a = await makeCandidate('a');
     await until('a to lead', () => leads(a));
     const b = await makeCandidate('b');
@@ -64,7 +64,7 @@ describe('of two electors', () => {
     expect(lease.spec).toMatchObject({ holderIdentity: 'a', leaseDurationSeconds: 3, leaseTransitions: 0 });
   });
 
-  test('the other takes over at once when the leader ends in order', async () => {
+  test('the second takes over at once when the leader ends properly', async () => {
     const a = await makeCandidate('a', { times: LONG });
     await until('a to lead', () => leads(a));
     const b = await makeCandidate('b', { times: LONG });
@@ -74,7 +74,7 @@ describe('of two electors', () => {
     expect(a.terms[0]?.to).toBeLessThan(b.terms[0]?.from ?? 0);
   });
 
-  test('the other takes over when the leader is killed, not before its lease has run out', async () => {
+  test('the second takes over from a killed leader, not before the lease has expired', async () => {
     const start = (identity: string) => {
       const child = fork(join(import.meta.dirname, '_elector.ts'), [inject('kubeconfig'), fixture.namespace, identity]);
       onTestFinished(() => void child.kill('SIGKILL'));
@@ -106,7 +106,7 @@ describe('of two electors', () => {
     expect(gap).toBeGreaterThanOrEqual(SHORT.durationMs);
   });
 
-  test('a leader that is cut off stops before the other starts', async () => {
+  test('a leader without a connection stops before the second starts', async () => {
     const a = await makeCandidate('a');
     await until('a to lead', () => leads(a));
     const b = await makeCandidate('b');
@@ -125,7 +125,7 @@ describe('of two electors', () => {
   });
 });
 
-test('a leader that is heard but hears nothing loses, and does not keep the lease from others', async () => {
+test('a leader that gets no responses loses the lease, although its requests arrive', async () => {
   const a = await makeCandidate('a');
   await until('a to lead', () => leads(a));
   const b = await makeCandidate('b');
@@ -135,7 +135,7 @@ test('a leader that is heard but hears nothing loses, and does not keep the leas
   expect(a.terms[0]?.to).toBeLessThan(b.terms[0]?.from ?? 0);
 });
 
-test('a leader whose answers get lost, but whose lease is still its own, goes on leading', async () => {
+test('a leader that lost responses but still has the lease continues to lead', async () => {
   const a = await makeCandidate('a');
   await until('a to lead', () => leads(a));
   const fault = a.proxy.inject(({ method }) => method === 'PUT', { cutAfter: 0 }, 3);
@@ -147,7 +147,7 @@ test('a leader whose answers get lost, but whose lease is still its own, goes on
 });
 
 test.each(['POST', 'PUT'])(
-  'a candidate whose %s went through unheard leads without waiting for expiry',
+  'a candidate whose %s was executed but whose response was lost leads without waiting for expiry',
   async (verb) => {
     if (verb === 'PUT') {
       const spec = { holderIdentity: '', leaseDurationSeconds: 1 };
@@ -163,7 +163,7 @@ test.each(['POST', 'PUT'])(
   },
 );
 
-test('work that ends by itself gives up the lease', async () => {
+test('a leader releases the lease when its work ends by itself', async () => {
   let terms = 0;
   const a = await makeCandidate('a', {
     times: LONG,
@@ -174,11 +174,11 @@ test('work that ends by itself gives up the lease', async () => {
     },
   });
   const b = await makeCandidate('b', { times: LONG });
-  await until('somebody to lead after that', () => terms > 1 || leads(b), 10_000);
+  await until('a candidate to lead after that', () => terms > 1 || leads(b), 10_000);
   expect(a.election.isLeading && b.election.isLeading).toBe(false);
 });
 
-test('deleting the lease below a leader gives no second one', async () => {
+test('there is no second leader when the lease of a leader is deleted', async () => {
   const a = await makeCandidate('a');
   await until('a to lead', () => leads(a));
   const b = await makeCandidate('b');
@@ -193,22 +193,22 @@ test('deleting the lease below a leader gives no second one', async () => {
   expect(bothAtOnce).toBe(false);
 });
 
-test('followers hear of every change of the leader', async () => {
+test('a follower gets every change of the leader', async () => {
   const a = await makeCandidate('a', { times: LONG });
   await until('a to lead', () => leads(a));
   const b = await makeCandidate('b', { times: LONG });
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
-  const heard: (string | undefined)[] = [];
+  const holders: (string | undefined)[] = [];
   void (async () => {
-    for await (const holder of b.election.holders(stop.signal)) heard.push(holder?.identity);
+    for await (const holder of b.election.holders(stop.signal)) holders.push(holder?.identity);
   })();
-  await until('b to hear of a', () => heard.includes('a'));
+  await until('b to see a as the holder', () => holders.includes('a'));
   await a.election[Symbol.asyncDispose]();
-  await until('b to hear of itself', () => heard.at(-1) === 'b', 10_000);
+  await until('b to see itself as the holder', () => holders.at(-1) === 'b', 10_000);
 });
 
-test('never two at once, whatever networks do', async () => {
+test('there are never two leaders at once, whichever connections fail', async () => {
   const candidates = await Promise.all(['a', 'b', 'c', 'd'].map((identity) => makeCandidate(identity)));
   const random = createRandom(11);
   const violations: string[] = [];
@@ -223,16 +223,16 @@ test('never two at once, whatever networks do', async () => {
   const terms = () => candidates.reduce((sum, candidate) => sum + candidate.terms.length, 0);
   for (let round = 0; round < 5; round++) {
     const before = terms();
-    await until('somebody to lead', () => candidates.some(leads));
+    await until('a candidate to lead', () => candidates.some(leads));
     const leader = candidates.find(leads);
-    // The leader loses its network, or its answers only; a follower limps as well.
+    // The leader loses its connection, or only its responses; the connections of a random candidate are reset as well.
     const follower = candidates[Math.floor(random() * candidates.length)] as Candidate;
-    const deaf =
+    const lostResponses =
       random() < 0.5 ? leader?.proxy.inject(({ method }) => method === 'PUT', { swallowAfter: 0 }) : undefined;
-    if (!deaf) leader?.proxy.freeze();
+    if (!lostResponses) leader?.proxy.freeze();
     follower.proxy.cutAll();
     await until('a new term', () => terms() > before);
-    deaf?.end();
+    lostResponses?.end();
     leader?.proxy.thaw();
   }
   over = true;

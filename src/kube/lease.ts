@@ -9,15 +9,15 @@ import { startReflector } from './reflector.ts';
 import { createStore } from './store.ts';
 
 export interface LeaseTimes {
-  /** After how long without renewal others may take the lease. */
+  /** The time without a renewal after which others may take the lease. */
   durationMs: number;
-  /** After how long without a confirmed renewal the leader stops. Must be shorter than `durationMs`. */
+  /** The time without a confirmed renewal after which the leader stops. Must be shorter than `durationMs`. */
   renewDeadlineMs: number;
-  /** Between attempts. */
+  /** The time between attempts. */
   retryMs: number;
 }
 
-/** The holder of the lease, and what it published about itself (such as its internal address). */
+/** The holder of the lease, and the data that it published, such as its internal address. */
 export interface Holder {
   identity: string;
   data: Readonly<Record<string, string>>;
@@ -29,16 +29,17 @@ export interface ElectionOptions {
   name: string;
   /** Unique per process. */
   identity: string;
-  /** Readable by all candidates as {@link Holder.data}, stored in `dataAnnotation` as JSON. */
+  /** Candidates read it as {@link Holder.data}. It is stored as JSON in the annotation `dataAnnotation`. */
   data?: Record<string, string>;
   dataAnnotation: string;
-  /** 15 s, 10 s, 2 s unless told. */
+  /** Default: 15 s, 10 s, 2 s. */
   times?: LeaseTimes;
-  /** The leader's work. Must end soon after `signal` aborts; the lease is released only then. */
+  /** The work of the leader. Must end soon after `signal` aborts; the lease is released after that. */
   onStartedLeading: (signal: AbortSignal) => Promise<void>;
   /**
-   * The cluster was restored from a backup: the lease is an older one than this process has seen. Whoever holds it, or
-   * wants to, notices within seconds, while watches may wait in silence until the cluster has counted as far again.
+   * Called when the lease is older than a state that this process has seen: the datastore was restored from a backup. The
+   * holder and the candidates notice that within seconds, whereas a watch may get no events until the resource versions of
+   * the datastore exceed the version from which it watches.
    */
   onWentBack?: () => void;
   log?: Log;
@@ -50,14 +51,14 @@ export interface ElectionOptions {
 /**
  * Leader election by a coordination.k8s.io Lease.
  *
- * Guarantee: on each process's own monotonic clock a leader stops `durationMs - renewDeadlineMs` before another may
- * start. Assumption: processes measure a second alike; clocks need not agree.
- * Caveat: a process that sleeps past its deadline (a paused VM) learns of it only when it runs again; `isLeading` looks
- * at the clock, so ask it (see `KubeClient.fenced`) right before writing.
+ * Guarantee: a leader stops at least `durationMs - renewDeadlineMs` before another may start. Assumption: the monotonic
+ * clocks of all processes run at the same rate; their wall clocks need not agree.
+ * Caveat: a process that is suspended beyond its deadline (a paused VM) notices that only when it continues. `isLeading`
+ * reads the clock, so check it immediately before a write (see `KubeClient.fenced`).
  */
 export interface Election extends AsyncDisposable {
   readonly isLeading: boolean;
-  /** As last seen; undefined while the lease has no holder or has expired. */
+  /** The holder as last seen; undefined while the lease has no holder or has expired. */
   readonly holder: Holder | undefined;
   /** The present holder, then every change. Ends when the signal aborts. */
   holders(signal: AbortSignal): AsyncIterable<Holder | undefined>;
@@ -84,9 +85,10 @@ export const LEASES: Resource<Lease> = {
 const TIMES: LeaseTimes = { durationMs: 15_000, renewDeadlineMs: 10_000, retryMs: 2_000 };
 
 /**
- * Whether a candidate may try to take the lease. `seenAt` is when it first saw this version of it: the holder renewed
- * earlier than that, so the lease has run out for the holder before it has for us. A lease in our own name, left from a
- * term that we lost, is no exception: a candidate whose responses get lost would otherwise keep it from all others for ever.
+ * Whether a candidate may try to take the lease. `seenAt` is when the candidate first saw this version of the lease: the
+ * holder renewed it earlier, so that the lease has expired for the holder before it has for the candidate. A lease with the
+ * candidate's own identity, from a term that it lost, is no exception: a candidate whose responses get lost would otherwise
+ * block the lease for all others forever.
  */
 export function mayTake(lease: Lease | undefined, seenAt: number, now: number): boolean {
   return !lease?.spec?.holderIdentity || now >= expiryOf(lease, seenAt);
@@ -109,7 +111,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
   const observing = client.observeWrites(LEASES, store);
   const reflector = startReflector({ client, store, clock, random, ...(options.log ? { log: options.log } : {}) });
   let seenAt = clock.now();
-  /** The lease was deleted while it had a holder, which needs time to notice. */
+  /** Until when a deleted lease still blocks candidates: its holder needs time to notice the deletion. */
   let deletedUntil = Number.NEGATIVE_INFINITY;
   let leadingUntil = Number.NEGATIVE_INFINITY;
   const listeners = new Set<() => void>();
@@ -139,8 +141,8 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
   }
 
   /**
-   * Writes our identity into the lease as we know it; false when another candidate was faster. Not `retryOnConflict`: a
-   * lost race is the answer here, and only our own write, whose response was lost, is repeated.
+   * Writes this candidate's identity into the lease; false when another candidate was faster. Not `retryOnConflict`: a
+   * conflict is a result here, and only a write of this candidate whose response was lost is retried.
    */
   async function claim(until: AbortSignal, timeoutMs: number): Promise<boolean> {
     const call = { signal: until, timeoutMs };
@@ -156,13 +158,13 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
         const fresh = await client.find(LEASES, { namespace, name }, call);
         if (lease && wentBack(lease, fresh)) goBack(fresh);
         else if (fresh) store.observe(fresh);
-        // Our own write whose response was lost looks like that of another candidate.
+        // A write of this candidate whose response was lost leads to the same conflict as one of another candidate.
         if (fresh?.spec?.holderIdentity !== identity || attempt > 1) return false;
       }
     }
   }
 
-  /** etcd was restored from a backup: what we know of the lease, our own writes to it included, is of another history. */
+  /** etcd was restored from a backup: the known lease, own writes included, cannot be compared with the present one. */
   function goBack(fresh: Lease | undefined) {
     log.warn({}, 'The lease went back to an older state');
     store.distrust();
@@ -195,19 +197,19 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
 
   async function campaign() {
     await store.whenSynced(stop.signal).catch(() => {});
-    /** Our last claim may have gone through without our hearing it; then the lease is ours to claim, once more. */
+    /** The last claim failed but may have been executed. If the lease has our identity, one more claim is allowed. */
     let unheard = false;
     while (!stop.signal.aborted) {
       const now = clock.now();
       const lease = current();
       const perhapsOurs: boolean = unheard && lease?.spec?.holderIdentity === identity;
       if (!perhapsOurs && (!mayTake(lease, seenAt, now) || now < deletedUntil)) {
-        // Woken by a release, else after the lease has run out; spread, so that not all candidates try at once.
+        // Continues when the lease is released or has expired, with jitter, so that not all candidates try at once.
         const left = (lease ? expiryOf(lease, seenAt) : deletedUntil) - now;
         await change(Math.max(0, left) + random() * times.retryMs * 0.5, stop.signal);
         continue;
       }
-      // Counted from before the request: others count from when they see its result.
+      // The term is measured from before the request; other candidates measure from when they see its result.
       const sentAt = clock.now();
       try {
         if (await claim(stop.signal, times.renewDeadlineMs)) {
@@ -218,7 +220,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
       } catch (error) {
         log.debug({ err: error }, 'Taking the lease failed');
         unheard = !perhapsOurs;
-        // Our requests arrive and their responses do not. Pause, or we would keep the lease from healthy candidates.
+        // Requests arrive but their responses get lost. Without a pause this candidate would block healthy ones.
         if (perhapsOurs) await sleep(times.durationMs, stop.signal, clock);
       }
       await change(jittered(times.retryMs, 0.25, random), stop.signal);
@@ -267,7 +269,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
       const from = clock.now();
       try {
         if (await claim(term.signal, Math.max(1, (leadingUntil - from) / 2))) {
-          // An answer that comes after the term has ended does not revive it.
+          // A response that arrives after the end of the term does not extend it.
           if (!term.signal.aborted && isLeading()) extend(from);
         } else if (current()?.spec?.holderIdentity !== identity) {
           log.error({ holder: current()?.spec?.holderIdentity }, 'Leadership lost: somebody else holds the lease');
@@ -280,7 +282,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
     }
   }
 
-  /** Lets another take over at once. Only while the lease is surely ours; best effort. */
+  /** Lets another candidate take over at once. Best effort, and only while this process certainly has the lease. */
   async function release() {
     const lease = current();
     if (lease?.spec?.holderIdentity !== identity) return;
@@ -334,7 +336,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
   };
 }
 
-/** Whether a look after a refused write shows an older state than the one that was to be written. */
+/** Whether the state that was read after a refused write is older than the one that the write was based on. */
 const wentBack = (known: Lease, fresh: Lease | undefined) =>
   !fresh || (compareResourceVersions(fresh.metadata.resourceVersion, known.metadata.resourceVersion) ?? 0) < 0;
 

@@ -19,7 +19,7 @@ function heapUsed(): number {
   return process.memoryUsage().heapUsed;
 }
 
-/** Resolves when the reader has taken what was written, or left. */
+/** Resolves when the reader has read the buffered data, or has closed the connection. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const finish = () => {
@@ -30,15 +30,15 @@ function drained(response: ServerResponse): Promise<void> {
   });
 }
 
-async function makeScene() {
+async function makeFixture() {
   const kubeconfig = inject('kubeconfig');
   const fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
   const proxy = await startFaultProxy(kubeconfig);
   onTestFinished(() => proxy[Symbol.asyncDispose]());
-  return { world: fixture, proxy, client: connect(() => proxy.config()) };
+  return { fixture, proxy, client: connect(() => proxy.config()) };
 }
 
-/** A controller that has something to do for every change, so that its queue is part of what is measured. */
+/** A controller with a run for every change, so that the memory of its queue is measured too. */
 function startController(store: ReturnType<typeof startMirror>['store']) {
   const controller = createController({ name: 'memory', watches: [watching(store)], reconcile: async () => done() });
   onTestFinished(() => controller[Symbol.asyncDispose]());
@@ -48,8 +48,8 @@ function startController(store: ReturnType<typeof startMirror>['store']) {
   return controller;
 }
 
-test('memory stays flat over 5,000 real writes', async () => {
-  const { world: fixture, client } = await makeScene();
+test('the memory does not grow during 5,000 writes at a real API server', async () => {
+  const { fixture, client } = await makeFixture();
   const mirror = startMirror(fixture, client);
   startController(mirror.store);
   fixture.client.observeWrites(CONFIG_MAPS, mirror.store);
@@ -58,12 +58,12 @@ test('memory stays flat over 5,000 real writes', async () => {
   const before = heapUsed();
   await churn(fixture, 5_000, { names: 50, bytes: 2_000, seed: 2 });
   await untilEqual(fixture, mirror.store);
-  // 5,000 versions of 2 kB each, kept, would be 10 MB and more.
+  // If they stayed in memory, 5,000 versions of 2 kB each would need 10 MB and more.
   expect((heapUsed() - before) / MIB).toBeLessThan(4);
 });
 
-test('memory stays flat over 100,000 events, and none is lost', async () => {
-  const { world: fixture, proxy, client } = await makeScene();
+test('the memory does not grow during 100,000 events, and no event is lost', async () => {
+  const { fixture, proxy, client } = await makeFixture();
   const count = 1_000;
   const events = 100_000;
   let sent = 0;
@@ -97,13 +97,13 @@ test('memory stays flat over 100,000 events, and none is lost', async () => {
   await until('the last event', () => last() === String(2_000 + events));
   const versions = mirror.store.list().map((object) => Number(object.metadata.resourceVersion));
   expect(versions.sort((a, b) => a - b)).toEqual(Array.from({ length: count }, (_, i) => 2_001 + events - count + i));
-  // The objects themselves are about 1 MB; 90,000 events of 700 bytes, kept, would be 60 MB and more.
+  // The objects need about 1 MB; if they stayed in memory, 90,000 events of 700 bytes would need 60 MB and more.
   expect((peak - before) / MIB).toBeLessThan(12);
   expect((heapUsed() - before) / MIB).toBeLessThan(6);
 });
 
-test('a slow reader of a watch slows the sender, and loses nothing', async () => {
-  const { world: fixture, proxy, client } = await makeScene();
+test('a slow reader of a watch slows the sender and loses no event', async () => {
+  const { fixture, proxy, client } = await makeFixture();
   const events = 4_000;
   const text = 'x'.repeat(10_000);
   let sent = 0;
@@ -121,7 +121,7 @@ test('a slow reader of a watch slows the sender, and loses nothing', async () =>
   for await (const { object } of client.watch(CONFIG_MAPS, { namespace: fixture.namespace })) {
     seen.push(object.metadata.name);
     if (seen.length !== 10) continue;
-    // Read nothing until the sender stands still.
+    // Read nothing until the sender waits.
     const before = heapUsed();
     let last = -1;
     let same = 0;

@@ -1,4 +1,4 @@
-/** The controller runtime: what the rest of the program may import. It knows Kubernetes and no kind of ours. */
+/** The exports of the controller runtime. It knows Kubernetes, but none of the kinds of this program. */
 export * from './apply.ts';
 export * from './backoff.ts';
 export * from './client.ts';

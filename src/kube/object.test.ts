@@ -19,7 +19,7 @@ describe('resource versions', () => {
   });
 });
 
-test('keys can be taken apart again', () => {
+test('parseKey returns the namespace and name that keyFor joined', () => {
   expect(parseKey(keyFor('ns', 'a.b-c'))).toEqual({ namespace: 'ns', name: 'a.b-c' });
   expect(parseKey(keyFor(undefined, 'cluster-wide'))).toEqual({ name: 'cluster-wide' });
 });
@@ -27,15 +27,15 @@ test('keys can be taken apart again', () => {
 describe('an object has ended', () => {
   const deleted = { deletionTimestamp: '2026-01-01T00:00:00Z', deletionGracePeriodSeconds: 0 };
   const cases: Record<string, [Partial<ReturnType<typeof makeConfigMap>['metadata']>, boolean]> = {
-    'when nothing holds its deletion': [deleted, true],
-    'not while a finalizer holds it': [{ ...deleted, finalizers: ['x'] }, false],
+    'when its deletion waits for nothing': [deleted, true],
+    'not while its deletion waits for a finalizer': [{ ...deleted, finalizers: ['x'] }, false],
     'not during its grace period': [{ ...deleted, deletionGracePeriodSeconds: 30 }, false],
     'not when it is not being deleted': [{}, false],
   };
   test.each(Object.entries(cases))('%s', (_name, [metadata, want]) => {
     expect(isEnded(makeConfigMap('a', 1, metadata))).toBe(want);
   });
-  test('not while a namespace still has content', () => {
+  test('not while it is a namespace with finalizers in its spec', () => {
     const namespace = { ...makeConfigMap('a', 1, deleted), spec: { finalizers: ['kubernetes'] } };
     expect(isEnded(namespace)).toBe(false);
   });

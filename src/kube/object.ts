@@ -1,7 +1,7 @@
 /**
- * The shapes every Kubernetes object shares, and how we name one.
+ * The types that all Kubernetes objects share, and their keys.
  *
- * Wire shapes hold JSON only: timestamps are strings, absent is `undefined`, unknown fields survive a round trip.
+ * The types have JSON values only: timestamps are strings, absent is `undefined`, unknown fields survive a round trip.
  */
 
 /** Standard object metadata, reduced to what controllers read or write. */
@@ -31,7 +31,7 @@ export interface OwnerReference {
   blockOwnerDeletion?: boolean;
 }
 
-/** Any object of any kind. Concrete kinds narrow `spec` and `status` or add fields (`data` of a ConfigMap). */
+/** An object of any kind. Concrete kinds narrow `spec` and `status` or add fields (`data` of a ConfigMap). */
 export interface KubeObject {
   apiVersion: string;
   kind: string;
@@ -40,15 +40,15 @@ export interface KubeObject {
   status?: unknown;
 }
 
-/** Which object, within a known resource. `namespace` is absent for cluster-scoped ones. */
+/** The name of an object of a known resource. `namespace` is absent for cluster-scoped objects. */
 export interface ObjectRef {
   namespace?: string;
   name: string;
 }
 
 /**
- * Where objects of type `T` live in the API. Core resources have the group `''`.
- * `T` is a phantom: any value with these fields can be used as the resource of the type the caller states.
+ * The API resource of the objects of type `T`. Core resources have the group `''`.
+ * `T` is a phantom type: a value with these fields is the resource of whichever type the caller declares.
  */
 export interface Resource<T extends KubeObject = KubeObject> {
   readonly group: string;
@@ -56,7 +56,7 @@ export interface Resource<T extends KubeObject = KubeObject> {
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
-  /** Never set; carries the type only. */
+  /** Never set; it exists for the type only. */
   readonly _object?: T;
 }
 
@@ -79,7 +79,7 @@ export function keyFor(namespace: string | undefined, name: string): string {
   return namespace ? `${namespace}/${name}` : name;
 }
 
-/** The inverse of {@link keyOf}. Kubernetes names never contain a slash, so the first one splits. */
+/** The inverse of {@link keyOf}. Kubernetes names never contain a slash, so that the first slash separates the parts. */
 export function parseKey(key: string): ObjectRef {
   const slash = key.indexOf('/');
   return slash < 0 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
@@ -91,12 +91,12 @@ export function refOf(object: { metadata: ObjectRef }): ObjectRef {
 }
 
 /**
- * Whether an answer shows an object that the write itself ended: nothing holds its deletion any more. The API server
- * answers the removal of a last finalizer like that, with the version from before.
+ * Whether the response to a write shows that the write ended the object: its deletion waits for nothing any more. The API
+ * server returns such an object, with its former version, when a write removes the last finalizer.
  */
 export function isEnded({ metadata, spec }: KubeObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = metadata;
-  // Namespaces are held by finalizers in their spec.
+  // The deletion of a namespace waits for finalizers in its spec.
   const held = (finalizers?.length ?? 0) + ((spec as { finalizers?: string[] } | undefined)?.finalizers?.length ?? 0);
   return deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && held === 0;
 }
@@ -110,9 +110,9 @@ export function ownerReference(owner: KubeObject, options: { controller?: boolea
 }
 
 /**
- * Orders two resource versions: negative when `a` is older. Kubernetes declares them comparable for objects of one
- * resource type (1.35, KEP-5504): decimal numbers without leading zeros, of any size, hence length first.
- * `undefined` when either is absent or not such a number; the caller must then trust the server's order of events.
+ * Orders two resource versions: negative when `a` is older. Kubernetes defines them as comparable for objects of one
+ * resource type (1.35, KEP-5504): decimal numbers of any size without leading zeros, hence the comparison by length first.
+ * `undefined` when either is absent or not such a number; the caller must then rely on the order of the server's events.
  */
 export function compareResourceVersions(a: string | undefined, b: string | undefined): number | undefined {
   if (!isVersion(a) || !isVersion(b)) return undefined;

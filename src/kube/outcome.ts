@@ -1,10 +1,10 @@
 /**
- * What a reconcile returns. Failure is not among them: whatever it throws is retried with backoff.
+ * The result of a reconcile. A failure is not one of them: a reconcile that throws is retried with backoff.
  *
- * - `done`: the world is as desired; come back when something changes
- * - `requeue`: fine so far; come back after `afterMs` at the latest
- * - `wait`: something we depend on is not there yet, and that is no error; come back after `afterMs` or on a change
- * - `stall`: only a change by somebody (a new spec, a new object) can help; nothing is scheduled
+ * - `done`: the actual state is the desired one; the next run follows a change
+ * - `requeue`: no error; the next run follows a change, or `afterMs` at the latest
+ * - `wait`: a dependency does not exist yet, which is no error; the next run follows a change, or `afterMs` at the latest
+ * - `stall`: only a change by a user or another controller (a new spec, a new object) can help; no run is scheduled
  */
 export type Outcome =
   | { readonly type: 'done' }
@@ -19,7 +19,7 @@ export const requeueAfter = (afterMs: number): Outcome => ({ type: 'requeue', af
 export const wait = (reason: string, afterMs: number): Outcome => ({ type: 'wait', reason, afterMs });
 export const stall = (reason: string): Outcome => ({ type: 'stall', reason });
 
-/** When the queue must see the key again, or `undefined` when only a change brings it back. */
+/** The delay of the next run, or `undefined` when only a change leads to one. */
 export function delayOf(outcome: Outcome): number | undefined {
   switch (outcome.type) {
     case 'done':

@@ -5,7 +5,7 @@ import { CONFIG_MAPS, type ConfigMap, createRandom, until } from './_util.ts';
 import { addFinalizer, removeFinalizer } from './finalizer.ts';
 import type { ObjectRef } from './object.ts';
 
-/** A mirror whose watch can be frozen, and a writer that does not need it. */
+/** A store whose watch goes through a proxy, and a client that writes without the proxy. */
 async function makeWriter() {
   const kubeconfig = inject('kubeconfig');
   const fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
@@ -20,11 +20,11 @@ async function makeWriter() {
   client.observeWrites(CONFIG_MAPS, mirror.store);
   const ref = (name: string): ObjectRef => ({ namespace, name });
   const read = (name: string) => mirror.store.get(namespace, name);
-  return { world: fixture, proxy, mirror, client, ref, read };
+  return { fixture, proxy, mirror, client, ref, read };
 }
 
-test('own writes are seen by the next read, though the watch stands still', async () => {
-  const { world: fixture, proxy, mirror, client, ref, read } = await makeWriter();
+test('the next read returns an own write although the watch is stalled', async () => {
+  const { fixture, proxy, mirror, client, ref, read } = await makeWriter();
   proxy.freeze();
   const created = await client.create(CONFIG_MAPS, churnObject(fixture, 'a', { n: '1' }));
   expect(read('a')?.metadata.resourceVersion).toBe(created.metadata.resourceVersion);
@@ -50,15 +50,15 @@ test('own writes are seen by the next read, though the watch stands still', asyn
   await untilEqual(fixture, mirror.store);
   const progressed = () => mirror.ended.length === 0;
   expect(progressed()).toBe(true);
-  // None of the old events, which came only now, was news.
+  // The late events of own writes led to no change.
   await client.create(CONFIG_MAPS, churnObject(fixture, 'last'));
   await until('the last event', () => read('last'));
   expect(seen.filter((line) => line.endsWith('/a'))).toEqual([]);
   expect(mirror.regressions).toEqual([]);
 });
 
-test('reads never go back while own writes, those of others and a limping watch interleave', async () => {
-  const { world: fixture, proxy, mirror, client, ref, read } = await makeWriter();
+test('reads never go back during own writes, writes of others and faults of the watch', async () => {
+  const { fixture, proxy, mirror, client, ref, read } = await makeWriter();
   const others = connect(() => loadConfig(inject('kubeconfig')));
   const random = createRandom(42);
   const names = ['a', 'b', 'c', 'd'];
@@ -79,7 +79,7 @@ test('reads never go back while own writes, those of others and a limping watch 
       await by.delete(CONFIG_MAPS, ref(name));
     }
   };
-  /** What we just wrote is there, or something newer is, or it is gone again by the hand of others. */
+  /** A read returns what was just written, or a newer state; or the object is gone, since another client deleted it. */
   function check(name: string, written: ConfigMap) {
     const now = read(name);
     if (now)

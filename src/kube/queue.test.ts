@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { createVirtualClock, settle } from './_util.ts';
 import { createQueue, type QueueOptions } from './queue.ts';
 
-/** A queue whose work is finished by the test, and a record of what ran when. */
+/** A queue with runs that the test ends, and a record of these runs. */
 function makeQueue(options: Partial<QueueOptions> = {}) {
   const clock = createVirtualClock();
   const runs: { key: string; at: number; failures: number }[] = [];
@@ -42,7 +42,7 @@ describe('the queue', () => {
     expect(keys()).toEqual(['a', 'b']);
   });
 
-  test('runs a key again that was added while it ran, once, and only after it ended', async () => {
+  test('runs a key that was added during its run once more, after that run has ended', async () => {
     const { queue, keys, next } = makeQueue();
     queue.add('a');
     const first = await next();
@@ -56,7 +56,7 @@ describe('the queue', () => {
     expect(keys()).toEqual(['a', 'a']);
   });
 
-  test('starts no more than its concurrency allows', async () => {
+  test('has no more runs at once than its concurrency', async () => {
     const { queue, keys, next } = makeQueue({ concurrency: 2 });
     for (const key of ['a', 'b', 'c', 'd']) queue.add(key);
     await settle();
@@ -67,7 +67,7 @@ describe('the queue', () => {
     expect(keys()).toEqual(['a', 'b', 'c']);
   });
 
-  test('runs a delayed key when its time has come, and not earlier', async () => {
+  test('runs a delayed key when it is due, not earlier', async () => {
     const { queue, clock, keys } = makeQueue();
     queue.add('a', { afterMs: 500 });
     await clock.advance(499);
@@ -77,9 +77,9 @@ describe('the queue', () => {
   });
 
   test.each([
-    ['the later comes second', 100, 900],
-    ['the later comes first', 900, 100],
-  ])('takes the earlier of two due times when %s', async (_name, first, second) => {
+    ['second', 100, 900],
+    ['first', 900, 100],
+  ])('applies the earlier of two due times when the later one is added %s', async (_name, first, second) => {
     const { queue, clock, keys } = makeQueue();
     queue.add('a', { afterMs: first });
     queue.add('a', { afterMs: second });
@@ -89,7 +89,7 @@ describe('the queue', () => {
     expect(keys()).toEqual(['a']);
   });
 
-  test('comes back after the delay that the work asked for', async () => {
+  test('runs a key again after the delay that its run returned', async () => {
     const { queue, clock, next, runs } = makeQueue();
     queue.add('a');
     const start = clock.now();
@@ -98,7 +98,7 @@ describe('the queue', () => {
     expect(runs.map((run) => run.at - start)).toEqual([0, 300]);
   });
 
-  test('a change during the run comes before the delay that the work asked for', async () => {
+  test('runs a key that was added during its run without the delay that the run returned', async () => {
     const { queue, next, keys } = makeQueue();
     queue.add('a');
     const first = await next();
@@ -108,7 +108,7 @@ describe('the queue', () => {
     expect(keys()).toEqual(['a', 'a']);
   });
 
-  test('counts the failures in a row, and a success makes the next failure the first again', async () => {
+  test('counts consecutive failures and resets the count after a success', async () => {
     const { queue, clock, next, runs } = makeQueue();
     queue.add('a');
     for (let i = 0; i < 4; i++) {
@@ -130,7 +130,7 @@ describe('the queue', () => {
   test.each([
     [0, [100, 200, 400, 800, 1_000, 1_000]],
     [1, [50, 100, 200, 400, 500, 500]],
-  ])('delays after failures are exponential, with jitter downwards (random = %d)', async (random, want) => {
+  ])('delays failed keys exponentially, and jitter only shortens the delay (random = %d)', async (random, want) => {
     const clock = createVirtualClock();
     const starts: number[] = [];
     await using _queue = createQueue({
@@ -147,7 +147,7 @@ describe('the queue', () => {
     expect(starts.slice(1).map((at, i) => at - (starts[i] ?? 0))).toEqual(want);
   });
 
-  test('a change does not wait for the backoff', async () => {
+  test('runs a failed key that is added again without waiting for the backoff', async () => {
     const { queue, next, keys } = makeQueue();
     queue.add('a');
     (await next()).fail();
@@ -157,7 +157,7 @@ describe('the queue', () => {
     expect(keys()).toEqual(['a', 'a']);
   });
 
-  test('normal priority goes first; a low key becomes normal when a change comes', async () => {
+  test('runs keys of normal priority first, and a low key becomes normal when it is added as such', async () => {
     const { queue, keys, next } = makeQueue({ concurrency: 1 });
     queue.add('running');
     await settle();
@@ -168,7 +168,7 @@ describe('the queue', () => {
     expect(keys()).toEqual(['running', 'normal', 'low-3', 'low-1', 'low-2']);
   });
 
-  test('low priority does not starve behind a steady stream of changes', async () => {
+  test('runs a key of low priority although keys of normal priority are waiting all the time', async () => {
     const { queue, keys, next } = makeQueue({ concurrency: 1 });
     queue.add('low', { priority: 'low' });
     for (let i = 0; i < 100; i++) queue.add(`normal-${i}`);
@@ -176,7 +176,7 @@ describe('the queue', () => {
     expect(keys()).toContain('low');
   });
 
-  test('closing starts nothing more, tells what runs, and waits for it', async () => {
+  test('starts no run after close, which aborts the signals of present runs and waits for them', async () => {
     const signals: AbortSignal[] = [];
     const { promise: work, resolve: finish } = Promise.withResolvers<undefined>();
     const started: string[] = [];
@@ -205,7 +205,7 @@ describe('the queue', () => {
     expect(started).toEqual(['a']);
   });
 
-  test('whoever waits for idleness is released by closing', async () => {
+  test('resolves whenIdle when it is closed', async () => {
     const { queue } = makeQueue();
     queue.add('a');
     const idle = queue.whenIdle();
@@ -213,7 +213,7 @@ describe('the queue', () => {
     await idle;
   });
 
-  test('whatever happens, no key runs twice at once, none is lost, and nothing is kept of those done', async () => {
+  test('never has two runs of a key at once, loses no key, and has no state of completed keys', async () => {
     const step = fc.record({
       key: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
       afterMs: fc.constantFrom(0, 0, 5, 50),

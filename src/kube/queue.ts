@@ -4,8 +4,8 @@ import { createDueHeap } from './due-heap.ts';
 
 export interface QueueOptions {
   /**
-   * Works on one key. Returns the delay after which the key is due again, or nothing. A rejection is retried with
-   * backoff. `failures` counts consecutive rejections so far.
+   * Processes one key. Resolves with the delay after which the key is due again, or with undefined. A rejection is retried
+   * with backoff. `failures` is the number of consecutive rejections.
    */
   work: (key: string, context: { failures: number; signal: AbortSignal }) => Promise<number | undefined>;
   concurrency?: number;
@@ -22,33 +22,34 @@ export interface AddOptions {
 }
 
 /**
- * Keys to work on.
+ * A work queue of keys.
  *
- * - Equal keys merge; of two due times the earlier wins, of two priorities the higher.
- * - A key never runs twice at once; added while it runs, it runs again afterwards.
- * - A failing key waits longer each time, with jitter, and starts afresh after a success. A change does not wait for it.
- * - Low priority waits for normal, except that every eighth start takes a low one, so that none starves.
+ * - Equal keys merge: the earlier of two due times applies, and the higher of two priorities.
+ * - A key never has two runs at the same time; a key that is added during its run runs again afterwards.
+ * - The delay of a key that fails grows with each failure, with jitter, and is reset by a success. A key that is added runs
+ *   without that delay.
+ * - Keys of normal priority run first, except that every eighth start takes one of low priority, so that none starves.
  */
 export interface Queue extends AsyncDisposable {
   add(key: string, options?: AddOptions): void;
-  /** Keys due or running, without those whose time has not come. */
+  /** The number of keys that are due or running, without delayed ones. */
   readonly depth: number;
-  /** Keys of which anything is known: due, running, delayed, or failed. The others cost nothing. */
+  /** The number of keys in memory: due, running, delayed, or failed. */
   readonly size: number;
-  /** Resolves when nothing is due or running; delayed keys do not count. */
+  /** Resolves when no key is due or running; delayed keys do not count. */
   whenIdle(): Promise<void>;
-  /** Starts nothing more, forgets what is pending and resolves when what runs has ended. */
+  /** Starts no further run, drops pending keys, and resolves when all runs have ended. */
   close(): Promise<void>;
 }
 
 export const RECONCILE_BACKOFF: Backoff = { baseMs: 250, factor: 2, maxMs: 5 * 60_000, jitter: 0.5 };
 
-/** Every how many starts a low-priority key goes first. */
+/** One of so many starts takes a low-priority key first. */
 const LOW_SHARE = 8;
 
-/** What we know of a key. Keys without failures and plans are forgotten. */
+/** The state of a key. It is deleted when the key is neither due nor running and has no failures. */
 interface Plan {
-  /** When it is due, on the monotonic clock; undefined while it runs and nobody asked for more. */
+  /** When it is due, on the monotonic clock; undefined while it runs and was not added again. */
   due: number | undefined;
   low: boolean;
   running: boolean;
@@ -58,9 +59,9 @@ interface Plan {
 export function createQueue(options: QueueOptions): Queue {
   const { work, concurrency = 4, backoff = RECONCILE_BACKOFF, clock = systemClock, random = Math.random } = options;
   const plans = new Map<string, Plan>();
-  /** Keys whose time has not come. */
+  /** Keys that are not due yet. */
   const delayed = createDueHeap();
-  /** Due keys, first come first served. Sets, so that a key is there once and leaves cheaply. */
+  /** Due keys, first in, first out. Sets, so that a key is there at most once and its removal is cheap. */
   const ready = { normal: new Set<string>(), low: new Set<string>() };
   const closing = new AbortController();
   let running = 0;
@@ -71,7 +72,7 @@ export function createQueue(options: QueueOptions): Queue {
 
   const depth = () => ready.normal.size + ready.low.size + running;
 
-  /** Notes that `key` wants to run at `due`, and files it. */
+  /** Schedules `key` for `due`, or for its earlier due time. */
   function want(key: string, due: number, low: boolean) {
     const plan: Plan = plans.get(key) ?? { due: undefined, low, running: false, failures: 0 };
     plans.set(key, plan);
@@ -80,7 +81,7 @@ export function createQueue(options: QueueOptions): Queue {
     if (!plan.running) file(key, plan.due, plan.low);
   }
 
-  /** Puts a key where its time and priority say, and nowhere else. */
+  /** Puts a key into the one collection that fits its due time and priority. */
   function file(key: string, due: number, low: boolean) {
     if (due > clock.now()) return delayed.set(key, due);
     delayed.delete(key);
@@ -88,7 +89,7 @@ export function createQueue(options: QueueOptions): Queue {
     ready[low ? 'low' : 'normal'].add(key);
   }
 
-  /** Moves what has become due, starts what may start, and sets the alarm for the rest. */
+  /** Moves keys that have become due, starts runs up to the concurrency, and sets the alarm for the next due time. */
   function pump() {
     pumping = false;
     if (closing.signal.aborted) return;
@@ -109,7 +110,7 @@ export function createQueue(options: QueueOptions): Queue {
     }
   }
 
-  /** Later rather than now, so that a burst of adds costs one pass. */
+  /** Deferred, so that a burst of adds costs one pass. */
   function schedulePump() {
     if (pumping || closing.signal.aborted) return;
     pumping = true;
@@ -143,7 +144,7 @@ export function createQueue(options: QueueOptions): Queue {
     }
     running--;
     plan.running = false;
-    // Asked for while it ran: `plan.due` is set. Its own wish merges with that, the earlier wins.
+    // A key that was added during its run has `plan.due`; the earlier of that and the delay from `work` applies.
     const asked = plan.due;
     if (again !== undefined) want(key, clock.now() + again, plan.low);
     else if (asked !== undefined) file(key, asked, plan.low);

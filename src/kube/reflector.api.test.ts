@@ -8,7 +8,7 @@ import type { ReflectorOptions, ReflectorTiming } from './reflector.ts';
 
 let fixture: Fixture;
 let proxy: FaultProxy;
-/** Through the proxy. */
+/** Connected through the proxy. */
 let client: KubeClient;
 
 beforeEach(async () => {
@@ -19,7 +19,7 @@ beforeEach(async () => {
   client = connect(() => proxy.config(), { maxLineBytes: 100_000 });
 });
 
-/** Impatient, so that tests need not be. What they prove does not depend on the numbers. */
+/** Short times, so that tests are fast. The results do not depend on the values. */
 const TIMING: Partial<ReflectorTiming> = {
   backoff: { baseMs: 20, factor: 2, maxMs: 200, jitter: 0.5 },
   idleMs: 700,
@@ -35,7 +35,7 @@ const isStream = ({ query }: Seen) => query.get('sendInitialEvents') === 'true';
 const isPage = ({ path, method, watch }: Seen) => method === 'GET' && path.endsWith('/configmaps') && !watch;
 const isNextPage = (seen: Seen) => isPage(seen) && seen.query.has('continue');
 
-/** The token that the API server itself gives when a list has outlived its history: same place, any version. */
+/** The token that the API server returns for an expired one: it continues at the same key, from the latest state. */
 function inconsistent(token: string): string {
   const { start } = JSON.parse(Buffer.from(token, 'base64url').toString());
   return Buffer.from(JSON.stringify({ v: 'meta.k8s.io/v1', rv: -1, start })).toString('base64url');
@@ -55,79 +55,79 @@ interface Case {
   trouble: Trouble | ((seen: Seen) => Trouble);
   times: number;
   options?: Partial<ReflectorOptions<ConfigMap>>;
-  /** Whether the mirror must have listed again; undefined: it may have. */
+  /** Whether the reflector must have taken a new list; undefined: it may have. */
   relists?: boolean;
-  /** What the mirror must have taken it for; undefined: nothing, the client mended it. */
+  /** The reason for which a watch must have ended; undefined when the client handles the fault by a retry. */
   reason?: string;
 }
 
 const faults: Record<string, Case> = {
-  'connections that are cut within an event': {
+  'connections that are reset within an event': {
     reason: 'lost',
     match: () => true,
     trouble: { cutAfter: 25 },
     times: 8,
     relists: false,
   },
-  'a connection that is cut within the streamed list': {
+  'a connection that is reset within the streamed list': {
     reason: 'lost',
     match: isStream,
     trouble: { cutAfter: 5 },
     times: 2,
   },
-  'connections that stay open and fall silent': {
+  'connections that stay open and send nothing more': {
     reason: 'timeout',
     match: isWatch,
     trouble: { swallowAfter: 10 },
     times: 2,
   },
-  'a streamed list that falls silent': { reason: 'timeout', match: isStream, trouble: { swallowAfter: 3 }, times: 1 },
-  'expiry told within a watch': {
+  'a streamed list that stalls': { reason: 'timeout', match: isStream, trouble: { swallowAfter: 3 }, times: 1 },
+  'an expiry event within a watch': {
     reason: 'expired',
     match: isStream,
     trouble: { insertAfter: 60, text: expiredEvent },
     times: 3,
     relists: true,
   },
-  'expiry told at the start of a watch': {
+  'an expiry error at the start of a watch': {
     reason: 'expired',
     match: isWatch,
     trouble: { answer: { status: 410, body: statusBody(410, 'Expired') } },
     times: 2,
     relists: true,
   },
-  'expiry between the pages of a list': {
+  'an expired token between the pages of a list': {
     match: isNextPage,
     trouble: expiredPage,
     times: 1,
     options: { lists: 'pages', pageSize: 5 },
   },
-  'expiry between the pages, twice in a row': {
+  'two expired tokens between the pages of a list': {
     match: isNextPage,
     trouble: expiredPage,
     times: 2,
     options: { lists: 'pages', pageSize: 5 },
   },
-  'too many requests, with a time to come back': {
+  '429 with Retry-After': {
     reason: 'http-429',
     match: ({ watch }) => watch,
     trouble: { answer: { status: 429, headers: { 'retry-after': '1' }, body: statusBody(429, 'TooManyRequests') } },
     times: 2,
   },
-  'internal errors': {
+  'internal errors of a watch': {
     reason: 'http-500',
     match: ({ watch }) => watch,
     trouble: { answer: { status: 500, body: statusBody(500, 'InternalError') } },
     times: 4,
   },
-  'internal errors while paging': {
+  'internal errors of a list in pages': {
     match: isPage,
     trouble: { answer: { status: 500, body: 'not even JSON' } },
     times: 3,
     options: { lists: 'pages', pageSize: 5 },
   },
-  'a server that does not answer': { reason: 'timeout', match: () => true, trouble: { hang: true }, times: 2 },
-  'a page that does not come': {
+  'a server that does not respond': { reason: 'timeout', match: () => true, trouble: { hang: true }, times: 2 },
+  'a page without a response': {
     reason: 'timeout',
     match: isNextPage,
     trouble: { hang: true },
@@ -141,7 +141,7 @@ const faults: Record<string, Case> = {
     times: 2,
     relists: true,
   },
-  'a watch event without end': {
+  'a watch event that exceeds the maximum length': {
     reason: 'too-large',
     match: isStream,
     trouble: { insertAfter: 40, text: 'x'.repeat(200_000) },
@@ -154,13 +154,13 @@ const faults: Record<string, Case> = {
     trouble: { answer: { status: 422, body: statusBody(422, 'Invalid', 'sendInitialEvents is forbidden') } },
     times: 1,
   },
-  'permission that is missing for a while': {
+  'temporarily missing permissions': {
     reason: 'refused',
     match: () => true,
     trouble: { answer: { status: 403, body: statusBody(403, 'Forbidden') } },
     times: 2,
   },
-  'credentials that are refused for a while': {
+  'temporarily refused credentials': {
     reason: 'unauthorized',
     match: () => true,
     trouble: { answer: { status: 401, body: statusBody(401, 'Unauthorized') } },
@@ -168,23 +168,23 @@ const faults: Record<string, Case> = {
   },
 };
 
-describe('no change is missed behind', () => {
+describe('a reflector misses no change with', () => {
   test.each(Object.entries(faults))('%s', async (_name, { match, trouble, times, options, relists, reason }) => {
-    // What is there at the start, and on more pages than one.
+    // The objects at the start, more than one page of them.
     await churn(fixture, 60, { seed: 7 });
     const fault = proxy.inject(match, trouble, times);
     const mirror = startMirror(fixture, client, { timing: TIMING, ...options });
     await until('the first list', () => mirror.store.synced);
-    // Until the fault has struck as often as it shall, things go on changing, and beyond.
+    // Objects change until the fault has matched `times` requests, and after that.
     for (let round = 0; fault.hits < times || round < 2; round++) {
       if (round > 60) throw new Error(`the fault struck ${fault.hits} times only`);
       await churn(fixture, 60, { seed: 100 + round, names: 24 + round });
-      // A connection that lives on gets no new request: make one.
+      // As long as a connection lives there is no new request: reset it.
       if (round >= 2 && fault.hits < times) proxy.cutAll();
     }
     const want = await untilEqual(fixture, mirror.store);
     expect(fault.hits).toBe(times);
-    expect([...mirror.told].map(([key, version]) => `${key} ${version}`).sort()).toEqual(want);
+    expect([...mirror.reported].map(([key, version]) => `${key} ${version}`).sort()).toEqual(want);
     expect(mirror.regressions).toEqual([]);
     if (reason !== undefined) expect(mirror.ended.map((end) => end.reason)).toContain(reason);
     if (relists !== undefined) expect(mirror.lists > 1).toBe(relists);

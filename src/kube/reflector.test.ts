@@ -10,26 +10,50 @@ const apiError = (status: number, reason = '', message = reason) =>
 
 describe('what follows from the end of a watch', () => {
   const cases: Record<string, { error: unknown; want: Partial<Reaction> }> = {
-    'a lost connection has lost no event': { error: new TransportError('lost', ''), want: { next: 'resume' } },
-    'a refused connection neither': { error: new TransportError('refused', ''), want: { next: 'resume' } },
-    'a dead one neither': { error: new TransportError('timeout', ''), want: { next: 'resume' } },
-    'an unreadable event may be one we never see again': {
+    'the watch resumes after a lost connection': { error: new TransportError('lost', ''), want: { next: 'resume' } },
+    'the watch resumes after a refused connection': {
+      error: new TransportError('refused', ''),
+      want: { next: 'resume' },
+    },
+    'the watch resumes after a timeout': { error: new TransportError('timeout', ''), want: { next: 'resume' } },
+    'a new list is taken after an event that cannot be read': {
       error: new TransportError('malformed', ''),
       want: { next: 'relist' },
     },
-    'an event too large likewise': { error: new TransportError('too-large', ''), want: { next: 'relist' } },
-    'expired by status': { error: apiError(410, 'Expired'), want: { next: 'relist', pause: 'none' } },
-    'expired by the older reason': { error: apiError(410, 'Gone'), want: { next: 'relist', pause: 'none' } },
-    'a server that is behind us': {
+    'a new list is taken after an event that is too large': {
+      error: new TransportError('too-large', ''),
+      want: { next: 'relist' },
+    },
+    'a new list is taken at once when the version has expired': {
+      error: apiError(410, 'Expired'),
+      want: { next: 'relist', pause: 'none' },
+    },
+    'a new list is taken at once when the version has expired by the older reason': {
+      error: apiError(410, 'Gone'),
+      want: { next: 'relist', pause: 'none' },
+    },
+    'a new list is taken when the server is behind the version': {
       error: apiError(504, 'Timeout', 'Too large resource version: 9, current: 1'),
       want: { next: 'relist', reason: 'version-too-large' },
     },
-    'flow control': { error: apiError(429, 'TooManyRequests'), want: { next: 'resume', pause: 'backoff' } },
-    'a failing server': { error: apiError(500, 'InternalError'), want: { next: 'resume', pause: 'backoff' } },
-    'no credentials': { error: apiError(401, 'Unauthorized'), want: { next: 'resume', pause: 'backoff' } },
-    'no permission': { error: apiError(403, 'Forbidden'), want: { pause: 'refused' } },
-    'no such resource': { error: apiError(404, 'NotFound'), want: { pause: 'refused' } },
-    'our own bug': { error: new TypeError('x is undefined'), want: { next: 'relist', reason: 'bug' } },
+    'the watch resumes with a backoff after 429': {
+      error: apiError(429, 'TooManyRequests'),
+      want: { next: 'resume', pause: 'backoff' },
+    },
+    'the watch resumes with a backoff after 500': {
+      error: apiError(500, 'InternalError'),
+      want: { next: 'resume', pause: 'backoff' },
+    },
+    'the watch resumes with a backoff after 401': {
+      error: apiError(401, 'Unauthorized'),
+      want: { next: 'resume', pause: 'backoff' },
+    },
+    'a pause for refused requests follows 403': { error: apiError(403, 'Forbidden'), want: { pause: 'refused' } },
+    'a pause for refused requests follows 404': { error: apiError(404, 'NotFound'), want: { pause: 'refused' } },
+    'a new list is taken after a bug': {
+      error: new TypeError('x is undefined'),
+      want: { next: 'relist', reason: 'bug' },
+    },
   };
   test.each(Object.entries(cases))('%s', (_name, { error, want }) => {
     expect(reactTo(error)).toMatchObject(want);
@@ -50,7 +74,7 @@ const added = (name: string, version: number): WatchEvent<ConfigMap> => ({
   object: makeConfigMap(name, version),
 });
 
-/** A watch that gives these events and then stays open until somebody hangs up. */
+/** A watch that sends these events and then stays open until its signal aborts. */
 function open(...events: WatchEvent<ConfigMap>[]): Watching {
   return async function* (options) {
     options.onOpen?.();
@@ -61,7 +85,7 @@ function open(...events: WatchEvent<ConfigMap>[]): Watching {
   };
 }
 
-/** Lets time pass within a watch, until somebody hangs up. */
+/** Waits within a watch; rejects when its signal aborts. */
 function pass(clock: VirtualClock, ms: number, { signal }: WatchOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     clock.after(ms, resolve);
@@ -69,7 +93,7 @@ function pass(clock: VirtualClock, ms: number, { signal }: WatchOptions): Promis
   });
 }
 
-/** A watch that gives these events and then ends, with an error or in order. */
+/** A watch that sends these events and then ends, with an error or properly. */
 function closing(error: unknown, ...events: WatchEvent<ConfigMap>[]): Watching {
   return async function* (options) {
     if (events.length > 0 || error === undefined) options.onOpen?.();
@@ -78,7 +102,7 @@ function closing(error: unknown, ...events: WatchEvent<ConfigMap>[]): Watching {
   };
 }
 
-/** A reflector over a client that plays the given watches, the last one again and again. */
+/** A reflector with a client that plays the given watches in order and repeats the last one. */
 function makeReflector(
   watches: Watching[],
   options: Partial<ReflectorOptions<ConfigMap>> = {},
@@ -112,7 +136,7 @@ function makeReflector(
 }
 
 describe('the reflector', () => {
-  test('streams the list, swaps it in at its end, and follows on the same connection', async () => {
+  test('streams the list, puts it into the store at its end, and follows on the same connection', async () => {
     const { clock, store, asked, reflector } = makeReflector([
       open(added('a', 1), added('b', 2), END, added('c', 11), bookmark(12)),
     ]);
@@ -123,13 +147,13 @@ describe('the reflector', () => {
     expect(reflector.health.state).toBe('following');
   });
 
-  test('shows nothing of a streamed list before its end', async () => {
+  test('leaves the store empty until a streamed list is complete', async () => {
     const { clock, store } = makeReflector([open(added('a', 1))]);
     await clock.advance(0);
     expect([store.synced, store.size]).toEqual([false, 0]);
   });
 
-  test('goes on from the last version after a connection was lost, a bookmark counting as one', async () => {
+  test('resumes from the last version, also that of a bookmark, after a connection was lost', async () => {
     const { clock, asked } = makeReflector([
       closing(new TransportError('lost', ''), END, added('a', 11)),
       closing(new TransportError('lost', ''), bookmark(20)),
@@ -139,7 +163,7 @@ describe('the reflector', () => {
     expect(asked()).toEqual(['stream', '11', '20']);
   });
 
-  test('goes on at once after an orderly end of a watch that lived, without growing backoff', async () => {
+  test('resumes at once after the proper end of a watch that lasted a while', async () => {
     const living: Watching = async function* (options) {
       options.onOpen?.();
       yield options.sendInitialEvents ? END : bookmark(11);
@@ -150,13 +174,13 @@ describe('the reflector', () => {
     expect(gaps()).toEqual(Array(10).fill(60_000));
   });
 
-  test('does not spin when the server ends every watch at once', async () => {
+  test('delays the next watch when the server ends every watch immediately', async () => {
     const { clock, calls } = makeReflector([closing(undefined, END), closing(undefined)]);
     await clock.advance(60_000);
     expect(calls.length).toBeLessThan(12);
   });
 
-  test('waits longer after each failure, up to the cap, and starts afresh after a watch that was well', async () => {
+  test('waits longer after each failure, up to the maximum, and resets the delay after a watch that lasted', async () => {
     const lost = closing(new TransportError('refused', ''));
     const well: Watching = async function* (options) {
       options.onOpen?.();
@@ -175,7 +199,7 @@ describe('the reflector', () => {
     expect(gaps()).toEqual([500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000, 20_500, 1_000]);
   });
 
-  test('asks for a life between 5 and 10 minutes and hangs up 5 seconds after it', async () => {
+  test('requests a lifetime between 5 and 10 minutes and closes the connection 5 seconds after it', async () => {
     const { clock, calls, gaps } = makeReflector([open(END), open()], { timing: { idleMs: 3_600_000 } });
     await clock.advance(5 * 60_000 + 4_999);
     expect(calls).toHaveLength(1);
@@ -187,28 +211,28 @@ describe('the reflector', () => {
     expect(latest.calls[0]?.options.timeoutSeconds).toBe(600);
   });
 
-  test('hangs up after silence that no bookmark breaks, and resumes', async () => {
+  test('closes a connection that sends neither events nor bookmarks, and resumes', async () => {
     const { clock, asked, gaps } = makeReflector([open(END), open()]);
     await clock.advance(160_000);
     expect(asked()).toEqual(['stream', '10']);
     expect(gaps()).toEqual([150_500]);
   });
 
-  test('does not take silence for death as long as the server never sent a bookmark', async () => {
+  test('does not close a silent connection as long as the server has never sent a bookmark', async () => {
     const page = { items: [], resourceVersion: '10' };
     const { clock, calls } = makeReflector([open()], { lists: 'pages' }, [() => page]);
     await clock.advance(300_000);
     expect(calls).toHaveLength(1);
   });
 
-  test('knows from one bookmark that silence on later connections means death, too', async () => {
+  test('closes later silent connections too once the server has sent a bookmark', async () => {
     const { clock, asked, gaps } = makeReflector([closing(new TransportError('lost', ''), END), open()]);
     await clock.advance(160_000);
     expect(asked()).toEqual(['stream', '10', '10']);
     expect(gaps()).toEqual([500, 150_500]);
   });
 
-  test('an event breaks the silence', async () => {
+  test('does not close a connection that sends events', async () => {
     const talking: Watching = async function* (options) {
       options.onOpen?.();
       yield END;
@@ -222,7 +246,7 @@ describe('the reflector', () => {
     expect(calls).toHaveLength(1);
   });
 
-  test('takes pages when the server does not stream, and remembers', async () => {
+  test('takes lists in pages, now and later, when the server does not stream lists', async () => {
     const { clock, asked, lists, store } = makeReflector(
       [
         closing(apiError(422, 'Invalid', 'sendInitialEvents is forbidden')),
@@ -238,7 +262,7 @@ describe('the reflector', () => {
     expect(store.list()).toHaveLength(1);
   });
 
-  test('takes pages once when a streamed list falls silent, and streams again next time', async () => {
+  test('takes one list in pages when a streamed list stalls, and streams the next list', async () => {
     const { clock, asked, lists } = makeReflector(
       [open(added('a', 1)), closing(apiError(410, 'Expired'), bookmark(11)), open(END)],
       {},
@@ -249,13 +273,13 @@ describe('the reflector', () => {
     expect(lists).toHaveLength(1);
   });
 
-  test('never asks for resourceVersion=0', async () => {
+  test('never requests resourceVersion=0', async () => {
     const { clock, calls } = makeReflector([closing(apiError(410, 'Expired'), END), open(END)]);
     await clock.advance(10_000);
     for (const { options } of calls) expect(options.resourceVersion).not.toBe('0');
   });
 
-  test('says that it is refused, keeps what it has and comes back slowly', async () => {
+  test('has the state "refused" after 403, keeps its objects and retries slowly', async () => {
     const { clock, reflector, gaps, store } = makeReflector([
       closing(apiError(403, 'Forbidden'), added('a', 1), END),
       ...Array<Watching>(6).fill(closing(apiError(403, 'Forbidden'))),
@@ -265,7 +289,7 @@ describe('the reflector', () => {
     expect(reflector.health).toMatchObject({ state: 'refused', lastError: expect.stringContaining('Forbidden') });
     expect(store.size).toBe(1);
     await clock.advance(180_000);
-    // At first soon: an API server that has just started has not read its own roles.
+    // The first retries come soon: an API server that has just started has not read its roles.
     expect(
       gaps()
         .slice(0, 5)
@@ -279,7 +303,7 @@ describe('the reflector', () => {
     expect(reflector.health).toEqual({ state: 'following', since: expect.any(Number) });
   });
 
-  test('lists again when the server refuses the same version over and over', async () => {
+  test('takes a new list after five consecutive errors of the server', async () => {
     const { clock, asked } = makeReflector([
       closing(apiError(500), END),
       ...Array<Watching>(4).fill(closing(apiError(500))),
@@ -289,14 +313,14 @@ describe('the reflector', () => {
     expect(asked()).toEqual(['stream', '10', '10', '10', '10', 'stream']);
   });
 
-  test('waits at least as long as the server asks', async () => {
+  test('waits at least as long as Retry-After requests', async () => {
     const busy = new ApiError(429, { reason: 'TooManyRequests' }, 'watch', 7);
     const { clock, gaps } = makeReflector([closing(busy, END), open()]);
     await clock.advance(10_000);
     expect(gaps()).toEqual([7_000]);
   });
 
-  test('lists again when the history of the server goes back', async () => {
+  test('takes a new list when the resource versions of the server go back', async () => {
     const { clock, asked, store } = makeReflector([
       open(added('a', 9), END, bookmark(5)),
       open(added('b', 4), bookmark(6, true)),
@@ -306,7 +330,7 @@ describe('the reflector', () => {
     expect(store.list().map((object) => object.metadata.name)).toEqual(['b']);
   });
 
-  test('goes on with the inconsistent token when paging outlived the history, from the version of the first page', async () => {
+  test('continues a list with the inconsistent token when its token has expired, and watches from the version of the first page', async () => {
     const expired = new ApiError(410, { reason: 'Expired', metadata: { continue: 'inconsistent' } }, 'list configmaps');
     const { clock, asked, lists, store } = makeReflector([open()], { lists: 'pages' }, [
       () => ({ items: [makeConfigMap('a', 1)], resourceVersion: '10', continueToken: 'second' }),
@@ -321,7 +345,7 @@ describe('the reflector', () => {
     expect(asked()).toEqual(['10']);
   });
 
-  test('takes the next list in one piece when even the version of the first page has expired', async () => {
+  test('takes the next list without a limit when even the version of the first page has expired', async () => {
     const expired = new ApiError(410, { reason: 'Expired', metadata: { continue: 'inconsistent' } }, 'list');
     const { clock, lists } = makeReflector(
       [closing(apiError(410, 'Expired')), open()],
@@ -339,7 +363,7 @@ describe('the reflector', () => {
     expect(lists.map((list) => list.limit)).toEqual([7, 7, 7, 0]);
   });
 
-  test('ends when told, in whatever state', async () => {
+  test('stops when it is disposed, also while it retries', async () => {
     const { clock, reflector } = makeReflector([closing(new TransportError('refused', ''))]);
     await clock.advance(100);
     await reflector[Symbol.asyncDispose]();

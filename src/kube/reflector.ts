@@ -23,28 +23,31 @@ export interface ReflectorOptions<T extends KubeObject> {
   clock?: Clock;
   random?: () => number;
   timing?: Partial<ReflectorTiming>;
-  /** Objects per page where the server does not stream lists. */
+  /** Objects per page when the server does not stream lists. */
   pageSize?: number;
-  /** `pages` never asks for a streamed list. For servers that claim to stream and do not, and for tests. */
+  /** `pages` never requests a streamed list. For servers that accept such a request but do not stream, and for tests. */
   lists?: 'auto' | 'pages';
 }
 
 export interface ReflectorTiming {
-  /** How long the server shall let a watch live: random between the two, so that not all end at once. */
+  /** The requested lifetime of a watch: random between the two, so that not all watches end at the same time. */
   watchMs: readonly [number, number];
-  /** How much longer than that we wait before we hang up ourselves. */
+  /** The time after that lifetime at which the reflector closes the connection itself. */
   graceMs: number;
-  /** Silence that means a dead connection, once this server has sent a bookmark: they come about once a minute. */
+  /**
+   * The time without an event after which a connection counts as dead, once the server has sent a bookmark: it sends
+   * one about every minute.
+   */
   idleMs: number;
-  /** Silence within a streamed list. */
+  /** The same during a streamed list. */
   listIdleMs: number;
-  /** How long to wait for a watch to be accepted, and for a page of a list. */
+  /** How long to wait until the server accepts a watch, and for a page of a list. */
   openMs: number;
   pageMs: number;
   backoff: Backoff;
-  /** A watch that lived this long ends a series of failures. */
+  /** A watch that lasted this long resets the backoff. */
   healthyMs: number;
-  /** Pause while we may not read the resource, or it does not exist (yet). */
+  /** The pause while the permission to read the resource is missing, or the resource does not exist (yet). */
   refusedMs: number;
 }
 
@@ -60,24 +63,24 @@ const TIMING: ReflectorTiming = {
   refusedMs: 45_000,
 };
 
-/** Whether the mirror follows the API server right now, for readiness and for people. */
+/** Whether the store follows the API server at present, for diagnosis. */
 export interface ReflectorHealth {
   state: 'listing' | 'following' | 'retrying' | 'refused' | 'stopped';
-  /** Since when, on the wall clock. */
+  /** When the state began, on the wall clock. */
   since: number;
-  /** The latest trouble, kept until the next success. */
+  /** The latest error; absent after the next success. */
   lastError?: string;
 }
 
-/** Keeps a store equal to what the API server holds, whatever happens on the way. */
+/** Keeps a store equal to the objects of the API server. */
 export interface Reflector<T extends KubeObject> extends AsyncDisposable {
   readonly store: Store<T>;
   readonly health: ReflectorHealth;
-  /** The server was restored from a backup: what was seen of it may not be compared with what it shows now. */
+  /** Takes a new list, after the datastore was restored from a backup: known versions cannot be compared with new ones. */
   restart(): void;
 }
 
-/** What follows from the end of a watch or list: where to go on, and how long to wait before. */
+/** What follows from the end of a watch or list: how to continue, and the pause before. */
 export interface Reaction {
   readonly reason: string;
   readonly next: 'resume' | 'relist';
@@ -86,14 +89,14 @@ export interface Reaction {
 
 const CLOSED: Reaction = { reason: 'closed', next: 'resume', pause: 'none' };
 
-/** The server's history went backwards, or our place in it is not one it could have. */
+/** The datastore was restored from a backup: the resource versions of the server are older than one seen before. */
 class RestoredError extends Error {
   override readonly name = 'RestoredError';
 }
 
 /**
- * The retry policy, as a table. A lost connection has lost no event: the server repeats everything after our last
- * version. An unreadable event or a version that the server no longer has means that only a new list is the truth.
+ * The retry policy as a table. After a lost connection no event is missed, since the server sends all events after the last
+ * version again. After an unreadable event, or with a version that the server no longer has, a new list is necessary.
  */
 export function reactTo(error: unknown): Reaction {
   if (isExpired(error)) return { reason: 'expired', next: 'relist', pause: 'none' };
@@ -110,21 +113,21 @@ export function reactTo(error: unknown): Reaction {
   return { reason: 'bug', next: 'relist', pause: 'backoff' };
 }
 
-/** After so many refusals in a row by the server itself, our version may be the reason: list again. */
+/** After so many consecutive server errors the requested version may be the cause, and a new list is taken. */
 const SERVER_ERRORS_BEFORE_RELIST = 5;
-/** An API server that has just started refuses what its roles, which it has not read yet, allow. */
+/** An API server that has just started and has not read its roles yet refuses requests that they allow. */
 const REFUSALS_AT_START = 5;
 const QUICK_MS = 1_000;
 const QUICK_ENDS_FREE = 2;
 
 /**
- * Starts mirroring; ends when `signal` aborts or the reflector is disposed. Never throws: it retries for ever.
+ * Starts a reflector, which ends when `signal` aborts or when it is disposed. It never throws: it retries forever.
  *
  *     list (streamed, or page by page) --> follow --> lost, timeout, closed: follow from the last version
  *      ^                                      |
  *      +---- expired, unreadable, restored <--+
  *
- * Lists never say `resourceVersion=0`: that would ignore the limit and may be older than what we already showed.
+ * No list requests `resourceVersion=0`: the server would ignore the limit, and the list may be older than the store.
  */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>, signal?: AbortSignal): Reflector<T> {
   const { client, store, clock = systemClock, random = Math.random, metrics = {}, pageSize } = options;
@@ -137,20 +140,20 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   if (signal?.aborted) follow();
   else signal?.addEventListener('abort', follow);
 
-  /** Everything up to here is in the store; undefined asks for a list. */
+  /** The store has everything up to this resource version; undefined when a list is necessary. */
   let cursor: string | undefined;
   let streams = options.lists !== 'pages';
-  /** The last streamed list stalled: take pages this once. */
+  /** The last streamed list stalled: the next list is taken in pages. */
   let stalled = false;
-  /** The last list took longer than the server's history: take the next one in one piece. */
+  /** The continue token of the last list expired: the next list is requested without a limit. */
   let inconsistent = false;
-  /** The server sends bookmarks, so silence means something. They are not promised: without any, it means nothing. */
+  /** The server has sent a bookmark, so that silence means a dead connection. The API does not guarantee bookmarks. */
   let bookmarks = false;
   let failures = 0;
   let quickEnds = 0;
   let serverErrors = 0;
   let refusals = 0;
-  /** ends the connection of now, so that a new list is taken */
+  /** closes the present connection, so that a new list is taken */
   let hangUp: (() => void) | undefined;
   let health: ReflectorHealth = { state: 'listing', since: clock.wall() };
 
@@ -190,11 +193,11 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     enter('stopped');
   }
 
-  /** The table's verdict, and what only the history of this mirror can add to it. */
+  /** The reaction by the table, adjusted by the previous errors of this reflector. */
   function judge(error: unknown): Reaction {
     let reaction = reactTo(error);
     if (cursor === undefined && streams && !stalled) {
-      // 1.31 and older, or switched off: the parameter itself is refused.
+      // Kubernetes 1.31 and older, or a disabled feature gate: the server refuses the parameter.
       if (isInvalid(error)) {
         streams = false;
         reaction = { reason: 'no-streams', next: 'relist', pause: 'none' };
@@ -213,7 +216,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     refusals = reaction.pause === 'refused' ? refusals + 1 : 0;
     if (refusals > REFUSALS_AT_START) return sleep(jittered(timing.refusedMs, 0.33, random), stop.signal, clock);
     if (reaction.pause === 'none') {
-      // An orderly end needs no pause, unless they come one after the other: that would be a spin.
+      // After a proper end no pause is needed, unless several follow each other quickly: that would be a busy loop.
       quickEnds = lived < QUICK_MS ? quickEnds + 1 : 0;
       if (quickEnds <= QUICK_ENDS_FREE) return;
     }
@@ -242,8 +245,8 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         for (const object of page.items) objects.set(keyOf(object), object);
         token = page.continueToken;
       } catch (error) {
-        // The token outlived the server's history. Its replacement goes on from the next key, as of now; what changed
-        // on the pages before, the watch repeats, since it starts at the version of the first page.
+        // The token has expired. The new one continues with the next key, from the latest state. The watch sends the
+        // changes of earlier pages, since it starts at the version of the first page.
         if (!isExpired(error) || !error.continueToken || error.continueToken === token) throw error;
         token = error.continueToken;
         inconsistent = true;
@@ -261,7 +264,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     log.debug({ mode, items: objects.size, seconds }, 'Listed');
   }
 
-  /** One watch connection: first the list, when there is no cursor, then the changes. Returns when it ends in order. */
+  /** One watch connection: first the list, if there is no cursor, then the changes. Returns when it ends properly. */
   async function watch(onOpen: () => void) {
     const start = clock.now();
     let listing = cursor === undefined ? new Map<string, T>() : undefined;
@@ -344,8 +347,8 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 }
 
 /**
- * Notices connections that are open and dead: one guard for the whole life of a watch, which the server should have
- * ended itself, and one for silence. Time is looked at when the alarm rings, not at each event.
+ * Detects connections that are open but dead: one guard for the lifetime of a watch, after which the server should have
+ * ended it, and one for the time without events. An event only stores its time; the alarm compares it.
  */
 function startGuards(clock: Clock, parent: AbortSignal, lifeMs: number) {
   const controller = new AbortController();

@@ -7,7 +7,7 @@ import { churn, connect, createFixture, startMirror, untilEqual } from './_api-s
 import { loadConfig } from './_fault-proxy.ts';
 import { until } from './_util.ts';
 
-/** An API server of our own, since it is to die. */
+/** A separate API server, since these tests kill it. */
 let cluster: ControlPlane;
 let dir: string;
 
@@ -29,11 +29,11 @@ async function makeMirror() {
   await churn(fixture, 100);
   const mirror = startMirror(fixture, client, { timing: TIMING });
   await until('the first list', () => mirror.store.synced);
-  return { world: fixture, mirror };
+  return { fixture, mirror };
 }
 
 test('no change is missed when the API server is killed and started again', async () => {
-  const { world: fixture, mirror } = await makeMirror();
+  const { fixture, mirror } = await makeMirror();
   for (let round = 0; round < 2; round++) {
     const version = mirror.store.version;
     const ends = mirror.ended.length;
@@ -45,7 +45,7 @@ test('no change is missed when the API server is killed and started again', asyn
     await writing;
     expect(mirror.store.size).toBeGreaterThan(0);
     await cluster.startApiServer();
-    // What the interrupted churn left is not known to us any more.
+    // It is unknown which objects the aborted writes have left.
     fixture.there = new Set(
       (await untilEqual(fixture, mirror.store)).map((line) => line.replace(/^.*\/(.*) .*$/, '$1')),
     );
@@ -56,8 +56,8 @@ test('no change is missed when the API server is killed and started again', asyn
   expect(mirror.regressions).toEqual([]);
 });
 
-test('no change is missed when the API server stands still for a while', async () => {
-  const { world: fixture, mirror } = await makeMirror();
+test('no change is missed when the API server pauses', async () => {
+  const { fixture, mirror } = await makeMirror();
   const writing = churn(fixture, 400, { seed: 20 });
   cluster.pauseApiServer();
   setTimeout(() => cluster.resumeApiServer(), 1_500);
@@ -66,8 +66,8 @@ test('no change is missed when the API server stands still for a while', async (
   expect(mirror.regressions).toEqual([]);
 });
 
-test('no change is missed when the API server ends in order and starts again', async () => {
-  const { world: fixture, mirror } = await makeMirror();
+test('no change is missed when the API server ends properly and starts again', async () => {
+  const { fixture, mirror } = await makeMirror();
   const restarting = cluster.restartApiServer();
   await restarting;
   await churn(fixture, 100, { seed: 30 });

@@ -3,7 +3,7 @@ import { TransportError } from './api-error.ts';
 import type { KubeClient } from './client.ts';
 import { createServiceAccount, NoServiceAccountError } from './service-account.ts';
 
-/** An API server that answers who asks, after it was away for so many requests. */
+/** An API server that returns `username` for every request, after `away` requests that fail. */
 function server(username: string, away = 0) {
   const asked: string[] = [];
   const request = async (_method: string, path: string) => {
@@ -16,7 +16,7 @@ function server(username: string, away = 0) {
   return { asked, client: { request } as Pick<KubeClient, 'request'> };
 }
 
-test('an API server that is away at first costs nothing for good: who we are is asked again', async () => {
+test('the name of the account is requested again after the API server did not respond', async () => {
   const { client, asked } = server('system:serviceaccount:skerry:controller', 2);
   const account = createServiceAccount({ client, audience: 'replicas' });
   await expect(account.token()).rejects.toThrow('ECONNRESET');
@@ -26,7 +26,7 @@ test('an API server that is away at first costs nothing for good: who we are is 
   expect(asked.filter((path) => path.endsWith('/selfsubjectreviews'))).toHaveLength(3);
 });
 
-test('who is no ServiceAccount has no tokens, and knows nobody by theirs', async () => {
+test('a user that is no ServiceAccount gets no token and verifies none', async () => {
   const { client } = server('admin');
   const account = createServiceAccount({ client, audience: 'replicas' });
   await expect(account.token()).rejects.toThrow(NoServiceAccountError);

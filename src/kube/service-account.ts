@@ -1,32 +1,33 @@
 import type { CallOptions, KubeClient } from './client.ts';
 
 /**
- * This process's own identity in the cluster, for talking to its replicas: each asks for short-lived tokens of the
- * common ServiceAccount with an audience of their own, and knows the others by them. Nothing is shared or stored.
+ * The identity of this process in the cluster, for requests between replicas: each replica requests short-lived tokens of
+ * the common ServiceAccount with an audience for this purpose, and authenticates the others by them. No secret is shared
+ * or stored.
  */
 export interface ServiceAccount {
-  /** A token of this account for the audience, renewed when most of its life is over. */
+  /** A token of this account for the audience, renewed before it expires. */
   token(signal?: AbortSignal): Promise<string>;
-  /** Whether a token is one of this account for the audience. Rejects when the API server cannot tell. */
+  /** Whether a token is one of this account for the audience. Rejects when the API server does not respond. */
   verify(token: string, signal?: AbortSignal): Promise<boolean>;
 }
 
 const LIFETIME_S = 3600;
-/** Tokens are renewed after this share of their life. */
+/** Tokens are renewed after this share of their lifetime. */
 const RENEW_AFTER = 0.7;
 
 const REVIEW = { apiVersion: 'authentication.k8s.io/v1' } as const;
 
-/** This process does not act as a ServiceAccount, so its replicas, if there were any, could not know each other. */
+/** This process does not run as a ServiceAccount, so that its replicas cannot authenticate each other. */
 export class NoServiceAccountError extends Error {
   override readonly name = 'NoServiceAccountError';
 }
 
 /**
- * Needs the permissions to create tokens of the own account and token reviews. Who we are is asked when it is first
- * needed, and again until the API server has told: a server that is away while a process starts must not cost its
- * replicas their knowledge of each other. A user's kubeconfig has no account whose tokens could be asked for: `token`
- * then rejects with NoServiceAccountError, and `verify` knows nobody.
+ * Needs the permissions to create tokens of its own account and to create token reviews. The name of the account is
+ * requested when it is first needed, and again until a request succeeds: an API server that does not respond while a
+ * process starts must not prevent the authentication of replicas for good. With the kubeconfig of a user there is no
+ * account: `token` rejects with NoServiceAccountError, and `verify` resolves with false.
  */
 export function createServiceAccount(options: {
   client: Pick<KubeClient, 'request'>;
@@ -79,7 +80,7 @@ export function createServiceAccount(options: {
 
 interface Account {
   username: string;
-  /** where its tokens are asked for; absent for who is no ServiceAccount */
+  /** where its tokens are requested; absent for a user that is no ServiceAccount */
   path?: string;
 }
 

@@ -3,9 +3,9 @@ import { mergeDiff } from './compare.ts';
 import { type KubeObject, type Resource, refOf } from './object.ts';
 
 /**
- * Makes the status of `object` equal to `status`, writing only when it differs and only the difference (merge patch).
- * Guarded by uid and resource version: a status computed from an old state is a conflict (409), never an overwrite.
- * Resolves with the object as it is afterwards.
+ * Sets the status of `object`. It writes only the difference, as a merge patch, and nothing when there is none. The patch
+ * has uid and resource version: a status computed from an old state leads to a conflict (409) and overwrites nothing.
+ * Resolves with the object after the write.
  */
 export async function writeStatus<T extends KubeObject>(
   client: KubeClient,

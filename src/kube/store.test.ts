@@ -8,14 +8,14 @@ function makeStore(options: Partial<StoreOptions<ConfigMap>> = {}) {
   const store = createStore<ConfigMap>({ resource: CONFIG_MAPS, ...options });
   const changes: Change<ConfigMap>[] = [];
   store.subscribe((change) => changes.push(change));
-  const told = () =>
+  const reported = () =>
     changes.splice(0).map(({ type, key, object }) => `${type} ${key} ${object.metadata.resourceVersion}`);
   const version = (name: string) => store.get('test', name)?.metadata.resourceVersion;
-  return { store, changes, told, version };
+  return { store, changes, reported, version };
 }
 
 describe('a store', () => {
-  test('is synced after its first list, and tells its content as initial', async () => {
+  test('is synced after its first list, whose objects it reports as initial', async () => {
     const { store, changes } = makeStore();
     expect(store.synced).toBe(false);
     store.swap([makeConfigMap('a', 1)], '5');
@@ -25,7 +25,7 @@ describe('a store', () => {
     expect(changes[1]).toMatchObject({ key: 'test/b', initial: false });
   });
 
-  test('whoever waits for it to sync can give up', async () => {
+  test('rejects whenSynced with the reason of an aborted signal', async () => {
     const { store } = makeStore();
     const controller = new AbortController();
     const waiting = store.whenSynced(controller.signal);
@@ -33,7 +33,7 @@ describe('a store', () => {
     await expect(waiting).rejects.toThrow('enough');
   });
 
-  test('a relist is one step: the first listener called sees all of it', () => {
+  test('is changed by a new list in one step: the first listener that is called sees all changes', () => {
     const { store } = makeStore();
     store.swap([makeConfigMap('old', 1), makeConfigMap('kept', 2)], '5');
     const seen: string[][] = [];
@@ -53,28 +53,28 @@ describe('a store', () => {
     ]);
   });
 
-  test('a relist without news tells nothing and keeps every version', () => {
-    const { store, told } = makeStore();
+  test('reports nothing and keeps every version when a new list has no changes', () => {
+    const { store, reported } = makeStore();
     store.swap([makeConfigMap('a', 1)], '5');
-    told();
+    reported();
     const before = [store.version, store.versionOf('test', 'a'), store.list()] as const;
     store.swap([makeConfigMap('a', 1)], '9');
-    expect(told()).toEqual([]);
+    expect(reported()).toEqual([]);
     expect([store.version, store.versionOf('test', 'a'), store.list()]).toEqual(before);
     expect(store.list()).toBe(before[2]);
   });
 
-  test('an object that was deleted and made again is a delete and a set, from the watch and from a list', () => {
-    const { store, told } = makeStore();
+  test('reports an object that was deleted and created again as a delete and a set, from a watch and from a list', () => {
+    const { store, reported } = makeStore();
     store.swap([makeConfigMap('a', 1, { uid: 'first' }), makeConfigMap('b', 1, { uid: 'first' })], '5');
-    told();
+    reported();
     store.set(makeConfigMap('a', 7, { uid: 'second' }));
-    expect(told()).toEqual(['delete test/a 1', 'set test/a 7']);
+    expect(reported()).toEqual(['delete test/a 1', 'set test/a 7']);
     store.swap([makeConfigMap('a', 7, { uid: 'second' }), makeConfigMap('b', 8, { uid: 'second' })], '9');
-    expect(told()).toEqual(['delete test/b 1', 'set test/b 8']);
+    expect(reported()).toEqual(['delete test/b 1', 'set test/b 8']);
   });
 
-  test('the last state of a deleted object is told, and the state before it', () => {
+  test('reports the last state of a deleted object and the state before it', () => {
     const { store, changes } = makeStore();
     store.swap([makeConfigMap('a', 1)], '5');
     store.remove(makeConfigMap('a', 7));
@@ -85,7 +85,7 @@ describe('a store', () => {
     });
   });
 
-  test('holds no managedFields', () => {
+  test('drops managedFields', () => {
     const { store } = makeStore();
     store.swap([makeConfigMap('a', 1, { managedFields: [{}] })], '5');
     store.set(makeConfigMap('b', 6, { managedFields: [{}] }));
@@ -97,7 +97,7 @@ describe('a store', () => {
     ]);
   });
 
-  test('is frozen where tests run, and shares nothing with the writer of an observed object', () => {
+  test('freezes its objects in tests, and copies observed ones', () => {
     const { store } = makeStore();
     const written = makeConfigMap('a', 7);
     store.observe(written);
@@ -109,7 +109,7 @@ describe('a store', () => {
     expect(stored.data?.version).toBe('7');
   });
 
-  test("a listener's bug costs the others nothing", () => {
+  test('calls the other listeners when one listener throws', () => {
     const { store } = makeStore();
     const seen: string[] = [];
     store.subscribe(() => {
@@ -120,7 +120,7 @@ describe('a store', () => {
     expect(seen).toEqual(['test/a']);
   });
 
-  test('an ended subscription is told nothing', () => {
+  test('reports nothing to a subscription that was disposed', () => {
     const { store } = makeStore();
     const seen: string[] = [];
     const listener = (change: Change<ConfigMap>) => seen.push(change.key);
@@ -136,24 +136,24 @@ describe('own writes', () => {
   const synced = () => {
     const made = makeStore();
     made.store.swap([makeConfigMap('a', 10)], '10');
-    made.told();
+    made.reported();
     return made;
   };
 
-  test('are seen by the next read, before any watch event', () => {
-    const { store, told, version } = synced();
+  test('are visible to the next read, before any watch event', () => {
+    const { store, reported, version } = synced();
     store.observe(makeConfigMap('a', 12));
     store.observe(makeConfigMap('b', 13));
     expect([version('a'), version('b')]).toEqual(['12', '13']);
-    expect(told()).toEqual(['set test/a 12', 'set test/b 13']);
+    expect(reported()).toEqual(['set test/a 12', 'set test/b 13']);
   });
 
-  test('are told once: the event of the same write is no news', () => {
-    const { store, told } = synced();
+  test('are reported once: the watch event of the same write leads to no change', () => {
+    const { store, reported } = synced();
     store.observe(makeConfigMap('a', 12));
-    told();
+    reported();
     store.set(makeConfigMap('a', 12));
-    expect(told()).toEqual([]);
+    expect(reported()).toEqual([]);
   });
 
   test('are not undone by older events that arrive later', () => {
@@ -171,7 +171,7 @@ describe('own writes', () => {
     expect([version('a'), version('b')]).toEqual(['12', '13']);
   });
 
-  test('do not bring back an object whose end the watch has already shown', () => {
+  test('do not restore an object after the watch sent its deletion', () => {
     const { store, version } = synced();
     store.set(makeConfigMap('b', 12));
     store.remove(makeConfigMap('b', 13));
@@ -179,7 +179,7 @@ describe('own writes', () => {
     expect(version('b')).toBeUndefined();
   });
 
-  test('survive the first list when it is older, and give way to it when it is newer', () => {
+  test('stay after a first list that is older, and are replaced by one that is newer', () => {
     const { store, version } = makeStore();
     store.observe(makeConfigMap('newer', 12));
     store.observe(makeConfigMap('deleted-since', 8));
@@ -187,27 +187,27 @@ describe('own writes', () => {
     expect([version('newer'), version('deleted-since')]).toEqual(['12', undefined]);
   });
 
-  test('a deletion is seen at once, and older events do not bring the object back', () => {
-    const { store, told, version } = synced();
+  test('include a deletion, which is visible at once and which older events do not undo', () => {
+    const { store, reported, version } = synced();
     store.observeGone({ namespace: 'test', name: 'a' }, 'uid-a');
-    expect(told()).toEqual(['delete test/a 10']);
+    expect(reported()).toEqual(['delete test/a 10']);
     store.set(makeConfigMap('a', 11));
     store.swap([makeConfigMap('a', 11)], '11');
     expect(version('a')).toBeUndefined();
     store.remove(makeConfigMap('a', 12));
-    expect(told()).toEqual([]);
+    expect(reported()).toEqual([]);
     store.set(makeConfigMap('a', 13, { uid: 'its successor' }));
     expect(version('a')).toBe('13');
   });
 
-  test('a deletion during the first list hides the object from it', () => {
+  test('include a deletion during the first list, which then does not add the object', () => {
     const { store, version } = makeStore();
     store.observeGone({ namespace: 'test', name: 'a' }, 'uid-a');
     store.swap([makeConfigMap('a', 10)], '10');
     expect(version('a')).toBeUndefined();
   });
 
-  test('a deletion holds against a list and events from before the object was known', () => {
+  test('include a deletion of an unknown object, which an older list and older events do not undo', () => {
     const { store, version } = synced();
     store.observeGone({ namespace: 'test', name: 'b' }, 'uid-b');
     store.swap([makeConfigMap('a', 10)], '10');
@@ -215,7 +215,7 @@ describe('own writes', () => {
     expect(version('b')).toBeUndefined();
   });
 
-  test('a deletion heard late does not hide the successor under the same name', () => {
+  test('include a deletion whose response is late, which does not hide a later object with the same name', () => {
     const { store, version } = synced();
     store.remove(makeConfigMap('a', 12));
     store.set(makeConfigMap('a', 13, { uid: 'second' }));
@@ -223,7 +223,7 @@ describe('own writes', () => {
     expect(version('a')).toBe('13');
   });
 
-  test('that leave the selection leave the store, and may come back', () => {
+  test('that take an object out of the selection remove it from the store, until it is selected again', () => {
     const { store, version } = makeStore({ selection: { labels: { app: 'x' } } });
     const labelled = (at: number, app: string) => makeConfigMap('a', at, { labels: { app } });
     store.swap([labelled(10, 'x')], '10');
@@ -235,7 +235,7 @@ describe('own writes', () => {
     expect(version('a')).toBe('14');
   });
 
-  test('outside of the selection never enter', () => {
+  test('of objects outside of the selection are ignored', () => {
     const { store } = makeStore({ selection: { namespace: 'test', labels: { app: 'x' } } });
     store.observe(makeConfigMap('a', 12));
     store.observe(makeConfigMap('b', 12, { namespace: 'other', labels: { app: 'x' } }));
@@ -243,7 +243,7 @@ describe('own writes', () => {
   });
 });
 
-test('when the history of the server goes back, its word counts and ours does not', () => {
+test('a list with an older version than before replaces everything, own writes included', () => {
   const { store, version } = makeStore();
   store.swap([makeConfigMap('a', 100), makeConfigMap('b', 101)], '110');
   expect([store.latest, store.seenTo]).toEqual(['101', '110']);
@@ -261,7 +261,7 @@ describe('an index', () => {
   const owned = (name: string, at: number, owner: string) => makeConfigMap(name, at, { labels: { owner } });
   const names = (objects: readonly KubeObject[]) => objects.map((object) => object.metadata.name).sort();
 
-  test('finds objects under every key they have, and not under keys they left', () => {
+  test('finds objects under all keys that they have and not under former ones', () => {
     const { store } = makeStore({ indexes: byOwner });
     store.swap([owned('a', 1, 'x.y'), owned('b', 2, 'x')], '5');
     expect(names(store.byIndex('owner', 'x'))).toEqual(['a', 'b']);
@@ -274,7 +274,7 @@ describe('an index', () => {
     expect(['x', 'y', 'z'].map((key) => store.countByIndex('owner', key))).toEqual([0, 1, 1]);
   });
 
-  test('its version changes exactly when something under the key changed, came or left', () => {
+  test('has a version per key that changes exactly when an object under the key is changed, added or removed', () => {
     const { store } = makeStore({ indexes: byOwner });
     store.swap([owned('a', 1, 'x'), owned('b', 2, 'y')], '5');
     const version = () => store.indexVersion('owner', 'x');
@@ -292,12 +292,12 @@ describe('an index', () => {
     expect(version()).toBe(0);
   });
 
-  test('that nobody declared is an error, not an empty answer', () => {
+  test('that was not declared is an error, not an empty result', () => {
     expect(() => makeStore().store.byIndex('owner', 'x')).toThrow(TypeError);
   });
 });
 
-test('a selection asks the server for what it selects', () => {
+test('the query of a selection and its predicate select the same objects', () => {
   expect(selectionQuery({ namespace: 'n', labels: { b: '2', a: '1' }, name: 'x' })).toEqual({
     namespace: 'n',
     labelSelector: 'a=1,b=2',
@@ -312,11 +312,11 @@ test('a selection asks the server for what it selects', () => {
 });
 
 /**
- * A server with three names, a store that follows it late, and a writer whose answers come at any time. Whatever the
- * interleaving: no read goes back, a finished write is seen, listeners can rebuild the store from changes alone, and in
- * the end the store equals the server.
+ * A server with three names, a store that follows it with a delay, and a writer whose responses come at any time. In any
+ * order of these: no read goes back, a completed write is visible, the reported changes are sufficient to rebuild the
+ * store, and finally the store equals the server.
  */
-test('whatever the order of events, lists and answers, reads never go back and end at the truth', () => {
+test('in any order of events, lists and responses reads never go back, and finally the store equals the server', () => {
   const names = ['a', 'b', 'c'];
   const step = fc.oneof(
     { weight: 4, arbitrary: fc.record({ do: fc.constantFrom('write', 'foreign'), name: fc.constantFrom(...names) }) },
@@ -365,7 +365,7 @@ test('whatever the order of events, lists and answers, reads never go back and e
           store.observe(structuredClone(object));
           confirmed(name, at);
           const read = store.get('test', name)?.metadata.resourceVersion;
-          // Seen, or already overtaken: by a newer state, or by its end.
+          // Visible, or already replaced by a newer state or by the deletion.
           const overtaken = events.every((event) => Number(event.object.metadata.resourceVersion) > at);
           if (read === undefined) expect(overtaken || gone.has(object.metadata.uid as string)).toBe(true);
         });
@@ -399,7 +399,7 @@ test('whatever the order of events, lists and answers, reads never go back and e
         const { objects, at } = list;
         list = undefined;
         store.swap(structuredClone(objects), String(at));
-        // The watch goes on from the list's version.
+        // The watch continues from the version of the list.
         events = events.filter((event) => Number(event.object.metadata.resourceVersion) > at);
       };
       const actions: Record<string, (name: string) => void> = {
@@ -418,7 +418,7 @@ test('whatever the order of events, lists and answers, reads never go back and e
         },
       };
       for (const { do: action, name } of steps) {
-        // While a list is on its way there is no watch.
+        // There is no watch during a list.
         if (list && action === 'event') continue;
         actions[action]?.(name);
         check();
@@ -439,7 +439,7 @@ test('whatever the order of events, lists and answers, reads never go back and e
   );
 });
 
-test('how far a view has come, and what is the newest that it has shown, are two things', () => {
+test('bookmarks raise seenTo and not latest, and own writes raise latest and not seenTo', () => {
   const store = createStore<ConfigMap>({ resource: CONFIG_MAPS });
   const both = () => [store.latest, store.seenTo];
   expect(both()).toEqual([undefined, undefined]);
@@ -451,7 +451,7 @@ test('how far a view has come, and what is the newest that it has shown, are two
   expect(both()).toEqual(['12', '12']);
   store.remove(makeConfigMap('b', 14));
   expect(both()).toEqual(['14', '14']);
-  // Our own write, before the watch shows it.
+  // An own write, before its watch event.
   store.observe(makeConfigMap('a', 20));
   expect(both()).toEqual(['20', '14']);
 });

@@ -1,17 +1,17 @@
 import { type Log, silentLog } from './dependencies.ts';
 import { compareResourceVersions, type KubeObject, keyFor, keyOf, type ObjectRef, type Resource } from './object.ts';
 
-/** Which objects of a resource a store mirrors. Stated once; the reflector builds its queries from it. */
+/** The objects of a resource that a store has. The reflector makes its queries from it. */
 export interface Selection {
   /** All namespaces when absent. */
   readonly namespace?: string;
-  /** Objects that carry all of these labels with these values. */
+  /** Objects that have all of these labels with these values. */
   readonly labels?: Readonly<Record<string, string>>;
   /** One object by name. */
   readonly name?: string;
 }
 
-/** A selection as the API server wants to be asked. */
+/** A selection as the query of a list or watch. */
 export function selectionQuery({ namespace, labels = {}, name }: Selection) {
   const pairs = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
   return {
@@ -21,14 +21,14 @@ export function selectionQuery({ namespace, labels = {}, name }: Selection) {
   };
 }
 
-/** Whether a selection includes an object: the same verdict as the API server's. */
+/** Whether a selection includes an object, by the rules of the API server. */
 export function selects({ namespace, labels = {}, name }: Selection, { metadata }: KubeObject): boolean {
   if (namespace !== undefined && metadata.namespace !== namespace) return false;
   if (name !== undefined && metadata.name !== name) return false;
   return Object.entries(labels).every(([key, value]) => metadata.labels?.[key] === value);
 }
 
-/** `initial` marks what was there when the store filled for the first time; `object` of a delete is its last state. */
+/** `initial` marks objects of the first list; the `object` of a delete is its last state. */
 export type Change<T> =
   | { type: 'set'; key: string; object: T; previous?: T; initial: boolean }
   | { type: 'delete'; key: string; object: T; previous: T; initial: boolean };
@@ -36,72 +36,72 @@ export type Change<T> =
 export interface StoreOptions<T extends KubeObject> {
   resource: Resource<T>;
   selection?: Selection;
-  /** Named functions from an object to the keys it is found under in {@link Store.byIndex}. Must be pure. */
+  /** By index name, a pure function from an object to its keys for {@link Store.byIndex}. */
   indexes?: Record<string, (object: T) => Iterable<string>>;
-  /** Deep-freeze what is stored, so that a writer to the shared view throws. On when NODE_ENV is `test`. */
+  /** Deep-freezes stored objects, so that code which modifies one throws. Default: true when NODE_ENV is `test`. */
   freeze?: boolean;
   log?: Log;
 }
 
 /**
- * A read-only, shared, local view of the objects of one resource.
+ * A local, indexed, read-only copy of the objects of one resource.
  *
- * - Objects are shared: never change one you got here.
- * - A reader never sees an older state of an object after a newer one, and sees our own writes as soon as the client's
- *   promise resolved (connect them with `client.observeWrites(resource, store)`).
- * - While a relist is under way, reads show the state before it; the swap is one step.
- * - An object deleted and created again under its name is reported as a delete and a set.
+ * - Objects are shared: never modify one.
+ * - A read never returns an older state of an object after a newer one. It returns own writes as soon as the promise of the
+ *   write has resolved, if the store observes the client: `client.observeWrites(resource, store)`.
+ * - Until a new list is complete, reads return the state before it; the list replaces the content in one step.
+ * - An object that was deleted and created again with the same name is reported as a delete and a set.
  */
 export interface Store<T extends KubeObject> {
   readonly resource: Resource<T>;
   readonly selection: Selection;
   get(namespace: string | undefined, name: string): T | undefined;
   getByKey(key: string): T | undefined;
-  /** In no particular order; the same array until something changes. */
+  /** All objects in no particular order; the same array until an object changes. */
   list(): readonly T[];
-  /** In no particular order. Throws for an index that was not declared. */
+  /** The objects under a key, in no particular order. Throws for an index that was not declared. */
   byIndex(index: string, key: string): readonly T[];
-  /** How many objects {@link byIndex} would give, at the same cost however many they are. */
+  /** The number of objects that {@link byIndex} returns, in constant time. */
   countByIndex(index: string, key: string): number;
   readonly size: number;
-  /** True once the first complete list is in; stays true afterwards, however old the view may be. */
+  /** True after the first complete list, also when the content is out of date later. */
   readonly synced: boolean;
-  /** Resolves when synced; rejects with the signal's reason. */
+  /** Resolves when synced; rejects with the reason of the signal. */
   whenSynced(signal?: AbortSignal): Promise<void>;
-  /** Called after each change, synchronously, the whole store already changed. Must be quick; may not throw. */
+  /** The listener is called synchronously after each change of the whole store. It must be fast and must not throw. */
   subscribe(listener: (change: Change<T>) => void): Disposable;
   /**
-   * The newest resource version of anything that is, or was, shown here; a deletion whose version we were not told of
-   * counts as the object's last state.
+   * The newest resource version of all objects that are or were in the store; a deletion with an unknown version counts
+   * with the version of the object's last state.
    */
   readonly latest: string | undefined;
-  /** Everything up to this resource version has been seen. */
+  /** The store has all changes up to this resource version. */
   readonly seenTo: string | undefined;
-  /** Grows with every change. Equal versions mean equal content: the key of any memo. */
+  /** Grows with every change. Equal versions mean equal content, so that it can be the key of a cache. */
   readonly version: number;
-  /** How many complete lists were taken: another number means that changes may have come otherwise than one by one. */
+  /** The number of complete lists so far. When it differs, changes may not have been reported one by one. */
   readonly lists: number;
-  /** The store's version when this object last changed; 0 when it is absent. */
+  /** The version of the store at the last change of this object; 0 when the object is absent. */
   versionOf(namespace: string | undefined, name: string): number;
-  /** The store's version when anything under this index key last changed, or left it; 0 when nothing is there. */
+  /** The version of the store at the last change of an object under this index key; 0 when there is none. */
   indexVersion(index: string, key: string): number;
-  /** A state of an object that the API server confirmed to us. Ignored unless newer than what is known. */
+  /** Adds a state of an object from a response of the API server. Ignored unless it is newer than the known state. */
   observe(object: T): void;
-  /** The API server confirmed that this object is gone. */
+  /** Removes an object that is gone according to a response of the API server. */
   observeGone(ref: ObjectRef, uid: string): void;
 }
 
-/** The store with the side that a reflector feeds. */
+/** A store with the methods that a reflector calls. */
 export interface MutableStore<T extends KubeObject> extends Store<T> {
   /** ADDED or MODIFIED from the watch. */
   set(object: T): void;
-  /** DELETED from the watch: the object as it was, with the resource version of its deletion. */
+  /** DELETED from the watch: the last state of the object, with the resource version of the deletion. */
   remove(object: T): void;
-  /** Everything up to this version has been seen. */
+  /** The reflector has seen all changes up to this version. */
   progress(resourceVersion: string): void;
-  /** The next list is of a store that was restored: nothing known can be compared with it. */
+  /** The next list comes from a datastore that was restored: known versions cannot be compared with those of the list. */
   distrust(): void;
-  /** A complete list as of `resourceVersion`, swapped in at once. */
+  /** Replaces the content by a complete list as of `resourceVersion`. */
   swap(objects: Iterable<T>, resourceVersion: string): void;
 }
 
@@ -109,7 +109,7 @@ export function createStore<T extends KubeObject>(options: StoreOptions<T>): Mut
   return new MemoryStore(options);
 }
 
-/** How many ends of objects to remember at most; far more than ever wait for their event. */
+/** Limit of remembered deletions; far more than ever wait for their event. */
 const GONE_LIMIT = 10_000;
 
 interface Entry<T> {
@@ -128,12 +128,12 @@ interface Index<T> {
 }
 
 /**
- * Why reads never go back: every way in (watch, swap, observe) compares resource versions with the entry it meets, and
- * three more facts close the gaps where no entry is left to compare with:
- * - `#progress`: everything up to this version has been seen, so an observed state at or below it is already past
- * - `#gone`: uids that we know to be deleted while the watch may still deliver older states of them
- * - `#floors`: for a key whose entry we dropped by our own knowledge, the version last shown there; states at or below
- *   it are history, until the watch has passed it
+ * Reads never go back: every update (from watch, list or own write) compares its resource version with that of the entry.
+ * When there is no entry, three members prevent that an older state is added:
+ * - `#progress`: the watch has sent everything up to this version, so that an observed state at or below it is outdated
+ * - `#gone`: uids of deleted objects of which the watch may still send older states
+ * - `#floors`: for a key whose entry was dropped before its event came, the last version of the entry; states at or below
+ *   it are outdated, until the watch has passed it
  */
 class MemoryStore<T extends KubeObject> implements MutableStore<T> {
   readonly resource: Resource<T>;
@@ -205,7 +205,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
   }
 
   subscribe(listener: (change: Change<T>) => void): Disposable {
-    // A wrapper of its own per call, so that one function subscribed twice is two subscriptions.
+    // A wrapper per call, so that a function which subscribes twice has two subscriptions.
     const own = (change: Change<T>) => listener(change);
     this.#listeners.add(own);
     return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
@@ -240,7 +240,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     const key = keyOf(object);
     if (!this.#isBelowFloor(object)) this.#floors.delete(key);
     const known = this.#entries.get(key)?.object;
-    // A newer state is one we wrote after this deletion.
+    // A newer state is an own write after this deletion.
     if (!known || (compareVersions(known, object) ?? 0) > 0) return;
     this.#shown(object.metadata.resourceVersion);
     this.#notify(this.#drop(key, known.metadata.uid === object.metadata.uid ? this.#own(object) : known));
@@ -265,7 +265,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
   swap(objects: Iterable<T>, resourceVersion: string): void {
     const initial = !this.#isSynced;
     this.#lists++;
-    // History went backwards: etcd was restored from a backup. Nothing we know can be compared with what is there.
+    // An older version than before: etcd was restored from a backup, and known versions cannot be compared.
     const restored = this.#distrusted || (compareResourceVersions(resourceVersion, this.#progress) ?? 0) < 0;
     this.#distrusted = false;
     if (restored) {
@@ -285,7 +285,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     for (const [key, object] of listed) {
       const known = this.#entries.get(key)?.object;
       const unchanged = known && known.metadata.uid === object.metadata.uid && compareVersions(object, known) === 0;
-      // Written by us after the list was taken. Any other older state is one that a restored etcd went back to.
+      // The known state is an own write after the list. Any other older state comes from a restored etcd.
       const older = known && !restored && (compareVersions(object, known) ?? 1) < 0 && isAfter(known, resourceVersion);
       if (unchanged || older || this.#isHistory(object)) continue;
       changes.push(...this.#put(this.#own(object), initial));
@@ -301,7 +301,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
 
   observe(object: T): void {
     const { resourceVersion } = object.metadata;
-    // Already past: what the watch has shown since then includes this state, or its end.
+    // Outdated: the watch has already sent this state, a newer one, or the deletion.
     if (this.#isSynced && (compareResourceVersions(resourceVersion, this.#progress) ?? 0) <= 0) return;
     const key = keyOf(object);
     const known = this.#entries.get(key)?.object;
@@ -317,8 +317,8 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
   observeGone(ref: ObjectRef, uid: string): void {
     const key = keyFor(ref.namespace, ref.name);
     const known = this.#entries.get(key)?.object;
-    // When the watch told of the end before the answer did, or a relist skipped its event, nothing will confirm it
-    // again: forget the oldest.
+    // No event removes a uid from the set when the watch sent the deletion before the response arrived, or when a new
+    // list skipped the event: the oldest uid is dropped.
     const [oldest] = this.#gone.size < GONE_LIMIT ? [] : this.#gone;
     if (oldest !== undefined) this.#gone.delete(oldest);
     this.#gone.add(uid);
@@ -354,7 +354,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
     return this.#isBelowFloor(object) || (object.metadata.uid !== undefined && this.#gone.has(object.metadata.uid));
   }
 
-  /** Makes an object ours: small and, if asked, frozen. */
+  /** Prepares an object for the store: without managedFields, and frozen if so configured. */
   #own(object: T): T {
     delete object.metadata.managedFields;
     return this.#freeze ? deepFreeze(object) : object;
@@ -408,7 +408,7 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
         try {
           listener(change);
         } catch (error) {
-          // One listener's bug must not cost the others a change, nor the reflector its connection.
+          // An error of one listener must affect neither the other listeners nor the connection of the reflector.
           this.#log.error({ err: error, resource: this.resource.plural, key: change.key }, 'Store listener failed');
         }
       }

@@ -10,7 +10,7 @@ function createFixture(options: { capacity?: number } = {}) {
   return { buckets, pass };
 }
 
-test('a bucket gives its burst at once, then one token per interval', () => {
+test('a bucket grants its burst at once, then one token per interval', () => {
   const { buckets, pass } = createFixture();
   const granted = Array.from({ length: 110 }, () => buckets.take('a')).filter(Boolean);
   expect(granted).toHaveLength(100);
@@ -19,7 +19,7 @@ test('a bucket gives its burst at once, then one token per interval', () => {
   expect([buckets.take('a'), buckets.take('a')]).toEqual([true, false]);
 });
 
-test('an expensive charge delays its own key until the debt is paid back, and no other key', () => {
+test('a charge above the burst delays its own key until the tokens are refilled, and no other key', () => {
   const { buckets, pass } = createFixture();
   buckets.charge('a', 300);
   expect(buckets.waitMs('a')).toBe(20_100);
@@ -31,14 +31,14 @@ test('an expensive charge delays its own key until the debt is paid back, and no
   expect(buckets.take('a')).toBe(true);
 });
 
-test('a request with a reserve waits while one without may take tokens', () => {
+test('a request with a reserve waits while one without a reserve may take a token', () => {
   const { buckets } = createFixture();
   buckets.charge('a', 60);
   expect(buckets.waitMs('a')).toBe(0);
   expect(buckets.waitMs('a', 50)).toBe(1_100);
 });
 
-test('a long rest saves up no more than the burst', () => {
+test('a bucket has at most its burst, even after a long time without requests', () => {
   const { buckets, pass } = createFixture();
   buckets.charge('a', 1);
   pass(3_600_000);
@@ -53,7 +53,7 @@ test('a clock that is set back neither adds nor takes tokens', () => {
   expect(buckets.waitMs('a')).toBe(100);
 });
 
-test('beyond the capacity full buckets are dropped first', () => {
+test('beyond the capacity full buckets are dropped first, then the oldest', () => {
   const { buckets, pass } = createFixture({ capacity: 2 });
   buckets.charge('full soon', 1);
   buckets.charge('empty', 100);

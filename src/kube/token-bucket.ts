@@ -1,15 +1,15 @@
 import type { Clock } from './clock.ts';
 
 /**
- * Token buckets, one for each key: a burst at once, then a steady rate. A bucket may be in debt, so that one expensive
- * request makes its key wait as long as many cheap ones do.
+ * Token buckets, one for each key: a burst at once, then a steady rate. The number of tokens may be negative, so that one
+ * expensive request delays its key as much as many cheap ones.
  */
 export interface TokenBuckets {
-  /** Takes one token; false when there is none, which takes nothing. */
+  /** Takes one token; false when there is none. */
   take(key: string): boolean;
-  /** Takes tokens whether there are any or not. */
+  /** Takes tokens even if there are not enough. */
   charge(key: string, tokens: number): void;
-  /** Milliseconds until there is one token more than `reserve`; 0 when there is. Takes nothing. */
+  /** The milliseconds until there is one token more than `reserve`; 0 when there is already. Takes none. */
   waitMs(key: string, reserve?: number): number;
   forget(key: string): void;
 }
@@ -19,17 +19,17 @@ export interface TokenBucketsOptions {
   /** tokens added per second, up to `burst` */
   perSecond: number;
   burst: number;
-  /** buckets kept; beyond it the full ones are dropped, then the oldest */
+  /** maximum of buckets in memory; beyond it the full ones are dropped, then the oldest */
   capacity?: number;
 }
 
 export function createTokenBuckets({ clock, perSecond, burst, capacity = 20_000 }: TokenBucketsOptions): TokenBuckets {
-  /** tokens at a time; a key without an entry has a full bucket */
+  /** the number of tokens at the time `at`; a key without an entry has a full bucket */
   const buckets = new Map<string, { tokens: number; at: number }>();
 
   function tokensOf(key: string, now = clock.now()): number {
     const { tokens, at } = buckets.get(key) ?? { tokens: burst, at: now };
-    // A clock that was set back adds nothing and takes nothing.
+    // A clock that was set back neither adds nor takes tokens.
     return Math.min(burst, tokens + (Math.max(0, now - at) / 1000) * perSecond);
   }
 

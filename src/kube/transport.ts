@@ -9,15 +9,15 @@ export interface TransportRequest {
   path: string;
   headers?: Record<string, string>;
   body?: string;
-  /** Watches live long and must not use up the connections of calls. */
+  /** Watches are long-lived and must not use the connections of calls. */
   lane: 'call' | 'watch';
   signal: AbortSignal;
 }
 
-/** Bytes to and from the API server, as whoever the KubeConfig says we are. */
+/** HTTP requests to the API server with the credentials of the KubeConfig. */
 export interface Transport extends AsyncDisposable {
   send(request: TransportRequest): Promise<Dispatcher.ResponseData>;
-  /** Forget the credentials: they were refused. */
+  /** Makes the next request load the credentials again, after the API server refused them. */
   reload(): void;
 }
 
@@ -27,7 +27,7 @@ export interface TransportOptions {
   connections: number;
 }
 
-/** How long resolved credentials are used before files and exec plugins are asked again (as client-go does). */
+/** How long resolved credentials are used before files are read and exec plugins are run again (as in client-go). */
 const CREDENTIALS_MS = 30_000;
 const CONNECT_MS = 10_000;
 
@@ -51,9 +51,9 @@ export function createTransport({ config, userAgent, connections }: TransportOpt
   let resolving: Promise<Session> | undefined;
   let stale = false;
 
-  /** Resolves credentials; keeps the connections when only a token changed. */
+  /** Resolves the credentials; reuses the connections when only a token changed. */
   async function resolve(): Promise<Session> {
-    // A new KubeConfig has new authenticators, without the token that was just refused.
+    // A new KubeConfig has new authenticators, which have not cached the refused token.
     if (stale) current = config();
     stale = false;
     const cluster = current.getCurrentCluster();
@@ -74,7 +74,7 @@ export function createTransport({ config, userAgent, connections }: TransportOpt
         : { call: agentFor(tls, cluster.proxyUrl, connections), watch: agentFor(tls, cluster.proxyUrl, null) },
       resolvedAt: performance.now(),
     };
-    // Let what is under way end on the old connections.
+    // Requests in progress end on the old connections.
     if (before && !reusable) for (const lane of Object.values(before.lanes)) void lane.close().catch(() => {});
     return session;
   }
@@ -83,7 +83,7 @@ export function createTransport({ config, userAgent, connections }: TransportOpt
     if (session && !stale && performance.now() - session.resolvedAt < CREDENTIALS_MS) return session;
     resolving ??= resolve()
       .catch((error: unknown) => {
-        // A plugin that fails or a file half written: nothing was sent, and the next attempt may find it mended.
+        // A plugin failed, or a file is written at this moment: no request was sent, and the next attempt may succeed.
         stale = true;
         const reason = error instanceof Error ? error.message : String(error);
         throw new TransportError('refused', `no credentials for the API server: ${reason}`, error);
@@ -104,7 +104,7 @@ export function createTransport({ config, userAgent, connections }: TransportOpt
           origin,
           path: prefix + path,
           method: method as Dispatcher.HttpMethod,
-          // Identity encoding: on the way from a near API server gzip costs more time than it saves.
+          // No compression: with an API server nearby gzip costs more time than it saves.
           headers: {
             accept: 'application/json',
             'accept-encoding': 'identity',
@@ -129,7 +129,7 @@ export function createTransport({ config, userAgent, connections }: TransportOpt
   };
 }
 
-/** Errors of undici and the operating system in our words; an abort in the words of whoever aborted. */
+/** Errors of undici and the operating system as a TransportError; an abort as the reason of the signal. */
 export function translate(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof TransportError) return error;
@@ -160,11 +160,11 @@ function agentFor(tls: TlsOptions, proxyUrl: string | undefined, connections: nu
   const connect = { ...tls, keepAlive: true, keepAliveInitialDelay: 30_000, timeout: CONNECT_MS };
   const common = {
     connections,
-    // One socket per watch: with HTTP/2 all would share one, and one half-open socket would silence all of them.
+    // One socket per watch: with HTTP/2 all watches would share one, and one half-open socket would affect all of them.
     allowH2: false,
     pipelining: 1,
     keepAliveTimeout: 30_000,
-    // Deadlines are ours: a watch may rightly be silent for minutes.
+    // The client has its own deadlines: a healthy watch may send nothing for minutes.
     headersTimeout: 0,
     bodyTimeout: 0,
   };

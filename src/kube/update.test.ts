@@ -7,7 +7,7 @@ import { createOrUpdate, retryOnConflict } from './update.ts';
 const conflict = () => new ApiError(409, { reason: 'Conflict' }, 'replace');
 const alreadyExists = () => new ApiError(409, { reason: 'AlreadyExists' }, 'create');
 
-/** Fails with the errors in turn, then resolves. */
+/** Rejects with the errors one after another, then resolves. */
 function failing(...errors: Error[]) {
   let attempts = 0;
   return {
@@ -117,7 +117,7 @@ function createServer(stored?: Counter) {
 
 const next = (present: Counter | undefined) => (present ? { ...present, count: present.count + 1 } : counter(1));
 
-test('of many writers at once none loses its change', async () => {
+test('no change is lost when many clients write at once', async () => {
   const server = createServer();
   await Promise.all(Array.from({ length: 10 }, () => createOrUpdate(server.client, RESOURCE, REF, next)));
   expect(server.stored?.count).toBe(10);
@@ -150,7 +150,7 @@ test('an object that is deleted between read and write is created', async () => 
   expect(server.calls).toEqual(['find', 'replace', 'find', 'create']);
 });
 
-test('a create that is answered with 404 is not tried again', async () => {
+test('a create that gets 404 is not retried', async () => {
   const server = createServer();
   server.before = (call) => {
     if (call === 'create') throw new ApiError(404, { reason: 'NotFound' }, 'create in a namespace that is gone');

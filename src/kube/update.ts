@@ -7,19 +7,19 @@ import type { KubeObject, ObjectRef, Resource } from './object.ts';
 export interface RetryOptions {
   /** Ends the wait between two attempts; the last conflict is thrown then. */
   signal?: AbortSignal;
-  /** After which no further attempt is made. Ten seconds unless told. */
+  /** After this time no further attempt is made; default ten seconds. */
   deadlineMs?: number;
   clock?: Clock;
   random?: () => number;
 }
 
-/** Each lost attempt means that the write of another succeeded, so that short delays are enough. */
+/** Each conflict means that the write of another client succeeded, so that short delays are enough. */
 const CONFLICT_BACKOFF: Backoff = { baseMs: 10, factor: 2, maxMs: 200, jitter: 1 };
 const DEADLINE_MS = 10_000;
 
 /**
- * Runs `attempt`, which reads, changes and writes, until its write meets no conflict: neither our change nor that of
- * another writer is lost. Throws the last conflict when the deadline has passed, and any other error at once.
+ * Runs `attempt`, which reads, changes and writes, until its write meets no conflict, so that neither its change nor that
+ * of another client is lost. Throws the last conflict when the deadline has passed, and any other error at once.
  */
 export const retryOnConflict = <T>(attempt: () => Promise<T>, options?: RetryOptions): Promise<T> =>
   retry(attempt, isLostRace, options);
@@ -47,16 +47,16 @@ async function retry<T>(
 const NEVER = new AbortController().signal;
 
 export interface CreateOrUpdateOptions<T> extends RetryOptions {
-  /** the object as a store shows it, for the first attempt; later attempts read it from the API server */
+  /** the object as a store has it, for the first attempt; later attempts read it from the API server */
   known?: T | undefined;
   /** for each call; the deadline covers all of them */
   call?: CallOptions & Pick<WriteOptions, 'fieldManager'>;
 }
 
 /**
- * Creates or replaces one object under optimistic locking, and tries again when another writer was faster. `change` gets
- * the present object, or undefined when there is none, and returns the object to write, with the metadata of the present
- * one. When it returns nothing, or the very object it got, nothing is written. It may run several times.
+ * Creates or replaces one object under optimistic locking, and retries when another client was faster. `change` gets the
+ * present object, or undefined when there is none, and returns the object to write, with the metadata of the present one.
+ * When it returns undefined, or the same object, nothing is written. It may run several times.
  */
 export async function createOrUpdate<T extends KubeObject>(
   client: Pick<KubeClient, 'find' | 'create' | 'replace'>,

@@ -23,7 +23,7 @@ const versionOf = (object: KubeObject) => object.metadata.resourceVersion;
 describe('applying a child', () => {
   const applier = () => createApply({ client, fieldManager: 'test', hashAnnotation: 'test.dev/applied' });
 
-  test('creates it, then writes nothing while nothing differs', async () => {
+  test('creates it, and writes nothing while there is no difference', async () => {
     const apply = applier();
     const desired = churnObject(fixture, 'child', { a: '1' });
     const first = await apply(CONFIG_MAPS, desired, undefined);
@@ -32,7 +32,7 @@ describe('applying a child', () => {
     expect(second).toEqual({ object: first.object, written: false });
   });
 
-  test('takes away a field that left the desired state, though the live one covers the rest', async () => {
+  test('removes a field that was removed from the desired state, although the live object covers the rest', async () => {
     const apply = applier();
     const { object } = await apply(CONFIG_MAPS, churnObject(fixture, 'child', { a: '1', b: '2' }), undefined);
     const { object: after, written } = await apply(CONFIG_MAPS, churnObject(fixture, 'child', { a: '1' }), object);
@@ -40,7 +40,7 @@ describe('applying a child', () => {
     expect(after.data).toEqual({ a: '1' });
   });
 
-  test('puts back what somebody changed, and leaves what somebody added', async () => {
+  test('restores a field that another client changed, and keeps one that it added', async () => {
     const apply = applier();
     const desired = churnObject(fixture, 'child', { a: '1' });
     await apply(CONFIG_MAPS, desired, undefined);
@@ -71,7 +71,7 @@ describe('applying a child', () => {
 describe('a finalizer', () => {
   const ours = 'test.dev/ours';
 
-  test('passes its four states', async () => {
+  test('has the states add, apply and cleanup, and the object is gone after its removal', async () => {
     let object = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     expect(finalizerState(object, ours)).toBe('add');
     object = await addFinalizer(client, CONFIG_MAPS, object, ours);
@@ -82,7 +82,7 @@ describe('a finalizer', () => {
     expect(await client.find(CONFIG_MAPS, ref('a'))).toBeUndefined();
   });
 
-  test('stands beside those of others', async () => {
+  test('is added to and removed from a list with finalizers of others', async () => {
     const created = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     const theirs = await addFinalizer(client, CONFIG_MAPS, created, 'test.dev/theirs');
     const both = await addFinalizer(client, CONFIG_MAPS, theirs, ours);
@@ -92,7 +92,7 @@ describe('a finalizer', () => {
     await removeFinalizer(client, CONFIG_MAPS, left as ConfigMap, ours);
   });
 
-  test('is a conflict when the list changed since it was read, and loses none', async () => {
+  test('leads to a conflict, and no finalizer is lost, when the list changed after it was read', async () => {
     const stale = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     const theirs = await addFinalizer(client, CONFIG_MAPS, stale, 'test.dev/theirs');
     await expect(addFinalizer(client, CONFIG_MAPS, stale, ours)).rejects.toSatisfy(isConflict);
@@ -104,7 +104,7 @@ describe('a finalizer', () => {
     await removeFinalizer(client, CONFIG_MAPS, now, ours);
   });
 
-  test('does not touch the successor of the object that was read', async () => {
+  test('is not added to a later object with the name of the one that was read', async () => {
     const first = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     await client.delete(CONFIG_MAPS, ref('a'));
     await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
@@ -112,7 +112,7 @@ describe('a finalizer', () => {
     expect((await client.get(CONFIG_MAPS, ref('a'))).metadata.finalizers).toBeUndefined();
   });
 
-  test("that has moved in the list is a conflict, and nobody else's is removed in its place", async () => {
+  test('at another index than it was read at leads to a conflict, and no other finalizer is removed', async () => {
     let object = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     for (const name of ['test.dev/first', ours, 'test.dev/last']) {
       object = await addFinalizer(client, CONFIG_MAPS, object, name);
@@ -123,7 +123,7 @@ describe('a finalizer', () => {
     await client.patch(CONFIG_MAPS, ref('a'), { type: 'merge', body: { metadata: { finalizers: null } } });
   });
 
-  test('of the successor stays when that of its forerunner is removed', async () => {
+  test('of a later object stays when that of a former object with the same name is removed', async () => {
     const create = async () =>
       addFinalizer(client, CONFIG_MAPS, await client.create(CONFIG_MAPS, churnObject(fixture, 'a')), ours);
     const first = await create();
@@ -135,7 +135,7 @@ describe('a finalizer', () => {
     await removeFinalizer(client, CONFIG_MAPS, second, ours);
   });
 
-  test('of an object that is gone is removed already', async () => {
+  test('of an object that is gone counts as removed', async () => {
     const object = await addFinalizer(
       client,
       CONFIG_MAPS,
@@ -147,7 +147,7 @@ describe('a finalizer', () => {
     expect(await removeFinalizer(client, CONFIG_MAPS, object, ours)).toBeUndefined();
   });
 
-  test('with an illegal name is invalid, not a conflict to be repeated in silence', async () => {
+  test('with an invalid name leads to an invalid error, not to a conflict', async () => {
     const object = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     await expect(addFinalizer(client, CONFIG_MAPS, object, 'not valid')).rejects.toSatisfy(isInvalid);
   });
@@ -172,7 +172,7 @@ describe('a status', () => {
       spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
     });
 
-  test('is written when it differs, in both directions, and not when it does not', async () => {
+  test('is written when a member was added or removed, and not when it is equal', async () => {
     const object = await makeClaim();
     const wanted = {
       ...object.status,
@@ -190,7 +190,7 @@ describe('a status', () => {
     expect(third.object.status?.conditions).toEqual(first.object.status?.conditions);
   });
 
-  test('computed from an old state is a conflict', async () => {
+  test('that was computed from an old state leads to a conflict', async () => {
     const old = await makeClaim();
     const labels = { changed: 'since' };
     await client.patch(claims, ref('a'), { type: 'merge', body: { metadata: { labels } } });
@@ -213,7 +213,7 @@ describe('events', () => {
     namespaced: true,
   };
 
-  test('are recorded, one per transition, on the object they are about', async () => {
+  test('are recorded once per transition, with the object that they are about', async () => {
     const object = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
     {
       await using events = createEventRecorder({ client, controller: 'test.dev/kube', instance: 'one' });
@@ -230,7 +230,7 @@ describe('events', () => {
     expect(items.every((event) => event.regarding.uid === object.metadata.uid)).toBe(true);
   });
 
-  test('that cannot be written disturb nobody', async () => {
+  test('that cannot be written are counted and lead to no error', async () => {
     const dropped: string[] = [];
     const object = churnObject({ ...fixture, namespace: 'does-not-exist' }, 'a');
     await using events = createEventRecorder({
@@ -245,7 +245,7 @@ describe('events', () => {
   });
 });
 
-test('a resource version is that of the last write', async () => {
+test('a replace with a former resource version leads to a conflict', async () => {
   const created = await client.create(CONFIG_MAPS, churnObject(fixture, 'a'));
   const replaced = await client.replace(CONFIG_MAPS, { ...created, data: { a: '1' } });
   await expect(client.replace(CONFIG_MAPS, { ...created, data: { a: '2' } })).rejects.toSatisfy(isConflict);
