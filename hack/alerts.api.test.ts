@@ -9,7 +9,7 @@ import { ROOT } from './paths.ts';
 import { startClock } from './progress.ts';
 import { findPromtool } from './promtool.ts';
 
-/** Alert rules and dashboard, judged by Prometheus itself: they parse, and they fire when they should and only then. */
+/** Alert rules and dashboard, tested with promtool: they parse, and alerts fire when they should and only then. */
 const RULES = join(ROOT, 'charts/skerry/monitoring/alerts.yaml');
 let promtool: string;
 let dir: string;
@@ -34,7 +34,7 @@ const UP = { 'skerry_build_info{version="1",instance="a"}': '1x120' };
 const BUCKETS = 'skerry_agent_send_delay_seconds_bucket';
 
 /**
- * Alert -> series, a sample a minute: what makes it fire within the hour, and what looks like it and does not.
+ * Alert -> series, one sample per minute: a case in which it fires within the hour, and a similar one in which it does not.
  * `a+bxn` is a, a+b, ... n times, as promtool writes it.
  */
 const CASES: Record<string, { fires: Series; silent: Series }> = {
@@ -166,12 +166,12 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
   },
 };
 
-test('the rules are rules of Prometheus', async () => {
+test('promtool accepts the alert rules', async () => {
   const { code, output } = await run('check', 'rules', '--lint-fatal', RULES);
   expect(code, output).toBe(0);
 });
 
-test('every query of the dashboard is one', async () => {
+test('promtool accepts every query of the dashboard', async () => {
   const queries = ROWS.flatMap(({ panels }) => panels.flatMap((panel) => Object.values(panel.queries)));
   const rules = queries.map((query, index) => ({
     record: `panel:query:${index}`,
@@ -183,12 +183,12 @@ test('every query of the dashboard is one', async () => {
   expect(output).toContain(`${queries.length} rules found`);
 });
 
-test('there is a case for every alert', async () => {
+test('every alert has a test case', async () => {
   const { groups } = parse(await readFile(RULES, 'utf8')) as { groups: { rules: { alert: string }[] }[] };
   expect(Object.keys(CASES).sort()).toEqual(groups.flatMap(({ rules }) => rules.map(({ alert }) => alert)).sort());
 });
 
-test('each alert fires when it should, and only then', async () => {
+test('each alert fires in its case, and not in the similar one', async () => {
   const tests = Object.entries(CASES).flatMap(([alert, { fires, silent }]) =>
     [['fires', fires, 1] as const, ['stays silent', silent, 0] as const].map(([how, series, want]) => ({
       name: `${alert} ${how}`,

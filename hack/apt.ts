@@ -7,16 +7,16 @@ import type { Log } from './progress.ts';
 
 export interface PackagesOptions {
   packages: readonly string[];
-  /** What of it is missing, for people; empty when all is there. */
+  /** What is missing, for people; empty when all is installed. */
   missing: () => string;
-  /** What cannot be done without it: "No container engine runs here". */
+  /** The consequence: "No container engine runs here". */
   why: string;
-  /** Where to look on a system that has no apt. */
+  /** What to read on a system without apt. */
   elsewhere: string;
   log?: Log;
 }
 
-/** Installs packages of a Debian-like system, as root; elsewhere the error says what to install. No service is started. */
+/** Installs packages on a Debian-like system, as root; elsewhere the error says what to install. No service is started. */
 export async function installPackages(options: PackagesOptions): Promise<void> {
   const { packages, missing, why, elsewhere, log = () => {} } = options;
   if (missing() === '') return;
@@ -53,7 +53,7 @@ function isThere(program: string): boolean {
 
 async function aptGet(args: string[]): Promise<void> {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  // In a session of its own: a Ctrl-C must not leave half an installation.
+  // In a session of its own: a Ctrl-C must not interrupt an installation halfway.
   const options = { env, stdio: 'pipe', detached: true } as const;
   const child = spawn('apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=300', ...args], options);
   child.stdin.end();

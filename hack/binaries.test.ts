@@ -33,7 +33,7 @@ function makeEnv(): NodeJS.ProcessEnv {
   return { XDG_CACHE_HOME: folder };
 }
 
-test('each place is asked only for what the places before it did not have', async () => {
+test('each source is asked only for the tools that earlier sources do not have', async () => {
   const asked: string[] = [];
   const source = (name: string, ...has: Tool[]) => makeSource(name, has, asked);
   const sources = {
@@ -46,14 +46,14 @@ test('each place is asked only for what the places before it did not have', asyn
     'assets: etcd kubectl kube-apiserver registry',
     'path: kubectl kube-apiserver registry',
     'cache: kube-apiserver registry',
-    // Once more with the lock held: another process may have got them meanwhile.
+    // Again after the lock was taken: another process may have fetched them meanwhile.
     'cache: kube-apiserver registry',
     'release: kube-apiserver registry',
     'build: registry',
   ]);
 });
 
-test('at hand is what needs no download and no build', async () => {
+test('a tool is at hand when it needs no download and no build', async () => {
   const env = { ...makeEnv(), PATH: '' };
   expect(await areAtHand(['registry'], env)).toBe(false);
   const path = cachedPath('registry', env);
@@ -64,14 +64,14 @@ test('at hand is what needs no download and no build', async () => {
   expect(await findTools(['registry'], { env })).toEqual({ registry: path });
 });
 
-test('nothing slow is asked when everything is there', async () => {
+test('slow sources are not asked when the fast ones have everything', async () => {
   const asked: string[] = [];
   const sources = { fast: [makeSource('cache', ['etcd'])], slow: [makeSource('build', [], asked)] };
   await findTools(['etcd'], { sources, env: makeEnv() });
   expect(asked).toEqual([]);
 });
 
-test('two that miss the same tool get it once', async () => {
+test('two processes that lack the same tool build it once', async () => {
   const built: Tool[] = [];
   let builds = 0;
   const sources = {
@@ -93,7 +93,7 @@ test('two that miss the same tool get it once', async () => {
   expect(paths.map(({ etcd }) => etcd).sort()).toEqual(['/build', '/cache']);
 });
 
-test('the error says what every place said', async () => {
+test('the error for a missing tool has the reason of every source', async () => {
   const broken: Source = {
     name: 'build',
     find: async () => {
@@ -110,7 +110,7 @@ test('every tool has a pinned version', () => {
   for (const tool of TOOLS) expect(toolVersion(tool)).toMatch(/^\d+\.\d+\.\d+$/);
 });
 
-test('a required version is read from both forms of go.mod', () => {
+test('the version of a required module is read from both forms of go.mod', () => {
   const text =
     'module x\n\nrequire a.b/c v1.2.3\n\nrequire (\n\td.e/f/v3 v3.0.1 // indirect\n)\nreplace d.e/f/v3 => x v9.9.9\n';
   expect(versionInGoMod(text, 'a.b/c')).toBe('1.2.3');
@@ -122,6 +122,6 @@ test.each([
   ['1.36.3', '1.32', 1],
   ['1.9', '1.10', -1],
   ['2.0', '2.0.0', 0],
-])('%s against %s', (a, b, sign) => {
+])('versions are compared by number: %s with %s', (a, b, sign) => {
   expect(Math.sign(compareVersions(a, b))).toBe(sign);
 });

@@ -9,18 +9,18 @@ import { cacheFolder, ROOT } from './paths.ts';
 import { type Log, startClock } from './progress.ts';
 import { downloadEnvtest, downloadKubernetes } from './release.ts';
 
-/** A program of others that the stack or the tests run. */
+/** A third-party program that the stack or the tests run. */
 export type Tool = 'etcd' | 'kube-apiserver' | 'kube-controller-manager' | 'kubectl' | 'registry' | 'nats-server';
 
 interface ToolFacts {
   /** Folder under hack/tools whose go.mod pins it. */
   pins: string;
-  /** The module there that carries its version. */
+  /** The module in it whose version is that of the tool. */
   module: string;
   package: string;
-  /** Linker variables that make the binary know its version. */
+  /** Linker variables that set the version of the binary. */
   variables?(version: string): Record<string, string>;
-  /** What a binary of this name on PATH must say to be taken: names are not unique and versions age. */
+  /** The output by which a binary on PATH is accepted: names are not unique, and versions get old. */
   probe: { args: string[]; pattern: RegExp; atLeast: string };
   /** The official download that has it: the envtest archive, or a file of the Kubernetes release. */
   release?: 'envtest' | 'kubernetes';
@@ -77,29 +77,29 @@ const FACTS: Record<Tool, ToolFacts> = {
   },
 };
 
-/** Every tool, in the order in which waiting for it hurts least. */
+/** Every tool, in the order that costs the least waiting. */
 export const TOOLS = Object.keys(FACTS) as Tool[];
 
-/** One place that may have tools. */
+/** One source of tools. */
 export interface Source {
   name: string;
-  /** Finds what it has of the wanted ones, and says in a few words what it saw. Throws only what is a reason. */
+  /** Finds those of the wanted tools that it has, and describes its search. Throws only errors that are a reason. */
   find(wanted: readonly Tool[]): Promise<{ found: Partial<Record<Tool, string>>; saw: string }>;
 }
 
 export interface FindOptions {
   log?: Log;
-  /** Ends the wait and the build. */
+  /** Aborts the wait and the build. */
   signal?: AbortSignal;
   env?: NodeJS.ProcessEnv;
-  /** The places, for tests; `slow` ones are asked last and by one process at a time. */
+  /** The sources, for tests; `slow` ones are asked last and by one process at a time. */
   sources?: { fast: Source[]; slow: Source[] };
 }
 
 /**
  * The paths of the tools: from KUBEBUILDER_ASSETS, PATH or the cache, else downloaded from the official release, else
- * built from the pinned Go modules; whatever was fetched or built stays in the cache. Two processes that miss the same
- * tool get it once. The error lists what every place said.
+ * built from the pinned Go modules; what was downloaded or built stays in the cache. Two processes that lack the same tool
+ * fetch it once. The error has the reason of every source.
  */
 export async function findTools<T extends Tool>(
   wanted: readonly T[],
@@ -142,13 +142,13 @@ export async function findTools<T extends Tool>(
   return paths as Record<T, string>;
 }
 
-/** Whether none of these would have to be downloaded or built. */
+/** Whether all of these are available without a download or a build. */
 export async function areAtHand(wanted: readonly Tool[], env: NodeJS.ProcessEnv = process.env): Promise<boolean> {
   const answers = await Promise.all(fastSources(env).map((place) => place.find(wanted)));
   return wanted.every((tool) => answers.some(({ found }) => found[tool]));
 }
 
-/** Where a tool is that `findTools` downloads or builds. */
+/** Path of a tool that `findTools` downloads or builds. */
 export function cachedPath(tool: Tool, env: NodeJS.ProcessEnv = process.env): string {
   return join(cacheOf(env), tool);
 }

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
 test.each(Object.keys(BUNDLES) as (keyof typeof BUNDLES)[])(
-  '%s runs as one file, far from its packages',
+  '%s runs as one file, without node_modules',
   async (name) => {
     const { path, bytes } = await bundle(name, dir);
     const { stdout } = await run(process.execPath, [path, '--help'], { cwd: dir });

@@ -1,7 +1,7 @@
 /**
- * Bundles each deployable into one file in dist/: what images and machines carry. `npm run build`.
+ * Bundles each deployable into one file in dist/, for images and machines. `npm run build`.
  *
- * node:sqlite and the like stay imports; everything from node_modules is inside.
+ * Modules of Node such as node:sqlite stay imports; everything from node_modules is in the bundle.
  */
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { ROOT } from './paths.ts';
 /** Name of the bundle -> its entry point. */
 export const BUNDLES = { skerry: 'src/main.ts', 'skerry-agent': 'agent/src/main.ts' } as const;
 
-/** Some packages are CommonJS and call require for node's own modules. */
+/** Some packages are CommonJS and call require for Node's own modules. */
 const REQUIRE =
   "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);";
 

@@ -3,11 +3,11 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 
-/** An authority of a test's own, and what it signed. Files in PEM. */
+/** A certificate authority for a test, and a certificate that it signed. Files in PEM. */
 export interface Certificate {
   cert: string;
   key: string;
-  /** text of the authority's certificate */
+  /** PEM text of the authority's certificate */
   ca: string;
 }
 

@@ -14,7 +14,7 @@ import { ROOT } from './paths.ts';
 import { startClock } from './progress.ts';
 import { waitFor } from './wait.ts';
 
-/** The chart with a real helm, on a cluster of its own: it lints, renders, installs and goes away again. */
+/** The chart with a real helm, on a cluster of its own: lint, template, install and uninstall. */
 const run = promisify(execFile);
 const CHART = join(ROOT, 'charts/skerry');
 let helm: string;
@@ -50,11 +50,11 @@ const render = async (...args: string[]): Promise<KubeObject[]> => {
   return parseAllDocuments(text).map((document) => document.toJS() as KubeObject);
 };
 
-test('it lints', async () => {
+test('helm lint accepts the chart', async () => {
   expect(await helmWith('lint', '--strict', CHART)).toContain('0 chart(s) failed');
 });
 
-describe('it renders', () => {
+describe('the chart renders', () => {
   test('everything into the namespace of the release', async () => {
     const objects = await render();
     const kinds = new Set(objects.map(({ kind }) => kind));
@@ -73,7 +73,7 @@ describe('it renders', () => {
     expect(JSON.stringify(objects)).not.toContain('of-the-release');
   });
 
-  test('no roles and policies when they are not wanted', async () => {
+  test('no roles and policies when they are disabled', async () => {
     const names = (await render('--set', 'roles.create=false', '--set', 'admissionPolicies.create=false')).map(
       ({ metadata }) => metadata.name,
     );
@@ -81,13 +81,13 @@ describe('it renders', () => {
     expect(names).toContain('skerry-controller');
   });
 
-  test('roles that are bound to the groups that it is told', async () => {
+  test('roles that are bound to the groups of its values', async () => {
     const text = JSON.stringify(await render('--set', 'roles.groups=shore'));
     expect(text).toContain('"shore:admin"');
     expect(text).not.toContain('skerry:admin');
   });
 
-  test('a controller behind a proxy believes its address of the client only when that is asked for', async () => {
+  test("a controller that trusts a proxy's address of the client only when the values enable it", async () => {
     const env = async (...args: string[]) =>
       JSON.stringify((await render(...args)).filter(({ kind }) => kind === 'Deployment'));
     expect(await env()).not.toContain('TRUST_PROXY');
@@ -95,18 +95,18 @@ describe('it renders', () => {
     expect(await env('--set', 'tokenAudience=plant')).toContain('{"name":"SKERRY_TOKEN_AUDIENCE","value":"plant"}');
   });
 
-  test('TLS when a certificate is named', async () => {
+  test('TLS when the values name a certificate', async () => {
     const deployment = (await render('--set', 'tls.secretName=cert')).find(({ kind }) => kind === 'Deployment');
     expect(JSON.stringify(deployment)).toContain('TLS_PATH_CERT');
   });
 
-  test('nothing for Prometheus and Grafana unless it is wanted', async () => {
+  test('nothing for Prometheus and Grafana by default', async () => {
     const names = (await render()).map(({ kind, metadata }) => `${kind}/${metadata.name}`);
     for (const absent of ['PodMonitor/skerry', 'PrometheusRule/skerry', 'ConfigMap/skerry-dashboard'])
       expect(names).not.toContain(absent);
   });
 
-  test('scraping, alert rules and dashboard when they are wanted', async () => {
+  test('scraping, alert rules and dashboard when they are enabled', async () => {
     const wanted = ['podMonitor', 'prometheusRule', 'rulesConfigMap', 'dashboard'].flatMap((name) => [
       '--set',
       `monitoring.${name}=true`,
@@ -135,12 +135,12 @@ describe('it renders', () => {
     expect(JSON.stringify(find('PodMonitor', 'skerry')?.spec)).toContain('"port":"metrics"');
   });
 
-  test('nothing of values that it does not know', async () => {
+  test('nothing when it gets unknown values', async () => {
     await expect(render('--set', 'replica=3')).rejects.toThrow(/replica/);
   });
 });
 
-test('it installs on a real API server, and goes away again', async () => {
+test('the chart is installed on a real API server, and uninstalled', async () => {
   await helmWith('install', 'skerry', CHART, '--namespace', 'edge');
   const crds = await kube.request<{ items: KubeObject[] }>(
     'GET',
@@ -154,7 +154,7 @@ test('it installs on a real API server, and goes away again', async () => {
   expect(await kube.get('/apis/apps/v1/namespaces/edge/deployments/skerry-controller')).toBeUndefined();
 }, 120_000);
 
-test('two releases in one cluster leave each other alone, and one that goes leaves the other whole', async () => {
+test('two releases in one cluster do not affect each other, and uninstalling one leaves the other complete', async () => {
   const create = (namespace: string) =>
     kube
       .request('POST', `/apis/${API_VERSION}/namespaces/${namespace}/applications?dryRun=All`, {
@@ -170,7 +170,7 @@ test('two releases in one cluster leave each other alone, and one that goes leav
   const refused = async (namespace: string) => (await create(namespace)).includes('elsewhere nobody would reconcile');
   await helmWith('install', 'skerry', CHART, '--namespace', 'edge');
   await helmWith('install', 'shore', CHART, '--namespace', 'shore', '--create-namespace');
-  // policies act some time after they are stored
+  // policies take effect some time after they are stored
   await waitFor(() => refused('default'), { what: 'the policies to act' });
   expect([await create('edge'), await create('shore')]).toEqual(['created', 'created']);
   await helmWith('uninstall', 'skerry', '--namespace', 'edge');

@@ -8,7 +8,7 @@ import { formatDuration } from './progress.ts';
 import { findBrokenReferences } from './references.ts';
 import { describeTally, runProject, sum, type Tally } from './vitest.ts';
 
-/** What a check has to say when it fails; nothing when it holds. */
+/** The message of a check that fails; nothing when it passes. */
 type Verdict = string | undefined;
 
 interface Check {
@@ -25,7 +25,7 @@ const CHECKS: readonly Check[] = [
 ];
 
 /**
- * Everything that needs neither an engine nor a cluster: prints one line per check, then the unit tests. Each check
+ * All checks that need neither an engine nor a cluster: prints one line per check, then runs the unit tests. Each check
  * counts as one test.
  */
 export async function check(): Promise<Tally> {
@@ -70,7 +70,7 @@ async function checkGenerated(): Promise<Verdict> {
   return existsSync(generator) ? command(process.execPath, [generator, '--check']) : undefined;
 }
 
-/** Every text of the repository; what tests and tools leave behind is not looked at. */
+/** Every text of the repository, except files that tests and tools leave behind. */
 function checkReferences(): Verdict {
   const paths = globSync('**/*', {
     cwd: ROOT,
@@ -83,7 +83,7 @@ function checkReferences(): Verdict {
 }
 
 const TEXTS = /(?:\.(?:ts|cjs|md|ya?ml|tpl|json|sh)|Makefile)$/;
-/** They name what does not exist. */
+/** Files that deliberately name what does not exist. */
 const OWN_WORDS: ReadonlySet<string> = new Set(['hack/references.ts', 'hack/references.test.ts', 'package-lock.json']);
 
 /** Runs a program of node_modules/.bin; its output is the verdict when it fails. */

@@ -6,7 +6,7 @@ import { stopLeftovers, stopRecorded } from './process.ts';
 import { endContainers } from './stack/agent.ts';
 import { partFolders, readJson, STACK_FOLDER, STACK_PROCESS, type StackState } from './stack/files.ts';
 
-/** `make clean`: ends a stack that runs and whatever one has left, and removes its data. Binaries stay in the cache. */
+/** `make clean`: stops a running stack and the leftovers of earlier ones, and removes the data. Binaries stay in the cache. */
 const dir = STACK_FOLDER;
 if (existsSync(dir)) {
   if (await stopRecorded(dir, STACK_PROCESS, 60_000)) process.stdout.write('Ended the local stack that ran\n');

@@ -29,12 +29,12 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-test('the context of the kubeconfig is our namespace, and it is there', async () => {
+test('the context of the kubeconfig names our namespace, and the namespace exists', async () => {
   expect(kube.namespace).toBe('skerry');
   expect(await kube.get('/api/v1/namespaces/skerry')).toMatchObject({ status: { phase: 'Active' } });
 });
 
-test('a token of a service account is accepted by TokenReview for its audience, and RBAC judges it', async () => {
+test('TokenReview accepts a token of a service account for its audience, and RBAC limits it', async () => {
   const { status } = await kube.request<{ status: { token: string } }>(
     'POST',
     '/api/v1/namespaces/skerry/serviceaccounts/default/token',
@@ -66,7 +66,7 @@ test('a token of a service account is accepted by TokenReview for its audience, 
   expect(access.status.allowed).toBe(false);
 });
 
-test('garbage of a deleted owner is collected', async () => {
+test('objects of a deleted owner are garbage-collected', async () => {
   const owner = (await kube.apply(configMap('owner'))) as unknown as { metadata: { uid: string } };
   await kube.apply(
     configMap('owned', {
@@ -77,14 +77,14 @@ test('garbage of a deleted owner is collected', async () => {
   await waitFor(async () => (await kube.get(configMapPath('owned'))) === undefined, { what: 'the owned object to go' });
 });
 
-test('a definition is served as soon as it is installed', async () => {
+test('a CRD is served as soon as installCrds returns', async () => {
   const names = await installCrds(cluster.kubeconfig, join(import.meta.dirname, 'testing/testdata'));
   expect(names).toEqual(['boats.test.skerry.dev']);
   const boat = { apiVersion: 'test.skerry.dev/v1', kind: 'Boat', metadata: { name: 'dinghy' }, spec: { oars: 2 } };
   expect(await kube.apply(boat)).toMatchObject({ spec: { oars: 2 } });
 });
 
-test('data and address outlive a restart and a crash of the API server', async () => {
+test('data and address stay the same over a restart and a crash of the API server', async () => {
   await kube.apply(configMap('kept'));
   const before = cluster.pids();
   await cluster.restartApiServer();

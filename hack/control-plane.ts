@@ -10,13 +10,13 @@ import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
 
 export interface ControlPlaneOptions {
-  /** Keeps everything: data, keys, logs. A later start in the same folder continues with the data. */
+  /** Folder of data, keys and logs. A later start in the same folder continues with the data. */
   dir: string;
   /** Name of cluster, user and context in the kubeconfig. */
   name?: string;
   /** Namespace of the kubeconfig's context; it is created. */
   namespace?: string;
-  /** Without it nothing makes service accounts, collects garbage or ends namespaces; it can be started later. */
+  /** Without it no service accounts are created, no garbage is collected and no namespace ends; it can be started later. */
   controllerManager?: boolean;
   /** Port of the API server; the last one used in `dir`, else a free one. */
   port?: number;
@@ -36,15 +36,15 @@ export interface ControlPlane extends AsyncDisposable {
   /** Bearer token of the cluster admin. */
   readonly adminToken: string;
   readonly logs: { etcd: string; apiServer: string; controllerManager?: string };
-  /** Process ids as of now; those that do not run are absent. */
+  /** Current process ids; a process that does not run is absent. */
   pids(): { etcd?: number; apiServer?: number; controllerManager?: number };
-  /** Starts the controller manager unless it runs; returns when it has made the default service account. */
+  /** Starts the controller manager unless it runs; returns when it has created the default service account. */
   startControllerManager(): Promise<void>;
-  /** Ends the API server in order, with two seconds for open requests, and starts it again with the same address and data. */
+  /** Stops the API server gracefully, with two seconds for open requests, and starts it with the same address and data. */
   restartApiServer(): Promise<void>;
-  /** Ends the API server in order. */
+  /** Stops the API server gracefully. */
   stopApiServer(): Promise<void>;
-  /** Ends the API server as a crash would: no connection is closed in order. */
+  /** Ends the API server as a crash would: no connection is closed gracefully. */
   killApiServer(): Promise<void>;
   /** Starts it again after stop or kill; returns when it is ready. */
   startApiServer(): Promise<void>;
@@ -53,8 +53,8 @@ export interface ControlPlane extends AsyncDisposable {
   /** Ends the freeze. */
   resumeApiServer(): void;
   /**
-   * Stops the API server and etcd in order, lets `change` do what it likes to etcd's folder (copy it, replace it, remove
-   * it), and starts both again.
+   * Stops the API server and etcd gracefully, calls `change`, which may copy, replace or remove etcd's folder, and starts
+   * both again.
    */
   whileDown(change: (etcdDir: string) => void | Promise<void>): Promise<void>;
   stop(): Promise<void>;
@@ -64,8 +64,8 @@ const CRD_PATH = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
 const ISSUER = 'https://kubernetes.default.svc.cluster.local';
 
 /**
- * What the controller manager is to do. There are no nodes and no pods, so the controllers for those would only cost
- * time at the start.
+ * The controllers that the controller manager runs. There are no nodes and no pods, so the controllers for those would
+ * only delay the start.
  */
 const CONTROLLERS = [
   'clusterrole-aggregation-controller',
@@ -80,17 +80,17 @@ const CONTROLLERS = [
 ];
 
 /**
- * Starts a real control plane and returns when it answers and has made the default service account.
+ * Starts a real control plane and returns when it answers and has created the default service account.
  *
- * The API server makes its own serving certificate; the admin and the controller manager come with tokens from a file.
- * So no certificate is issued by us. Nothing is synced to the disk: a power cut loses data, a killed process does not.
+ * The API server makes its own serving certificate; the admin and the controller manager authenticate with tokens from a
+ * file, so we issue no certificate. Nothing is synced to the disk: a power cut loses data, a killed process does not.
  */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await launch(options);
     } catch (error) {
-      // Between choosing a free port and listening on it, somebody else may take it.
+      // Another process may take the free port before the server listens on it.
       if (attempt === 3 || !(error as Error).message.includes('address already in use')) throw error;
     }
   }
@@ -140,7 +140,7 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
       command: tools['kube-apiserver'] as string,
       args: [
         ...['--etcd-servers', etcdUrl, '--secure-port', `${ports.apiServer}`],
-        // Loopback is no address that other machines could be told, so nothing is to tell it.
+        // Other machines cannot use the loopback address, so it is not advertised.
         ...['--bind-address', '127.0.0.1', '--advertise-address', '127.0.0.1', '--endpoint-reconciler-type', 'none'],
         ...['--cert-dir', files.certs, '--token-auth-file', files.tokens],
         ...['--service-account-key-file', files.serviceAccountKey],
@@ -254,7 +254,7 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
   }
 }
 
-/** Creates a namespace unless it is there. */
+/** Creates a namespace unless it exists. */
 export async function createNamespace(kube: Kube, name: string): Promise<void> {
   await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
 }
@@ -298,7 +298,7 @@ function pidOf(daemon: Daemon | undefined): number | undefined {
 
 interface KeyFiles {
   certs: string;
-  /** Leaf and authority in one file, as the API server writes it. */
+  /** The API server writes its certificate and the authority into one file. */
   ca: string;
   serviceAccountKey: string;
   tokens: string;
@@ -353,6 +353,6 @@ function kubeconfigOf(parts: { name: string; namespace: string; url: string; ca:
     contexts: [{ name, context: { cluster: name, user: name, namespace } }],
     'current-context': name,
   };
-  // JSON is YAML, and this one is never edited by hand.
+  // JSON is YAML, and this file is never edited by hand.
   return `${JSON.stringify(config, undefined, 2)}\n`;
 }

@@ -1,13 +1,13 @@
-/** The Grafana dashboard, made from a table of panels: what people look at first stands first. */
+/** The Grafana dashboard, made from a table of panels, the most important ones first. */
 
 interface Panel {
   title: string;
   kind: 'stat' | 'timeseries';
-  /** as Grafana names units */
+  /** unit, by Grafana's name */
   unit: string;
   /** legend -> expression */
   queries: Readonly<Record<string, string>>;
-  /** what it tells */
+  /** description of the panel */
   about?: string;
 }
 

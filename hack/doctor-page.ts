@@ -1,6 +1,6 @@
 import { CHECKS } from '../agent/src/doctor/doctor.ts';
 
-/** docs/doctor.md: everything that `skerry-agent doctor` can find, from its table of checks. */
+/** docs/doctor.md: all findings of `skerry-agent doctor`, from its table of checks. */
 export function doctorPage(): string {
   return [
     '# What the doctor finds',

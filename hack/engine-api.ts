@@ -28,21 +28,21 @@ export function callEngine<T = unknown>(url: string, method: string, path: strin
   });
 }
 
-/** Pulls an image from a registry without TLS; docker allows that on loopback, podman when it is told. */
+/** Pulls an image from a registry without TLS; docker allows that on loopback, podman with an option. */
 export async function pullInsecure(url: string, reference: string): Promise<void> {
   const name = encodeURIComponent(reference);
   const path =
     (await probeEngine(url)) === 'podman'
       ? `/v4.0.0/libpod/images/pull?reference=${name}&tlsVerify=false`
       : `/v1.41/images/create?fromImage=${name}`;
-  // The status is 200 before the pull has begun; how it ended stands in the last lines.
+  // The status is 200 before the pull begins; the last lines have its result.
   const answer = await callEngine(url, 'POST', path);
   const text = typeof answer === 'string' ? answer : JSON.stringify(answer);
   const error = /"error":\s*"((?:[^"\\]|\\.)+)"/.exec(text)?.[1];
   if (error) throw new Error(`pull ${reference}: ${error}`);
 }
 
-/** Gives an engine an image, without any registry. */
+/** Loads an image into an engine, without a registry. */
 export async function loadImage(url: string, archive: Buffer): Promise<void> {
   const answer = await callEngine(url, 'POST', '/v1.41/images/load?quiet=true', archive);
   const text = typeof answer === 'string' ? answer : JSON.stringify(answer);

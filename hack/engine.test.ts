@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { lowNofileLimit, mountsUnder } from './engine.ts';
 
-test('mounts inside a folder come innermost first, a folder with a like name is another one', () => {
+test('mounts inside a folder are listed innermost first, without those of a folder with a similar name', () => {
   const mounts = ['/', '/d/eng', '/d/eng/a', '/d/eng/a/b', '/d/engine/x', '/d/eng/with\\040blank']
     .map((point) => `overlay ${point} overlay rw 0 0`)
     .join('\n');
@@ -9,10 +9,14 @@ test('mounts inside a folder come innermost first, a folder with a like name is 
 });
 
 test.each([
-  ['a limit under what engines use is handed on', '20000                20000', { soft: 20000, hard: 20000 }],
-  ['soft under hard', '1024                 20000', { soft: 1024, hard: 20000 }],
-  ['an ordinary limit needs nothing', '1024                 1048576', undefined],
-  ['no limit needs nothing', 'unlimited            unlimited', undefined],
+  ['a limit below what engines use is set for containers', '20000                20000', { soft: 20000, hard: 20000 }],
+  [
+    'a soft limit below the hard limit is set for containers',
+    '1024                 20000',
+    { soft: 1024, hard: 20000 },
+  ],
+  ['an ordinary limit is not set for containers', '1024                 1048576', undefined],
+  ['an unlimited process sets no limit for containers', 'unlimited            unlimited', undefined],
 ])('%s', (_, values, expected) => {
   const limits = `Limit                     Soft Limit           Hard Limit           Units\nMax open files            ${values}                files\n`;
   expect(lowNofileLimit(limits)).toEqual(expected);

@@ -20,22 +20,22 @@ import { waitFor } from './wait.ts';
 export type EngineKind = 'docker' | 'podman';
 
 export interface EngineOptions {
-  /** Keeps images, containers and logs of a private engine. */
+  /** Folder of images, containers and logs of a private engine. */
   dir: string;
-  /** Only this kind will do; otherwise docker before podman. */
+  /** Only this kind is used; by default docker before podman. */
   kind?: EngineKind;
-  /** Never one that is already there: for tests that restart it or look at everything it has. */
+  /** Does not use an engine that runs already: for tests that restart it or list everything that it has. */
   alwaysPrivate?: boolean;
   /**
-   * Whether a private engine gives its containers a way out, which takes packet filter rules and IP forwarding of the
+   * Whether containers of a private engine reach other networks, which needs packet filter rules and IP forwarding on the
    * host. Ports on the host and names between containers work without.
    */
   outbound?: boolean;
-  /** Put before the program of a private podman, as by `ip netns exec <name>`. */
+  /** Prefix of the command of a private podman, such as `ip netns exec <name>`. */
   within?: readonly string[];
   /** Further arguments of a private engine's program. */
   args?: readonly string[];
-  /** `host:port` of a registry without TLS on loopback. Docker takes every such one; a private podman is told. */
+  /** `host:port` of a registry without TLS on loopback. Docker accepts all of those; a private podman gets it configured. */
   registry?: string;
   log?: Log;
 }
@@ -53,23 +53,23 @@ export interface Engine extends AsyncDisposable {
   kill(): Promise<void>;
   /** Starts a private engine again. */
   start(): Promise<void>;
-  /** Ends a private engine and keeps its data; leaves any other alone. */
+  /** Stops a private engine and keeps its data; does nothing to any other engine. */
   stop(): Promise<void>;
 }
 
-/** What the sockets of engines are called that a machine may run. */
+/** Sockets of the engines that a machine may run. */
 const SOCKETS: Record<EngineKind, string> = { docker: '/var/run/docker.sock', podman: '/run/podman/podman.sock' };
 
 /** The programs of a private engine. */
 const PROGRAMS: Record<EngineKind, string> = { docker: 'dockerd', podman: 'podman' };
 
-/** The Debian packages that bring them; what podman needs for names on a network is no part of its own. */
+/** The Debian packages of the engines; podman needs another one for names on a network. */
 const PACKAGES: Record<EngineKind, readonly string[]> = {
   docker: ['docker.io'],
   podman: ['podman', 'netavark', 'aardvark-dns'],
 };
 
-/** What a private engine of a kind needs on this machine, and lacks. */
+/** What a private engine of a kind lacks on this machine. */
 function missingParts(kind: EngineKind): string[] {
   const parts = [findProgram(PROGRAMS[kind], process.env) ? '' : PROGRAMS[kind]];
   const folders = ['/usr/libexec/podman', '/usr/lib/podman', '/usr/local/libexec/podman', '/usr/local/lib/podman'];
@@ -114,7 +114,7 @@ export async function findEngine(options: EngineOptions): Promise<Engine> {
   return kind === 'docker' ? startDocker(options, log) : startPodman(options, log);
 }
 
-/** Removes the data of a private engine, with the mounts that one that was killed has left in it. */
+/** Removes the data of a private engine, with the mounts that a killed engine has left in it. */
 export function removeEngineData(dir: string): void {
   removeMounted(runFolder(dir));
   removeMounted(dir);
@@ -138,8 +138,8 @@ export function mountsUnder(mounts: string, folder: string): string[] {
 }
 
 /**
- * The `nofile` limit to give containers where this process may not raise its own to what engines use otherwise
- * (a machine that is a container itself); undefined where no limit stands in the way.
+ * The `nofile` limit for containers where this process may not raise its own limit to the default of engines (a machine
+ * that is itself a container); undefined where that default works.
  */
 export function lowNofileLimit(limits: string): { soft: number; hard: number } | undefined {
   const USUAL = 1_048_576;
@@ -178,7 +178,7 @@ async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, 
     const running = await startDaemon({
       name: 'dockerd',
       dir,
-      // With its own namespaces it disturbs nobody even where it finds a containerd of the system.
+      // Its own containerd namespaces keep it separate even where it finds the system's containerd.
       command: findProgram('dockerd', process.env) as string,
       args: [
         ...['--host', url, '--data-root', join(dir, 'data'), '--exec-root', join(run, 'exec')],
@@ -225,7 +225,7 @@ async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, 
     const bridges = networks
       .filter(({ Driver }) => Driver === 'bridge')
       .map(({ Id, Options }) => Options?.['com.docker.network.bridge.name'] ?? `br-${Id.slice(0, 12)}`);
-    // The daemon leaves them; it makes those of its networks again when it starts.
+    // The daemon leaves them; it creates those of its networks again when it starts.
     for (const name of new Set([bridge, ...bridges])) spawnSync('ip', ['link', 'delete', name]);
     removeMounted(run);
   }
@@ -247,8 +247,8 @@ async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, 
 }
 
 /**
- * The containerd of a dockerd that was killed ends a little later by itself; a new dockerd that finds it still there
- * takes it for its own, and gives up when it goes.
+ * The containerd of a killed dockerd ends by itself a little later; a new dockerd that finds it still running uses it, and
+ * fails when it ends.
  */
 async function containerdEnds(run: string): Promise<void> {
   const folder = join(run, 'exec', 'containerd');
@@ -267,15 +267,15 @@ async function containerdEnds(run: string): Promise<void> {
   await waitFor(ended, { what: 'the old containerd to end', timeoutMs: 5_000, intervalMs: 50 }).catch(() => {});
   if (lives()) process.kill(pid, 'SIGKILL');
   await waitFor(ended, { what: 'the killed containerd to end', timeoutMs: 10_000, intervalMs: 50 });
-  // Nobody may have asked for its exit code yet: by its number alone it would still seem to run.
+  // The new dockerd reads this file, and a zombie would pass for a containerd that runs, since its pid still exists.
   rmSync(file, { force: true });
 }
 
-/** Who started a private engine: a pid file in its run folder, written before anything else is made. */
+/** The process that started a private engine: a pid file in its run folder, written before everything else. */
 const OWNER = 'owner';
 const BRIDGE_PREFIX = 'skerry-';
 
-/** A run that was killed leaves its bridge; the next one, wherever its data is, takes it away. */
+/** A killed run leaves its bridge; the next run removes it, wherever its data is. */
 function removeStaleBridges(): void {
   for (const name of readdirSync('/sys/class/net')) {
     const [, hash] = /^skerry-([0-9a-f]{8})$/.exec(name) ?? [];
@@ -285,7 +285,7 @@ function removeStaleBridges(): void {
   }
 }
 
-/** A machine-wide daemon.json is about another daemon. */
+/** The machine's own daemon.json is for another daemon. */
 function emptyConfig(dir: string): string {
   const file = join(dir, 'daemon.json');
   mkdirSync(dir, { recursive: true });
@@ -294,8 +294,8 @@ function emptyConfig(dir: string): string {
 }
 
 /**
- * The default bridge of a private dockerd: docker0 may belong to another one. The subnet comes from the folder's name
- * and moves on while somebody has it.
+ * The default bridge of a private dockerd: docker0 may belong to another daemon. The subnet is derived from the folder's
+ * name; the next free one is used when it is taken.
  */
 function makeBridge(bridge: string, hash: string): void {
   if (existsSync(`/sys/class/net/${bridge}`)) return;
@@ -358,7 +358,7 @@ async function startPodman({ dir, registry, within = [], args = [] }: EngineOpti
 
   async function stop(): Promise<void> {
     if (!daemon || daemon.exit()) return;
-    // Its containers are not its children: nobody else would stop them.
+    // Its containers are not its children, so they would keep running.
     const containers = await callEngine<{ Id: string }[]>(url, 'GET', '/v1.41/containers/json').catch(() => []);
     await Promise.all(
       containers.map(({ Id }) => callEngine(url, 'POST', `/v1.41/containers/${Id}/stop?t=10`).catch(() => {})),
@@ -383,8 +383,8 @@ async function startPodman({ dir, registry, within = [], args = [] }: EngineOpti
 }
 
 /**
- * Everything that podman otherwise shares with every other one of the machine: networks, locks, events. Subnets come
- * from the folder's name, as a private docker's do.
+ * What podman otherwise shares with all other podmans of the machine: networks, locks, events. Subnets are derived from
+ * the folder's name, as those of a private docker.
  */
 function podmanConfig(dir: string, run: string): string {
   const second = 100 + (Number.parseInt(shortHash(dir).slice(0, 2), 16) % 100);
@@ -401,7 +401,7 @@ default_subnet_pools = [{ "base" = "10.${second}.0.0/16", "size" = 24 }]
 `;
 }
 
-/** Daemons live in sbin, which is not on every PATH. */
+/** Daemons are in sbin, which is not in every PATH. */
 function searchPath(env: NodeJS.ProcessEnv): string[] {
   return [...new Set([...(env.PATH ?? '').split(delimiter), '/usr/local/sbin', '/usr/sbin', '/sbin'])].filter(Boolean);
 }

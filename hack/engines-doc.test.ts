@@ -18,7 +18,7 @@ test('docs/engines.md has exactly the rows of the table of fields', () => {
   expect(committed, 'a row was not tried').not.toContain('not tried');
 });
 
-test('what is not honoured is told once below, with its reason', () => {
+test('docs/engines.md has the reason of each field that an engine does not honour, once below the table', () => {
   const fields = Object.fromEntries(
     FIELDS.map(({ field }, index) => [field, index < 2 ? 'no such thing' : 'honoured']),
   );

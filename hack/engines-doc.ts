@@ -6,12 +6,12 @@ import { FIELDS } from '../agent/src/engines/_fields.ts';
 import { ROOT } from './paths.ts';
 
 /**
- * Writes docs/engines.md: runs the contract of each container field on every engine, and writes down the results.
+ * Writes docs/engines.md: runs the contract test of each container field on every engine, and writes the results.
  *
  *     node hack/engines-doc.ts
  *
- * Takes what the tests of the engines take: a machine that has, or may have, docker and podman. hack/engines-doc.test.ts
- * checks that the file in the repository has exactly the rows of the table.
+ * Requires what the tests of the engines require: a machine where docker and podman are installed or can be.
+ * hack/engines-doc.test.ts checks that the file in the repository has exactly the rows of the table.
  */
 
 const FILE = join(ROOT, 'docs/engines.md');

@@ -6,9 +6,9 @@ import type { Log } from './progress.ts';
 const TRIPLES = { amd64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' } as const;
 
 /**
- * The environment in which a program's clock is wrong: `+3600s` and `-3600s` move it, `@1970-01-01 00:10:00` (UTC) makes
- * it start there and go on. Its monotonic clock, and with it its timers, stay right. Uses libfaketime, which is installed
- * on a Debian-like system.
+ * The environment in which a program's clock is wrong: `+3600s` and `-3600s` shift it, `@1970-01-01 00:10:00` (UTC) makes
+ * it start at that time. Its monotonic clock, and so its timers, stay correct. Uses libfaketime, which is installed on a
+ * Debian-like system when it is missing.
  */
 export async function fakeTime(clock: string, log?: Log): Promise<Record<string, string>> {
   const library = `/usr/lib/${TRIPLES[hostArchitecture()]}/faketime/libfaketimeMT.so.1`;

@@ -84,7 +84,7 @@ function conditionsPage(): string {
   ].join('\n');
 }
 
-/** Stand for what Helm fills in. */
+/** Placeholders for values that Helm fills in. */
 const PLACE = 'namespace-of-the-release';
 const GROUPS = 'groups-of-the-release';
 

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { formatDuration, type Log } from './progress.ts';
 
 export interface GoBuildOptions {
-  /** What to call it in messages. */
+  /** Its name in messages. */
   name: string;
   /** The folder with go.mod. */
   module: string;
@@ -20,13 +20,13 @@ export interface GoBuildOptions {
   /** Build tags. */
   tags?: readonly string[];
   log: Log;
-  /** Ends the build. */
+  /** Aborts the build. */
   signal?: AbortSignal;
 }
 
 /**
- * Whether builds may trade memory for time: the compiler then collects less garbage, which is a fifth of its work, and
- * two builds run at once, so that one uses the processors while the other downloads or links.
+ * Whether builds may use more memory to take less time: the compiler then collects less garbage, which is a fifth of its
+ * work, and two builds run in parallel, so that one uses the processors while the other one downloads or links.
  */
 export const isRoomy = () => totalmem() >= 6 * 2 ** 30;
 
@@ -37,8 +37,8 @@ export function goVersion(): string | undefined {
 }
 
 /**
- * Builds one static Go binary. It appears under its name only when it is complete. Says every ten seconds how far
- * it is; runs at low priority, since a Kubernetes build takes every core for minutes.
+ * Builds one static Go binary. It appears under its name only when it is complete. Logs its progress every ten seconds;
+ * runs at low priority, since a Kubernetes build uses every core for minutes.
  */
 export async function goBuild(options: GoBuildOptions): Promise<void> {
   const { name, module, output, variables = {}, arch, tags = [], log } = options;
@@ -77,7 +77,7 @@ export async function goBuild(options: GoBuildOptions): Promise<void> {
   try {
     if (child.pid) setPriority(child.pid, 10);
   } catch {
-    // It may have ended already; its exit code says how.
+    // It may have ended already; its exit code has the result.
   }
 
   let packages = 0;

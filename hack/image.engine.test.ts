@@ -8,7 +8,7 @@ import { waitFor } from './wait.ts';
 const engineUrl = inject('engineUrl');
 const registryUrl = inject('registryUrl');
 
-test('the engine pulls and runs an image that was made without one', async () => {
+test('the engine pulls and runs an image that was built without an engine', async () => {
   const greeting = 'Hello from a test';
   const image = await sampleImage({ env: { GREETING: greeting }, labels: { origin: 'scratch' } });
   const { reference } = await pushImage(registryUrl, 'test/sample', 'v1', image);
@@ -43,7 +43,7 @@ test('the engine pulls and runs an image that was made without one', async () =>
   });
 });
 
-test('the engine takes an image without any registry', async () => {
+test('the engine loads an image without a registry', async () => {
   const reference = '127.0.0.1:1/test/loaded:v1';
   const image = await sampleImage({ labels: { origin: 'archive' } });
   await loadImage(engineUrl, saveImage(image, reference));

@@ -15,13 +15,13 @@ const listing = (tar: Buffer) =>
     .split('\n')
     .map((line) => line.replace(/\s+/g, ' '));
 
-test('equal specs make equal digests, another file another one', () => {
+test('images of equal specs have equal digests, and one with another file has another digest', () => {
   const make = (content: string) => buildImage({ files: [{ path: '/a', content }], architecture: 'amd64' }).top.digest;
   expect(make('1')).toBe(make('1'));
   expect(make('1')).not.toBe(make('2'));
 });
 
-test('a manifest describes exactly the blobs that come with it', () => {
+test('a manifest describes exactly the blobs of its image', () => {
   const image = buildImage({
     files: [{ path: '/a', content: 'x' }],
     entrypoint: ['/a'],
@@ -37,7 +37,7 @@ test('a manifest describes exactly the blobs that come with it', () => {
   });
 });
 
-test('a layer has the folders on the way, links, owners and modes', () => {
+test('a layer has parent folders, links, owners and modes', () => {
   const image = buildImage({
     files: [
       { path: '/usr/bin/app', content: 'x', mode: 0o755, uid: 5, gid: 6 },
@@ -55,7 +55,7 @@ test('a layer has the folders on the way, links, owners and modes', () => {
   ]);
 });
 
-test('an index lists its images by architecture and carries all of them', () => {
+test('an index lists its images by architecture and contains all of them', () => {
   const images = (['amd64', 'arm64'] as const).map((architecture) =>
     buildImage({ files: [{ path: '/a', content: architecture }], architecture }),
   );
@@ -76,7 +76,7 @@ test('a saved image is an OCI layout that docker can load as well', () => {
   expect(names).toEqual(['oci-layout', 'index.json', 'manifest.json', ...blobs]);
 });
 
-test('archive paths may have 255 bytes when a folder ends within the first 155', () => {
+test('paths in an archive may have 255 bytes when a folder ends within the first 155', () => {
   const path = `${'f'.repeat(90)}/${'g'.repeat(90)}`;
   expect(listing(makeTar([{ path, type: 'file', content: Buffer.from('x') }]))[0]).toMatch(new RegExp(`${path}$`));
   expect(() => makeTar([{ path: 'x'.repeat(101), type: 'file' }])).toThrow('too long');

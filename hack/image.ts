@@ -3,7 +3,7 @@ import { posix } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { makeTar, type TarEntry } from './tar.ts';
 
-/** A file of an image; folders on the way to it are made. */
+/** A file of an image; its parent folders are created. */
 export interface ImageFile {
   /** Absolute path in the container. */
   path: string;
@@ -24,10 +24,10 @@ export interface ImageSpec {
   labels?: Record<string, string>;
   user?: string;
   workingDir?: string;
-  /** TCP ports the image says it listens on. */
+  /** TCP ports that the image exposes. */
   ports?: readonly number[];
   volumes?: readonly string[];
-  /** As docker knows it: `Test: ['CMD', ...]`, times in nanoseconds. */
+  /** In docker's form: `Test: ['CMD', ...]`, times in nanoseconds. */
   healthcheck?: { Test: string[]; Interval?: number; Timeout?: number; Retries?: number; StartPeriod?: number };
   architecture?: 'amd64' | 'arm64';
 }
@@ -39,9 +39,9 @@ interface Descriptor {
   platform?: { os: string; architecture: string };
 }
 
-/** An image, or an index of images, with everything that it refers to. */
+/** An image, or an index of images, with all blobs that it refers to. */
 export interface Image {
-  /** Its manifest or index. */
+  /** Its own manifest or index. */
   readonly top: Descriptor;
   /** Manifests and indexes by digest, those that are referred to first. */
   readonly manifests: ReadonlyMap<string, { mediaType: string; bytes: Buffer }>;
@@ -56,10 +56,10 @@ const MEDIA = {
   layer: 'application/vnd.oci.image.layer.v1.tar+gzip',
 };
 
-/** Makes an image of one layer from scratch, with no engine. Equal specs make equal digests. */
+/** Builds an image of one layer without an engine. Equal specs have equal digests. */
 export function buildImage(spec: ImageSpec): Image {
   const tar = makeTar(layerEntries(spec.files));
-  // Half the size is won at the lowest level already; the others only cost time.
+  // The lowest level halves the size already; higher levels only cost time.
   const layer = gzipSync(tar, { level: 1 });
   const architecture = spec.architecture ?? hostArchitecture();
   const created = '1970-01-01T00:00:00Z';
@@ -115,7 +115,7 @@ export function buildIndex(images: readonly Image[]): Image {
 }
 
 /**
- * Pushes an image to a registry over the OCI distribution API; what the registry has already is not sent again.
+ * Pushes an image to a registry over the OCI distribution API; blobs that the registry has are not sent again.
  * Returns the reference to pull it by, and its digest.
  */
 export async function pushImage(
@@ -140,7 +140,7 @@ export async function pushImage(
   return { reference: `${host}/${repository}:${tag}`, digest: image.top.digest };
 }
 
-/** An archive that `docker load`, `podman load` and `ctr images import` take: an image with no registry at all. */
+/** An archive for `docker load`, `podman load` and `ctr images import`, which need no registry. */
 export function saveImage(image: Image, reference: string): Buffer {
   const own = [...image.manifests.values()]
     .filter(({ mediaType }) => mediaType === MEDIA.manifest)
@@ -164,7 +164,7 @@ export function saveImage(image: Image, reference: string): Buffer {
         ],
       }),
     ],
-    // The format that docker wrote before it knew OCI; it points at the same blobs.
+    // docker's format from before OCI; it refers to the same blobs.
     [
       'manifest.json',
       json([{ Config: own && pathOf(own.config), RepoTags: [reference], Layers: own?.layers.map(pathOf) }]),
@@ -175,7 +175,7 @@ export function saveImage(image: Image, reference: string): Buffer {
   return makeTar(files.map(([path, content]) => ({ path, type: 'file', content })));
 }
 
-/** The name of this machine's architecture as images have it. */
+/** The name of this machine's architecture in image platforms. */
 export function hostArchitecture(): 'amd64' | 'arm64' {
   return process.arch === 'arm64' ? 'arm64' : 'amd64';
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
 import { parse, parseAllDocuments } from 'yaml';
 
-/** A Kubernetes object as far as the stack looks into it. */
+/** The fields of a Kubernetes object that the stack reads. */
 export interface KubeObject {
   apiVersion: string;
   kind: string;
@@ -10,7 +10,7 @@ export interface KubeObject {
   [key: string]: unknown;
 }
 
-/** An answer of the API server that is not a success. */
+/** A response of the API server that is not a success. */
 export class KubeError extends Error {
   readonly status: number;
 
@@ -20,15 +20,15 @@ export class KubeError extends Error {
   }
 }
 
-/** A few plain calls to an API server, for setting things up; the controller has its own client. */
+/** A few plain requests to an API server, for set-up; the controller has its own client. */
 export interface Kube {
   readonly server: string;
-  /** Of the kubeconfig's context. */
+  /** The namespace of the kubeconfig's context. */
   readonly namespace: string;
   request<T>(method: string, path: string, body?: unknown, contentType?: string): Promise<T>;
-  /** Undefined when there is none. */
+  /** Undefined when the object does not exist. */
   get<T = KubeObject>(path: string): Promise<T | undefined>;
-  /** Creates or changes an object server-side. */
+  /** Server-side apply. */
   apply(object: KubeObject): Promise<KubeObject>;
   close(): void;
 }
@@ -48,7 +48,7 @@ export async function kubeFromFile(kubeconfig: string): Promise<Kube> {
   return createKube(server, options, context?.namespace ?? 'default');
 }
 
-/** A client for a server, with what each request needs to authenticate. */
+/** A client for a server, with the credentials of each request. */
 export function createKube(server: string, credentials: RequestOptions, namespace = 'default'): Kube {
   const { headers, agent: given, ...tls } = credentials;
   const agent = given instanceof Agent ? given : new Agent({ ...(tls as object), keepAlive: true, maxSockets: 8 });
@@ -115,7 +115,7 @@ export function createKube(server: string, credentials: RequestOptions, namespac
   };
 }
 
-/** A kubeconfig for the same cluster and namespace whose user comes with a bearer token. */
+/** A kubeconfig for the same cluster and namespace whose user authenticates with a bearer token. */
 export function withToken(kubeconfig: string, token: string): string {
   const config = parse(kubeconfig);
   const context = config.contexts.find((each: { name: string }) => each.name === config['current-context']);
@@ -123,7 +123,7 @@ export function withToken(kubeconfig: string, token: string): string {
   return `${JSON.stringify({ ...config, contexts: [context], users }, undefined, 2)}\n`;
 }
 
-/** The objects of a YAML file, `List` kinds taken apart. */
+/** The objects of a YAML text; a `List` is split into its items. */
 export function objectsOfYaml(text: string, name = 'YAML'): KubeObject[] {
   return parseAllDocuments(text).flatMap((document) => {
     const problem = document.errors?.[0];

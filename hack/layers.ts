@@ -12,7 +12,7 @@ export interface LayerRules {
   layers: Readonly<Record<string, LayerRule>>;
 }
 
-/** An import that the rules do not have. */
+/** An import that the rules do not allow. */
 export interface Violation {
   file: string;
   imports: string;
@@ -20,9 +20,9 @@ export interface Violation {
 }
 
 /**
- * Judges every import of the given files, by path relative to the repository. Tests and their helpers may import
- * anything. A file in `src` or `agent/src` that no layer has is itself a violation: a new folder needs a rule. Other files
- * are not looked at.
+ * Checks every import of the given files, by path relative to the repository. Tests and their helpers may import anything.
+ * A file in `src` or `agent/src` that is in no layer is itself a violation: a new folder needs a rule. Other files are not
+ * checked.
  */
 export function findViolations(files: ReadonlyMap<string, string>, rules: LayerRules): Violation[] {
   const violations: Violation[] = [];
@@ -43,10 +43,10 @@ export function findViolations(files: ReadonlyMap<string, string>, rules: LayerR
   return violations;
 }
 
-/** Where each file belongs to a layer. */
+/** Folders in which each file must belong to a layer. */
 const COVERED = /^(agent\/)?src\//;
 
-/** Folders and files that the rules name and that do not exist: a rule about nothing hides a mistake. */
+/** Folders and files that the rules name and that do not exist: such a rule hides a mistake. */
 export function findUnknownLayers(paths: Iterable<string>, rules: LayerRules): string[] {
   const known = new Set<string>();
   for (const path of paths) {

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** A lock that is held; `await using` or `release()` gives it back. */
+/** A lock that was taken; `await using` or `release()` releases it. */
 export interface Lock extends AsyncDisposable {
   release(): void;
 }
@@ -11,10 +11,10 @@ export interface Lock extends AsyncDisposable {
 const SQLITE_BUSY = 5;
 
 /**
- * Takes the lock at once or answers undefined when another holder has it.
+ * Takes the lock at once, or returns undefined when another process has it.
  *
- * Node has no flock. A lock file with a process id in it needs a takeover when its owner dies, and every takeover has a
- * race; the lock that SQLite takes on its file is released by the kernel with the process.
+ * Node has no flock. A lock file with a process id needs a takeover when its owner dies, and every takeover has a race;
+ * the kernel releases the lock that SQLite takes on its file when the process ends.
  */
 export function tryLock(path: string): Lock | undefined {
   mkdirSync(dirname(path), { recursive: true });
@@ -32,7 +32,7 @@ export function tryLock(path: string): Lock | undefined {
   return { release, [Symbol.asyncDispose]: async () => release() };
 }
 
-/** Waits for the lock; `onWait` is called once when it is not free. */
+/** Waits for the lock; calls `onWait` once when it is not free. */
 export async function lock(path: string, options: { onWait?: () => void; signal?: AbortSignal } = {}): Promise<Lock> {
   for (let waited = false; ; waited = true) {
     const held = tryLock(path);

@@ -15,8 +15,8 @@ import { admissionPolicies, CONTROLLER_ACCOUNT, controllerRoles, peopleRoles } f
 import { waitFor } from './wait.ts';
 
 /**
- * A cluster of its own with two installations, each with groups named as its namespace: the policies would refuse what
- * other tests do in namespaces of theirs.
+ * A cluster of its own with two installations, whose groups are named as their namespaces. A shared cluster does not
+ * work: the policies would refuse what other tests do in their own namespaces.
  */
 const NAMESPACES = ['skerry', 'second'] as const;
 type Namespace = (typeof NAMESPACES)[number];
@@ -29,7 +29,7 @@ let kubectl: string;
 const run = promisify(execFile);
 const people: Kube[] = [];
 
-/** A person of these groups, or a service account. */
+/** A client that impersonates a user of these groups, or a service account. */
 function as(user: string, ...groups: string[]): Kube {
   const headers = {
     ...credentials.headers,
@@ -80,7 +80,7 @@ beforeAll(async () => {
   }
   for (const namespace of NAMESPACES) {
     for (const manifest of admissionPolicies(namespace)) await admin.apply(manifest as never);
-    // Policies act some time after they are stored; the last one in the list is the last to act.
+    // Policies take effect some time after they are stored; the last one in the list is the last to do so.
     const acts = async () => (await verdict(admin, 'DELETE', `${path('registries', namespace)}/remote`)) !== 'allowed';
     await waitFor(acts, { what: 'the policies to act' });
   }
@@ -100,7 +100,7 @@ describe.each(NAMESPACES)('with two installations in one cluster, in the namespa
     expect(await verdict(kube, 'DELETE', `${path('applications', namespace)}/free`)).toBe('allowed');
   });
 
-  test('people of the other installation may not even look', async () => {
+  test('users of the other installation may not even read', async () => {
     for (const role of ROLE_NAMES)
       expect(await verdict(person(other, role), 'GET', path('applications', namespace))).toContain('is forbidden');
   });
@@ -112,7 +112,7 @@ describe.each(NAMESPACES)('with two installations in one cluster, in the namespa
     expect(await verdict(kube, 'POST', `/api/v1/namespaces/${namespace}/events`, {})).toContain('is forbidden');
   });
 
-  test('the controller may do what only a controller may', async () => {
+  test('the controller may create system objects and delete what is built in or in use', async () => {
     const kube = controllerOf(namespace);
     const system = object('Application', 'router', { isSystem: true });
     expect(await verdict(kube, 'POST', path('applications', namespace), system)).toBe('allowed');
@@ -133,22 +133,28 @@ describe.each(NAMESPACES)('with two installations in one cluster, in the namespa
 
 test.each([
   [
-    'an object where no controller works is refused, and told where one does',
+    'an object in a namespace without a controller is refused, with the namespaces that have one',
     'POST',
     path('applications', 'default'),
     object('Application', 'there'),
     /belong into a namespace where a controller works, such as (skerry|second)/,
   ],
-  ['deleting what is in use is refused', 'DELETE', `${path('applications', 'skerry')}/used`, undefined, /it is in use/],
   [
-    'a user cannot make a system application',
+    'the deletion of an application in use is refused',
+    'DELETE',
+    `${path('applications', 'skerry')}/used`,
+    undefined,
+    /it is in use/,
+  ],
+  [
+    'a user cannot create a system application',
     'POST',
     path('applications', 'skerry'),
     object('Application', 'sys', { isSystem: true }),
     /controller alone/,
   ],
   [
-    'a user cannot make a system node',
+    'a user cannot create a system node',
     'POST',
     path('edgenodes', 'skerry'),
     object('EdgeNode', 'sys', { isSystem: true }),
@@ -214,23 +220,26 @@ describe('deletion', () => {
     ],
     ['edgenode', 'full', /plant-a\/reader-0, .* \.\.\.; the annotation skerry.dev\/protected=true keeps a node/],
     ['application', 'plant-a', /this removes from their machines: web on gw-1, db; the annotation/],
-  ])('of the %s %s with kubectl prints a warning that names what goes with it', async (kind, name, warning) => {
-    const text = await kubectlDelete(kind, name);
-    expect(text).toContain('Warning: ');
-    expect(text).toMatch(warning);
-    expect(text).toContain(`"${name}" deleted`);
-    expect(text.length).toBeLessThan(1_200);
-  });
+  ])(
+    'of the %s %s with kubectl prints a warning that names the microservices that it removes',
+    async (kind, name, warning) => {
+      const text = await kubectlDelete(kind, name);
+      expect(text).toContain('Warning: ');
+      expect(text).toMatch(warning);
+      expect(text).toContain(`"${name}" deleted`);
+      expect(text.length).toBeLessThan(1_200);
+    },
+  );
 
   test.each([
     ['edgenode', 'idle'],
     ['application', 'unplaced'],
     ['edgenode', 'said-false'],
-  ])('of the %s %s, with which nothing goes, prints none', async (kind, name) => {
+  ])('of the %s %s, which runs nothing, prints no warning', async (kind, name) => {
     expect(await kubectlDelete(kind, name)).not.toContain('Warning');
   });
 
-  test('of what is protected is refused, whoever asks for it', async () => {
+  test('of a protected node is refused to every user and to the controller', async () => {
     const at = path('edgenodes', 'skerry');
     for (const kube of [admin, person('skerry', 'admin'), controllerOf('skerry')])
       expect(await verdict(kube, 'DELETE', `${at}/said-true`)).toContain(PROTECTED);
@@ -238,7 +247,7 @@ describe('deletion', () => {
   });
 });
 
-test('a registry is made a draft by the controller alone', async () => {
+test('only the controller may annotate a registry as a draft', async () => {
   const metadata = { annotations: { [ANNOTATIONS.draft]: 'true' } };
   const draft = object('Registry', 'draft', { url: 'registry.example' }, metadata);
   const dora = person('skerry', 'developer');

@@ -1,5 +1,5 @@
 /**
- * What an installation needs besides the CRDs and the program: roles and admission policies, as objects. hack/gen.ts
+ * The roles and admission policies that an installation needs besides the CRDs and the program, as objects. hack/gen.ts
  * writes them twice, as templates of the chart and as manifests/install.yaml for an installation without Helm.
  */
 import {
@@ -20,19 +20,19 @@ export type Manifest = Record<string, unknown> & { kind: string };
 export const CONTROLLER_ACCOUNT = FIELD_MANAGERS.controller;
 const DEFINITIONS = Object.values(KINDS).map(({ definition }) => definition);
 const PLURALS = DEFINITIONS.map(({ plural }) => plural);
-/** Those of which some objects belong to the system. */
+/** Kinds of which some objects belong to the system. */
 const WITH_SYSTEM = DEFINITIONS.filter(({ spec }) => toStructural(spec).properties?.isSystem).map(
   ({ plural }) => plural,
 );
 const ALL = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
 
-/** Namespace and service account of the controller; Helm makes its own. */
+/** Namespace and service account of the controller; the chart has its own. */
 export const namespaceManifests = (namespace: string): Manifest[] => [
   { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },
   { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: CONTROLLER_ACCOUNT, namespace } },
 ];
 
-/** The least the controller needs: its own kinds, Secrets and ConfigMaps of its own namespace, and two reviews. */
+/** The minimal permissions of the controller: its own kinds, Secrets and ConfigMaps of its namespace, and two reviews. */
 export function controllerRoles(namespace: string): Manifest[] {
   const subjects = [{ kind: 'ServiceAccount', name: CONTROLLER_ACCOUNT, namespace }];
   return [
@@ -49,7 +49,7 @@ export function controllerRoles(namespace: string): Manifest[] {
         },
         { apiGroups: [GROUP], resources: PLURALS.map((plural) => `${plural}/finalizers`), verbs: ['update'] },
         { apiGroups: [''], resources: ['secrets', 'configmaps'], verbs: ALL },
-        // by short-lived tokens of their common account replicas know each other
+        // replicas authenticate each other with short-lived tokens of their common account
         {
           apiGroups: [''],
           resources: ['serviceaccounts/token'],
@@ -90,7 +90,7 @@ export function controllerRoles(namespace: string): Manifest[] {
   ];
 }
 
-/** The roles of people: admin, sre, developer, viewer, each bound to the group `<groups>:<role>`. */
+/** The roles of users: admin, sre, developer, viewer, each bound to the group `<groups>:<role>`. */
 export const peopleRoles = (namespace: string, groups?: string): Manifest[] =>
   roles({ namespace, groups }) as unknown as Manifest[];
 
@@ -98,24 +98,24 @@ interface Policy {
   name: string;
   operations: readonly ('CREATE' | 'UPDATE' | 'DELETE')[];
   resources: readonly string[];
-  /** CEL: true where there is nothing to say */
+  /** CEL: true when the request is allowed without a message */
   expression: string;
   message: string;
-  /** CEL of a message about this very object; `message` is said where it fails */
+  /** CEL of a message about this object; `message` is used when it fails */
   messageExpression?: string;
-  /** also in namespaces where no installation is; else in its own alone */
+  /** applies also in namespaces without an installation; otherwise only in its own namespace */
   everywhere?: true;
-  /** says it and lets it happen */
+  /** prints a warning and allows the request */
   warns?: true;
 }
 
 const USER = 'request.userInfo.username';
-/** The cluster itself, which removes what a deleted namespace held and what a deleted owner left. */
+/** The controllers of the cluster, which remove the objects of a deleted namespace and of a deleted owner. */
 const COLLECTOR = `${USER}.startsWith('system:serviceaccount:kube-system:') || ${USER} == 'system:kube-controller-manager'`;
 
-/** CEL: what the status of the object that is being deleted says of its microservices. */
+/** CEL: the microservices in the status of the object that is being deleted. */
 const OBSERVED = 'has(oldObject.status) && has(oldObject.status.microservices)';
-/** Of a list of names a message shows so much. */
+/** The most names that a message lists. */
 const SHOWN = 500;
 /** CEL of a message that lists the observed microservices, each by a CEL expression over `m`. */
 const listing = (before: string, each: string, after: string) =>
@@ -125,7 +125,7 @@ const listing = (before: string, each: string, after: string) =>
 const marked = (object: string, marks: 'labels' | 'annotations', key: string) =>
   `has(${object}.metadata.${marks}) && '${key}' in ${object}.metadata.${marks}`;
 
-/** What a CRD cannot say: rules that look at where an object is, who writes it, or what it is being deleted from. */
+/** Rules that a CRD cannot express: about the namespace of an object, its writer, or its deletion. */
 function policies(namespace: string): Policy[] {
   const controller = `${USER} == 'system:serviceaccount:${namespace}:${CONTROLLER_ACCOUNT}'`;
   const builtIn = Object.values(BUILT_IN_REGISTRIES)
@@ -133,7 +133,7 @@ function policies(namespace: string): Policy[] {
     .join(', ');
   return [
     {
-      // An installation is where its controller has its role. So each knows of all others, and none has to be told.
+      // A namespace has an installation when it has the controller's role, so the policies need no list of installations.
       name: 'namespace',
       everywhere: true,
       operations: ['CREATE'],

@@ -1,7 +1,7 @@
 import { AGENT_METRICS } from '../agent/src/metrics/table.ts';
 import { CONTROLLER_METRICS, type MetricSpec } from '../src/telemetry/table.ts';
 
-/** docs/metrics.md: every metric of both programs, from the tables that they are registered from. */
+/** docs/metrics.md: every metric of both programs, from the tables from which they are registered. */
 export function metricsPage(): string {
   return [
     '# Metrics',

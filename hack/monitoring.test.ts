@@ -8,7 +8,7 @@ import { CONTROLLER_METRICS } from '../src/telemetry/table.ts';
 import { ROWS } from './dashboard.ts';
 import { ROOT } from './paths.ts';
 
-/** Dashboard, alerts, runbooks and metrics know each other: none names what another does not have. */
+/** Dashboard, alerts, runbooks and metrics are consistent: none names what another one does not have. */
 interface Rule {
   alert: string;
   expr: string;
@@ -42,13 +42,13 @@ const expressions: [string, string][] = [
   ),
 ];
 
-test.each(expressions)('%s asks for metrics that there are', (_name, expression) => {
+test.each(expressions)('%s uses only metrics that exist', (_name, expression) => {
   const series = seriesIn(expression);
   expect(series.length).toBeGreaterThan(0);
   for (const name of series) expect([...known.keys()]).toContain(name);
 });
 
-test.each(expressions)('%s asks for labels that its metrics have', (_name, expression) => {
+test.each(expressions)('%s uses only labels that its metrics have', (_name, expression) => {
   const labels = new Set(seriesIn(expression).flatMap((name) => known.get(name) ?? []));
   const used = [
     ...[...expression.matchAll(/(\w+)\s*(?:=~|!~|!=|=)\s*"/g)].map(([, label = '']) => label),
@@ -58,22 +58,25 @@ test.each(expressions)('%s asks for labels that its metrics have', (_name, expre
     expect([...labels]).toContain(label);
 });
 
-test.each(rules.map((rule) => [rule.alert, rule] as const))('%s has what people need', (alert, rule) => {
-  expect(alert).toMatch(/^Skerry[A-Z]\w+$/);
-  expect(['critical', 'warning']).toContain(rule.labels.severity);
-  expect(rule.annotations.summary).toMatch(/^[A-Z]/);
-  expect(rule.annotations.description).toMatch(/\.$/);
-  expect(rule.annotations.runbook_url).toBe(`docs/runbooks/${alert}.md`);
-});
+test.each(rules.map((rule) => [rule.alert, rule] as const))(
+  'the alert %s has a severity, a summary and a runbook',
+  (alert, rule) => {
+    expect(alert).toMatch(/^Skerry[A-Z]\w+$/);
+    expect(['critical', 'warning']).toContain(rule.labels.severity);
+    expect(rule.annotations.summary).toMatch(/^[A-Z]/);
+    expect(rule.annotations.description).toMatch(/\.$/);
+    expect(rule.annotations.runbook_url).toBe(`docs/runbooks/${alert}.md`);
+  },
+);
 
 describe('runbooks', () => {
   const pages = readdirSync(RUNBOOKS).filter((name) => name.endsWith('.md'));
 
-  test('are those of the alerts', () => {
+  test('exist for exactly the alerts', () => {
     expect(pages.sort()).toEqual(rules.map(({ alert }) => `${alert}.md`).sort());
   });
 
-  test.each(pages)('%s says meaning, impact, diagnosis with commands, mitigation', (page) => {
+  test.each(pages)('%s has meaning, impact, diagnosis with commands, and mitigation', (page) => {
     const text = readFileSync(join(RUNBOOKS, page), 'utf8');
     expect(text).toMatch(
       /^# Skerry\w+\n\n## Meaning\n\n\S[\s\S]+\n## Impact\n\n\S[\s\S]+\n## Diagnosis\n\n {4}\S[\s\S]+\n## Mitigation\n\n- \S/,

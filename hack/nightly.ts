@@ -3,7 +3,7 @@ import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
 import type { Project } from './vitest.ts';
 
-/** A run that is too long for every change: usually a test of `make test` with more of everything. */
+/** A run that takes too long for every change: usually a test of `make test` with more load or cases. */
 interface Run {
   name: string;
   about: string;
@@ -12,7 +12,7 @@ interface Run {
   env?: Readonly<Record<string, string>>;
 }
 
-/** One line for each. All see SKERRY_NIGHTLY, which makes a test take its time. */
+/** One line for each run. All get SKERRY_NIGHTLY, which selects the long form of a test. */
 const RUNS: readonly Run[] = [
   {
     name: 'link',
@@ -91,7 +91,7 @@ const RUNS: readonly Run[] = [
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];
 
-/** `make nightly`, or `node hack/nightly.ts [name...]`: the long runs, one after the other. Goes on after a failure. */
+/** `make nightly`, or `node hack/nightly.ts [name...]`: the long runs, one after another. Continues after a failure. */
 async function main(names: readonly string[]): Promise<number> {
   const known = RUNS.map(({ name }) => name);
   const unknown = names.find((name) => !known.includes(name));

@@ -8,14 +8,14 @@ const TABLE = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->whe
    2: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1 0000000000000000
 `;
 
-test('only sockets that listen count, not connections over the port', () => {
+test('the sockets of a port are those that listen, not its connections', () => {
   expect(listeningInodes(TABLE, 51121)).toEqual(['4711']);
   expect(listeningInodes(TABLE, 22)).toEqual(['4713']);
   expect(listeningInodes(TABLE, 23)).toEqual([]);
   expect(listeningInodes('', 22)).toEqual([]);
 });
 
-test('a taken port is not free, and its owner has a name', async () => {
+test('a port with a listener is not free, and its owner is found', async () => {
   const port = await freePort();
   expect(portOwner(port)).toBeUndefined();
   const server = createServer();

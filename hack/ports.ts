@@ -2,12 +2,12 @@ import { randomInt } from 'node:crypto';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
 
-/** Ports that no connection going out takes (Linux gives those 32768 to 60999). */
+/** Ports that no outgoing connection uses (Linux gives those 32768 to 60999). */
 const STILL = [20_000, 30_000] as const;
 
 /**
- * A TCP port of 127.0.0.1 that was free a moment ago; the preferred one when it is free. It stays free until somebody
- * means to listen there: of those that the kernel hands out any outgoing connection may take one meanwhile.
+ * A TCP port of 127.0.0.1 that was free a moment ago; the preferred one when it is free. It is not one of the kernel's
+ * ephemeral ports, which any outgoing connection may take meanwhile, so only another listener can take it.
  */
 export async function freePort(preferred?: number): Promise<number> {
   if (preferred && (await listens(preferred))) return preferred;
@@ -23,7 +23,7 @@ export async function isFree(port: number): Promise<boolean> {
   return (await listens(port)) !== undefined;
 }
 
-/** The process that listens on a TCP port of this machine: `node (pid 4711)`; undefined when nobody does or may tell. */
+/** The process that listens on a TCP port of this machine: `node (pid 4711)`; undefined when none does or it is not visible. */
 export function portOwner(port: number, proc = '/proc'): string | undefined {
   const inodes = ['tcp', 'tcp6'].flatMap((file) => listeningInodes(read(`${proc}/net/${file}`), port));
   if (inodes.length === 0) return undefined;

@@ -15,7 +15,7 @@ function makeFolder(): string {
   return folder;
 }
 
-test('a daemon writes its log, and stops in order', async () => {
+test('a daemon writes its log, and stops gracefully', async () => {
   const dir = makeFolder();
   const script = `process.on('SIGTERM', () => { console.log('bye'); process.exit(0); }); console.log('up'); ${FOREVER}`;
   const daemon = await startDaemon({ name: 'd', dir, ...node(script) });
@@ -27,7 +27,7 @@ test('a daemon writes its log, and stops in order', async () => {
   expect(existsSync(join(dir, 'run/d.pid'))).toBe(false);
 });
 
-test('one that does not want to stop is killed after the grace', async () => {
+test('a daemon that ignores SIGTERM is killed after the grace period', async () => {
   const daemon = await startDaemon({
     name: 'd',
     dir: makeFolder(),
@@ -38,7 +38,7 @@ test('one that does not want to stop is killed after the grace', async () => {
   expect(daemon.exit()).toEqual({ code: null, signal: 'SIGKILL' });
 });
 
-test('one that ended by itself is reported with the end of its log', async () => {
+test('a daemon that ended by itself is reported with the end of its log', async () => {
   const daemon = await startDaemon({
     name: 'd',
     dir: makeFolder(),
@@ -48,7 +48,7 @@ test('one that ended by itself is reported with the end of its log', async () =>
   expect(() => daemon.assertRunning()).toThrow(/^d ended with code 3\..*no luck$/s);
 });
 
-test('a program that is not there is an error that says so', async () => {
+test('a program that does not exist is an error that names it', async () => {
   const dir = makeFolder();
   const failure = startDaemon({ name: 'd', dir, command: '/no/such/program', args: [] }).then(async (daemon) => {
     await daemon.exited;
@@ -57,7 +57,7 @@ test('a program that is not there is an error that says so', async () => {
   await expect(failure).rejects.toThrow('/no/such/program');
 });
 
-/** A process that starts a daemon, prints its pid and then only lives. */
+/** A process that starts a daemon, prints its pid and then does nothing. */
 async function startParent(dir: string): Promise<{ kill(): void; pid: number }> {
   const script = `
     const { startDaemon } = await import(${JSON.stringify(join(import.meta.dirname, 'process.ts'))});
@@ -76,14 +76,14 @@ test.runIf(process.platform === 'linux')('a daemon dies with the process that st
   const dir = makeFolder();
   const { kill, pid } = await startParent(dir);
   expect(processStartTime(pid)).toBeDefined();
-  // Until then it is setpriv, which may not have asked for the signal yet.
+  // Before that it is setpriv, which may not have requested the signal yet.
   await waitFor(() => readFileSync(`/proc/${pid}/comm`, 'utf8') === 'sleep\n', { what: 'the daemon to run' });
   kill();
   await waitFor(() => processStartTime(pid) === undefined, { what: 'the daemon to die' });
   expect(await stopLeftovers(dir)).toEqual([]);
 });
 
-test.runIf(process.platform === 'linux')('a later run ends what an earlier one left', async () => {
+test.runIf(process.platform === 'linux')('stopLeftovers ends the daemons of an earlier run', async () => {
   const dir = makeFolder();
   const { pid } = await startParent(dir);
   expect(await stopLeftovers(dir)).toEqual(['d']);

@@ -14,11 +14,11 @@ export interface DaemonOptions {
   name: string;
   command: string;
   args: readonly string[];
-  /** Holds `run/<name>.pid` and `logs/<name>.log`. */
+  /** Folder of `run/<name>.pid` and `logs/<name>.log`. */
   dir: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
-  /** What the kernel sends the process when this one dies without a word; SIGKILL unless it has things to tidy. */
+  /** The signal that the kernel sends the process when this one dies; SIGKILL unless the process has to clean up. */
   deathSignal?: 'SIGKILL' | 'SIGTERM';
 }
 
@@ -33,16 +33,16 @@ export interface Daemon {
   /** Throws, with the end of the log, when the process no longer runs. */
   assertRunning(): void;
   signal(signal: NodeJS.Signals): void;
-  /** SIGTERM, after the grace SIGKILL; returns when it is gone. */
+  /** SIGTERM, and after the grace period SIGKILL; returns when the process has ended. */
   stop(graceMs?: number): Promise<void>;
 }
 
 /**
- * Starts a process that lives no longer than this one.
+ * Starts a process that does not outlive this one.
  *
- * It gets a session of its own, so that a Ctrl-C in the terminal reaches only us and we can stop things in order. Should
- * we die without stopping anything, the kernel ends it (setpriv, Linux); where there is no setpriv, the pid file
- * lets the next start end it.
+ * It gets a session of its own, so that a Ctrl-C in the terminal reaches only this process, which stops everything in
+ * order. When this process dies without doing so, the kernel ends it (setpriv, Linux); without setpriv, the next start
+ * ends it by its pid file.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { name, dir, cwd, env } = options;
@@ -97,7 +97,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   };
 }
 
-/** Ends one process that a pid file in `dir` names, and waits for it; says whether there was one. */
+/** Ends the process that a pid file in `dir` names, and waits for it; returns whether there was one. */
 export function stopRecorded(dir: string, name: string, graceMs?: number): Promise<boolean> {
   return stopLeftover(pidFileOf(dir, name), graceMs);
 }
@@ -118,7 +118,7 @@ export async function stopLeftovers(dir: string): Promise<string[]> {
   return stopped.filter((name) => name !== undefined);
 }
 
-/** Records a process, so that a later run can end it; returns what takes the record back. */
+/** Records a process, so that a later run can end it; returns a function that removes the record. */
 export function writePidFile(dir: string, name: string, pid: number): () => void {
   const file = pidFileOf(dir, name);
   mkdirSync(join(dir, 'run'), { recursive: true });
@@ -136,8 +136,8 @@ export function tail(file: string, lines = 25): string {
 }
 
 /**
- * When a process was started: with the pid it names one process for good, since pids come back. Undefined when there is
- * no such process.
+ * When a process was started: together they identify one process, since pids are used again. Undefined when there is no
+ * such process.
  */
 export function processStartTime(pid: number): string | undefined {
   if (process.platform !== 'linux') {

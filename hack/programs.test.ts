@@ -6,7 +6,7 @@ import { transformSync } from 'esbuild';
 import { expect, test } from 'vitest';
 import { ROOT } from './paths.ts';
 
-/** bin/: what people start from the sources. */
+/** bin/: the programs that people start from the sources. */
 
 const BIN = join(ROOT, 'bin');
 const PROGRAMS = ['skerry', 'skerry-agent'];
@@ -24,7 +24,7 @@ test.each(PROGRAMS)('%s runs from its sources', async (name) => {
   expect([code, out]).toEqual([0, expect.stringContaining(name)]);
 });
 
-test.each(PROGRAMS)('%s says which Node it needs to one that is too old', async (name) => {
+test.each(PROGRAMS)('%s names the Node version that it needs when Node is too old', async (name) => {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-node-'));
   const old = join(folder, 'old.cjs');
   writeFileSync(old, "Object.defineProperty(process.versions, 'node', { value: '20.20.2' });\n");
@@ -39,7 +39,7 @@ test.each(PROGRAMS)('%s says which Node it needs to one that is too old', async 
   }
 });
 
-test('the first lines are read by an old Node as well', () => {
+test('an old Node can parse the first lines of the programs', () => {
   for (const file of readdirSync(BIN)) {
     const text = readFileSync(join(BIN, file), 'utf8');
     const { code } = transformSync(text, { target: 'node12.22' });

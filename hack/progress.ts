@@ -1,8 +1,8 @@
-/** Where a step says what it does; one line per call. */
+/** Logs what a step does, one line per call. */
 export type Log = (line: string) => void;
 
 /**
- * A log whose lines carry the seconds since its start, so that a reader sees what takes how long:
+ * A log whose lines have the seconds since its start, so that a reader sees how long each step takes:
  * `[  1.4s] kube-apiserver is ready`.
  */
 export function startClock(write: (text: string) => void = (text) => process.stdout.write(text)): Log {
@@ -10,7 +10,7 @@ export function startClock(write: (text: string) => void = (text) => process.std
   return (line) => write(`[${((performance.now() - start) / 1000).toFixed(1).padStart(6)}s] ${line}\n`);
 }
 
-/** Milliseconds as people read them: `420ms`, `3.2s`, `2m05s`. */
+/** Formats milliseconds for people: `420ms`, `3.2s`, `2m05s`. */
 export function formatDuration(milliseconds: number): string {
   if (milliseconds < 1000) return `${Math.round(milliseconds)}ms`;
   const seconds = milliseconds / 1000;

@@ -3,7 +3,7 @@ import type { Log } from './progress.ts';
 import { buildTool } from './tool.ts';
 
 /**
- * Path of a promtool, for the tests of alert rules: the one on PATH, else one built from its Go module, without service
+ * Path of a promtool for the tests of alert rules: the one on PATH, else one built from its Go module without service
  * discovery, which is most of its code.
  */
 export async function findPromtool(log?: Log): Promise<string> {

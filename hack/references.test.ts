@@ -13,7 +13,7 @@ function broken(file: string, text: string): string[] {
   return findBrokenReferences(files, [...PATHS, file]).map(({ line, reason }) => `${line}: ${reason}`);
 }
 
-describe('references that hold', () => {
+describe('a reference is accepted:', () => {
   test.each([
     ['a comment that cites a page', 'src/x.ts', '// See docs/a.md.'],
     ['a comment that cites a heading', 'src/x.ts', '// (docs/a.md#a-heading-with-code)'],
@@ -32,17 +32,22 @@ describe('references that hold', () => {
   });
 });
 
-describe('references that are broken', () => {
+describe('a reference is reported as broken:', () => {
   test.each([
     ['a page that does not exist', 'src/x.ts', '\n// docs/none.md', '2: there is no docs/none.md'],
     ['a heading that does not exist', 'src/x.ts', '// docs/a.md#none', '1: docs/a.md has no heading #none'],
-    ['a link', 'docs/spec/c.md', '[a](a.md)', '1: there is no docs/spec/a.md'],
-    ['a heading of a link', 'docs/c.md', '[a](a.md#none)', '1: docs/a.md has no heading #none'],
-    ['a path in a code span', 'docs/c.md', 'See `src/kube/none.ts`.', '1: there is no src/kube/none.ts'],
-    ['the name of a file', 'docs/c.md', '`none.ts`', '1: there is no none.ts'],
-    ['the name of a folder', 'docs/c.md', '`none/`', '1: there is no none/'],
+    ['a link to a page that does not exist', 'docs/spec/c.md', '[a](a.md)', '1: there is no docs/spec/a.md'],
+    ['a link to a heading that does not exist', 'docs/c.md', '[a](a.md#none)', '1: docs/a.md has no heading #none'],
+    [
+      'a path in a code span that does not exist',
+      'docs/c.md',
+      'See `src/kube/none.ts`.',
+      '1: there is no src/kube/none.ts',
+    ],
+    ['the name of a file that does not exist', 'docs/c.md', '`none.ts`', '1: there is no none.ts'],
+    ['the name of a folder that does not exist', 'docs/c.md', '`none/`', '1: there is no none/'],
     ['a title that no test has', 'docs/c.md', "`-t 'by name'`", '1: no test is titled by name'],
-    ['a path in a command', 'docs/c.md', '`npx vitest run src/none`', '1: there is no src/none'],
+    ['a path in a command that does not exist', 'docs/c.md', '`npx vitest run src/none`', '1: there is no src/none'],
     [
       'a document outside the repository',
       'src/x.ts',
@@ -54,7 +59,7 @@ describe('references that are broken', () => {
   });
 });
 
-test('headings get the fragments that GitHub gives them', () => {
+test('headings have the same fragments as on GitHub', () => {
   const page = "# Replacing an application's state\n## `a_b` and C-D\n## Twice\n## Twice\n```\n# no heading\n```\n";
   expect([...slugsOf(page)]).toEqual(['replacing-an-applications-state', 'a_b-and-c-d', 'twice', 'twice-1']);
 });

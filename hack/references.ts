@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 
-/** A mention in a text of something that is not in the repository. */
+/** A reference in a text to something that is not in the repository. */
 export interface BrokenReference {
   file: string;
   line: number;
@@ -8,31 +8,31 @@ export interface BrokenReference {
   reason: string;
 }
 
-/** Folders that a path of the repository begins with. */
+/** Folders with which a path of the repository begins. */
 const FOLDERS = ['src', 'agent', 'bin', 'e2e', 'bench', 'hack', 'docs', 'charts', 'crds', 'manifests'] as const;
 
 const PATH = new RegExp(`^(?:${FOLDERS.join('|')})/[\\w./@-]*$`);
-/** A file or a folder that is named without the folder that it is in. */
+/** A file or a folder that is named without its parent folder. */
 const NAME = /^(?:[\w-]+\/)*(?:_?[\w-]+(?:\.[\w-]+)*\.ts|[\w-]+\/)$/;
 const DOCS = /(?<![\w./-])docs\/[\w./-]*\w(?:#[\w-]+)?/g;
 const LINK = /\]\(([^)\s]+)\)/g;
 const CODE = /`([^`]+)`/g;
-/** The part of a title by which a command chooses tests. */
+/** The part of a title with which a command selects tests. */
 const TITLE = /(?:^|\s)-t (?:'([^']+)'|(\S+))/;
-/** Words with which documents were cited that are not in the repository. */
+/** Citations of documents that are not in the repository. */
 const OUTSIDE =
   /\bgaps(?:-\d|: ?\d)|\bdesign(?:-agent)?(?:\.md)?,? section|\bdesign-agent\b|\(design\b|\bdesign:|\b[Dd]ocument [123]\b/g;
 
 /**
- * Holds what texts mention against the files of the repository: paths below docs/ with their headings everywhere; in
- * Markdown also links, and in code spans paths, names of files, and titles of tests (`-t`). A path may be the beginning of one, as a filter of tests is, and one with
- * a placeholder (`<kind>`, `*`) is not looked at. `files` has the text of every file that is looked at, `paths` all that
- * exist.
+ * Checks what texts refer to against the files of the repository: paths below docs/ with their headings everywhere; in
+ * Markdown also links, and in code spans paths, names of files, and titles of tests (`-t`). The beginning of a path is
+ * accepted, since filters of tests are such, and a path with a placeholder (`<kind>`, `*`) is not checked. `files` has the
+ * text of every file to check, `paths` all that exist.
  */
 export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: Iterable<string>): BrokenReference[] {
   const all = [...paths];
   const exists = createExists(all);
-  // Each path behind a slash, and with one at its end, so that names and folders are found in it.
+  // Each path has a slash at both ends, so that names and folders are found in it.
   const text = all.map((path) => `/${path}/`).join('\n');
   const isNamed = (name: string) => text.includes(`/${name.replace(/\/+$/, '')}/`);
   const tests = [...files].filter(([file]) => isTest(file)).map(([, code]) => code.replaceAll("\\'", "'"));
@@ -78,7 +78,7 @@ export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: 
   return broken;
 }
 
-/** Whether something has this path, or a path that begins with it. */
+/** Returns a function: whether a file or folder has this path, or a path that begins with it. */
 function createExists(paths: Iterable<string>): (path: string) => boolean {
   const sorted = [...paths].sort();
   return (path) => {
@@ -96,7 +96,7 @@ function createExists(paths: Iterable<string>): (path: string) => boolean {
 const isTest = (file: string) => file.endsWith('.test.ts') || posix.basename(file).startsWith('_');
 const isMarkdown = (file: string) => file.endsWith('.md');
 
-/** The fragments by which the headings of a page are reached, as GitHub makes them. */
+/** The fragments of the headings of a page, as GitHub makes them. */
 export function slugsOf(markdown: string): Set<string> {
   const slugs = new Set<string>();
   for (const [, title = ''] of markdown.replace(/^```[\s\S]*?^```/gm, '').matchAll(/^#{1,6} +(.+?) *#*$/gm)) {

@@ -8,40 +8,40 @@ import { startDaemon, stopLeftovers } from './process.ts';
 import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
 
-/** Who may log in, each with the hash of the password that the registry wants (bcrypt, which Node does not bring along). */
+/** The users, each with the bcrypt hash of the password; fixed, since Node has no bcrypt. */
 export const REGISTRY_USERS = {
   limpet: { password: 'holds-fast', hash: '$2b$04$5JRBmXBgjPAqzrbwyUK7SON/Tl1WVJRzEuzXj53u3ua92Rx1bpZom' },
-  /** the same user after the password was changed */
+  /** the first user after a change of the password */
   'limpet-later': { password: 'lets-go', hash: '$2b$04$ilVD1pY.T1ZmEjBEd9rgyubK20ZNvLMAYLhmn.4lqqjKNSHzOBWLy' },
 } as const;
 
 export interface RegistryOptions {
-  /** Keeps images, configuration and log. */
+  /** Folder of images, configuration and log. */
   dir: string;
-  /** A free one when absent. */
+  /** A free port when absent. */
   port?: number;
-  /** Another registry's `images`: what is pushed there is here. */
+  /** The `images` folder of another registry: both have the same images. */
   images?: string;
-  /** In a network namespace, at an address that is not loopback. */
+  /** Listens in a network namespace, at an address that is not loopback. */
   network?: { command: readonly string[]; address: string };
   /** Files in PEM. Absent: plain HTTP. */
   tls?: { cert: string; key: string };
-  /** Asks for a name and a password; see `login` and REGISTRY_USERS. */
+  /** Requires a user name and a password; see `login` and REGISTRY_USERS. */
   auth?: 'basic';
-  /** Asks for tokens of a service at `realm` that signs with a key of the JWKS file. */
+  /** Requires tokens of a service at `realm` that signs with a key of the JWKS file. */
   tokens?: { realm: string; service: string; issuer: string; jwks: string };
   log?: Log;
 }
 
-/** An image registry; on loopback without TLS, which engines trust there, unless the options say otherwise. */
+/** An image registry; by default on loopback without TLS, which engines trust there. */
 export interface Registry extends AsyncDisposable {
   /** `http://127.0.0.1:<port>` */
   readonly url: string;
   /** `127.0.0.1:<port>`, the first part of image references. */
   readonly host: string;
-  /** Folder with all it stores. */
+  /** Folder of all that it stores. */
   readonly images: string;
-  /** From now on this password counts, and no other. */
+  /** Sets the user whose password is accepted from now on. */
   login(user: keyof typeof REGISTRY_USERS): void;
   stop(): Promise<void>;
 }
@@ -87,7 +87,7 @@ export async function startRegistry(options: RegistryOptions): Promise<Registry>
   return { url, host, images, login, stop, [Symbol.asyncDispose]: stop };
 }
 
-/** Status of an answer, whoever signed the certificate. */
+/** Status of a response, without verifying the certificate. */
 function statusOf(url: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const get = url.startsWith('https:') ? getSecure : getPlain;

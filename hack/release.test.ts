@@ -17,7 +17,7 @@ function makeFolder(): string {
   return folder;
 }
 
-/** A server of fixed answers by the end of their URL. */
+/** A server with fixed responses by the end of the URL. */
 function makeDownload(answers: Record<string, string | Uint8Array>): Download {
   return async (url) => {
     const found = Object.entries(answers).find(([end]) => url.endsWith(end));
@@ -31,7 +31,7 @@ const archive = gzipSync(
 const index = (hash: string) =>
   `releases:\n  v1.36.0:\n    envtest-v1.36.0-${platform}.tar.gz:\n      hash: ${hash}\n      selfLink: https://x.test/e.tar.gz\n`;
 
-test('the envtest archive is unpacked when its checksum is the published one', async () => {
+test('an envtest archive with the published checksum is unpacked', async () => {
   const folder = makeFolder();
   const download = makeDownload({ 'envtest-releases.yaml': index(sha512(archive)), 'e.tar.gz': archive });
   await downloadEnvtest('1.36.3', download, folder, quiet);
@@ -41,14 +41,14 @@ test('the envtest archive is unpacked when its checksum is the published one', a
 test.each([
   ['another checksum', '0'.repeat(128), 'not the published one'],
   ['no checksum', '', 'no checksum'],
-])('an archive with %s is refused', async (_, hash, message) => {
+])('an envtest archive with %s is refused', async (_, hash, message) => {
   const folder = makeFolder();
   const download = makeDownload({ 'envtest-releases.yaml': index(hash), 'e.tar.gz': archive });
   await expect(downloadEnvtest('1.36.3', download, folder, quiet)).rejects.toThrow(message);
   expect(existsSync(join(folder, 'etcd'))).toBe(false);
 });
 
-test('a binary of the Kubernetes release is checked and executable', async () => {
+test('a downloaded binary of the Kubernetes release is verified and executable', async () => {
   const folder = makeFolder();
   const binary = Buffer.from('a manager');
   const download = makeDownload({ 'kube-controller-manager': binary, '.sha512': sha512(binary) });
@@ -56,7 +56,7 @@ test('a binary of the Kubernetes release is checked and executable', async () =>
   expect(statSync(join(folder, 'kube-controller-manager')).mode & 0o111).not.toBe(0);
 });
 
-test('a server that cannot be reached is named with the reason', async () => {
+test('the error for a server that cannot be reached has its name and the reason', async () => {
   const download: Download = async () => {
     throw new TypeError('fetch failed', { cause: { code: 'ENOTFOUND' } });
   };
@@ -65,7 +65,7 @@ test('a server that cannot be reached is named with the reason', async () => {
   );
 });
 
-test('the newest patch of the minor is taken, by number and without candidates', () => {
+test('the newest patch of the minor version is chosen, by number and without release candidates', () => {
   const entry = (version: string) => ({
     [`envtest-${version}-linux-amd64.tar.gz`]: { hash: version, selfLink: version },
   });

@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import type { Log } from './progress.ts';
 
-/** The part of fetch that a download needs. */
+/** The part of `fetch` that a download uses. */
 export type Download = (url: string, init: { signal: AbortSignal }) => Promise<Response>;
 
 const ENVTEST_INDEX = 'https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml';
 const KUBERNETES = 'https://dl.k8s.io/release';
 
-/** How long a server may take to answer, and to send the next piece: no internet must cost seconds. */
+/** Timeout for a response and for each further chunk, so that a machine without internet loses only seconds. */
 const PATIENCE_MS = 5_000;
 
 /**
@@ -19,7 +19,7 @@ const PATIENCE_MS = 5_000;
  * binaries into `folder`. The archive must have the SHA-512 of the index.
  */
 export async function downloadEnvtest(version: string, download: Download, folder: string, log: Log): Promise<void> {
-  // A checksum of digits only must stay text.
+  // A checksum of digits only must remain text.
   const index = parse((await get(ENVTEST_INDEX, download)).toString(), { schema: 'failsafe' });
   const release = pickEnvtest(index, version, process.platform, goArch());
   log(`Downloading the envtest release ${release.version}`);

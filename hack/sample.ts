@@ -12,7 +12,7 @@ const PROGRAM = '/sample';
 
 type Architecture = 'amd64' | 'arm64';
 
-/** Path of the sample's static binary; it is built once and kept in the user's cache folder. */
+/** Path of the sample's static binary; it is built once and stored in the user's cache folder. */
 export async function sampleBinary(
   architecture: Architecture = hostArchitecture(),
   log: Log = () => {},
@@ -32,8 +32,8 @@ export async function sampleBinary(
 }
 
 /**
- * An image of the sample server (hack/sample/main.go says what it can do), for this machine's architecture or for
- * several. `overrides` make different images of it: another greeting, labels, a crash after a second.
+ * An image of the sample server (its functions: hack/sample/main.go), for this machine's architecture or for several.
+ * `overrides` make different images: another greeting, labels, a crash after a second.
  *
  *     sampleImage({ env: { GREETING: 'v2' } })
  *     sampleImage({ env: { EXIT_AFTER: '1s', EXIT_CODE: '3' } })

@@ -43,7 +43,7 @@ function header(entry: TarEntry, size: number): Buffer {
   text(entry.target ?? '', 157);
   text('ustar\x0000', 257);
   text(prefix, 345);
-  // The checksum counts itself as eight blanks.
+  // For the checksum, its own field counts as eight blanks.
   block.fill(' ', 148, 156);
   octal(
     block.reduce((sum, byte) => sum + byte, 0),

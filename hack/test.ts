@@ -2,11 +2,11 @@ import { check, timed } from './check.ts';
 import { describeTally, runProject, sum } from './vitest.ts';
 
 /**
- * All that CI runs: the checks, then the tests on a real API server and beside them those on container engines, then
- * those of the whole. Goes on after a failure, so that one run shows every one; the last line sums up.
+ * All that CI runs: the checks, then in parallel the tests on a real API server and those on container engines, then the
+ * end-to-end tests. Continues after a failure, so that one run shows all failures; the last line has the totals.
  */
 const checks = await check();
-// They wait more than they work, and have nothing in common but the machine.
+// They mostly wait, and share nothing but the machine.
 const parts = await Promise.all([
   timed('API server tests', () => runProject('api', { later: true })),
   timed('engine tests', () => runProject('engine')),

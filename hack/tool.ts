@@ -7,8 +7,8 @@ import { cacheFolder } from './paths.ts';
 import type { Log } from './progress.ts';
 
 /**
- * Path of a program that only tests need, built from the Go module that `hack/tools/<name>` pins and kept in the user's
- * cache folder. It is no part of the local stack, so nobody waits for it who only wants that.
+ * Path of a program that only tests need, built from the Go module that `hack/tools/<name>` pins and stored in the user's
+ * cache folder. It is not part of the local stack, whose start does not wait for it.
  */
 export async function buildTool(
   name: string,

@@ -10,29 +10,29 @@ export type Toxic =
   | { type: 'bandwidth'; attributes: { rate: number } }
   | { type: 'slicer'; attributes: { average_size: number; size_variation?: number; delay?: number } }
   | { type: 'limit_data'; attributes: { bytes: number } }
-  /** with 0 nothing passes and nothing is closed */
+  /** with 0 no data passes and no connection is closed */
   | { type: 'timeout'; attributes: { timeout: number } }
   | { type: 'reset_peer'; attributes: { timeout: number } };
 
-/** One listener in front of one server, that can misbehave. */
+/** A proxy of one server that can inject faults. */
 export interface FaultyProxy {
   /** `host:port` on which it listens */
   readonly address: string;
-  /** Up: towards the server, down: towards the client; both unless said otherwise. */
+  /** Upstream is towards the server, downstream towards the client; both by default. */
   add(toxic: Toxic, streams?: readonly ('upstream' | 'downstream')[]): Promise<void>;
-  /** Takes all toxics away. */
+  /** Removes all toxics. */
   heal(): Promise<void>;
-  /** Off: connections are closed and new ones refused. */
+  /** When false, connections are closed and new ones refused. */
   enable(on: boolean): Promise<void>;
 }
 
 export interface Toxiproxy extends AsyncDisposable {
-  /** `upstream`: host:port; `host` and `port`: where to listen, loopback and a free port unless said otherwise. */
+  /** `upstream`: host:port; `host` and `port`: where to listen, by default loopback and a free port. */
   proxy(name: string, upstream: string, host?: string, port?: number): Promise<FaultyProxy>;
 }
 
 export interface ToxiproxyOptions {
-  /** Keeps its log. */
+  /** Folder of its log. */
   dir: string;
   log?: Log;
 }

@@ -19,7 +19,7 @@ async function main(): Promise<number> {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
-      // The children die with this process, so the second time is the quick way out.
+      // The children die with this process, so the second signal ends everything at once.
       if (stop.signal.aborted) process.exit(130);
       log('Stopping; once more ends everything at once');
       stop.abort();
@@ -39,7 +39,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** Why it ended, rather than what else went wrong while things were stopped. */
+/** The reason of the end, rather than later errors while everything was stopped. */
 function reasonOf(error: unknown): Error {
   return error instanceof SuppressedError ? reasonOf(error.suppressed) : (error as Error);
 }
@@ -54,7 +54,7 @@ function explain(error: Error): void {
   }
 }
 
-/** What runs where, and what to try next. */
+/** The addresses of what runs, and what to try next. */
 function summary(stack: Stack, once: boolean): string {
   const { rest, apiserver, agent, registry, engine, sample, metrics, node } = stack.urls;
   const rows: [string, string, string][] = [

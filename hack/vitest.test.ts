@@ -13,7 +13,7 @@ const report = (numPassedTests: number, numFailedTests: number, rest: object = {
 
 test.each([
   ['tests that ran', report(3, 1), 1, '3 passed, 1 failed'],
-  ['skipped ones', report(3, 0, { numPendingTests: 1, numTodoTests: 1 }), 0, '3 passed, 0 failed, 2 skipped'],
+  ['skipped tests', report(3, 0, { numPendingTests: 1, numTodoTests: 1 }), 0, '3 passed, 0 failed, 2 skipped'],
   [
     'a file that could not be loaded',
     report(3, 0, { testResults: [{ status: 'failed', assertionResults: [] }] }),
@@ -32,11 +32,11 @@ test.each([
   ['a failed run without a failed test', report(3, 0), 1, '3 passed, 1 failed'],
   ['a run that died', undefined, null, '0 passed, 1 failed'],
   ['a project without tests', undefined, 0, '0 passed, 0 failed'],
-])('counts %s', (_, given, code, expected) => {
+])('the tally of a test run counts %s', (_, given, code, expected) => {
   expect(describeTally(tallyOf(given, code))).toBe(expected);
 });
 
-test('adds up', () => {
+test('the sum of tallies adds passed, failed and skipped tests', () => {
   expect(
     sum([
       { passed: 1, failed: 2, skipped: 0 },

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from './paths.ts';
 
-/** How many of something went well and how many did not. */
+/** Numbers of passed, failed and skipped tests. */
 export interface Tally {
   passed: number;
   failed: number;
@@ -25,8 +25,8 @@ interface Report {
 }
 
 /**
- * Runs one project and counts its tests. Its output goes to this terminal; `later` keeps it until the end, for a project
- * that runs beside another.
+ * Runs one project and counts its tests. Its output goes to this terminal; `later` buffers it until the end, for a project
+ * that runs in parallel with another one.
  */
 export async function runProject(project: Project, { later = false } = {}): Promise<Tally> {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-vitest-'));
@@ -46,8 +46,8 @@ export async function runProject(project: Project, { later = false } = {}): Prom
 }
 
 /**
- * Counts a report. A file that failed without a failed test (it could not be loaded, or prepared) counts as one, and so
- * does such a run (a broken set-up, an unhandled error): a failure must never count as nothing.
+ * Counts a report. A file that failed without a failed test (it could not be loaded, or its set-up failed) counts as one
+ * failure, and so does such a run (a broken set-up, an unhandled error): no failure may go uncounted.
  */
 export function tallyOf(report: Report | undefined, exitCode: number | null): Tally {
   if (!report) return { passed: 0, failed: exitCode === 0 ? 0 : 1, skipped: 0 };
@@ -62,7 +62,7 @@ export function tallyOf(report: Report | undefined, exitCode: number | null): Ta
   };
 }
 
-/** Adds up. */
+/** The sum of several tallies. */
 export function sum(tallies: readonly Tally[]): Tally {
   return tallies.reduce(
     (total, { passed, failed, skipped }) => ({
@@ -74,7 +74,7 @@ export function sum(tallies: readonly Tally[]): Tally {
   );
 }
 
-/** `312 passed, 0 failed`, and the skipped when there are any. */
+/** `312 passed, 0 failed`, and the skipped tests if there are any. */
 export function describeTally({ passed, failed, skipped }: Tally): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
 }

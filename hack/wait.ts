@@ -10,8 +10,8 @@ export interface WaitOptions {
 }
 
 /**
- * Checks until the answer is neither undefined nor false, and returns it. A check that throws is a check that has not
- * held yet; its last error becomes the cause of the timeout. An error with `final: true` ends the wait at once.
+ * Repeats a check until its result is neither undefined nor false, and returns it. A check that throws is repeated as
+ * well; its last error becomes the cause of the timeout. An error with `final: true` ends the wait at once.
  */
 export async function waitFor<T>(
   check: () => Promise<T | undefined | false> | T | undefined | false,
@@ -38,7 +38,7 @@ export async function waitFor<T>(
   }
 }
 
-/** An error that no further waiting can mend. */
+/** An error that further waiting cannot resolve. */
 export class FinalError extends Error {
   readonly final = true;
 }

@@ -10,7 +10,7 @@ import { ROOT, runFolder } from '../paths.ts';
 import { type Daemon, startDaemon } from '../process.ts';
 import { waitFor } from '../wait.ts';
 
-/** Name of the node that this machine is. */
+/** Name of the node of this machine. */
 export const NODE = 'local';
 
 const MAIN = join(ROOT, 'agent/src/main.ts');
@@ -26,7 +26,7 @@ export interface AgentOptions {
   port: number;
 }
 
-/** Starts an agent for this machine; it is nobody until it is provisioned. */
+/** Starts an agent for this machine; it has no identity until it is provisioned. */
 export async function startAgent({ dir, engine, port }: AgentOptions): Promise<Daemon> {
   const home = join(dir, 'agent');
   mkdirSync(home, { recursive: true, mode: 0o700 });
@@ -50,7 +50,7 @@ export async function startAgent({ dir, engine, port }: AgentOptions): Promise<D
   });
 }
 
-/** The uuid of the local node, once the controller has given it one. */
+/** The uuid of the local node, once the controller has assigned one. */
 export function nodeUuid(
   kube: Kube,
   { controller, signal }: { controller?: Daemon; signal?: AbortSignal } = {},
@@ -62,10 +62,10 @@ export function nodeUuid(
   return waitFor(uuid, { what: `the node ${NODE} to get its uuid`, signal });
 }
 
-/** REST as an admin uses it. */
+/** The REST API, as an admin. */
 export interface RestAccess {
   url: string;
-  /** File with a bearer token that is renewed while the stack runs. */
+  /** File with a bearer token, which is renewed while the stack runs. */
   tokenFile: string;
 }
 
@@ -77,7 +77,7 @@ export interface AgentParts {
   signal?: AbortSignal;
 }
 
-/** Gives the agent its identity: a key from REST, and the agent's own command with it. */
+/** Provisions the agent with its own command and a provisioning key from REST. */
 export async function provisionAgent({ dir, rest, uuid, agent, signal }: AgentParts): Promise<void> {
   const { key } = await getRest<{ key: string }>(rest, `/node/${uuid}/provisioning-key`);
   const join = formatJoinString({ controllerUrl: rest.url, key });
@@ -89,7 +89,7 @@ export async function provisionAgent({ dir, rest, uuid, agent, signal }: AgentPa
   await waitFor(attempt, { what: 'the agent to be provisioned', intervalMs: 200, signal });
 }
 
-/** Tells an agent that knows its controller by another address where it is now, as one would on any machine. */
+/** Sets the controller's current address on an agent that has an older one, with the command for any machine. */
 export async function moveAgent({ dir, rest, agent, signal }: AgentParts): Promise<void> {
   const attempt = async () => {
     agent.assertRunning();
@@ -100,7 +100,7 @@ export async function moveAgent({ dir, rest, agent, signal }: AgentParts): Promi
 }
 
 /**
- * Waits until the controller has heard the agent since `start`: the node's status may still tell of an earlier run.
+ * Waits until the controller has had contact with the agent since `start`: the node's status may be of an earlier run.
  */
 export async function waitForAgent({ rest, uuid, agent, signal }: AgentParts, start: number): Promise<void> {
   const heard = async () => {
@@ -116,7 +116,7 @@ export async function waitForAgent({ rest, uuid, agent, signal }: AgentParts, st
   });
 }
 
-/** Stops, or removes, the containers of a node in an engine that goes on without us. */
+/** Stops, or removes, the containers of a node in an engine that keeps running after the stack. */
 export async function endContainers(engineUrl: string, uuid: string, how: 'stop' | 'remove'): Promise<void> {
   const filters = encodeURIComponent(JSON.stringify({ label: [`${CONTAINER_LABELS.node}=${uuid}`] }));
   const path = `/v1.41/containers/json?filters=${filters}${how === 'remove' ? '&all=true' : ''}`;

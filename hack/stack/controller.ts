@@ -21,7 +21,7 @@ export interface ControllerOptions {
 }
 
 /**
- * Starts the controller as its own service account, so that a missing permission shows here and not first in a
+ * Starts the controller as its own service account, so that a missing permission is noticed here before it is in a
  * cluster, and returns when it is ready.
  */
 export async function startController({ dir, kube, kubeconfig, ports, signal }: ControllerOptions): Promise<Daemon> {
@@ -59,7 +59,7 @@ export async function startController({ dir, kube, kubeconfig, ports, signal }: 
   return controller;
 }
 
-/** The service account of the person at this machine: an admin. */
+/** The service account of the user of this machine: an admin. */
 export function adminAccount(): KubeObject[] {
   const metadata = { name: ADMIN_ACCOUNT, namespace: DEFAULT_NAMESPACE };
   return [
@@ -74,11 +74,11 @@ export function adminAccount(): KubeObject[] {
   ];
 }
 
-/** Keeps a file with the admin's bearer token for REST, good for at least another half an hour at any time. */
+/** Maintains a file with the admin's bearer token for REST, valid for at least another half an hour at any time. */
 export async function keepAdminToken(kube: Kube, file: string): Promise<Disposable> {
   const renew = async () => writeAtomically(file, `${await mintToken(kube, ADMIN_ACCOUNT, [TOKEN_AUDIENCE], HOUR)}\n`);
   await renew();
-  // One that failed is tried again next time; the token in the file is good until then.
+  // A renewal that failed is repeated next time; the token in the file is valid until then.
   const timer = setInterval(() => void renew().catch(() => {}), (HOUR / 4) * 1000);
   return { [Symbol.dispose]: () => clearInterval(timer) };
 }

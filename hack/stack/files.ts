@@ -4,13 +4,13 @@ import { PORTS } from '../../src/api/names.ts';
 import { ROOT } from '../paths.ts';
 import { freePort } from '../ports.ts';
 
-/** Where the local stack keeps everything. */
+/** The data folder of the local stack. */
 export const STACK_FOLDER = join(ROOT, '.skerry');
 
 /** Name of the pid file of the process that runs the stack itself. */
 export const STACK_PROCESS = 'stack';
 
-/** `stack.json`: where everything is, for scripts. */
+/** `stack.json`: addresses and paths, for scripts. */
 export interface StackFile {
   rest: string;
   apiserver: string;
@@ -24,13 +24,13 @@ export interface StackFile {
   engine: { kind: string; url: string };
 }
 
-/** What a later run must know of an earlier one. */
+/** What a later run needs to know of an earlier one. */
 export interface StackState {
-  /** uuid of the local node; its containers carry it. */
+  /** uuid of the local node, which is a label of its containers. */
   node: string;
-  /** Where its agent asks. */
+  /** URL of the controller for its agent. */
   rest?: string;
-  /** URL of an engine that is not ours. */
+  /** URL of an engine that the stack did not start. */
   engine?: string;
 }
 
@@ -42,17 +42,17 @@ export interface StackPorts {
   registry: number;
 }
 
-/** The folders of the parts that keep pid files, each its own. */
+/** The folders of the parts, each with its own pid files. */
 export function partFolders(dir: string): string[] {
   return [dir, ...['control-plane', 'engine', 'registry'].map((part) => join(dir, part))];
 }
 
-/** The registry's port of the last run while it is free: images are named by it, so that it should not change. */
+/** The registry's port of the last run if it is free: it is part of image references, so it should not change. */
 export function chooseRegistryPort(dir: string): Promise<number> {
   return freePort(lastPorts(dir).registry);
 }
 
-/** The other ports: those of the last run, else the usual ones, else others. To be called just before they are used. */
+/** The other ports: those of the last run, else the default ones, else free ones. To be called just before their use. */
 export async function chooseStackPorts(dir: string, registry: number): Promise<StackPorts> {
   const last = lastPorts(dir);
   const ports = {
@@ -69,7 +69,7 @@ function lastPorts(dir: string): Partial<StackPorts> {
   return readJson(join(dir, 'ports.json')) ?? {};
 }
 
-/** Replaces a file at once, readable by its owner alone. */
+/** Replaces a file atomically, readable by its owner only. */
 export function writeAtomically(file: string, text: string): void {
   writeFileSync(`${file}.new`, text, { mode: 0o600 });
   renameSync(`${file}.new`, file);

@@ -22,7 +22,7 @@ export interface Foundations {
   registry: string;
   /** Reference of the sample's image in the registry; absent without the sample. */
   image?: string;
-  /** Brings what the sample did without, as long as what it answers is not stopped; nothing when all is there. */
+  /** Starts what the sample runs without, until the result is disposed of; nothing when everything runs. */
   later(): AsyncDisposable | undefined;
 }
 
@@ -34,14 +34,14 @@ export interface FoundationsOptions {
   signal?: AbortSignal;
 }
 
-/** What the sample runs without; on a machine that has to build them they come while it runs already. */
+/** Tools that the sample runs without; a machine that has to build them does so while the sample runs already. */
 const LATER: readonly Tool[] = process.env.SKERRY_KUBECONFIG
   ? ['kubectl', 'registry']
   : ['kube-controller-manager', 'kubectl', 'registry'];
 
 /**
- * Starts control plane, container engine and registry, and gives them the sample's image. What has been started is put on
- * the stack of things to stop, whether the rest succeeds or not. With SKERRY_KUBECONFIG that cluster is used.
+ * Starts control plane, container engine and registry, and pushes the sample's image. What was started is added to the
+ * stack of things to stop, whether the rest succeeds or not. With SKERRY_KUBECONFIG that cluster is used.
  */
 export async function startFoundations(
   started: AsyncDisposableStack,
@@ -57,7 +57,7 @@ export async function startFoundations(
     cluster: startCluster(started, dir, log, signal),
     image: sample ? sampleImage({}, undefined, log) : Promise.resolve(undefined),
   };
-  // All are awaited even when one fails, so that none comes up after the others were stopped.
+  // All are awaited even when one fails, so that none starts after the others were stopped.
   const failures = (await Promise.allSettled(Object.values(work))).flatMap((result) =>
     result.status === 'rejected' ? [(result.reason as Error).message] : [],
   );
@@ -65,7 +65,7 @@ export async function startFoundations(
   if (failures.length > 0) throw new Error([...new Set(failures)].join('\n'));
   const [engine, { kubeconfig, cluster }, image] = await Promise.all([work.engine, work.cluster, work.image]);
 
-  // Named by its content: another build is another image, which the agent then pulls.
+  // The tag is a hash of the content, so that the agent pulls the image of another build.
   const tag = image?.top.digest.slice('sha256:'.length).slice(0, 12);
   const complete = async (owned: AsyncDisposableStack, until?: AbortSignal) => {
     await findTools(LATER, { log, signal: until });
@@ -90,7 +90,7 @@ export async function startFoundations(
   };
 }
 
-/** Goes on beside everything else, and ends with it; so does what it has started. */
+/** Runs in the background and ends with the stack, as does what it has started. */
 function beside(act: (owned: AsyncDisposableStack, until: AbortSignal) => Promise<void>, log: Log): AsyncDisposable {
   const stop = new AbortController();
   const owned = new AsyncDisposableStack();
@@ -122,7 +122,7 @@ async function startCluster(
     if (kube.namespace === DEFAULT_NAMESPACE) return { kubeconfig };
     throw new Error(`The context of ${given} has the namespace ${kube.namespace}; it must be ${DEFAULT_NAMESPACE}`);
   }
-  // Here, where the build can be given up.
+  // Built here, where the build can be aborted.
   await findTools(['etcd', 'kube-apiserver'], { log, signal });
   const options = { dir: join(dir, 'control-plane'), namespace: DEFAULT_NAMESPACE, controllerManager: false, log };
   const cluster = started.use(await startControlPlane(options));

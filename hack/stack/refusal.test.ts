@@ -21,7 +21,7 @@ const refusal = async () => {
   );
 };
 
-test('a second start says what runs and how to stop it, data kept', async () => {
+test('a second start is refused with what runs and how to stop it without losing data', async () => {
   mkdirSync(join(dir, 'run'));
   writePidFile(dir, STACK_PROCESS, process.pid);
   writeFileSync(join(dir, 'stack.json'), JSON.stringify({ rest: 'http://127.0.0.1:51121' }));
@@ -35,6 +35,6 @@ test('a second start says what runs and how to stop it, data kept', async () => 
   );
 });
 
-test('also while the first one is still starting', async () => {
+test('a second start while the first one is still starting is refused as well', async () => {
   expect(await refusal()).toMatch(/^The local stack runs already, and is still starting\.\nTo stop it, press Ctrl-C/);
 });

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { recordedProcess } from '../process.ts';
 import { readJson, STACK_PROCESS, type StackFile } from './files.ts';
 
-/** What somebody needs who starts the stack a second time: what runs, and how to go on, data kept. */
+/** The message for a user who starts the stack a second time: what runs, and how to continue without losing data. */
 export function alreadyRuns(dir: string): string {
   const urls = readJson<StackFile>(join(dir, 'stack.json'));
   const pid = recordedProcess(dir, STACK_PROCESS);

@@ -7,10 +7,10 @@ import { waitFor } from '../wait.ts';
 
 const FILE = join(ROOT, 'manifests/sample.yaml');
 
-/** The sample application as it is applied. */
+/** The sample application. */
 export interface Sample {
   name: string;
-  /** Where its container answers. */
+  /** URL of its container. */
   url: string;
 }
 
@@ -27,14 +27,14 @@ interface Condition {
   message?: string;
 }
 
-/** The port of this machine that manifests/sample.yaml takes. */
+/** The port of this machine that manifests/sample.yaml uses. */
 export function samplePort(): number {
   const port = readSample().spec.microservices[0]?.container?.ports?.[0]?.external;
   if (!port) throw new Error(`${FILE} has no port`);
   return port;
 }
 
-/** Applies manifests/sample.yaml with the image that the stack has pushed. */
+/** Applies manifests/sample.yaml with the image that the stack pushed. */
 export async function applySample(kube: Kube, image: string): Promise<Sample> {
   const application = readSample(image);
   await kube.apply(application);
@@ -48,7 +48,7 @@ function readSample(image = 'none'): Application {
   return application;
 }
 
-/** Returns what the sample's container answers, when it answers and the application's status says that it is ready. */
+/** Returns the response of the sample's container, once it responds and the application is Ready. */
 export async function waitForSample(
   kube: Kube,
   sample: Sample,

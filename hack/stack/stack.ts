@@ -25,38 +25,38 @@ import { alreadyRuns } from './refusal.ts';
 import { applySample, samplePort, waitForSample } from './sample.ts';
 
 export interface StackOptions {
-  /** Keeps everything. */
+  /** Data folder. */
   dir: string;
-  /** Where REST listens. */
+  /** Port of REST. */
   port?: number;
   /** Whether to run the sample application. */
   sample?: boolean;
   log: Log;
-  /** Gives the start up; what has been started stops again. */
+  /** Aborts the start; what was started is stopped again. */
   signal?: AbortSignal;
 }
 
 /** The whole of Skerry on this machine. */
 export interface Stack extends AsyncDisposable {
-  /** What stack.json says. */
+  /** The content of stack.json. */
   readonly urls: StackFile;
   readonly kubeconfig: string;
   /** Path of a kubectl. */
   readonly kubectl: string;
   readonly kube: Kube;
-  /** What the sample answers, once it answers and its status says so; undefined without the sample. */
+  /** The response of the sample, once it responds and is Ready; undefined without the sample. */
   readonly sampleAnswer?: string;
   /** Rejects when a part of the stack ends by itself. */
   readonly broken: Promise<never>;
 }
 
-/** Why the stack was not even tried. */
+/** Why the stack was not started at all. */
 export class StackRefused extends Error {}
 
 /**
  * Starts control plane, registry, container engine, controller, an agent for this machine and the sample, and returns
- * when all of them work. What an earlier run left is ended first; its data is continued. Everything stops with the
- * result, the containers as well, and when this process dies.
+ * when all of them work. Leftover processes of an earlier run are ended first; its data is used again. Everything,
+ * containers included, stops when the result is disposed of, and when this process dies.
  */
 export async function startStack({ dir, port = PORTS.rest, sample = true, log, signal }: StackOptions): Promise<Stack> {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -72,7 +72,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   rmSync(join(dir, 'logs'), { recursive: true, force: true });
   await assertFree(port, 'Stop it, or choose another port with SKERRY_PORT.');
   const stateFile = join(dir, 'state.json');
-  // Later on it may be a container of ours that has it.
+  // Checked now, since later a container of the stack may use the port.
   if (sample && !existsSync(stateFile)) await assertFree(samplePort(), 'Stop it, or go without the sample: SAMPLE=0.');
 
   const registryPort = await chooseRegistryPort(dir);
@@ -134,7 +134,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
       part.assertRunning();
     }),
   ) as Promise<never>;
-  // Stopping the stack ends its parts as well, when nobody listens any more.
+  // Stopping the stack ends its parts as well, after which no rejection handler is left.
   broken.catch(() => {});
 
   const later = foundations.later();
@@ -147,7 +147,7 @@ async function assertFree(port: number, advice: string): Promise<void> {
   if (!(await isFree(port))) throw new StackRefused(`Port ${port} is taken by ${portOwner(port)}. ${advice}`);
 }
 
-/** Applies objects at the same time, namespaces before what is in them. */
+/** Applies objects in parallel, namespaces before their objects. */
 async function applyAll(kube: Kube, objects: readonly KubeObject[]): Promise<void> {
   const isNamespace = ({ kind }: KubeObject) => kind === 'Namespace';
   await Promise.all(objects.filter(isNamespace).map((object) => kube.apply(object)));

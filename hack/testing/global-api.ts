@@ -23,7 +23,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await cluster.stop();
     if (!process.env.SKERRY_KEEP) await rm(dir, { recursive: true, force: true });
   };
-  // A definition that is refused fails the tests of its kind, not those of all the others.
+  // A CRD that is refused fails the tests of its kind, not those of all other kinds.
   await installCrds(cluster.kubeconfig).catch((error: Error) => process.stderr.write(`${error.message}\n`));
   project.provide('kubeconfig', cluster.kubeconfig);
   return teardown;

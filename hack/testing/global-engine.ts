@@ -7,12 +7,12 @@ import { startClock } from '../progress.ts';
 import { startRegistry } from '../registry.ts';
 import type {} from './provided.ts';
 
-/** A container engine and an empty registry for the stories in e2e/. */
+/** A container engine and an empty registry for the tests in e2e/. */
 export default function setup(project: TestProject): Promise<() => Promise<void>> {
   return provideEngines(project, [undefined]);
 }
 
-/** Starts engines side by side, and a registry for all of them. Undefined is whichever kind there is. */
+/** Starts engines in parallel, and a registry for all of them. Undefined stands for any kind that is available. */
 export async function provideEngines(
   project: TestProject,
   kinds: readonly (EngineKind | undefined)[],
@@ -27,7 +27,7 @@ export async function provideEngines(
     started.defer(() => removeEngineData(data));
     return started.use(await findEngine({ dir: data, kind, registry: registry.host, log }));
   });
-  // All are awaited even when one fails, so that none comes up after the others were stopped.
+  // All are awaited even when one fails, so that none starts after the others were stopped.
   const failed = (await Promise.allSettled(starting)).find(({ status }) => status === 'rejected');
   if (failed && kinds.length > 1) {
     const { message } = (failed as PromiseRejectedResult).reason as Error;

@@ -3,8 +3,8 @@ import type { EngineKind } from '../engine.ts';
 import { provideEngines } from './global-engine.ts';
 
 /**
- * Every kind of container engine and an empty registry for all `*.engine.test.ts`. SKERRY_ENGINE leaves all but one out,
- * for a machine that cannot have the others.
+ * Every kind of container engine and an empty registry for all `*.engine.test.ts`. SKERRY_ENGINE selects one kind, for a
+ * machine that cannot run the others.
  */
 export default function setup(project: TestProject): Promise<() => Promise<void>> {
   const asked = process.env.SKERRY_ENGINE as EngineKind | undefined;

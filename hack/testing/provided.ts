@@ -1,8 +1,8 @@
-/** What the global set-ups give to tests: `inject('kubeconfig')`. */
+/** What the global set-ups provide to tests: `inject('kubeconfig')`. */
 export interface Provided {
   /** Path of a cluster admin's kubeconfig; the CRDs are installed. Projects api and e2e. */
   kubeconfig: string;
-  /** Container engines of different kinds: every test of a port runs on each. Project engine. */
+  /** Container engines of different kinds; each test of an engine runs on every kind. Project engine. */
   engines: { kind: 'docker' | 'podman'; url: string }[];
   /** URL of a container engine that speaks the Docker API, `unix:///...` or `tcp://...`. Projects engine and e2e. */
   engineUrl: string;
