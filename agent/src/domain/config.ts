@@ -2,6 +2,7 @@ import { dirname, join, resolve } from 'node:path';
 import { isMap, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { PORTS } from '../../../src/api/names.ts';
+import { ENGINE_KINDS } from './engine.ts';
 
 /** Where an installed agent looks for its settings. */
 export const DEFAULT_CONFIG_FILE = '/etc/skerry-agent/config.yaml';
@@ -23,7 +24,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
  * Units: diskLimit and logLimit GiB, memoryLimit MiB, cpuLimit percent of one core, frequencies seconds, pruningFrequency
  * hours, availableDiskThreshold percent.
  */
-export const settingsSchema = z.object({
+const settingsSchema = z.object({
   /** database, identity, volumes */
   diskDirectory: z.string().default(DEFAULT_DISK_DIRECTORY),
   /** socket and admin token; default: `run` in diskDirectory where that is set, else /run/skerry-agent */
@@ -44,9 +45,9 @@ export const settingsSchema = z.object({
   devMode: switchable.default(false),
 
   containerEngine: z
-    .enum(['docker', 'podman', 'engine_a', 'engine_b'])
+    .enum([...ENGINE_KINDS, 'engine_a', 'engine_b'])
     .transform((name) => ({ engine_a: 'docker', engine_b: 'podman' })[name as string] ?? name)
-    .pipe(z.enum(['docker', 'podman']))
+    .pipe(z.enum(ENGINE_KINDS))
     .optional(),
   containerEngineUrl: z
     .string()
@@ -79,7 +80,7 @@ export const settingsSchema = z.object({
   upgradeScanFrequency: number.pipe(z.number().min(1)).default(24),
   timeZone: z.string().default(''),
 });
-export type Settings = z.infer<typeof settingsSchema>;
+type Settings = z.infer<typeof settingsSchema>;
 export type SettingName = keyof Settings;
 
 /** Settings as they are used: paths absolute. */

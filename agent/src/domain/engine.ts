@@ -74,9 +74,13 @@ export interface OtherAgentContainer {
   running: boolean;
 }
 
+/** The engines that are supported; the first is the default. */
+export const ENGINE_KINDS = ['docker', 'podman'] as const;
+export type EngineKind = (typeof ENGINE_KINDS)[number];
+
 /** What kind of engine it is and what it can do. */
 export interface EngineFacts {
-  kind: 'docker' | 'podman';
+  kind: EngineKind;
   version: string;
   apiVersion: string;
   /** those that a container may ask for; none where it has no choice */
@@ -149,7 +153,7 @@ export interface ContainerSpec {
 }
 
 /** What an engine refused, in words that no engine owns. */
-export const ENGINE_ERRORS = {
+const ENGINE_ERRORS = {
   Unavailable: 'the engine does not answer',
   NotFound: 'there is no such thing',
   Conflict: 'the thing is in another state',

@@ -29,7 +29,7 @@ export interface LocalApiAgent extends Observed {
   removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]>;
 }
 
-export interface LocalApiSupervisor {
+interface LocalApiSupervisor {
   readonly engine:
     | { state: 'connecting' | 'lost'; error?: string }
     | { state: 'connected'; facts: EngineFacts; error?: undefined };

@@ -118,6 +118,11 @@ describe('the local API', () => {
       expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
     });
 
+  test('the version lists every engine that the agent supports', async () => {
+    const { body } = await ask('GET', '/v1/system/version');
+    expect(body.allowedEngines).toEqual(['docker', 'podman']);
+  });
+
   test('echoes the request id', async () => {
     const answer = await exchange(
       {

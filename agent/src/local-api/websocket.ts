@@ -49,7 +49,7 @@ export function decodeFrame(data: Buffer): { frame: Frame; length: number } | { 
 }
 
 /** A frame of the server; its payloads are short. */
-export function encodeFrame(opcode: number, payload: Uint8Array): Buffer {
+function encodeFrame(opcode: number, payload: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from([0x80 | opcode, payload.length]), payload]);
 }
 

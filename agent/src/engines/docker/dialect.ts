@@ -1,11 +1,11 @@
-import type { EngineFacts } from '../../domain/engine.ts';
+import type { EngineKind } from '../../domain/engine.ts';
 
 /**
  * Where engines that speak the Docker API differ in what they mean by it. Everything else of the adapter holds for all
  * of them; docs/engines.md has the outcome, field by field.
  */
 export interface Dialect {
-  kind: EngineFacts['kind'];
+  kind: EngineKind;
   /** the engine's word for an event, where it is another than the API's; filters take the engine's words */
   eventNames: Readonly<Record<string, string>>;
   /** Log driver and its options for a log of a number of MiB. */
@@ -22,7 +22,7 @@ export interface Dialect {
   defaultLimits: readonly string[];
 }
 
-const DIALECTS: Readonly<Record<EngineFacts['kind'], Dialect>> = {
+const DIALECTS: Readonly<Record<EngineKind, Dialect>> = {
   docker: {
     kind: 'docker',
     eventNames: {},

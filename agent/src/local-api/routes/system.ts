@@ -1,3 +1,4 @@
+import { ENGINE_KINDS } from '../../domain/engine.ts';
 import { AGENT_VERSION } from '../../domain/names.ts';
 import type { LogEntry } from '../../system/log.ts';
 import { ApiError } from '../errors.ts';
@@ -24,8 +25,8 @@ export const SYSTEM_ROUTES: Route[] = [
         version: AGENT_VERSION,
         buildTime: '',
         gitCommit: '',
-        allowedContainerEngine: agent.config.containerEngine ?? 'docker',
-        allowedEngines: ['docker'],
+        allowedContainerEngine: agent.config.containerEngine ?? ENGINE_KINDS[0],
+        allowedEngines: ENGINE_KINDS,
       }),
   },
   {
