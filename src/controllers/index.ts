@@ -1,4 +1,4 @@
-import { ESSENTIAL_KINDS } from '../kinds/index.ts';
+import type { KindKey } from '../kinds/index.ts';
 import type { Controller } from '../kube/mod.ts';
 import { createApplicationController } from './application.ts';
 import type { ControllerDependencies } from './dependencies.ts';
@@ -16,13 +16,17 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
   const nodePacer = createSilencePacer(deps.clock);
   await using running = new AsyncDisposableStack();
   const massSilence = running.use(createMassSilence(deps, nodePacer));
-  const plain = Object.values(deps.kinds).filter(({ key }) => !ESSENTIAL_KINDS.some((one) => one === key));
   const nodes = createEdgeNodeController(deps, massSilence, nodePacer);
   running.defer(() => nodes[Symbol.dispose]());
-  const controllers: readonly Controller[] = [
-    createRegistryController(deps),
+  /** Kinds with a reconciler of their own; every other kind gets the plain one. */
+  const own: Partial<Record<KindKey, Controller>> = {
+    registries: createRegistryController(deps),
     nodes,
-    createApplicationController(deps, massSilence, createSilencePacer(deps.clock)),
+    applications: createApplicationController(deps, massSilence, createSilencePacer(deps.clock)),
+  };
+  const plain = Object.values(deps.kinds).filter(({ key }) => !Object.hasOwn(own, key));
+  const controllers: readonly Controller[] = [
+    ...Object.values(own),
     createProvisioningKeyController(deps),
     ...plain.map((kind) => createKindController(deps, kind)),
   ];
