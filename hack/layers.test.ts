@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findUnknownLayers, findViolations, importsOf, type LayerRules } from './layers.ts';
+import { findUnknownLayers, findUnusedPermissions, findViolations, importsOf, type LayerRules } from './layers.ts';
 
 const RULES: LayerRules = {
   layers: {
@@ -49,6 +49,18 @@ test('a rule that is about, or allows, a folder that does not exist is found', (
   const rule = { layers: ['src/none'], packages: [], builtins: [] };
   const rules = { layers: { ...RULES.layers, 'src/gone': rule } };
   expect(findUnknownLayers(['src/api/a.ts', 'src/kube/a.ts', 'src/app.ts'], rules)).toEqual(['src/gone', 'src/none']);
+});
+
+test('a folder, a package or a builtin that a rule allows and only tests import is found', () => {
+  const files = new Map([
+    ['src/api/a.ts', `import { z } from 'zod';`],
+    ['src/kube/a.ts', `import '../api/a.ts';`],
+    ['src/kube/a.test.ts', `import 'node:fs';\nimport '@kubernetes/client-node';`],
+  ]);
+  expect(findUnusedPermissions(files, RULES)).toEqual([
+    'src/kube allows @kubernetes/client-node',
+    'src/kube allows node:*',
+  ]);
 });
 
 test('imports are found across several lines, and not in comments', () => {

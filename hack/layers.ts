@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 
 /** What the files of one layer may import; `"*"` is anything. */
-export interface LayerRule {
+interface LayerRule {
   layers: readonly string[] | '*';
   packages: readonly string[] | '*';
   builtins: readonly string[] | '*';
@@ -57,6 +57,30 @@ export function findUnknownLayers(paths: Iterable<string>, rules: LayerRules): s
   return [...new Set([...Object.keys(rules.layers), ...named])].filter((layer) => !known.has(layer)).sort();
 }
 
+/** What a rule allows and no file of its layer imports: `src/kinds allows src/wire`. Tests and their helpers do not count. */
+export function findUnusedPermissions(files: ReadonlyMap<string, string>, rules: LayerRules): string[] {
+  const used = new Map(Object.keys(rules.layers).map((layer) => [layer, new Set<string>()]));
+  for (const [file, text] of files) {
+    const layer = isTest(file) ? undefined : layerOf(file, rules);
+    if (!layer) continue;
+    for (const imports of importsOf(text)) {
+      if (imports.startsWith('.')) used.get(layer)?.add(layerOf(posix.join(posix.dirname(file), imports), rules) ?? '');
+      else used.get(layer)?.add(imports.startsWith('node:') ? imports : packageOf(imports));
+    }
+  }
+  return Object.entries(rules.layers).flatMap(([layer, { layers, packages, builtins }]) => {
+    const imported = [...(used.get(layer) ?? [])];
+    const allowed: (readonly string[] | '*')[] = [
+      layers,
+      packages,
+      builtins === '*' ? '*' : builtins.map((name) => `node:${name}`),
+    ];
+    const unused = allowed.flatMap((list) => (list === '*' ? [] : list.filter((name) => !imported.includes(name))));
+    if (builtins === '*' && layers !== '*' && !imported.some((name) => name.startsWith('node:'))) unused.push('node:*');
+    return unused.map((name) => `${layer} allows ${name}`);
+  });
+}
+
 /** The modules that a TypeScript file imports, types included. */
 export function importsOf(text: string): string[] {
   const code = text.replace(/^\s*(?:\/\/.*|\/?\*.*)$/gm, '');
@@ -72,7 +96,7 @@ function judge(file: string, layer: string, imports: string, rule: LayerRule, ru
     return allows(rule.builtins, name) ? undefined : `${layer} is pure and may not use ${imports}`;
   }
   if (!imports.startsWith('.')) {
-    const name = imports.split('/', imports.startsWith('@') ? 2 : 1).join('/');
+    const name = packageOf(imports);
     return allows(rule.packages, name) ? undefined : `${layer} may not use the package ${name}`;
   }
   const target = posix.join(posix.dirname(file), imports);
@@ -81,6 +105,10 @@ function judge(file: string, layer: string, imports: string, rule: LayerRule, ru
   if (other === layer) return undefined;
   if (!other) return `${target} belongs to no layer`;
   return allows(rule.layers, other) ? undefined : `${layer} may not import ${other}`;
+}
+
+function packageOf(imports: string): string {
+  return imports.split('/', imports.startsWith('@') ? 2 : 1).join('/');
 }
 
 function allows(list: readonly string[] | '*', name: string): boolean {
