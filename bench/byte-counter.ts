@@ -10,7 +10,7 @@ export interface ByteCounter extends AsyncDisposable {
 }
 
 /** What passed in one direction each, bytes of HTTP. */
-export interface Traffic {
+interface Traffic {
   seconds: number;
   up: number;
   down: number;

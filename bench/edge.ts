@@ -38,7 +38,7 @@ export interface Edge extends AsyncDisposable {
  * The forms of one program: its sources, as `make up` runs them; one bundled file, as machines get it, which names Node
  * and its flags in its first line; and that file without these flags.
  */
-export type AgentForm = 'sources' | 'bundle' | 'plain';
+type AgentForm = 'sources' | 'bundle' | 'plain';
 
 export interface EdgeOptions {
   dir: string;

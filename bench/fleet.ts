@@ -16,7 +16,7 @@ export interface Fleet extends AsyncDisposable {
   silence(count: number): Promise<() => void>;
 }
 
-export interface Growth {
+interface Growth {
   nodes: number;
   created: Step;
   keyed: Step;
@@ -24,7 +24,7 @@ export interface Growth {
 }
 
 /** Something done for all of them. */
-export interface Step {
+interface Step {
   seconds: number;
   /** cores of the machine that were busy meanwhile, on the average, whoever was */
   busy: number;

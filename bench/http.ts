@@ -7,7 +7,7 @@ export interface Answer {
   text: string;
 }
 
-export interface Request {
+interface Request {
   method: string;
   /** with /api/v3 */
   path: string;

@@ -41,7 +41,7 @@ export function writtenOfIo(text: string): number {
 
 export const cpuMsOf = (pid: number) => cpuOfStat(readFileSync(`/proc/${pid}/stat`, 'utf8'));
 export const memoryOf = (pid: number) => memoryOfRollup(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'));
-export const writtenBytesOf = (pid: number) => writtenOfIo(readFileSync(`/proc/${pid}/io`, 'utf8'));
+const writtenBytesOf = (pid: number) => writtenOfIo(readFileSync(`/proc/${pid}/io`, 'utf8'));
 
 /** Begins to look at processes; the result says what they have used since. */
 export function watchUsage(pids: Pids): () => Usage {

@@ -82,7 +82,7 @@ export function table(results: readonly Result[]): string {
   return `${lines.join('\n')}\n`;
 }
 
-export const verdict = ({ kept }: Figure) => (kept === undefined ? '' : kept ? 'ok' : 'MISSED');
+const verdict = ({ kept }: Figure) => (kept === undefined ? '' : kept ? 'ok' : 'MISSED');
 
 /** The value with its unit: `0.38 CPU-ms`, `1,204 /s`. */
 export function shown({ value, unit }: Pick<Figure, 'value' | 'unit'>): string {

@@ -20,7 +20,7 @@ import { nodeTokens } from './tokens.ts';
 export type Entry = MicroserviceView | MicroserviceHold;
 
 /** What a long poll has brought. */
-export interface Notice {
+interface Notice {
   /** performance.now() when the poll returned */
   at: number;
   /** the node's microservices as read right after */

@@ -58,13 +58,13 @@ export interface Stack extends AsyncDisposable {
   install(): Promise<void>;
 }
 
-export interface ControllerOptions {
+interface ControllerOptions {
   env?: Record<string, string>;
   /** called with the process as soon as it is started, before it is ready */
   onStart?: (daemon: Daemon) => void;
 }
 
-export interface AgentOptions {
+interface AgentOptions {
   /** prefix of the command, such as `ip netns exec <name>` */
   within?: readonly string[];
   /** URL of the controller for the agent */
@@ -96,7 +96,7 @@ export interface AgentProcess {
   cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }>;
 }
 
-export interface Container {
+interface Container {
   id: string;
   name: string;
   image: string;

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { findUnknownLayers, findViolations } from './layers.ts';
+import { findUnknownLayers, findUnusedPermissions, findViolations } from './layers.ts';
 import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
 import { findBrokenReferences } from './references.ts';
@@ -21,6 +21,7 @@ const CHECKS: readonly Check[] = [
   { name: 'types', run: () => command('tsc', ['--project', '.']) },
   { name: 'import layers', run: async () => checkLayers() },
   { name: 'generated files', run: checkGenerated },
+  { name: 'unused code', run: () => command('knip', ['--no-progress', '--no-config-hints']) },
   { name: 'references', run: async () => checkReferences() },
 ];
 
@@ -62,7 +63,11 @@ function checkLayers(): Verdict {
   const unknown = findUnknownLayers([...names, 'package.json'], rules).map(
     (layer) => `  hack/deps.json names ${layer}, which does not exist`,
   );
-  return lines.length + unknown.length > 0 ? [...lines, ...unknown].join('\n') : undefined;
+  const unused = findUnusedPermissions(files, rules).map(
+    (one) => `  hack/deps.json: ${one}, which nothing in it imports`,
+  );
+  const all = [...lines, ...unknown, ...unused];
+  return all.length > 0 ? all.join('\n') : undefined;
 }
 
 async function checkGenerated(): Promise<Verdict> {

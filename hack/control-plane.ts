@@ -255,7 +255,7 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
 }
 
 /** Creates a namespace unless it exists. */
-export async function createNamespace(kube: Kube, name: string): Promise<void> {
+async function createNamespace(kube: Kube, name: string): Promise<void> {
   await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
 }
 

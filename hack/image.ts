@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib';
 import { makeTar, type TarEntry } from './tar.ts';
 
 /** A file of an image; its parent folders are created. */
-export interface ImageFile {
+interface ImageFile {
   /** Absolute path in the container. */
   path: string;
   /** Absent for an empty folder or a link. */

@@ -13,10 +13,7 @@ const PROGRAM = '/sample';
 type Architecture = 'amd64' | 'arm64';
 
 /** Path of the sample's static binary; it is built once and stored in the user's cache folder. */
-export async function sampleBinary(
-  architecture: Architecture = hostArchitecture(),
-  log: Log = () => {},
-): Promise<string> {
+async function sampleBinary(architecture: Architecture = hostArchitecture(), log: Log = () => {}): Promise<string> {
   const sources = readdirSync(FOLDER)
     .sort()
     .map((file) => readFileSync(join(FOLDER, file)));

@@ -5,7 +5,7 @@ import { buildTool } from './tool.ts';
 import { waitFor } from './wait.ts';
 
 /** What a proxy does to the bytes that pass. Times in milliseconds; `rate` in kB/s; `bytes` per connection. */
-export type Toxic =
+type Toxic =
   | { type: 'latency'; attributes: { latency: number; jitter?: number } }
   | { type: 'bandwidth'; attributes: { rate: number } }
   | { type: 'slicer'; attributes: { average_size: number; size_variation?: number; delay?: number } }

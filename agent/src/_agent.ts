@@ -29,7 +29,7 @@ export function createTestAgent({ folder, settings = '', ...deps }: TestAgentOpt
   });
 }
 
-export const TEST_MACHINE: Machine = {
+const TEST_MACHINE: Machine = {
   bootId: 'boot-1',
   architecture: 'amd64',
   limits: { mayRaise: true, hard: {} },

@@ -27,7 +27,7 @@ export interface NodeCredentials {
   report: string;
 }
 
-export interface LoadSummary {
+interface LoadSummary {
   /** ms, of requests that were answered as they should */
   latencies: number[];
   /** texts of the others, and how often */
@@ -35,7 +35,7 @@ export interface LoadSummary {
   seconds: number;
 }
 
-export interface SimulationState {
+interface SimulationState {
   nodes: number;
   connected: number;
   /** containers */

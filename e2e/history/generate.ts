@@ -63,7 +63,7 @@ export type Fault = { at: number } & (
   /** no request of any agent arrives until its node is UNKNOWN */
   | { kind: 'mass silence' }
 );
-export type FaultKind = Fault['kind'];
+type FaultKind = Fault['kind'];
 /** Which writes of a controller: all, or only those that are not of a status. */
 export type Writes = 'any' | 'specs';
 
@@ -80,7 +80,7 @@ export const PROFILES = [
   'mass silence',
   'docker',
 ] as const;
-export type Profile = (typeof PROFILES)[number];
+type Profile = (typeof PROFILES)[number];
 
 const OF_AGENTS = ['agent killed', 'agent forgets', 'agent killed at a step', 'agent killed at a step'] as const;
 const OF_ENGINES = ['engine killed', 'engine errors', 'container ended', 'container removed'] as const;

@@ -19,7 +19,7 @@ export interface History {
 /** The API surface that a user uses. */
 export type Door = 'kubectl' | 'api' | 'rest' | 'yaml';
 
-export type Outcome =
+type Outcome =
   /** response with success */
   | 'done'
   /** response with a refusal: it must have no effect */
@@ -82,7 +82,7 @@ export interface FaultRecord {
   text: string;
 }
 
-export interface End {
+interface End {
   at: number;
   /** differences from the model that remained after the time to settle */
   unsettled: readonly string[];

@@ -59,7 +59,7 @@ export async function observe(options: ObserverOptions, signal: AbortSignal): Pr
   return versions;
 }
 
-export function versionOf(
+function versionOf(
   application: Application,
   gone: boolean,
   at: number,

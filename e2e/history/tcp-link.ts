@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** What the link between an agent and its controllers does to bytes. */
-export type LinkState =
+type LinkState =
   | 'open'
   /** every connection is reset, and so is each new one */
   | 'cut'

@@ -1,5 +1,5 @@
 /** What the global set-ups provide to tests: `inject('kubeconfig')`. */
-export interface Provided {
+interface Provided {
   /** Path of a cluster admin's kubeconfig; the CRDs are installed. Projects api and e2e. */
   kubeconfig: string;
   /** Container engines of different kinds; each test of an engine runs on every kind. Project engine. */
@@ -13,3 +13,5 @@ export interface Provided {
 declare module 'vitest' {
   interface ProvidedContext extends Provided {}
 }
+
+export {};

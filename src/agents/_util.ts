@@ -181,7 +181,7 @@ export interface Replica extends AsyncDisposable {
   as(node: EdgeNode, key: TestKey, method: string, path: string, options?: CallOptions): Promise<Answer>;
 }
 
-export interface CallOptions {
+interface CallOptions {
   body?: unknown;
   headers?: Record<string, string>;
   thirdParty?: boolean;

@@ -27,7 +27,7 @@ export interface NodeKey {
 export const nodeKeyName = (uuid: string) => `node-key-${uuid}`;
 
 /** The value of labels that only say that something is of a kind. */
-export const LABELLED = 'true';
+const LABELLED = 'true';
 
 export function nodeKeySecret(node: EdgeNode, key: NodeKey): Secret {
   return {

@@ -97,6 +97,6 @@ export const STATUS_REASONS = {
   Idle: 'There is nothing to do.',
   NotStalled: 'Nothing waits for a change of the object.',
 } as const;
-export type StatusReason = keyof typeof STATUS_REASONS;
+type StatusReason = keyof typeof STATUS_REASONS;
 
 export type Reason = VerdictReason | StatusReason;

@@ -1,7 +1,7 @@
 /** Levels that the JSON of any message may have; the deepest that we know has a fifth of it. */
 export const JSON_DEPTH = 64;
 /** Elements that the JSON of any message may have, nested ones included: a full report of 500 microservices has a tenth of it. */
-export const JSON_ELEMENTS = 128 * 1024;
+const JSON_ELEMENTS = 128 * 1024;
 
 /**
  * What a JSON text has too much of, in words that follow "the body"; undefined when it may be parsed. Counts brackets

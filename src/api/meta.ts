@@ -19,7 +19,7 @@ export interface ObjectMeta {
   ownerReferences?: OwnerReference[];
 }
 
-export interface OwnerReference {
+interface OwnerReference {
   apiVersion: string;
   kind: string;
   name: string;
@@ -29,7 +29,7 @@ export interface OwnerReference {
 }
 
 /** The standard condition of Kubernetes (metav1.Condition). */
-export const conditionSchema = object({
+const conditionSchema = object({
   type: text({ min: 1, max: 316 }).describe('Type of the condition, unique in the list.'),
   status: oneOf('True', 'False', 'Unknown').describe('Whether the condition holds.'),
   observedGeneration: integer(-1, Number.MAX_SAFE_INTEGER)
@@ -91,7 +91,7 @@ export const IDENTITIES = {
     rules: [uuidRule, idRule],
   },
 } as const;
-export type IdentityDefinition = (typeof IDENTITIES)[keyof typeof IDENTITIES];
+type IdentityDefinition = (typeof IDENTITIES)[keyof typeof IDENTITIES];
 
 export const nameRule: Rule = { rule: 'immutable', field: 'name', message: 'name is immutable' };
 export const isSystemRule: Rule = { rule: 'immutable', field: 'isSystem', message: 'isSystem is immutable' };

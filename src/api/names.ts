@@ -13,7 +13,6 @@ export const API_VERSION = `${GROUP}/${VERSION}`;
 export const UPLOAD_API_VERSIONS: readonly string[] = [API_VERSION, 'iofog.org/v3'];
 /** API group of the agent's own local API, as used in its manifests, claims and roles. */
 export const AGENT_GROUP = 'agent.skerry.dev';
-export const AGENT_API_VERSION = `${AGENT_GROUP}/v1`;
 
 /** `kubectl get skerry` lists every kind of ours. */
 export const CATEGORY = 'skerry';
@@ -96,17 +95,9 @@ export const RESERVED_ENV_PREFIX = 'SKERRY_';
 /** Suffix of the names under which containers of one bridge network find each other. */
 export const BRIDGE_ZONE = 'svc.bridge.local';
 /** `<agent_bridge_host>`: the agent's local API as seen from a container; also issuer of its tokens. */
-export const AGENT_BRIDGE_HOST = 'skerry-agent.default.svc.bridge.local';
-/** `<bus_bridge_host>`. */
-export const BUS_BRIDGE_HOST = 'bus.default.svc.bridge.local';
+const AGENT_BRIDGE_HOST = 'skerry-agent.default.svc.bridge.local';
 /** `iss` of a node token (docs/spec/agent-channel.md#node-token). */
 export const NODE_TOKEN_ISSUER = `https://${AGENT_BRIDGE_HOST}`;
-
-/** `<service_tag_prefix>`. */
-export const SERVICE_TAG_PREFIX = `${GROUP}/service`;
-
-/** Scheme of a join string: `skerry://host:port/<provisioning key>?tls=1&ca=sha256:<hex>`. */
-export const JOIN_SCHEME = 'skerry';
 
 /** Request headers of our own agent. The first makes it "our agent". */
 export const HEADERS = {

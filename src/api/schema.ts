@@ -100,7 +100,7 @@ export const closedObject = <T extends z.ZodRawShape>(shape: T) => z.strictObjec
 /** Object that refuses unknown fields, as the API server does under strict field validation. */
 export const object = <T extends z.ZodRawShape>(shape: T) => z.strictObject(shape);
 
-export function codePoints(value: string): number {
+function codePoints(value: string): number {
   let count = 0;
   for (const _ of value) count++;
   return count;

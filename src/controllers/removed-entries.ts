@@ -4,7 +4,7 @@ import { entryUuid, nodeUuid, v3Name } from '../domain/index.ts';
 import type { Change } from '../kube/mod.ts';
 
 /** Application and name of removed entries, by uuid. */
-export type EntryNames = ReadonlyMap<string, { application: string; name: string }>;
+type EntryNames = ReadonlyMap<string, { application: string; name: string }>;
 
 /**
  * Entries that were removed from a node before its status had named them. Names that a machine reports are not trusted, so

@@ -7,7 +7,6 @@ import { entryUuid, nodeUuid, v3Name } from './names.ts';
 /** Builders for tests: valid objects with as few members as possible. */
 
 export const NOW = '2026-01-02T03:04:05.000Z';
-export const NOW_MS = Date.parse(NOW);
 export const NODE_UUID = '11111111-1111-4111-8111-111111111111';
 export const APP_UUID = '22222222-2222-4222-8222-222222222222';
 

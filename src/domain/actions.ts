@@ -8,7 +8,7 @@ const MAX_COUNT = 2 ** 52;
 const MAX_REPORTED = 10 ** 13;
 
 /** Actions of a node, which annotations with a count request. */
-export const NODE_ACTIONS = ['reconcile', 'reboot', 'prune', 'version'] as const;
+const NODE_ACTIONS = ['reconcile', 'reboot', 'prune', 'version'] as const;
 export type NodeAction = (typeof NODE_ACTIONS)[number];
 
 /** What the annotation of an action requests. */

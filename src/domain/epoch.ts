@@ -8,7 +8,7 @@
  * position that the datastore has issued stays in its log for ever. One that is ahead of its epoch, or of an epoch that the
  * log does not have, was issued from a state that this datastore does not have.
  */
-export interface Epoch {
+interface Epoch {
   /** grows from epoch to epoch */
   number: number;
   /** random: two datastores that diverged continue with different ids */

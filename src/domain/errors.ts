@@ -30,8 +30,6 @@ export class DomainError extends Error {
 
 export const invalid = (message: string, field?: string, code = 'VALIDATION_ERROR') =>
   new DomainError(400, code, message, { field });
-export const notFound = (code: string, message: string, field?: string) =>
-  new DomainError(404, code, message, { field });
 export const conflict = (code: string, message: string, field?: string) =>
   new DomainError(409, code, message, { field });
 /** A name that another object has; always 409. */

@@ -18,7 +18,7 @@ export type IndexOf<K extends KindKey> = IdentityIndex | (keyof KindOf<K>['index
 /** Kinds by key. What is made from kinds takes them as a parameter, so that tests can add one. */
 export type Kinds = Readonly<Record<string, Kind>>;
 
-export const byKey = (kinds: readonly Kind<KindObject, string, string>[]): Kinds =>
+const byKey = (kinds: readonly Kind<KindObject, string, string>[]): Kinds =>
   Object.fromEntries(kinds.map((kind) => [kind.key, kind]));
 
 export const KINDS = byKey(ALL as readonly Kind[]) as { readonly [K in KindKey]: KindOf<K> };
@@ -38,8 +38,7 @@ export {
   inUseError,
   type Kind,
   type KindObject,
-  type Reference,
   referenceKey,
   refsTo,
 } from './definition.ts';
-export type { KindCrud, KindRest, Operation, Write } from './rest.ts';
+export type { Operation, Write } from './rest.ts';

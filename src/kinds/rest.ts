@@ -58,7 +58,7 @@ export interface KindShapes {
   listed?: z.ZodType<Json, Json>;
 }
 
-export interface KindUpload {
+interface KindUpload {
   /** name of the file part in a multipart form */
   part: string;
   /** PUT replaces what the document does not name, PATCH keeps it */

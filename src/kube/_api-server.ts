@@ -36,7 +36,7 @@ export async function createFixture(client: KubeClient): Promise<Fixture> {
   return { client, namespace, there: new Set() };
 }
 
-export const selectionOf = ({ namespace }: Fixture): Selection => ({ namespace, labels: LABELS });
+const selectionOf = ({ namespace }: Fixture): Selection => ({ namespace, labels: LABELS });
 
 export function churnObject(fixture: Fixture, name: string, data: Record<string, string> = {}): ConfigMap {
   const metadata = { name, namespace: fixture.namespace, labels: LABELS };
@@ -121,11 +121,11 @@ export function startMirror(fixture: Fixture, client: KubeClient, options: Parti
   };
 }
 
-export function stateOf(objects: Iterable<KubeObject>): string[] {
+function stateOf(objects: Iterable<KubeObject>): string[] {
   return [...objects].map((object) => `${keyOf(object)} ${object.metadata.resourceVersion}`).sort();
 }
 
-export async function serverState(fixture: Fixture): Promise<string[]> {
+async function serverState(fixture: Fixture): Promise<string[]> {
   const query = { namespace: fixture.namespace, labelSelector: 'app=churn' };
   return stateOf((await fixture.client.list(CONFIG_MAPS, query)).items);
 }

@@ -33,7 +33,7 @@ export interface Seen {
   at: number;
 }
 
-export interface Fault {
+interface Fault {
   /** How many requests it matched. */
   readonly hits: number;
   /** Stops the fault for later requests; connections that it broke stay broken. */

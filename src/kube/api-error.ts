@@ -74,7 +74,6 @@ export const isForbidden = (error: unknown): error is ApiError => hasStatus(erro
 export const isUnauthorized = (error: unknown): error is ApiError => hasStatus(error, 401);
 /** The API server refuses the object because of its schema or its size: another attempt fails in the same way. */
 export const isStatusRefused = (error: unknown): error is ApiError => hasStatus(error, 400, 413, 422);
-export const isTooManyRequests = (error: unknown): error is ApiError => hasStatus(error, 429);
 
 /** The object was changed after it was read. That is normal: read it again and retry, without a warning in the log. */
 export const isConflict = (error: unknown): error is ApiError =>

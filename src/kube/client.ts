@@ -53,14 +53,14 @@ export type Patch =
   /** Server-side apply: needs `fieldManager`; `force` takes over fields that another manager owns. */
   | { type: 'apply'; body: object; force?: boolean };
 
-export interface DeleteOptions extends CallOptions {
+interface DeleteOptions extends CallOptions {
   preconditions?: { uid?: string; resourceVersion?: string };
   propagationPolicy?: 'Foreground' | 'Background' | 'Orphan';
   gracePeriodSeconds?: number;
 }
 
 /** The delete of an absent object is no error. `object` is set while the object still exists because of its finalizers. */
-export interface DeleteResult<T> {
+interface DeleteResult<T> {
   found: boolean;
   object?: T;
 }
@@ -88,7 +88,7 @@ export interface WatchEvent<T> {
 }
 
 /** Gets the result of every completed write before the promise of the write resolves; see `Store.observe`. */
-export interface WriteObserver<T extends KubeObject> {
+interface WriteObserver<T extends KubeObject> {
   observe(object: T): void;
   observeGone(ref: ObjectRef, uid: string): void;
 }

@@ -5,7 +5,7 @@
  */
 
 /** Standard object metadata, reduced to what controllers read or write. */
-export interface ObjectMeta {
+interface ObjectMeta {
   name: string;
   namespace?: string;
   generateName?: string;

@@ -16,7 +16,7 @@ export interface QueueOptions {
   onWait?: (ms: number) => void;
 }
 
-export interface AddOptions {
+interface AddOptions {
   afterMs?: number;
   priority?: 'normal' | 'low';
 }
@@ -42,7 +42,7 @@ export interface Queue extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-export const RECONCILE_BACKOFF: Backoff = { baseMs: 250, factor: 2, maxMs: 5 * 60_000, jitter: 0.5 };
+const RECONCILE_BACKOFF: Backoff = { baseMs: 250, factor: 2, maxMs: 5 * 60_000, jitter: 0.5 };
 
 /** One of so many starts takes a low-priority key first. */
 const LOW_SHARE = 8;

@@ -64,7 +64,7 @@ const TIMING: ReflectorTiming = {
 };
 
 /** Whether the store follows the API server at present, for diagnosis. */
-export interface ReflectorHealth {
+interface ReflectorHealth {
   state: 'listing' | 'following' | 'retrying' | 'refused' | 'stopped';
   /** When the state began, on the wall clock. */
   since: number;

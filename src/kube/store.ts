@@ -427,7 +427,7 @@ function withoutManagedFields<T extends KubeObject>(object: T): T {
   return { ...object, metadata };
 }
 
-export function deepFreeze<V>(value: V): V {
+function deepFreeze<V>(value: V): V {
   if (value !== null && typeof value === 'object' && !Object.isFrozen(value)) {
     Object.freeze(value);
     for (const inner of Object.values(value)) deepFreeze(inner);

@@ -3,7 +3,7 @@ import type { KubeConfig } from '@kubernetes/client-node';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
 import { TransportError } from './api-error.ts';
 
-export interface TransportRequest {
+interface TransportRequest {
   method: string;
   /** Path and query below the server's URL. */
   path: string;

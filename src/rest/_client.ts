@@ -11,7 +11,7 @@ export interface Answer {
   headers: Headers;
 }
 
-export interface RequestOptions {
+interface RequestOptions {
   token?: string;
   json?: unknown;
   yaml?: string;

@@ -111,7 +111,7 @@ export interface Readiness {
   check(signal: AbortSignal): Promise<NotReady | undefined>;
 }
 
-export interface NotReady {
+interface NotReady {
   code: 'CONTROLLER_DB_BUSY' | 'CONTROLLER_DB_UNAVAILABLE' | 'CONTROLLER_NOT_READY';
   message: string;
 }
@@ -124,4 +124,4 @@ export interface Self {
 }
 
 /** Unix milliseconds. */
-export type WallClock = () => number;
+type WallClock = () => number;

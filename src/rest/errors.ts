@@ -4,7 +4,7 @@ import { ApiError, isTransient } from '../kube/api-error.ts';
 
 export const invalid = (message: string, code = 'VALIDATION_ERROR') => new HttpError(400, code, message);
 export const notFound = (code: string, message: string) => new HttpError(404, code, message);
-export const duplicate = (message: string, code = 'DUPLICATE_NAME') =>
+const duplicate = (message: string, code = 'DUPLICATE_NAME') =>
   new HttpError(409, code, message, { name: 'DuplicatePropertyError' });
 export const forbidden = (message: string, code = 'FORBIDDEN') => new HttpError(403, code, message);
 export const unauthenticated = (message: string) =>

@@ -23,7 +23,7 @@ export async function presentObject<T extends KindObject>(
 }
 
 /** `there is no node with the uuid ...`, `there is no application "..."`. */
-export function missing<T extends KindObject>({ noun, rest }: Kind<T>, value: string, of = noun) {
+function missing<T extends KindObject>({ noun, rest }: Kind<T>, value: string, of = noun) {
   const named = rest.key === 'name' ? `"${value}"` : `with the ${rest.key} ${value}`;
   return notFound(rest.notFound, `there is no ${of} ${named}`);
 }

@@ -36,7 +36,7 @@ export interface Mounting {
   addressOf: (request: IncomingMessage) => string;
 }
 
-export const REQUEST_ID = 'request-id';
+const REQUEST_ID = 'request-id';
 const JSON_HEAD = { 'content-type': JSON_TYPE };
 
 /** Sets the headers of every response, REST or agent routes. The request then has an id. */
@@ -205,7 +205,7 @@ function check(schema: z.ZodType | undefined, value: unknown, where: string): un
   throw invalid(firstIssue(result.error, where, value));
 }
 
-export function firstIssue(error: z.ZodError, where = '', value?: unknown): string {
+function firstIssue(error: z.ZodError, where = '', value?: unknown): string {
   const issue = error.issues[0];
   const path = issue?.path
     .map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`))

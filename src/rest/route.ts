@@ -31,7 +31,7 @@ export type Body<T extends z.ZodType = z.ZodType> =
   /** a YAML file: the only part of a multipart form, or an `application/x-yaml` body; the handler gets its text */
   | { kind: 'file'; part: string };
 
-export interface Reply<T extends z.ZodType = z.ZodType> {
+interface Reply<T extends z.ZodType = z.ZodType> {
   status: 200 | 201 | 202 | 204;
   /** Absent for an empty body. */
   schema?: T;
@@ -69,11 +69,7 @@ export interface Route<
 }
 
 /** What a handler is given: validated input, the caller, and the dependencies of the REST API. */
-export interface Call<
-  P extends z.ZodType = z.ZodType,
-  Q extends z.ZodType = z.ZodType,
-  B extends z.ZodType = z.ZodType,
-> {
+interface Call<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> {
   params: z.output<P>;
   query: z.output<Q>;
   body: z.output<B>;

@@ -36,7 +36,7 @@ export interface RestServerOptions {
 }
 
 /** Serves a request, or returns false and has not touched it. */
-export type FirstHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
+type FirstHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 export interface RestServer extends AsyncDisposable {
   /** For other listeners of the same port, such as WebSocket upgrades. */

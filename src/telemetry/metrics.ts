@@ -116,8 +116,6 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
   };
 }
 
-export type SkerryMetrics = ReturnType<typeof createMetrics>;
-
 function makeMetric(
   spec: (typeof TABLE)[keyof Table] & { buckets?: readonly number[] },
   registry: Registry,

@@ -50,7 +50,6 @@ export type ProvisionReply = z.infer<typeof provisionReplySchema>;
 
 /** Body of `POST /agent/deprovision`. */
 export const deprovisionRequestSchema = z.object({ microserviceUuids: z.array(text(64)).max(BOUNDS.report) });
-export type DeprovisionRequest = z.infer<typeof deprovisionRequestSchema>;
 
 /** Response of `GET /agent/changes`: one boolean per section. Missing members mean false. */
 export const changesReplySchema = z.object({
@@ -168,7 +167,6 @@ export const microservicesReplySchema = z.object({
   microservices: z.array(z.union([microserviceHoldSchema, microserviceViewSchema])).max(BOUNDS.report),
   retainUnlisted: retainUnlistedSchema.optional(),
 });
-export type MicroservicesReply = z.infer<typeof microservicesReplySchema>;
 
 /**
  * One registry as a node needs it (docs/spec/agent-channel.md#registries). Credentials only where a microservice of the
@@ -187,9 +185,8 @@ export const registryViewSchema = z.object({
   insecure: z.boolean().default(false),
 });
 export type RegistryView = z.infer<typeof registryViewSchema>;
-export const registriesReplySchema = z.object({ registries: z.array(registryViewSchema) });
 
-export const MICROSERVICE_STATES = [
+const MICROSERVICE_STATES = [
   'QUEUED',
   'PULLING',
   'CREATING',
@@ -210,7 +207,7 @@ export const MICROSERVICE_STATES = [
 ] as const;
 export type MicroserviceState = (typeof MICROSERVICE_STATES)[number];
 
-export const DAEMON_STATES = [
+const DAEMON_STATES = [
   'NOT_PROVISIONED',
   'STARTING',
   'RUNNING',
@@ -336,7 +333,7 @@ export const statusReportSchema = z.object({
 export type StatusReport = z.infer<typeof statusReportSchema>;
 
 /** Response of `GET /agent/version`. */
-export const versionReplySchema = z.object({
+const versionReplySchema = z.object({
   versionCommand: z.enum(['upgrade', 'rollback']),
   provisionKey: z.string(),
   expirationTime: z.coerce.number(),
@@ -351,7 +348,6 @@ export const agentErrorSchema = z.object({
   message: z.string(),
   retryable: z.boolean(),
 });
-export type AgentError = z.infer<typeof agentErrorSchema>;
 
 /** `GET /status` and `GET /live`. */
 export const readinessSchema = z.object({

@@ -12,7 +12,7 @@ import type { MicroserviceView } from './agent.ts';
 type View = Readonly<Record<string, unknown>>;
 
 /** What a view has of a container field, by whichever spelling. */
-export function containerValue<F extends ContainerField>(view: MicroserviceView, field: F): WireValue<F> | undefined {
+function containerValue<F extends ContainerField>(view: MicroserviceView, field: F): WireValue<F> | undefined {
   const { wireName, alias } = fieldRow(field);
   const value = (view as View)[wireName];
   return (alias && isAbsent(field, value) ? (view as View)[alias.name as AliasOf<F>] : value) as

@@ -1,21 +1,4 @@
-import type { NODE_TOKEN_ISSUER } from '../api/names.ts';
-
-/**
- * The token that an agent signs for each request (docs/spec/agent-channel.md#node-token).
- * A JWT, `alg: EdDSA` only; `sub` is the node's uuid, `jti` is used once.
- */
-export interface NodeTokenClaims {
-  sub: string;
-  iss: typeof NODE_TOKEN_ISSUER;
-  aud: string[];
-  iat: number;
-  nbf: number;
-  exp: number;
-  jti: string;
-  tokenUse: 'controller';
-}
-
-/** Seconds. */
+/** The token that an agent signs for each request (docs/spec/agent-channel.md#node-token); times are in seconds. */
 export const NODE_TOKEN = {
   lifetime: 60,
   maxLifetime: 600,

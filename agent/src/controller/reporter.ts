@@ -10,7 +10,7 @@ import { agentProblems, statusReport } from './report.ts';
 import type { SavedResponses } from './saved-responses.ts';
 
 /** What is reported of the containers of this machine. */
-export interface ReportedInventory {
+interface ReportedInventory {
   readonly orphans: readonly OtherAgentContainer[];
   microservices(): MicroserviceStatus[] | undefined;
   refresh(measurements: boolean): Promise<void>;

@@ -1,7 +1,7 @@
 import { errorText } from '../system/log.ts';
 
 /** What is wrong, and what to do about it. A warning is one that nothing stops because of. */
-export interface Problem {
+interface Problem {
   severity: 'failed' | 'warning';
   todo: string;
 }

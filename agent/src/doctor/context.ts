@@ -26,7 +26,7 @@ export interface DoctorContext {
   controllerStatus(): Promise<ControllerStatus>;
 }
 
-export type ControllerStatus =
+type ControllerStatus =
   | { state: 'answers'; status: number; body: string; offset?: number }
   | { state: 'silent'; code: string; message: string; reached: Reached };
 

@@ -49,7 +49,7 @@ export function containerSpec(step: BareStepOf<'create'>, context: SpecContext):
 }
 
 /** The names under which containers of one network find a microservice. */
-export function aliasesOf({ application, name }: Pick<MicroserviceView, 'application' | 'name'>): string[] {
+function aliasesOf({ application, name }: Pick<MicroserviceView, 'application' | 'name'>): string[] {
   return [`${application}.${name}`, `${application}.${name}.${BRIDGE_ZONE}`];
 }
 
@@ -115,7 +115,7 @@ function hostOf(text: string): { name: string; address: string } {
 const VOLUME_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 
 /** Where a `volume` mapping's data lives on this machine. */
-export function volumePath(mapping: VolumeMapping, uuid: string, volumesDirectory: string): string {
+function volumePath(mapping: VolumeMapping, uuid: string, volumesDirectory: string): string {
   const name = mapping.hostDestination;
   if (!VOLUME_NAME.test(name)) throw new EngineError('Invalid', `volume name "${name}" is not a plain name`);
   if (!VOLUME_NAME.test(uuid)) throw new EngineError('Invalid', 'the uuid is not a plain name');

@@ -15,7 +15,7 @@ import type { Entry } from './entry.ts';
 import { POLICY_REFUSED } from './entry.ts';
 
 /** The answers of the controller that are kept, each with the digests of the sections that it answers. */
-export const RESPONSES = ['config', 'microservices', 'registries'] as const;
+const RESPONSES = ['config', 'microservices', 'registries'] as const;
 export type ResponseName = (typeof RESPONSES)[number];
 
 export interface SavedResponse {

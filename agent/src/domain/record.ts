@@ -39,7 +39,7 @@ export interface MicroserviceRecord {
 }
 
 /** What is known only while the process lives. */
-export interface Live {
+interface Live {
   /** containers that we stop: their exit is no crash */
   stopping?: string;
   /** since when it is wanted and not up */

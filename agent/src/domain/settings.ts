@@ -83,7 +83,7 @@ export function isWatching(config: Pick<Config, 'watchdogEnabled'>, wanted: { wa
  * What the watchdog has seen, as long as the wire lets it be. Whose containers these are it cannot know, so it removes
  * none.
  */
-export function watchdogReport(foreignContainers: readonly string[]): string {
+function watchdogReport(foreignContainers: readonly string[]): string {
   const reason = 'this agent never removes containers that are not its own';
   if (foreignContainers.length === 0) return reason;
   const text = `${reason}; there ${foreignContainers.length === 1 ? 'is 1' : `are ${foreignContainers.length}`}: ${foreignContainers.join(', ')}`;

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CONTAINER_LABELS } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { Container } from '../domain/container.ts';
 import { containerSpec, type ProcessLimits, type SpecContext } from '../domain/container-spec.ts';
@@ -11,7 +10,7 @@ import { makeView } from '../plan/_util.ts';
 /** Helpers for tests against a real engine. */
 
 export const INSTANCE = randomUUID().replaceAll('-', '');
-export const FREE: ProcessLimits = { mayRaise: true, hard: {} };
+const FREE: ProcessLimits = { mayRaise: true, hard: {} };
 
 export interface SpecOptions {
   view?: Partial<MicroserviceView>;
@@ -85,5 +84,3 @@ export async function cleanUp(engine: Engine): Promise<void> {
   }
   await engine.removeNetwork();
 }
-
-export const OWN_LABEL = CONTAINER_LABELS.agent;

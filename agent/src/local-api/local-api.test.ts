@@ -118,7 +118,7 @@ describe('the local API', () => {
       expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
     });
 
-  test('the version lists every engine that the agent supports', async () => {
+  test('lists every supported engine in its version', async () => {
     const { body } = await ask('GET', '/v1/system/version');
     expect(body.allowedEngines).toEqual(['docker', 'podman']);
   });

@@ -204,5 +204,3 @@ export const AGENT_METRICS = {
     help: 'Writes that the database refused; supervision goes on from memory.',
   },
 } as const satisfies Readonly<Record<string, MetricSpec>>;
-
-export type AgentMetricName = keyof typeof AGENT_METRICS;

@@ -7,7 +7,7 @@ import type { BareStepOf, CREATE_REASONS, ImagePolicy, START_REASONS } from '../
 import { targetKey } from './serves.ts';
 
 /** The name of a microservice's container when it is the only one. */
-export function canonicalName(uuid: string): string {
+function canonicalName(uuid: string): string {
   return `${CONTAINER_NAME_PREFIX}${uuid}`;
 }
 

@@ -230,6 +230,6 @@ function duringOutage({ finishedAt }: Container, { outage }: UpdateInput): boole
 }
 
 /** How a container ended, in the form that the local API promises. */
-export function exitText({ exitCode, oomKilled, error }: Container): string {
+function exitText({ exitCode, oomKilled, error }: Container): string {
   return `exitCode=${exitCode} oomKilled=${oomKilled}${error ? ` error=${error}` : ''}`;
 }

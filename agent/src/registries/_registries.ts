@@ -201,9 +201,7 @@ export interface RegistryProxy extends AsyncDisposable {
 }
 
 /** Responds itself, or changes the pieces of the registry's response; a piece that becomes undefined ends the connection. */
-export type ProxyFault =
-  | 'answered'
-  | ((piece: Buffer, index: number) => Promise<Buffer | undefined> | Buffer | undefined);
+type ProxyFault = 'answered' | ((piece: Buffer, index: number) => Promise<Buffer | undefined> | Buffer | undefined);
 
 /** A proxy without TLS in front of a registry, at an address of this machine. */
 export async function startRegistryProxy(address: string, registry: Registry): Promise<RegistryProxy> {

@@ -35,7 +35,7 @@ export interface Database extends Disposable {
  * sealed, of the datastore behind the controller that sent what runs here; it outlives a provisioning, since the containers
  * do. notOlderThan: bound of the responses that the documents came with.
  */
-export const VALUES = ['instance', 'bootId', 'actions', 'ending', 'epochPosition', 'notOlderThan'] as const;
+const VALUES = ['instance', 'bootId', 'actions', 'ending', 'epochPosition', 'notOlderThan'] as const;
 export type ValueName = (typeof VALUES)[number];
 
 /** A row as it is saved: what is known only while the process lives stays out. */
@@ -44,7 +44,7 @@ export function recordText({ live, ...row }: MicroserviceRecord): string {
 }
 
 /** Reads what rowText wrote; members that an older version did not write get their defaults. */
-export function parseRecord(text: string): MicroserviceRecord | undefined {
+function parseRecord(text: string): MicroserviceRecord | undefined {
   try {
     const row = JSON.parse(text) as Partial<MicroserviceRecord>;
     return typeof row.uuid === 'string' ? { ...newRecord(row.uuid), ...row, live: {} } : undefined;

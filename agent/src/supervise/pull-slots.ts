@@ -9,7 +9,7 @@ export interface PullSlots {
   take(reference: string, signal: AbortSignal): Promise<Disposable>;
 }
 
-export const PULLS = { perRegistry: 2, overall: 6 } as const;
+const PULLS = { perRegistry: 2, overall: 6 } as const;
 
 interface Waiting {
   registry: string;

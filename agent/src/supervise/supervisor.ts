@@ -29,13 +29,13 @@ import { StepScheduler } from './step-scheduler.ts';
 const SECOND = 1000;
 
 /** Where it is counted what the supervisor does; measurements in seconds. */
-export interface SupervisorMetrics {
+interface SupervisorMetrics {
   add(name: 'engineLosses' | 'pulls' | 'starts' | 'steps' | 'storeErrors', labels?: Record<string, string>): void;
   observe(name: 'looks' | 'pullSeconds', seconds: number): void;
 }
 
 /** What is wanted and allowed here, as far as it changes while the agent runs; read once for each look. */
-export interface PlanSources extends Pick<PlanInput, 'registries' | 'views' | 'policy'> {
+interface PlanSources extends Pick<PlanInput, 'registries' | 'views' | 'policy'> {
   machine: Omit<SpecContext, 'facts'>;
 }
 

@@ -14,7 +14,7 @@ export interface AgentInstances {
 }
 
 /** An installation without contact for this long no longer counts. */
-export const INSTANCE_MS = 10 * 60_000;
+const INSTANCE_MS = 10 * 60_000;
 const MOST = 8;
 
 export function createAgentInstances(): AgentInstances {

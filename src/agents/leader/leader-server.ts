@@ -40,7 +40,7 @@ export const INTERNAL_PATHS = {
 } as const;
 
 /** of one message of another replica; delta-queue.ts keeps well below it */
-export const BODY_BYTES = 32 * 2 ** 20;
+const BODY_BYTES = 32 * 2 ** 20;
 const BODY_MS = 10_000;
 
 /** Both ends are of one program: the envelope is checked, what is in it was checked when it came from the agent. */

@@ -18,10 +18,10 @@ export interface LongPolls {
 }
 
 /** `due`: compare again; `gone`: the client disconnected; the others: nothing is due and the poll ends anyway. */
-export type Ended = 'due' | 'timeout' | 'drained' | 'superseded' | 'gone';
+type Ended = 'due' | 'timeout' | 'drained' | 'superseded' | 'gone';
 
 /** Calls back when the client disconnects. */
-export interface PollSignal {
+interface PollSignal {
   onGone(callback: () => void): void;
 }
 

@@ -7,7 +7,7 @@ import { AgentFailure, type AgentFailureCode } from '../failure.ts';
 /** Reads the JSON of a request body; undefined when there is none. Rejects with AgentFailure. */
 export type ReadJson = (req: IncomingMessage, rules: JsonRules) => Promise<unknown>;
 
-export interface JsonRules extends BodyRules {
+interface JsonRules extends BodyRules {
   /** elements that the JSON may have; as many as any message of an agent when absent */
   elements?: number;
 }

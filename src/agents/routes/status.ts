@@ -33,7 +33,7 @@ const CALL_MS = 10_000;
 const NOWHERE = '0.0.0.0';
 
 /** Response header that asks our agent for a full report: this replica has none before it. */
-export const REPORT_WANTED = HEADERS.reportWanted;
+const REPORT_WANTED = HEADERS.reportWanted;
 
 const coordinatesSchema = z.object({
   latitude: z.number().min(-90).max(90),
@@ -113,7 +113,7 @@ export function createDeparture({ client, stores, namespace, observe, flush, clo
   }
 }
 
-export function valid<T>(schema: z.ZodType<T>, body: unknown): T {
+function valid<T>(schema: z.ZodType<T>, body: unknown): T {
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
   const text = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`).join('; ');

@@ -12,7 +12,7 @@ type Flat<T> = { [K in keyof T]: T[K] };
 /** The second spelling of a field, where it has one. */
 export type AliasOf<F extends ContainerField> = Rows[F] extends { alias: { name: infer N extends string } } ? N : never;
 /** The name of a field in what an agent gets. */
-export type WireName<F extends ContainerField> = Rows[F] extends { wireName: infer N extends string } ? N : F;
+type WireName<F extends ContainerField> = Rows[F] extends { wireName: infer N extends string } ? N : F;
 /** What an agent gets of a field. */
 export type WireValue<F extends ContainerField> = z.infer<Rows[F]['wire']>;
 

@@ -108,7 +108,7 @@ const quantity = z.number().min(0);
 const note = text({ max: 256 });
 
 /** What the node observed of one microservice; written only when it changes. */
-export const observedMicroserviceSchema = object({
+const observedMicroserviceSchema = object({
   uuid: text({ min: 1, max: 64 }).describe('uuid of the microservice.'),
   application: text({ max: BOUNDS.name }).optional().describe('Its application.'),
   name: text({ max: BOUNDS.name }).optional().describe('Its name.'),
@@ -155,7 +155,7 @@ export const observedMicroserviceSchema = object({
 export type ObservedMicroservice = z.infer<typeof observedMicroserviceSchema>;
 
 /** Effective settings of the machine, as its agent reports them. */
-export const effectiveSettingsSchema = object({
+const effectiveSettingsSchema = object({
   networkInterface: text({ max: 64 }).optional().describe('Effective networkInterface.'),
   containerEngine: text({ max: 32 }).optional().describe('Effective containerEngine.'),
   containerEngineUrl: text({ max: BOUNDS.url }).optional().describe('Effective containerEngineUrl.'),

@@ -21,7 +21,7 @@ const imageReference = text({
   expects: 'an image reference such as registry.example/team/app:1.2',
 });
 
-export const agentRefSchema = withRules(
+const agentRefSchema = withRules(
   object({
     name: text({ min: 1, max: BOUNDS.anyName }).optional().describe('Name of the EdgeNode.'),
     uuid: uuidSchema.optional().describe('uuid of the EdgeNode.'),
@@ -29,7 +29,7 @@ export const agentRefSchema = withRules(
   [{ rule: 'exactlyOne', of: ['name', 'uuid'], message: 'agent needs exactly one of name and uuid' }],
 );
 
-export const imagesSchema = withRules(
+const imagesSchema = withRules(
   object({
     amd64: imageReference.optional().describe('Image for amd64 nodes.'),
     x86: imageReference.optional().describe('Older spelling of amd64.'),
@@ -87,13 +87,13 @@ export const busConfigSchema = closedObject({
   busRule: text({ min: 1, max: BOUNDS.anyName }).optional().describe('Name of the rule that limits them.'),
 });
 
-export const roleRefSchema = object({
+const roleRefSchema = object({
   kind: text({ max: 63 }).optional().describe('Role.'),
   name: text({ min: 1, max: BOUNDS.name }).describe('Name of the role.'),
   apiGroup: text({ max: BOUNDS.name }).optional().describe('API group of the role.'),
 });
 
-export const microserviceRules: Rule[] = [
+const microserviceRules: Rule[] = [
   { rule: 'immutableOnceSet', field: 'uuid', message: 'uuid is immutable once set' },
   {
     rule: 'atMostOne',

@@ -61,7 +61,7 @@ export const registrySpecSchema = withRules(
   [nameRule, passwordRule],
 );
 
-export const registryStatusSchema = object({
+const registryStatusSchema = object({
   observedGeneration: observedGenerationSchema,
   ...identity.recorded,
   conditions: conditionsSchema.optional(),
@@ -89,5 +89,5 @@ export const registryResource = {
 } satisfies ResourceDefinition;
 
 export type RegistrySpec = z.infer<typeof registrySpecSchema>;
-export type RegistryStatus = z.infer<typeof registryStatusSchema>;
+type RegistryStatus = z.infer<typeof registryStatusSchema>;
 export type Registry = CustomResource<RegistrySpec, RegistryStatus>;

@@ -3,7 +3,7 @@ import type { DaemonState, StatusReport } from '../../wire/index.ts';
 import type { Liveness, Observation } from '../inputs.ts';
 
 /** Seconds between reports, unless the machine names another frequency. */
-export const DEFAULT_STATUS_FREQUENCY = 10;
+const DEFAULT_STATUS_FREQUENCY = 10;
 
 /** The members of an observation that liveness depends on. */
 export type Signs = Pick<Observation, 'contactAt' | 'reportedAt' | 'waitSeconds'> & {

@@ -31,7 +31,7 @@ export function mergeReport(report: StatusReport, delta: StatusReport): StatusRe
 const SKEW_MS = 5_000;
 
 /** Milliseconds to add to times of the agent's clock to get times of the controller's. */
-export function clockOffset(observation: Pick<Observation, 'report' | 'reportedAt'>): number {
+function clockOffset(observation: Pick<Observation, 'report' | 'reportedAt'>): number {
   const offset = exactOffset(observation);
   return Math.abs(offset) < SKEW_MS ? 0 : offset;
 }

@@ -3,7 +3,7 @@ import { invalid } from '../errors.ts';
 import { type Fields, fieldsOf, isEmpty, jsonOf, listOf, withoutEmpty } from './body-values.ts';
 
 /** Reads a value of a container field; `field` is its place in the body, for messages. Throws DomainError. */
-export type ReadValue = (value: unknown, field: string) => unknown;
+type ReadValue = (value: unknown, field: string) => unknown;
 
 /** Fields that are lists of objects, whose items may have members that say "not set". */
 type ItemField = {

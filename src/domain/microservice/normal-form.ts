@@ -54,7 +54,7 @@ export interface NormalEntry {
 }
 
 /** Start order of a microservice that names none. */
-export const DEFAULT_SCHEDULE = 50;
+const DEFAULT_SCHEDULE = 50;
 
 /** The one normal form of an entry: aliases resolved, empty is absent, defaults are filled in. */
 export function normalEntry(entry: MicroserviceEntry): NormalEntry {

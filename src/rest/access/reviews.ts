@@ -10,7 +10,7 @@ export interface Reviewer {
   post<T>(path: string, body: object, signal: AbortSignal): Promise<T>;
 }
 
-export interface ReviewMetrics {
+interface ReviewMetrics {
   access?(labels: { review: 'token' | 'access'; outcome: 'allowed' | 'denied' | 'failed'; cached: boolean }): void;
 }
 

@@ -104,7 +104,7 @@ function ownRulesOf(role: RoleName, kinds: Kinds): PolicyRule[] {
 
 const PRODUCT = GROUP.split('.')[0];
 /** The object that holds a role. */
-export const roleObjectName = (role: RoleName) => `${PRODUCT}-${role}`;
+const roleObjectName = (role: RoleName) => `${PRODUCT}-${role}`;
 
 export interface RoleManifest {
   apiVersion: 'rbac.authorization.k8s.io/v1';

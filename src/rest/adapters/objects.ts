@@ -94,7 +94,7 @@ export function createObjects<T extends KindObject>(options: ObjectsOptions<T>):
 }
 
 /** Whether the API server can select the objects of a kind: by the label of the uuid, by the name in the spec. */
-export const isSelectable = ({ identity, definition }: Kind, field: 'name' | 'uuid'): boolean =>
+const isSelectable = ({ identity, definition }: Kind, field: 'name' | 'uuid'): boolean =>
   field === 'uuid' ? identity.uuid !== undefined : definition.selectableFields.includes('.spec.name');
 
 /** Selectors have their own meaning for backslash, comma and equals sign. */

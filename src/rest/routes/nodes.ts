@@ -262,7 +262,7 @@ export const nodeRoutes = [
 type Node = Awaited<ReturnType<typeof nodeByUuid>>;
 
 /** Other order routes build on this. */
-export function editNode(
+function editNode(
   deps: RestDependencies,
   uuid: string,
   signal: AbortSignal,

@@ -1,13 +1,7 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import { containerSchema, portSchema, volumeSchema } from '../../api/container/index.ts';
-import {
-  busConfigSchema,
-  edgeNodeSpecSchema,
-  microserviceSchema,
-  PLATFORM_PHASES,
-  registrySpecSchema,
-} from '../../api/v3/index.ts';
+import { busConfigSchema, edgeNodeSpecSchema, microserviceSchema, PLATFORM_PHASES } from '../../api/v3/index.ts';
 import { EXPRESSION_REFUSED, findExpression } from '../../domain/expressions.ts';
 import { replyShape as reply } from '../../kinds/rest.ts';
 
@@ -30,7 +24,6 @@ export const templatedAny = templated(z.unknown());
 
 const all = (names: string, schema: () => z.ZodType): z.ZodRawShape =>
   Object.fromEntries(names.split(/\s+/).map((name) => [name, schema().optional()]));
-const string = () => z.string();
 const boolean = () => z.boolean();
 
 export const uuidParam = z.object({ uuid: z.string().min(1).max(64).describe('uuid of the object') });
@@ -81,7 +74,7 @@ export const filtersBody = z.array(
     condition: z.enum(['equals', 'has']).optional(),
   }),
 );
-export const platformStatusShape = z.looseObject({
+const platformStatusShape = z.looseObject({
   phase: z.enum(PLATFORM_PHASES),
   generation: z.number().int(),
   observedGeneration: z.number().int().optional(),
@@ -235,21 +228,3 @@ export const applicationRead = reply(
   'Application',
 );
 export const applicationList = reply({ applications: z.array(applicationRead) });
-
-/* ---- registries ---- */
-
-const registryFields = z.object(registrySpecSchema.shape).omit({ id: true, name: true, passwordSecretRef: true });
-export const registryBody = registryFields.partial().extend({ password: z.string().optional() });
-export const registryCreateBody = registryBody.required({ url: true });
-export const registryCreated = reply({ id: z.number().int() });
-const registryFieldsRead = {
-  id: z.number().int().optional(),
-  url: z.string(),
-  ...all('username userEmail ca', string),
-  ...all('isPublic insecure', boolean),
-  type: z.enum(['oci', 'hub']),
-};
-export const registryRead = reply({ ...registryFieldsRead, password: z.string().optional() }, 'Registry');
-export const registryList = reply({
-  registries: z.array(z.looseObject({ ...registryFieldsRead, password: z.undefined().optional() })),
-});
