@@ -96,7 +96,10 @@ export function mayTake(lease: Lease | undefined, seenAt: number, now: number): 
 
 const expiryOf = (lease: Lease, seenAt: number) => seenAt + (lease.spec?.leaseDurationSeconds ?? 0) * 1000;
 
-/** Takes part in the election until `signal` aborts or the election is disposed; then releases the lease. */
+/**
+ * Takes part in the election until `signal` aborts or the election is disposed; then releases the lease. The function is long
+ * because every step reads and changes the same state: the lease as last seen, the deadline and the current term.
+ */
 export function startElection(options: ElectionOptions, signal?: AbortSignal): Election {
   const { client, namespace, name, identity, data = {}, dataAnnotation, onStartedLeading } = options;
   const { clock = systemClock, random = Math.random, metrics = {}, times = TIMES } = options;

@@ -1,3 +1,8 @@
+/**
+ * A store of objects in memory. The file is long because objects, indexes, own writes and subscribers change in one step,
+ * which no reader may see half done.
+ */
+
 import { type Log, silentLog } from './dependencies.ts';
 import { compareResourceVersions, type KubeObject, keyFor, keyOf, type ObjectRef, type Resource } from './object.ts';
 
