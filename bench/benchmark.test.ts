@@ -11,6 +11,6 @@ test.each<[string, number, Budget, boolean]>([
   expect(keeps(value, budget)).toBe(want);
 });
 
-test('a run has the size of its length', () => {
+test('the length of a run selects its size', () => {
   expect(by({ length: 'long' }, { short: 1, usual: 2, long: 3 })).toBe(3);
 });

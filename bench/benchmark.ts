@@ -1,36 +1,36 @@
 import type { Log } from '../hack/progress.ts';
 import type { Stack } from './stack.ts';
 
-/** How long a run may take: a look, the usual, or all. */
+/** The length of a run. */
 export type Length = 'short' | 'usual' | 'long';
 
-/** What a figure should be at most, at least, or exactly. */
+/** The limit of a figure: at most, at least, or exactly a value. */
 export type Budget = { atMost: number } | { atLeast: number } | { exactly: number };
 
-/** A row of the table: what is measured, before it is. */
+/** A row of the table: the description of a figure. */
 export interface Row {
   what: string;
   unit: Unit;
   budget?: Budget;
-  /** what a comparable controller or agent takes, measured on the same machine */
+  /** the figure of a comparable controller or agent, measured on the same machine */
   baseline?: string;
 }
 
 export type Unit = '' | 'ms' | 's' | 'CPU-ms' | '/s' | 'MiB' | 'bytes' | '%' | 'kbit/s' | 'nodes/s';
 
-/** One idea, measured. */
+/** One benchmark, which measures several figures. */
 export interface Benchmark {
-  /** as on the command line */
+  /** its name on the command line */
   name: string;
   about: string;
-  /** by figure; a figure that a run does not take is no row of it */
+  /** by figure; a run has no row for a figure that it does not measure */
   rows: Readonly<Record<string, Row>>;
   run(context: Context): Promise<Measured>;
 }
 
 export interface Measured {
   figures: Readonly<Record<string, number>>;
-  /** how it was measured, where that is not in the rows: counts, concurrency, what else was seen */
+  /** how it was measured, as far as the rows do not say it: counts, concurrency, further observations */
   notes?: readonly string[];
 }
 
@@ -38,13 +38,13 @@ export interface Context {
   length: Length;
   /** progress, for people */
   log: Log;
-  /** Everything that is measured; started by the first that asks. */
+  /** Everything that is measured; started by the first call. */
   stack(): Promise<Stack>;
-  /** Runs `work`; with --profile also says where the controller spent its time meanwhile. */
+  /** Runs `work`; with --profile also shows where the controller spent its time meanwhile. */
   profiled<T>(name: string, work: () => Promise<T>): Promise<T>;
 }
 
-/** Thrown by a benchmark that cannot run here; the text says why. */
+/** Thrown by a benchmark that cannot run on this machine; the message has the reason. */
 export class Skip extends Error {
   override name = 'Skip';
 }
@@ -52,7 +52,7 @@ export class Skip extends Error {
 /** The value for the length of this run. */
 export const by = <T>({ length }: Pick<Context, 'length'>, values: Record<Length, T>): T => values[length];
 
-/** Whether a figure keeps its budget. */
+/** Whether a figure is within its budget. */
 export function keeps(value: number, budget: Budget): boolean {
   if ('atMost' in budget) return value <= budget.atMost;
   if ('atLeast' in budget) return value >= budget.atLeast;

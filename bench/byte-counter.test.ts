@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { expect, test } from 'vitest';
 import { countBytes, segmentsSent } from './byte-counter.ts';
 
-test('what passes is counted in both directions and arrives as it was', async () => {
+test('the proxy counts the bytes of both directions and passes them on unchanged', async () => {
   const server = createServer((request, response) => {
     request.on('data', () => {});
     request.on('end', () => response.end('x'.repeat(10_000)));
@@ -23,7 +23,7 @@ test('what passes is counted in both directions and arrives as it was', async ()
   server.close();
 });
 
-test('segments are told by connection', () => {
+test('segments are counted by connection', () => {
   const text = [
     '0      0          127.0.0.1:48280    127.0.0.1:46615 ',
     '\t ts sack bbr rto:208 bytes_sent:2826 segs_out:97 segs_in:96 data_segs_out:4 app_limited',

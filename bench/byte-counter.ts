@@ -1,20 +1,20 @@
 import { spawnSync } from 'node:child_process';
 import { connect, createServer, type Socket } from 'node:net';
 
-/** Stands between an agent and the controller, passes everything on, and counts. */
+/** A proxy between an agent and the controller that counts bytes. */
 export interface ByteCounter extends AsyncDisposable {
   /** `http://127.0.0.1:<port>` */
   readonly url: string;
-  /** Begins to count; the result says what has passed since. */
+  /** Begins to count; the result returns what has passed since. */
   watch(): () => Traffic;
 }
 
-/** What passed in one direction each, bytes of HTTP. */
+/** Bytes of HTTP in each direction. */
 interface Traffic {
   seconds: number;
   up: number;
   down: number;
-  /** TCP segments that went up, acknowledgements and probes included; undefined where the kernel does not tell */
+  /** TCP segments sent upstream, acknowledgements and probes included; undefined where the kernel does not count them */
   segmentsUp?: number;
 }
 
@@ -54,7 +54,7 @@ export async function countBytes(target: string): Promise<ByteCounter> {
     watch() {
       const before = { up, down, at: performance.now(), segments: segmentsTo(own) };
       const latest = new Map(before.segments);
-      // A connection that ends takes its count with it: what it last was is known to a few seconds.
+      // The count of a connection is lost when it ends, so it is read every few seconds.
       const look = () => {
         for (const [connection, segments] of segmentsTo(own) ?? []) latest.set(connection, segments);
       };

@@ -23,7 +23,7 @@ const result = (benchmark: string, more: Partial<Result>): Result => ({
   ...more,
 });
 
-test('tells figures with their budgets, conditions and the benchmark to repeat', () => {
+test('the page has the figures with their budgets, the conditions and the benchmark of each figure', () => {
   const figures: Result['figures'] = [
     { id: 'poll.cpu', what: 'a poll', unit: 'CPU-ms', value: 0.3, budget: { atMost: 0.4 }, kept: true, baseline: '26' },
   ];
@@ -34,7 +34,7 @@ test('tells figures with their budgets, conditions and the benchmark to repeat',
   expect(text).not.toContain('## Misses');
 });
 
-test('hides neither misses nor failures nor what was skipped', () => {
+test('the page has misses, failures and skipped benchmarks', () => {
   const figures: Result['figures'] = [
     { id: 'x.y', what: 'a start', unit: 's', value: 9, budget: { atMost: 6 }, kept: false },
   ];
@@ -50,13 +50,13 @@ test('hides neither misses nor failures nor what was skipped', () => {
   expect(text).toContain('up: skipped, no engine');
 });
 
-test('reckons a fleet from what one poll and one heartbeat cost', () => {
+test('the page estimates the cores for a fleet from the cost of one poll and one heartbeat', () => {
   const figure = (id: string, value: number): Result['figures'][0] => ({ id, what: id, unit: 'CPU-ms', value });
   const costs = [figure('poll.cpu', 0.4), figure('heartbeat.cpu', 0.5)];
   expect(renderDocs({ results: [result('poll', { figures: costs })] })).toContain('0.70 cores');
   expect(renderDocs({ results: [result('poll', { figures: costs.slice(1) })] })).not.toContain('cores.');
 });
 
-test('without figures there is nothing to write', () => {
+test('the page is refused when there are no figures', () => {
   expect(() => renderDocs({ results: [] })).toThrow('make bench');
 });

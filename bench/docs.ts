@@ -2,7 +2,7 @@ import { EARLIER } from './earlier.ts';
 import { MISSES, NOT_MEASURED } from './misses.ts';
 import { budgetText, type Figure, type Report, type Result, shown } from './report.ts';
 
-/** docs/performance.md, from the figures. */
+/** Renders docs/performance.md from the figures. */
 export function renderDocs({ results }: Report): string {
   if (results.length === 0) throw new Error('There are no figures yet; run `make bench` first.');
   const sections = [
@@ -92,7 +92,7 @@ function earlier(results: readonly Result[]): string {
   return [`## ${EARLIER.title}`, EARLIER.about, markdown(['what', 'before', 'after'], rows)].join('\n\n');
 }
 
-/** At the specified frequencies a node reports every 10 s and asks every 20 s. */
+/** At the specified frequencies a node reports every 10 s and polls every 20 s. */
 const PER_NODE = { 'heartbeat.cpu': 1 / 10, 'poll.cpu': 1 / 20 };
 const NODES = 10_000;
 

@@ -21,22 +21,22 @@ import {
 } from '../hack/stack/agent.ts';
 import { type ByteCounter, countBytes } from './byte-counter.ts';
 
-/** The real agent on a real engine, as the node "local". */
+/** The real agent on a real engine, provisioned as the node "local". */
 export interface Edge extends AsyncDisposable {
   readonly engine: Engine;
   readonly node: string;
   /** Reference of an image that the engine has. */
   readonly image: string;
-  /** Between agent and controller. */
+  /** Counts the bytes between agent and controller. */
   readonly traffic: ByteCounter;
   agentPid(): number;
-  /** Starts the agent anew in this form and returns when the controller hears it. */
+  /** Restarts the agent in this form and returns when the controller has contact with it. */
   restartAs(form: AgentForm): Promise<void>;
 }
 
 /**
- * The forms of one program: its sources, as `make up` runs them; one bundled file, as machines get it, which names Node
- * and its flags in its first line; and that file without these flags.
+ * The forms of the agent: its sources, as `make up` runs them; the bundled file, as installed on machines, which has the
+ * flags of Node in its first line; and that file without these flags.
  */
 type AgentForm = 'sources' | 'bundle' | 'plain';
 

@@ -1,8 +1,8 @@
 import { request } from 'node:http';
 
-/** Says when containers start, as the engine tells it. */
+/** The start times of containers, from the engine's events. */
 export interface ContainerStarts extends Disposable {
-  /** performance.now() when the next container with this label started. Ask before it can happen. */
+  /** performance.now() when the next container with this label starts. To be called before the container can start. */
   next(label: string, value: string, timeoutMs: number): Promise<number>;
 }
 

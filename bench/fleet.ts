@@ -6,13 +6,13 @@ import { provisionTestAgent, type TestAgent } from './test-agent.ts';
 /** Nodes of test agents, each with an application of five microservices. It only grows. */
 export interface Fleet extends AsyncDisposable {
   readonly agents: readonly TestAgent[];
-  /** names of the applications; the one at i has all its microservices on the node at i */
+  /** names of the applications; all microservices of the one with index i are on the node with index i */
   readonly applications: readonly string[];
-  /** Adds nodes until there are `count`, and says how long each step took for those that were added. */
+  /** Adds nodes until there are `count`, and returns how long each step took for those that were added. */
   grow(count: number): Promise<Growth>;
-  /** Adds applications until there are `count`, one after the other unless told; ms until each was answered. */
+  /** Adds applications until there are `count`, by default one after another; returns the latency of each in ms. */
   deploy(count: number, options?: { concurrency?: number }): Promise<number[]>;
-  /** The last `count` agents go without a word, until the result is called: then all come back at once. */
+  /** Makes the last `count` agents silent until the result is called: then all return at once. */
   silence(count: number): Promise<() => void>;
 }
 
@@ -23,10 +23,10 @@ interface Growth {
   provisioned: Step;
 }
 
-/** Something done for all of them. */
+/** A step that was carried out for all nodes. */
 interface Step {
   seconds: number;
-  /** cores of the machine that were busy meanwhile, on the average, whoever was */
+  /** average number of busy cores of the machine meanwhile, including other processes */
   busy: number;
 }
 
@@ -42,7 +42,7 @@ export const MICROSERVICES = 5;
 export function createFleet({ rest, http, pollHttp }: FleetOptions): Fleet {
   const agents: TestAgent[] = [];
   const applications: string[] = [];
-  /** by number of the agent: ends its life, and resolves when it has ended */
+  /** by index of the agent: stops its loop, and resolves when it has ended */
   const lives: (() => Promise<void>)[] = [];
   const begin = (i: number) => {
     const stop = new AbortController();
@@ -119,7 +119,7 @@ export function applicationBody(name: string, nodeUuid: string, value: string): 
   };
 }
 
-/** Does something for all of them, some at a time. */
+/** Carries out a step for all nodes, several at a time. */
 async function all<T>(items: readonly T[], work: (item: T, i: number) => Promise<void>): Promise<Step> {
   const busyBefore = busyMs();
   const load = await closedLoop(items.length, CONCURRENCY, (i) => work(items[i] as T, i));
@@ -127,7 +127,7 @@ async function all<T>(items: readonly T[], work: (item: T, i: number) => Promise
   return { seconds: load.seconds, busy: (busyMs() - busyBefore) / 1_000 / load.seconds };
 }
 
-/** What the cores of this machine have been busy in all, ms. */
+/** The total busy time of the cores of this machine, ms. */
 function busyMs(): number {
   return cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys + times.irq, 0);
 }

@@ -3,8 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /**
- * The least that an authenticated answer can cost: a server that verifies one signature and says yes. It is a process
- * of its own, told the key by its parent, and tells it its port.
+ * The lower bound of the cost of an authenticated response: a server that only verifies one signature. It is a process of
+ * its own, which gets the key from its parent and sends it its port.
  */
 process.once('message', (jwk: JsonWebKey) => {
   const key = createPublicKey({ key: jwk, format: 'jwk' });

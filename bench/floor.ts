@@ -6,7 +6,7 @@ import { createHttp } from './http.ts';
 import { assertAllAnswered, closedLoop } from './load.ts';
 import { cpuMsOf } from './processes.ts';
 
-/** CPU-ms of an answer of floor-server.ts, as it is on this machine at this moment. */
+/** CPU-ms of a response of floor-server.ts, on this machine at this moment. */
 export async function measureFloor(count: number, concurrency: number): Promise<number> {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   const child = fork(join(import.meta.dirname, 'floor-server.ts'));

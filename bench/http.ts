@@ -1,6 +1,6 @@
 import { Pool } from 'undici';
 
-/** An answer, whatever its status. */
+/** A response of any status. */
 export interface Answer {
   status: number;
   headers: Record<string, string | string[] | undefined>;
@@ -9,16 +9,16 @@ export interface Answer {
 
 interface Request {
   method: string;
-  /** with /api/v3 */
+  /** includes /api/v3 */
   path: string;
   headers?: Record<string, string>;
   body?: string;
   signal?: AbortSignal;
-  /** The body is received and not kept: what matters is when it has arrived. */
+  /** The body is received and discarded, since only its arrival is measured. */
   discard?: boolean;
 }
 
-/** Requests to one server over connections that stay open. */
+/** Sends requests to one server over connections that stay open. */
 export interface Http extends AsyncDisposable {
   send(request: Request): Promise<Answer>;
 }
@@ -43,7 +43,7 @@ export interface Rest {
   call<T = unknown>(method: string, path: string, body?: unknown): Promise<T>;
 }
 
-/** `token` is asked at every call: it is renewed now and then. */
+/** `token` is called for every request, since the token is renewed from time to time. */
 export function createRest(http: Http, token: () => string): Rest {
   return {
     async call<T>(method: string, path: string, body?: unknown) {

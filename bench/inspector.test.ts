@@ -19,7 +19,7 @@ const PROFILE: Profile = {
   timeDeltas: [1_000, 100, 200, 200, 500],
 };
 
-test('functions are told by the time in themselves, with what they called beside it, and without idle time', () => {
+test('hot spots are sorted by self time, with the total time of each function, and without idle time', () => {
   expect(hotSpots(PROFILE, '/repo')).toEqual([
     { name: 'serve', place: 'src/server.ts:10', self: 0.6, total: 1 },
     { name: 'verify', place: 'native', self: 0.4, total: 0.4 },

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { waitFor } from '../hack/wait.ts';
 
-/** A profile as the inspector protocol has it. */
+/** A profile in the form of the inspector protocol. */
 export interface Profile {
   nodes: {
     id: number;
@@ -12,26 +12,26 @@ export interface Profile {
   timeDeltas: number[];
 }
 
-/** A function by where it stands, and the share of busy time that it took. */
+/** A function with its place in the source, and its share of the busy time. */
 export interface HotSpot {
   name: string;
-  /** file:line, relative to the repository where it is in it */
+  /** file:line, relative to the repository if it is part of it */
   place: string;
   /** share of busy time in the function itself, and with all that it called */
   self: number;
   total: number;
 }
 
-/** For NODE_OPTIONS of processes that may be inspected: two of them would want the same port for their inspectors. */
+/** NODE_OPTIONS of processes that may be inspected: any free port, since the default port can have only one inspector. */
 export const INSPECTABLE = '--inspect-port=0';
 
-/** A process of Node that can be inspected; `log` is the file that it says things to. */
+/** A Node process that can be inspected; `log` is the file of its output. */
 export interface Inspected {
   pid: number;
   log: string;
 }
 
-/** Profiles another process of Node while `work` runs. */
+/** Profiles another Node process while `work` runs. */
 export async function profile<T>(target: Inspected, work: () => Promise<T>): Promise<{ value: T; profile: Profile }> {
   using inspector = await connect(target);
   await inspector.call('Profiler.enable');
@@ -42,7 +42,7 @@ export async function profile<T>(target: Inspected, work: () => Promise<T>): Pro
   return { value, profile };
 }
 
-/** Bytes of JavaScript objects that another process of Node really holds: a full collection goes before. */
+/** Bytes of live JavaScript objects of another Node process, after a full garbage collection. */
 export async function liveHeap(target: Inspected): Promise<number> {
   using inspector = await connect(target);
   await inspector.call('HeapProfiler.enable');
@@ -51,7 +51,7 @@ export async function liveHeap(target: Inspected): Promise<number> {
   return usedSize;
 }
 
-/** The functions that took most, by themselves; what the process did while it waited is left out. */
+/** The functions with the most self time; idle time is left out. */
 export function hotSpots({ nodes, samples, timeDeltas }: Profile, root: string): HotSpot[] {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const parents = new Map(nodes.flatMap(({ id, children = [] }) => children.map((child) => [child, id] as const)));
@@ -72,7 +72,7 @@ export function hotSpots({ nodes, samples, timeDeltas }: Profile, root: string):
       const spot = spots.get(key) ?? { name, place, self: 0, total: 0 };
       spots.set(key, spot);
       if (id === sample) spot.self += time;
-      // A function that calls itself is on the stack twice.
+      // A recursive function is on the stack twice.
       if (!seen.has(key)) spot.total += time;
       seen.add(key);
     }
@@ -93,7 +93,7 @@ interface Inspector extends Disposable {
   call(method: string, params?: object): Promise<unknown>;
 }
 
-/** Node opens its inspector on a signal; once open it stays so. */
+/** Node opens its inspector on a signal; it then stays open. */
 async function connect({ pid, log }: Inspected): Promise<Inspector> {
   const listening = () => [...readFileSync(log, 'utf8').matchAll(/Debugger listening on (ws:\S+)/g)].at(-1)?.[1];
   const earlier = listening();
@@ -109,7 +109,7 @@ async function connect({ pid, log }: Inspected): Promise<Inspector> {
   return inspectorOn(socket);
 }
 
-/** Undefined when nobody answers: what the log tells of may be a process that is no more. */
+/** Undefined when no inspector answers: the URL in the log may be that of a process that has ended. */
 function openSocket(url: string): Promise<WebSocket | undefined> {
   const socket = new WebSocket(url);
   return new Promise((resolve) => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { assertAllAnswered, closedLoop, openLoop } from './load.ts';
 
-test('a closed loop sends each request once, never more than asked for at a time', async () => {
+test('a closed loop sends each request once, with no more than `concurrency` at a time', async () => {
   const sent: number[] = [];
   let open = 0;
   let most = 0;
@@ -16,7 +16,7 @@ test('a closed loop sends each request once, never more than asked for at a time
   expect(load.latencies).toHaveLength(20);
 });
 
-test('an open loop counts the wait of requests that could not be sent in time', async () => {
+test('the latencies of an open loop include the delay of requests that could not be sent in time', async () => {
   let blocked = false;
   const load = await openLoop(1000, 0.1, async () => {
     if (blocked) return;
@@ -28,7 +28,7 @@ test('an open loop counts the wait of requests that could not be sent in time', 
   expect(Math.max(...load.latencies)).toBeGreaterThan(40);
 });
 
-test('requests that fail are counted by their text, and are no latency', async () => {
+test('failed requests are counted by their message, and have no latency', async () => {
   const load = await closedLoop(4, 2, async (i) => {
     if (i % 2) throw new Error('503');
   });

@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** One request; `i` counts from 0. Rejects when it was not answered as it should. */
+/** One request; `i` counts from 0. Rejects when the response is not as expected. */
 export type Send = (i: number) => Promise<void>;
 
 export interface Load {
-  /** ms, of requests that were answered as they should */
+  /** ms, of requests with the expected response */
   latencies: number[];
-  /** texts of the others, by how often */
+  /** messages of the failures, with their number */
   failures: Map<string, number>;
   seconds: number;
 }
 
-/** Sends `count` requests, each of `concurrency` senders one after the other: as fast as answers come. */
+/** Sends `count` requests by `concurrency` senders, each of which sends the next one after the response to the last. */
 export async function closedLoop(count: number, concurrency: number, send: Send): Promise<Load> {
   const load = begin();
   let next = 0;
@@ -27,8 +27,8 @@ export async function closedLoop(count: number, concurrency: number, send: Send)
 }
 
 /**
- * Sends at a fixed rate, whether answers come or not. The latency counts from when a request was due, so that a sender
- * that could not keep up shows as latency and not as a lower rate.
+ * Sends at a fixed rate, whether responses arrive or not. The latency counts from when a request was due, so that a sender
+ * that could not keep up is visible as latency and not as a lower rate.
  */
 export async function openLoop(perSecond: number, seconds: number, send: Send): Promise<Load> {
   const load = begin();
@@ -46,7 +46,7 @@ export async function openLoop(perSecond: number, seconds: number, send: Send): 
   return load.end();
 }
 
-/** Throws unless every request was answered as it should. */
+/** Throws unless every request had the expected response. */
 export function assertAllAnswered({ failures }: Load): void {
   if (failures.size === 0) return;
   const texts = [...failures].map(([text, count]) => `${count} x ${text}`);

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { findTools } from '../hack/binaries.ts';
 
-/** Where and when figures were taken. Nothing in it names the machine. */
+/** The machine and the time of the measurement, without the name of the machine. */
 export interface Conditions {
   /** ISO, UTC */
   at: string;
@@ -14,7 +14,7 @@ export interface Conditions {
   node: string;
   kubernetes: string;
   etcd: string;
-  /** of the last minute, when the run began */
+  /** average of the last minute, at the start of the run */
   load: number;
 }
 
@@ -33,7 +33,7 @@ export async function readConditions(): Promise<Conditions> {
   };
 }
 
-/** The first version number that a program tells with --version. */
+/** The first version number in the output of a program with --version. */
 function versionIn(program: string): string {
   const { stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
   return /\d+\.\d+\.\d+[\w.+-]*/.exec(stdout ?? '')?.[0] ?? 'unknown';

@@ -14,7 +14,7 @@ import { createStack, type Stack } from './stack.ts';
 const REPORT = join(ROOT, '.skerry/bench.json');
 const DOCS = join(ROOT, 'docs/performance.md');
 
-/** `make bench`: measures, prints the figures beside their budgets, and writes them to a file. */
+/** `make bench`: measures, prints the figures with their budgets, and writes them to a file. */
 async function main(): Promise<number> {
   const names = BENCHMARKS.map(({ name }) => name);
   let options: Options;
@@ -35,7 +35,7 @@ async function main(): Promise<number> {
 
 async function measure(options: Options, order: readonly string[]): Promise<number> {
   const log = startClock((text) => process.stderr.write(text));
-  // As it is deployed; what is started inherits it.
+  // As in a deployment; child processes inherit it.
   process.env.NODE_ENV = 'production';
   process.env.NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ''} ${INSPECTABLE}`.trim();
 
@@ -47,7 +47,7 @@ async function measure(options: Options, order: readonly string[]): Promise<numb
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      // The children die with this process, so the second time is the quick way out.
+      // The children die with this process, so the second signal ends everything at once.
       if (stop.signal.aborted) process.exit(130);
       log('Stopping');
       stop.abort();
@@ -69,7 +69,7 @@ async function measure(options: Options, order: readonly string[]): Promise<numb
       if (!result) break;
       log(`${benchmark.name} took ${formatDuration(result.seconds * 1000)}${describeEnd(result)}`);
       results.push(result);
-      // At once: an end halfway loses only what is not measured yet. A profile costs time that is no figure.
+      // Written at once, so that an abort loses no results. Not with a profile, which makes figures worse.
       if (!options.profile) writeReport(options.out, merge(readReport(options.out), [result], order));
     }
   }
@@ -98,7 +98,7 @@ function describeEnd({ skipped, failed }: Result): string {
   return failed ? ` and FAILED: ${failed}` : '';
 }
 
-/** A world that the first who asks starts, and that ends with this, also when it is still being started. */
+/** A stack that the first call of `get` starts, and that is disposed of with this, also while it is still starting. */
 function lazyStack(log: Log): AsyncDisposable & { get(): Promise<Stack> } {
   let stack: Promise<Stack> | undefined;
   return {
@@ -139,5 +139,5 @@ function print(text: string): number {
 }
 
 process.exitCode = await main();
-// A benchmark that was given up may still wait for something.
+// A benchmark that was aborted may still wait for something.
 if (process.exitCode === 130) process.exit();

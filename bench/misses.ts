@@ -1,7 +1,7 @@
 const SPOKE_AT_ONCE =
   'The load makes all nodes speak within seconds, so that the writes of signs of life that are five minutes old fall into them as well (the notes count them), and a controller that has just been started is not warm. What one costs otherwise stands in the rows of `poll` and `heartbeat`.';
 
-/** Why a budget was missed, in a sentence, by figure. Only those that are missed are shown. */
+/** The reason why a budget is missed, in one sentence, by figure. Only those of missed budgets are shown. */
 export const MISSES: Readonly<Record<string, string>> = {
   'provisioning.rate':
     'A node costs two writes until it is answered and more that follow (finalizer, status, events), and all of them want the same cores; the notes tell how busy these were and what was written.',
@@ -23,7 +23,7 @@ export const MISSES: Readonly<Record<string, string>> = {
     "The agents' own back-off decides: who found nobody two or three times before the controller listened asks again only seconds later.",
 };
 
-/** Budgets that no benchmark here measures, and why. */
+/** Budgets that no benchmark measures, and the reason. */
 export const NOT_MEASURED: readonly (readonly [what: string, why: string])[] = [
   ['reconnect storm of 10,000 agents', 'not tried; the largest is 1,000, with --long'],
   ['exec pairing; sockets per replica', 'exec sessions are not built yet'],

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import type { Length } from './benchmark.ts';
 
 export interface Options {
-  /** benchmarks to run; none named: all */
+  /** benchmarks to run; all when empty */
   names: readonly string[];
   length: Length;
   /** file with the figures */
@@ -28,7 +28,7 @@ figures of those that do not run stay in the file as they were.
   --help         this text
 `;
 
-/** Throws with a text for people when the command line is wrong. */
+/** Throws an error with a message for people when the command line is wrong. */
 export function parseOptions(args: readonly string[], known: readonly string[], defaultOut: string): Options {
   const { values, positionals } = parseArgs({
     args: [...args],

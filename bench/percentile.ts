@@ -6,7 +6,7 @@ export function percentile(samples: readonly number[], share: number): number {
   return sorted[Math.min(Math.max(rank, 1), sorted.length) - 1] as number;
 }
 
-/** What is told of a set of durations. */
+/** The statistics of a set of durations. */
 export interface Spread {
   n: number;
   p50: number;

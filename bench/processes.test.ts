@@ -12,17 +12,17 @@ Private_Dirty:     20012 kB
 `;
 
 describe('/proc', () => {
-  test('CPU time is that of user and system together', () => {
+  test('CPU time is the sum of user and system time', () => {
     const stat = '4711 (node) S 1 4711 4711 0 -1 4194560 20533 0 7 0 123 45 6 7 20 0 11 0 1234 999 100';
     expect(cpuOfStat(stat)).toBe(1680);
   });
 
-  test('a command may hold blanks and brackets', () => {
+  test('a command may contain blanks and parentheses', () => {
     const stat = '4711 (a) R (b 1) S 1 4711 4711 0 -1 4194560 20533 0 7 0 100 50 0 0 20 0 11 0 1234 999 100';
     expect(cpuOfStat(stat)).toBe(1500);
   });
 
-  test('memory is told in bytes, and Pss_Dirty is not Private_Dirty', () => {
+  test('memory is in bytes, and Pss_Dirty is not counted as Private_Dirty', () => {
     expect(memoryOfRollup(ROLLUP)).toEqual({ rss: 58236 * 1024, privateDirty: 20012 * 1024 });
   });
 
@@ -32,15 +32,15 @@ describe('/proc', () => {
   });
 });
 
-describe.runIf(process.platform === 'linux')('this process', () => {
-  test('is found', () => {
+describe.runIf(process.platform === 'linux')('the test process', () => {
+  test('has CPU time and memory', () => {
     expect(cpuMsOf(process.pid)).toBeGreaterThan(0);
     const { rss, privateDirty } = memoryOf(process.pid);
     expect(rss).toBeGreaterThan(privateDirty);
     expect(privateDirty).toBeGreaterThan(0);
   });
 
-  test('uses what it uses between two looks, and the total is the sum', () => {
+  test('has the CPU time between two samples, and the total is the sum', () => {
     const used = watchUsage({ one: process.pid, two: process.pid });
     const { cpuMs } = used();
     expect(cpuMs.total).toBe((cpuMs.one ?? 0) + (cpuMs.two ?? 0));

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 
-/** Processes by what they are called in a table. */
+/** Processes by their names in a table. */
 export type Pids = Readonly<Record<string, number>>;
 
-/** What processes used between two looks. */
+/** The usage of processes between two samples. */
 export interface Usage {
   seconds: number;
-  /** by process, and of all */
+  /** by process, and the total */
   cpuMs: Record<string, number> & { total: number };
   writtenBytes: Record<string, number>;
 }
@@ -17,24 +17,24 @@ export interface Memory {
   privateDirty: number;
 }
 
-/** The kernel tells times in these, on every architecture (USER_HZ). */
+/** The unit of the kernel's times, on every architecture (USER_HZ). */
 const TICKS_PER_SECOND = 100;
 
 /** User and system time of all threads, those that have ended included, from the text of /proc/<pid>/stat; ms. */
 export function cpuOfStat(text: string): number {
-  // The second field is the command in brackets, which may hold anything.
+  // The second field is the command in parentheses, which may contain any character.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const ticks = Number(fields[11]) + Number(fields[12]);
   return (ticks * 1000) / TICKS_PER_SECOND;
 }
 
-/** From the text of /proc/<pid>/smaps_rollup, which counts pages, while statm estimates. */
+/** From the text of /proc/<pid>/smaps_rollup, which is exact, while statm is an estimate. */
 export function memoryOfRollup(text: string): Memory {
   const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1]) * 1024;
   return { rss: bytes('Rss'), privateDirty: bytes('Private_Dirty') };
 }
 
-/** Bytes that a process made go to a disk, from the text of /proc/<pid>/io. */
+/** Bytes that a process caused to be written to a disk, from the text of /proc/<pid>/io. */
 export function writtenOfIo(text: string): number {
   return Number(/^write_bytes: (\d+)$/m.exec(text)?.[1]);
 }
@@ -43,7 +43,7 @@ export const cpuMsOf = (pid: number) => cpuOfStat(readFileSync(`/proc/${pid}/sta
 export const memoryOf = (pid: number) => memoryOfRollup(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'));
 const writtenBytesOf = (pid: number) => writtenOfIo(readFileSync(`/proc/${pid}/io`, 'utf8'));
 
-/** Begins to look at processes; the result says what they have used since. */
+/** Begins to measure processes; the result returns their usage since then. */
 export function watchUsage(pids: Pids): () => Usage {
   const look = (of: (pid: number) => number) =>
     Object.fromEntries(Object.entries(pids).map(([name, pid]) => [name, of(pid)]));

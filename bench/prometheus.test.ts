@@ -10,7 +10,7 @@ requests_total 1e3 1712345678
 other_requests_total{verb="PUT"} 7
 `;
 
-test('samples of one metric, with labels that hold brackets and quotes, and no others', () => {
+test('samples of exactly one metric are parsed, also with brackets and quotes in labels', () => {
   expect(samplesOf(PAGE, 'requests_total')).toEqual([
     { name: 'requests_total', labels: { verb: 'GET', path: '/a{b}' }, value: 3 },
     { name: 'requests_total', labels: { verb: 'PUT', path: 'a "b" c' }, value: 2 },
@@ -18,7 +18,7 @@ test('samples of one metric, with labels that hold brackets and quotes, and no o
   ]);
 });
 
-test('a counter is summed over the labels that pass', () => {
+test('a counter is summed over the label sets that match', () => {
   expect(sumOf(PAGE, 'requests_total')).toBe(1005);
   expect(sumOf(PAGE, 'requests_total', ({ verb }) => verb === 'PUT')).toBe(2);
   expect(sumOf(PAGE, 'no_such_metric')).toBe(0);

@@ -17,7 +17,7 @@ export function samplesOf(page: string, metric: string): Sample[] {
   return samples;
 }
 
-/** The sum of a counter over all label sets that pass. */
+/** The sum of a counter over all label sets that match. */
 export function sumOf(
   page: string,
   metric: string,

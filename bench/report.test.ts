@@ -23,7 +23,7 @@ const result = (name: string, more: Partial<Result> = {}): Result => ({
   ...more,
 });
 
-test('figures are judged by the budgets of their rows, and those not taken are no figures', () => {
+test('figures are compared with the budgets of their rows, and a row without a measured figure is left out', () => {
   const figures = figuresOf(benchmark, { figures: { cpu: 0.5, rate: 1204.4, late: Number.NaN } });
   expect(figures).toEqual([
     { id: 'poll.cpu', ...benchmark.rows.cpu, value: 0.5, kept: false },
@@ -31,7 +31,7 @@ test('figures are judged by the budgets of their rows, and those not taken are n
   ]);
 });
 
-test('a later run replaces what it measured and leaves the rest', () => {
+test('a later run replaces the benchmarks that it measured and leaves the others', () => {
   const before = { results: [result('poll', { seconds: 1 }), result('apply', { seconds: 2 })] };
   const after = merge(before, [result('poll', { seconds: 9 }), result('idle')], ['idle', 'poll', 'apply']);
   expect(after.results.map(({ benchmark, seconds }) => [benchmark, seconds])).toEqual([
@@ -41,7 +41,7 @@ test('a later run replaces what it measured and leaves the rest', () => {
   ]);
 });
 
-test('a benchmark that is skipped leaves what it measured before', () => {
+test('a skipped benchmark keeps its earlier result', () => {
   const measured = result('poll', { figures: figuresOf(benchmark, { figures: { cpu: 0.3 } }) });
   const skipped = result('poll', { skipped: 'not here' });
   expect(merge({ results: [measured] }, [skipped], ['poll']).results).toEqual([measured]);
@@ -54,11 +54,11 @@ test.each([
   [12.345, 'ms', '12.3 ms'],
   [1204.4, '/s', '1,204 /s'],
   [0, '', '0'],
-] as const)('%d is shown with three digits that say something', (value, unit, want) => {
+] as const)('%d %s is shown with three significant digits', (value, unit, want) => {
   expect(shown({ value, unit })).toBe(want);
 });
 
-test('the table says what was missed, skipped and failed', () => {
+test('the table has missed budgets and skipped and failed benchmarks', () => {
   const figures = figuresOf(benchmark, { figures: { cpu: 0.5, rate: 1204.4 } });
   const text = table([
     result('poll', { figures }),

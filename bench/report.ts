@@ -8,7 +8,7 @@ export interface Report {
   results: Result[];
 }
 
-/** What one benchmark has found, or why it has not. */
+/** The result of one benchmark, or the reason why there is none. */
 export interface Result {
   benchmark: string;
   about: string;
@@ -17,9 +17,9 @@ export interface Result {
   seconds: number;
   figures: Figure[];
   notes: readonly string[];
-  /** why it did not run */
+  /** the reason why it did not run */
   skipped?: string;
-  /** how it failed */
+  /** the error with which it failed */
   failed?: string;
 }
 
@@ -31,11 +31,11 @@ export interface Figure {
   value: number;
   budget?: Budget;
   baseline?: string;
-  /** whether the budget is kept; absent without one */
+  /** whether the figure is within its budget; absent without a budget */
   kept?: boolean;
 }
 
-/** The figures that were taken, with what their rows say; one that could not be taken is left out. */
+/** The measured figures with the texts of their rows; a figure that could not be measured is left out. */
 export function figuresOf({ name, rows }: Benchmark, { figures }: Measured): Figure[] {
   return Object.entries(rows).flatMap(([key, row]) => {
     const value = figures[key];
@@ -49,7 +49,7 @@ export function readReport(file: string): Report {
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { results: [] };
 }
 
-/** Replaces the results of benchmarks that ran; those of others stay, and of those that were skipped. */
+/** Replaces the results of benchmarks that ran; those of other and of skipped benchmarks stay. */
 export function merge({ results }: Report, ran: readonly Result[], order: readonly string[]): Report {
   const latest = new Map(results.map((result) => [result.benchmark, result]));
   for (const result of ran) {
@@ -64,7 +64,7 @@ export function writeReport(file: string, report: Report): void {
   renameSync(`${file}.new`, file);
 }
 
-/** Lines for a terminal: what, figure, budget, and whether it is kept. */
+/** Lines for a terminal: text of the row, figure, budget, and whether it was missed. */
 export function table(results: readonly Result[]): string {
   const rows = results.flatMap(({ benchmark, figures, skipped, failed }) => [
     [benchmark, '', '', ''],
@@ -97,7 +97,7 @@ export function budgetText({ budget, unit }: Pick<Figure, 'budget' | 'unit'>): s
   return shown({ value: budget.exactly, unit });
 }
 
-/** Three digits that say something, no more. */
+/** Formats a number with three significant digits. */
 function digits(value: number): string {
   const magnitude = Math.abs(value);
   const places = Number.isInteger(value) || magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : magnitude >= 0.1 ? 2 : 3;

@@ -19,56 +19,56 @@ import { createHttp, createRest, type Http, type Rest } from './http.ts';
 import type { Inspected } from './inspector.ts';
 import { samplesOf, sumOf } from './prometheus.ts';
 
-/** Everything that is measured: a control plane of its own, a controller, and agents, real and not. */
+/** Everything that is measured: a control plane, a controller, and real and test agents. */
 export interface Stack extends AsyncDisposable {
   readonly kube: Kube;
   readonly rest: Rest;
-  /** for requests in the way that the test agents send them */
+  /** the client with which the test agents send requests */
   readonly http: Http;
-  /** of the controller: REST and agent routes */
+  /** URL of the controller, for REST and agent routes */
   readonly url: string;
   readonly fleet: Fleet;
-  /** A container engine, a registry and the real agent on it; started by the first call. */
+  /** A container engine, a registry and the real agent; started by the first call. */
   edge(): Promise<Edge>;
-  /** The processes whose CPU and memory budgets are summed over. */
+  /** The processes whose CPU time and memory are measured. */
   pids(): { controller: number; 'API server': number; etcd: number };
-  /** Brings the fleet to `count` nodes and applications that run and are seen to run, and nothing is written any more. */
+  /** Grows the fleet to `count` nodes and applications that are Ready, and waits until nothing is written any more. */
   settled(count: number): Promise<void>;
-  /** Begins to count what is written through the API server, by anybody; leases, reviews and tokens left out. */
+  /** Begins to count writes to the API server by all clients, except leases, reviews and tokens. */
   watchWrites(): Promise<() => Promise<Writes>>;
-  /** Ends the controller as a crash would, does what is to be done meanwhile, and starts it again until it is ready. */
+  /** Kills the controller, runs `meanwhile`, starts the controller again and waits until it is ready. */
   restartController(meanwhile?: () => Promise<void>): Promise<{ beganAt: number; readyMs: number }>;
   /** Waits until the controller leads, has nothing to do, and nothing is written any more. */
   quiet(timeoutMs?: number): Promise<void>;
-  /** A gauge or counter of the controller, summed over the labels that pass. */
+  /** A gauge or counter of the controller, summed over the label sets that match. */
   metric(name: string, passes?: (labels: Readonly<Record<string, string>>) => boolean): Promise<number>;
   /** Bearer token of the admin, for REST. */
   token(): string;
-  /** As an inspector wants it. */
+  /** The controller's process, for an inspector. */
   controller(): Inspected;
-  /** Whether what etcd writes goes to a disk. */
+  /** Whether etcd's data is on a disk. */
   readonly onDisk: boolean;
 }
 
-/** Objects that were written, and by verb and resource: `PATCH edgenodes/status`. */
+/** The number of written objects, in total and by verb and resource: `PATCH edgenodes/status`. */
 export interface Writes {
   total: number;
   kinds: ReadonlyMap<string, number>;
 }
 
-/** Path of our objects in the API. */
+/** API path of our kinds. */
 export const pathOf = (plural: string, name = '') =>
   `/apis/${API_VERSION}/namespaces/${DEFAULT_NAMESPACE}/${plural}${name && `/${name}`}`;
 
-/** More than one connection, and not so many that the measuring process becomes what is measured. */
+/** More than one connection, and not so many that the measuring process becomes the bottleneck. */
 const CONNECTIONS = 64;
 
-/** Type of a file system in memory, as statfs(2) has it. */
+/** The statfs(2) type of a file system in memory. */
 const TMPFS = 0x01021994;
 
 const WRITES: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'APPLY', 'DELETE']);
 
-/** Writes that are no objects, or that go on whatever we do. */
+/** Writes that store no object, or that are periodic. */
 const UNCOUNTED: ReadonlySet<string> = new Set([
   'leases',
   'subjectaccessreviews',
@@ -109,7 +109,7 @@ export async function createStack(log: Log): Promise<Stack> {
   await waitFor(() => rest.call('GET', '/application').then(() => true), { what: 'REST to answer' });
   const fleet = started.use(createFleet({ rest, http, pollHttp }));
 
-  /** what is started only when it is asked for */
+  /** started by the first call */
   const late = started.use(new AsyncDisposableStack());
   let edge: Promise<Edge> | undefined;
   const pids = () => {
@@ -214,13 +214,13 @@ export function describeWrites({ kinds }: Writes, by: number): string {
   return parts.join(', ') || 'none';
 }
 
-/** The engine's data holds mounts while the engine has not ended in order. */
+/** The engine's data has mounts in it after the engine was killed. */
 function removeData(dir: string): void {
   removeEngineData(join(dir, 'engine'));
   removeEngineData(dir);
 }
 
-/** How many applications there are, and of how many the present generation is seen to be ready. */
+/** The number of applications, and of those whose present generation is Ready. */
 export async function countReady(kube: Kube): Promise<{ all: number; ready: number }> {
   interface Application {
     metadata: { generation?: number };
@@ -234,7 +234,7 @@ export async function countReady(kube: Kube): Promise<{ all: number; ready: numb
   return { all: items.length, ready: ready.length };
 }
 
-/** ms until the last byte of a list over REST has arrived. */
+/** ms until the last byte of a list over REST has been received. */
 export async function timeList({ http, token }: Pick<Stack, 'http' | 'token'>, path: string): Promise<number> {
   const headers = { authorization: `Bearer ${token()}` };
   const began = performance.now();
@@ -243,7 +243,7 @@ export async function timeList({ http, token }: Pick<Stack, 'http' | 'token'>, p
   return performance.now() - began;
 }
 
-/** Asks anew when the answer is older than that. */
+/** Caches the result of a function for this time. */
 function remembered<T>(ask: () => T, ms: number): () => T {
   let answer: { value: T; at: number } | undefined;
   return () => {

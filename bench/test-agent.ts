@@ -19,36 +19,36 @@ import { nodeTokens } from './tokens.ts';
 
 export type Entry = MicroserviceView | MicroserviceHold;
 
-/** What a long poll has brought. */
+/** The result of a long poll. */
 interface Notice {
   /** performance.now() when the poll returned */
   at: number;
-  /** the node's microservices as read right after */
+  /** the node's microservices, read right after it */
   microservices: readonly Entry[];
 }
 
 /**
- * An agent that runs nothing: it has an identity, polls, and reports that all it was told runs. What is measured with
- * it is the other side.
+ * An agent that runs nothing: it has an identity, polls, and reports everything in its list as running. It is used to
+ * measure the controller.
  */
 export interface TestAgent {
   readonly uuid: string;
   readonly name: string;
   /** Signs `count` tokens for requests soon to be sent, so that signing is not measured. */
   tokens(count: number): string[];
-  /** Asks whether something is due, at once. */
+  /** Polls without waiting. */
   poll(token?: string): Promise<Answer>;
-  /** Reads the microservices of the node, without taking notice. */
+  /** Reads the microservices of the node, without storing them. */
   read(): Promise<readonly Entry[]>;
-  /** Tells the state of the node and of its microservices; figures move, nothing else does. */
+  /** Reports the state of the node and of its microservices; only measurements change. */
   report(token?: string): Promise<Answer>;
-  /** Holds polls one after the other and follows what it is told, until the signal fires. */
+  /** Sends long polls one after another and handles their responses, until the signal fires. */
   live(signal: AbortSignal): Promise<void>;
-  /** What the next long poll brings that concerns microservices. */
+  /** Resolves when a long poll next returns a change of the microservices. */
   nextNotice(): Promise<Notice>;
-  /** What was told last; undefined before the first time. */
+  /** The list that was received last; undefined before the first one. */
   readonly microservices: readonly Entry[] | undefined;
-  /** Called with the answer to each long poll, or with the error instead of one. */
+  /** Called with the response to each long poll, or with the error. */
   onAnswer: ((answer: Answer | Error) => void) | undefined;
 }
 
@@ -56,16 +56,16 @@ export interface TestAgentOptions {
   name: string;
   /** provisioning key */
   key: string;
-  /** for requests that are answered at once */
+  /** client for requests that are answered at once */
   http: Http;
-  /** for long polls: as many connections as there are agents */
+  /** client for long polls: as many connections as there are agents */
   pollHttp: Http;
 }
 
 const API = '/api/v3/agent';
 const HOLD_SECONDS = 60;
 
-/** Takes the identity of a node. */
+/** Provisions a test agent as a node. */
 export async function provisionTestAgent(options: TestAgentOptions): Promise<TestAgent> {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   const { x } = publicKey.export({ format: 'jwk' });
@@ -106,7 +106,7 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
   async function follow(reply: ChangesReply, at: number): Promise<void> {
     const flagged = SECTIONS.filter((section) => reply[section] === true);
     if (flagged.length === 0) {
-      // As our agent does once a hold: who only polls is not live.
+      // As our agent does once per long poll: a node that only polls is not live.
       await agent.report();
       return;
     }
@@ -165,7 +165,7 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
       }),
     async live(signal) {
       let failures = 0;
-      // Who comes back says how it is.
+      // An agent that reconnects reports first.
       if (microservices) await agent.report().catch(() => {});
       while (!signal.aborted) {
         try {
@@ -184,7 +184,7 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
   return agent;
 }
 
-/** All that a machine tells when its five or so containers run; `turn` moves the figures. */
+/** The report of a machine with about five running containers; `turn` changes the measurements. */
 function reportOf(microservices: readonly Entry[], startTime: number, turn: number): StatusReport {
   const move = turn % 7;
   return {

@@ -86,7 +86,7 @@ function application(name: string, node: string, image: string) {
   };
 }
 
-/** Asks the API server every few milliseconds until the application is Ready as it is now. */
+/** Asks the API server every few milliseconds until the present generation of the application is Ready. */
 export async function untilReady({ kube }: Stack, name: string): Promise<void> {
   interface Application {
     metadata: { generation?: number };

@@ -4,7 +4,7 @@ import { spread } from '../percentile.ts';
 import { pathOf, type Stack } from '../stack.ts';
 import type { Entry, TestAgent } from '../test-agent.ts';
 
-/** How long an agent that holds a poll waits for a change that somebody was told is made; and whether it is whole. */
+/** The time from the response to a write until an agent with a pending long poll has the change, and whether it has all of it. */
 export const change: Benchmark = {
   name: 'change',
   about: 'a change answered, until the agent is told',
@@ -72,7 +72,7 @@ async function measure(stack: Stack, count: number, door: 'kubectl' | 'rest', se
   return spread(times);
 }
 
-/** performance.now() when a poll brought the value. */
+/** performance.now() when a poll returned the value. */
 async function until(agent: TestAgent, value: string, look: (entries: readonly Entry[]) => Set<unknown>) {
   const timeout = new Promise<never>((_, reject) => {
     setTimeout(() => reject(new Error(`${agent.name} was not told within ${TIMEOUT_MS} ms`)), TIMEOUT_MS).unref();
@@ -84,7 +84,7 @@ async function until(agent: TestAgent, value: string, look: (entries: readonly E
   }
 }
 
-/** performance.now() when the change was answered. */
+/** performance.now() when the response to the change arrived. */
 async function write(stack: Stack, door: 'kubectl' | 'rest', name: string, agent: TestAgent, value: string) {
   if (door === 'rest') {
     await stack.rest.call('PUT', `/application/${name}`, applicationBody(name, agent.uuid, value));

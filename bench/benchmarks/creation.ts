@@ -4,7 +4,7 @@ import { percentile, spread } from '../percentile.ts';
 import { watchUsage } from '../processes.ts';
 import { describeWrites } from '../stack.ts';
 
-/** How long the maker of an application waits for the answer of REST. */
+/** How long a client that creates an application waits for the response of REST. */
 export const creation: Benchmark = {
   name: 'creation',
   about: 'applications created over REST',

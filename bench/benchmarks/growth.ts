@@ -10,16 +10,16 @@ import { createStack, describeWrites, pathOf, type Stack, timeList } from '../st
 import type { TestAgent } from '../test-agent.ts';
 
 const SIZES = [100, 1_000] as const;
-/** Measured one by one, so that none waits for another. */
+/** Number of edits, which are measured one by one, so that none waits for another. */
 const TIMES = { short: 4, usual: 15, long: 50 };
 const PAUSE_MS = 300;
-/** Nodes with an agent: what is measured happens on them. */
+/** Number of nodes with an agent; the measured edits are on these nodes. */
 const AGENTS = { short: 20, usual: 100, long: 1_000 };
-/** Of the fleet, who goes on to poll while the others are silent. */
+/** The share of the fleet that continues to poll while the others are silent. */
 const STAY = 0.2;
 const POLLS_PER_SECOND = 100;
 
-/** The same edits among few and among many, and what many do that fall silent at once. */
+/** The same edits among few and among many applications, and the cost of many nodes that fall silent at once. */
 export const growth: Benchmark = {
   name: 'growth',
   about: 'create, edit and list at 100 and 1,000 applications of 5; a fleet falls silent and returns',
@@ -80,7 +80,7 @@ async function edits(context: Context, stack: Stack, size: number): Promise<Reco
   const times = by(context, TIMES);
   log(`${size} applications`);
   await fleet.grow(by(context, AGENTS));
-  // Those that nothing is done to are on nodes that no agent speaks for: they are there, and that is all.
+  // Applications that are not edited are on nodes without an agent: they only exist.
   await fill(stack, size - 2 * times - fleet.applications.length);
   await fleet.deploy(fleet.applications.length + times, { concurrency: 4 });
   await stack.quiet(900_000);
@@ -121,7 +121,7 @@ async function edits(context: Context, stack: Stack, size: number): Promise<Reco
   };
 }
 
-/** Applications of five until there are `count` of them, each on a node of its own, made by kubectl. */
+/** Creates applications of five microservices at the API server until there are `count`, each on a node of its own. */
 async function fill({ kube }: Stack, count: number): Promise<void> {
   const { items } = await kube.request<{ items: { metadata: { name: string } }[] }>('GET', pathOf('applications'));
   const before = items.filter(({ metadata: { name } }) => name.startsWith(FILL)).length;
@@ -152,7 +152,7 @@ async function fill({ kube }: Stack, count: number): Promise<void> {
 
 const FILL = 'other-';
 
-/** CPU-ms a second. */
+/** CPU-ms per second. */
 type Rate = Pick<Usage['cpuMs'], 'total'> & { controller: number };
 
 async function rateOf(stack: Stack, work: () => Promise<unknown>): Promise<Rate> {
@@ -162,7 +162,7 @@ async function rateOf(stack: Stack, work: () => Promise<unknown>): Promise<Rate>
   return { total: cpuMs.total / seconds, controller: (cpuMs.controller ?? 0) / seconds };
 }
 
-/** CPU-ms for each of `count`, beyond what is used at rest. */
+/** CPU-ms for each of `count`, without the usage at rest. */
 async function costOf(stack: Stack, atRest: Rate, count: number, work: () => Promise<unknown>): Promise<Rate> {
   const usage = watchUsage(stack.pids());
   await work();
@@ -177,14 +177,14 @@ async function silence(context: Context, stack: Stack) {
   const { fleet } = stack;
   const stay = Math.round(fleet.agents.length * STAY);
   const count = fleet.agents.length - stay;
-  // The application at i is on the node at i.
+  // The application with index i is on the node with index i.
   await fleet.deploy(fleet.agents.length, { concurrency: 4 });
   await stack.quiet(900_000);
   const polls = pollsOf(fleet.agents.slice(0, stay));
   context.log(`${count} of ${fleet.agents.length} nodes fall silent`);
   const atRest = await rateOf(stack, () => polls.during(sleep(10_000)));
 
-  /** Until `count` nodes and applications were written, and nothing more is. */
+  /** Measures until the statuses of `count` nodes and applications were written, and nothing more is written. */
   const turned = async (work: () => Promise<unknown>) => {
     const wrote = await stack.watchWrites();
     const began = performance.now();
@@ -210,7 +210,7 @@ async function silence(context: Context, stack: Stack) {
   };
 
   const comeBack = await fleet.silence(count);
-  // Their long polls count for a while, and nothing is done about them until then.
+  // Their last long polls still count as contact for a while; until then nothing happens.
   await sleep(20_000);
   const silent = await turned(async () => {});
   context.log(`${count} nodes return`);
@@ -232,7 +232,7 @@ async function silence(context: Context, stack: Stack) {
   };
 }
 
-/** Polls of agents in turn, at a fixed rate, as long as something goes on. */
+/** Polls of agents in turn, at a fixed rate, until other work has ended. */
 function pollsOf(agents: readonly TestAgent[]) {
   return {
     async during(work: Promise<unknown>): Promise<number[]> {

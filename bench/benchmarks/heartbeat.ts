@@ -5,7 +5,7 @@ import { spread } from '../percentile.ts';
 import { watchUsage } from '../processes.ts';
 import { describeWrites, type Stack } from '../stack.ts';
 
-/** What it costs that an agent says that all is as it was. */
+/** The cost of a report in which nothing has changed. */
 export const heartbeat: Benchmark = {
   name: 'heartbeat',
   about: 'status reports with 5 microservices, nothing changed',
@@ -22,7 +22,7 @@ export const heartbeat: Benchmark = {
     written: {
       what: 'written to disk by etcd for a heartbeat, beyond what it writes at rest',
       unit: 'bytes',
-      // Less than a page for hundreds of them is the noise of what goes on anyway.
+      // Less than a page for hundreds of heartbeats is background noise.
       budget: { atMost: 10 },
       baseline: '316 KiB',
     },
@@ -43,7 +43,7 @@ export const heartbeat: Benchmark = {
     const wrote = await stack.watchWrites();
     const used = watchUsage(stack.pids());
     const load = await context.profiled('heartbeat', () => closedLoop(count, CONCURRENCY, send));
-    // What it might write, it writes soon after.
+    // The controller may write statuses shortly after the reports.
     await sleep(1_000);
     const usage = used();
     const writes = await wrote();

@@ -7,7 +7,7 @@ import { memoryOf, watchUsage } from '../processes.ts';
 import { describeWrites, pathOf } from '../stack.ts';
 import { untilReady } from './apply.ts';
 
-/** What everything costs while nothing happens: a real agent with its containers, and the fleet's controller. */
+/** The cost while nothing happens: of a real agent with its containers, and of the fleet's controller. */
 export const idle: Benchmark = {
   name: 'idle',
   about: 'agent, controller and API server while nothing happens',
@@ -85,7 +85,7 @@ export const idle: Benchmark = {
         rssSources: mib(sources.rss),
         controllerCpu: percent(cpuMs.controller),
         apiServerCpu: percent((cpuMs['API server'] ?? 0) + (cpuMs.etcd ?? 0)),
-        // In a shorter time all nodes may be written, or none: their turns come together.
+        // In a shorter time all nodes may be written, or none, since they are due at the same time.
         ...(seconds >= 300 && { writes: (writes.total / nodes) * (300 / elapsed) }),
       },
       notes: [
@@ -98,7 +98,7 @@ export const idle: Benchmark = {
 
 const NODES = 200;
 const NAME = 'idle';
-/** IPv4, TCP with time stamps. */
+/** Bytes of the IPv4 and TCP headers, with time stamps. */
 const HEADER_BYTES = 52;
 
 const mib = (bytes: number) => bytes / 2 ** 20;
@@ -114,7 +114,7 @@ async function memoryAs(context: Context, edge: Edge, form: 'plain' | 'sources')
   return memoryOf(edge.agentPid());
 }
 
-/** Each node reports once a minute, as ours do while nothing changes; evenly spread. */
+/** Each node reports once a minute, as our agent does while nothing changes; evenly spread. */
 function heartbeats({ agents }: Fleet): AsyncDisposable {
   let at = 0;
   const timer = setInterval(() => void agents[at++ % agents.length]?.report().catch(() => {}), 60_000 / agents.length);

@@ -16,8 +16,8 @@ import { scale } from './scale.ts';
 import { secondStart } from './second-start.ts';
 
 /**
- * In the order in which they run, whichever are chosen: first what wants the machine for itself, then what makes the
- * fleet that the others need, last what looks back at them or restarts the controller.
+ * In the order in which they run, whichever are selected: first those that need the machine for themselves, then those
+ * that create the fleet that others need, last those that measure its final state or restart the controller.
  */
 export const BENCHMARKS: readonly Benchmark[] = [
   secondStart,

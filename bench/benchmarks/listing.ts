@@ -4,7 +4,7 @@ import { percentile, spread } from '../percentile.ts';
 import type { Stack } from '../stack.ts';
 import { sender } from './poll.ts';
 
-/** How long the lists of REST take, and what they do to agents that poll meanwhile. */
+/** How long the lists of REST take, and how they affect agents that poll meanwhile. */
 export const listing: Benchmark = {
   name: 'listing',
   about: 'lists of nodes and applications over REST',

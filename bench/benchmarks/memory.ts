@@ -2,7 +2,7 @@ import type { Benchmark } from '../benchmark.ts';
 import { liveHeap } from '../inspector.ts';
 import { memoryOf } from '../processes.ts';
 
-/** What the processes hold after all that was measured before. */
+/** The memory of the processes after all earlier benchmarks. */
 export const memory: Benchmark = {
   name: 'memory',
   about: 'memory of controller, API server and etcd after the other benchmarks',

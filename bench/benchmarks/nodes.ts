@@ -14,7 +14,7 @@ const LINK: LinkQuality = { roundTripMs: 120, loss: 0.02, cuts: 0.002 };
 const MICROSERVICES = 6;
 const RATES = [100, 500, 1_500] as const;
 const SIZES = [100, 1_000] as const;
-/** with what each may hold for 10,000 nodes, MiB */
+/** with the memory budget of each for 10,000 nodes, MiB */
 const PROCESSES = [
   ['controller', 1_024],
   ['API server', 2_560],
@@ -22,8 +22,8 @@ const PROCESSES = [
 ] as const;
 
 /**
- * Fleets of two sizes, so that what grows shows. Each node is the real agent with six microservices; only engine, disk
- * and network are made up, and hundreds of agents share a process.
+ * Fleets of two sizes, so that growth is visible. Each node is the real agent with six microservices; only engine, disk
+ * and network are simulated, and hundreds of agents share a process.
  */
 export const nodes: Benchmark = {
   name: 'nodes',
@@ -166,7 +166,7 @@ async function measure({ context, stack, simulation, registry, size }: Size) {
   if (restSeconds >= 300) figures.writes = (restWrites.total / size) * (300 / rest.seconds);
   notes.push(`${size} nodes: written in ${restSeconds} s at rest: ${describeWrites(restWrites, 1)}`);
 
-  /** CPU-ms beyond those at rest, for each of `count` */
+  /** CPU-ms for each of `count`, without the usage at rest */
   const costOf = async (count: number, work: () => Promise<unknown>) => {
     const usage = watchUsage(stack.pids());
     await work();
@@ -177,7 +177,7 @@ async function measure({ context, stack, simulation, registry, size }: Size) {
   log(`${size} nodes: polls and heartbeats`);
   const seconds = by(context, { short: 2, usual: 10, long: 30 });
   await using speech = await connect();
-  // What has never run is slow.
+  // Warm-up: the first requests are slower.
   await speech.send('poll', 500, 3);
   await speech.send('report', 200, 5);
   const rates = RATES.filter((rate) => rate / size <= 16);
@@ -186,7 +186,7 @@ async function measure({ context, stack, simulation, registry, size }: Size) {
     for (const rate of rates)
       figures[`p99.${rate}`] = percentile((await speech.send('poll', rate, seconds)).latencies, 0.99);
   });
-  // Nodes whose sign of life is five minutes old are written meanwhile: that goes on before and after as well.
+  // Nodes whose last contact in the status is five minutes old are written meanwhile, as before and after.
   const background = async () => {
     const usage = watchUsage(stack.pids());
     await sleep(seconds * 1_000);
@@ -260,7 +260,7 @@ async function measure({ context, stack, simulation, registry, size }: Size) {
   figures.reconnected = (performance.now() - beganAt) / 1_000;
   await stack.quiet(300_000);
   const after = await simulation.call('state', {});
-  // What the edits of one entry started anew is all that was started.
+  // Each edit replaces one container; no other container may have been started.
   if (after.running !== running || after.starts !== starts + edits)
     throw new Error(`${after.starts - starts} containers were started for ${edits} edits, ${after.running} run`);
   return { figures, notes };
@@ -276,14 +276,14 @@ async function issueKeys({ rest }: Stack, from: number, to: number): Promise<str
   return keys;
 }
 
-/** Answers its id. */
+/** Returns its id. */
 async function makeRegistry({ rest }: Stack): Promise<number> {
   const body = { url: 'registry.plant.example', isPublic: false, username: 'plant', password: 'of the plant' };
   return (await rest.call<{ id: number }>('POST', '/registries', body)).id;
 }
 
 async function allReady({ kube, metric }: Stack, count: number): Promise<void> {
-  // The controller's own count is cheap to ask for, but says nothing of an edit that it has not seen yet.
+  // The controller's own metric is cheap, but does not include an edit that it has not seen yet.
   const counted = () => metric('skerry_applications', ({ ready }) => ready === 'True');
   await waitFor(async () => (await counted()) === count, {
     what: `the controller to count ${count} applications that are ready`,
@@ -355,7 +355,7 @@ function application(i: number, registry: number) {
   };
 }
 
-/** Looks at the processes once a second; their pids may change when the controller restarts. */
+/** Samples the memory of the processes once a second; their pids may change when the controller restarts. */
 function watchMemory(stack: Stack) {
   const most: Record<string, number> = {};
   const now = (prefix: string) =>
@@ -366,7 +366,7 @@ function watchMemory(stack: Stack) {
     try {
       for (const [key, value] of Object.entries(now('loaded'))) most[key] = Math.max(most[key] ?? 0, value);
     } catch {
-      // One of them is just being restarted.
+      // One of the processes is just being restarted.
     }
   }, 1_000);
   return {

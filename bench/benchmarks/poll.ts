@@ -5,7 +5,7 @@ import { spread } from '../percentile.ts';
 import { watchUsage } from '../processes.ts';
 import type { Stack } from '../stack.ts';
 
-/** What it costs that an agent asks and nothing is due: the most frequent request of all. */
+/** The cost of a poll when nothing is due: the most frequent request of all. */
 export const poll: Benchmark = {
   name: 'poll',
   about: 'polls with full token verification, nothing due',
@@ -62,7 +62,7 @@ const NODES = 200;
 const CONCURRENCY = 8;
 const RATE = 1_500;
 
-/** Polls of all nodes in turn, with tokens signed beforehand. */
+/** Polls of all nodes in turn, with tokens that were signed beforehand. */
 export function sender({ fleet: { agents } }: Stack, count: number): Send {
   const each = Math.ceil(count / agents.length);
   const tokens = agents.map((agent) => agent.tokens(each));

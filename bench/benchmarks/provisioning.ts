@@ -3,7 +3,7 @@ import type { Benchmark } from '../benchmark.ts';
 import { watchUsage } from '../processes.ts';
 import { describeWrites } from '../stack.ts';
 
-/** How fast nodes take their identity: as many as a small fleet has, some at a time. */
+/** How fast nodes are provisioned: as many as a small fleet has, several at a time. */
 export const provisioning: Benchmark = {
   name: 'provisioning',
   about: 'nodes that take their identity',

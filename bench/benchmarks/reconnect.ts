@@ -1,7 +1,7 @@
 import { waitFor } from '../../hack/wait.ts';
 import { type Benchmark, by } from '../benchmark.ts';
 
-/** A controller that crashes and comes back: until every agent is heard again, and what they are told meanwhile. */
+/** A controller that crashes and restarts: the time until every agent is connected, and the responses meanwhile. */
 export const reconnect: Benchmark = {
   name: 'reconnect',
   about: 'the controller restarts, until all agents hold a poll again',

@@ -1,6 +1,6 @@
 import { type Benchmark, by } from '../benchmark.ts';
 
-/** Whether a token that was overheard is good for anything: the same one, many times at the same moment. */
+/** Whether an intercepted token can be used again: the same token, many times at the same moment. */
 export const replay: Benchmark = {
   name: 'replay',
   about: 'one token, sent ten times at once',
@@ -19,7 +19,7 @@ export const replay: Benchmark = {
     const [agent] = fleet.agents;
     if (!agent) throw new Error('there is no node');
     const rounds = by(context, { short: 10, usual: 50, long: 200 });
-    // Connections are opened before, so that the ten arrive together.
+    // Connections are opened beforehand, so that the ten requests arrive together.
     await Promise.all(Array.from({ length: TIMES }, () => agent.poll()));
     const counts: number[] = [];
     for (let round = 0; round < rounds; round++) {
@@ -28,7 +28,7 @@ export const replay: Benchmark = {
       const refused = answers.filter(({ status }) => status !== 200 && status !== 401);
       if (refused[0]) throw new Error(`a poll was answered ${refused[0].status} ${refused[0].text}`);
       counts.push(answers.filter(({ status }) => status === 200).length);
-      // A node may ask so often and no more.
+      // The requests of a node are rate-limited.
       await new Promise((resolve) => setTimeout(resolve, 60));
     }
     return {

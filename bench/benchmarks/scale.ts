@@ -7,7 +7,7 @@ import { assertAllAnswered, closedLoop } from '../load.ts';
 import { memoryOf } from '../processes.ts';
 import { pathOf, type Stack, timeList } from '../stack.ts';
 
-/** A controller that starts into a full cluster: until it is ready, and what everybody holds then. */
+/** A controller that starts in a full cluster: the time until it is ready, and the memory of all processes then. */
 export const scale: Benchmark = {
   name: 'scale',
   about: 'start with 10,000 nodes and 10,000 applications of 6 (only with --long)',

@@ -5,7 +5,7 @@ import { ROOT } from '../../hack/paths.ts';
 import { STACK_FOLDER } from '../../hack/stack/files.ts';
 import { type Benchmark, type Context, Skip } from '../benchmark.ts';
 
-/** How long `make up` takes when nothing has to be built or fetched any more. */
+/** How long `make up` takes when nothing has to be built or downloaded any more. */
 export const secondStart: Benchmark = {
   name: 'second-start',
   about: '`make up ONCE=1` with everything in the cache',
@@ -16,7 +16,7 @@ export const secondStart: Benchmark = {
     const lock = tryLock(join(STACK_FOLDER, 'lock'));
     if (!lock) throw new Skip('the local stack runs');
     lock.release();
-    // The first one fetches or builds what is missing, and provisions the node.
+    // The first start downloads or builds what is missing, and provisions the node.
     await up(context);
     return { figures: { seconds: await up(context) } };
   },

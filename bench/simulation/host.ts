@@ -5,8 +5,8 @@ import { type LinkQuality, through } from './link.ts';
 import { createSimulatedNode, type SimulatedNode } from './node.ts';
 
 /**
- * The process of many agents. It does what it is told over its channel and ends with it; a process of its own, so that
- * what it uses is not taken for the controller's.
+ * The process of many agents. It carries out calls from its IPC channel and ends with the channel; a process of its own, so
+ * that its usage is separate from that of the controller.
  */
 const clock = systemClock();
 const stop = new AbortController();
@@ -54,7 +54,7 @@ const calls: Calls = {
   },
 };
 
-/** As whoever provisions does on a bad network: again with the same key. */
+/** Repeats the request with the same key, as one does on a bad network. */
 async function persistently(act: () => Promise<unknown>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -4,15 +4,15 @@ import { exchange, TransportError } from '../../agent/src/system/http.ts';
 
 /** A network between an agent and its controller. */
 export interface LinkQuality {
-  /** of a segment there and back, on the average; it varies by half */
+  /** average round trip of a segment; it varies by half */
   roundTripMs: number;
   /** share of segments that are lost; each costs the time until TCP sends it again */
   loss: number;
-  /** share of requests whose connection breaks, half of them after the controller has acted */
+  /** share of requests whose connection breaks, half of them after the controller has handled the request */
   cuts: number;
 }
 
-/** First retransmission of Linux: 200 ms beyond the round trip, and twice as long each time. */
+/** Retransmission of Linux: the first one after 200 ms plus the round trip, then twice as long each time. */
 const RETRANSMISSION_MS = 200;
 
 /** How long one way through such a network takes, ms. */
@@ -22,7 +22,7 @@ export function delayOf({ roundTripMs, loss }: LinkQuality, random: () => number
   return delay;
 }
 
-/** Sends as the agent does, through such a network. */
+/** Sends requests as the agent does, through such a network. */
 export function through(quality: () => LinkQuality, random: () => number = Math.random): Transport {
   return async (request, limit) => {
     const link = quality();

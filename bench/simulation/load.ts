@@ -4,18 +4,18 @@ import { assertAllAnswered, type Load, openLoop } from '../load.ts';
 import { nodeTokens } from '../tokens.ts';
 import type { NodeCredentials } from './calls.ts';
 
-/** What a node asks or tells, as a request without credentials. */
+/** A request of a node, without credentials. */
 const REQUESTS = {
-  /** not held */
+  /** a poll that is answered at once */
   poll: ({ have }: NodeCredentials) => ({
     method: 'GET',
     path: `/api/v3/agent/changes?have=${encodeURIComponent(have)}`,
   }),
-  /** a whole report in which nothing has changed */
+  /** a full report in which nothing has changed */
   report: ({ report }: NodeCredentials) => ({ method: 'PUT', path: '/api/v3/agent/status', body: report }),
 } as const;
 
-/** Speaks in the place of nodes that live elsewhere. */
+/** Sends requests as nodes that run in another process. */
 export interface NodeLoad extends AsyncDisposable {
   /**
    * Requests of all nodes in turn at a fixed rate, whether answers come or not. Throws unless every one is answered as it
@@ -25,15 +25,15 @@ export interface NodeLoad extends AsyncDisposable {
 }
 
 /**
- * From this process and over connections of its own: the process of the nodes is busy with being a thousand agents, and
- * would send late.
+ * Sends from this process, over connections of its own: the process of the nodes is busy with a thousand agents, and would
+ * send late.
  */
 export function createNodeLoad(nodes: readonly NodeCredentials[], url: string): NodeLoad {
   const http = createHttp(url, CONNECTIONS);
   const keys = nodes.map(({ nodeKey }) => signingKey(nodeKey));
   return {
     async send(what, rate, seconds) {
-      // Signed beforehand, as a thousand machines would have done it side by side.
+      // Signed beforehand, since a thousand machines would sign in parallel.
       const each = Math.ceil((rate * seconds) / nodes.length);
       const tokens = nodes.map(({ uuid }, at) => nodeTokens(uuid, keys[at] as (typeof keys)[0], each));
       const load = await openLoop(rate, seconds, async (i) => {

@@ -10,14 +10,14 @@ import { silentLog } from '../../agent/src/system/log.ts';
 import type { Machine } from '../../agent/src/system/machine.ts';
 import type { NodeCredentials } from './calls.ts';
 
-/** A node with the real agent; only its engine, its disk and its network are not real. */
+/** A node with the real agent; only its engine, disk and network are simulated. */
 export interface SimulatedNode {
   readonly agent: Agent;
   readonly engine: MemoryEngine;
   credentials(): NodeCredentials;
-  /** The document as it is stored, and when that was: ms since 1970, with fractions. */
+  /** The stored document, and when it was stored: ms since 1970, with fractions. */
   stored(name: 'registries' | 'microservices'): { body: string; at: number } | undefined;
-  /** Requests begun, by path. */
+  /** Number of requests begun, by path. */
   readonly requests: Map<string, number>;
 }
 
@@ -76,7 +76,7 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
   };
 }
 
-/** A machine whose figures move as those of a real one do. */
+/** A machine whose measurements vary as those of a real one. */
 function machine(): Machine {
   let turn = 0;
   return {
