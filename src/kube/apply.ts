@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { CallOptions, KubeClient } from './client.ts';
+import type { CallOptions } from './call.ts';
+import type { KubeClient } from './client.ts';
 import { canonical, covers } from './compare.ts';
 import { type KubeObject, keyOf, type Resource, refOf } from './object.ts';
 

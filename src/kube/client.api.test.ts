@@ -6,7 +6,8 @@ import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vite
 import { churnObject, connect, createFixture, type Fixture } from './_api-server.ts';
 import { type FaultProxy, loadConfig, type Seen, startFaultProxy, statusBody } from './_fault-proxy.ts';
 import { CONFIG_MAPS, type ConfigMap } from './_util.ts';
-import { FencedError, isConflict, isForbidden, isNotFound, type KubeClient } from './client.ts';
+import { FencedError } from './call.ts';
+import { isConflict, isForbidden, isNotFound, type KubeClient } from './client.ts';
 
 let fixture: Fixture;
 let proxy: FaultProxy;

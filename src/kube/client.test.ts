@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { CONFIG_MAPS } from './_util.ts';
 import { ApiError, TransportError } from './api-error.ts';
-import { pathOf, retryDelay } from './client.ts';
+import { retryDelay } from './call.ts';
+import { pathOf } from './path.ts';
 
 describe('a failed call', () => {
   const status = (code: number, retryAfter?: number) => new ApiError(code, {}, 'get', retryAfter);

@@ -1,21 +1,14 @@
 import type { KubeConfig } from '@kubernetes/client-node';
-import type { Dispatcher } from 'undici';
-import { ApiError, isConflict, isNotFound, isUnauthorized, type StatusBody, TransportError } from './api-error.ts';
-import { type Backoff, backoffDelay } from './backoff.ts';
-import { sleep, systemClock } from './clock.ts';
-import { startDeadline } from './deadline.ts';
+import { isNotFound, type StatusBody } from './api-error.ts';
+import { type Call, type CallContext, type CallOptions, performCall } from './call.ts';
 import type { Metrics } from './dependencies.ts';
-import { createJsonLines } from './json-lines.ts';
-import { apiVersionOf, isEnded, type KubeObject, nameOf, type ObjectRef, type Resource, refOf } from './object.ts';
-import { createTransport, type Transport, translate } from './transport.ts';
+import { isEnded, type KubeObject, nameOf, type ObjectRef, type Resource, refOf } from './object.ts';
+import { pathOf, type Query, withQuery } from './path.ts';
+import { typed } from './response.ts';
+import { createTransport } from './transport.ts';
+import { type WatchContext, type WatchEvent, type WatchOptions, watchStream } from './watch-stream.ts';
 
 export * from './api-error.ts';
-
-/** Every call ends after at most `timeoutMs` (default 30 s), retries included. */
-export interface CallOptions {
-  signal?: AbortSignal;
-  timeoutMs?: number;
-}
 
 export interface ListOptions extends CallOptions {
   /** All namespaces when absent. */
@@ -63,28 +56,6 @@ interface DeleteOptions extends CallOptions {
 interface DeleteResult<T> {
   found: boolean;
   object?: T;
-}
-
-export interface WatchOptions {
-  signal?: AbortSignal;
-  /** Deadline for the response headers; a watch itself has none. */
-  timeoutMs?: number;
-  namespace?: string;
-  labelSelector?: string;
-  fieldSelector?: string;
-  resourceVersion?: string;
-  /** Stream the current state first, as ADDED events closed by a bookmark annotated `k8s.io/initial-events-end`. */
-  sendInitialEvents?: boolean;
-  /** The number of seconds after which the server is to end the watch. */
-  timeoutSeconds?: number;
-  /** Called when the server has accepted the watch, possibly long before the first event. */
-  onOpen?: () => void;
-}
-
-/** The object of a bookmark has only `metadata.resourceVersion` and annotations. */
-export interface WatchEvent<T> {
-  type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
-  object: T;
 }
 
 /** Gets the result of every completed write before the promise of the write resolves; see `Store.observe`. */
@@ -154,66 +125,14 @@ export interface KubeClient extends AsyncDisposable {
   fenced(mayWrite: () => boolean): KubeClient;
 }
 
-/** The path of a resource, an object or its subresource. */
-export function pathOf(resource: Resource, namespace?: string, name?: string, subresource?: string): string {
-  const root = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`;
-  const parts = [root];
-  if (resource.namespaced && namespace) parts.push('namespaces', encodeURIComponent(namespace));
-  parts.push(resource.plural);
-  if (name !== undefined) parts.push(encodeURIComponent(name));
-  if (subresource) parts.push(subresource);
-  return parts.join('/');
-}
-
-const CALL_MS = 30_000;
 const LIST_MS = 60_000;
 const PAGE_SIZE = 500;
-const RETRIES = 5;
-const RETRY: Backoff = { baseMs: 100, factor: 3, maxMs: 5_000, jitter: 0.5 };
 
 const PATCH_TYPES: Record<Patch['type'], string> = {
   merge: 'application/merge-patch+json',
   json: 'application/json-patch+json',
   apply: 'application/apply-patch+yaml', // JSON is YAML; old servers know no other name
 };
-
-/** One request for the retry loop. `repeatable`: the effect of two executions is that of one. */
-interface Call {
-  verb: string;
-  resource: string;
-  method: string;
-  path: string;
-  body?: unknown;
-  contentType?: string;
-  repeatable: boolean;
-}
-
-/**
- * The delay before a failed call is retried, or undefined when it must not be retried. `attempt` counts from 1.
- */
-export function retryDelay(
-  error: unknown,
-  attempt: number,
-  repeatable: boolean,
-  random: () => number,
-): number | undefined {
-  if (attempt > RETRIES) return undefined;
-  const backoff = backoffDelay(RETRY, attempt, random);
-  if (error instanceof TransportError) {
-    const executedForSure = error.code === 'malformed' || error.code === 'too-large';
-    if (executedForSure || error.code === 'timeout') return undefined;
-    return repeatable || error.code === 'refused' ? backoff : undefined;
-  }
-  if (!(error instanceof ApiError)) return undefined;
-  // 429 comes from flow control, before the request is executed.
-  const mayRepeat = error.status === 429 || (error.status >= 500 && repeatable);
-  if (!mayRepeat) return undefined;
-  return Math.max(backoff, (error.retryAfterSeconds ?? 0) * 1000);
-}
-
-/** Whether a request that failed with this error may have been executed. */
-const mayBeDone = (error: unknown): boolean =>
-  error instanceof TransportError ? error.code !== 'refused' : error instanceof ApiError && error.status >= 500;
 
 export function createClient(options: KubeClientOptions): KubeClient {
   const transport = createTransport({
@@ -231,75 +150,14 @@ export function createClient(options: KubeClientOptions): KubeClient {
   });
 }
 
-interface Core {
-  transport: Transport;
+interface Core extends CallContext, WatchContext {
   observers: Map<string, Set<WriteObserver<KubeObject>>>;
-  metrics: Metrics;
-  maxResponseBytes: number;
-  maxLineBytes: number;
-  mayWrite: () => boolean;
 }
 
+/** The function is long because it has all methods of the client, and writes share the observers. */
 function clientOver(core: Core): KubeClient {
-  const { transport, observers, metrics } = core;
-
-  /** Sends one request. Returns the parsed body, or throws an ApiError or TransportError. */
-  async function exchange(call: Call, signal: AbortSignal): Promise<unknown> {
-    const start = performance.now();
-    let code = '';
-    try {
-      const response = await transport.send({
-        method: call.method,
-        path: call.path,
-        ...(call.body === undefined
-          ? {}
-          : {
-              body: JSON.stringify(call.body),
-              headers: { 'content-type': call.contentType ?? 'application/json' },
-            }),
-        lane: 'call',
-        signal,
-      });
-      code = String(response.statusCode);
-      const text = await readBody(response, core.maxResponseBytes, signal);
-      if (response.statusCode >= 400) throw errorFrom(response, text, `${call.verb} ${call.path}`);
-      return text === '' ? undefined : parseBody(text);
-    } catch (error) {
-      code ||= error instanceof TransportError ? error.code : 'aborted';
-      throw error;
-    } finally {
-      metrics.apiRequest?.({ verb: call.verb, resource: call.resource, code }, (performance.now() - start) / 1000);
-    }
-  }
-
-  async function perform(call: Call, { signal, timeoutMs = CALL_MS }: CallOptions): Promise<unknown> {
-    if (call.method !== 'GET' && !core.mayWrite()) throw new FencedError(`${call.verb} ${call.path}`);
-    using deadline = startDeadline(timeoutMs, signal);
-    let reloaded = false;
-    /** the error of an attempt that may have been executed */
-    let unclear: unknown;
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await exchange(call, deadline.signal);
-      } catch (error) {
-        if (deadline.signal.aborted) throw deadline.signal.reason;
-        // The conflict may come from the earlier attempt: a caller that reads and retries would write twice.
-        if (unclear !== undefined && call.method !== 'DELETE' && isConflict(error)) throw unclear;
-        if (mayBeDone(error)) unclear ??= error;
-        if (isUnauthorized(error) && !reloaded) {
-          reloaded = true;
-          transport.reload();
-          continue;
-        }
-        const delay = retryDelay(error, attempt, call.repeatable, Math.random);
-        // A delay beyond the deadline would only replace this error by a timeout, which says less.
-        if (delay === undefined || systemClock.now() + delay >= deadline.at) throw error;
-        await sleep(delay, deadline.signal);
-        if (deadline.signal.aborted) throw deadline.signal.reason;
-        if (call.method !== 'GET' && !core.mayWrite()) throw new FencedError(`${call.verb} ${call.path}`);
-      }
-    }
-  }
+  const { transport, observers } = core;
+  const perform = (call: Call, options: CallOptions) => performCall(core, call, options);
 
   const observersOf = <T extends KubeObject>(resource: Resource<T>) =>
     [...(observers.get(nameOf(resource)) ?? [])] as WriteObserver<T>[];
@@ -433,43 +291,7 @@ function clientOver(core: Core): KubeClient {
       return { found: true };
     },
 
-    async *watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions = {}) {
-      const context = `watch ${nameOf(resource)}`;
-      const path = withQuery(pathOf(resource, options.namespace), {
-        watch: 'true',
-        allowWatchBookmarks: 'true',
-        labelSelector: options.labelSelector,
-        fieldSelector: options.fieldSelector,
-        resourceVersion: options.resourceVersion,
-        ...(options.sendInitialEvents ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' } : {}),
-        timeoutSeconds: options.timeoutSeconds,
-      });
-      const stop = new AbortController();
-      const follow = () => stop.abort(options.signal?.reason);
-      if (options.signal?.aborted) follow();
-      else options.signal?.addEventListener('abort', follow);
-      const start = performance.now();
-      let code = '';
-      try {
-        const response = await openWatch(path, stop, options.timeoutMs ?? CALL_MS);
-        code = String(response.statusCode);
-        if (response.statusCode >= 400) {
-          using deadline = startDeadline(CALL_MS, stop.signal);
-          throw errorFrom(response, await readBody(response, core.maxResponseBytes, deadline.signal), context);
-        }
-        metrics.apiRequest?.({ verb: 'watch', resource: nameOf(resource), code }, (performance.now() - start) / 1000);
-        options.onOpen?.();
-        const lines = createJsonLines(core.maxLineBytes);
-        for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
-          for (const line of lines.push(chunk)) yield watchEvent(resource, line, context);
-        }
-        lines.end();
-      } catch (error) {
-        throw error instanceof ApiError ? error : translate(error, stop.signal);
-      } finally {
-        options.signal?.removeEventListener('abort', follow);
-      }
-    },
+    watch: (resource, options = {}) => watchStream(core, resource, options),
 
     async request(method, path, body, options = {}) {
       const verb = method.toLowerCase();
@@ -493,107 +315,7 @@ function clientOver(core: Core): KubeClient {
     [Symbol.asyncDispose]: () => transport[Symbol.asyncDispose](),
   };
 
-  /** Waits for the response headers, at most `timeoutMs`. After a 401 it reloads the credentials and retries once. */
-  async function openWatch(path: string, stop: AbortController, timeoutMs: number): Promise<Dispatcher.ResponseData> {
-    const cancel = systemClock.after(timeoutMs, () => {
-      stop.abort(new TransportError('timeout', `no response headers within ${timeoutMs} ms`));
-    });
-    try {
-      const send = () => transport.send({ method: 'GET', path, lane: 'watch', signal: stop.signal });
-      const first = await send();
-      if (first.statusCode !== 401) return first;
-      transport.reload();
-      await first.body.dump();
-      return await send();
-    } finally {
-      cancel();
-    }
-  }
-
   return client;
-}
-
-/** A write by a client that may not write any more: a former leader. No request was sent. */
-export class FencedError extends Error {
-  override readonly name = 'FencedError';
-  readonly code = 'KUBE_FENCED';
-  constructor(context: string) {
-    super(`${context}: refused, this process may not write now`);
-  }
-}
-
-type Query = Record<string, string | number | undefined>;
-
-function withQuery(path: string, query: Query): string {
-  const params = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) if (value !== undefined) params.set(name, String(value));
-  return params.size === 0 ? path : `${path}?${params}`;
-}
-
-async function readBody(response: Dispatcher.ResponseData, maxBytes: number, signal: AbortSignal): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  try {
-    for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
-      size += chunk.length;
-      if (size > maxBytes) throw new TransportError('too-large', `a response exceeds ${maxBytes} bytes`);
-      chunks.push(chunk);
-    }
-  } catch (error) {
-    throw translate(error, signal);
-  }
-  return Buffer.concat(chunks, size).toString('utf8');
-}
-
-function parseBody(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new TransportError('malformed', 'the response is not JSON', cause);
-  }
-}
-
-function errorFrom(response: Dispatcher.ResponseData, text: string, context: string): ApiError {
-  let body: StatusBody;
-  try {
-    body = JSON.parse(text) as StatusBody;
-    if (body === null || typeof body !== 'object') throw new TypeError('not a Status');
-  } catch {
-    body = { message: text.slice(0, 500).trim() || `HTTP ${response.statusCode}` };
-  }
-  return new ApiError(response.statusCode, body, context, retryAfterOf(response.headers['retry-after']));
-}
-
-/** Kubernetes sends seconds; a proxy in front of it may send a date. */
-function retryAfterOf(header: string | string[] | undefined): number | undefined {
-  const text = Array.isArray(header) ? header[0] : header;
-  if (text === undefined) return undefined;
-  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000;
-  return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined;
-}
-
-function watchEvent<T extends KubeObject>(resource: Resource<T>, line: unknown, context: string): WatchEvent<T> {
-  const { type, object } = (line ?? {}) as { type?: string; object?: T & StatusBody };
-  if (object === null || typeof object !== 'object') {
-    throw new TransportError('malformed', 'a watch event has no object');
-  }
-  switch (type) {
-    case 'ADDED':
-    case 'MODIFIED':
-    case 'DELETED':
-    case 'BOOKMARK':
-      return { type, object: typed(resource, object as T) };
-    case 'ERROR':
-      throw new ApiError((object as StatusBody).code ?? 500, object as StatusBody, context);
-    default:
-      throw new TransportError('malformed', `unknown watch event type ${String(type).slice(0, 40)}`);
-  }
-}
-
-function typed<T extends KubeObject>(resource: Resource<T>, object: T): T {
-  object.apiVersion ??= apiVersionOf(resource);
-  object.kind ??= resource.kind;
-  return object;
 }
 
 function isObject<T extends KubeObject>(answer: StatusBody | T): answer is T {

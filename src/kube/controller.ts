@@ -1,6 +1,6 @@
 import { isAlreadyExists, isConflict } from './api-error.ts';
 import type { Backoff } from './backoff.ts';
-import { FencedError } from './client.ts';
+import { FencedError } from './call.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { startDeadline } from './deadline.ts';
 import { type Log, type Metrics, silentLog } from './dependencies.ts';

@@ -1,5 +1,6 @@
 import { ApiError, isInvalid, isNotFound } from './api-error.ts';
-import type { CallOptions, JsonPatchOperation, KubeClient } from './client.ts';
+import type { CallOptions } from './call.ts';
+import type { JsonPatchOperation, KubeClient } from './client.ts';
 import { isEnded, type KubeObject, type Resource, refOf } from './object.ts';
 
 /**

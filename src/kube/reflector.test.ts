@@ -1,9 +1,10 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { CONFIG_MAPS, type ConfigMap, createVirtualClock, makeConfigMap, type VirtualClock } from './_util.ts';
 import { ApiError, TransportError } from './api-error.ts';
-import type { ListOptions, ListPage, WatchEvent, WatchOptions } from './client.ts';
+import type { ListOptions, ListPage } from './client.ts';
 import { type Reaction, type ReflectorOptions, reactTo, startReflector } from './reflector.ts';
 import { createStore } from './store.ts';
+import type { WatchEvent, WatchOptions } from './watch-stream.ts';
 
 const apiError = (status: number, reason = '', message = reason) =>
   new ApiError(status, { reason, message }, 'watch configmaps');

@@ -1,4 +1,5 @@
-import type { CallOptions, KubeClient } from './client.ts';
+import type { CallOptions } from './call.ts';
+import type { KubeClient } from './client.ts';
 
 /**
  * The identity of this process in the cluster, for requests between replicas: each replica requests short-lived tokens of

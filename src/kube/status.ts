@@ -1,4 +1,5 @@
-import type { CallOptions, KubeClient } from './client.ts';
+import type { CallOptions } from './call.ts';
+import type { KubeClient } from './client.ts';
 import { mergeDiff } from './compare.ts';
 import { type KubeObject, type Resource, refOf } from './object.ts';
 

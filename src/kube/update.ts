@@ -1,6 +1,7 @@
 import { isAlreadyExists, isConflict, isNotFound } from './api-error.ts';
 import { type Backoff, backoffDelay } from './backoff.ts';
-import type { CallOptions, KubeClient, WriteOptions } from './client.ts';
+import type { CallOptions } from './call.ts';
+import type { KubeClient, WriteOptions } from './client.ts';
 import { type Clock, sleep, systemClock } from './clock.ts';
 import type { KubeObject, ObjectRef, Resource } from './object.ts';
 
