@@ -53,7 +53,7 @@ test('each source is asked only for the tools that earlier sources do not have',
   ]);
 });
 
-test('a tool is at hand when it needs no download and no build', async () => {
+test('areAtHand is true when no tool needs a download or a build', async () => {
   const env = { ...makeEnv(), PATH: '' };
   expect(await areAtHand(['registry'], env)).toBe(false);
   const path = cachedPath('registry', env);

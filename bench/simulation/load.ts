@@ -18,8 +18,8 @@ const REQUESTS = {
 /** Sends requests as nodes that run in another process. */
 export interface NodeLoad extends AsyncDisposable {
   /**
-   * Requests of all nodes in turn at a fixed rate, whether answers come or not. Throws unless every one is answered as it
-   * should.
+   * Sends requests of all nodes in turn at a fixed rate, whether responses arrive or not. Throws unless every response is
+   * as expected.
    */
   send(what: keyof typeof REQUESTS, rate: number, seconds: number): Promise<Load>;
 }

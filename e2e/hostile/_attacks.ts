@@ -71,13 +71,13 @@ const deep = (open: string, close: string, levels: number, closed: boolean) =>
 export const JSON_BODIES: readonly HostileBody[] = [
   refused('nothing but spaces', '   '),
   refused('half an object', '{"name":"a'),
-  refused('no JSON', 'name=a&b=c'),
+  refused('a text that is not JSON', 'name=a&b=c'),
   refused('two values', '{}{}'),
   refused('10,000 open lists', deep('[', ']', 10_000, false)),
   refused('10,000 nested lists', deep('[', ']', 10_000, true)),
   refused('10,000 nested objects', deep('{"a":', '}', 10_000, false)),
   refused('500,000 nested lists', deep('[', ']', 500_000, true)),
-  refused('no UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d])),
+  refused('invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d])),
   refused('overlong UTF-8', Buffer.from([0x7b, 0x22, 0xc0, 0xaf, 0x22, 0x3a, 0x31, 0x7d])),
   refused('surrogates in UTF-8', Buffer.from([0x7b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x3a, 0x31, 0x7d])),
   refused('UTF-16', Buffer.from('{"name":"a"}', 'utf16le')),
@@ -89,7 +89,7 @@ export const JSON_BODIES: readonly HostileBody[] = [
   refused('a number', '42'),
   refused('a text', '"text"'),
   refused('null', 'null'),
-  refused('more than a body may hold', JSON.stringify({ name: 'a', padding: 'x'.repeat(5 * 2 ** 20) })),
+  refused('more than the size limit of a body', JSON.stringify({ name: 'a', padding: 'x'.repeat(5 * 2 ** 20) })),
   refused('a compressed bomb', gzipSync(Buffer.alloc(2 ** 24)), { ...JSON_TYPE, 'content-encoding': 'gzip' }),
   refused('another compressed bomb', brotliCompressSync(Buffer.alloc(2 ** 22)), {
     ...JSON_TYPE,
@@ -98,7 +98,7 @@ export const JSON_BODIES: readonly HostileBody[] = [
   refused('two compressions', '{}', { ...JSON_TYPE, 'content-encoding': 'gzip, identity' }),
   refused('another type', '<a/>', { 'content-type': 'application/xml' }),
   refused('a form', 'name=a', { 'content-type': 'application/x-www-form-urlencoded' }),
-  refused('a text without a type of ours', '{}', { 'content-type': 'text/plain' }),
+  refused('a body of type text/plain', '{}', { 'content-type': 'text/plain' }),
   refused('an endless type', '{}', { 'content-type': `application/${'x'.repeat(8_000)}` }),
   refused('MessagePack that claims 4 GiB', Buffer.from([0xdd, 0xff, 0xff, 0xff, 0xff, 0xc1]), {
     'content-type': 'application/msgpack',
@@ -213,7 +213,7 @@ export const FILE_BODIES: readonly HostileBody[] = [
     refused: true,
   },
   { name: 'a form that does not end', body: part(file('application', 'a')).slice(0, -2), headers: FORM, refused: true },
-  { name: 'a form of nothing', body: '', headers: FORM, refused: true },
+  { name: 'an empty form', body: '', headers: FORM, refused: true },
   form('10,000 parts', ...Array.from({ length: 10_000 }, () => part(file('application', 'a.yaml')))),
   form(
     '10,000 fields',
@@ -234,7 +234,12 @@ export const FILE_BODIES: readonly HostileBody[] = [
     ),
   ),
   form('transfer encodings', part(`${file('application', 'a')}\r\nContent-Transfer-Encoding: base64`, 'YTogMQ==')),
-  { name: 'a file of no type', body: 'a: 1', headers: { 'content-type': 'application/octet-stream' }, refused: true },
+  {
+    name: 'a file without a known type',
+    body: 'a: 1',
+    headers: { 'content-type': 'application/octet-stream' },
+    refused: true,
+  },
   {
     name: 'a compressed file',
     body: gzipSync(Buffer.alloc(2 ** 24, 'a')),
@@ -310,7 +315,7 @@ export const QUERIES: readonly string[] = [
 export const HEADERS: readonly [string, Record<string, string | string[]>][] = [
   ['many cookies', { cookie: Array.from({ length: 500 }, (_, i) => `c${i}=${'v'.repeat(20)}`).join('; ') }],
   ['900 headers', Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`x-h${i}`, 'v']))],
-  ['a request id that is no id', { 'request-id': '{"forged":true}\t${jndi:ldap://x}' }],
+  ['a malformed request id', { 'request-id': '{"forged":true}\t${jndi:ldap://x}' }],
   ['an endless request id', { 'request-id': 'r'.repeat(4_000) }],
   ['another host', { host: 'evil.example' }],
   ['other methods by header', { 'x-http-method-override': 'DELETE', 'x-method-override': 'DELETE' }],

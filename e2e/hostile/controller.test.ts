@@ -296,16 +296,16 @@ describe('image references', () => {
     ['capital letters', 'registry.example/Reader:1'],
     ['10 KB', `registry.example/${'a'.repeat(10_000)}:1`],
     ['a digest of the wrong length', `registry.example/a@sha256:${'0'.repeat(63)}`],
-    ['a digest that is none', 'registry.example/a@md5:xyz'],
+    ['a digest of an unknown algorithm', 'registry.example/a@md5:xyz'],
     ['a tag of 129 characters', `registry.example/a:${'t'.repeat(129)}`],
     ['an empty tag', 'registry.example/a:'],
     ['an empty repository', 'registry.example/:1'],
     ['a scheme', 'https://registry.example/a:1'],
     ['credentials', 'user:pass@registry.example/a:1'],
     ['a query', 'registry.example/a:1?x=y'],
-    ['another script', 'registry.example/рeader:1'],
-    ['NUL', 'registry.example/a:1\0'],
-    ['nothing', ''],
+    ['letters of another script', 'registry.example/рeader:1'],
+    ['a NUL character', 'registry.example/a:1\0'],
+    ['no characters', ''],
   ])('with %s are refused, with the value escaped and shortened', async (_, image) => {
     const microservices = [{ name: 'web', images: [{ containerImage: image, archId: 1 }] }];
     const { status, body } = await stack.rest(controller)('PUT', '/application/plant', { microservices });

@@ -156,7 +156,7 @@ func controls() map[string]string {
 	return found
 }
 
-// folder tells what kind of file system holds a path, how large it is, what is in it, and whether a file can then be
+// folder returns the type and size of the file system of a path, the entries of the path, and whether a file can then be
 // written there.
 func folder(path string) map[string]any {
 	found := map[string]any{"type": mountType(path)}
