@@ -1,6 +1,6 @@
 import { Session } from 'node:inspector/promises';
 
-/** How often each function of ours was called meanwhile, as V8 counts it: a measure of work that no machine is too slow for. */
+/** Counts the calls of each function of ours during an action with V8: a measure of work that no slow machine distorts. */
 export async function countCalls(work: () => unknown): Promise<Map<string, number>> {
   const inspector = new Session();
   inspector.connect();

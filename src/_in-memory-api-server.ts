@@ -16,16 +16,16 @@ import type { Stores } from './stores/stores.ts';
 /** An API server in memory that shows each write in the stores at once. */
 export interface InMemoryApiServer {
   client: KubeClient;
-  /** Written so far, by verb and resource. */
+  /** Writes so far, by verb and resource. */
   writes: Map<string, number>;
   /** A write of another client. */
   edit<T extends KubeObject>(object: T, change: (copy: T) => void): T;
 }
 
-/** Knows of resource versions, generations, merge and JSON patches, finalizers and preconditions; of nothing else. */
+/** Supports resource versions, generations, merge and JSON patches, finalizers and preconditions, and nothing else. */
 export function createInMemoryApiServer(stores: Stores): InMemoryApiServer {
   const writes = new Map<string, number>();
-  /** of resources that no store follows */
+  /** objects of resources without a store */
   const others = new Map<string, KubeObject>();
   let version = 1_000;
 
@@ -58,7 +58,7 @@ export function createInMemoryApiServer(stores: Stores): InMemoryApiServer {
   ) {
     const known = read(resource, ref);
     if (!known) throw new ApiError(404, { reason: 'NotFound' }, `${verb} ${ref.name}`);
-    // Objects of stores never change.
+    // Objects of stores are immutable.
     const before = known;
     const after = next(structuredClone(known));
     const { uid = before.metadata.uid, resourceVersion = before.metadata.resourceVersion } = after.metadata;

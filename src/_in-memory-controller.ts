@@ -25,7 +25,7 @@ const MICROSERVICES = 2;
 
 export type InMemoryController = Awaited<ReturnType<typeof startInMemoryController>>;
 
-/** Everything as src/app.ts puts it together, but for the API server, the election and the network. */
+/** The parts of src/app.ts except for the API server, the election and the network. */
 export async function startInMemoryController(size: number, { waitSeconds = 3_600 } = {}) {
   await using started = new AsyncDisposableStack();
   const stop = new AbortController();
@@ -51,7 +51,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
       log: silentLog,
     }),
   );
-  // Time stands still unless a test moves it, so that no node falls silent on a slow machine.
+  // The clock stands still unless a test advances it, so that no node falls silent on a slow machine.
   const time = { now: Date.now() };
   const clock = () => time.now;
   const listeningSince = time.now;
@@ -110,7 +110,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
   const node = (i: number) => stores.nodes.get(NAMESPACE, `gateway-${i}`) as EdgeNode;
   const spare = node(size);
 
-  /** The node reports that it runs what it is to run. */
+  /** The node reports that it runs its desired state. */
   function report(of: EdgeNode, state: MicroserviceStatus['status'] = 'RUNNING') {
     const views = agents.routes.desired(nodeUuid(of))?.microservices ?? [];
     const microserviceStatus = views.flatMap((view, i) =>
@@ -134,7 +134,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
     observe(of, { reportedAt: clock(), report: { daemonStatus: 'RUNNING', microserviceStatus } });
   }
 
-  /** The node asks for changes. */
+  /** The node polls for changes. */
   const poll = (of: EdgeNode) => observe(of, {});
 
   const observe = (of: EdgeNode, said: Pick<ObservationDelta, 'report' | 'reportedAt'>) =>
@@ -148,7 +148,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
       ...said,
     });
 
-  /** A report may wait so long for others that come right after it. */
+  /** A report may wait this long for others that follow at once. */
   const LOOK_MS = 300;
   let lookedAt = 0;
 
@@ -200,7 +200,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
   };
 }
 
-/** Counts the objects that readers are given. */
+/** Counts the objects that stores return. */
 function watchStores(stores: Stores): Map<string, number> {
   const sentRevisions = new Map<string, number>();
   for (const [name, store] of Object.entries(stores) as [string, Store<KubeObject>][]) {
@@ -215,7 +215,7 @@ function watchStores(stores: Stores): Map<string, number> {
   return sentRevisions;
 }
 
-/** `size` of everything, each used by the one of its number, and a node without work. */
+/** `size` objects of each kind, where those with one number use each other, and a node without microservices. */
 function fill(stores: Stores, size: number) {
   const numbers = Array.from({ length: size }, (_, i) => i);
   const registry = (name: string, id: number, spec: object = {}) =>

@@ -1,6 +1,6 @@
 import { type Config, readConfig } from './config.ts';
 
-/** The configuration of a controller under test: on loopback, at ports that are free. */
+/** The configuration of a controller under test: on loopback, at free ports. */
 export const testConfig = (kubeconfig: string, namespace: string, env: Record<string, string> = {}): Config =>
   readConfig({
     KUBECONFIG: kubeconfig,

@@ -19,7 +19,7 @@ import { KINDS, type Kinds } from './kinds/index.ts';
 import { plainTranslation } from './kinds/plain.ts';
 import { plainShapes } from './kinds/rest.ts';
 
-/** A kind of which nothing exists but this definition: it shows what a definition is enough for. */
+/** A kind that consists of this definition alone: tests show with it what a definition provides. */
 const identity = IDENTITIES.id;
 
 const spec = withRules(

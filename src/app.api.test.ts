@@ -34,7 +34,7 @@ const registry = (name: string) => kube.get<Registry>(path('registries', name));
 const condition = (object: Application | EdgeNode | Registry | undefined, type: string) =>
   object?.status?.conditions?.find((one) => one.type === type);
 const poll = <T>(read: () => Promise<T>) => expect.poll(read, { timeout: 20_000, interval: 50 });
-/** Ages are told apart by the second. */
+/** Waits, since ages are distinguished by the second. */
 const nextSecond = async (than: { metadata: { creationTimestamp?: string } } | undefined) => {
   const at = Date.parse(than?.metadata.creationTimestamp ?? '');
   await poll(async () => Date.now() >= at + 1_000).toBe(true);
@@ -93,10 +93,10 @@ describe('an identity', () => {
   });
 });
 
-describe('a verdict shows in the condition and in the line of the entry', () => {
+describe('the condition and the status of the entry have the verdict', () => {
   const table: [string, object, string, RegExp][] = [
     ['a node that does not exist', { agent: { name: 'nowhere' } }, 'NodeNotFound', /nowhere/],
-    ['no node', { agent: undefined }, 'NodeNotSet', /node/],
+    ['an entry without a node', { agent: undefined }, 'NodeNotSet', /node/],
     ['a registry that does not exist', { images: { amd64: 'a:1', registry: 'none' } }, 'RegistryNotFound', /none/],
     ['a registry that is a model hub', { images: { amd64: 'a:1', registry: 'hub' } }, 'RegistryWrongType', /hub/],
     [
@@ -195,7 +195,7 @@ describe('registries', () => {
     await poll(() => registry('busy')).toBeUndefined();
   });
 
-  test('a registry whose password is missing says so in its condition', async () => {
+  test('a registry whose password is missing is not Ready with PasswordNotFound', async () => {
     await create('registries', 'Registry', 'locked', {
       url: 'locked.example',
       isPublic: false,
@@ -216,7 +216,7 @@ describe('annotations of a registry do not bypass its protection', () => {
     await create('registries', 'Registry', 'numbered', { url: 'numbered.example' });
     await poll(async () => (await registry('numbered'))?.status?.id).toBeGreaterThan(0);
     for (const name of ['remote', 'numbered']) {
-      // older than any draft may become
+      // The edit of the spec causes a reconcile.
       await kube.request('PATCH', path('registries', name), { metadata: { annotations } }, merge);
       await kube.request('PATCH', path('registries', name), { spec: { email: 'a@example.org' } }, merge);
       await poll(async () => {
@@ -224,7 +224,7 @@ describe('annotations of a registry do not bypass its protection', () => {
         return metadata?.deletionTimestamp ?? [metadata?.generation === status?.observedGeneration];
       }).toEqual([true]);
     }
-    // one that is being deleted all the same ends
+    // A registry with the draft annotation can still be deleted.
     await kube.request('DELETE', path('registries', 'numbered'));
     await poll(() => registry('numbered')).toBeUndefined();
   });
@@ -265,23 +265,23 @@ test('an expired provisioning key is deleted', async () => {
 });
 
 test('a transition of a condition records one event', async () => {
-  await create('applications', 'Application', 'told', {
+  await create('applications', 'Application', 'reported', {
     microservices: [entry('web', { images: { amd64: 'a:1', registry: 'later' } })],
   });
-  await poll(async () => condition(await application('told'), 'Ready')?.reason).toBe('RegistryNotFound');
+  await poll(async () => condition(await application('reported'), 'Ready')?.reason).toBe('RegistryNotFound');
   await kube.request(
     'PATCH',
-    path('applications', 'told'),
+    path('applications', 'reported'),
     { spec: { description: 'changes nothing' } },
     'application/merge-patch+json',
   );
-  await poll(async () => condition(await application('told'), 'Ready')?.observedGeneration).toBe(2);
+  await poll(async () => condition(await application('reported'), 'Ready')?.observedGeneration).toBe(2);
   await create('registries', 'Registry', 'later', { url: 'later.example' });
-  await poll(async () => condition(await application('told'), 'Ready')?.reason).toBe('NotProvisioned');
+  await poll(async () => condition(await application('reported'), 'Ready')?.reason).toBe('NotProvisioned');
   const events = await kube.request<{ items: { regarding: { name: string }; reason: string }[] }>(
     'GET',
     `/apis/events.k8s.io/v1/namespaces/${namespace}/events`,
   );
-  const reasons = events.items.filter((event) => event.regarding.name === 'told').map((event) => event.reason);
+  const reasons = events.items.filter((event) => event.regarding.name === 'reported').map((event) => event.reason);
   expect(reasons.filter((reason) => reason === 'RegistryNotFound')).toHaveLength(1);
 });

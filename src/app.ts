@@ -40,7 +40,7 @@ import { createOpsServer } from './telemetry/ops-server.ts';
 
 /** A controller process: REST, agent routes, and the reconcilers while it leads. */
 export interface App extends AsyncDisposable {
-  /** Listens, and takes part in the election. */
+  /** Starts the listeners and takes part in the election. */
   start(): Promise<void>;
   readonly addresses: { rest?: number; metrics?: number; internal?: number };
   readonly isLeading: boolean;
@@ -78,7 +78,7 @@ export async function createApp(
   const lookups = createLookups(stores);
   const ids = createIds({ client, namespace, withId: createIdLookup(stores, kinds), log });
   const epochs = createEpochs({ client, namespace, stores: essential, log });
-  /** What was read and counted before is about another datastore. */
+  /** Discards what was read and counted from the former datastore. */
   const startOver = () => {
     for (const reflector of reflectors) reflector.restart();
     ids.reset();
@@ -172,11 +172,11 @@ export async function createApp(
   };
 }
 
-/** The token that replicas show each other; a process without a ServiceAccount runs alone. */
+/** The token by which replicas authenticate to each other; a process without a ServiceAccount runs alone. */
 async function createCredentials(client: KubeClient, log: Log, signal: AbortSignal) {
   const credentials = createServiceAccount({ client, audience: `${GROUP}/internal` });
   await credentials.token(AbortSignal.any([signal, AbortSignal.timeout(5_000)])).catch((error: Error) => {
-    // After any other error the token is requested again when it is needed.
+    // After any other error, the token is requested when it is needed.
     if (error instanceof NoServiceAccountError)
       log.warn({ reason: error.message }, 'Replicas cannot know each other; run one only');
   });
@@ -219,7 +219,7 @@ function createRest(config: Config, { deps, log, metrics }: { deps: RestDependen
   });
 }
 
-/** Ready as soon as agents can be served: a store that they do not depend on takes no replica out of service. */
+/** Ready as soon as agents can be served: stores that agents do not depend on have no effect on readiness. */
 function createOps({ client, stores, metrics }: { client: KubeClient; stores: EssentialStores; metrics: Metrics }) {
   const readiness = createReadiness(client, stores);
   return createOpsServer({

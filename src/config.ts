@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { DEFAULT_NAMESPACE, PORTS } from './api/names.ts';
 
 /**
- * Environment -> Config: pure, and all errors at once. Names and defaults follow the catalogue of the v3 API where it
+ * Environment -> Config: a pure function that reports all errors at once. Names and defaults follow those of v3 where it
  * has them; new ones start with SKERRY_.
  */
 const port = (fallback: number) => z.coerce.number().int().min(0).max(65535).default(fallback);
@@ -73,7 +73,7 @@ export interface Config {
   kubeconfigFile?: string;
 }
 
-/** Every wrong variable, in one error that names each, its value and what would be right. */
+/** One error for all invalid variables, with the name and value of each and what would be valid. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }

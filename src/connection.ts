@@ -4,7 +4,7 @@ import packageJson from '../package.json' with { type: 'json' };
 import type { Config } from './config.ts';
 import { createClient, type Metrics } from './kube/mod.ts';
 
-/** A client of the API server that the configuration names. Credentials are read for every connection: they rotate. */
+/** A client of the API server that the configuration names. Credentials are read for every connection, since they rotate. */
 export const connect = (config: Config, metrics?: Metrics) =>
   createClient({
     config: () => loadKubeConfig(config),

@@ -12,31 +12,31 @@ import { nodeUuid } from './domain/index.ts';
 
 /**
  * The whole controller in one process, over an API server in memory, with few and with many of everything: nodes,
- * applications, registries, Secrets, ConfigMaps. The same is done to both; how often each function of ours was
- * called (V8 counts), how many objects views handed out, and what was written must not depend on how many others there
+ * applications, registries, Secrets, ConfigMaps. Both get the same edits. How often each function of ours was
+ * called (V8 counts), how many objects stores returned, and what was written must not depend on how many others there
  * are.
  */
 const FEW = 10;
 const MANY = 1_000;
-/** Calls of one function that may be more among many: timers and batches fall differently. */
+/** Additional calls of one function that are allowed with many objects, since timers and batches vary. */
 const SLACK = 60;
-/** Functions that a failure names. */
+/** Greatest number of functions that a failure names. */
 const SHOWN = 20;
 
 interface Work {
   /** calls by function */
   calls: Map<string, number>;
-  /** objects that stores handed out, by store and method */
+  /** objects that stores returned, by store and method */
   sentRevisions: Map<string, number>;
   writes: Map<string, number>;
 }
 
-/** What is done, to the application, node or registry of number 3 alone. */
+/** The edits, which concern only the application, node or registry with number 3. */
 const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | unknown> = {
   'an application is created over REST': async ({ rest, spare }) => {
     expect(await rest('POST', '/application', applicationBody('another', spare))).toBe(201);
   },
-  'its node reports that it runs': ({ report, spare }) => report(spare),
+  'the node of the created application reports that it runs': ({ report, spare }) => report(spare),
   'an application is edited over REST': async ({ rest, node }) => {
     expect(await rest('PUT', '/application/line-4', applicationBody('line-4', node(4), 'edited'))).toBe(204);
   },
@@ -50,15 +50,15 @@ const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | un
     cluster.edit(node(3), ({ spec }) => {
       spec.description = 'edited';
     }),
-  'a registry is edited that one application uses': ({ cluster, stores }) =>
+  'a registry that one application uses is edited': ({ cluster, stores }) =>
     cluster.edit(stores.registries.get(NAMESPACE, 'team-3') as Registry, ({ spec }) => {
       spec.email = 'edited@plant.example';
     }),
-  'a registry is labelled that all applications use': ({ cluster, stores }) =>
+  'a registry that all applications use is labelled': ({ cluster, stores }) =>
     cluster.edit(stores.registries.get(NAMESPACE, 'remote') as Registry, ({ metadata }) => {
       metadata.labels = { ...metadata.labels, edited: 'true' };
     }),
-  'a Secret is edited that one application uses': ({ cluster, stores }) =>
+  'a Secret that one application uses is edited': ({ cluster, stores }) =>
     cluster.edit(stores.secrets.get(NAMESPACE, 'secret-3') as Secret, (secret) => {
       secret.data = { value: Buffer.from('edited').toString('base64') };
     }),
@@ -66,7 +66,7 @@ const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | un
     cluster.edit(stores.secrets.get(NAMESPACE, 'password-3') as Secret, (secret) => {
       secret.data = { value: Buffer.from('edited').toString('base64') };
     }),
-  'a ConfigMap is edited that one application uses': ({ cluster, stores }) =>
+  'a ConfigMap that one application uses is edited': ({ cluster, stores }) =>
     cluster.edit(stores.configMaps.get(NAMESPACE, 'map-3') as ConfigMap, (map) => {
       map.data = { value: 'edited' };
     }),
@@ -85,7 +85,7 @@ const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | un
   'an application is deleted': async ({ rest }) => {
     expect(await rest('DELETE', '/application/another')).toBe(204);
   },
-  'its node reports that nothing runs': ({ report, spare }) => report(spare),
+  'the node of the deleted application reports that nothing runs': ({ report, spare }) => report(spare),
   'a node is created and deleted': async ({ rest, settle, stores }) => {
     expect(await rest('POST', '/node', { name: 'extra', archId: 1 })).toBe(201);
     await settle();
@@ -98,7 +98,7 @@ describe('the cost of an edit does not grow with the objects that it does not co
   const work = new Map<string, Work[]>();
 
   beforeAll(async () => {
-    // As it is deployed: nothing is frozen.
+    // Objects are not frozen, as in production.
     vi.stubEnv('NODE_ENV', 'production');
     for (const size of [FEW, MANY]) {
       await using fleet = await startInMemoryController(size);
@@ -116,7 +116,7 @@ describe('the cost of an edit does not grow with the objects that it does not co
     expect([...many.writes].sort()).toEqual([...few.writes].sort());
     expect(more(many.calls, few.calls)).toEqual([]);
     expect(more(many.sentRevisions, few.sentRevisions)).toEqual([]);
-    // It did something.
+    // The step had an effect.
     expect(few.calls.size).toBeGreaterThan(20);
   });
 });

@@ -31,7 +31,7 @@ beforeAll(async () => {
   kubectl = (await findTools(['kubectl'])).kubectl;
   dir = await mkdtemp(join(tmpdir(), 'identity-'));
   cluster = await startTestCluster(inject('kubeconfig'));
-  // What a developer of before could do to everybody's numbers.
+  // Counters out of bounds, which a user with the developer role could write in former versions.
   await cluster.kube.create<ConfigMap>(RESOURCES.configMaps, {
     apiVersion: 'v1',
     kind: 'ConfigMap',
@@ -76,7 +76,7 @@ const settled = async (kind: Kind, name: string): Promise<Any> => {
   return now as Any;
 };
 const ready = ({ status }: Any) => status?.conditions?.find(({ type }) => type === 'Ready');
-/** Ages are told apart by the second. */
+/** Waits, since ages are distinguished by the second. */
 const nextSecond = async ({ metadata }: Any) => {
   const at = Date.parse(metadata.creationTimestamp ?? '');
   await poll(async () => Date.now() >= at + 1_000).toBe(true);
@@ -167,11 +167,11 @@ describe.each(Object.keys(MANIFESTS) as Kind[])("%s: a user's own manifest", (ki
   test('is in sync for a GitOps tool that compares manifest, last applied and live object', async () => {
     const live = await settled(kind, name);
     const last = JSON.parse(live.metadata.annotations?.['kubectl.kubernetes.io/last-applied-configuration'] ?? '');
-    // As it does: where an object goes is no part of it, and kubectl writes empty annotations down.
+    // The comparison of the tool leaves out the namespace and empty annotations, which kubectl adds.
     delete last.metadata.namespace;
     delete last.metadata.annotations;
     expect(threeWayPatch(last, manifestOf(kind, name), live)).toBeUndefined();
-    // The comparison sees what it should.
+    // The comparison detects a real difference.
     expect(threeWayPatch(last, { ...manifestOf(kind, name), spec: { isActivated: 'no' } }, live)).toBeDefined();
   });
 

@@ -12,7 +12,7 @@ export interface LeaderWorkOptions
   identity: string;
 }
 
-/** What a replica does while it leads: it counts epochs, runs the reconcilers, and records events. */
+/** The work of a replica while it leads: it begins an epoch, runs the reconcilers, and records events. */
 export function addLeaderWork({ leadership, epochs, identity, ...shared }: LeaderWorkOptions): void {
   const { observations, log, metrics } = shared;
   leadership.whileLeading(({ client, signal }) => epochs.lead(client, signal));

@@ -18,7 +18,7 @@ ${environmentHelp()
   .join('\n')}
 `;
 
-/** How long requests under way may take after a signal; orchestrators kill after 30 s. */
+/** Time limit of active requests after a signal; Kubernetes kills the process after 30 s. */
 const GRACE_MS = 20_000;
 
 async function main(): Promise<void> {

@@ -28,7 +28,7 @@ test('a fleet that falls silent and returns causes one paced write per node and 
     const is = states(fleet);
     return is.nodes.every((state) => state === nodes) && is.ready.every((state) => state === ready);
   };
-  // Time stands still here: the clock that queues wait by moves on.
+  // The clock of the controller stands still here, and the clock of the queues advances.
   const passing = setInterval(() => {
     time.now += 10;
   }, 10);
@@ -36,7 +36,7 @@ test('a fleet that falls silent and returns causes one paced write per node and 
   cluster.writes.clear();
   events.length = 0;
   time.now += SILENT_MS;
-  // Whoever is asked about says so at once: their turns are what takes time.
+  // The edits cause reconciles at once, so that only the turns of the pacer take time.
   for (const key of keys) cluster.edit(stores.nodes.get('plant', key) as never, touch);
   cluster.edit(node(NODES), touch);
   cluster.writes.clear();

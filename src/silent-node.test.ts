@@ -4,21 +4,21 @@ import { startInMemoryController } from './_in-memory-controller.ts';
 test.each([
   ['a silent node whose next report is not due is RUNNING with its first poll', 40_000, ['poll']],
   ['a silent node whose reports are missing is RUNNING with its first report', 160_000, ['poll', 'report']],
-] as const)('%s', async (_, silentMs, says) => {
+] as const)('%s', async (_, silentMs, contacts) => {
   await using fleet = await startInMemoryController(1, { waitSeconds: 1 });
   const { cluster, node, settle, time } = fleet;
   const state = () => node(0).status?.daemonStatus;
   time.now += silentMs;
-  // Whoever is asked about says so at once.
+  // The edit causes a reconcile at once.
   cluster.edit(node(0), ({ metadata }) => {
     metadata.annotations = { touched: 'true' };
   });
   await expect.poll(state).toBe('UNKNOWN');
 
-  for (const word of says) {
+  for (const contact of contacts) {
     await settle();
     expect(state()).toBe('UNKNOWN');
-    fleet[word](node(0));
+    fleet[contact](node(0));
   }
   await expect.poll(state).toBe('RUNNING');
 });
@@ -41,7 +41,7 @@ test('a fleet that returns before it was written UNKNOWN does not delay a later 
   await expect.poll(silent).toBe(0);
   await fleet.settle();
 
-  // The last of the others would have had its turn later than this.
+  // The turn of the last of the others would be later than this.
   time.now += 1_000;
   look(0);
   await expect.poll(() => node(0).status?.daemonStatus).toBe('UNKNOWN');

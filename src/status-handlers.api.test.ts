@@ -17,7 +17,7 @@ import { silentLog } from './kube/mod.ts';
 import { createLog } from './telemetry/log.ts';
 import { NODE_TOKEN, type StatusReport } from './wire/index.ts';
 
-/** What nodes may say, on a real API server and over the routes of the agents: one node is honest, the other is not. */
+/** Reports of nodes, on a real API server and over the agent routes: one node reports the truth, the other one invents items. */
 const namespace = `statements-${randomUUID().slice(0, 8)}`;
 let kube: Kube;
 let config: Config;
@@ -152,7 +152,7 @@ test("invented items under another node's application do not change it, and its 
     { ...claim, id: entryUuid(victim, { name: 'web' }), status: 'FAILED', errorMessage: 'not true' },
   ]);
   await poll(async () => (await node(liar))?.status?.microservices?.length).toBe(4);
-  // What a real change of the application shows next is what its own node says, and nothing else.
+  // The next real change of the application shows only what its own node reports.
   await report(honest, [await running(honest, victim, { status: 'FAILED', errorMessage: 'no such image' })]);
   await poll(async () => ready(await application(victimName))).toBe('False MicroserviceFailed');
   expect((await application(victimName))?.status?.microservices?.map((line) => line.name)).toEqual(['web']);
@@ -224,7 +224,7 @@ test('the status writes of a node that reports all the time are limited, and sta
     return (await request(liar, 'PUT', 'status', { daemonStatus: 'RUNNING', microserviceStatus })).status;
   };
   const answers: number[] = [];
-  // as many as the rate of requests lets through
+  // as many as the rate limit of requests allows
   for (let round = 0; round < 150; round++) answers.push(await say(round, round % 2 ? 'RUNNING' : 'FAILED'));
   expect(answers.filter((status) => status === 204).length).toBeGreaterThan(100);
   await poll(() => say(150, 'FAILED', 200)).toBe(204);
@@ -234,7 +234,7 @@ test('the status writes of a node that reports all the time are limited, and sta
 });
 
 test('a status that the API server refuses replaces the old Ready, and is counted', async () => {
-  // where no controller puts right what this test writes
+  // No controller reconciles this namespace, so that it does not correct what this test writes.
   const elsewhere = `${namespace}-b`;
   await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: elsewhere } });
   await using client = connect(config);
@@ -269,10 +269,10 @@ test('a status that the API server refuses replaces the old Ready, and is counte
   expect(refused).toEqual(['Application']);
 });
 
-test("deleting an application that was refused with NameTaken does not wait for its namesake's containers", async () => {
+test('the deletion of an application that was refused with NameTaken does not wait for containers of the owner of the name', async () => {
   const owner = await makeRunning('owner');
   const created = Date.parse(owner.metadata.creationTimestamp ?? '');
-  // ages are told apart by the second
+  // Ages are distinguished by the second.
   await poll(async () => Date.now() >= created + 1_000).toBe(true);
   const refused = await makeApplication('refused', honest, { name: owner.metadata.name });
   await poll(async () => ready(await application(refused.metadata.name))).toBe('False NameTaken');
@@ -280,7 +280,7 @@ test("deleting an application that was refused with NameTaken does not wait for 
   await poll(() => isGone(refused), 10_000).toBe(true);
 });
 
-test("deleting an application that was refused with UuidTaken does not wait for the owner's containers", async () => {
+test('the deletion of an application that was refused with UuidTaken does not wait for containers of the owner of the uuid', async () => {
   const owner = await makeRunning('owner');
   const created = Date.parse(owner.metadata.creationTimestamp ?? '');
   await poll(async () => Date.now() >= created + 1_000).toBe(true);

@@ -12,7 +12,7 @@ const LEASES: ResourceOf<KubeObject> = {
   kind: 'Lease',
   namespaced: true,
 };
-/** What people write into a microservice may be secret, whatever it is called; its size and names tell enough. */
+/** Values that people write into a microservice may be secret, whatever their names; their size and names are sufficient. */
 const WITHHELD: ReadonlySet<string> = new Set([
   'config',
   'entrypoint',
@@ -26,9 +26,9 @@ const WITHHELD: ReadonlySet<string> = new Set([
 const DEADLINE = 10_000;
 
 /**
- * What helps to understand a controller from outside, as one JSON document: what it is, how it is set up, what it
- * measures, and the objects that it works on. Secrets and config maps are not read. Values of env variables, configs and
- * arguments of microservices are withheld, and so are annotations that are not ours: kubectl keeps whole files in one.
+ * The support document: one JSON document with the version of the controller, its configuration, its
+ * metrics, and its objects. Secrets and ConfigMaps are not read. Values of env variables, configs and
+ * arguments of microservices are withheld, and so are annotations that are not ours: kubectl stores whole files in one.
  */
 export async function supportDocument(
   config: Config,
@@ -61,7 +61,7 @@ export async function supportDocument(
   };
 }
 
-/** A part that fails is replaced by the reason, and the other parts follow. */
+/** A part that fails is replaced by the reason, and the other parts are unaffected. */
 async function attempt(make: () => Promise<unknown>): Promise<unknown> {
   try {
     return await make();
@@ -92,7 +92,7 @@ function withheld(value: unknown, name = ''): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, withheld(member, key)]));
 }
 
-/** Credentials inside of URLs go, wherever they stand. */
+/** Removes credentials from URLs at any depth. */
 function withoutUsers(value: unknown): unknown {
   const text = JSON.stringify(value ?? null);
   return JSON.parse(text.replace(/(\b[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@]+:[^/\s"'@]*@/gi, `$1${MASK}@`));

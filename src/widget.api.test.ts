@@ -45,7 +45,7 @@ afterAll(async () => {
 
 const find = (name: string) => cluster.kube.find<Widget>(widgetKind.resource, { namespace: cluster.namespace, name });
 
-test('requests about a kind without a CRD get 503, and those about nodes are served', async () => {
+test('requests about a kind without a CRD get 503, and requests about nodes are served', async () => {
   await expect.poll(async () => (await admin.get('/node-list')).status, { timeout: 30_000 }).toBe(200);
   expect((await admin.get('/widgets')).status).toBe(503);
   expect((await fetch(`http://127.0.0.1:${app.addresses.metrics}/readyz`)).status).toBe(200);
@@ -71,7 +71,7 @@ test('a file creates an object and replaces it', async () => {
   expect([status, body]).toEqual([200, { id: expect.any(Number), name: 'filed' }]);
 });
 
-test('a name that is taken gets 409, a viewer that writes gets 403', async () => {
+test('a name that is taken gets 409, and a write by a viewer gets 403', async () => {
   await admin.post('/widgets', { json: { name: 'once' } });
   const again = await admin.post('/widgets', { json: { name: 'once' } });
   expect(again).toMatchObject({ status: 409, body: { code: 'DUPLICATE_NAME' } });
@@ -91,7 +91,7 @@ test('an object that kubectl creates gets its number and becomes Ready', async (
   expect((await admin.get('/widgets/kubectl')).body.id).toBe((await find('kubectl'))?.status?.id);
 });
 
-test('a registry that an object names is not deleted', async () => {
+test('the deletion of a registry that an object refers to is refused', async () => {
   const registryId = (await admin.post('/registries', { json: { url: 'r.example' } })).body.id;
   await admin.post('/widgets', { json: { name: 'user', registryId } });
   const refused = await admin.delete(`/registries/${registryId}`);
@@ -103,7 +103,7 @@ test('a registry that an object names is not deleted', async () => {
   expect((await admin.post('/widgets', { json: { name: 'lost', registryId: 4711 } })).status).toBe(404);
 });
 
-test('the support bundle and the metrics name the kind', async () => {
+test('the support document and the metrics have the kind', async () => {
   const config = { ...testConfig(inject('kubeconfig'), cluster.namespace), metricsPort: app.addresses.metrics ?? 0 };
   const bundle = (await supportDocument(config, cluster.kube, kinds)) as { widgets: Widget[]; metrics: string };
   expect(bundle.widgets.map(({ metadata }) => metadata.name)).toContain('kubectl');

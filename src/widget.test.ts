@@ -79,7 +79,7 @@ const readyOf = (name: string) =>
   widgets.get(namespace, name)?.status?.conditions?.find(({ type }) => type === 'Ready')?.reason;
 const makeRegistry = async () => (await admin.post('/registries', { json: { url: 'r.example' } })).body.id as number;
 
-test('requests about a kind wait for its store, and those about nodes do not', async () => {
+test('requests about a kind wait for its store, and requests about nodes do not', async () => {
   expect(await admin.get('/widgets')).toMatchObject({ status: 503, body: { code: 'SERVICE_UNAVAILABLE' } });
   expect((await admin.get('/node-list')).status).toBe(200);
   widgets.swap([], '1');
@@ -87,7 +87,7 @@ test('requests about a kind wait for its store, and those about nodes do not', a
 });
 
 describe('a kind that is only a definition', () => {
-  test('is created with a number of its own block, listed, read, changed and deleted', async () => {
+  test('is created with a number of a separate block, listed, read, changed and deleted', async () => {
     const created = await admin.post('/widgets', { json: { name: 'b', colour: 'red', unknown: 1 } });
     expect(created).toMatchObject({ status: 201, body: { id: 10, name: 'b', colour: 'red' } });
     expect((await admin.post('/widgets', { json: { name: 'a' } })).body.id).toBe(11);
@@ -131,7 +131,7 @@ describe('a kind that is only a definition', () => {
     expect(metadata.labels?.[LABELS.id]).toBe(String(status?.id));
   });
 
-  test('keeps what it names from being deleted, and says when it is missing', async () => {
+  test('prevents the deletion of an object that it refers to, and is not Ready when that is missing', async () => {
     const registryId = await makeRegistry();
     await admin.post('/widgets', { json: { name: 'user', registryId } });
     await expect.poll(() => labelsOf(`registry-${registryId}`)[LABELS.inUse]).toBe('true');
@@ -156,7 +156,7 @@ describe('a kind that is only a definition', () => {
     expect(KINDS).not.toHaveProperty('widgets');
   });
 
-  test('has a CRD, operations in the OpenAPI document, a part of the support bundle and a count', async () => {
+  test('has a CRD, operations in the OpenAPI document, a part of the support document and a count', async () => {
     expect(toCrd(widgetKind.definition)).toMatchObject({ metadata: { name: 'widgets.skerry.dev' } });
     const { paths } = openApiDocument(routes) as { paths: Record<string, object> };
     expect(Object.keys(paths).filter((path) => path.includes('widgets'))).toEqual([

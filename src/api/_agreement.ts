@@ -2,7 +2,7 @@ import { KINDS, type Kinds } from '../kinds/index.ts';
 import type { ResourceDefinition } from './meta.ts';
 
 /**
- * Documents that REST and kubectl must judge alike. The table of each kind runs against zod and against the real API
+ * Documents that REST and kubectl must both accept or both refuse. The table of each kind runs against zod and a real API
  * server; both must give the same verdict and the same normal form.
  */
 export interface AgreementCase {

@@ -36,7 +36,7 @@ async function throughApiServer(
   }
 }
 
-describe('changes that identity forbids are refused by the API server with the words of the rule', () => {
+describe('the API server refuses changes of an identity with the message of the rule', () => {
   const path = `/apis/${API_VERSION}/namespaces/default/applications`;
   const spec = { name: 'plant', uuid: fullEntry.uuid, id: 7, microservices: [{ name: 'web', uuid: fullEntry.uuid }] };
   const change = (fields: object) =>
@@ -55,19 +55,19 @@ describe('changes that identity forbids are refused by the API server with the w
   test.each([
     ['another uuid', { uuid: UUID2 }, 'spec.uuid: Invalid value'],
     ['another uuid', { uuid: UUID2 }, 'uuid is immutable'],
-    ['no uuid any more, while no status records it', { uuid: null }, 'uuid is immutable'],
+    ['the removal of the uuid while no status records it', { uuid: null }, 'uuid is immutable'],
     ['another id', { id: 8 }, 'id is immutable'],
     ['another name', { name: 'plant-b' }, 'name is immutable'],
-    ['no name any more', { name: null }, 'name is immutable'],
+    ['the removal of the name', { name: null }, 'name is immutable'],
     ['another uuid of an entry', { microservices: [{ name: 'web', uuid: UUID2 }] }, 'uuid is immutable once set'],
-    ['a description', { description: 'changed' }, 'accepted'],
-    ['an entry more', { microservices: [...spec.microservices, { name: 'db' }] }, 'accepted'],
+    ['another description', { description: 'changed' }, 'accepted'],
+    ['one more entry', { microservices: [...spec.microservices, { name: 'db' }] }, 'accepted'],
   ])('%s', async (_, fields, expected) => {
     expect(await change(fields)).toContain(expected);
   });
 });
 
-describe('a password stays where its registry was, and the API server says so with the words of the rule', () => {
+describe('the API server refuses another destination for a stored password with the message of the rule', () => {
   const path = `/apis/${API_VERSION}/namespaces/default/registries`;
   const spec = { url: 'reg.example', ca: 'QQ==', passwordSecretRef: { name: 'pull', key: 'one' } };
   const patch = (fields: object, query = '') =>
@@ -87,7 +87,7 @@ describe('a password stays where its registry was, and the API server says so wi
     ['plain HTTP', { url: 'HTTP://reg.example' }, refused],
     ['unchecked certificates', { insecure: true }, refused],
     ['another CA', { ca: 'Qg==' }, refused],
-    ['no CA', { ca: null }, 'accepted'],
+    ['the removal of the CA', { ca: null }, 'accepted'],
     ['another spelling of the host', { url: 'https://Reg.Example/v2/x' }, 'accepted'],
     ['another user', { username: 'ann' }, 'accepted'],
     ['another host without a password', { url: 'evil.example', passwordSecretRef: null }, 'accepted'],
@@ -98,7 +98,7 @@ describe('a password stays where its registry was, and the API server says so wi
 });
 
 describe.each(tables)('$kind', (kind, cases) => {
-  test.each(cases)('$name: accepted $accepted, here as there', async ({ spec, accepted }) => {
+  test.each(cases)('$name: zod and the API server agree that accepted is $accepted', async ({ spec, accepted }) => {
     const here = readSpec(kind, spec);
     const there = await throughApiServer(kind, spec);
     expect({ accepted: here.success, by: 'zod', why: here.error?.message }).toMatchObject({ accepted });

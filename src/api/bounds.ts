@@ -1,5 +1,5 @@
 /**
- * Upper bounds of everything that has a length, in one table: the CRDs need them (an unbounded list makes the cost
+ * Upper bounds of everything that has a length. The CRDs need them (an unbounded list makes the cost
  * estimate of every CEL rule below it explode), REST needs them, and the agent caps its memory by them.
  * Text lengths count Unicode code points, as the API server does.
  */
@@ -14,7 +14,7 @@ export const BOUNDS = {
   argument: 4096,
   path: 255,
   name: 253,
-  /** v3 names of kinds that take any text */
+  /** v3 names of kinds that accept any text */
   anyName: 255,
   entryName: 63,
   extraHosts: 64,
@@ -38,10 +38,10 @@ export const BOUNDS = {
   configBytes: 64 * 1024,
   /** base64 PEM bundle */
   certificateBundle: 128 * 1024,
-  /** microservices in one node's report and status */
+  /** microservices in the report and the status of one node */
   report: 500,
   conditions: 16,
   notHonoured: 16,
-  /** numbers of the v3 API: what every client's integer holds */
+  /** numbers of the v3 API: the range of a 32-bit integer, which every client has */
   id: 2 ** 31 - 1,
 } as const;

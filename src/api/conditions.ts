@@ -23,7 +23,7 @@ export const CONDITIONS = {
 } as const;
 export type ConditionType = keyof typeof CONDITIONS;
 
-/** Why a microservice may not run as asked (verdicts), each with its documentation. */
+/** Why a microservice may not run as asked (verdicts), each reason with its documentation. */
 export const VERDICT_REASONS = {
   NameTaken: 'An older object has the same v3 name; it wins.',
   UuidTaken: 'Another, older object has the same uuid; it wins.',
@@ -54,7 +54,7 @@ export const VERDICT_REASONS = {
 } as const;
 export type VerdictReason = keyof typeof VERDICT_REASONS;
 
-/** Why conditions are what they are, besides verdicts. */
+/** The reasons of conditions that are not verdicts. */
 export const STATUS_REASONS = {
   // Application
   AllRunning: 'Every microservice that should run is running as asked.',

@@ -58,7 +58,7 @@ function objectSchema(kind: ResourceDefinition): Structural {
   };
 }
 
-/** Without the marks that are for our own eyes. */
+/** The schema without metadata for our own use. */
 const published = (schema: Structural): Structural =>
   JSON.parse(JSON.stringify(schema, (key, value) => (key === CLOSED ? undefined : value)));
 
@@ -70,7 +70,7 @@ const column = ({ name, type, jsonPath, description, priority }: PrinterColumn) 
   ...(priority && { priority }),
 });
 
-/** Paths of fields without a description; `kubectl explain` has a text for every field. */
+/** Paths of fields without a description, which `kubectl explain` needs for every field. */
 export function undescribed(schema: Structural, path = ''): string[] {
   const below = [
     ...Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {

@@ -1,10 +1,10 @@
-/** Where what identifies us to a registry goes, and what we check about who is there. */
+/** The server that gets our credentials for a registry, and how it is authenticated. */
 export interface Destination {
-  /** host, with port where it is not the scheme's own; lower case */
+  /** host, with the port if it is not the default of the scheme; lower case */
   host: string;
-  /** over TLS, with certificates checked */
+  /** the connection uses TLS and certificates are checked */
   verified: boolean;
-  /** authorities trusted besides those of the system, in whatever form both sides of a comparison have it; empty: none */
+  /** trusted authorities besides those of the system, in any form that both sides of a comparison have; empty: none */
   ca: string;
 }
 
@@ -14,13 +14,13 @@ interface Addressed {
   ca?: string;
 }
 
-/** The destination of a registry, as the agent reads its url. */
+/** The destination of a registry; the agent reads the url in the same way. */
 export function destinationOf({ url, insecure = false, ca = '' }: Addressed): Destination {
   const [, scheme, host = ''] = /^(https?:\/\/)?([^/]*)/.exec(url.toLowerCase()) ?? [];
   return { host, verified: !insecure && scheme !== 'http://', ca };
 }
 
-/** Whether whoever could read along at `wanted` could do so at `allowed` already. */
+/** Whether every party that could read credentials sent to `wanted` could already read them at `allowed`. */
 export function staysWithin(wanted: Destination, allowed: Destination): boolean {
   if (wanted.host !== allowed.host) return false;
   return !allowed.verified || (wanted.verified && (wanted.ca === '' || wanted.ca === allowed.ca));

@@ -1,11 +1,11 @@
-/** Levels that the JSON of any message may have; the deepest that we know has a fifth of it. */
+/** Greatest depth of the JSON of a message; the deepest known message has a fifth of it. */
 export const JSON_DEPTH = 64;
-/** Elements that the JSON of any message may have, nested ones included: a full report of 500 microservices has a tenth of it. */
+/** Greatest number of elements of the JSON of a message, nested ones included: a report of 500 microservices has a tenth. */
 const JSON_ELEMENTS = 128 * 1024;
 
 /**
- * What a JSON text has too much of, in words that follow "the body"; undefined when it may be parsed. Counts brackets
- * and commas outside of strings, so that no parser has to go where the text leads.
+ * The limit that a JSON text exceeds, as text to follow "the body"; undefined when it may be parsed. Counts brackets
+ * and commas outside of strings, before a parser spends time and memory on the text.
  */
 export function jsonExcess(text: string, { depth = JSON_DEPTH, elements = JSON_ELEMENTS } = {}): string | undefined {
   let level = 0;

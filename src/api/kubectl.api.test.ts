@@ -137,14 +137,14 @@ test.each([
   await expect(await output(args)).toMatchFileSnapshot(`testdata/kubectl/${name}.golden`);
 });
 
-test('objects can be selected by uuid', async () => {
+test('kubectl can select objects by uuid', async () => {
   expect(await output(`get applications --field-selector status.uuid=${UUID} -o name`)).toBe(
     'application.skerry.dev/plant-a\n',
   );
   expect(await output('get applications --field-selector status.uuid=none -o name')).toBe('');
 });
 
-test('a new object never reads as done', async () => {
+test('a new object has observedGeneration -1, so that kstatus does not count it as done', async () => {
   const path = `/apis/${API_VERSION}/namespaces/${namespace}/applications`;
   await kube.request('POST', path, {
     apiVersion: API_VERSION,
@@ -155,7 +155,7 @@ test('a new object never reads as done', async () => {
   expect(await kube.get(`${path}/fresh`)).toMatchObject({ status: { observedGeneration: -1 } });
 });
 
-test('kubectl wait sees readiness', async () => {
+test('kubectl wait succeeds once the object is Ready', async () => {
   await expect(output('wait --for=condition=Ready=False application/plant-a --timeout=5s')).resolves.toContain(
     'condition met',
   );

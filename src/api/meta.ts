@@ -54,7 +54,7 @@ export const secretKeyRefSchema = object({
 export const UUID_PATTERN = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$';
 export const uuidSchema = text({ min: 36, max: 36, pattern: UUID_PATTERN, expects: 'a UUID in lower case' });
 
-/** Identity that an object is to take over; see domain/identity.ts. */
+/** The identity that an object should take over; see domain/identity.ts. */
 const askedUuid = uuidSchema
   .optional()
   .describe(
@@ -80,7 +80,7 @@ const idRule: Rule = {
   message: 'id is immutable: spec.id may repeat status.id, or be left out',
 };
 
-/** By what, besides its name, the objects of a kind are known: members of spec and status, and rules about both. */
+/** The identity of the objects of a kind besides the name: members of spec and status, and rules about both. */
 export const IDENTITIES = {
   uuid: { has: { uuid: true }, asked: { uuid: askedUuid }, recorded: { uuid: recordedUuid }, rules: [uuidRule] },
   id: { has: { id: true }, asked: { id: askedId }, recorded: { id: recordedId }, rules: [idRule] },
@@ -106,7 +106,7 @@ export const observedGenerationSchema = integer(-1, Number.MAX_SAFE_INTEGER)
   .default(-1)
   .describe('Generation of the spec that this status is about; -1 before the first look.');
 
-/** A custom resource: what every kind of ours has. */
+/** A custom resource of any kind of ours. */
 export interface CustomResource<Spec, Status> {
   apiVersion: string;
   kind: string;
@@ -115,7 +115,7 @@ export interface CustomResource<Spec, Status> {
   status?: Status;
 }
 
-/** How a kind is defined: the one source of its CRD, its types, its validation and its documentation. */
+/** The definition of a kind: the source of its CRD, its types, its validation and its documentation. */
 export interface ResourceDefinition<Spec extends z.ZodType = z.ZodType, Status extends z.ZodType = z.ZodType> {
   kind: string;
   plural: string;
@@ -141,7 +141,7 @@ export interface PrinterColumn {
   priority?: number;
 }
 
-/** What every object of ours has: see kstatus. */
+/** Members of the status of every object of ours: see kstatus. */
 export const BASIC_CONDITIONS: readonly ConditionType[] = ['Ready', 'Reconciling', 'Stalled'];
 
 export const AGE_COLUMN: PrinterColumn = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' };

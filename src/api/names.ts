@@ -1,11 +1,11 @@
 /**
- * Every literal that carries the product's name, and every name that more than one part of the system must spell alike.
- * Nothing else in the repository spells these strings.
+ * Every literal with the name of the product, and every name that several parts of the system must spell alike.
+ * No other file of the repository has these strings.
  */
 
 /** API group of the custom resources. */
 export const GROUP = 'skerry.dev';
-/** The one served and stored version. */
+/** The only version, which is served and stored. */
 export const VERSION = 'v3';
 /** `apiVersion` of our custom resources. */
 export const API_VERSION = `${GROUP}/${VERSION}`;
@@ -21,13 +21,13 @@ export const DEFAULT_NAMESPACE = 'skerry';
 /** Audience that a ServiceAccount token carries when it is meant for the REST API. */
 export const TOKEN_AUDIENCE = 'skerry';
 
-/** Field managers: who owns which field of an object (server-side apply). */
+/** Field managers, the owners of fields of an object (server-side apply). */
 export const FIELD_MANAGERS = { controller: 'skerry-controller', rest: 'skerry-rest' } as const;
 
 export const LABELS = {
   /** core Secrets and ConfigMaps that may be listed over REST and used by microservices */
   shareable: `${GROUP}/shareable`,
-  /** things in use; the admission policy refuses their DELETE */
+  /** objects in use; the admission policy refuses their DELETE */
   inUse: `${GROUP}/in-use`,
   /** Secrets that hold a provisioning key */
   provisioningKey: `${GROUP}/provisioning-key`,
@@ -41,22 +41,22 @@ export const LABELS = {
 } as const;
 
 export const ANNOTATIONS = {
-  /** on an Application: JSON object `{entry name: counter}`; each increment asks for one rebuild */
+  /** on an Application: JSON object `{entry name: count}`; each increment requests one rebuild */
   rebuild: `${GROUP}/rebuild`,
-  /** on an EdgeNode: counters of requested actions that no re-apply resets */
+  /** on an EdgeNode: counts of requested actions, which a repeated apply does not reset */
   reconcile: `${GROUP}/reconcile`,
   reboot: `${GROUP}/reboot`,
   prune: `${GROUP}/prune`,
   version: `${GROUP}/version`,
   /** on an EdgeNode or Application in deletion: do not wait for the machine */
   forceDelete: `${GROUP}/force-delete`,
-  /** on any object of ours: it is not deleted, by nobody and over no door, while this is there and not "false" */
+  /** on any object of ours: neither REST nor kubectl deletes it while the annotation is present and not "false" */
   protected: `${GROUP}/protected`,
   /** on an EdgeNode: epoch of a restored datastore that the operator accepts (src/domain/epoch.ts) */
   acceptEpoch: `${GROUP}/accept-epoch`,
-  /** on a Registry: it is being made, and is nobody's yet; it has no id and is gone a minute later unless it is finished */
+  /** on a Registry: REST is creating it; it has no id, and is deleted after a minute unless its creation is completed */
   draft: `${GROUP}/draft`,
-  /** on a Secret: the registry that its passwords may be sent to, and no other (domain/registry/destination.ts) */
+  /** on a Secret: the only registry that its passwords may be sent to (domain/registry/destination.ts) */
   registry: `${GROUP}/registry`,
   /** on core objects: the v3 name that is not a legal object name */
   name: `${GROUP}/name`,
@@ -64,17 +64,17 @@ export const ANNOTATIONS = {
   keys: `${GROUP}/keys`,
 } as const;
 
-/** Why a DELETE is refused, in the same words at both doors. */
+/** Why a DELETE is refused, with one text for REST and kubectl. */
 export const PROTECTED = `it is protected against deletion; first remove its annotation ${ANNOTATIONS.protected}`;
 
 export const FINALIZERS = {
-  /** holds an Application or EdgeNode until the machine no longer runs its containers */
+  /** keeps an Application or EdgeNode until the machine no longer runs its containers */
   workloads: `${GROUP}/workloads`,
-  /** keeps something in use, still serving, until its last user is gone */
+  /** keeps an object usable until its last user is removed */
   inUse: `${GROUP}/in-use`,
 } as const;
 
-/** Labels that the agent stamps on every container; identity comes from them, never from names. */
+/** Labels that the agent sets on every container; they identify it, and names do not. */
 export const CONTAINER_LABELS = {
   agent: `${GROUP}/agent`,
   uuid: `${GROUP}/microservice-uid`,
@@ -85,11 +85,11 @@ export const CONTAINER_LABELS = {
   digest: `${GROUP}/digest`,
   generation: `${GROUP}/container-generation`,
 } as const;
-/** Container annotations and labels with this prefix are ours alone. */
+/** Users may not set container annotations and labels with this prefix. */
 export const RESERVED_LABEL_PREFIX = `${GROUP}/`;
 /** Containers are called `<prefix><microservice uuid>`. */
 export const CONTAINER_NAME_PREFIX = 'skerry-';
-/** Environment variables with this prefix are set by the agent alone. */
+/** Only the agent sets environment variables with this prefix. */
 export const RESERVED_ENV_PREFIX = 'SKERRY_';
 
 /** Suffix of the names under which containers of one bridge network find each other. */
@@ -104,11 +104,11 @@ export const HEADERS = {
   agent: 'skerry-agent',
   instance: 'skerry-instance',
   boot: 'skerry-boot',
-  /** sealed position that the agent has saved; of a response: the one to save (src/agents/pipeline/sealed-position.ts) */
+  /** sealed position that the agent has saved; in a response: the one to save (src/agents/pipeline/sealed-position.ts) */
   epochPosition: 'skerry-epoch-position',
-  /** bound of what may be answered from; of a response: the one to save (src/agents/pipeline/not-older-than.ts); opaque to the agent */
+  /** how recent the stores must be that a response is made from; in a response: the value to save, opaque to the agent */
   notOlderThan: 'skerry-not-older-than',
-  /** of an answer to a report: `full` when what was said before is not known there */
+  /** in the response to a report: `full` when the controller does not have the former reports */
   reportWanted: 'report-wanted',
 } as const;
 
@@ -120,11 +120,11 @@ export const BUILT_IN_REGISTRIES = {
   local: { id: 2, name: 'local' },
 } as const;
 
-/** The first number that is handed out; those below are kept for built-in objects. */
+/** The first number that is assigned; lower numbers are reserved for built-in objects. */
 export const FIRST_ID = 10;
 
 export const PORTS = { rest: 51121, metrics: 51122, internal: 51123, agent: 54321 } as const;
-/** External ports that no microservice may claim: the agent's local API, its sibling, and DNS. */
+/** External ports that no microservice may claim: the local API of the agent, the port after it, and DNS. */
 export const RESERVED_EXTERNAL_PORTS: readonly number[] = [54321, 54322, 53];
 
 /** Architecture ids of the v3 API (docs/spec/rest-v3.md#architectures); the index is the id. */

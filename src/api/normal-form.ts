@@ -15,7 +15,7 @@ export function structuralOf(schema: z.ZodType): Structural {
 
 /**
  * Reads a document as the API server does under strict field validation: null members removed, defaults filled in,
- * unknown fields refused, every rule of the schema obeyed. The result's data is what the API server would store.
+ * unknown fields refused, every rule of the schema checked. The data of the result is what the API server would store.
  */
 export function readSpec<K extends ResourceDefinition>(
   kind: K,

@@ -1,12 +1,12 @@
-/** What a terminal, a log viewer or a browser could take for something else than text: controls, bidi marks, lone surrogates. */
+/** Characters that a terminal, a log viewer or a browser may interpret: controls, bidi marks, lone surrogates. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
-/** Characters of a message to people. */
+/** Greatest number of characters in a message for people. */
 const MESSAGE = 2048;
 
 /**
- * One line that may be shown anywhere, of text that may come from anywhere: what cannot be printed is written as an escape,
- * and what is too long ends with an ellipsis.
+ * Makes untrusted text safe to show, as one line: characters that cannot be printed become escapes,
+ * and a text that is too long ends with an ellipsis.
  */
 export function printable(text: string, max = MESSAGE): string {
   const cut = text.length > max ? `${text.slice(0, max - 3)}...` : text;

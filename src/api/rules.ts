@@ -3,7 +3,7 @@ import { destinationOf, STAYS_WITHIN_CEL, staysWithin } from './destination.ts';
 
 /**
  * Rules between the fields of one object, as data. Each is written once and becomes both a zod check and a CEL rule of
- * the CRD, so the two cannot say different things. Rules that look at lists of other items or at other objects are
+ * the CRD, so the two cannot differ. Rules that look at lists of other items or at other objects are
  * verdicts of the domain.
  */
 export type Rule =
@@ -37,13 +37,13 @@ export type Rule =
   /** once present, a field keeps its value */
   | { rule: 'immutableOnceSet'; field: string; message: string }
   /**
-   * of a whole object: the spec's `field` may name what the object is to be. Once the status records it, the spec may only
-   * repeat it or leave it out; before that it stays as it was written
+   * of a whole object: `field` of the spec may ask for an identity. Once the status records it, the spec may only
+   * repeat it or leave it out; before that, the field is immutable
    */
   | { rule: 'recorded'; field: string; message: string }
   /** present from the start or never, and then unchanged */
   | { rule: 'immutable'; field: string; message: string }
-  /** the object `field`, a reference to what identifies us, changes when the destination of the object widens */
+  /** the object `field`, a reference to credentials, must change when the destination of the object widens */
   | { rule: 'staysAtDestination'; field: string; message: string };
 
 type Fields = Record<string, unknown>;
@@ -57,7 +57,7 @@ const isSameFlat = (a: unknown, b: unknown) => {
   return JSON.stringify(one) === JSON.stringify(other);
 };
 
-/** True when the object obeys the rule. Transition rules need `old`; without it they hold. */
+/** True when the object obeys the rule. Transition rules need `old`; without it the result is true. */
 export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
   switch (rule.rule) {
     case 'exactlyOne':
@@ -122,7 +122,7 @@ export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
   return rule satisfies never;
 }
 
-/** CEL access to a field; names that are no identifiers are escaped as the API server demands. */
+/** CEL access to a field; names that are not identifiers are escaped as the API server demands. */
 const at = (field: string, base = 'self') => `${base}.${escapeCel(field)}`;
 const has = (field: string, base = 'self') => `has(${at(field, base)})`;
 const count = (fields: readonly string[]) => fields.map((field) => `(${has(field)} ? 1 : 0)`).join(' + ');
@@ -192,7 +192,7 @@ function escapeCel(field: string): string {
 /** Key of the zod metadata under which structural.ts finds the rules of an object. */
 export const RULES = 'x-skerry-rules';
 
-/** Attaches rules to an object schema: as a zod check now, as CEL when the CRD is made. */
+/** Attaches rules to an object schema: as a zod check, and as metadata for the CEL rules of the CRD. */
 export function withRules<T extends z.ZodType<Fields>>(schema: T, rules: readonly Rule[]): T {
   return schema
     .superRefine((value, context) => {

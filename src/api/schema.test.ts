@@ -13,7 +13,7 @@ describe('text', () => {
     expect(text({ max: 2 }).safeParse('😀😀').success).toBe(true);
     expect(text({ max: 1 }).safeParse('😀😀').error?.issues[0]?.message).toBe('must have at most 1 characters, has 2');
   });
-  test('says in words what would be right', () => {
+  test('a refusal describes what would be valid', () => {
     const issue = text({ max: 9, pattern: '^/.*$', expects: 'an absolute path' }).safeParse('etc').error?.issues[0];
     expect(issue?.message).toBe('must be an absolute path');
   });
@@ -21,16 +21,16 @@ describe('text', () => {
 
 test.each([
   ['look-ahead', '^(?=a)'],
-  ['a class that differs', '^\\s+$'],
+  ['a character class that differs', '^\\s+$'],
   ['a word boundary', '\\bx'],
   ['a named group', '(?<n>a)'],
   ['a back reference', '(a)\\1'],
-])('a pattern with %s is refused, since RE2 and JavaScript would not read it alike', (_, pattern) => {
+])('a pattern with %s is refused, since RE2 and JavaScript interpret it differently', (_, pattern) => {
   expect(() => commonPattern(pattern)).toThrow();
 });
 
 describe('mapList', () => {
-  test('names the duplicate key and its place', () => {
+  test('names the duplicate key and its path', () => {
     const schema = mapList(object({ name: z.string() }), ['name'], 3);
     const issue = schema.safeParse([{ name: 'a' }, { name: 'b' }, { name: 'a' }]).error?.issues[0];
     expect(issue).toMatchObject({ path: [2], message: 'duplicate: another item has name "a"' });
@@ -38,13 +38,13 @@ describe('mapList', () => {
 });
 
 describe('toStructural', () => {
-  test('refuses what no structural schema can say', () => {
+  test('refuses what no structural schema can express', () => {
     expect(() => toStructural(z.object({ a: z.union([z.string(), z.object({})]) }))).toThrow(
       /at a is not structural: anyOf/,
     );
   });
   test.each(definitions)('$kind: nothing inside a list has a default', ({ spec }) => {
-    // What the API server adds there looks to client-side apply and to GitOps tools like an edit of the list.
+    // A value that the API server adds to an item looks to client-side apply and to GitOps tools like an edit of the list.
     const defaults = (node: Structural, path: string, listed: boolean): string[] => [
       ...(listed && 'default' in node ? [path] : []),
       ...Object.entries(node.properties ?? {}).flatMap(([name, member]) => defaults(member, `${path}.${name}`, listed)),
@@ -62,7 +62,7 @@ describe('toStructural', () => {
     });
   });
   test.each(definitions.map((kind) => [kind.kind, kind] as const))(
-    '%s: every field has a text for kubectl explain',
+    '%s: every field has a description for kubectl explain',
     (_, kind) => {
       expect(undescribed(schemaOf(kind))).toEqual([]);
     },
@@ -83,56 +83,56 @@ describe('prune', () => {
       any: z.unknown().meta({ 'x-kubernetes-preserve-unknown-fields': true }),
     }),
   );
-  test('drops what is not known and says where it was', () => {
+  test('drops unknown members and returns their paths', () => {
     expect(prune({ a: true, c: 1, list: [{ b: true, d: 2 }], any: { e: 3 } }, schema)).toEqual({
       value: { a: true, list: [{ b: true }], any: { e: 3 } },
       dropped: ['c', 'list[0].d'],
     });
   });
-  test('names of something else are not dropped, so that a typo is refused at every door', () => {
+  test('keeps unknown external names such as sysctls, so that a typo is refused everywhere', () => {
     const closed = toStructural(object({ limits: closedObject({ nofile: z.boolean().optional() }).optional() }));
     expect(prune({ limits: { files: true } }, closed)).toEqual({ value: { limits: { files: true } }, dropped: [] });
   });
-  test('does not take inherited names for known fields', () => {
+  test('drops members with the names of inherited members', () => {
     expect(prune(JSON.parse('{"constructor":1,"__proto__":{"x":1}}'), schema).dropped).toEqual([
       'constructor',
       '__proto__',
     ]);
   });
-  test('nulls go, but not those inside any JSON', () => {
+  test('withoutNulls removes null members, except inside a field of any JSON', () => {
     expect(withoutNulls({ a: null, any: { e: null } }, schema)).toEqual({ any: { e: null } });
   });
 });
 
-describe('rules that look at the change', () => {
+describe('transition rules', () => {
   const rules: Rule[] = [
     { rule: 'immutableOnceSet', field: 'uuid', message: 'uuid' },
     { rule: 'immutable', field: 'name', message: 'name' },
   ];
   test.each([
-    ['setting an uuid later is allowed', {}, { uuid: 'a' }, []],
-    ['changing it is not', { uuid: 'a' }, { uuid: 'b' }, ['uuid']],
-    ['removing it is not', { uuid: 'a' }, {}, ['uuid']],
+    ['a uuid can be added later', {}, { uuid: 'a' }, []],
+    ['a uuid cannot be changed', { uuid: 'a' }, { uuid: 'b' }, ['uuid']],
+    ['a uuid cannot be removed', { uuid: 'a' }, {}, ['uuid']],
     ['a name cannot be added later', {}, { name: 'x' }, ['name']],
-    ['nor removed', { name: 'x' }, {}, ['name']],
-    ['nothing changed is always fine', { uuid: 'a', name: 'x' }, { uuid: 'a', name: 'x' }, []],
+    ['a name cannot be removed', { name: 'x' }, {}, ['name']],
+    ['an unchanged object is accepted', { uuid: 'a', name: 'x' }, { uuid: 'a', name: 'x' }, []],
   ])('%s', (_, old, now, broken) => {
     expect(brokenTransitions(rules, now, old)).toEqual(broken);
   });
   test.each([
-    ['an identity may be asked for while none is recorded', {}, {}, { uuid: 'a' }, []],
-    ['it stays as it was asked for until it is recorded', { uuid: 'a' }, {}, {}, ['uuid']],
-    ['and is not changed before', { uuid: 'a' }, {}, { uuid: 'b' }, ['uuid']],
-    ['once it is recorded the spec may leave it out', { uuid: 'a' }, { uuid: 'a' }, {}, []],
-    ['or repeat it', {}, { uuid: 'a' }, { uuid: 'a' }, []],
-    ['but not ask for another', {}, { uuid: 'a' }, { uuid: 'b' }, ['uuid']],
-    ['what was refused may stay', { uuid: 'b' }, { uuid: 'a' }, { uuid: 'b' }, []],
-    ['or go', { uuid: 'b' }, { uuid: 'a' }, {}, []],
+    ['a uuid can be added while none is recorded', {}, {}, { uuid: 'a' }, []],
+    ['a uuid cannot be removed until it is recorded', { uuid: 'a' }, {}, {}, ['uuid']],
+    ['a uuid cannot be changed until it is recorded', { uuid: 'a' }, {}, { uuid: 'b' }, ['uuid']],
+    ['a uuid can be removed once it is recorded', { uuid: 'a' }, { uuid: 'a' }, {}, []],
+    ['the recorded uuid can be added', {}, { uuid: 'a' }, { uuid: 'a' }, []],
+    ['a uuid other than the recorded one cannot be added', {}, { uuid: 'a' }, { uuid: 'b' }, ['uuid']],
+    ['a refused uuid can stay', { uuid: 'b' }, { uuid: 'a' }, { uuid: 'b' }, []],
+    ['a refused uuid can be removed', { uuid: 'b' }, { uuid: 'a' }, {}, []],
   ])('%s', (_, before, status, now, broken) => {
     const recorded: Rule[] = [{ rule: 'recorded', field: 'uuid', message: 'uuid' }];
     expect(brokenTransitions(recorded, { spec: now, status }, { spec: before, status })).toEqual(broken);
   });
-  test('a field name that is no CEL identifier is escaped', () => {
+  test('a field name that is not a CEL identifier is escaped', () => {
     const rule: Rule = {
       rule: 'trueExcludesKeys',
       field: 'a',

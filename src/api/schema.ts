@@ -1,9 +1,9 @@
 import { z } from 'zod';
 
 /**
- * Building blocks of the kinds. Each block says the same thing twice at once: to zod, which checks it, and to the CRD,
- * through `.meta()`, which structural.ts copies out. Only what both can say alike is built here, so that a document
- * accepted at one door is accepted at the other.
+ * Building blocks of the kinds. Each block states a constraint for zod, which checks it, and for the CRD,
+ * through `.meta()`, which structural.ts reads. It has only constraints that both can express, so that REST and kubectl
+ * accept the same documents.
  */
 
 interface TextOptions {
@@ -11,9 +11,9 @@ interface TextOptions {
   min?: number;
   /** in the common subset of RE2 and JavaScript; commonPattern() refuses the rest */
   pattern?: string;
-  /** what would be right, in words; the API server shows the pattern itself */
+  /** what would be valid, as text; the API server shows the pattern itself */
   expects?: string;
-  /** documentation of formats of which the shape is no regular expression */
+  /** documentation of formats that no regular expression describes */
   description?: string;
 }
 
@@ -42,13 +42,13 @@ export function text({ max, min = 0, pattern, expects, description }: TextOption
     });
 }
 
-/** Integer within bounds; both are part of the CRD. */
+/** Integer within bounds, which are part of the CRD. */
 export const integer = (min: number, max: number) => z.number().int().min(min).max(max);
 
 /** One of the given words. */
 export const oneOf = <const T extends readonly [string, ...string[]]>(...words: T) => z.enum(words);
 
-/** List whose items are told apart by the given fields; several owners can apply separate items server-side. */
+/** List whose items the given fields identify; several owners can apply separate items server-side. */
 export function mapList<T extends z.ZodType<Record<string, unknown>>>(item: T, keys: readonly string[], max: number) {
   return z
     .array(item)
@@ -71,7 +71,7 @@ export function mapList<T extends z.ZodType<Record<string, unknown>>>(item: T, k
 export const atomicList = <T extends z.ZodType>(item: T, max: number) =>
   z.array(item).max(max).meta({ 'x-kubernetes-list-type': 'atomic' });
 
-/** Map from any text to a value. The API server cannot bound keys; domain verdicts judge them. */
+/** Map from any text to a value. The API server cannot bound keys; domain verdicts do. */
 export const mapOf = <T extends z.ZodType>(value: T, max: number) =>
   z
     .record(z.string(), value)
@@ -85,12 +85,12 @@ export const integerOrText = (max: number) =>
     .refine((value) => typeof value === 'number' || codePoints(value) <= max, `must have at most ${max} characters`)
     .meta({ 'x-kubernetes-int-or-string': true, maxLength: max });
 
-/** Any JSON value, stored as it is. Its size is a domain verdict: CEL cannot measure it. */
+/** Any JSON value, stored unchanged. A domain verdict bounds its size, since CEL cannot measure it. */
 export const anyJson = () => z.unknown().meta({ 'x-kubernetes-preserve-unknown-fields': true });
 
 /**
- * Key of the metadata that marks an object whose members are names of something else (sysctls, ulimits): an unknown one
- * is a mistake at every door, also where unknown fields are tolerated.
+ * Key of the metadata that marks an object whose members are external names (sysctls, ulimits): an unknown one
+ * is refused everywhere, even where unknown fields are tolerated.
  */
 export const CLOSED = 'x-skerry-closed';
 
@@ -108,7 +108,7 @@ function codePoints(value: string): number {
 
 /**
  * Compiles a pattern that RE2 and JavaScript read alike. Refuses look-around, back references, `\s`, `\b` and `\w`-like
- * classes that differ, and flags; throws when the pattern itself is wrong, which is a mistake of ours.
+ * classes that differ, and flags; throws when the pattern itself is invalid, which is a programming error.
  */
 export function commonPattern(pattern: string): RegExp {
   if (/\(\?(?!:)/.test(pattern))

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { RULES, type Rule, toCel } from './rules.ts';
 import { CLOSED } from './schema.ts';
 
-/** A structural schema as the CRD of apiextensions.k8s.io/v1 wants it. */
+/** A structural schema for a CRD of apiextensions.k8s.io/v1. */
 export interface Structural {
   type?: string;
   description?: string;
@@ -13,14 +13,14 @@ export interface Structural {
   [keyword: string]: unknown;
 }
 
-/** What zod's JSON Schema has and a structural schema has not. */
+/** Members of the JSON Schema of zod that a structural schema does not have. */
 const FOREIGN = ['$schema', 'propertyNames', 'readOnly', 'id', RULES] as const;
 
-/** What no structural schema can say. */
+/** Members of JSON Schema that no structural schema can express. */
 const UNSTRUCTURAL = ['oneOf', 'allOf', 'not', '$ref', 'nullable', 'const'];
 
 /**
- * Turns a zod schema into a structural schema. Throws on what cannot be one (unions, transforms, dates): a mistake of
+ * Converts a zod schema to a structural schema. Throws on what cannot be converted (unions, transforms, dates): an error of
  * the schema's author, found when the CRDs are generated.
  */
 export function toStructural(schema: z.ZodType): Structural {
@@ -61,7 +61,7 @@ function adapt(node: Structural, path: string): Structural {
   };
 }
 
-/** zod bounds every integer by what JavaScript can count; the API server counts further and needs a format instead. */
+/** zod bounds every integer by the safe integers of JavaScript; the API server has 64 bits and needs a format instead. */
 function integerBounds({ minimum, maximum }: Structural) {
   const small =
     typeof maximum === 'number' && maximum < 2 ** 31 && typeof minimum === 'number' && minimum >= -(2 ** 31);
@@ -73,8 +73,8 @@ function integerBounds({ minimum, maximum }: Structural) {
 }
 
 /**
- * Drops what the schema does not know, as the API server prunes. For doors that tolerate unknown fields
- * (docs/spec/rest-v3.md#unknown-members); returns the pruned copy and the paths that were dropped.
+ * Drops unknown members, as the API server prunes them, for requests in which unknown fields are tolerated
+ * (docs/spec/rest-v3.md#unknown-members). Returns the pruned copy and the dropped paths.
  */
 export function prune(value: unknown, schema: Structural, path = ''): { value: unknown; dropped: string[] } {
   if (schema['x-kubernetes-preserve-unknown-fields'] || schema[CLOSED] || typeof value !== 'object' || value === null)
@@ -97,11 +97,11 @@ export function prune(value: unknown, schema: Structural, path = ''): { value: u
     kept.push([key, pruned.value]);
     dropped.push(...pruned.dropped);
   }
-  // fromEntries makes own members of whatever name, `__proto__` included
+  // fromEntries makes own members of any name, `__proto__` included.
   return { value: Object.fromEntries(kept), dropped };
 }
 
-/** A list or map that holds more than its schema allows, and how much that is. */
+/** A list or map with more members than its schema allows, and their number. */
 export interface TooLong {
   path: (string | number)[];
   max: number;
@@ -109,8 +109,8 @@ export interface TooLong {
 }
 
 /**
- * The first list or map with more members than allowed. Checked before anything reads the members: what a document costs
- * then depends on our bounds, and not on its length.
+ * The first list or map with more members than allowed. It is checked before anything reads the members: the cost of a document
+ * then depends on our bounds and not on its length.
  */
 export function tooLong(value: unknown, schema: Structural): TooLong | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
@@ -127,8 +127,8 @@ export function tooLong(value: unknown, schema: Structural): TooLong | undefined
 }
 
 /**
- * Removes null members of objects, which is how the API server reads null in a field that is not nullable. What the schema
- * does not know stays, null or not, to be refused.
+ * Removes null members of objects, as the API server does for fields that are not nullable. Unknown members stay, null or
+ * not, so that they are refused.
  */
 export function withoutNulls(value: unknown, schema: Structural): unknown {
   if (schema['x-kubernetes-preserve-unknown-fields'] || typeof value !== 'object' || value === null) return value;
@@ -141,6 +141,6 @@ export function withoutNulls(value: unknown, schema: Structural): unknown {
   );
 }
 
-/** The schema of a member; a name that every object inherits is not one of ours. */
+/** The schema of a member; names that every object inherits are not members. */
 const memberOf = ({ properties, additionalProperties }: Structural, key: string): Structural | undefined =>
   properties && Object.hasOwn(properties, key) ? properties[key] : additionalProperties;

@@ -60,9 +60,9 @@ export function createApplicationController(
   const readyTimer = createReadyTimer(clock, (seconds) => metrics.ready?.(seconds));
   const reconcile = createReconcile(deps, { massSilence, pacer, statuses, readyTimer });
 
-  /** Applications that may see a node differently now. */
+  /** Applications whose statuses may depend on the change of a node. */
   const ofNode = (node: EdgeNode) => applicationsOn(stores, node).map(keyOf);
-  /** Applications that an application's claims of ports and names concern. */
+  /** Applications whose verdicts may depend on the ports and names that an application claims. */
   const neighbours = (application: Application) =>
     [...nodesOf(deps, application)]
       .flatMap(ofNode)
@@ -105,7 +105,7 @@ interface Helpers {
   readyTimer: ReadyTimer;
 }
 
-/** Observes an application and its nodes, plans its status, writes it when its turn comes, and says when to look again. */
+/** Observes an application and its nodes, plans its status, writes it in its turn, and returns when to reconcile again. */
 function createReconcile(deps: ControllerDependencies, { massSilence, pacer, statuses, readyTimer }: Helpers) {
   const { client, stores, lookups, clock } = deps;
   const resource = RESOURCES.applications;
@@ -164,7 +164,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
   };
 }
 
-/** How silence changes what is stored of an application; users' changes are not about silence, and are written at once. */
+/** How silence changes the status of an application; changes by users are not about silence and are written at once. */
 function changeOf({ status: before }: Application, after: ApplicationStatus): SilenceChange | undefined {
   if (before?.observedGeneration !== after.observedGeneration) return undefined;
   return silenceChange(isUnreachable(before), isUnreachable(after));
@@ -173,7 +173,7 @@ function changeOf({ status: before }: Application, after: ApplicationStatus): Si
 const isUnreachable = ({ conditions = [] }: Pick<ApplicationStatus, 'conditions'>) =>
   conditions.some(({ type, reason }) => type === 'Ready' && reason === ('NodeUnreachable' satisfies Reason));
 
-/** Whether statuses of applications may depend on the change of a node; a sign of life alone shows in none. */
+/** Whether statuses of applications may depend on the change of a node; a sign of life alone changes none. */
 const concernsApplications = (change: Change<EdgeNode>) =>
   changesMoreThanStatus(change) || !change.previous || !isSeenAlike(change.object, change.previous);
 

@@ -1,7 +1,7 @@
 import type { Change, KubeObject } from '../kube/mod.ts';
 
 /**
- * Whether a change is more than one of the status: of spec, annotations, labels, finalizers or deletion. The reconcilers
+ * Whether a change is not only one of the status, but of spec, annotations, labels, finalizers or deletion. The reconcilers
  * write the statuses themselves, and reconciling after each of these writes would double the work.
  */
 export function changesMoreThanStatus(change: Change<KubeObject>): boolean {

@@ -6,7 +6,7 @@ import type { StoreLookups } from '../stores/lookups.ts';
 import type { Stores } from '../stores/stores.ts';
 import type { Ids } from './ids.ts';
 
-/** What the reconcilers are given. They run on the leader alone and are the only writers of any status. */
+/** The dependencies of the reconcilers, which run on the leader alone and are the only writers of statuses. */
 export interface ControllerDependencies {
   namespace: string;
   /** refuses writes once leadership is lost */
@@ -30,7 +30,7 @@ export interface ControllerDependencies {
   listeningSince: number;
   ids: Ids;
   events: EventRecorder;
-  /** what events about the controller itself are recorded on */
+  /** the object of events about the controller itself */
   self: KubeObject;
   log: Log;
   metrics: Metrics & {

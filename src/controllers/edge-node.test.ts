@@ -101,7 +101,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
   );
   await vi.advanceTimersByTimeAsync(1_000);
 
-  /** The agent reports every microservice; `item` gives what it says of each. */
+  /** The agent reports every microservice; `item` gives the members of each. */
   function report(item: (i: number) => Partial<MicroserviceStatus>) {
     const before = observation;
     observation = makeObservation({
@@ -131,7 +131,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
 test('a node whose status writes are paced is UNKNOWN at its silence limit', async () => {
   await using fixture = await createFixture({ applications: 5, microservices: 100 });
   const { node, report, clock } = fixture;
-  // Two writes of 500 changes each put the node into debt; the text that follows has to wait for longer than silence takes.
+  // Two writes of 500 changes each exhaust the budget; the text that follows waits for longer than the silence limit.
   report(() => ({ status: 'RUNNING' }));
   await vi.advanceTimersByTimeAsync(1_000);
   report(() => ({ status: 'RESTARTING' }));

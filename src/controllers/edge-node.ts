@@ -58,7 +58,7 @@ export function createEdgeNodeController(
   const reconciledAt = new Map<string, number>();
   const reconcile = createReconcile(deps, { massSilence, pacer, statuses, removed });
 
-  /** Contact alone may end a silence that is stored, or that waits to be. */
+  /** Contact alone may end a silence that is stored, or that waits to be stored. */
   function endsSilence(node: EdgeNode): boolean {
     const change = changeOf(node, deps.liveness(node));
     return change === 'ends' || (change === undefined && pacer.isWaiting(keyOf(node)));
@@ -76,7 +76,7 @@ export function createEdgeNodeController(
         removed.note(change);
         return change.type === 'delete' ? stores.nodes.byIndex('reports', v3Name(change.object)).map(keyOf) : [];
       }),
-      // A new provisioning is on record before the agent's first report.
+      // A new provisioning is recorded before the first report of the agent.
       watching(stores.secrets, (change) =>
         change.object.metadata.labels?.[LABELS.nodeKey] ? ownersOf(change.object) : [],
       ),
@@ -108,7 +108,7 @@ interface Helpers {
   removed: RemovedEntries;
 }
 
-/** Observes a node and what its agent said, plans its status, writes it when its turn comes, and says when to look again. */
+/** Observes a node and its reports, plans its status, writes it in its turn, and returns when to reconcile again. */
 function createReconcile(deps: ControllerDependencies, { massSilence, pacer, statuses, removed }: Helpers) {
   const { client, stores, lookups, observations, clock, listeningSince } = deps;
   const resource = RESOURCES.nodes;
@@ -136,7 +136,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
     return { ...status, ...identity };
   }
 
-  /** Milliseconds that the write of a silence waits: before anything is computed, since most of many ask more than once. */
+  /** Milliseconds that the write of a silence waits. Checked before the status is computed, since a node may wait repeatedly. */
   function waitForSilence(key: string, change: SilenceChange | undefined): number {
     if (change === 'begins') massSilence.check();
     return pacer.waitMs(key, change);
@@ -179,21 +179,21 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
     const reportMs = firstReportWait(deps.provisioned(seen.uuid)?.provisionedAt, observation, now);
     if (reportMs > 0) return requeueAfter(reportMs);
     const status = plan(node, identity, seen);
-    // The pacer has limited what silence causes.
+    // The pacer already limits writes that silence causes.
     const budgetMs = change ? 0 : budget.waitMs(key, node, status);
     if (budgetMs === 0) {
       const options = pacer.writeOptions(key, change, massSilence.suspected);
       const { refused } = await statuses.write(node, status, signal, options);
       if (refused) return requeueAfter(REFUSED_RETRY_MS);
     }
-    // A write that waits does not delay the moment at which silence begins.
+    // A write that waits does not delay the time at which silence begins.
     const dueMs = silenceDueMs(node, observation, status, { now, listeningSince });
     const nextMs = Math.min(dueMs ?? Number.POSITIVE_INFINITY, budgetMs || Number.POSITIVE_INFINITY);
     return nextMs === Number.POSITIVE_INFINITY ? done() : requeueAfter(nextMs);
   };
 }
 
-/** How silence changes what is stored of a node; a silence that is stored already changes nothing. */
+/** How silence changes the status of a node; a silence that is stored already changes nothing. */
 function changeOf({ status }: EdgeNode, alive: Liveness): SilenceChange | undefined {
   const stored = status?.daemonStatus === 'UNKNOWN';
   if (alive === 'never' || (stored && alive === 'silent')) return undefined;

@@ -32,7 +32,7 @@ export async function identityOf<T extends KindObject>(
         (other) =>
           other.metadata.uid !== object.metadata.uid && (other.status?.[index] === wanted || precedes(other, object)),
       );
-  /** Of two without a record, one that was given the number precedes one that only asks for it. */
+  /** Of two objects without a record, one with an assigned number precedes one that only asks for it. */
   const precedes = (wanted: number) => (a: T, b: T) =>
     hasGivenId(a, wanted) === hasGivenId(b, wanted) ? isOlder(a, b) : hasGivenId(a, wanted);
   const isTaken = (id: number) =>
@@ -42,7 +42,7 @@ export async function identityOf<T extends KindObject>(
   return { ...(uuid && { uuid }), ...(id && { id }) };
 }
 
-/** The verdict on an object that asks for the number of another. */
+/** The verdict on an object that asks for the number of another one. */
 export function idTaken<T extends KindObject>(
   { stores }: Pick<ControllerDependencies, 'stores'>,
   kind: Kind<T>,

@@ -8,7 +8,7 @@ import { createOrUpdate, type KubeClient, type Log, silentLog } from '../kube/mo
 /** Issues numbers that no other object of the kind has. Kinds are named as in the Kubernetes API. */
 export interface Ids {
   next(kind: string, signal?: AbortSignal): Promise<number>;
-  /** Whether a number was issued a moment ago, and no store shows yet to which object. */
+  /** Whether a number was issued recently and no store has its object yet. */
   isIssued(kind: string, id: number): boolean;
   /** The datastore was restored: the counter is read again before another number is issued. */
   reset(): void;
@@ -25,15 +25,15 @@ export interface IdsOptions {
 }
 
 const NAME = 'skerry-ids';
-/** Numbers of one block: a replica writes the counter once per so many objects. The rest of its last block is lost. */
+/** Size of a block: a replica writes the counter once per block. The rest of its last block is lost. */
 const BLOCK = 100;
-/** An issued number is stored within this time, or never. */
+/** Within this time, an issued number is stored with its object or was not used. */
 const ISSUED_MS = 60_000;
 
 /**
- * A counter per kind in one ConfigMap, advanced in blocks under optimistic locking: one winner per block over all
- * replicas. Numbers that users wrote, or that a restore brought back, never move it; they are skipped, also inside a block
- * that is in use. A counter that is no number, or too great, starts again at the first number.
+ * A counter per kind in one ConfigMap, advanced in blocks with optimistic locking, so that each block belongs to one of the
+ * replicas. Numbers that users wrote or that a restore brought back do not change it; they are skipped, even inside a block
+ * that is in use. A counter that is not a number or is out of bounds starts again at the first number.
  */
 export function createIds({ client, namespace, withId, log = silentLog, clock = Date.now }: IdsOptions): Ids {
   const blocks = new Map<string, { next: number; end: number }>();
@@ -93,19 +93,19 @@ export function createIds({ client, namespace, withId, log = silentLog, clock = 
   };
 }
 
-/** The next block whose first number is free. After the greatest number come the lowest again. */
+/** The next block whose first number is free. The lowest numbers follow the greatest one. */
 function blockAfter(counter: number, isTaken: (id: number) => boolean): { next: number; end: number } {
   let next = counter + 1;
   for (let turns = 0; isTaken(next) || next + BLOCK > BOUNDS.id; next++) {
     if (next + BLOCK <= BOUNDS.id) continue;
-    // No datastore holds so many objects.
+    // No datastore has so many objects.
     if (turns++ > 0) throw new Error('every number is taken');
     next = FIRST_ID - 1;
   }
   return { next, end: next + BLOCK - 1 };
 }
 
-/** The last number issued. A counter that cannot be read does not stop the issuing of numbers. */
+/** The last issued number. A counter that cannot be parsed does not prevent the issue of numbers. */
 function counterIn(text: string | undefined, kind: string, log: Log): number {
   if (text === undefined) return FIRST_ID - 1;
   const counter = Number(text);

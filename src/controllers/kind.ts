@@ -26,20 +26,20 @@ import { identityOf, idTaken } from './identity.ts';
 import { stamp } from './stamp.ts';
 import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
 
-/** What the reconciler of one kind does in addition to what all do. */
+/** The parts of a reconciler that are specific to one kind. */
 export interface KindExtension<T> {
   /** Creates an object that must exist. */
   createMissing?(ref: ObjectRef, signal: AbortSignal): Promise<T | undefined>;
-  /** Takes over an object that is reconciled in another way. */
+  /** Reconciles an object that needs another procedure; undefined for all others. */
   takeOver?(object: T, signal: AbortSignal): Promise<Outcome> | undefined;
   /** Runs once the object has its identity. */
   prepare?(object: T, signal: AbortSignal): Promise<void>;
-  /** what keeps the object from being used */
+  /** why the object cannot be used */
   obstacle?(object: T): Progress | undefined;
   watches?: readonly Watch[];
 }
 
-/** A kind without reports of machines: identity, verdicts, status, and protection of objects in use. */
+/** The reconciler of a kind that machines do not report on: identity, verdicts, status, and protection of objects in use. */
 export function createKindController<T extends KindObject>(
   deps: ControllerDependencies,
   kind: Kind<T>,
@@ -110,7 +110,7 @@ export function createKindController<T extends KindObject>(
   const watchReferrer = (source: Kind): Watch => {
     const usedBy = (object: KindObject) =>
       Array.from(source.references?.(object) ?? []).flatMap(({ to, ref }) => (to === kind.key ? named(ref) : []));
-    // All objects that exist at the start are reconciled anyway.
+    // Objects that exist at the start are reconciled anyway.
     return watching(storeOf(stores, source), (change) => (isLater(change) ? both(usedBy)(change) : []));
   };
   const watchTarget = (target: Kind): Watch => {
@@ -122,7 +122,7 @@ export function createKindController<T extends KindObject>(
     name: definition.singular,
     watches: [
       ...(extension.watches ?? []),
-      // An older object may have had its name or id.
+      // An older object may have had the name or id.
       watching(store, (change) =>
         changesMoreThanStatus(change) || statuses.isForeign(change) ? [change.key, ...both(namesakes)(change)] : [],
       ),

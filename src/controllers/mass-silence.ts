@@ -1,23 +1,23 @@
 import { massSilence, nodeUuid, signOfLife } from '../domain/index.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
-/** What reconcilers ask while a fleet falls silent. */
+/** The state of mass silence for the reconcilers. */
 export interface MassSilence extends Disposable {
-  /** more than 30 % of the live nodes fell silent at once: one event says so, and statuses are written without events */
+  /** more than 30 % of the live nodes fell silent at once: one event reports that, and status writes record no events */
   readonly suspected: boolean;
-  /** Judges the fleet again, unless it did a moment ago. */
+  /** Evaluates the fleet, unless it did so a moment ago. */
   check(): void;
 }
 
-/** Judging looks at every node, and every node that falls silent asks for it. */
+/** Least time between evaluations: each reads every node, and every node that falls silent requests one. */
 const CHECK_MS = 1_000;
-/** As many nodes that wait may be the first of many: then the fleet is judged sooner. */
+/** With this many waiting nodes, which may be the first of many, the fleet is evaluated sooner. */
 const SEVERAL = 3;
 const SOON_MS = 100;
-/** While mass silence is suspected: its end shows although no node falls silent any more. */
+/** Interval of evaluations while mass silence is suspected, so that its end is noticed although no other node falls silent. */
 const RECHECK_MS = 5_000;
 
-/** `nodes` tells how many nodes wait for the write that their silence begins with. */
+/** `nodes` counts the nodes that wait for the write that begins their silence. */
 export function createMassSilence(
   { stores, observations, listeningSince, events, self, clock, log, metrics }: ControllerDependencies,
   nodes: { readonly waiting: number },
@@ -33,7 +33,7 @@ export function createMassSilence(
       return sign ? [{ contactAt: sign.at, limit: sign.limit }] : [];
     });
     const judged = massSilence(facts, clock());
-    // It lasts until the last node that waits has been written, nodes that have long been silent included.
+    // Mass silence lasts until every waiting node was written, including nodes that have long been silent.
     const now = judged.suspected || (suspected && nodes.waiting > 0);
     if (now !== suspected) change(now, judged);
   }
@@ -71,7 +71,7 @@ export function createMassSilence(
     check,
     [Symbol.dispose]() {
       clearInterval(rechecks);
-      // The next leader judges for itself.
+      // The next leader evaluates the fleet itself.
       metrics.massSilence?.(false);
     },
   };

@@ -13,10 +13,10 @@ import {
 import { isReplacedBy, provisioningKeyOf, readProvisioningKey } from '../stores/provisioning-key.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
-/** A used key answers the same agent again until it expires; this time later it is deleted. */
+/** The same agent may repeat its request with a used key until the key expires; this time later the key is deleted. */
 const GRACE_MS = 60_000;
 
-/** Provisioning keys: removes those that expired, used or not, and those that a later one replaced. */
+/** Deletes provisioning keys that expired, used or not, and those that a later one replaced. */
 export function createProvisioningKeyController({
   client,
   stores,

@@ -7,7 +7,7 @@ import type { KubeObject } from '../kube/mod.ts';
 export interface ReadyTimer {
   /** An object appeared, or has a new generation. */
   start(key: string, object: KubeObject): void;
-  /** A status that says Ready for the generation of this object was written. */
+  /** A status with Ready=True for the generation of this object was written. */
   stop(key: string, object: KubeObject): void;
   forget(key: string): void;
 }

@@ -18,7 +18,7 @@ import { isOwnedBy, registryOf } from '../stores/keyed-text.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createKindController } from './kind.ts';
 
-/** Far longer than a request takes. */
+/** Age at which a draft is deleted: far longer than a request takes. */
 const DRAFT_MS = 60_000;
 
 /** Registry: the two that always exist, drafts of REST, and passwords. */
@@ -26,7 +26,7 @@ export function createRegistryController(deps: ControllerDependencies): Controll
   const { client, stores, namespace, clock } = deps;
   const resource = RESOURCES.registries;
 
-  /** REST completes a draft in a moment, unless its replica ended in between. */
+  /** REST completes a draft at once unless its replica ended before. */
   async function removeDraft(draft: Registry, signal: AbortSignal) {
     const { uid, resourceVersion, creationTimestamp } = draft.metadata;
     const left = Date.parse(creationTimestamp ?? '') + DRAFT_MS - clock();
@@ -50,7 +50,7 @@ export function createRegistryController(deps: ControllerDependencies): Controll
   }
 
   /**
-   * Binds a Secret that a registry owns to the present destination of the registry, when it names none: it was written by
+   * Binds a Secret that a registry owns to the present destination of the registry when it names none: it was written by
    * hand, or before Secrets named their destination.
    */
   async function bindPassword(registry: Registry, signal: AbortSignal) {

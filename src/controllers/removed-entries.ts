@@ -8,7 +8,7 @@ type EntryNames = ReadonlyMap<string, { application: string; name: string }>;
 
 /**
  * Entries that were removed from a node before its status had named them. Names that a machine reports are not trusted, so
- * this alone gives the name of a container that still runs for a removed entry. It is kept in the leader's memory; after a
+ * only this gives the name of a container that still runs for a removed entry. It is in the memory of the leader; after a
  * change of the leader such a container is shown by its uuid.
  */
 export interface RemovedEntries {
@@ -44,7 +44,7 @@ export function createRemovedEntries(
         nodes.set(node, entries);
         entries.delete(uuid);
         entries.set(uuid, { application: v3Name(previous), name });
-        // no more than one report can name
+        // at most as many as one report can name
         for (const [oldest] of entries) if (entries.size > BOUNDS.report) entries.delete(oldest);
       }
     },

@@ -17,7 +17,7 @@ test('one object that falls silent or returns is written at once, with its event
 test.each([
   ['begins', 20],
   ['ends', 40],
-] as const)('of 200 objects whose silence %s at once %d are written in the first second', (change, most) => {
+] as const)('of 200 objects whose silence %s at once, %d are written in the first second', (change, most) => {
   const { time, pacer } = createFixture();
   const due = new Map(Array.from({ length: 200 }, (_, i) => [`n${i}`, time.now]));
   let inFirstSecond = 0;
@@ -36,7 +36,7 @@ test.each([
   expect(inFirstSecond).toBeLessThanOrEqual(most);
 });
 
-test('a silence that began without an event ends without one, and the next one has both', () => {
+test('a silence that began without an event ends without one, and the next silence has both events', () => {
   const { pacer } = createFixture();
   expect(pacer.writeOptions('a', 'begins', true).withEvents).toBe(false);
   expect(pacer.writeOptions('a', 'ends', false).withEvents).toBe(false);

@@ -2,16 +2,16 @@ import { hasEventsOfItsOwn, SILENCE_WRITES, type SilenceChange } from '../domain
 import type { StatusWriteOptions } from './status-writer.ts';
 import { createWritePacer } from './write-pacer.ts';
 
-/** Paces the writes that silence alone causes in one kind, and decides which of them record events. */
+/** Limits the rate of writes that silence alone causes in one kind, and decides which of them record events. */
 export interface SilencePacer {
-  /** 0 when an object may be written, which uses up its turn; else the milliseconds until it must ask again. */
+  /** 0 when an object may be written, which uses up its turn; else the milliseconds until the next call. */
   waitMs(key: string, change: SilenceChange | undefined): number;
   /** How a status that `waitMs` let through is to be written. */
   writeOptions(key: string, change: SilenceChange | undefined, suspected: boolean): StatusWriteOptions;
   forget(key: string): void;
-  /** whether an object waits for the write that its silence begins with */
+  /** whether an object waits for the write that begins its silence */
   isWaiting(key: string): boolean;
-  /** number of objects that do */
+  /** number of objects that wait for that write */
   readonly waiting: number;
 }
 

@@ -9,12 +9,12 @@ export interface StatusBudget {
   forget(key: string): void;
 }
 
-/** 15 of the cheapest writes at once, then one in two seconds. */
+/** A burst of 15 minimum writes, then one in two seconds. */
 const BUDGET = { burst: 600, perSecond: 20 };
-/** Texts and counters leave this much for changes of state, and are merged while they wait. */
+/** The part of the budget that texts and counters leave for changes of state; they are merged while they wait. */
 const RESERVE = 300;
 
-/** `clock` gives Unix ms; `applicationsOn` counts the applications that look at a node. */
+/** `clock` gives Unix ms; `applicationsOn` counts the applications that depend on a node. */
 export function createStatusBudget(clock: () => number, applicationsOn: (node: EdgeNode) => number): StatusBudget {
   const buckets = createTokenBuckets({ clock: { now: clock }, ...BUDGET });
   return {

@@ -15,7 +15,7 @@ export interface StatusWriteOptions {
 /** Writes the statuses of one kind, and recognises its own writes when the store shows them. */
 export interface StatusWriter<T extends KindObject> {
   /**
-   * Writes what differs and records the transitions. When the API server refuses the status, a condition that says so
+   * Writes what differs and records the transitions. When the API server refuses the status, a condition about the refusal
    * replaces the former ones: an old Ready would outlive its reason.
    */
   write(

@@ -9,7 +9,7 @@ interface WithConditions {
 /** Conditions whose transitions are recorded as events. */
 const REPORTED: readonly ConditionType[] = ['Ready', 'DuplicateAgent', 'DatastoreRestored'];
 
-/** Reasons of a Ready that is not True which are intermediate steps, or requested by a user: no warning. */
+/** Reasons of Ready=False that are intermediate steps or requested by a user, whose events are not warnings. */
 const EXPECTED: ReadonlySet<string> = new Set<Reason>([
   'Starting',
   'Updating',

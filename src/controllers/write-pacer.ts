@@ -1,6 +1,6 @@
 /** Spreads writes over time: each key gets a place in a queue that advances as fast as the API server allows. */
 export interface WritePacer {
-  /** 0 when the turn of this key has come, which uses it up; else the milliseconds until then, at the present rate. */
+  /** 0 when it is the turn of this key, which uses it up; else the milliseconds until then at the present rate. */
   take(key: string): number;
   /** Gives up the turn of a key. */
   release(key: string): void;
@@ -11,7 +11,7 @@ export interface WritePacer {
   readonly waiting: number;
 }
 
-/** A write takes some 10 ms. One of this duration waited, here or at the API server, for CPU that polls need as well. */
+/** A write takes about 10 ms. One of this duration waited, here or at the API server, for CPU that polls need as well. */
 export const SLOW_WRITE_MS = 100;
 /** factor by which a slow write lowers the rate */
 const SLOWER = 0.7;
@@ -45,7 +45,7 @@ export function createWritePacer(perSecond: number, clock: () => number): WriteP
       return 0;
     },
     release(key) {
-      // When a whole fleet returns before its turns, later keys must not wait for the places it gave up.
+      // When a whole fleet returns before its turns, later keys must not wait for the released places.
       if (places.delete(key) && places.size === 0) next = Math.min(next, present() + 1);
     },
     observeWrite(ms) {

@@ -1,11 +1,11 @@
 /**
- * The epoch log of the datastore behind the API server: what must be known to tell a datastore that went on from one that
- * was restored from an older backup, emptied or exchanged. Resource versions cannot tell that: they go on counting after
- * a restore, and the usual procedure makes them leap.
+ * The epoch log of the datastore behind the API server. It distinguishes a datastore that continued from one that was
+ * restored from an older backup, emptied or replaced. Resource versions do not: they continue to grow after a restore, and
+ * the usual procedure increases them by a large step.
  *
  * Each leader begins an epoch with a number and a random id. Within it a sequence number grows by one soon after each
  * change of what machines are to run. An agent saves the position that it received last, `<epoch>.<id>.<sequence number>`. A
- * position that the datastore has issued stays in its log for ever. One that is ahead of its epoch, or of an epoch that the
+ * position that the datastore has issued stays in its log. A position ahead of its epoch, or of an epoch that the
  * log does not have, was issued from a state that this datastore does not have.
  */
 interface Epoch {
@@ -27,7 +27,7 @@ export interface EpochPosition {
   sequenceNumber: number;
 }
 
-/** Epochs that the log keeps. Positions of older ones count as issued. */
+/** Greatest number of epochs in the log. Positions of older epochs count as issued. */
 const KEPT = 200;
 const POSITION = /^([1-9]\d{0,14})\.([0-9a-f]{8})\.(0|[1-9]\d{0,14})$/;
 const EPOCH_NAME = /^([1-9]\d{0,14})\.([0-9a-f]{8})$/;
@@ -35,7 +35,7 @@ const EPOCH_NAME = /^([1-9]\d{0,14})\.([0-9a-f]{8})$/;
 export const formatPosition = ({ epoch, id, sequenceNumber }: EpochPosition): string =>
   `${epoch}.${id}.${sequenceNumber}`;
 
-/** Undefined for what has not the form of a position. */
+/** Undefined for text that does not have the form of a position. */
 export function parsePosition(text: string | undefined): EpochPosition | undefined {
   const [, epoch, id, sequenceNumber] = POSITION.exec(text ?? '') ?? [];
   return id === undefined ? undefined : { epoch: Number(epoch), id, sequenceNumber: Number(sequenceNumber) };
@@ -54,8 +54,8 @@ export function isIssued(log: EpochLog, position: EpochPosition): boolean {
 }
 
 /**
- * The log with a new epoch. `above`: epoch of a position that this datastore has not issued; the new epoch is later. An
- * empty log begins with epoch 1 all the same: a first epoch with a higher number would say that there were others.
+ * The log with a new epoch. `above` is the epoch of a position that this datastore has not issued; the new epoch is later. An
+ * empty log still begins with epoch 1, since a first epoch with a higher number would mean that there were others.
  */
 export function withNewEpoch(log: EpochLog, id: string, above = 0): EpochLog {
   if (log.length === 0 && above > 0) return withNewEpoch([{ number: 1, id, sequenceNumber: 0 }], id, above);
@@ -66,7 +66,7 @@ export function withNewEpoch(log: EpochLog, id: string, above = 0): EpochLog {
 export const withNextSequenceNumber = (log: EpochLog): EpochLog =>
   log.map((epoch, i) => (i === log.length - 1 ? { ...epoch, sequenceNumber: epoch.sequenceNumber + 1 } : epoch));
 
-/** The current epoch as an operator names it to accept this datastore. */
+/** The text by which an operator accepts this datastore: its current epoch. */
 export function latestEpochName(log: EpochLog): string | undefined {
   const epoch = log.at(-1);
   return epoch && `${epoch.number}.${epoch.id}`;

@@ -10,7 +10,7 @@ const NAMES = {
 export type DomainStatus = keyof typeof NAMES;
 
 /**
- * A request that a rule refuses; the REST layer makes an error body of it. The message names the field, its value unless
+ * The error for a request that a rule refuses; REST makes an error body of it. The message names the field, its value unless
  * that is secret, and a value that would be valid.
  */
 export class DomainError extends Error {

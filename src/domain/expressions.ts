@@ -4,11 +4,11 @@ import { formatPath } from './upload/validate.ts';
 const OPENS = /\{\{|\{%/;
 
 /**
- * The path of the first text of a document that holds a template expression; keys are never rendered. `{{` and `{%` are
- * no part of JSON but inside its texts, so JSON in a text is found too.
+ * The path of the first text of a document that has a template expression; keys are never rendered. `{{` and `{%` are
+ * part of JSON only inside its strings, so expressions in a text of JSON are found too.
  */
 export function findExpression(document: unknown): (string | number)[] | undefined {
-  // Links instead of paths: a path for each member of a deep document would cost the square of its depth.
+  // Links to parents instead of paths: a path for each member of a deep document would cost the square of its depth.
   const open: Place[] = [{ value: document }];
   for (let place = open.pop(); place; place = open.pop()) {
     const { value } = place;
@@ -38,7 +38,7 @@ function pathOf(found: Place): (string | number)[] {
 export const EXPRESSION_REFUSED =
   'holds a template expression, {{ or {%; these are not rendered yet, and never stored raw';
 
-/** The text of an error, with path and reason; undefined when there is no expression. */
+/** The message of an error, with path and reason; undefined when there is no expression. */
 export function expressionError(document: unknown): string | undefined {
   const path = findExpression(document);
   return path && `${formatPath(path)}: ${EXPRESSION_REFUSED}`;

@@ -13,7 +13,7 @@ export interface FleetInputs {
   listeningSince: number;
 }
 
-/** Figures of the fleet for metrics, in one pass over memory: it takes a millisecond for a thousand nodes. */
+/** Figures of the fleet for metrics, in one pass over memory, which takes a millisecond for a thousand nodes. */
 export function fleetFigures({ nodes, applications, observation, now, listeningSince }: FleetInputs) {
   const states = new Map<string, number>();
   const microservices = new Map<string, number>();
@@ -23,7 +23,7 @@ export function fleetFigures({ nodes, applications, observation, now, listeningS
     const observed = observation(nodeUuid(node));
     const alive = liveness(node, observed, now, listeningSince);
     count(states, daemonState(node, observed, alive));
-    // The last report of a silent node may no longer be true.
+    // The last report of a silent node may be out of date.
     if (alive !== 'live' || !observed) continue;
     const contact = Math.max(observed.contactAt ?? 0, observed.reportedAt ?? 0);
     if (contact > 0) contactAges.push(Math.max(0, now - contact) / 1000);

@@ -5,8 +5,8 @@ import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Verdict } from './inputs.ts';
 
 /**
- * The identity of an object to machines and v3 clients, independent of its manifest. The status records it, since no
- * manifest and no `kubectl replace` changes a status; labels repeat it, since backups keep labels and an object has them
+ * The identity of an object for machines and v3 clients, independent of its manifest. The status records it, since no
+ * manifest and no `kubectl replace` changes a status. Labels repeat it, since backups contain labels and an object has them
  * from its creation. The spec may name an identity to take over, for example after the datastore was lost.
  */
 export interface Identified {
@@ -15,7 +15,7 @@ export interface Identified {
   status?: { uuid?: string; id?: number };
 }
 
-/** What is recorded. */
+/** The recorded identity. */
 export interface Identity {
   uuid?: string;
   id?: number;
@@ -27,16 +27,16 @@ export const applicationUuid = (application: Application): string => uuidOf(appl
 /** The uuid of a node. */
 export const nodeUuid = (node: EdgeNode): string => uuidOf(node);
 
-/** The number of an application in the v3 API; absent for the moments until it is given one. */
+/** The number of an application in the v3 API; absent until the controller assigns it. */
 export const applicationId = (application: Application): number | undefined => idOf(application);
 
-/** The number of a registry, by which v3 clients and microservices name it; absent until it is given one. */
+/** The number of a registry, by which v3 clients and microservices name it; absent until the controller assigns it. */
 export function registryId(registry: Registry): number | undefined {
   const id = idOf(registry);
   return id !== undefined && isReserved(registry, id) ? undefined : id;
 }
 
-/** The numbers of built-in registries belong to them, also when another registry asks for one first. */
+/** The numbers of built-in registries belong to them even when another registry asks for one first. */
 export const isReserved = ({ metadata: { name } }: Registry, id: number): boolean =>
   Object.values(BUILT_IN_REGISTRIES).some((builtIn) => builtIn.id === id && builtIn.name !== name);
 
@@ -45,7 +45,7 @@ export function uuidOf(object: Identified): string {
   return object.status?.uuid ?? object.spec.uuid ?? labelledUuid(object) ?? object.metadata.uid ?? '';
 }
 
-/** The number on record, else the one that is asked for. */
+/** The recorded number, else the one that the spec asks for. */
 export function idOf(object: Identified): number | undefined {
   for (const id of [object.status?.id, object.spec.id, labelledId(object)]) if (isId(id)) return id;
   return undefined;
@@ -87,7 +87,7 @@ export const uuidTaken = (kind: string, uuid: string, owner: string): Verdict =>
   message: `the ${kind} uuid ${uuid} belongs to the older object ${owner}`,
 });
 
-/** The verdict on an object that asks for the number of another; it gets a number of its own. */
+/** The verdict on an object that asks for the number of another one; it gets a different number. */
 export function idVerdict(
   object: Identified,
   given: number | undefined,
@@ -105,7 +105,7 @@ export function idVerdict(
   };
 }
 
-/** Labels that repeat an identity. */
+/** The labels that repeat an identity. */
 export function identityLabels({ uuid, id }: Identity): Record<string, string> {
   return { ...(uuid && { [LABELS.uuid]: uuid }), ...(id && { [LABELS.id]: String(id) }) };
 }
@@ -122,7 +122,7 @@ function labelledId({ metadata: { labels } }: Identified): number | undefined {
   return id !== undefined && /^[1-9][0-9]{0,9}$/.test(id) ? Number(id) : undefined;
 }
 
-/** Whether the controller gave an object this number: its status or its label says so, not its spec alone. */
+/** Whether the controller assigned this number to an object: its status or its label has it, not its spec alone. */
 export const hasGivenId = (object: Identified, id: number): boolean =>
   object.status?.id === id || labelledId(object) === id;
 

@@ -19,7 +19,7 @@ export interface KeyedText {
 export type RegistryLookup = (ref: number | string) => Registry | undefined;
 
 /**
- * Everything that concerns one node, collected once by the caller. The domain reads nothing else, so that its result is a
+ * All objects that concern one node, collected by the caller. The domain reads nothing else, so that its result is a
  * pure function of this and can be cached by the versions of the objects that were read.
  */
 export interface NodeInputs {
@@ -36,7 +36,7 @@ export interface NodeInputs {
   registryPassword: (registry: Registry) => string | undefined;
   /**
    * The oldest Application with this v3 name, over the whole namespace. Without it only `applications` are searched, and
-   * a name that an application on other nodes has is not noticed.
+   * the name of an application on other nodes counts as free.
    */
   applicationByName?: (name: string) => Application | undefined;
   /** the oldest Application with this uuid, over the whole namespace; without it the uuid counts as free */
@@ -44,14 +44,14 @@ export interface NodeInputs {
   /** every Application with an entry of this uuid, over the whole namespace; without it only `applications` */
   applicationsWithEntry?: (uuid: string) => readonly Application[];
   /**
-   * Random key of this installation. With it a changed Secret changes the revision, and a status still reveals nothing of
-   * its content; without it secret values take no part in the revision (the agent notices the change anyway).
+   * Random key of this installation. With it, a changed Secret changes the revision, and a status reveals nothing of
+   * its content; without it, secret values take no part in the revision (the agent still notices the change).
    */
   revisionKey?: string;
 }
 
 /**
- * What verdicts read in addition to the entry: lookups over all objects. `lookupsOf` makes one from NodeInputs for the
+ * The questions that verdicts ask about other objects. `lookupsOf` makes one from NodeInputs for the
  * entries of that node.
  */
 export interface Lookups {
@@ -73,20 +73,20 @@ export interface Lookups {
   configMap: (name: string) => KeyedText | undefined;
 }
 
-/** What a node is to do, and one digest per section of it. */
+/** The desired state of a node, with one digest per section. */
 export interface DesiredState {
   microservices: readonly (MicroserviceView | MicroserviceHold)[];
   registries: readonly RegistryView[];
   config: AgentConfig;
   deleteNode: boolean;
   digests: Digests;
-  /** for third-party agents, which know no hold: the views that held entries would have, as far as they resolve; by uuid */
+  /** for third-party agents, which do not support holds: the views of held entries, as far as they resolve; by uuid */
   held: ReadonlyMap<string, MicroserviceView>;
-  /** every entry of this node, those that are not to run included; by uuid */
+  /** every entry of this node, entries that should not run included; by uuid */
   entries: ReadonlyMap<string, DesiredEntry>;
 }
 
-/** What the desired state knows of one entry, whether it runs or not. */
+/** The part of the desired state about one entry, whether it should run or not. */
 export interface DesiredEntry {
   /** uid of the Application that it belongs to */
   owner: string;
@@ -110,14 +110,14 @@ export interface Verdict {
   code: string;
   /** path of the field in the entry, spelled as in the YAML form */
   field?: string;
-  /** passes without any edit, for example when a port is being freed */
+  /** true when the reason passes without an edit, for example while a port is being given up */
   passes?: true;
 }
 
 /** Whether a node shows signs of life: `never` before its first provisioning, `silent` beyond its limit. */
 export type Liveness = 'live' | 'silent' | 'never';
 
-/** What the leader knows of a node from its requests, in memory only: the latest value of everything. */
+/** What the leader knows of a node from its requests, in memory only: the latest value of each member. */
 export interface Observation {
   /** all deltas merged */
   report: StatusReport;
@@ -127,17 +127,17 @@ export interface Observation {
   contactAt?: number;
   /** seconds that the long poll may last, 0 without one */
   waitSeconds: number;
-  /** version that our own agent names in its requests; absent for foreign agents */
+  /** version that our own agent names in its requests; absent for third-party agents */
   agent?: string;
-  /** agent instances that use this node's identity, each with its boot; several at once mean a cloned identity */
+  /** agent instances that use the identity of this node, each with its boot; several at once mean a cloned identity */
   instances: Readonly<Record<string, { boot?: string; seenAt: number }>>;
   /** while the agent retains what the datastore lacks: the epoch by which the datastore is accepted */
   restored?: string;
-  /** for agents that do not echo revisions: what was last handed out, per microservice */
+  /** for agents that do not echo revisions: what was last sent, per microservice */
   sentRevisions: Readonly<Record<string, SentRevision>>;
 }
 
-/** What an agent was sent of one microservice, and when it was first sent, Unix ms. */
+/** What was sent to an agent for one microservice, and when it was first sent, Unix ms. */
 export interface SentRevision {
   revision: string;
   imageId: string;

@@ -1,6 +1,6 @@
 /**
- * Mass silence: when a large share of the live nodes falls silent at once, the fault is more likely ours (the controller,
- * its network, its clock) than theirs. Statuses are then written slowly, and one event takes the place of thousands.
+ * Mass silence: when a large share of the live nodes falls silent at once, the cause is more likely the controller, its
+ * network or its clock than the nodes. Statuses are then written slowly, and one event replaces thousands.
  */
 
 /** The last sign of life of one node. */
@@ -11,7 +11,7 @@ export interface SilenceFacts {
   limit: number;
 }
 
-/** Silence of fewer nodes says nothing about the controller. */
+/** The silence of fewer nodes does not indicate a problem of the controller. */
 const MIN_NODES = 3;
 const SHARE = 0.3;
 
@@ -27,10 +27,10 @@ export function massSilence(
   return { suspected: fellSilent >= MIN_NODES && fellSilent > SHARE * (live + fellSilent), live, fellSilent };
 }
 
-/** How silence changes what is stored of an object; `continues` is an unreachable application losing another node. */
+/** How silence changes a stored object; `continues` means that an unreachable application loses another node. */
 export type SilenceChange = 'begins' | 'ends' | 'continues';
 
-/** The change from what is stored to what is so now; undefined when silence is not part of it. */
+/** The change from the stored to the present silence; undefined when there is no silence in either. */
 export function silenceChange(stored: boolean, now: boolean): SilenceChange | undefined {
   if (stored && now) return 'continues';
   return now ? 'begins' : stored ? 'ends' : undefined;
@@ -46,7 +46,7 @@ export const SILENCE_WRITES = {
   continues: { everyMs: 10_000 },
 } as const satisfies Record<SilenceChange, { perSecond: number } | { everyMs: number }>;
 
-/** While more objects than this wait for the write that ends their silence, none gets an event of its own. */
+/** While more objects than this wait for the write that ends their silence, that write records no events. */
 const FEW = 20;
 
 /** Whether the write of a change records events about the object itself. */

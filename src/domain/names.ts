@@ -49,7 +49,7 @@ export function entryUuid(application: Application, entry: { name: string; uuid?
   return uuid;
 }
 
-/** A cache, since each entry is asked for many times per report; the objects are shared and never change. */
+/** A cache, since each report needs the uuid of an entry many times; the objects are shared and never change. */
 const derived = new WeakMap<object, { owner: string; name: string; uuid: string }>();
 
 /** Id of a volume mapping in the v3 API: 31 bits of the SHA-256 of its path in the container. */

@@ -37,7 +37,7 @@ export function entryUuidsOf(application: Application): readonly string[] {
   return (application.spec.microservices ?? []).map((entry) => entryUuid(application, entry));
 }
 
-/** `secret:<name>` and `configMap:<name>`: what the entries of an application take values from. */
+/** `secret:<name>` and `configMap:<name>`: the sources of values of the entries of an application. */
 function sourcesOf(application: Application): Iterable<string> {
   const refs = new Set<string>();
   for (const { container } of application.spec.microservices ?? []) {

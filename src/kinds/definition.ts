@@ -6,7 +6,7 @@ import { idOf, uuidOf, v3Name } from '../domain/names.ts';
 
 import type { KindRest } from './rest.ts';
 
-/** What the objects of every kind have. */
+/** The members that the objects of every kind have. */
 export interface KindObject {
   apiVersion: string;
   kind: string;
@@ -15,15 +15,15 @@ export interface KindObject {
   status?: { observedGeneration: number; uuid?: string; id?: number; conditions?: Condition[] };
 }
 
-/** A function of an object. Its parameter is compared loosely, so that kinds of all objects fit into one list. */
+/** A function of an object. Its parameter is bivariant, so that definitions of all kinds fit into one list. */
 type Of<T, R> = { of(object: T): R }['of'];
 
 /**
- * A kind, as a value: everything that the layers above have to know of it. CRD, store and indexes, readiness, numbers,
- * look-ups, access rules, REST routes, support bundle and metrics are made from it.
+ * A kind as a value, with everything that the layers above need. CRD, store and indexes, readiness, numbers,
+ * lookups, access rules, REST routes, support document and metrics are made from it.
  */
 export interface Kind<T extends KindObject = KindObject, Key extends string = string, Index extends string = string> {
-  /** name of the store, and of everything else that has a member for each kind */
+  /** name of the store and of other members by kind */
   readonly key: Key;
   /** schema, names and columns */
   readonly definition: ResourceDefinition;
@@ -33,24 +33,24 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly noun: string;
   /** made from the identity of the definition, unless stated */
   readonly identity: KindIdentity<T>;
-  /** what its objects name */
+  /** references of an object to others */
   readonly references?: Of<T, Iterable<Reference>>;
-  /** what in an object names another by these references, for messages; the object itself when absent */
+  /** parts of an object that have one of these references, for messages; the object itself when absent */
   readonly referrers?: { of(object: T, to: string, refs: readonly (number | string)[]): readonly string[] }['of'];
-  /** an object that others name is not deleted: what REST answers instead */
+  /** the error of REST for the deletion of an object that others refer to */
   readonly inUse?: { status: 400 | 409; code: string };
-  /** which row of the roles its objects belong to (src/rest/access/roles.ts) */
+  /** the row of the roles for its objects (src/rest/access/roles.ts) */
   readonly access: 'workloads' | 'infrastructure';
-  /** the support bundle shows the members of its spec, and not what people wrote into them */
+  /** the support document has the members of its spec without their values */
   readonly withholdsTexts?: true;
   readonly rest: KindRest<T>;
-  /** why an object may not be as its spec asks, by the objects that it names */
+  /** the verdict on an object by the objects that it refers to */
   readonly verdict?: { of(object: T, find: FindReferenced): Verdict | undefined }['of'];
-  /** under which further keys its objects are found in the store; name, uuid, id and ref are there for every kind that has them */
+  /** further indexes of its store; name, uuid, id and ref exist for every kind that has them */
   readonly indexes: Readonly<Record<Index, Of<T, Iterable<string>>>>;
 }
 
-/** An object that is named by another: the key of its kind, and its number or its v3 name. */
+/** A reference to an object: the key of its kind, and its number or its v3 name. */
 export interface Reference {
   to: string;
   ref: number | string;
@@ -66,7 +66,7 @@ export const refsTo = <T extends KindObject>({ identity }: Kind<T>, object: T): 
   return [...(id === undefined ? [] : [id]), v3Name(object)];
 };
 
-/** Refusal to delete an object that others name. */
+/** The refusal to delete an object that others refer to. */
 export function inUseError<T extends KindObject>(kind: Kind<T>, object: T, users: readonly string[]): DomainError {
   const { status, code } = kind.inUse ?? { status: 409, code: 'IN_USE' };
   const name = kind.identity.id ? `${kind.identity.id(object) ?? ''} (${v3Name(object)})` : v3Name(object);
@@ -76,19 +76,19 @@ export function inUseError<T extends KindObject>(kind: Kind<T>, object: T, users
 /** The oldest object that a reference may mean. */
 export type FindReferenced = (reference: Reference) => KindObject | undefined;
 
-/** By what, besides its v3 name, an object is known to v3 clients and machines; see domain/identity.ts. */
+/** The identity of an object for v3 clients and machines besides its v3 name; see domain/identity.ts. */
 export interface KindIdentity<T> {
   uuid?: Of<T, string>;
-  /** a number from the counter of the kind; undefined until it is given one */
+  /** a number from the counter of the kind; undefined until it is assigned */
   id?: Of<T, number | undefined>;
-  /** whether a number is kept for another object */
+  /** whether a number is reserved for another object */
   isReserved?: { of(object: T, id: number): boolean }['of'];
 }
 
 /** Names of the indexes that kinds share. */
 export type IdentityIndex = 'name' | 'uuid' | 'id' | 'ref';
 
-/** States a kind; its key and its indexes are inferred. */
+/** Defines a kind; its key and its indexes are inferred. */
 export const defineKind =
   <T extends KindObject>() =>
   <const Key extends string, Index extends string = never>(

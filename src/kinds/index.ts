@@ -23,7 +23,7 @@ const byKey = (kinds: readonly Kind<KindObject, string, string>[]): Kinds =>
 
 export const KINDS = byKey(ALL as readonly Kind[]) as { readonly [K in KindKey]: KindOf<K> };
 
-/** Kinds that agents depend on: whatever happens to others, these are enough to serve agents. */
+/** Kinds that agents depend on: their stores are sufficient to serve agents. */
 export const ESSENTIAL_KINDS = ['nodes', 'applications', 'registries'] as const satisfies readonly KindKey[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {

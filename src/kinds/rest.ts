@@ -8,7 +8,7 @@ type Json = Record<string, unknown>;
 export interface KindRest<T, W extends Write<T> = Write<T>> {
   /** Group of the operations in the OpenAPI document. */
   tag: string;
-  /** by what a path names one object */
+  /** parameter of the path of one object */
   key: 'uuid' | 'name' | 'id';
   /** code of the 404 */
   notFound: string;
@@ -16,7 +16,7 @@ export interface KindRest<T, W extends Write<T> = Write<T>> {
   crud?: KindCrud<T, W>;
 }
 
-/** What a body asks for; translations may add members, which the hooks of the kind's routes carry out. */
+/** A body as read; translations may add members, which the hooks of the routes of the kind carry out. */
 export interface Write<T> {
   name?: string;
   spec: T extends { spec: infer S } ? S : never;
@@ -37,9 +37,9 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   shapes: KindShapes;
   /** Texts of the OpenAPI document where the usual ones do not fit. */
   texts?: Partial<Record<Operation, { summary?: string; description?: string }>>;
-  /** What a create body asks for. Throws DomainError. */
+  /** Reads a create body. Throws DomainError. */
   fromBody: { of(body: unknown): W }['of'];
-  /** What a PATCH body asks for: absent members stay, null removes. Throws DomainError. */
+  /** Reads a PATCH body: absent members stay, null removes. Throws DomainError. */
   patch: { of(object: T, body: unknown): W }['of'];
   read: { of(object: T): Json }['of'];
   /** Why an object is never deleted. */
@@ -49,7 +49,7 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
 }
 export type Operation = 'create' | 'list' | 'get' | 'change' | 'delete';
 
-/** What the OpenAPI document says of bodies. */
+/** The documentation of bodies in the OpenAPI document. */
 export interface KindShapes {
   create: z.ZodType;
   change: z.ZodType;

@@ -90,7 +90,7 @@ test('a leader begins an epoch; each change of an application raises the sequenc
   expect([...leader.lost, ...other.lost, ...next.lost]).toEqual([]);
 });
 
-test('a restored datastore: the first replica that notices begins an epoch, and a lost position stays recognisable', async () => {
+test('after a restore, the first replica that notices it begins an epoch, and a lost position stays recognisable', async () => {
   await makeNamespace();
   const leader = await startReplica({ leads: true });
   const snapshot = formatEpochLog(await stored());
@@ -114,7 +114,7 @@ test('a restored datastore: the first replica that notices begins an epoch, and 
   expect(isIssued(await stored(), lost)).toBe(false);
 });
 
-test('an empty datastore, or another one: the position of an agent from before is the first sign', async () => {
+test('an agent with a position of the former datastore causes a new epoch in an empty or replaced datastore', async () => {
   await makeNamespace();
   const { epochs, lost } = await startReplica({ leads: true });
   const position = { epoch: 7, id: '0123abcd', sequenceNumber: 12 };
@@ -122,7 +122,7 @@ test('an empty datastore, or another one: the position of an agent from before i
   expect(lost).toEqual(['7.0123abcd.12']);
   expect(positionIn(epochs).epoch).toBe(8);
   expect(isIssued(await stored(), position)).toBe(false);
-  // A second agent of that datastore begins no other epoch.
+  // A second agent of the former datastore causes no further epoch.
   await epochs.beginEpochAfter({ ...position, sequenceNumber: 11 });
   expect(lost).toHaveLength(1);
   await client.delete(RESOURCES.configMaps, { namespace, name: 'skerry-epochs' });
@@ -132,7 +132,7 @@ test('an empty datastore, or another one: the position of an agent from before i
   expect(lost).toHaveLength(2);
 });
 
-test('an agent that is ahead of a store that lags behind begins no epoch', async () => {
+test('an agent that is ahead of a lagging store causes no new epoch', async () => {
   await makeNamespace();
   const leader = await startReplica({ leads: true });
   const late = await startReplica();

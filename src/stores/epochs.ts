@@ -19,7 +19,7 @@ import type { EssentialStores } from './stores.ts';
 const NAME = 'skerry-epochs';
 const KEY = 'epochs';
 const CALL_MS = 5_000;
-/** The next sequence number follows a change so soon that the agent gets it with its next report, and at most once a second. */
+/** Delay of the next sequence number after a change: short enough for the next report of an agent, at most one per second. */
 const SOON_MS = 200;
 const STEP_MS = 1_000;
 const RETRY_MS = 5_000;
@@ -27,19 +27,19 @@ const RETRY_MS = 5_000;
 /** The epoch log (src/domain/epoch.ts) as this replica knows it; the ConfigMap `skerry-epochs` stores it. */
 export interface Epochs {
   readonly epochLog: EpochLog;
-  /** Called when there is another position to issue. */
+  /** Called when there is a new position to issue. */
   subscribe(listener: () => void): Disposable;
-  /** Called with two positions when the datastore lacks the first, which it had issued, and goes on at the second. */
+  /** Called with two positions when the datastore no longer has the first, which was issued, and continues at the second. */
   onRestored(listener: (lost: string, now: string) => void): Disposable;
   /** whether the stores may show another datastore than the one that `epochLog` is about: `verify` first */
   readonly isUnverified: boolean;
-  /** whether some store has not been listed again since a restore was noticed: it may still show what was lost */
+  /** whether some store has not been listed since a restore was noticed, so that it may still have lost objects */
   readonly isStale: boolean;
-  /** Something else indicates a restore: `verify` before the next answer. */
+  /** Called when something else indicates a restore: `verify` is due before the next response. */
   invalidate(): void;
   /** Reads the log from the API server. Rejects when it cannot be reached. */
   verify(): Promise<void>;
-  /** Verifies; when the log still does not have the position, begins an epoch after it. */
+  /** Verifies, and begins an epoch after the position when the log still does not have it. */
   beginEpochAfter(position: EpochPosition): Promise<void>;
   /** Begins the epoch of a leader, and counts changes until the signal aborts. */
   lead(client: KubeClient, signal: AbortSignal): Promise<void>;
@@ -53,9 +53,9 @@ export interface EpochsOptions {
 }
 
 /**
- * Two things make a restore noticed: a replica lists its stores again and finds that the log no longer has the position that
- * it knew, or an agent presents a position that the log does not have. Either way an epoch begins, so that what was lost
- * stays recognisable when this datastore has counted as far as the other had.
+ * A restore is noticed in two ways: a replica lists its stores again and finds that the log no longer has the position that
+ * it knew, or an agent presents a position that the log does not have. In both cases an epoch begins, so that lost positions
+ * stay recognisable when this datastore has counted as far as the other one had.
  */
 export function createEpochs(options: EpochsOptions): Epochs {
   const { client, namespace, stores, log } = options;
@@ -66,7 +66,7 @@ export function createEpochs(options: EpochsOptions): Epochs {
   let verified = -1;
   let verifying: Promise<void> | undefined;
 
-  /** lists taken of each store when a restore was noticed */
+  /** number of lists of each store when a restore was noticed */
   let atRestore: readonly number[] = [];
   const isStale = () =>
     Object.values(stores).some(
@@ -102,7 +102,7 @@ export function createEpochs(options: EpochsOptions): Epochs {
     advance(next ?? stored);
   }
 
-  /** The log with a new epoch when it lacks the position that we know: the datastore is another one, or as it was once. */
+  /** The log with a new epoch when it lacks the known position: the datastore was replaced or restored. */
   function afterRestore(stored: EpochLog): EpochLog | undefined {
     const known = latestPosition(epochLog);
     if (!known || isIssued(stored, known)) return undefined;
@@ -136,7 +136,7 @@ export function createEpochs(options: EpochsOptions): Epochs {
     let timer: NodeJS.Timeout | undefined;
     let steppedAt = Number.NEGATIVE_INFINITY;
     const step = () => {
-      // A change from here on may be stored after this sequence number, and gets the next one.
+      // A change from here on may be stored after this sequence number and gets the next one.
       timer = undefined;
       steppedAt = performance.now();
       update(writer, (stored) => afterRestore(stored) ?? withNextSequenceNumber(stored)).catch((error: Error) => {
@@ -159,7 +159,7 @@ export function createEpochs(options: EpochsOptions): Epochs {
     };
   }
 
-  // Writes of other replicas. Where they do not continue what is known, the API server itself is read.
+  // Writes of other replicas. When they do not continue the known log, the log is read from the API server.
   stores.configMaps.subscribe(({ type, object }) => {
     if (object.metadata.name !== NAME || object.metadata.namespace !== namespace) return;
     const seen = type === 'delete' ? [] : parseEpochLog(object.data?.[KEY]);
@@ -215,7 +215,7 @@ export function createEpochs(options: EpochsOptions): Epochs {
       using _counting = count(writer, signal);
       while (!signal.aborted) {
         await sleep(RETRY_MS, signal);
-        // A restore is noticed also where no agent presents a position.
+        // A restore is noticed even when no agent presents a position.
         if (!signal.aborted && verified !== lists()) await verify().catch(() => {});
       }
     },

@@ -6,7 +6,7 @@ import { textNameOf } from './references.ts';
 
 type Indexes = Record<string, (object: KindObject) => Iterable<string>>;
 
-/** Under what the objects of a kind are found: by v3 name and identity, and by what its definition adds. */
+/** The indexes of a kind: v3 name, identity, and those of its definition. */
 export function indexesOf({ identity: { uuid, id }, references, indexes }: Kind): Indexes {
   return {
     name: (object) => [v3Name(object)],
@@ -22,7 +22,7 @@ export function indexesOf({ identity: { uuid, id }, references, indexes }: Kind)
   };
 }
 
-/** The same for core objects. */
+/** The indexes of core objects. */
 export const CORE_INDEXES = {
   secrets: {
     name: (secret: Secret) => [textNameOf(secret)],

@@ -5,20 +5,20 @@ import type { Registry } from '../api/v3/index.ts';
 import { type KeyedText, mayBeSentTo } from '../domain/index.ts';
 import { textNameOf } from './references.ts';
 
-/** Only what carries the label may be listed over REST or used by a microservice. */
+/** Only an object with the label may be listed over REST or used by a microservice. */
 export const isShareable = (object: Secret | ConfigMap) => object.metadata.labels?.[LABELS.shareable] === 'true';
 
-/** Whether this very object, not one of the same name, owns the Secret. */
+/** Whether this object, and not another one of the same name, owns the Secret. */
 export const isOwnedBy = (secret: Secret, owner: { metadata: ObjectMeta }) =>
   secret.metadata.ownerReferences?.some(({ uid }) => uid === owner.metadata.uid) ?? false;
 
-/** The one registry that passwords of a Secret may be sent to; undefined where it names none. */
+/** The only registry that passwords of a Secret may be sent to; undefined when the Secret names none. */
 export const registryOf = (secret: Secret) => secret.metadata.annotations?.[ANNOTATIONS.registry];
 
 /**
- * Whether a registry may use a Secret as its password. A reference is text that many may write: without this whoever may
- * write a Registry could have any Secret of the namespace sent to any place. The Secret itself says what is allowed: by the
- * registry that it names, by its owner, or by the label that lets every microservice have it anyway.
+ * Whether a registry may use a Secret as its password. Without this check, a user who may write a Registry could have any
+ * Secret of the namespace sent to any host. The Secret itself determines what is allowed: by the registry that it names, by
+ * its owner, or by the label that allows every microservice to use it.
  */
 export function isPasswordOf(secret: Secret, registry: Registry): boolean {
   const allowed = registryOf(secret);
@@ -51,7 +51,7 @@ export const textOfConfigMap = (configMap: ConfigMap): KeyedText => ({
   data: withTextKeys(configMap, configMap.data ?? {}),
 });
 
-/** Keys that core objects refuse are stored escaped; an annotation maps them to their v3 spelling. */
+/** Keys that are invalid in core objects are stored escaped; an annotation maps them to their v3 spelling. */
 function withTextKeys(object: Secret | ConfigMap, data: Record<string, string>): Record<string, string> {
   const text = object.metadata.annotations?.[ANNOTATIONS.keys];
   if (text === undefined) return data;

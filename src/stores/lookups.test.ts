@@ -10,7 +10,7 @@ function makeStores() {
   return { stores, lookups: createLookups(stores) };
 }
 
-test('of two registries with one name or id the older one is meant', () => {
+test('a name or id that two registries have means the older one', () => {
   const { stores, lookups } = makeStores();
   const team = makeRegistry('team', { id: 12 });
   const young = makeRegistry('team-2', { id: 12, name: 'team' });

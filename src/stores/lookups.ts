@@ -7,9 +7,9 @@ import { oldest } from './oldest.ts';
 import type { ReadStores } from './stores.ts';
 import { referenced } from './use.ts';
 
-/** Lookups for verdicts, and what desired states read in addition. Nothing is copied; each call reads the stores. */
+/** Lookups for verdicts and further inputs of desired states. Each call reads the stores, without a copy. */
 export interface StoreLookups extends Lookups {
-  /** from the Secret that the registry names, when it may use it; else undefined */
+  /** from the Secret that the registry names; undefined when the registry may not use it */
   registryPassword(registry: Registry): string | undefined;
 }
 
@@ -42,7 +42,7 @@ export function createLookups(stores: ReadStores): StoreLookups {
 export function applicationsOn(stores: Pick<ReadStores, 'nodes' | 'applications'>, node: EdgeNode): Application[] {
   const name = v3Name(node);
   const found = new Set(stores.applications.byIndex('node', `uuid:${nodeUuid(node)}`));
-  // Of several nodes with one name the oldest is meant. One that is gone from the view was meant as well.
+  // A name means the oldest of several nodes. A node that was deleted counts as the one that was meant.
   const meant = oldest(stores.nodes.byIndex('name', name));
   if (!meant || meant.metadata.uid === node.metadata.uid) {
     for (const application of stores.applications.byIndex('node', `name:${name}`)) found.add(application);
@@ -53,7 +53,7 @@ export function applicationsOn(stores: Pick<ReadStores, 'nodes' | 'applications'
   return [...found];
 }
 
-/** Objects of stores never change: a changed object is another one. */
+/** Objects of stores are immutable: a changed object is a new one. */
 function memoised<K extends object, V>(compute: (key: K) => V): (key: K) => V {
   const known = new WeakMap<K, V>();
   return (key) => {

@@ -2,13 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
 import { nodeUuid } from '../domain/names.ts';
 
-/** Whether what a node is to do may depend on what differs: the rest of a status is said to people, or about time. */
+/** Whether the desired state of a node may depend on what differs: the other members of a status are for people or about time. */
 export const isWorkedFromAlike = (a: EdgeNode, b: EdgeNode): boolean =>
   a.metadata.generation === b.metadata.generation &&
   nodeUuid(a) === nodeUuid(b) &&
   isDeepStrictEqual(readFrom(a.status), readFrom(b.status));
 
-/** The same for statuses of applications, which also say when a node is silent. */
+/** Whether statuses of applications may depend on what differs, which includes the silence of a node. */
 export const isSeenAlike = (a: EdgeNode, b: EdgeNode): boolean =>
   a.status?.daemonStatus === b.status?.daemonStatus && isWorkedFromAlike(a, b);
 

@@ -1,4 +1,4 @@
-/** Of several objects that claim one name or uuid the oldest has it. */
+/** Of several objects that claim one name or uuid, the oldest has it. */
 export function oldest<T extends { metadata: { creationTimestamp?: string; uid?: string } }>(
   objects: readonly T[],
 ): T | undefined {

@@ -4,9 +4,9 @@ import type { Secret } from '../api/resources.ts';
 import { compareResourceVersions } from '../kube/mod.ts';
 import { decodeData, encodeData } from './keyed-text.ts';
 
-/** Provisioning keys as their Secrets hold them: one place for their names and their data. */
+/** The names and the data of the Secrets of provisioning keys. */
 
-/** Name of the Secret: the SHA-256 of the key, so that a list of names tells no key. */
+/** Name of the Secret: the SHA-256 of the key, so that a list of names reveals no key. */
 export const provisioningKeyName = (key: string) =>
   `provisioning-key-${createHash('sha256').update(key).digest('hex')}`;
 
@@ -21,22 +21,22 @@ export interface ProvisioningKey {
 export const provisioningKeyData = ({ nodeUuid, expiresAt, publicKey }: ProvisioningKey) =>
   encodeData({ nodeUuid, expiresAt: String(expiresAt), publicKey });
 
-/** Undefined for what is no readable key. */
+/** Undefined for a Secret that is not a valid key. */
 export function readProvisioningKey({ data }: Pick<Secret, 'data'>): ProvisioningKey | undefined {
   const { nodeUuid, expiresAt, publicKey } = decodeData(data);
   if (!nodeUuid || !Number.isFinite(Number(expiresAt))) return undefined;
   return { nodeUuid, expiresAt: Number(expiresAt), ...(publicKey !== undefined && { publicKey }) };
 }
 
-/** uuid of the node that a provisioning key is for; nothing for any other Secret. */
+/** uuid of the node that a provisioning key is for; empty for any other Secret. */
 export function provisioningKeyOf({ metadata }: Secret): readonly string[] {
   const uuid = metadata.labels?.[LABELS.provisioningKey];
   return uuid === undefined ? [] : [uuid];
 }
 
 /**
- * Of the provisioning keys of one node the latest works. One that an agent used stays until it expires: it answers the
- * same agent again.
+ * Of the provisioning keys of one node, the latest is valid. A used key stays until it expires, so that the
+ * same agent can repeat its request.
  */
 export const isReplacedBy = (key: Secret, other: Secret) =>
   key.data?.publicKey === undefined &&

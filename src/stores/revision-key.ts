@@ -8,9 +8,9 @@ const NAME = 'skerry-revision-key';
 const KEY = 'key';
 
 /**
- * The random key of this installation that revisions are computed with: so a changed Secret changes the revision of the
- * microservices that use it, and no status tells anything about its content. Made once by whichever replica comes first
- * and never replaced: another key would restart every microservice that uses a Secret.
+ * The random key of this installation for revisions. With it, a changed Secret changes the revision of the
+ * microservices that use it, and no status reveals its content. The first replica creates the key,
+ * and it is never replaced: another key would restart every microservice that uses a Secret.
  */
 export async function readRevisionKey(
   { client, namespace }: { client: KubeClient; namespace: string },

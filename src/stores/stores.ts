@@ -22,21 +22,21 @@ import {
 } from '../kube/mod.ts';
 import { CORE_INDEXES, indexesOf } from './indexes.ts';
 
-/** What look-ups read. */
+/** The stores that lookups read. */
 export type ReadStores = {
   readonly [K in keyof EssentialStores]: EssentialStores[K] extends MutableStore<infer T> ? Store<T> : never;
 };
 
 type KindStores = { [K in KindKey]: MutableStore<ObjectOf<K>> };
 
-/** The stores of everything that is read, one per resource, each with all indexes that any reader needs. */
+/** All stores, one per resource, each with all indexes that any reader needs. */
 export interface Stores extends KindStores {
   /** all Secrets of the namespace: node keys, shareable ones, passwords of registries */
   secrets: MutableStore<Secret>;
   configMaps: MutableStore<ConfigMap>;
 }
 
-/** Those that agents depend on. */
+/** The stores that agents depend on. */
 export type EssentialStores = Pick<Stores, (typeof ESSENTIAL_KINDS)[number] | 'secrets' | 'configMaps'>;
 
 export interface StoresOptions {
@@ -58,7 +58,7 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
   };
 }
 
-/** The stores that agents depend on: one of another kind that never becomes complete stops no agent. */
+/** The stores that agents depend on. A store of another kind that never syncs does not affect agents. */
 export function essentialStores(stores: Stores): EssentialStores {
   const { nodes, applications, registries, secrets, configMaps } = stores;
   return { nodes, applications, registries, secrets, configMaps };
@@ -68,11 +68,11 @@ export function essentialStores(stores: Stores): EssentialStores {
 export const storeOf = <T extends KindObject>(stores: object, { key }: Kind<T>): MutableStore<T> =>
   (stores as Record<string, MutableStore<T>>)[key] as MutableStore<T>;
 
-/** How many objects there are of each kind, as the Kubernetes API calls it. */
+/** The number of objects of each kind, by its name in the Kubernetes API. */
 export const countObjects = (stores: object, kinds: Kinds): ReadonlyMap<string, number> =>
   new Map(Object.values(kinds).map((kind) => [kind.definition.kind, storeOf(stores, kind).size]));
 
-/** Finds the objects with a number, of a kind as the Kubernetes API calls it. */
+/** Finds the objects of a kind, by its name in the Kubernetes API, that have a number. */
 export function createIdLookup(stores: object, kinds: Kinds): (kind: string, id: number) => readonly KindObject[] {
   const numbered = new Map(
     Object.values(kinds)
@@ -82,7 +82,7 @@ export function createIdLookup(stores: object, kinds: Kinds): (kind: string, id:
   return (kind, id) => numbered.get(kind)?.byIndex('id', String(id)) ?? [];
 }
 
-/** Keeps the stores equal to what the API server holds, and shows our own writes in them at once. */
+/** Keeps the stores equal to the objects of the API server, and applies our own writes to them at once. */
 export function followStores(
   stores: Stores,
   options: { client: KubeClient; log?: Log; metrics?: Metrics },

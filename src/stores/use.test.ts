@@ -35,19 +35,19 @@ describe('the users of a registry', () => {
     expect(users(team, [team, remote], [uses('team')])).toEqual(['app/reader']);
     expect(users(remote, [team, remote], [uses(undefined)])).toEqual(['app/reader']);
   });
-  it('are not those that use another', () => {
+  it('are not entries that use another registry', () => {
     expect(users(team, [team, remote], [uses(1)])).toEqual([]);
     expect(users(team, [team, remote], [uses('other')])).toEqual([]);
     expect(users(team, [team, remote], [makeApplication({ entries: [] })])).toEqual([]);
   });
-  it('are not entries that come from a catalog', () => {
+  it('are not entries with a catalog item', () => {
     const entries = [makeEntry({ images: { catalogId: 7 } as never })];
     expect(users(remote, [team, remote], [makeApplication({ entries })])).toEqual([]);
   });
-  it('are also stopped microservices: they can be started', () => {
+  it('include stopped microservices, which can be started', () => {
     expect(users(team, [team], [uses('team', { isActivated: false })])).toEqual(['app/reader']);
   });
-  it('are not those that use the older one of its name', () => {
+  it('are not entries whose reference means an older registry of the same name', () => {
     const young = { ...team, metadata: { ...team.metadata, name: 'team-2', uid: 'uid-z' } };
     young.spec = { ...team.spec, id: undefined, name: 'team' };
     expect(users(young, [team, young], [uses('team')])).toEqual([]);
@@ -61,7 +61,7 @@ describe('the users of a registry', () => {
   });
 });
 
-test('the users of a registry are counted up and down with each edit', () => {
+test('isUsed follows each edit of an application', () => {
   const { stores, use } = makeUse();
   const team = makeRegistry('team', { id: 12 });
   stores.registries.swap([team], '1');

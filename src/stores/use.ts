@@ -8,21 +8,21 @@ import { storeOf } from './stores.ts';
 export const referenced = <T extends KindObject>(store: Store<T>, ref: number | string): T | undefined =>
   oldest(store.byIndex(typeof ref === 'number' ? 'id' : 'name', String(ref)));
 
-/** The kinds whose objects may name objects of this one. */
+/** The kinds whose objects may refer to objects of this kind. */
 export const referrersOf = (kinds: Kinds): Kind[] => Object.values(kinds).filter(({ references }) => references);
 
-/** Who names the objects of one kind. */
+/** The users of the objects of one kind. */
 export interface Use<T> {
-  /** As quick for thousands of users as for one. */
+  /** Takes constant time for any number of users. */
   isUsed(object: T): boolean;
-  /** Names of what uses the object, for messages; sorted. */
+  /** Names of the users of the object, for messages; sorted. */
   users(object: T): string[];
 }
 
 export function createUse<T extends KindObject>(stores: object, kinds: Kinds, kind: Kind<T>): Use<T> {
   const store = storeOf(stores, kind);
   const sources = referrersOf(kinds).map((source) => ({ source, store: storeOf(stores, source) }));
-  /** The references that do mean this object: an older one may have its name or id. */
+  /** The references that mean this object: an older object may have its name or id. */
   const meaning = (object: T) => refsTo(kind, object).filter((ref) => isSame(referenced(store, ref), object));
   const keys = (refs: readonly (number | string)[]) => refs.map((ref) => referenceKey({ to: kind.key, ref }));
   return {
@@ -43,7 +43,7 @@ export function createUse<T extends KindObject>(stores: object, kinds: Kinds, ki
   };
 }
 
-/** The same for all kinds, for a reader that knows the kind only when it is asked. */
+/** The users of objects of any kind, for callers that know the kind only at run time. */
 export interface References {
   users(kind: Kind, object: KindObject): readonly string[];
   find: FindReferenced;

@@ -14,7 +14,7 @@ describe.each(CONTAINER_FIELD_NAMES)('%s', (field) => {
     expect(isAbsent(field, example)).toBe(false);
   });
 
-  test('has a default that agents accept and that says as much as its absence', () => {
+  test('has a default that agents accept and that means the same as its absence', () => {
     if (absent === undefined) return;
     expect(wire.safeParse(absent).error).toBeUndefined();
     if (field !== 'healthCheck') expect(isAbsent(field, absent)).toBe(true);

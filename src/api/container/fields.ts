@@ -13,7 +13,7 @@ import { amount, type FieldRow, flag, list, words } from './row.ts';
  * names the member of the API that takes it, and a row of the contract in agent/src/engines/_fields.ts. The compiler
  * refuses what is left out.
  *
- * Nothing in here has a default of the CRD: what the API server adds to an item of a list looks to client-side apply and
+ * No field has a default in the CRD: a value that the API server adds to an item of a list looks to client-side apply and
  * to GitOps tools like an edit of the list. The normal form fills in what is absent.
  */
 const INT32 = parts.INT32;
@@ -251,10 +251,10 @@ export const CONTAINER_FIELDS = {
 export type ContainerField = keyof typeof CONTAINER_FIELDS;
 export const CONTAINER_FIELD_NAMES = Object.keys(CONTAINER_FIELDS) as readonly ContainerField[];
 
-/** A row for code that treats all fields alike: every member is there, `shown` and the names filled in. */
+/** A row for code that treats all fields alike: every member is present, `shown` and the names filled in. */
 export type Row = Readonly<FieldRow & { flatName: string; wireName: string }>;
 
-/** All rows have the same members in the same order, which makes reading them cheap. */
+/** All rows have the same members in the same order, which makes property access fast. */
 const ABSENT = { default: undefined, alias: undefined, itemDefaults: undefined, unit: undefined };
 
 const ROWS = Object.fromEntries(
@@ -275,7 +275,7 @@ const ROWS = Object.fromEntries(
 
 export const fieldRow = (field: ContainerField): Row => ROWS[field];
 
-/** Whether a value says no more of a field than its absence: it is empty, false, or the default. */
+/** Whether a value of a field means the same as its absence: it is empty, false, or the default. */
 export function isAbsent(field: ContainerField, value: unknown): boolean {
   if (value === undefined || value === null || value === '' || value === false) return true;
   if (typeof value !== 'object') return value === fieldRow(field).default;

@@ -4,9 +4,9 @@ import { withRules } from '../rules.ts';
 import { atomicList, closedObject, integer, integerOrText, object, oneOf, text } from '../schema.ts';
 
 /**
- * The container fields that have members of their own. Each stands here twice: as an entry has it, for the CRD and for
- * REST, and as an agent gets it, with what an absent member means filled in. An agent reads tolerantly: it drops unknown
- * members, and does not judge again what the controller has judged.
+ * The container fields that have members of their own. Each has two schemas: that of an entry, for the CRD and for
+ * REST, and that of an agent, with defaults for absent members. An agent reads tolerantly: it drops unknown
+ * members, and does not validate again what the controller has validated.
  */
 
 export const INT32 = 2 ** 31 - 1;
@@ -57,7 +57,7 @@ export const envSchema = withRules(
 export const envValueSchema = z.object({
   key: z.string(),
   value: z.string(),
-  /** ours: came from a Secret; the local API masks it */
+  /** not part of v3: the value comes from a Secret; the local API masks it */
   secret: z.boolean().optional(),
 });
 

@@ -1,48 +1,48 @@
 import { z } from 'zod';
 
-/** What is known of one container field. `fields.ts` has a row for each; everything else about a field is made from it. */
+/** The definition of one container field. `fields.ts` has a row for each; everything else about a field is made from it. */
 export type FieldRow = {
-  /** as an entry has it (`container.<name>`), without `optional` */
+  /** schema of the field in an entry (`container.<name>`), without `optional` */
   schema: z.ZodType;
-  /** what `kubectl explain` and the OpenAPI document say of it */
+  /** documentation for `kubectl explain` and the OpenAPI document */
   description: string;
-  /** as an agent gets it */
+  /** schema of the field as an agent gets it */
   wire: z.ZodType;
-  /** what an agent gets when the entry does not have the field; without one, the agent does not get the field either */
+  /** value for an agent when the entry does not have the field; without a default, the agent does not get the field */
   default?: unknown;
-  /** what a REST read shows when the entry does not have the field, where that is not `default` */
+  /** value in a REST read when the entry does not have the field, if that is not `default` */
   shown?: unknown;
-  /** its name in the flat JSON form of REST, where that is another one */
+  /** name in the flat JSON form of REST, if it differs */
   flatName?: string;
-  /** its name in what an agent gets, where that is another one; the flat form accepts it too */
+  /** name in what an agent gets, if it differs; the flat form accepts it too */
   wireName?: string;
-  /** a second spelling, which entries, the flat form and the agents' view all have */
+  /** a second spelling, which entries, the flat form and the view of agents have */
   alias?: { readonly name: string; readonly description: string };
-  /** what absent members of its items mean */
+  /** defaults of absent members of its items */
   itemDefaults?: Readonly<Record<string, string>>;
-  /** what a number counts; engines count bytes and billionths of a core */
+  /** unit of a number; engines count bytes and billionths of a core */
   unit?: 'MiB' | 'cores';
   engine: Engine;
-  /** a value other than the default, which tests send through every form */
+  /** a value other than the default, which tests convert between all forms */
   example: unknown;
 } & Fingerprinted;
 
 /**
- * How a field takes part in the revision and in the container digest: `value` as it is (the order of a list counts), `set`
+ * How a field takes part in the revision and in the container digest: `value` unchanged (the order of a list counts), `set`
  * as a list whose order does not count, `own` in a form of its own. What is empty or the default takes no part, so that a
  * new field changes neither.
  *
- * `secret`: it may hold what came from a Secret. Then revisions, which stand in statuses, have it keyed only.
+ * `secret`: the field may contain values of Secrets. Revisions, which statuses contain, then have it only as a keyed hash.
  */
 type Fingerprinted = { part: 'value' | 'set' | 'own'; secret: false } | { part: 'own'; secret: true };
 
 /**
- * The member of the Docker API's create call that takes the value as it is, in the API's unit: with a capital letter, those
+ * The member of the create call of the Docker API, capitalized, that takes the value unchanged in the unit of that API; those
  * of its HostConfig as `HostConfig.<member>`. `own`: create-body.ts translates it.
  */
 export type Engine = 'own' | Capitalize<string>;
 
-/** A switch, off unless it is on. */
+/** A boolean; absent means false. */
 export const flag = <const E extends Engine>(engine: E, description: string) =>
   ({
     schema: z.boolean(),
@@ -59,7 +59,7 @@ export const flag = <const E extends Engine>(engine: E, description: string) =>
 export const words = <const E extends Engine, S extends z.ZodType>(engine: E, schema: S, description: string) =>
   ({ schema, wire: z.string(), default: '', part: 'value', secret: false, engine, description }) as const;
 
-/** A number that is absent unless it is given. */
+/** A number without a default. */
 export const amount = <const E extends Engine, S extends z.ZodType, W extends z.ZodType>(
   engine: E,
   schema: S,

@@ -4,7 +4,7 @@ import { SYSCTLS } from './parts.ts';
 const NET_SYSCTLS = SYSCTLS.filter((key) => key.startsWith('net.'));
 const IPC_SYSCTLS = SYSCTLS.filter((key) => key.startsWith('kernel.shm'));
 
-/** What container fields demand of each other. */
+/** Rules between container fields. */
 export const CONTAINER_RULES: readonly Rule[] = [
   {
     rule: 'unique',

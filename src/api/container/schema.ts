@@ -4,16 +4,16 @@ import { object } from '../schema.ts';
 import { CONTAINER_FIELD_NAMES, type CONTAINER_FIELDS, type ContainerField, fieldRow } from './fields.ts';
 import { CONTAINER_RULES } from './rules.ts';
 
-/** What the table of container fields comes to: the schema of entries, and the members that an agent gets. */
+/** The schemas made from the table of container fields: that of entries, and the members that an agent gets. */
 
 type Rows = typeof CONTAINER_FIELDS;
 type Flat<T> = { [K in keyof T]: T[K] };
 
-/** The second spelling of a field, where it has one. */
+/** The second spelling of a field, if it has one. */
 export type AliasOf<F extends ContainerField> = Rows[F] extends { alias: { name: infer N extends string } } ? N : never;
 /** The name of a field in what an agent gets. */
 type WireName<F extends ContainerField> = Rows[F] extends { wireName: infer N extends string } ? N : F;
-/** What an agent gets of a field. */
+/** The schema of a field as an agent gets it. */
 export type WireValue<F extends ContainerField> = z.infer<Rows[F]['wire']>;
 
 type EntryShape = Flat<

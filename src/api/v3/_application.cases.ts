@@ -10,7 +10,7 @@ const volume = (fields: Record<string, unknown>) =>
 const many = <T>(count: number, make: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => make(index));
 
-/** One entry with every field set that may be set together. */
+/** An entry with every field that may be set together. */
 export const fullEntry = {
   name: 'reader',
   uuid: UUID,

@@ -26,7 +26,7 @@ const storeSize = text({
 const machineDecides = 'The machine decides when absent.';
 
 /**
- * Settings that belong to the machine have no default here: an unset field means that the machine decides
+ * Settings that belong to the machine have no default here: when a field is unset, the machine decides
  * (docs/spec/agent-channel.md#settings); REST shows the documented default.
  */
 export const edgeNodeSpecSchema = withRules(
@@ -107,7 +107,7 @@ const counter = integer(0, Number.MAX_SAFE_INTEGER);
 const quantity = z.number().min(0);
 const note = text({ max: 256 });
 
-/** What the node observed of one microservice; written only when it changes. */
+/** The observation of one microservice by the node; written only when it changes. */
 const observedMicroserviceSchema = object({
   uuid: text({ min: 1, max: 64 }).describe('uuid of the microservice.'),
   application: text({ max: BOUNDS.name }).optional().describe('Its application.'),

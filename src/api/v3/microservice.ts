@@ -10,7 +10,7 @@ import { anyJson, closedObject, integer, integerOrText, mapList, object, oneOf, 
  * (docs/spec/workloads.md#microservice-entry), aliases included; domain/microservice reads one normal form. The
  * container fields are a table of their own, in api/container.
  *
- * Nothing in here has a default of the CRD: what the API server adds to an item of a list looks to client-side apply and
+ * No field has a default in the CRD: a value that the API server adds to an item of a list looks to client-side apply and
  * to GitOps tools like an edit of the list. The normal form fills in what is absent.
  */
 

@@ -15,7 +15,7 @@ import {
 import { type Rule, withRules } from '../rules.ts';
 import { object, oneOf, text } from '../schema.ts';
 
-/** A host and port, with scheme and path or without. What the agent sends to is what stands here, read in one way only. */
+/** A host and port, optionally with scheme and path. The pattern is unambiguous, so that all parts agree on the host. */
 const REGISTRY_URL_PATTERN =
   '^([Hh][Tt][Tt][Pp][Ss]?://)?([A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?(/[^ @]*)?$';
 

@@ -4,7 +4,7 @@ import { invalid } from '../errors.ts';
 
 export type Fields = Record<string, unknown>;
 
-/** What both forms send for "not set": null, empty text, an empty object or list. */
+/** The values that mean "not set" in both forms: null, empty text, an empty object or list. */
 export const isEmpty = (value: unknown): boolean =>
   value === undefined ||
   value === null ||

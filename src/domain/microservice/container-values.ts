@@ -5,14 +5,14 @@ import { type Fields, fieldsOf, isEmpty, jsonOf, listOf, withoutEmpty } from './
 /** Reads a value of a container field; `field` is its place in the body, for messages. Throws DomainError. */
 type ReadValue = (value: unknown, field: string) => unknown;
 
-/** Fields that are lists of objects, whose items may have members that say "not set". */
+/** Fields that are lists of objects whose items may have members that mean "not set". */
 type ItemField = {
   [F in ContainerField]: NonNullable<ContainerSpec[F]> extends readonly object[] ? F : never;
 }[ContainerField];
 
 /**
- * What existing clients may send of a container field and an entry cannot hold; all other fields are taken as they are. The
- * flat JSON form and YAML documents are read by the same functions.
+ * Readers of container fields for which existing clients may send values that an entry cannot have; all other fields are
+ * read unchanged. The flat JSON form and YAML documents have the same readers.
  */
 const READERS: Readonly<Record<ItemField | 'annotations' | 'healthCheck', ReadValue>> = {
   env: environment,
@@ -26,7 +26,7 @@ const READERS: Readonly<Record<ItemField | 'annotations' | 'healthCheck', ReadVa
   annotations,
 };
 
-/** The value of a container field as an entry has it. */
+/** The value of a container field in the form of an entry. */
 export function readContainerValue(name: ContainerField, value: unknown, field: string): unknown {
   const read = (READERS as Partial<Record<ContainerField, ReadValue>>)[name];
   return read ? read(value, field) : value;
@@ -37,7 +37,7 @@ function items(value: unknown, field: string): Fields[] {
   return listOf(value, field).map((item, index) => withoutEmpty(fieldsOf(item, `${field}[${index}]`)));
 }
 
-/** Forms send every member: empty text is a value, unless a reference stands next to it. */
+/** User interfaces send every member: empty text is a value unless the item has a reference. */
 function environment(value: unknown, field: string): Fields[] {
   return listOf(value, field).map((item, index) => {
     const { value: literal, ...rest } = fieldsOf(item, `${field}[${index}]`);
@@ -82,6 +82,6 @@ function annotations(value: unknown, field: string): Record<string, string> {
   );
 }
 
-/** Numbers and booleans where text is meant. */
+/** Numbers and booleans become text. */
 const asText = (value: unknown): unknown =>
   typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;

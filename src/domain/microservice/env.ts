@@ -8,7 +8,7 @@ type EnvItem = NonNullable<NonNullable<MicroserviceEntry['container']>['env']>[n
 export interface EnvValue {
   key: string;
   value: string;
-  /** came from a Secret */
+  /** the value comes from a Secret */
   secret?: true;
 }
 
@@ -29,7 +29,7 @@ export function resolveEnv(
   return { env: { key, value: value ?? '' } };
 }
 
-/** Words about a source. */
+/** The terms for a source in messages. */
 interface Source {
   kind: 'Secret' | 'ConfigMap';
   missing: Pick<Verdict, 'reason' | 'code'>;

@@ -7,8 +7,8 @@ import { v3Name } from '../names.ts';
 
 /**
  * The address of an extra host on a node, or why it has none (docs/spec/workloads.md#extra-hosts): an IP address,
- * `${Agents.<node>}`, or `${Apps.<application>.<microservice>.local}` of the same node. A plain name is none: it could
- * not be told from that of a microservice, and no engine takes one.
+ * `${Agents.<node>}`, or `${Apps.<application>.<microservice>.local}` of the same node. A plain name is not an address:
+ * it could be that of a microservice, and no engine accepts one.
  */
 export function resolveHost(
   host: { name: string; address: string },
@@ -58,13 +58,13 @@ export function resolveHost(
   });
 }
 
-/** `host-gateway` is the engines' word for the machine itself. */
+/** Engines resolve `host-gateway` to the address of the machine. */
 function isAddress(text: string): boolean {
   return text === 'host-gateway' || IP.safeParse(text).success;
 }
 const IP = z.union([z.ipv4(), z.ipv6()]);
 
-/** Both names may contain dots, so every cut is tried. */
+/** Both names may contain dots, so every split is tried. */
 function namesMicroservice(text: string, node: EdgeNode, applications: readonly Application[]): boolean {
   return applications.some((application) => {
     const prefix = `${v3Name(application)}.`;

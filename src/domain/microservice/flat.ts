@@ -31,12 +31,12 @@ export interface FlatMicroservice {
   images?: { containerImage: string; archId: number }[];
 }
 
-/** What a create body asks for. */
+/** A create body as read. */
 export interface FlatCreate {
   entry: MicroserviceEntry;
   /** name of the application, when the body names one */
   application?: string;
-  /** the body orders a rebuild */
+  /** the body requests a rebuild */
   rebuild: boolean;
 }
 
@@ -45,12 +45,12 @@ type Volume = NonNullable<NonNullable<Entry['container']>['volumes']>[number];
 type Port = { internal: number; external: number; protocol: 'tcp' | 'udp' };
 type RegistryId = (ref: number | string) => number | undefined;
 
-/** One field of the flat form, and where it stands in the entry. */
+/** One field of the flat form and its path in the entry. */
 interface Row {
   flat: string;
   /** path in the entry */
   entry: string;
-  /** other spellings of the same field in stored entries; writing the field removes them */
+  /** other spellings of the field in stored entries; a write of the field removes them */
   replaces?: readonly string[];
   /** flat -> entry; undefined removes the field */
   write?: (value: unknown, field: string) => unknown;
@@ -72,7 +72,7 @@ function containerRow(name: ContainerField): Row {
   };
 }
 
-/** The one table between the flat form and the entry, read in both directions. */
+/** The table between the flat form and the entry, for both directions. */
 const TABLE: readonly Row[] = [
   same('name'),
   same('uuid'),
@@ -96,7 +96,7 @@ const TABLE: readonly Row[] = [
 /** Fields of the flat form, for documentation and tests. */
 export const FLAT_FIELDS: readonly string[] = TABLE.map((row) => row.flat);
 
-/** The entry that a create body asks for. Throws DomainError for what is wrong in itself. */
+/** The entry of a create body. Throws DomainError for a body that is invalid without regard to other objects. */
 export function entryFromFlat(body: unknown): FlatCreate {
   const flat = fieldsOf(body);
   const entry = applied({}, flat);
@@ -193,7 +193,7 @@ function applied(entry: Fields, flat: Fields): Fields {
   return entry;
 }
 
-/** The body with one spelling per field, after the rules between fields. */
+/** The body with one spelling per field, after the rules between fields have been applied. */
 function resolved(flat: Fields, entry: Fields): Fields {
   const { busEnabled, busAccess, ...body } = flat;
   for (const name of CONTAINER_FIELD_NAMES) {
@@ -205,7 +205,7 @@ function resolved(flat: Fields, entry: Fields): Fields {
     body.busConfig = isEmpty(busEnabled) ? undefined : { busAccess: booleanOf(busEnabled, 'busEnabled') };
   if (!isEmpty(body.nodeUuid) && !isEmpty(body.agentName))
     throw invalid('nodeUuid, agentName: both name the node; give one', 'agentName');
-  // empty text is ignored, and so is null next to a filled one; null alone removes the node
+  // Empty text is ignored, and so is null when the other field has a value; null alone removes the node.
   for (const [field, other] of NODE_FIELDS)
     if (body[field] === '' || body[field] === undefined || (isEmpty(body[field]) && !isEmpty(body[other])))
       delete body[field];
@@ -232,7 +232,7 @@ const NODE_FIELDS = [
   ['agentName', 'nodeUuid'],
 ] as const;
 
-/** The entry as the schema has it; a violation is named in the words of the flat form. */
+/** The entry after validation; an error names the field as the flat form spells it. */
 function checked(entry: Fields): MicroserviceEntry {
   if (isEmpty(entry.agent)) delete entry.agent;
   for (const member of ['images', 'container']) if (isEmpty(entry[member])) delete entry[member];
@@ -242,7 +242,7 @@ function checked(entry: Fields): MicroserviceEntry {
   throw invalid(field ? `${field}: ${result.violation.message}` : result.violation.message, field || undefined);
 }
 
-/** A path in the entry in the words of the flat form. */
+/** A path in the entry as the flat form spells it. */
 function flatPath(path: readonly (string | number)[]): string {
   for (let length = Math.min(path.length, 2); length > 0; length--) {
     const row = TABLE.find((candidate) => candidate.entry === path.slice(0, length).join('.'));
@@ -299,10 +299,10 @@ function idToFlat(value: number | string, registryId: RegistryId): number | unde
   return registryId(value) ?? (typeof value === 'number' ? value : BUILT_IN_WORDS[value]);
 }
 
-/** Words of the YAML form for the two registries that always exist (docs/spec/workloads.md#images-and-registries). */
+/** Names in the YAML form of the two built-in registries (docs/spec/workloads.md#images-and-registries). */
 const BUILT_IN_WORDS: Readonly<Record<string, number>> = { remote: 1, local: 2 };
 
-/** Items of a catalog come as names or as `{name}`. */
+/** Items of a catalog are sent as names or as `{name}`. */
 function catalogFromFlat(value: unknown, field: string): Fields | undefined {
   const { bindPath, permissions, items } = fieldsOf(value, field);
   if (isEmpty(items) && isEmpty(bindPath)) return undefined;

@@ -20,17 +20,17 @@ type Item<F extends ContainerField> = Value<F> extends (infer I)[] ? I : never;
 type ItemDefault<F extends ContainerField> = (typeof CONTAINER_FIELDS)[F] extends { itemDefaults: infer D } ? D : never;
 type NormalItem<F extends ContainerField> = Item<F> & Required<Pick<Item<F>, keyof ItemDefault<F> & keyof Item<F>>>;
 
-/** The value of a container field: items have what their absent members mean, kernel parameters are text. */
+/** The value of a container field: absent members of items have their defaults, kernel parameters are text. */
 export type NormalValue<F extends ContainerField> = F extends 'sysctls'
   ? Record<string, string>
   : [ItemDefault<F>] extends [never]
     ? Value<F>
     : NormalItem<F>[];
 
-/** Container settings with one spelling per field; what is empty or the default is absent. */
+/** Container settings with one spelling per field; empty values and defaults are absent. */
 export type NormalContainer = { [F in ContainerField]?: NormalValue<F> };
 
-/** An entry with one spelling per field, so that nothing behind it knows an alias. Empty means absent. */
+/** An entry with one spelling per field, so that no other code handles aliases. Empty values are absent. */
 export interface NormalEntry {
   name: string;
   uuid?: string;
@@ -53,10 +53,10 @@ export interface NormalEntry {
   busConfig?: MicroserviceEntry['busConfig'];
 }
 
-/** Start order of a microservice that names none. */
+/** Default start order of a microservice. */
 const DEFAULT_SCHEDULE = 50;
 
-/** The one normal form of an entry: aliases resolved, empty is absent, defaults are filled in. */
+/** The normal form of an entry: aliases are resolved, empty values are absent, defaults are filled in. */
 export function normalEntry(entry: MicroserviceEntry): NormalEntry {
   const { x86, riscv, registry, catalogId, ...images } = entry.images ?? {};
   return present<NormalEntry>({
@@ -86,7 +86,7 @@ export function normalEntry(entry: MicroserviceEntry): NormalEntry {
   });
 }
 
-/** An item of a field with what its absent members mean. */
+/** An item of a field with defaults for its absent members. */
 export function normalItem<F extends ContainerField>(field: F, item: Item<F>): NormalItem<F> {
   const normal = { ...(item as Record<string, unknown>) };
   for (const [member, value] of Object.entries(fieldRow(field).itemDefaults ?? {})) normal[member] ??= value;
@@ -96,7 +96,7 @@ export function normalItem<F extends ContainerField>(field: F, item: Item<F>): N
 const normalCatalog = (catalog: MicroserviceEntry['models']) =>
   catalog?.items?.length ? { ...catalog, permissions: catalog.permissions ?? 'ro' } : undefined;
 
-/** What items and values look like in the normal form, where that is not as they are written. */
+/** The normal form of items and values that differ from how they are written. */
 const NORMAL: { readonly [F in ContainerField]?: (value: Value<F>) => NormalValue<F> | undefined } = {
   sysctls: (map) => Object.fromEntries(Object.entries(map).map(([key, value]) => [key, String(value)])),
   healthCheck: (check) => (check.test?.length ? check : undefined),
@@ -116,7 +116,7 @@ function normalContainer(container: ContainerSpec): NormalContainer {
   return normal as NormalContainer;
 }
 
-/** The fields by all their spellings. */
+/** The fields by each of their spellings. */
 const SPELLINGS: ReadonlyMap<string, ContainerField> = new Map(
   CONTAINER_FIELD_NAMES.flatMap((field) => {
     const { alias } = fieldRow(field);
@@ -127,7 +127,7 @@ const SPELLINGS: ReadonlyMap<string, ContainerField> = new Map(
 /** Size of a container's log, MiB; 0 and none mean the default. */
 export const logSizeOf = (size: number | undefined): number => size || CONTAINER_FIELDS.logSize.shown;
 
-/** Reads show the default. Sent back, it changes nothing of what is stored, or the container would be replaced. */
+/** Reads show the default. A write of that default keeps the stored value, since a change would replace the container. */
 export function keepLogSize(entry: MicroserviceEntry, before: MicroserviceEntry | undefined): MicroserviceEntry {
   const [now, old] = [entry.container?.logSize, before?.container?.logSize];
   if (!before || now === old || logSizeOf(now) !== logSizeOf(old)) return entry;

@@ -10,7 +10,7 @@ import { flatFromEntry } from './flat.ts';
 import { normalItem } from './normal-form.ts';
 import { removedState, stateOf } from './state.ts';
 
-/** What is known of one microservice at the moment of a read. */
+/** The inputs of the read of a microservice. */
 export interface MicroserviceFacts {
   application: Application;
   entry: MicroserviceEntry;
@@ -22,13 +22,13 @@ export interface MicroserviceFacts {
   /** item of the node's latest report, when this replica has it */
   live?: MicroserviceStatus;
   registryId?: (ref: number | string) => number | undefined;
-  /** what addresses of extra hosts are resolved from */
+  /** the inputs for the addresses of extra hosts */
   hosts?: Parameters<typeof resolveHost>[2];
   /** Unix ms */
   now?: number;
 }
 
-/** What is known of a removed microservice that its node still reports. */
+/** The inputs of the read of a removed microservice that its node still reports. */
 export interface RemovedFacts {
   application: Application;
   node: EdgeNode;
@@ -37,7 +37,7 @@ export interface RemovedFacts {
   live?: MicroserviceStatus;
 }
 
-/** State of a microservice as REST shows it; the latest report counts more than the stored status. */
+/** State of a microservice in a REST read; the latest report precedes the stored status. */
 export function microserviceState(facts: Omit<MicroserviceFacts, 'registryId'>): MicroserviceState {
   const { application, entry, node, liveness, observed, live } = facts;
   return stateOf({
@@ -48,7 +48,7 @@ export function microserviceState(facts: Omit<MicroserviceFacts, 'registryId'>):
   });
 }
 
-/** What a v3 read shows of fields that an entry leaves out. */
+/** The values in a v3 read of fields that an entry leaves out. */
 const DEFAULTS: Readonly<Record<string, unknown>> = {
   config: '{}',
   images: [],
@@ -73,7 +73,7 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
     uuid: entryUuid(application, entry),
     isActivated: entry.isActivated ?? true,
     ...identity(application),
-    // one of the two, so that what was read can be sent back
+    // A read has one of the two, so that it is accepted as a body.
     ...(node ? { nodeUuid: nodeUuid(node) } : namedUuid ? { nodeUuid: namedUuid } : agentName ? { agentName } : {}),
     extraHosts: hostReads(facts),
     volumeMappings: volumeReads(entry),
@@ -87,7 +87,7 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
   };
 }
 
-/** Until the node has carried out as many rebuilds as were ordered. */
+/** True until the node has carried out as many rebuilds as were requested. */
 const isRebuildDue = ({ application, entry, observed, live }: MicroserviceFacts) =>
   rebuildCountOf(application, entry.name) > Math.max(observed?.rebuildCount ?? 0, live?.rebuildCount ?? 0);
 
@@ -113,7 +113,7 @@ export function removedRead({ application, node, liveness, observed, live }: Rem
   };
 }
 
-/** Extra hosts with the address that each has now; empty when it has none. */
+/** Extra hosts with the present address of each; empty when it has none. */
 function hostReads({ entry, node, hosts }: MicroserviceFacts): Record<string, unknown>[] {
   return (entry.container?.extraHosts ?? []).map((host) => {
     const resolved = node && hosts ? resolveHost(host, node, hosts) : undefined;
@@ -134,7 +134,7 @@ interface BusConfig {
   busRule?: string;
 }
 
-/** Bus settings as reads show them: both members always. */
+/** Bus settings in a read, which always has both members. */
 export const busRead = (bus: BusConfig | undefined) => ({
   busAccess: bus?.busAccess ?? false,
   busRule: bus?.busRule ?? null,

@@ -2,13 +2,13 @@ import type { MicroserviceState } from '../../wire/index.ts';
 import type { Liveness } from '../inputs.ts';
 
 /**
- * The state of a microservice, in one place: REST reads, the status of its Application and the status of its node show
- * the same word for the same facts.
+ * The state of a microservice. REST reads, the status of its Application and the status of its node show
+ * the same state for the same inputs.
  */
 
-/** What the state of an entry depends on. */
+/** The inputs of the state of an entry. */
 export interface StateFacts {
-  /** what its node reported last; absent without a node or a report */
+  /** the last reported state; absent without a node or a report */
   reported: string | undefined;
   liveness: Liveness | undefined;
   /** whether it should run */
@@ -20,7 +20,7 @@ export interface StateFacts {
 /** States in which no container of the microservice runs or is about to. */
 const AT_REST: ReadonlySet<string> = new Set(['STOPPED', 'DELETED', 'UNKNOWN']);
 
-/** What the node reported, what silence makes of it, and what was just asked for. */
+/** The state by the report of the node, by silence, and by the spec. */
 export function stateOf({ reported, liveness, wanted, deleting }: StateFacts): MicroserviceState {
   if (reported === undefined || liveness === 'never') return wanted ? 'QUEUED' : 'STOPPED';
   if (liveness === 'silent') return stateInSilence(reported, wanted);
@@ -29,12 +29,12 @@ export function stateOf({ reported, liveness, wanted, deleting }: StateFacts): M
   return deleting ? 'DELETING' : 'STOPPING';
 }
 
-/** On a silent node: unknown, except that what had stopped as asked is still stopped. */
+/** The state on a silent node: UNKNOWN, except that a microservice that had stopped as asked is still STOPPED. */
 export function stateInSilence(reported: string, wanted: boolean): MicroserviceState {
   return !wanted && reported === 'STOPPED' ? 'STOPPED' : 'UNKNOWN';
 }
 
-/** The state of what no entry places on the node any more, while the node still reports it. */
+/** The state of a removed microservice that its node still reports. */
 export function removedState(reported: string, liveness: Liveness | undefined): MicroserviceState {
   if (liveness === 'silent') return 'UNKNOWN';
   return reported === 'STOPPED' || reported === 'DELETED' ? 'DELETED' : 'DELETING';

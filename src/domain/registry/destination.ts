@@ -3,9 +3,9 @@ import { type Destination, destinationOf, staysWithin } from '../../api/destinat
 import type { RegistrySpec } from '../../api/v3/index.ts';
 
 /**
- * A Secret names the one place that its passwords may be sent to: `https://host`, with `#sha256:<digest>` of the field
- * `ca` where a CA of the registry's own is trusted there, or `http://host` where the way is not checked. So whoever may
- * write Registries, and no Secrets, cannot send a password anywhere else, in however many steps.
+ * The one destination that the passwords of a Secret may be sent to, which the Secret names: `https://host`, with
+ * `#sha256:<digest>` of the field `ca` when the registry has a CA of its own, or `http://host` when the server is not
+ * authenticated. A user who may write Registries and no Secrets thus cannot send a password to another destination.
  */
 export function destinationText(spec: RegistrySpec): string {
   const { host, verified, ca } = withDigest(destinationOf(spec));

@@ -11,7 +11,7 @@ import { check, formatPath } from '../upload/validate.ts';
 export * from './destination.ts';
 export * from './status.ts';
 
-/** A registry as its users see it: ids known, aliases resolved. */
+/** A registry in its normal form: with an id, aliases resolved. */
 export interface NormalRegistry {
   id: number;
   name: string;
@@ -50,8 +50,8 @@ export function isBuiltIn(registry: Registry): boolean {
 }
 
 /**
- * One that REST is making, and nobody's yet. The annotation is nothing but REST's own note: on what has a number or is
- * built in it means nothing, whoever set it.
+ * Whether REST has not completed the creation of the registry. The annotation has no effect on a registry that has a number
+ * or is built in, whichever client set it.
  */
 export const isDraft = (registry: Registry): boolean =>
   registry.metadata.annotations?.[ANNOTATIONS.draft] !== undefined &&
@@ -60,7 +60,7 @@ export const isDraft = (registry: Registry): boolean =>
 
 /**
  * The registry that a reference names: a number or digits are an id, other text a name; absent: the public hub. Of two
- * with one name or id the older counts. The built-in ones exist even before the reconciler has made their objects.
+ * with one name or id, the older one counts. The built-in ones are found even before the reconciler has made their objects.
  */
 export function resolveRegistry(find: RegistryLookup, reference: number | string | undefined): Registry | undefined {
   const ref = refOf(reference);
@@ -75,7 +75,7 @@ const refOf = (reference: number | string | undefined) => normalReference(refere
 /** `id:12`, `name:team`: a reference as a key of an index. */
 export const registryKey = (ref: number | string): string => (typeof ref === 'number' ? `id:${ref}` : `name:${ref}`);
 
-/** By which references an application uses registries: what it takes from a catalog names none. */
+/** The references by which an application uses registries; entries from a catalog have none. */
 export function registryRefsOf(application: Application): ReadonlySet<number | string> {
   const refs = new Set<number | string>();
   for (const { images } of application.spec.microservices ?? [])
@@ -105,7 +105,7 @@ export function normalRegistry(registry: Registry): NormalRegistry | undefined {
 export const normalType = (type: RegistrySpec['type'] | undefined): 'oci' | 'hub' =>
   type === 'hub' || type === 'hf' ? 'hub' : 'oci';
 
-/** v3 read. The password is shown only when given; pass `PASSWORD_MASK` for callers who may not see it. */
+/** v3 read. It has a password only when one is passed; `PASSWORD_MASK` is for callers who may not read it. */
 export function registryRead(registry: Registry, password?: string): Record<string, unknown> {
   const { url, isPublic, username, email, type, ca, insecure } = registry.spec;
   const id = registryId(registry);
@@ -123,10 +123,10 @@ export function registryRead(registry: Registry, password?: string): Record<stri
   };
 }
 
-/** What a password looks like to those who may not see it. */
+/** The password in reads of callers who may not read it. */
 export const PASSWORD_MASK = '***';
 
-/** What a write body asks for; the password is kept apart: it goes into a Secret. `null` removes it. */
+/** A write body as read; the password is separate, since it is stored in a Secret. `null` removes it. */
 export interface RegistryWrite {
   spec: RegistrySpec;
   password?: string | null;
@@ -140,8 +140,8 @@ export function registryFromBody(body: unknown): RegistryWrite {
 }
 
 /**
- * The spec after a PATCH body: absent fields stay, null removes. What identified us to the former destination is removed
- * when the destination widens, unless it comes in the same body. Throws DomainError, also for the built-in ones.
+ * The spec after a PATCH body: absent fields stay, null removes. The credentials for the former destination are removed
+ * when the destination widens, unless the same body has them. Throws DomainError, also for the built-in registries.
  */
 export function patchRegistry(registry: Registry, body: unknown): RegistryWrite {
   if (isBuiltIn(registry)) throw builtInError(registry);
@@ -151,7 +151,7 @@ export function patchRegistry(registry: Registry, body: unknown): RegistryWrite 
     throw invalid(`name: ${quoted(name)}; is immutable and is ${quoted(v3Name(registry))}`, 'name');
   if (id !== undefined && id !== registryId(registry))
     throw invalid(`id: ${quoted(id)}; is immutable and is ${registryId(registry)}`, 'id');
-  // A number of before ids had a bound stays as it is stored, and means nothing.
+  // A number from before ids had a bound stays stored and has no effect.
   const { id: stored, ...former } = registry.spec;
   const spec = { ...checked({ ...former, ...rest }), ...(stored !== undefined && { id: stored }) };
   if (password !== undefined) return { spec, password };
@@ -174,7 +174,7 @@ export const registryUsersIn = (application: Application, refs: readonly (number
     .filter(({ images }) => !normalReference(images?.catalogId) && refs.includes(refOf(images?.registry)))
     .map(({ name }) => `${v3Name(application)}/${name}`);
 
-/** Words of the REST body that differ from the spec's. */
+/** Names in the REST body that differ from those in the spec. */
 function fieldsOf(body: unknown): { fields: Record<string, unknown>; password?: string | null } {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw invalid('body: must be an object');
   const { userEmail, userName, password, passwordSecretRef: _, ...fields } = body as Record<string, unknown>;

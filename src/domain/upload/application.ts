@@ -6,17 +6,17 @@ import { isObject, quoted, readDocument, refuseExpressions, requireName } from '
 import { readEntry } from './microservice.ts';
 import { validateSpec } from './validate.ts';
 
-/** What an uploaded or posted application asks for. */
+/** An uploaded or posted application as read. */
 export interface ApplicationUpload {
   name: string;
   spec: ApplicationSpec;
-  /** entry names whose body orders a rebuild */
+  /** names of the entries whose body requests a rebuild */
   rebuild: readonly string[];
-  /** entry names whose body says isActivated, true or false */
+  /** names of the entries whose body has isActivated */
   saysActivated: readonly string[];
   /** whether the document had the member `microservices` at all (PUT semantics) */
   hasMicroservices: boolean;
-  /** whether isActivated was said, and not filled in */
+  /** whether the document had the member `isActivated` */
   hasIsActivated: boolean;
 }
 
@@ -42,7 +42,7 @@ export function readApplicationBody(body: unknown, { path }: { path?: string } =
   const name = isAbsent(body.name) ? path : body.name;
   if (name === undefined) throw invalid('name: is required', 'name');
   if (typeof name === 'string') requireName(name, path, 'name');
-  // uuid and number of an application are given by the controller
+  // The controller assigns uuid and number of an application.
   const { uuid: _uuid, id: _id, ...fields } = body;
   return readApplication({ ...fields, name }, (entry, at) => within(at, () => entryFromFlat(entry)), '');
 }
@@ -108,7 +108,7 @@ const PATCHED = ['description', 'isActivated', 'busConfig'] as const;
 const systemRefused = (field: string) =>
   invalid(`${field}: cannot be set or cleared; applications of the system are made by the controller`, field);
 
-/** Runs a reader and puts the place of what it read before the field that it complains about. */
+/** Runs a reader and prefixes the field of its error with the path of the value that it read. */
 function within<T>(place: string, read: () => T): T {
   try {
     return read();

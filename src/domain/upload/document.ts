@@ -1,7 +1,7 @@
 import { invalid } from '../errors.ts';
 import { expressionError } from '../expressions.ts';
 
-/** A parsed YAML document of an upload, checked for its outer form. */
+/** A parsed YAML document of an upload whose outer form was checked. */
 export interface UploadDocument {
   kind: string;
   metadata: Record<string, unknown> & { name: string };
@@ -9,8 +9,8 @@ export interface UploadDocument {
 }
 
 /**
- * The outer form of an uploaded document: kind, metadata.name and spec. Both forms pass, that of the v3 files and that of
- * kubectl; they differ inside spec only. `apiVersion` is compared only for kinds that name theirs
+ * Checks the outer form of an uploaded document: kind, metadata.name and spec. It accepts the form of the v3 files and that of
+ * kubectl; they differ inside spec only. `apiVersion` is checked only for kinds that have their own
  * (docs/spec/workloads.md#uploads). Throws DomainError.
  */
 export function readDocument(
@@ -40,7 +40,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A value in a message: of text and numbers the beginning, of objects only that they are such. */
+/** A value in a message: the beginning of texts and numbers, and only the type of objects. */
 export function quoted(value: unknown): string {
   if (value === undefined) return 'absent';
   if (typeof value === 'object') return Array.isArray(value) ? 'a list' : value === null ? 'null' : 'an object';
@@ -48,7 +48,7 @@ export function quoted(value: unknown): string {
   return text.length > 100 ? `${text.slice(0, 100)}...` : text;
 }
 
-/** Uploads are rendered once templates exist; until then nothing that would be is stored raw. */
+/** Templates are not supported yet, so a document with expressions is refused instead of being stored unrendered. */
 export function refuseExpressions(document: unknown): void {
   const refused = expressionError(document);
   if (refused) throw invalid(refused);

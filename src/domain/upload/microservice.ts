@@ -6,7 +6,7 @@ import { readContainerValue } from '../microservice/container-values.ts';
 import { isObject, readDocument, refuseExpressions } from './document.ts';
 import { validateSpec } from './validate.ts';
 
-/** What an uploaded Microservice document asks for. */
+/** An uploaded Microservice document as read. */
 export interface MicroserviceUpload {
   entry: MicroserviceEntry;
   /** from `app/ms` or spec.application */
@@ -71,8 +71,8 @@ export function readEntry(value: unknown, path: string): MicroserviceEntry {
 }
 
 /**
- * What files of existing v3 users may hold and a Kubernetes object cannot: empty text for "not set", both spellings of a
- * container field, and what `readContainerValue` takes.
+ * What files of existing v3 users may have and a Kubernetes object cannot: empty text for "not set", both spellings of a
+ * container field, and what `readContainerValue` accepts.
  */
 function tidy(entry: Fields, path: string): Fields {
   const { agent, images, container, ...rest } = entry;

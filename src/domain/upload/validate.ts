@@ -3,7 +3,7 @@ import { structuralOf } from '../../api/normal-form.ts';
 import { prune, tooLong, withoutNulls } from '../../api/structural.ts';
 import { invalid } from '../errors.ts';
 
-/** The first thing wrong with a value: where, and what would be right. */
+/** The first violation of a value: its path, and what would be valid. */
 export interface Violation {
   path: readonly (string | number)[];
   message: string;
@@ -35,7 +35,7 @@ export function check<T extends z.ZodType>(
 
 /**
  * Parses a value by a kind's spec schema: nulls removed, unknown fields dropped when `tolerant`, defaults filled in.
- * Throws a DomainError that names the first violation: field path, value where it is no secret, what would be right.
+ * Throws a DomainError that names the first violation: field path, value unless it is secret, and what would be valid.
  * `path` stands before the field's own path.
  */
 export function validateSpec<T extends z.ZodType>(
@@ -58,7 +58,7 @@ export function formatPath(path: readonly (string | number)[], prefix = ''): str
   );
 }
 
-/** A violation in our words, where the schema has none of its own: the value, and what would be right. */
+/** The message for a violation for which the schema has no message: the value, and what would be valid. */
 export function explain(issue: z.core.$ZodIssue, input: unknown): string {
   const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
   const value = valueAt(input, path);
@@ -68,12 +68,12 @@ export function explain(issue: z.core.$ZodIssue, input: unknown): string {
 
 type Issue = z.core.$ZodIssue;
 
-/** Shape before rules: a rule about a list whose items are malformed says little. */
+/** Violations of shape before those of rules: a rule about a list of malformed items is of little help. */
 function firstOf(issues: readonly Issue[]): Issue {
   return (issues.find((issue) => issue.code !== 'custom') ?? issues[0]) as Issue;
 }
 
-/** Members whose values may be secrets and are never repeated. */
+/** Members whose values may be secret and never appear in messages. */
 const SECRET = new Set(['value', 'password', 'token', 'key', 'config', 'variables', 'data', 'privateKey']);
 
 function shown(value: unknown, path: readonly (string | number)[]): string {
@@ -84,7 +84,7 @@ function shown(value: unknown, path: readonly (string | number)[]): string {
   return `${text.length > 100 ? `${text.slice(0, 100)}...` : text} is not valid: `;
 }
 
-/** Whoever writes a name and a password into a URL still has a secret. */
+/** A URL may contain a user name and a password, which are secret. */
 const withoutCredentials = (text: string) => text.replace(/(\/\/|^)[^/@]*:[^/@]*@/g, '$1***@');
 
 function wanted(issue: Issue, value: unknown): string {
