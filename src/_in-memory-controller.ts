@@ -31,7 +31,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
   const stop = new AbortController();
   const stores = createStores({ namespace: NAMESPACE });
   fill(stores, size);
-  const sentRevisions = watchStores(stores);
+  const objectsRead = watchStores(stores);
   const cluster = createInMemoryApiServer(stores);
   const { client } = cluster;
   const ids = createIds({
@@ -178,7 +178,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
   return {
     stores,
     cluster,
-    sentRevisions,
+    objectsRead,
     events,
     time,
     node,
@@ -202,17 +202,17 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
 
 /** Counts the objects that stores return. */
 function watchStores(stores: Stores): Map<string, number> {
-  const sentRevisions = new Map<string, number>();
+  const objectsRead = new Map<string, number>();
   for (const [name, store] of Object.entries(stores) as [string, Store<KubeObject>][]) {
     const { list, byIndex } = store;
     const count = <T extends { length: number }>(what: string, given: T): T => {
-      sentRevisions.set(`${name}.${what}`, (sentRevisions.get(`${name}.${what}`) ?? 0) + given.length);
+      objectsRead.set(`${name}.${what}`, (objectsRead.get(`${name}.${what}`) ?? 0) + given.length);
       return given;
     };
     store.list = () => count('list', list.call(store));
     store.byIndex = (index, key) => count(`byIndex ${index}`, byIndex.call(store, index, key));
   }
-  return sentRevisions;
+  return objectsRead;
 }
 
 /** `size` objects of each kind, where those with one number use each other, and a node without microservices. */

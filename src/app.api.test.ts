@@ -216,7 +216,6 @@ describe('annotations of a registry do not bypass its protection', () => {
     await create('registries', 'Registry', 'numbered', { url: 'numbered.example' });
     await poll(async () => (await registry('numbered'))?.status?.id).toBeGreaterThan(0);
     for (const name of ['remote', 'numbered']) {
-      // The edit of the spec causes a reconcile.
       await kube.request('PATCH', path('registries', name), { metadata: { annotations } }, merge);
       await kube.request('PATCH', path('registries', name), { spec: { email: 'a@example.org' } }, merge);
       await poll(async () => {

@@ -27,7 +27,7 @@ interface Work {
   /** calls by function */
   calls: Map<string, number>;
   /** objects that stores returned, by store and method */
-  sentRevisions: Map<string, number>;
+  objectsRead: Map<string, number>;
   writes: Map<string, number>;
 }
 
@@ -115,7 +115,7 @@ describe('the cost of an edit does not grow with the objects that it does not co
     const [few, many] = work.get(step) as [Work, Work];
     expect([...many.writes].sort()).toEqual([...few.writes].sort());
     expect(more(many.calls, few.calls)).toEqual([]);
-    expect(more(many.sentRevisions, few.sentRevisions)).toEqual([]);
+    expect(more(many.objectsRead, few.objectsRead)).toEqual([]);
     // The step had an effect.
     expect(few.calls.size).toBeGreaterThan(20);
   });
@@ -131,10 +131,10 @@ const more = (many: ReadonlyMap<string, number>, few: ReadonlyMap<string, number
 async function measure(fleet: InMemoryController, act: () => unknown): Promise<Work> {
   await fleet.settle();
   fleet.cluster.writes.clear();
-  fleet.sentRevisions.clear();
+  fleet.objectsRead.clear();
   const calls = await countCalls(async () => {
     await act();
     await fleet.settle();
   });
-  return { calls, sentRevisions: new Map(fleet.sentRevisions), writes: new Map(fleet.cluster.writes) };
+  return { calls, objectsRead: new Map(fleet.objectsRead), writes: new Map(fleet.cluster.writes) };
 }

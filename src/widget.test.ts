@@ -131,7 +131,7 @@ describe('a kind that is only a definition', () => {
     expect(metadata.labels?.[LABELS.id]).toBe(String(status?.id));
   });
 
-  test('prevents the deletion of an object that it refers to, and is not Ready when that is missing', async () => {
+  test('prevents the deletion of an object that it refers to, and cannot refer to an object that does not exist', async () => {
     const registryId = await makeRegistry();
     await admin.post('/widgets', { json: { name: 'user', registryId } });
     await expect.poll(() => labelsOf(`registry-${registryId}`)[LABELS.inUse]).toBe('true');
