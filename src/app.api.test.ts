@@ -7,7 +7,7 @@ import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';
 import { createLog } from './telemetry/log.ts';
 
-/** The reconcilers on a real API server, as kubectl users meet them; no agent takes part. */
+/** The reconcilers on a real API server, with kubectl as the client and without an agent. */
 const namespace = `app-${randomUUID().slice(0, 8)}`;
 let kube: Kube;
 let app: App;

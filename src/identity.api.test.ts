@@ -272,7 +272,7 @@ describe('numbers', () => {
   });
 
   test.each(['Application', 'Registry'] as const)(
-    '%s: a number that two objects ask for stays with the older, and the other is Stalled',
+    '%s: a number that two objects ask for stays with the older one, and the other one is Stalled',
     async (kind) => {
       const spec = { id: 5151, ...(kind === 'Registry' && { url: 'r.example' }) };
       await create(kind, 'holder', spec);

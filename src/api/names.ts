@@ -29,9 +29,9 @@ export const LABELS = {
   shareable: `${GROUP}/shareable`,
   /** objects in use; the admission policy refuses their DELETE */
   inUse: `${GROUP}/in-use`,
-  /** Secrets that hold a provisioning key */
+  /** Secrets with a provisioning key */
   provisioningKey: `${GROUP}/provisioning-key`,
-  /** Secrets that hold the public key of a node */
+  /** Secrets with the public key of a node */
   nodeKey: `${GROUP}/node-key`,
   /** v3 type of a shareable Secret */
   secretType: `${GROUP}/secret-type`,

@@ -39,7 +39,7 @@ function spread(count: number, took: (pace: ReturnType<typeof createWritePacer>,
   return { seconds: now / 1_000, asked };
 }
 
-test('1,000 keys that come at once take 50 s, and each asks at most twice', () => {
+test('1,000 keys at once take 50 s, and each calls the pacer at most twice', () => {
   const { seconds, asked } = spread(1_000, (pace) => pace.observeWrite(10));
   expect(seconds).toBeCloseTo(999 / 20);
   expect(asked).toBeLessThanOrEqual(2_000);

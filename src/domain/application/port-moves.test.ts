@@ -5,13 +5,13 @@ import { makeApplication, makeEntry, makeInputs, makeNode, makeObserved } from '
 import { desiredState } from '../edge-node/desired.ts';
 import { entryUuid } from '../names.ts';
 
-/** One microservice: the ports that its container holds, and those that its entry asks for now. */
+/** One microservice: the ports of its container, and those that its entry asks for now. */
 interface Mover {
   holds?: readonly number[];
   asks?: readonly number[];
   /** its own Application, with this as its age; the one of all others when absent */
   age?: number;
-  /** what else its entry says; null when the entry is gone */
+  /** other members of its entry; null when the entry was removed */
   entry?: Parameters<typeof makeEntry>[0] | null;
   reported?: Partial<ObservedMicroservice>;
 }

@@ -6,7 +6,7 @@ import { canonicalEngine, settingShown } from './settings.ts';
 
 type Fields = Record<string, unknown>;
 
-/** The spec that a create body asks for; throws DomainError. Unknown fields are dropped. */
+/** The spec of a create body; throws DomainError. Unknown fields are dropped. */
 export function nodeFromBody(body: unknown): { name: string; spec: EdgeNodeSpec } {
   const { name, isSystem, ...fields } = knownFields(body);
   if (isAbsent(name)) throw invalid('name: is required', 'name');

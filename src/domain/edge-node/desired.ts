@@ -72,7 +72,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
 }
 
 /**
- * The microservices for third-party agents, which know no hold: the last admitted view; without one, the entry with the
+ * The microservices for third-party agents, which do not support holds: the last admitted view; without one, the entry with the
  * image that the node last reported or was last sent; an entry that was never admitted is absent.
  */
 export function thirdPartyView(

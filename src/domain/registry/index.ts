@@ -132,7 +132,7 @@ export interface RegistryWrite {
   password?: string | null;
 }
 
-/** The registry that a create body asks for. Throws DomainError. */
+/** The registry of a create body. Throws DomainError. */
 export function registryFromBody(body: unknown): RegistryWrite {
   const { fields, password } = fieldsOf(body);
   if (fields.url === undefined) throw invalid('url: is required, for example registry.example:5000', 'url');

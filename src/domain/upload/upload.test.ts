@@ -231,7 +231,7 @@ describe('readApplicationBody', () => {
     });
   });
 
-  it('refuses a list that is too long before it looks at an item', () => {
+  it('refuses a list that is too long before it reads an item', () => {
     let looks = 0;
     const item = new Proxy({}, { get: () => void looks++, ownKeys: () => [String(looks++)] });
     const error = failure(() => readApplicationBody({ name: 'plant-a', microservices: Array(129).fill(item) }));
