@@ -105,7 +105,8 @@ function partOf(
     let found: Promise<Buffer> | undefined;
     parser.on('file', (name, stream) => {
       if (found || name !== part) {
-        stream.resume();
+        // A form that ends in the middle of this part is an error of its stream as well, which would end the process.
+        stream.on('error', () => {}).resume();
         return reject(found ? severalParts(part) : fileMissing(part));
       }
       found = contentOf(stream, limit);

@@ -228,6 +228,15 @@ describe('bodies', () => {
     const headers = { 'content-type': 'multipart/form-data; boundary=b' };
     expect((await client.post('/file', { raw: cut, headers })).status).toBe(400);
   });
+
+  test('a form that ends in the middle of a part that is not wanted is 400, and the process goes on', async () => {
+    const { client } = await start([file]);
+    const headers = { 'content-type': 'multipart/form-data; boundary=b' };
+    const part = (name: string) => `--b\r\ncontent-disposition: form-data; name="${name}"; filename="a"\r\n\r\nabc`;
+    for (const raw of [part('other'), `${part('thing')}\r\n${part('thing')}`])
+      expect((await client.post('/file', { raw, headers })).status).toBe(400);
+    expect((await client.post('/file', { form: { part: 'thing', text: 'a: 1' } })).body).toEqual({ file: 'a: 1' });
+  });
 });
 
 describe('input and output', () => {

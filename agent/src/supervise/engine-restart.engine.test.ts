@@ -153,6 +153,8 @@ for (const { kind } of inject('engines'))
           c.microservices.pop();
         });
         await until('one', () => agent.supervisor.containers.length === 1);
+        // The end of the other one is a record until the controller has received it.
+        await until('one record', () => agent.microservices()?.length === 1);
       },
     );
 
