@@ -17,8 +17,8 @@ import { DockerEngine } from './engines/docker/engine.ts';
 import { readText } from './system/disk.ts';
 
 /**
- * The agent as a process, on real engines, with a small controller of wire messages. What depends on the engine is tried
- * on each; what does not, on the first alone, and with SKERRY_NIGHTLY on all.
+ * The agent as a process, on real engines, with a fake controller. Behaviour that depends on the engine is tested on each
+ * engine; all other behaviour only on the first, and with SKERRY_NIGHTLY on all.
  */
 
 const registry = new URL(inject('registryUrl')).host;
@@ -31,7 +31,7 @@ interface Finished {
   err: string;
 }
 
-/** One agent in a folder of its own. */
+/** One agent in its own folder. */
 class Home {
   readonly folder = mkdtempSync(join(tmpdir(), 'skerry-agent-'));
   readonly config = join(this.folder, 'config.yaml');
@@ -62,7 +62,7 @@ class Home {
     await until('the agent to answer', async () => (await this.cli('status')).code === 0);
   }
 
-  /** Ends the process, politely or not, and waits until it is gone. */
+  /** Sends a signal to the process and waits until it has ended. */
   async end(posixSignal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     const child = this.process;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
@@ -79,7 +79,7 @@ class Home {
     });
   }
 
-  /** The engine with the eyes of this agent. */
+  /** An adapter of the engine with the instance id of this agent. */
   async engine(): Promise<DockerEngine> {
     if (!this.#engine) {
       const { instance } = JSON.parse(readText(join(this.folder, 'data', 'identity.json')) ?? '') as {
@@ -102,7 +102,7 @@ class Home {
   }
 }
 
-/** The engine of the tests that run now. */
+/** The engine of the current tests. */
 let on: { kind: 'docker' | 'podman'; url: string };
 let controller: FakeController;
 let home: Home;
@@ -149,7 +149,7 @@ async function provisioned(...views: View[]): Promise<void> {
   });
 }
 
-/** Waits until the controller has heard that a revision runs. */
+/** Waits until the controller has received the report that a revision runs. */
 const reported = (revision: string | undefined, state = 'RUNNING') =>
   until(`${state} of ${revision}`, () => {
     const status = controller.microservice(uuid);
@@ -166,7 +166,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       on = { kind, url };
     });
 
-    test('from nothing to a container that answers, and to a report that says so', async () => {
+    test('a new agent starts the container of its first microservice and reports it RUNNING', async () => {
       await provisioned(view());
       const status = await reported(view().revision);
       expect(await until('the greeting', greeting)).toBe('version 1');
@@ -187,7 +187,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     describe('a new image', () => {
-      test('is pulled and its container made before the old one stops', async () => {
+      test('is pulled, and its container is created, before the old container stops', async () => {
         await provisioned(view());
         await reported(view().revision);
         const [old] = await home.containers();
@@ -211,7 +211,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
         expect(steps).toEqual(['image', 'create', 'stop', 'start', 'remove', 'rename']);
       });
 
-      more('that cannot be pulled leaves the old one running, and says why', async () => {
+      more('that cannot be pulled leaves the old container running, and the reason is reported', async () => {
         await provisioned(view());
         await reported(view().revision);
         const [old] = await home.containers();
@@ -235,30 +235,33 @@ for (const [place, { kind, url }] of inject('engines').entries())
         );
       });
 
-      more('whose container cannot be started: the old one comes back, and says why', async () => {
-        await provisioned(view());
-        await reported(view().revision);
-        const [old] = await home.containers();
-        controller.change((c) => {
-          c.microservices = [view({ imageId: image('2'), entrypoint: ['/no/such/program'] })];
-        });
-        const status = await until('the reason', async () => {
-          const seen = controller.microservice(uuid);
-          return (
-            seen?.reason === 'StartFailed' &&
-            seen.status === 'RUNNING' &&
-            (await home.containers()).length === 1 &&
-            seen
-          );
-        });
-        expect(status.revision).toBe(view().revision);
-        expect(await home.containers()).toMatchObject([{ id: old?.id, state: 'running' }]);
-        expect(await until('the greeting', greeting)).toBe('version 1');
-      });
+      more(
+        'whose container cannot be started makes the old container start again, and the reason is reported',
+        async () => {
+          await provisioned(view());
+          await reported(view().revision);
+          const [old] = await home.containers();
+          controller.change((c) => {
+            c.microservices = [view({ imageId: image('2'), entrypoint: ['/no/such/program'] })];
+          });
+          const status = await until('the reason', async () => {
+            const seen = controller.microservice(uuid);
+            return (
+              seen?.reason === 'StartFailed' &&
+              seen.status === 'RUNNING' &&
+              (await home.containers()).length === 1 &&
+              seen
+            );
+          });
+          expect(status.revision).toBe(view().revision);
+          expect(await home.containers()).toMatchObject([{ id: old?.id, state: 'running' }]);
+          expect(await until('the greeting', greeting)).toBe('version 1');
+        },
+      );
     });
 
-    describe('the agent ends', () => {
-      test('and starts again: it adopts what runs and changes nothing', async () => {
+    describe('an agent that is ended', () => {
+      test('adopts the running containers when it starts again and changes nothing', async () => {
         await provisioned(view());
         await reported(view().revision);
         const before = await home.containers();
@@ -344,7 +347,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       await until('the restart', () => controller.microservice(uuid)?.restartCount === 1, 40_000);
     });
 
-    test('what is no longer wanted is stopped and removed, and STOPPED is told', async () => {
+    test('a microservice that is no longer wanted is stopped, removed and reported as STOPPED', async () => {
       await provisioned(view());
       await reported(view().revision);
       controller.change((c) => {
@@ -357,7 +360,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       await until('an empty list', () => controller.said.microserviceStatus?.length === 0);
     });
 
-    test('a local stop holds over a restart of the agent, and ends with a local start', async () => {
+    test('a local stop outlasts a restart of the agent and ends with a local start', async () => {
       await provisioned(view());
       await reported(view().revision);
       expect((await home.cli('ms', 'stop', 'web')).out).toContain('STOPPED');
@@ -400,7 +403,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       });
     });
 
-    test('the schedule is an order: the next starts when the one before is healthy, and they stop the other way', async () => {
+    test('microservices start in the order of their schedule, each when the one before is healthy, and stop in reverse', async () => {
       const later = randomUUID();
       const first = view({
         schedule: 10,
@@ -429,7 +432,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       expect([...new Set(removed)]).toEqual([later, uuid]);
     });
 
-    test('what the engine cannot honour is told with the microservice, which runs all the same', async () => {
+    test('fields that the engine cannot honour are reported with the microservice, which runs without them', async () => {
       const fields = { docker: ['env'], podman: ['runtime', 'env'] };
       await provisioned(view({ runtime: 'runc', env: [{ key: 'SKERRY_ROLE', value: 'king' }] }));
       const status = await until('the report', () => {
@@ -439,7 +442,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       expect(status.notHonoured?.map(({ field }) => field)).toEqual(fields[kind]);
     });
 
-    test('what happens on the machine is seen at once: paused, it goes on; removed, it is made again', async () => {
+    test('a container that a person pauses is resumed at once, and one that a person removes is created again', async () => {
       await provisioned(view());
       await reported(view().revision);
       const [before] = await home.containers();

@@ -14,7 +14,7 @@ import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { readText } from '../system/disk.ts';
 
-/** The policy file of a machine, as the agent process reads it, with a real engine that would do anything. */
+/** The policy file of a machine, read by the agent as a process, with a real engine. */
 
 const MAIN = join(import.meta.dirname, '../main.ts');
 const engineUrl = inject('engineUrl');
@@ -81,14 +81,14 @@ function view(name: string, change: Partial<View> = {}): View {
   return { uuid: randomUUID(), name, application: 'shop', imageId: image, registryId: 1, revision: 'r1', ...change };
 }
 
-/** Waits until the controller has heard a state and a reason. */
-const heard = (uuid: string, state: string, reason?: string) =>
+/** Waits until the controller has received a state and a reason. */
+const reported = (uuid: string, state: string, reason?: string) =>
   until(`${state} ${reason ?? ''}: ${JSON.stringify(controller.microservice(uuid))}`, () => {
     const status = controller.microservice(uuid);
     return status?.status === state && status.reason === reason && status;
   });
 
-/** Writes another policy, and tells the agent to read it. */
+/** Writes another policy and makes the agent read it. */
 async function becomes(policy: string | undefined): Promise<void> {
   if (policy === undefined) rmSync(at('policy.yaml'));
   else writeFileSync(at('policy.yaml'), policy);
@@ -97,7 +97,7 @@ async function becomes(policy: string | undefined): Promise<void> {
   await until('the agent to read it', () => /Read the settings again|not taken/.test(log.slice(before)));
 }
 
-test('what it refuses never starts and says why; what it allows runs beside it', async () => {
+test('a microservice that the policy refuses never starts and has the reason, and the others run', async () => {
   const socket = engineUrl.replace('unix://', '');
   symlinkSync(socket, at('srv/link'));
   const refused = [
@@ -114,15 +114,15 @@ test('what it refuses never starts and says why; what it allows runs beside it',
   controller.change((c) => {
     c.microservices = [...refused, fine];
   });
-  await heard(fine.uuid, 'RUNNING');
+  await reported(fine.uuid, 'RUNNING');
   for (const { uuid, name } of refused) {
-    const { errorMessage } = await heard(uuid, 'FAILED', 'PolicyRefused');
+    const { errorMessage } = await reported(uuid, 'FAILED', 'PolicyRefused');
     expect(errorMessage, name).toMatch(/may not be bound|the machine/);
   }
   expect((await engine.containers()).map(({ uuid }) => uuid)).toEqual([fine.uuid]);
 });
 
-test('another policy takes effect at SIGHUP, and what runs runs on unless it says otherwise', async () => {
+test('another policy takes effect at SIGHUP, and a refused container is stopped only with stopRefused', async () => {
   const external = await freePort();
   const web = view('web', {
     volumeMappings: [bind(at('srv/data'))],
@@ -133,16 +133,16 @@ test('another policy takes effect at SIGHUP, and what runs runs on unless it say
   controller.change((c) => {
     c.microservices = [web, onHost];
   });
-  await heard(onHost.uuid, 'FAILED', 'PolicyRefused');
-  const { containerId } = await heard(web.uuid, 'RUNNING');
+  await reported(onHost.uuid, 'FAILED', 'PolicyRefused');
+  const { containerId } = await reported(web.uuid, 'RUNNING');
 
   await becomes('bindPrefixes: [/nowhere]\n');
-  expect(await heard(web.uuid, 'RUNNING', 'PolicyRefused')).toMatchObject({ containerId });
-  // What the former one refused starts.
-  await heard(onHost.uuid, 'RUNNING');
+  expect(await reported(web.uuid, 'RUNNING', 'PolicyRefused')).toMatchObject({ containerId });
+  // A microservice that only the former policy refused starts.
+  await reported(onHost.uuid, 'RUNNING');
   expect((await fetch(`http://127.0.0.1:${external}/healthz`)).ok).toBe(true);
 
-  // One that cannot be read changes nothing, and is not the end of the agent.
+  // A policy that cannot be read changes nothing, and does not end the agent.
   await becomes('bindPrefixes: nothing\n');
   expect(log).toContain('policy.yaml: bindPrefixes');
   await until('the warning', () =>
@@ -151,14 +151,14 @@ test('another policy takes effect at SIGHUP, and what runs runs on unless it say
   expect(controller.microservice(web.uuid)).toMatchObject({ status: 'RUNNING', reason: 'PolicyRefused' });
 
   await becomes('bindPrefixes: [/nowhere]\nstopRefused: true\n');
-  await heard(web.uuid, 'FAILED', 'PolicyRefused');
-  await heard(onHost.uuid, 'RUNNING');
+  await reported(web.uuid, 'FAILED', 'PolicyRefused');
+  await reported(onHost.uuid, 'RUNNING');
 
   await becomes(undefined);
-  expect(await heard(web.uuid, 'RUNNING')).toMatchObject({ containerId });
+  expect(await reported(web.uuid, 'RUNNING')).toMatchObject({ containerId });
 });
 
-test('a second agent on the same data directory does not start, and names the first', async () => {
+test('a second agent on the same data directory does not start, and its error names the process of the first', async () => {
   const other = at('other.yaml');
   const settings = {
     containerEngineUrl: engineUrl,
@@ -173,13 +173,13 @@ test('a second agent on the same data directory does not start, and names the fi
   });
 });
 
-test('a policy that cannot be read does not keep the agent from starting: it allows what is plainly there, and says so', async () => {
+test('an agent with an invalid policy starts, allows only what its valid rules allow, and reports a warning', async () => {
   const plain = view('plain');
   const privileged = view('privileged', { isPrivileged: true });
   controller.change((c) => {
     c.microservices = [plain];
   });
-  await heard(plain.uuid, 'RUNNING');
+  await reported(plain.uuid, 'RUNNING');
   const host = image.slice(0, image.indexOf('/'));
   writeFileSync(at('policy.yaml'), `registries: ["${host}"]\nbindPrefixes: nothing\n`);
   const gone = new Promise((resolve) => child.once('exit', resolve));
@@ -190,24 +190,24 @@ test('a policy that cannot be read does not keep the agent from starting: it all
     c.microservices = [plain, privileged];
   });
   await until('the warning', () => /policy: .*bindPrefixes/.test(controller.said.warningMessage ?? ''), 60_000);
-  expect((await heard(privileged.uuid, 'FAILED', 'PolicyRefused')).errorMessage).toContain('privileged');
-  await heard(plain.uuid, 'RUNNING');
+  expect((await reported(privileged.uuid, 'FAILED', 'PolicyRefused')).errorMessage).toContain('privileged');
+  await reported(plain.uuid, 'RUNNING');
   await becomes(undefined);
   await until('no warning', () => controller.said.daemonStatus === 'RUNNING');
 });
 
-test('a path that leads elsewhere when its container is to start again is looked at again', async () => {
+test('the path of a bind is checked again when its container is started again', async () => {
   mkdirSync(at('srv/mine'));
   const web = view('turncoat', { volumeMappings: [bind(at('srv/mine'))] });
   controller.change((c) => {
     c.microservices = [web];
   });
-  await heard(web.uuid, 'RUNNING');
+  await reported(web.uuid, 'RUNNING');
   await cli('ms', 'stop', 'turncoat');
   rmSync(at('srv/mine'), { recursive: true });
   symlinkSync(at('run'), at('srv/mine'));
-  // It waits for RUNNING, which does not come.
+  // The command waits for RUNNING, which is never reached.
   const starting = cli('ms', 'start', 'turncoat').catch(() => {});
-  expect((await heard(web.uuid, 'FAILED', 'PolicyRefused')).errorMessage).toContain('srv/mine may not be bound');
+  expect((await reported(web.uuid, 'FAILED', 'PolicyRefused')).errorMessage).toContain('srv/mine may not be bound');
   await starting;
 });

@@ -13,7 +13,7 @@ import { UsageReader } from '../system/usage.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from './_contract.ts';
 import { DockerEngine } from './docker/engine.ts';
 
-/** What the port promises, tried on a real engine. Every adapter has to pass. */
+/** The contract of the engine interface, tested on real engines. Every adapter has to pass. */
 
 const registry = new URL(inject('registryUrl')).host;
 const own = ownLimits();
@@ -33,7 +33,7 @@ beforeAll(async () => {
   );
 });
 
-/** The registry behind a door that asks for a name and a password. */
+/** The registry behind a proxy that requires a user name and a password. */
 async function guard(username: string, password: string) {
   const expected = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
   const server = createServer((incoming, outgoing) => {
@@ -75,7 +75,7 @@ for (const { kind, url } of inject('engines'))
       await cleanUp(engine);
     });
 
-    /** Makes a container, and removes it at the end of the test. */
+    /** Creates a container, and removes it at the end of the test. */
     async function make(options: Omit<SpecOptions, 'facts'> = {}) {
       const spec = makeSpec({
         facts,
@@ -138,12 +138,12 @@ for (const { kind, url } of inject('engines'))
         await expect(pull).rejects.toMatchObject({ code: 'ImageNotFound' });
       });
 
-      test('a registry that does not answer', async () => {
+      test('a pull from a registry that does not answer is ImagePullFailed', async () => {
         const pull = engine.pull({ reference: `127.0.0.1:${await freePort()}/a/b:1`, platform: '' });
         await expect(pull).rejects.toMatchObject({ code: 'ImagePullFailed' });
       });
 
-      test('a registry that wants credentials', async () => {
+      test('a pull without the right credentials is ImageUnauthorized', async () => {
         await using guarded = await guard('shore', 'secret');
         const reference = `${guarded.host}/contract/sample:1`;
         await expect(engine.pull({ reference, platform: '' })).rejects.toMatchObject({ code: 'ImageUnauthorized' });
@@ -156,7 +156,7 @@ for (const { kind, url } of inject('engines'))
         await engine.removeImage(reference);
       });
 
-      test('removing an image that is not there is no error', async () => {
+      test('removing an image that does not exist is no error', async () => {
         await engine.removeImage('sha256:'.padEnd(71, '0'));
       });
     });
@@ -254,18 +254,18 @@ for (const { kind, url } of inject('engines'))
         await expect(make({ name: container.spec.name })).rejects.toMatchObject({ code: 'NameTaken' });
       });
 
-      test('an image that is not there', async () => {
+      test('creating a container from an image that does not exist fails', async () => {
         await expect(make({ view: { imageId: 'nowhere/nothing:1' } })).rejects.toMatchObject({ code: 'ImageMissing' });
       });
 
-      test('a program that is not in the image: the start fails, and the container has never run', async () => {
+      test('a container whose program is not in the image fails to start and has never run', async () => {
         await using container = await make({ view: { entrypoint: ['/no/such/program'] } });
         await expect(engine.start(container.id)).rejects.toBeInstanceOf(EngineError);
         expect(await container.look()).toMatchObject({ startedAt: 0 });
         expect((await container.look()).state).not.toBe('running');
       });
 
-      test('a port that is taken: the start fails, and succeeds once it is free', async () => {
+      test('a container whose port is taken fails to start, and starts once the port is free', async () => {
         const external = await freePort();
         const portMappings = [{ internal: 8080, external, protocol: 'tcp' as const }];
         await using first = await make({ view: { portMappings } });
@@ -277,7 +277,7 @@ for (const { kind, url } of inject('engines'))
         expect((await second.look()).ports).toEqual(portMappings);
       });
 
-      test('containers of another agent are not seen', async () => {
+      test('containers of another agent are not listed', async () => {
         const other = new DockerEngine({ url, instance: 'f'.repeat(32) });
         await other.connect();
         await using container = await make();
@@ -290,7 +290,7 @@ for (const { kind, url } of inject('engines'))
     });
 
     describe('events', () => {
-      test('tell of each change, after `connected`', async () => {
+      test('arrive for each change after `connected`', async () => {
         const stop = new AbortController();
         const seen: string[] = [];
         const listening = (async () => {
@@ -307,8 +307,8 @@ for (const { kind, url } of inject('engines'))
       });
     });
 
-    describe('what a container is given', () => {
-      test('env, and labels that an image cannot forge', async () => {
+    describe('a container', () => {
+      test('has its env, and labels that its image cannot forge', async () => {
         await engine.pull({ reference: labelled, platform: '' });
         await using container = await make({
           view: { imageId: labelled, revision: '', annotations: '{"team":"shore","skerry.dev/agent":"me"}' },
@@ -318,7 +318,7 @@ for (const { kind, url } of inject('engines'))
         expect(container.spec.env).toContain('TZ=UTC');
       });
 
-      test('arguments and logs: both streams, each line with its time', async () => {
+      test('gets its arguments, and its log lines have their times', async () => {
         await using container = await make({ view: { commands: ['print', 'one', 'zwei äöü'] } });
         await engine.start(container.id);
         await until('the end', async () => (await container.look()).state === 'exited');
@@ -327,7 +327,7 @@ for (const { kind, url } of inject('engines'))
         expect(Date.parse(lines[0]?.ts ?? '')).toBeGreaterThan(Date.now() - 60_000);
       });
 
-      test('logs can be followed', async () => {
+      test('has logs that can be followed', async () => {
         await using container = await make({ view: { env: [{ key: 'EXIT_AFTER', value: '300ms' }] } });
         await engine.start(container.id);
         const lines: string[] = [];
@@ -335,14 +335,14 @@ for (const { kind, url } of inject('engines'))
         expect(lines.join('\n')).toContain('sample started');
       });
 
-      test('a limit above what this machine grants is lowered, and the container starts', async () => {
+      test('starts with a limit above that of the machine, which is lowered', async () => {
         await using container = await make({ view: { ulimits: { nofile: { soft: 1_048_576, hard: 1_048_576 } } } });
         await engine.start(container.id);
         expect(await container.look()).toMatchObject({ state: 'running' });
       });
     });
 
-    test('what it uses is read from the kernel', async () => {
+    test('the usage of a container is read from the kernel', async () => {
       let now = 0;
       const reader = new UsageReader(() => now);
       await using container = await make();

@@ -22,7 +22,7 @@ import type { Field, Fixture, Inspection, Running, Seen } from './_contract-row.
 import { FIELDS, makeSources } from './_fields.ts';
 import { DockerEngine } from './docker/engine.ts';
 
-/** Every row of the contract, on every engine. The results are written to SKERRY_FIELDS_OUT, if that is set. */
+/** Every row of the contract on every engine. The results are written to SKERRY_FIELDS_OUT if that is set. */
 
 const registry = new URL(inject('registryUrl')).host;
 const image = `${registry}/fields/sample:1`;
@@ -93,7 +93,7 @@ for (const { kind, url } of inject('engines'))
       const lines: string[] = [];
       for await (const { line } of engine.logs(container.id, { tail: 100 })) lines.push(line);
       try {
-        // An engine may cut a long line in pieces.
+        // An engine may split a long line.
         return JSON.parse(lines.join('')) as Seen;
       } catch {
         throw new Error(`the container has not seen anything: ${lines.join(' ')}`);
@@ -138,7 +138,7 @@ for (const { kind, url } of inject('engines'))
       const refusals = notHonoured(makeView(change), { facts, limits });
       outcome.fields[row.field] = refusals.map(({ field, reason }) => `${field}: ${reason}`).join('; ') || 'failed';
       if (refusals.length > 0) {
-        // What is left out must not keep the rest from running.
+        // The container has to run without the fields that are left out.
         await see(change);
         return;
       }
@@ -152,7 +152,7 @@ for (const { kind, url } of inject('engines'))
       outcome.fields[row.field] = 'honoured';
     }
 
-    /** Where the machine of the run may not give all capabilities, no engine can either. */
+    /** An engine cannot grant a capability that the machine of the test run does not have. */
     async function tryOutHere(row: Field): Promise<void> {
       try {
         await tryOut(row);

@@ -15,9 +15,9 @@ import { CREATE_REASONS, REMOVE_REASONS, RESUME_REASONS, START_REASONS, STOP_REA
 import { until } from '../engines/_contract.ts';
 import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
-/** Other programs use the same engine: the agent's containers, their own, and some that claim to be the agent's. */
+/** Other programs use the same engine: they change the agent's containers, and run some with the agent's labels. */
 
-// Waits are for conditions, so that the tests hold on a slow machine.
+// Tests wait for conditions, so that they pass on a slow machine.
 vi.setConfig({ testTimeout: 300_000 });
 
 const engineUrl = inject('engineUrl');
@@ -70,14 +70,14 @@ async function want(...views: View[]): Promise<void> {
     await until(
       'the report of RUNNING',
       () => {
-        const told = controller.microservice(id);
-        return told?.status === 'RUNNING' && told.revision === revision;
+        const status = controller.microservice(id);
+        return status?.status === 'RUNNING' && status.revision === revision;
       },
       60_000,
     );
 }
 
-/** Exactly one container of the microservice, which runs under its name and responds. */
+/** Waits until the microservice has exactly one container, which runs under its name and responds. */
 const one = () =>
   until(
     'one running container that answers',
@@ -112,11 +112,11 @@ const REASONS: Record<string, object> = {
 
 interface Act {
   act: (container: Container) => Promise<unknown>;
-  /** steps that the agent takes, with reasons */
+  /** steps that the agent takes, with their reasons */
   does: string[];
-  /** and one that it takes only when it looks in the middle of the change */
+  /** a step that it takes only when it reads the engine in the middle of the change */
   may?: string;
-  /** the container that runs in the end is the one that ran before */
+  /** the container that runs at the end is the same */
   same: boolean;
 }
 
@@ -159,7 +159,7 @@ const ACTS: Record<string, Act> = {
     same: false,
   },
   'limits its memory': {
-    // A setting that is changed on the machine stays until the container is made again.
+    // A setting that is changed on the machine stays until the container is created again.
     act: ({ id }) => engine('POST', `/containers/${id}/update`, { Memory: 64 << 20, MemorySwap: 64 << 20 }),
     does: [],
     same: true,
@@ -183,14 +183,14 @@ const ACTS: Record<string, Act> = {
 
 const ULIMITS = { Ulimits: [{ Name: 'nofile', Soft: 1024, Hard: 1024 }] };
 
-test('a container that another program changed is restored with a reason of the list, and no crash is counted', async () => {
+test('a container that another program changed is restored with a documented reason and without counting a crash', async () => {
   await want(view());
   for (const [name, { act, does, may, same }] of Object.entries(ACTS)) {
     const before = await one();
     home.log = '';
     await act(before);
     const after = await until(
-      `what follows when somebody ${name}`,
+      `the steps after another program ${name}`,
       async () => {
         const seen = steps()
           .filter(({ step }) => !['image', 'network'].includes(step))
@@ -213,7 +213,7 @@ test('a container that another program changed is restored with a reason of the 
 }, 240_000);
 
 describe('another container has', () => {
-  test('the name of a microservice: its container runs under another one, and is renamed when the name is free', async () => {
+  test('the name for a microservice: its container runs under another name, and the other one is left alone', async () => {
     const taker = await OtherContainer.start(engineUrl, { name: `skerry-${uuid}`, image: image('1') });
     try {
       await want(view());
@@ -228,7 +228,7 @@ describe('another container has', () => {
     }
   });
 
-  test('the port that an edit asks for: the old container runs on and reports why, and the new one takes the port when it is free', async () => {
+  test('the port of an edit: the old container keeps running with the reason PortTaken until the port is free', async () => {
     await want(view());
     const before = await one();
     const port = await freePort();
@@ -241,12 +241,12 @@ describe('another container has', () => {
       controller.change((c) => {
         c.microservices = [next];
       });
-      const told = await until('the reason', () => {
+      const status = await until('the reason', () => {
         const seen = controller.microservice(uuid);
         return seen?.reason === 'PortTaken' && seen;
       });
-      expect(told).toMatchObject({ status: 'RUNNING', revision: 'r-1' });
-      expect(told.errorMessage).toBe(`port ${port}/tcp of this machine is taken by another program`);
+      expect(status).toMatchObject({ status: 'RUNNING', revision: 'r-1' });
+      expect(status.errorMessage).toBe(`port ${port}/tcp of this machine is taken by another program`);
       const now = (await home.containers()).find(({ id }) => id === before.id);
       expect(now).toMatchObject({ state: 'running', startedAt: before.startedAt });
       expect((await fetch(`http://127.0.0.1:${external}/`)).ok).toBe(true);
@@ -258,7 +258,7 @@ describe('another container has', () => {
     }
   });
 
-  test('labels of the agent from its image: it is neither adopted nor removed', async () => {
+  test('labels of the agent from its image: the agent neither adopts nor removes it', async () => {
     await want(view());
     await one();
     const labels = {
@@ -276,12 +276,12 @@ describe('another container has', () => {
       controller.change((c) => {
         c.microservices = [view(), view({ uuid: other, name: 'other', imageId: claiming, portMappings: [] })];
       });
-      const told = await until('the refusal', () => {
+      const status = await until('the refusal', () => {
         const seen = controller.microservice(other);
         return seen?.status === 'FAILED' && seen;
       });
-      expect(told).toMatchObject({ reason: 'CreateFailed' });
-      expect(told.errorMessage).toContain(CONTAINER_LABELS.agent);
+      expect(status).toMatchObject({ reason: 'CreateFailed' });
+      expect(status.errorMessage).toContain(CONTAINER_LABELS.agent);
       await want(view());
       await one();
       await home.cli('prune');
@@ -296,7 +296,7 @@ describe('another container has', () => {
   });
 });
 
-test('the watchdog reports the containers of others, and leaves them alone', async () => {
+test('the watchdog reports foreign containers and does not touch them', async () => {
   controller.change((c) => {
     c.config = { watchdogEnabled: true };
   });
@@ -305,14 +305,14 @@ test('the watchdog reports the containers of others, and leaves them alone', asy
   await until(
     'the report',
     () => {
-      const told = controller.said.refusedSettings?.find(({ field }) => field === 'watchdogEnabled')?.reason ?? '';
-      return told.includes(Name.slice(1)) && !told.includes(uuid);
+      const report = controller.said.refusedSettings?.find(({ field }) => field === 'watchdogEnabled')?.reason ?? '';
+      return report.includes(Name.slice(1)) && !report.includes(uuid);
     },
     90_000,
   );
 });
 
-test('after a restart of the machine without a network everything runs from what is saved, and no restart is counted', async () => {
+test('after a reboot without a network every saved microservice starts, and no restart is counted', async () => {
   const second = randomUUID();
   await want(view(), view({ uuid: second, name: 'db', portMappings: [] }));
   await until('both', async () => (await home.containers()).filter(({ state }) => state === 'running').length === 2);

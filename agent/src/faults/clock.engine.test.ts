@@ -12,9 +12,9 @@ import { FakeController, type View } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
 import { Home } from './_home.ts';
 
-/** The agent's process with a clock that is wrong (libfaketime), on a real engine. Timers of the process stay right. */
+/** The agent as a process with a wrong wall clock (libfaketime), on a real engine. Its timers are not affected. */
 
-// Waits are for conditions, so that the tests hold on a slow machine.
+// Tests wait for conditions, so that they pass on a slow machine.
 vi.setConfig({ testTimeout: 300_000 });
 
 const engineUrl = inject('engineUrl');
@@ -59,7 +59,7 @@ async function want(wanted: View): Promise<void> {
 
 const status = async () => JSON.parse((await home.cli('status', '-o', 'json')).out) as Record<string, string>;
 
-/** Stops what runs, as a power cut does, and starts the agent with another clock. */
+/** Stops agent and containers, as a power cut does, and starts the agent with another clock. */
 async function restart(clock: string): Promise<void> {
   await home.end('SIGKILL');
   const engine = await home.engine();
@@ -94,7 +94,7 @@ test('an agent whose clock is an hour ahead, an hour behind or at 1970 works, an
       expect(Math.abs(Date.parse(told ?? '') - expected), `${told} when it is ${name}`).toBeLessThan(120_000);
     near(text[1], own(began));
     near(text[2], began);
-    // What was stopped runs again, an edit is carried out, and the controller accepts the tokens.
+    // The containers run again, an edit is carried out, and the controller accepts the tokens.
     await want(view());
     await want(view({ imageId: image('2') }));
     const [container, ...others] = await until('one container', async () => {
@@ -112,7 +112,7 @@ test('an agent whose clock is an hour ahead, an hour behind or at 1970 works, an
   await until('no warning', () => controller.said.warningMessage === '', 60_000);
 });
 
-test('with a certificate that is not valid yet workloads run, and the error names both times', async () => {
+test("an agent whose controller's certificate is not valid yet runs its workloads, and the error names both times", async () => {
   const tunnel = await tlsInFrontOf(controller);
   const { port } = tunnel.address() as { port: number };
   home = new Home({ engineUrl, settings: { controllerCert: 'ca.pem' } });

@@ -13,8 +13,8 @@ import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { generator } from './_random.ts';
 
 /**
- * The agent with a database that is damaged in any way. The promise: it starts; what it then knows was saved together at one
- * time, or is nothing at all; its identity is the same; and what runs is not touched.
+ * The agent with a damaged database. It guarantees that it starts, that it then has a state which was saved in one
+ * transaction or no state at all, that its identity is the same, and that running containers are not touched.
  */
 
 const POINTS = Number(process.env.SKERRY_DAMAGE_POINTS ?? 1000);
@@ -31,9 +31,9 @@ const identity = memoryIdentity({
   nodeKey: newKey(),
   node: { uuid: randomUUID(), namespace: 'skerry', controllerUrl: 'http://127.0.0.1:9' },
 });
-/** Everything that was ever saved together, as text; the last one is the state when the machine went down. */
+/** Every state that was saved, as text; the last one is the state when the machine went down. */
 const states: string[] = [];
-/** How many states the database file itself has seen; the write-ahead log has the others. */
+/** The number of states in the database file itself; the write-ahead log has the others. */
 let checkpointed = 0;
 
 function dump(database: Database): string {
@@ -52,7 +52,7 @@ async function run<T>(database: Database, known: IdentityStore, act: (agent: Age
     engine: () => engine,
     database,
     identity: known,
-    // No controller sends it what was lost.
+    // No controller sends the lost responses again.
     transport: () => new Promise(() => {}),
   });
   const stop = new AbortController();
@@ -83,7 +83,7 @@ beforeAll(async () => {
     expect(await agent.supervisor.until(up, 20_000)).toBe(true);
   });
   states.push(dump(database));
-  // What an agent saves over time, none of which changes what is to run.
+  // Data that an agent saves over time and that does not change the desired state.
   const random = generator(7);
   for (let i = 0; i < 40; i++) {
     const view = views[i % views.length] ?? makeView();
@@ -94,7 +94,7 @@ beforeAll(async () => {
     else database.saveRecords([{ ...known, restartCount: i, lastError: 'e'.repeat(Math.floor(random() * 900)) }], []);
     states.push(dump(database));
     if (i === 20) {
-      // Closing moves the log into the database; what comes now stays in the log, as when a process is killed.
+      // Closing moves the log into the database; later writes stay in the log, as when a process is killed.
       database[Symbol.dispose]();
       checkpointed = states.length - 1;
       database = opened();
@@ -108,7 +108,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 
-/** Puts a database where the agent looks for it, and lets the agent start on it. Returns which state it found. */
+/** Starts an agent with this database file and log, and returns the index of the state that it found. */
 async function boot(content: Buffer | undefined, log: Buffer | undefined): Promise<number> {
   rmSync(work, { recursive: true, force: true });
   mkdirSync(work);
@@ -177,7 +177,7 @@ const DAMAGES: Record<string, (bytes: Buffer, random: Random) => Buffer | undefi
   gone: () => undefined,
 };
 
-test(`an agent whose database is damaged (${POINTS} times) starts with a state that was saved or with none, and touches nothing`, async () => {
+test(`an agent whose database is damaged (${POINTS} times) starts with a state that was saved or with none, and changes no container`, async () => {
   const tally = { last: 0, earlier: 0, nothing: 0 };
   const kinds = Object.entries(DAMAGES);
   for (let seed = 0; seed < POINTS; seed++) {
@@ -207,7 +207,7 @@ describe('a machine that goes down', () => {
     let last = checkpointed;
     for (let i = 0; i <= CRASH_POINTS; i++) {
       const length = Math.floor((log.length * i) / CRASH_POINTS);
-      // The disk has made room for the frame, and only a part of it has arrived.
+      // The file has the length of the whole frame, but only a part of it was written.
       const torn = i % 2 === 0 ? log.subarray(0, length) : Buffer.concat([log.subarray(0, length), Buffer.alloc(3000)]);
       const state = await boot(database, torn);
       expect(state).toBeGreaterThanOrEqual(last);

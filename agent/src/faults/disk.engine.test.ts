@@ -13,16 +13,16 @@ import { until } from '../engines/_contract.ts';
 import { Home } from './_home.ts';
 import { generator } from './_random.ts';
 
-/** The agent's process, a real engine, and a disk that fails: full, read-only, or with other bytes on it than were written. */
+/** The agent as a process, a real engine, and a disk that is full, read-only, or returns other bytes than were written. */
 
-// Waits are for conditions, so that the tests hold on a slow machine.
+// Tests wait for conditions, so that they pass on a slow machine.
 vi.setConfig({ testTimeout: 300_000 });
 
 const engineUrl = inject('engineUrl');
 const image = (tag: string) => `${new URL(inject('registryUrl')).host}/disk/sample:${tag}`;
 const MiB = 1024 * 1024;
 
-/** A small file system of its own, where the agent keeps its data. */
+/** A small file system with the agent's data. */
 class Disk {
   readonly folder = mkdtempSync(join(tmpdir(), 'skerry-disk-'));
   readonly mount = join(this.folder, 'mount');
@@ -44,7 +44,7 @@ class Disk {
   /** Mounts it again, as after a restart of the machine. */
   repair(): void {
     execFileSync('umount', [this.mount]);
-    // Its exit code says that something was repaired.
+    // Its exit code reports a repair.
     spawnSync('e2fsck', ['-y', '-f', join(this.folder, 'image')]);
     this.attach();
   }
@@ -53,7 +53,7 @@ class Disk {
     execFileSync('mount', ['-o', `remount,${mode}`, this.mount]);
   }
 
-  /** What a kernel does with a file system in which it finds errors: read-only at once, also for open files. */
+  /** Makes the file system read-only at once, also for open files, as the kernel does when it finds errors in it. */
   fail(): void {
     execFileSync('mount', ['-o', 'remount,abort', this.mount]);
     // The first write after it has that effect.
@@ -159,15 +159,15 @@ async function removeAll(): Promise<void> {
   }
 }
 
-test('on a disk that fills up, what runs is supervised, what cannot be saved is not acknowledged, and all is caught up later', async () => {
+test('an agent whose disk fills up supervises, does not acknowledge what it cannot save, and catches up later', async () => {
   const had = controller.requests.findLast(({ have }) => have)?.have;
   disk.fill();
   want(view({ imageId: image('2') }));
-  // Nothing else on this machine would cause a report.
+  // No other change on this machine would cause a report.
   await warning(/^database: what the controller said last cannot be kept/);
   expect(home.log).toContain('Cannot keep what the controller said');
   expect((await home.cli('status')).out).toContain('what the controller said last cannot be kept');
-  // A new container changes its record, and there is no room for it.
+  // A new container changes its record, which does not fit on the disk.
   await removeAll();
   const made = await until('a container in its place', only, 60_000);
   await warning(/database: .*; database: /);
@@ -178,7 +178,7 @@ test('on a disk that fills up, what runs is supervised, what cannot be saved is 
   await noWarning();
 });
 
-test('an agent that starts on a full disk runs what is wanted, and reports that nothing can be saved', async () => {
+test('an agent that starts on a full disk runs its microservices and reports that it cannot save', async () => {
   const before = await only();
   await home.end('SIGKILL');
   disk.fill();
@@ -215,7 +215,7 @@ test('an agent whose disk turns read-only supervises, also after a start on that
 });
 
 describe('with damaged bytes on the disk', () => {
-  test('in the database, the process starts and touches nothing', async () => {
+  test('in the database, the agent starts and changes no container', async () => {
     const before = await only();
     await home.end('SIGKILL');
     const kept = ['agent.db', 'agent.db-wal'].map((name) => [name, readFileSync(join(disk.data, name))] as const);
@@ -236,7 +236,7 @@ describe('with damaged bytes on the disk', () => {
     }
   }, 900_000);
 
-  test('in the identity, the agent reports it, keeps the file, removes nothing, and can be provisioned again', async () => {
+  test('in the identity file, the agent reports it, keeps the file, removes no container, and can be provisioned again', async () => {
     const before = await only();
     await home.end('SIGKILL');
     const path = join(disk.data, 'identity.json');

@@ -10,8 +10,8 @@ import { until } from '../engines/_contract.ts';
 import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
 /**
- * The agent's process is killed at every operation that it carries out, and started again. In the normal run it dies
- * after each operation of the engine: done, and not recorded. With SKERRY_NIGHTLY also before each of them, and before and
+ * The agent's process is killed at every operation and started again. In the normal run it is killed after each operation
+ * of the engine, before it records the result. With SKERRY_NIGHTLY it is also killed before each of them, and before and
  * after each commit of its database.
  */
 
@@ -58,7 +58,7 @@ class Fixture {
     await this.controller.close();
   }
 
-  /** A microservice at one of the ports; each is another revision. */
+  /** A view of a microservice at one of the ports; each call gives another revision. */
   view(uuid: string, port: number, change: Partial<View> = {}): View {
     const name = uuid === this.web ? 'web' : 'api';
     const its = { uuid, name, imageId: image('1'), revision: `r-${++this.#serial}`, external: this.ports[port] ?? 0 };
@@ -71,19 +71,19 @@ class Fixture {
     });
   }
 
-  /** From now on the process dies at the n-th moment; 0: never. Returns false when it is dead already. */
+  /** Makes the process end at the n-th moment from now; 0: never. Returns false when it has already ended. */
   async arm(at: number): Promise<boolean> {
     const { process: child } = this.home;
     if (!child?.connected) return false;
-    const heard = new Promise<boolean>((resolve) => {
+    const acknowledged = new Promise<boolean>((resolve) => {
       child.once('message', () => resolve(true));
       child.once('exit', () => resolve(false));
     });
     child.send({ arm: at, of: LONG ? 'all' : 'engine' }, () => {});
-    return heard;
+    return acknowledged;
   }
 
-  /** Waits until exactly this runs, under its names, and has been reported. */
+  /** Waits until exactly these containers exist, under their names, and are reported. */
   async settled(end: End[]): Promise<void> {
     const expected = end.map(({ uuid, state = 'running' }) => `skerry-${uuid} ${state}`).sort();
     await until(
@@ -99,9 +99,9 @@ class Fixture {
       await until(
         'the report of it',
         () => {
-          const told = this.controller.microservice(uuid);
-          if (!wanted) return told === undefined || told.status === 'STOPPED';
-          return Object.entries(wanted.told).every(([key, value]) => told?.[key as 'reason'] === value);
+          const status = this.controller.microservice(uuid);
+          if (!wanted) return status === undefined || status.status === 'STOPPED';
+          return Object.entries(wanted.reported).every(([key, value]) => status?.[key as 'reason'] === value);
         },
         90_000,
       );
@@ -114,75 +114,75 @@ class Fixture {
     }
   }
 
-  up(view: View, text: string, told: End['told'] = { status: 'RUNNING', revision: view.revision }): End {
-    return { uuid: view.uuid, told, answer: { port: view.portMappings?.[0]?.external ?? 0, text } };
+  up(view: View, text: string, reported: End['reported'] = { status: 'RUNNING', revision: view.revision }): End {
+    return { uuid: view.uuid, reported, answer: { port: view.portMappings?.[0]?.external ?? 0, text } };
   }
 }
 
-/** What exists of one microservice at the end. */
+/** The expected container, report and response of one microservice at the end. */
 interface End {
   uuid: string;
   state?: string;
-  told: { status: string; revision?: string; reason?: string; rebuildCount?: number };
+  reported: { status: string; revision?: string; reason?: string; rebuildCount?: number };
   answer?: { port: number; text: string };
 }
 
 interface Round {
-  /** what is wanted and settled before */
+  /** the desired state before */
   from: View[];
-  /** what is asked for while the agent dies; false: the request was lost with the agent, and is to be repeated */
-  order: () => unknown;
+  /** the change during which the agent is killed; false: the request was lost and has to be repeated */
+  act: () => unknown;
   end: End[];
 }
 
 interface Case {
-  /** makes the next round */
+  /** arranges the next round */
   round: (fixture: Fixture, count: number) => Round;
-  /** starts of containers that the way from one end to the other needs, whatever happens on it */
+  /** the number of container starts, which must not depend on when the agent is killed */
   starts: number;
-  /** deaths at least: moments after operations of the engine on the way there, but the last, which may come too late */
+  /** the least number of kills: one after each operation of the engine but the last, which may come too late */
   deaths: number;
-  /** the normal run tries only these moments; another case goes through all of the same kind */
+  /** the normal run tries only every n-th moment, since another case covers the rest */
   everyNth?: number;
 }
 
 const CASES: Record<string, Case> = {
-  'a start': {
+  'during a start': {
     round: (fixture) => {
       const to = fixture.view(fixture.web, 0);
-      return { from: [], order: () => fixture.want([to]), end: [fixture.up(to, '1')] };
+      return { from: [], act: () => fixture.want([to]), end: [fixture.up(to, '1')] };
     },
     starts: 1,
     deaths: 2,
   },
-  'an edit': {
+  'during an edit': {
     round: (fixture) => {
       const to = fixture.view(fixture.web, 0, { imageId: image('2') });
-      return { from: [fixture.view(fixture.web, 0)], order: () => fixture.want([to]), end: [fixture.up(to, '2')] };
+      return { from: [fixture.view(fixture.web, 0)], act: () => fixture.want([to]), end: [fixture.up(to, '2')] };
     },
     starts: 1,
     deaths: 5,
   },
-  'an edit that cannot start, so that the old one returns': {
+  'during an edit whose container cannot start, so that the old one starts again': {
     round: (fixture) => {
       const from = fixture.view(fixture.web, 0);
       const to = fixture.view(fixture.web, 0, { imageId: image('2'), entrypoint: ['/no/such/program'] });
-      const told = { status: 'RUNNING', reason: 'StartFailed', revision: from.revision };
-      return { from: [from], order: () => fixture.want([to]), end: [fixture.up(from, '1', told)] };
+      const reported = { status: 'RUNNING', reason: 'StartFailed', revision: from.revision };
+      return { from: [from], act: () => fixture.want([to]), end: [fixture.up(from, '1', reported)] };
     },
     starts: 1,
     deaths: 5,
   },
-  'a move to another port': {
+  'during a move to another port': {
     round: (fixture) => {
       const to = fixture.view(fixture.web, 1);
-      return { from: [fixture.view(fixture.web, 0)], order: () => fixture.want([to]), end: [fixture.up(to, '1')] };
+      return { from: [fixture.view(fixture.web, 0)], act: () => fixture.want([to]), end: [fixture.up(to, '1')] };
     },
     starts: 1,
     deaths: 2,
     everyNth: 2,
   },
-  'a swap of ports': {
+  'during a swap of ports': {
     round: (fixture) => {
       const to = [
         fixture.view(fixture.web, 1),
@@ -193,40 +193,40 @@ const CASES: Record<string, Case> = {
         fixture.view(fixture.api, 1, { env: [{ key: 'GREETING', value: 'api' }] }),
       ];
       const end = to.map((view, i) => fixture.up(view, i === 0 ? '1' : 'api'));
-      return { from, order: () => fixture.want(to), end };
+      return { from, act: () => fixture.want(to), end };
     },
     starts: 2,
     deaths: 3,
     everyNth: 3,
   },
-  'a rebuild': {
+  'during a rebuild': {
     round: (fixture, count) => {
       const from = fixture.view(fixture.web, 0, { rebuildCount: count });
       const to = { ...from, rebuildCount: count + 1 };
-      const told = { status: 'RUNNING', revision: from.revision, rebuildCount: count + 1 };
-      return { from: [from], order: () => fixture.want([to]), end: [fixture.up(to, '1', told)] };
+      const reported = { status: 'RUNNING', revision: from.revision, rebuildCount: count + 1 };
+      return { from: [from], act: () => fixture.want([to]), end: [fixture.up(to, '1', reported)] };
     },
     starts: 1,
     deaths: 3,
     everyNth: 2,
   },
-  'a stop': {
-    round: (fixture) => ({ from: [fixture.view(fixture.web, 0)], order: () => fixture.want([]), end: [] }),
+  'during a removal': {
+    round: (fixture) => ({ from: [fixture.view(fixture.web, 0)], act: () => fixture.want([]), end: [] }),
     starts: 0,
     deaths: 2,
   },
-  'a stop on the machine': {
+  'during a local stop': {
     round: (fixture) => ({
       from: [fixture.view(fixture.web, 0)],
-      order: async () => (await fixture.home.cli('ms', 'stop', 'web')).code === 0,
-      end: [{ uuid: fixture.web, state: 'exited', told: { status: 'STOPPED', reason: 'StoppedLocally' } }],
+      act: async () => (await fixture.home.cli('ms', 'stop', 'web')).code === 0,
+      end: [{ uuid: fixture.web, state: 'exited', reported: { status: 'STOPPED', reason: 'StoppedLocally' } }],
     }),
     starts: 0,
     deaths: 1,
   },
 };
 
-describe.concurrent('killed at any moment of', () => {
+describe.concurrent('an agent that is killed at any moment reaches the same end', () => {
   for (const [name, each] of Object.entries(CASES))
     test(name, { timeout: LONG ? 3600_000 : 600_000 }, async ({ expect }) => {
       const fixture = await Fixture.open();
@@ -234,13 +234,13 @@ describe.concurrent('killed at any moment of', () => {
         const { home, controller, observer } = fixture;
         let deaths = 0;
         for (let at = LONG ? 1 : 2; ; at += LONG ? 1 : 2 * (each.everyNth ?? 1)) {
-          const { from, order, end } = each.round(fixture, at);
+          const { from, act, end } = each.round(fixture, at);
           fixture.want(from);
           await fixture.settled(from.map((view) => fixture.up(view, view.env?.[0]?.value ?? '1')));
           (await observer.read()).forget();
           expect(await fixture.arm(at)).toBe(true);
           const died = home.gone().then(() => true);
-          const ordered = await order();
+          const accepted = await act();
           // The last operations may be visible here before the process has died.
           const wasKilled = await Promise.race([died, fixture.settled(end).then(async () => !(await fixture.arm(0)))]);
           if (wasKilled) {
@@ -248,7 +248,7 @@ describe.concurrent('killed at any moment of', () => {
             expect(home.process?.signalCode).toBe('SIGKILL');
             controller.said = {};
             await home.up({ imports: [FAILPOINTS] });
-            if (ordered === false) expect(await order()).toBe(true);
+            if (accepted === false) expect(await act()).toBe(true);
             await fixture.settled(end);
           }
           await observer.read();

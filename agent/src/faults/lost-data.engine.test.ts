@@ -10,7 +10,7 @@ import { FakeController } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
 import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
-/** The agent's data is lost, and its node is provisioned again on the same machine. Nothing runs twice. */
+/** The agent loses its data, and its node is provisioned again on the same machine. No microservice runs twice. */
 
 const engineUrl = inject('engineUrl');
 const image = `${new URL(inject('registryUrl')).host}/lost/sample:1`;
@@ -28,7 +28,7 @@ afterEach(async () => {
   await controller.close();
 });
 
-test('the next installation of a node adopts its containers; those of other nodes are named, and removed on demand', async () => {
+test('a new installation of a node adopts its containers, and names those of other nodes, which a command removes', async () => {
   const uuid = randomUUID();
   const view = webView({ uuid, imageId: image, external: await freePort() });
   controller.microservices = [view];

@@ -8,7 +8,7 @@ const table = {
   time: { name: 'x_seconds', type: 'histogram', labels: {}, unit: 'seconds', help: 'Time.', buckets: [0.1, 1] },
 } as const;
 
-test('counters without labels begin at 0, what is not known is absent', () => {
+test('counters without labels begin at 0, and metrics without a value have no samples', () => {
   expect(new Metrics(table).text()).toBe(
     [
       '# HELP x_hits_total Hits.',
@@ -25,7 +25,7 @@ test('counters without labels begin at 0, what is not known is absent', () => {
   );
 });
 
-test('counts, states and measurements, with labels escaped', () => {
+test('counters, gauges and histograms have their samples, with labels escaped', () => {
   const metrics = new Metrics(table);
   metrics.add('hits');
   metrics.add('hits', {}, 2);

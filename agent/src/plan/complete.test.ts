@@ -26,8 +26,8 @@ const toCreate = (view: Partial<MicroserviceView>): BareStepOf<'create'> => {
 const complete = <K extends Step['kind']>(step: BareStepOf<K>, input: Partial<PlanInput> = {}): StepOf<K> =>
   completeSteps([step as never], makePlanInput(input))[0] as StepOf<K>;
 
-describe('a step to look an image up', () => {
-  test('says where the image is pulled from', () => {
+describe('an image step', () => {
+  test('has the reference and the credentials for the pull', () => {
     const entry = makeEntry({ imageId: 'team/app:1' });
     const step = lookUpImage(entry, makeRecord(entry, { image: undefined }), false);
     const { pull, instance } = complete(step, { registries: new Map([[1, registry]]) });
@@ -39,13 +39,13 @@ describe('a step to look an image up', () => {
   });
 });
 
-describe('a step to make a container', () => {
-  test('has the spec of the container, with the reference that the image was pulled by', () => {
+describe('a create step', () => {
+  test('has the container spec, with the reference that the image is pulled by', () => {
     const { spec } = complete(toCreate({ imageId: 'team/app:1' }), { registries: new Map([[1, registry]]) });
     expect(spec).toMatchObject({ name: `skerry-${UUID}`, image: 'registry.example.com/team/app:1' });
   });
 
-  test('says why no container can be made of its view', () => {
+  test('has the error when no container can be created from its view', () => {
     const view = bind('..');
     for (const mapping of view.volumeMappings ?? []) mapping.type = 'volume';
     expect(complete(toCreate(view)).spec).toEqual({ invalid: 'volume name ".." is not a plain name' });
@@ -54,7 +54,7 @@ describe('a step to make a container', () => {
   test.each([
     ['an IPv4 address is not looked up', '192.0.2.1', []],
     ['an IPv6 address is not looked up', '2001:db8::1', []],
-    ["the engine's word for the machine is not looked up", 'host-gateway', []],
+    ['host-gateway is not looked up', 'host-gateway', []],
     ['the name of a microservice of this machine is left to the engine', 'plant.reader', []],
     ['the name of another machine is looked up', 'gw-2.example.com', ['gw-2.example.com']],
   ])('names the extra hosts that need an address: %s', (_, address, want) => {
@@ -72,11 +72,11 @@ describe('a step to make a container', () => {
     );
   });
 
-  test('has no path to check when it binds none', () => {
+  test('has no paths to check when it has no binds', () => {
     expect(complete(toCreate({})).paths).toBeUndefined();
   });
 
-  test('knows what other containers bind: those that exist, those being made, those made before it in the plan', () => {
+  test('has the binds of other containers: existing, being created, and earlier in the plan', () => {
     const writer = makeEntry({ uuid: OTHER, ...bind('/srv') });
     const making = completeSteps(
       [toCreate({ uuid: '33333333-3333-4333-8333-333333333333', ...bind('/making') })],
@@ -103,7 +103,7 @@ describe('a step to make a container', () => {
     expect(sources(second)).toEqual(['/srv', '/making', '/first']);
   });
 
-  test('does not count a container whose microservice another step is being carried out for', () => {
+  test('does not have the binds of a create step that waits for another step of its microservice', () => {
     const underWay: Step[] = [{ kind: 'remove', uuid: UUID, target: '', containerId: 'x', reason: 'Leftover' }];
     const [, second] = completeSteps(
       [toCreate(bind('/first')), toCreate({ uuid: OTHER, ...bind('/second') })],
@@ -113,7 +113,7 @@ describe('a step to make a container', () => {
   });
 });
 
-describe('a step to start a container', () => {
+describe('a start step', () => {
   const entry = makeEntry(bind('/srv'));
   const container = makeContainer(entry, { state: 'exited', binds: [{ source: '/srv/real', writable: true }] });
   const policy = policySchema.parse({ registries: ['nowhere.example.com'] });
@@ -131,7 +131,7 @@ describe('a step to start a container', () => {
     expect(complete(start(container, 't', 'Crashed'), { snapshot, policy, views }).refusal).toBeUndefined();
   });
 
-  test('names the paths of its view and those that the container has bound', () => {
+  test('has the paths of its view and the binds of the container', () => {
     const views = new Map([[UUID, entry.view]]);
     expect(complete(start(container, 't', 'Crashed'), { snapshot, views }).paths).toEqual({
       asked: [{ source: '/srv', writable: true }],

@@ -8,8 +8,8 @@ import { EngineError } from '../domain/engine.ts';
 import { OPEN_POLICY, PLAIN_PLACES, refusal } from '../domain/policy.ts';
 
 /**
- * A hostile controller, or a proxy in its place: whatever it sends, the agent goes on, and no container reaches the agent's
- * own directories. Seeds: SKERRY_FUZZ_SEED, SKERRY_FUZZ_SECONDS.
+ * A hostile controller, or a proxy in its place: the agent survives every response, and no container gets access to the
+ * agent's own directories. Configured by SKERRY_FUZZ_SEED and SKERRY_FUZZ_SECONDS.
  */
 const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? (process.env.SKERRY_NIGHTLY ? Date.now() % 2 ** 31 : 1));
 const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 300 : 3));
@@ -122,7 +122,7 @@ const allowed = (one: typeof view) =>
     places: PLAIN_PLACES,
   });
 
-test(`no view of a microservice harms the agent or reaches its directories (seed ${SEED})`, () => {
+test(`no view of a microservice crashes the agent or binds its directories (seed ${SEED})`, () => {
   let ran = 0;
   fc.assert(
     fc.property(changes, (steps) => {
@@ -176,7 +176,7 @@ test(`no view of a microservice harms the agent or reaches its directories (seed
   expect(ran).toBeGreaterThan(0);
 }, 600_000);
 
-test('responses of any form are read, or are not readable, and never end the agent', () => {
+test('a response of any form is read or counts as unreadable, and never ends the agent', () => {
   const bodies = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 200 }),
     fc.json({ maxDepth: 8 }),

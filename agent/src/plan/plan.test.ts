@@ -8,7 +8,7 @@ import { plan } from './plan.ts';
 import { targetKey } from './serves.ts';
 
 interface Case {
-  /** undefined: what is wanted is not known */
+  /** undefined: the desired state is unknown */
   desired: Entry[] | undefined;
   containers?: Container[];
   records?: MicroserviceRecord[];
@@ -54,7 +54,7 @@ const cases: Record<string, Case> = {
     networkId: null,
     want: ['network'],
   },
-  'a new microservice with image and network: its container is made': {
+  'a new microservice with image and network: its container is created': {
     desired: [v1],
     records: [makeRecord(v1, { generation: 0 })],
     want: [`create skerry-${UUID} New`],
@@ -468,11 +468,11 @@ for (const [name, { desired, containers = [], records = [], networkId = 'n1', no
     const snapshot = { containers, networkId: networkId ?? undefined };
     const byUuid = new Map(records.map((record) => [record.uuid, record]));
     const { steps, waits } = plan(makePlanInput({ desired, snapshot, records: byUuid, now }));
-    expect(tell({ steps, waits }, (desired?.length ?? 0) > 1 || records.length > 1).sort()).toEqual([...want].sort());
+    expect(textOf({ steps, waits }, (desired?.length ?? 0) > 1 || records.length > 1).sort()).toEqual([...want].sort());
   });
 
-/** A plan in a few words; container ids by their first four digits, with the microservice where there are several. */
-function tell({ steps, waits }: Plan, several: boolean): string[] {
+/** A plan as short texts: container ids by their first four digits, with the microservice where there are several. */
+function textOf({ steps, waits }: Plan, several: boolean): string[] {
   const words = steps.map((step) => {
     const who = several && step.kind !== 'network' && step.uuid !== UUID ? ` ${step.uuid.slice(0, 4)}` : '';
     switch (step.kind) {

@@ -19,8 +19,8 @@ class Died extends Error {
 }
 
 /**
- * A small agent: it looks, updates its records, plans and carries out one step at a time on an engine in memory, and can be
- * made to die before or after any operation of the engine. What it saved outlives it, the rest does not.
+ * A small agent: it reads an engine in memory, updates its records, plans, and carries out one step at a time. A test can
+ * end it before or after any operation of the engine; only what it saved survives.
  */
 class Machine {
   now = 1_000_000;
@@ -30,12 +30,12 @@ class Machine {
   records: Records = new Map();
   first = true;
   deaths = 0;
-  /** decides, for each operation and side of it, whether the agent dies there */
+  /** whether the agent ends before or after an operation */
   dies: (moment: string) => boolean = () => false;
-  /** images whose containers cannot be started or made */
+  /** images whose containers cannot be started or created */
   noStart = new Set<string>();
   noCreate = new Set<string>();
-  /** ports that other programs of the machine have */
+  /** ports that other programs of the machine listen on */
   foreignPorts = new Set<number>();
   random = () => 0.5;
   seen: string[] = [];
@@ -68,7 +68,7 @@ class Machine {
       expect(containers.length, `${operation}: containers running of ${uuid}`).toBeLessThanOrEqual(1);
   }
 
-  /** One look and one step. False: there was nothing to do. */
+  /** Reads the engine and carries out one step. False: there was nothing to do. */
   async turn(choose: (steps: Step[]) => Step | undefined = (steps) => steps[0]): Promise<boolean> {
     try {
       const snapshot = { containers: await this.engine.containers(), networkId: (await this.engine.network())?.id };
@@ -143,7 +143,7 @@ class Machine {
     this.records = new Map([...this.saved].map(([uuid, text]) => [uuid, { ...JSON.parse(text), live: {} }]));
   }
 
-  /** Takes turns until nothing is left to do, letting time pass for what waits. */
+  /** Takes turns until nothing is left to do, and moves the clock for waits. */
   async settle(patience = 3600_000): Promise<void> {
     const end = this.now + patience;
     for (let turns = 0; turns < 5000; turns++) {
@@ -181,7 +181,7 @@ async function started(): Promise<Machine> {
   return machine;
 }
 
-test('an old container stops only after the new image is pulled and the new container is made', async () => {
+test('an old container stops only after the new image is pulled and the new container is created', async () => {
   const machine = await started();
   machine.desired = [makeEntry({ imageId: better })];
   await machine.settle(0);
@@ -197,14 +197,14 @@ test('an old container stops only after the new image is pulled and the new cont
   expect(await machine.count()).toBe(1);
 });
 
-describe('a new container does not start', () => {
+describe('while a new container cannot run because', () => {
   const causes: Record<string, (machine: Machine) => void> = {
     'its image cannot be pulled': (machine) => machine.engine.registry.delete(better),
-    'it cannot be made': (machine) => machine.noCreate.add(better),
+    'it cannot be created': (machine) => machine.noCreate.add(better),
     'it cannot be started': (machine) => machine.noStart.add(better),
   };
   for (const [name, broken] of Object.entries(causes))
-    test(`${name}: the old one runs, the reason is kept, and the new one runs once the cause is gone`, async () => {
+    test(`${name}, the old one runs with the reason, and the new one runs once the cause is gone`, async () => {
       const machine = await started();
       broken(machine);
       machine.desired = [makeEntry({ imageId: better })];
@@ -222,7 +222,7 @@ describe('a new container does not start', () => {
       expect(await machine.count()).toBe(1);
     });
 
-  test('a new and an old container that cannot be started are both tried at growing intervals without end', async () => {
+  test('neither it nor the old one can be started, both are retried at growing intervals', async () => {
     const machine = await started();
     machine.noStart.add(better).add(good);
     machine.desired = [makeEntry({ imageId: better })];
@@ -236,13 +236,13 @@ describe('a new container does not start', () => {
   });
 });
 
-describe('the agent dies in the middle of a replacement and starts again', () => {
+describe('an agent that ends in the middle of a replacement', () => {
   const moments = ['image', 'pull', 'create', 'stop', 'start', 'remove', 'rename'].flatMap((operation) => [
     `before ${operation}`,
     `after ${operation}`,
   ]);
   for (const moment of [...moments, 'before save', 'before conclusion'])
-    test(`${moment}: the replacement goes on from there`, async () => {
+    test(`${moment} continues it when it starts again`, async () => {
       const machine = await started();
       machine.desired = [makeEntry({ imageId: better })];
       machine.dies = (at) => at === moment && machine.deaths === 0;
@@ -273,7 +273,7 @@ describe('external ports', () => {
 
   const edits: Record<string, { from: number[]; to: () => Entry[] }> = {
     'two microservices that swap ports': { from: [1, 2], to: () => [at(first, 2), at(second, 1)] },
-    'three microservices that pass their ports round': {
+    'three microservices that rotate their ports': {
       from: [1, 2, 3],
       to: () => [at(first, 2), at(second, 3), at(third, 1)],
     },
@@ -294,7 +294,7 @@ describe('external ports', () => {
 
     for (const moment of ['create', 'stop', 'start', 'remove'].flatMap((o) => [`before ${o}`, `after ${o}`]))
       for (const turn of [1, 2])
-        test(`${name}: the agent dies ${moment} no. ${turn} and goes on from there`, async () => {
+        test(`${name}: an agent that ends ${moment} no. ${turn} continues when it starts again`, async () => {
           const machine = await holding(...from);
           machine.desired = to();
           let seen = 0;
@@ -305,7 +305,7 @@ describe('external ports', () => {
         });
   }
 
-  test('no container stops for a port that does not become free yet; both move when it does', async () => {
+  test('no container stops for a port that is not free yet, and both move when it is', async () => {
     const machine = await holding(1, 2);
     machine.desired = [at(first, 2), at(second, 1, { imageId: 'example/app:missing' })];
     await machine.settle(60_000);
@@ -316,7 +316,7 @@ describe('external ports', () => {
     expect(portsOf(machine)).toEqual([2, 1]);
   });
 
-  test('a microservice whose new port another program has runs on, keeps the reason, and moves when the port is free', async () => {
+  test('a microservice whose new port is taken by another program keeps running and moves when the port is free', async () => {
     const machine = await holding(1);
     machine.foreignPorts.add(9);
     machine.desired = [at(first, 9)];
@@ -335,7 +335,7 @@ describe('external ports', () => {
   });
 });
 
-test('a crash loop is slowed down to one start in five minutes and never given up', async () => {
+test('a crash loop slows down to one start in five minutes and never ends', async () => {
   const machine = await started();
   const [container] = await machine.engine.containers();
   const starts: number[] = [];
@@ -354,10 +354,10 @@ test('a crash loop is slowed down to one start in five minutes and never given u
   expect(machine.records.get(UUID)?.lastError).toBe('exitCode=1 oomKilled=false');
 });
 
-describe('anything may happen at any time', () => {
+describe('random events', () => {
   const uuids = [UUID, '22222222-2222-4222-8222-222222222222', '33333333-3333-4333-8333-333333333333'];
   for (let seed = 1; seed <= 60; seed++)
-    test(`seed ${seed}: no microservice ever runs twice, and in the end what is wanted runs`, async () => {
+    test(`with seed ${seed} never make a microservice run twice, and in the end the desired state runs`, async () => {
       const random = generator(seed);
       const pick = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
       const machine = new Machine();

@@ -87,7 +87,7 @@ const cases: Record<string, Case> = {
     containers: [up],
     want: { revision: 'r-later' },
   },
-  'an old container that runs on is RUNNING, with the reason why its successor is missing': {
+  'an old container that still runs is RUNNING, with the reason why its successor does not': {
     entry: v2,
     containers: [up],
     row: { failure: failureOf(v2), lastGood: { ...v1.view, revision: 'r-served' } },

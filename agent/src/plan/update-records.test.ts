@@ -48,7 +48,7 @@ describe('the cause of an exit', () => {
       input: { outage: { from: NOW - 500, to: NOW } },
       cause: 'Engine',
     },
-    'of a container that the engine was told to end is Stopped': {
+    'of a container that another program stopped is Stopped': {
       input: { endedByHand: new Set([ended().id]) },
       cause: 'Stopped',
     },
@@ -145,16 +145,16 @@ describe('a container that runs', () => {
   });
 });
 
-describe('a change of what is wanted', () => {
+describe('a change of the desired state', () => {
   const changed = makeEntry({ imageId: 'example/app:2' });
   const failure = { step: 'image' as const, target, count: 5, at: 0, notBefore: NOW + 1e6, reason: 'x', message: 'x' };
   const crash = { target, count: 5, at: 0, notBefore: NOW + 1e6 };
 
-  test('of the revision is tried at once', () =>
+  test('of the revision ends the back-off', () =>
     expect(look(makeRecord(entry, { failure, crash }), [ended()], { desired: [changed] })).toMatchObject({
       failure: undefined,
     }));
-  test('of the rebuild count is tried at once', () =>
+  test('of the rebuild count ends the back-off', () =>
     expect(
       look(makeRecord(entry, { failure }), [], { desired: [makeEntry({ rebuildCount: 1 })] })?.failure,
     ).toBeUndefined());
@@ -170,7 +170,7 @@ describe('a change of what is wanted', () => {
 });
 
 describe('a container without a record', () => {
-  test('that serves the entry gives the image', () => {
+  test('that serves the entry gives the record its image', () => {
     const row = look(undefined, [makeContainer(entry, { rebuildCount: 2, generation: 6 })]);
     expect(row).toMatchObject({
       application: 'app',
@@ -180,28 +180,28 @@ describe('a container without a record', () => {
     });
   });
 
-  test('that has another digest gives no image', () =>
+  test('that has another digest gives the record no image', () =>
     expect(look(undefined, [makeContainer(entry, { digest: 'other' })])?.image).toBeUndefined());
 
-  test('gives the names from its labels while it is not known what is wanted', () =>
+  test('gives the record its names from its labels while the desired state is unknown', () =>
     expect(look(undefined, [makeContainer(entry)], { desired: undefined })).toMatchObject({
       name: 'm11',
       application: 'app',
     }));
 });
 
-describe('a microservice that is gone', () => {
+describe('a microservice that is no longer wanted', () => {
   test('keeps its record until the controller has acknowledged it', () =>
     expect(look(makeRecord(entry), [], { desired: [] })).toMatchObject({ gone: true, image: undefined }));
   test('loses its record when it never had a container', () =>
     expect(look(makeRecord(entry, { generation: 0 }), [], { desired: [] })).toBeUndefined());
   test('is no longer gone when it is wanted again', () =>
     expect(look(makeRecord(entry, { gone: true }), [])?.gone).toBeUndefined());
-  test('is not taken for gone while it is not known what is wanted', () =>
+  test('is not marked gone while the desired state is unknown', () =>
     expect(look(makeRecord(entry), [], { desired: undefined })?.gone).toBeUndefined());
 });
 
-test('a pause that was saved under a wrong clock is cut to five minutes', () => {
+test('a back-off that was saved under a wrong clock is cut to five and a half minutes', () => {
   const years = 56 * 365 * 24 * 3600_000;
   const failure = {
     step: 'start',
@@ -220,10 +220,10 @@ test('a pause that was saved under a wrong clock is cut to five minutes', () => 
   expect(look(makeRecord(entry, { failure: near }), [], { first: true })?.failure?.notBefore).toBe(NOW + 5_000);
 });
 
-test('a container that another program ended is left alone for two seconds', () => {
+test('a container that another program ended is not started for two seconds', () => {
   const next = look(makeRecord(entry), [ended()], { endedByHand: new Set([ended().id]) });
   expect(next?.live.leftAloneUntil).toBe(NOW + 2_000);
-  // The engine ends its containers before it goes away, and that looks the same at first.
+  // An engine that stops ends its containers first, which looks the same.
   const later = look(next, [ended()], { outage: { from: NOW - 500, to: NOW } });
   expect(later?.exit?.cause).toBe('Engine');
 });

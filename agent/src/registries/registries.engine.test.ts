@@ -22,7 +22,7 @@ import {
 } from './_registries.ts';
 import { isRelayName, pullImage, relayPrefix } from './pull.ts';
 
-/** Real registries: with authorities and passwords of their own, at an address that is not loopback. */
+/** Real registries with their own authorities and passwords, at an address that is not loopback. */
 
 const own = ownLimits();
 const { password } = REGISTRY_USERS.limpet;
@@ -40,7 +40,7 @@ beforeAll(async () => {
 afterAll(() => registries[Symbol.asyncDispose]());
 
 describe.each(['docker', 'podman'] as const)('%s', (kind) => {
-  // What the agent alone decides is tested with one engine; nightly with both.
+  // Behaviour that does not depend on the engine is tested with one engine, and nightly with both.
   const nightly = process.env.SKERRY_NIGHTLY !== undefined;
   const all = kind === 'docker' || nightly;
   let real: Awaited<ReturnType<typeof startEngine>>;
@@ -57,7 +57,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     await real[Symbol.asyncDispose]();
   });
 
-  /** Each test pulls again. */
+  /** Removes the image, so that each test pulls it. */
   afterEach(async () => {
     for (const name of await engine.imageNames()) await engine.removeImage(name);
   });
@@ -71,7 +71,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
 
   const account = () => ({ ca: base64(registries.certificate.ca), username: 'limpet', password });
 
-  /** Pulls as for a microservice of that registry. */
+  /** Pulls an image as for a microservice of that registry. */
   function pull({ reference = 'team/sample:1', registry = {}, signal, onProgress }: Options) {
     const view = registryViewSchema.parse({ id: 7, url: locked.url, ...registry });
     const target = pullTarget(reference, view);
@@ -79,7 +79,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     return pullImage(engine, options, signal ?? new AbortController().signal);
   }
 
-  /** Why a pull fails; the message has no secret. */
+  /** The error of a pull that fails; its message has no secret. */
   async function refusal(options: Options): Promise<{ code: string; message: string }> {
     const error = await pull(options).then(
       () => expect.fail('it was pulled'),
@@ -91,7 +91,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     return { code: error.code, message: error.message };
   }
 
-  test('an image of a registry with an authority of its own and a password gets the reference that was asked for, and no other', async () => {
+  test('an image of a registry with its own authority and a password gets only the reference that was asked for', async () => {
     const percentages: number[] = [];
     const id = await pull({ registry: account(), onProgress: (percentage) => percentages.push(percentage) });
     expect(await engine.image(`${locked.host}/team/sample:1`)).toBe(id);
@@ -99,7 +99,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     expect(percentages.at(-1)).toBe(100);
     expect(percentages).toEqual([...percentages].sort((a, b) => a - b));
     expect(percentages.length).toBeGreaterThan(1);
-    // By its id, as pruning does: a further name would keep it.
+    // Removed by its id, as pruning does: another name would keep the image.
     await engine.removeImage(id);
     expect(await engine.imageNames()).toEqual([]);
   });
@@ -120,7 +120,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     expect(await engine.image(full)).toBeUndefined();
   });
 
-  test('an insecure registry is pulled from over plain HTTP, with the scheme named or found out', async () => {
+  test('an insecure registry is pulled from over plain HTTP, whether its URL has a scheme or not', async () => {
     for (const url of [plain.url, plain.host]) {
       const id = await pull({ registry: { url, insecure: true } });
       expect(await engine.image(`${plain.host}/team/sample:1`)).toBe(id);
@@ -139,12 +139,12 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       pull({ reference: tag(1), registry: insecure }),
     ]);
     expect(new Set(ids).size).toBe(2);
-    // podman may lose a name when another pull of the same image ends at that moment: it is found missing, and pulled.
+    // podman may lose a name when another pull of the same image ends at that moment: the agent pulls it again.
     if (kind === 'podman')
       for (const registry of [account(), insecure])
         for (const which of [1, 2]) await pull({ reference: tag(which), registry });
     const names = [locked, plain].flatMap(({ host }) => [`${host}/${tag(1)}`, `${host}/${tag(2)}`]);
-    // podman may bring a relay's name back when two pulls of one image end at once; the supervisor removes it.
+    // podman may restore a relay's name when two pulls of one image end at once; the supervisor removes it.
     const left = (name: string) => name.includes('@') || (kind === 'podman' && isRelayName(name, INSTANCE));
     expect((await engine.imageNames()).filter((name) => !left(name)).sort()).toEqual(names.sort());
   });
@@ -155,7 +155,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     await engine.removeImage(id);
   });
 
-  test.runIf(all)('a registry that wants tokens', async () => {
+  test.runIf(all)('a registry with token authentication is pulled from', async () => {
     await using service = await createTokenService(
       registries.network.outside[0],
       registries.certificate,
@@ -211,7 +211,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     });
   });
 
-  test('a pull that is called off ends at once and leaves no name behind', async () => {
+  test('a pull that is cancelled ends at once and leaves no name', async () => {
     await using proxy = await startRegistryProxy(registries.network.outside[0], plain);
     proxy.fault = (path) => (path.includes('/blobs/') ? async () => new Promise(() => {}) : undefined);
     const stop = new AbortController();
@@ -222,7 +222,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     expect((await engine.imageNames()).filter((name) => isRelayName(name, INSTANCE))).toEqual([]);
   });
 
-  test.runIf(all)('a name that a pull left which was cut short goes when the agent is back', async () => {
+  test.runIf(all)('a name left by an interrupted pull is removed when the agent starts again', async () => {
     // The database knows the instance.
     const ports = { database: memoryDatabase() };
     const again = async () => {
@@ -243,14 +243,14 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
     expect(before.filter((name) => name.startsWith('127.0.0.1:9/'))).toEqual([others]);
   });
 
-  describe('with a registry that misbehaves, what runs runs on, the reason is reported, and the pull is tried again at growing intervals', () => {
+  describe('while a registry fails, the old container runs, the reason is reported, and pulls are retried at growing intervals', () => {
     const isBlob = (path: string) => path.includes('/blobs/');
-    /** what it does, the error that is reported, whether the engine pulls by itself, and the engines of every run */
+    /** the fault, the reported error, whether the engine pulls without a relay, and the engines of the normal run */
     const faults: Record<
       string,
       { fault: RegistryProxy['fault']; reports: RegExp; direct?: boolean; every: string[] }
     > = {
-      'it fails': {
+      'the registry answers 503': {
         fault: (_path, _incoming, outgoing) => {
           outgoing.writeHead(503, { 'content-type': 'application/json' });
           outgoing.end('{"errors":[{"code":"UNAVAILABLE","message":"closed for maintenance"}]}');
@@ -259,7 +259,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
         reports: /status 503 \(closed for maintenance\)/,
         every: ['docker'],
       },
-      'it fails, and no relay is between': {
+      'the registry answers 503, and there is no relay': {
         fault: (_path, _incoming, outgoing) => {
           outgoing.writeHead(503).end();
           return 'answered';
@@ -268,18 +268,18 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
         every: ['docker'],
         direct: true,
       },
-      'it breaks off in the middle of a layer': {
+      'the registry cuts the connection in the middle of a layer': {
         fault: (path) => (isBlob(path) ? (piece, index) => (index < 2 ? piece : undefined) : undefined),
         reports: /the connection broke before the response ended/,
-        // Docker pauses between attempts of its own.
+        // Docker retries by itself, with pauses.
         every: ['podman'],
       },
-      'it sends something else than it said': {
+      'the registry sends a layer with another digest': {
         fault: (path) => (isBlob(path) ? (piece) => Buffer.from(piece.map((byte) => byte ^ 1)) : undefined),
         every: ['docker', 'podman'],
         reports: /digest|verification|checksum|unexpected end|gzip|corrupt|parsing|invalid/i,
       },
-      'it goes away': {
+      'the registry closes every connection': {
         fault: (_path, incoming) => {
           incoming.socket.destroy();
           return 'answered';
@@ -325,7 +325,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       },
     );
 
-    test('with a slow registry, what runs runs on, and the progress is reported', async () => {
+    test('a slow registry: the old container runs, and the progress is reported', async () => {
       await using proxy = await startRegistryProxy(registries.network.outside[0], plain);
       await using fixture = await createAgentFixture(real.url);
       const { controller } = fixture;
@@ -356,7 +356,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
   test.runIf(all)(
     'a change of a registry ends the back-off and counts from the next pull on, and no secret is logged',
     async () => {
-      // Without a change a second attempt comes after a minute.
+      // Without a change, the second attempt is made after a minute.
       await using fixture = await createAgentFixture(real.url, { random: () => 29 });
       const { controller } = fixture;
       const view = sampleView('team/sample:1', 7, { revision: 'r1' });

@@ -229,7 +229,7 @@ describe('a relay reports its failure without a secret:', () => {
       reports: /refuses the user/,
       status: 403,
     },
-    'a refusal in its own words': {
+    'a refusal with a message': {
       answer: (_incoming, outgoing) =>
         outgoing.writeHead(403).end('{"errors":[{"code":"DENIED","message":"not today"}]}'),
       reports: /status 403 \(not today\)/,

@@ -15,7 +15,7 @@ import { DockerEngine } from '../engines/docker/engine.ts';
 import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../system/disk.ts';
 import { localMachine } from '../system/machine.ts';
 
-/** A path that is exchanged after it was checked is not what is mounted. */
+/** A path that is exchanged between the check and the mount must not give a container access. */
 
 for (const { kind, url } of inject('engines'))
   describe(kind, () => {
@@ -74,7 +74,7 @@ for (const { kind, url } of inject('engines'))
       ],
     });
 
-    const heard = (uuid: string, state: string) =>
+    const reported = (uuid: string, state: string) =>
       until(`${state}`, () => {
         const status = controller.microservice(uuid);
         return status?.status === state && status;
@@ -87,20 +87,20 @@ for (const { kind, url } of inject('engines'))
       controller.change((c) => {
         c.microservices = [writer];
       });
-      await heard(writer.uuid, 'RUNNING');
+      await reported(writer.uuid, 'RUNNING');
       controller.change((c) => {
         c.microservices = [writer, reader, same];
       });
-      await heard(same.uuid, 'RUNNING');
-      const { reason, errorMessage } = await heard(reader.uuid, 'FAILED');
+      await reported(same.uuid, 'RUNNING');
+      const { reason, errorMessage } = await reported(reader.uuid, 'FAILED');
       expect({ reason, errorMessage }).toEqual({
         reason: 'PolicyRefused',
-        // Both others may write there; the message names the first that the agent found.
+        // Both other containers may write there; the message names the first that the agent found.
         errorMessage: expect.stringMatching(new RegExp(`shop\\.(writer|same) may write to ${at('srv/data')},`)),
       });
     });
 
-    test('a container whose bind was exchanged between check and mount is ended, and its status says so', async () => {
+    test('a container whose bind was exchanged between check and mount is stopped, with the reason PolicyRefused', async () => {
       between = () => {
         between = () => {};
         renameSync(at('srv/mine'), at('srv/moved'));
@@ -110,7 +110,7 @@ for (const { kind, url } of inject('engines'))
       controller.change((c) => {
         c.microservices = [victim];
       });
-      const { reason, errorMessage } = await heard(victim.uuid, 'FAILED');
+      const { reason, errorMessage } = await reported(victim.uuid, 'FAILED');
       expect({ reason, errorMessage }).toEqual({
         reason: 'PolicyRefused',
         errorMessage: expect.stringContaining('was exchanged for something else'),

@@ -5,7 +5,7 @@ import { VirtualClock } from '../system/_virtual-clock.ts';
 import { silentLog } from '../system/log.ts';
 import { EngineSession, type Outage } from './engine-session.ts';
 
-/** A session with an engine whose events end, and whose connections fail, when the test says so. */
+/** A session with an engine whose events and connections the test controls. */
 function createFixture() {
   const clock = new VirtualClock();
   const start = clock.now();
@@ -110,7 +110,7 @@ test('attempts to connect are made at growing intervals of at most 15 s', async 
   await done;
 });
 
-test('an event stream that ends is an outage, and the engine is still taken for readable', async () => {
+test('an event stream that ends is an outage, and the engine still counts as reachable', async () => {
   const { session, clock, outages, losses, emit, run, stop } = createFixture();
   const done = run();
   await clock.advance(10_000);
@@ -126,7 +126,7 @@ test('an event stream that ends is an outage, and the engine is still taken for 
   await done;
 });
 
-test('a session that is renewed connects again at once, and nothing is lost', async () => {
+test('a session that is renewed connects again at once, and no loss is counted', async () => {
   const { session, clock, calls, losses, run, stop } = createFixture();
   const done = run();
   await clock.advance(0);
@@ -138,7 +138,7 @@ test('a session that is renewed connects again at once, and nothing is lost', as
   await done;
 });
 
-test('a container that the engine was told to end is known as such for 15 s', async () => {
+test('a container that another program ended is in endedByHand for 15 s', async () => {
   const { session, clock, emit, run, stop } = createFixture();
   const done = run();
   await clock.advance(0);

@@ -20,39 +20,43 @@ interface Case {
 const old = 'sha256:old';
 const pulledId = imageIdOf('app:1');
 const cases: Record<string, Case> = {
-  'missing is pulled when it is to be pulled if missing': { policy: 'ifMissing', want: { id: pulledId, pulled: true } },
-  'present is not pulled when it is to be pulled if missing': {
+  'missing is pulled with the image policy ifMissing': { policy: 'ifMissing', want: { id: pulledId, pulled: true } },
+  'present is not pulled with the image policy ifMissing': {
     policy: 'ifMissing',
     present: true,
     want: { id: old, pulled: false },
   },
-  'present is pulled when it is to be fresh': { policy: 'fresh', present: true, want: { id: pulledId, pulled: true } },
-  'present and pinned by a digest is not pulled when it is to be fresh': {
+  'present is pulled with the image policy fresh': {
+    policy: 'fresh',
+    present: true,
+    want: { id: pulledId, pulled: true },
+  },
+  'present and pinned by a digest is not pulled with the image policy fresh': {
     policy: 'fresh',
     present: true,
     reference: `app@${digest}`,
     want: { id: old, pulled: false },
   },
-  'present and to be fresh fails when the registry does not answer': {
+  'present fails with the image policy fresh when the registry does not answer': {
     policy: 'fresh',
     present: true,
     fault: new EngineError('ImagePullFailed', 'no route'),
     want: { reason: 'ImagePullFailed', pulled: false },
   },
-  'present and preferably fresh is used when the registry does not answer': {
+  'present is used with the image policy preferFresh when the registry does not answer': {
     policy: 'preferFresh',
     present: true,
     fault: new EngineError('ImagePullFailed', 'no route'),
     want: { id: old, pulled: false },
   },
-  'present and preferably fresh fails when the registry refuses the credentials': {
+  'present fails with the image policy preferFresh when the registry refuses the credentials': {
     policy: 'preferFresh',
     present: true,
     fault: new EngineError('ImageUnauthorized', 'denied'),
     want: { reason: 'ImageUnauthorized', pulled: false },
   },
-  'missing and never to be pulled fails': { policy: 'never', want: { reason: 'ImageMissing', pulled: false } },
-  'present and never to be pulled is used': { policy: 'never', present: true, want: { id: old, pulled: false } },
+  'missing fails with the image policy never': { policy: 'never', want: { reason: 'ImageMissing', pulled: false } },
+  'present is used with the image policy never': { policy: 'never', present: true, want: { id: old, pulled: false } },
 };
 
 describe('an image that is', () => {

@@ -5,7 +5,7 @@ import { makeContainer, makeEntry } from '../plan/_util.ts';
 import { silentLog } from '../system/log.ts';
 import { HealthChecks } from './health-checks.ts';
 
-/** A clock that stands until it is moved, and an engine whose checks take time. */
+/** A clock that the test moves, and an engine whose checks take time. */
 function createFixture({ takes = 0, fails = false } = {}) {
   let now = 1_000_000;
   let waiting: { at: number; go: () => void }[] = [];
@@ -55,7 +55,7 @@ function createFixture({ takes = 0, fails = false } = {}) {
 const entry = makeEntry();
 const running = (change: Partial<Container> = {}) => makeContainer(entry, { checkEvery: 10_000, ...change });
 
-test('a check is run an interval after the start and after each interval, and each may change the health', async () => {
+test('a check is run one interval after the start and then once per interval', async () => {
   const { checks, calls, pass, changes } = createFixture();
   checks.follow([running()]);
   await pass(9_999);
@@ -65,14 +65,14 @@ test('a check is run an interval after the start and after each interval, and ea
   expect(changes()).toBe(3);
 });
 
-test('an engine that has checked in the last interval by itself is asked for no other check', async () => {
+test('a check is not repeated when the engine itself has checked in the last interval', async () => {
   const { checks, calls, pass } = createFixture();
   checks.follow([running()]);
   await pass(10_000);
   expect(calls[0]?.since).toBe(7_500);
 });
 
-test('a container has one loop, and a check that takes long is not joined by another', async () => {
+test('a container has at most one check at a time', async () => {
   const { checks, calls, pass, most } = createFixture({ takes: 25_000 });
   for (let look = 0; look < 5; look++) checks.follow([running()]);
   await pass(80_000);
@@ -88,7 +88,7 @@ test('a check that fails does not end the checks', async () => {
 });
 
 const ends: Record<string, Container[]> = {
-  'it is gone': [],
+  'it no longer exists': [],
   'it has ended': [running({ state: 'exited' })],
   'it is paused': [running({ paused: true })],
   'the engine checks by itself': [running({ checkEvery: undefined })],
@@ -103,7 +103,7 @@ for (const [why, containers] of Object.entries(ends))
     expect(calls).toHaveLength(1);
   });
 
-test('another run of a container begins with a whole interval', async () => {
+test('the first check of another run of a container is one interval after its start', async () => {
   const { checks, calls, pass } = createFixture();
   checks.follow([running()]);
   await pass(5_000);

@@ -33,19 +33,19 @@ function createFixture({ containers = [] as Container[], desired = [entry], isBu
   return { actions, calls, record: () => record };
 }
 
-test('a local stop remembers the revision and the rebuilds that it was for', () => {
+test('a local stop is recorded with the revision and the rebuild count', () => {
   const { actions, record } = createFixture();
   actions.stop(UUID);
   expect(record().stoppedLocally).toEqual({ revision: 'r-7', rebuildCount: 2 });
 });
 
-test('a local stop of a microservice that may not change now is for the view that ran last', () => {
+test('a local stop of a microservice on hold is recorded with the revision of the last good view', () => {
   const { actions, record } = createFixture({ desired: [] });
   actions.stop(UUID);
   expect(record().stoppedLocally).toEqual({ revision: 'r-6', rebuildCount: 0 });
 });
 
-test('a local start ends a local stop and the pause after failures', () => {
+test('a local start ends a local stop and the back-off after failures', () => {
   const { actions, record } = createFixture();
   actions.stop(UUID);
   actions.start(UUID);
@@ -53,7 +53,7 @@ test('a local start ends a local stop and the pause after failures', () => {
   expect([record().stoppedLocally, record().failure, record().crash]).toEqual([undefined, undefined, undefined]);
 });
 
-test('a local restart ends the run that it was asked for', () => {
+test('a local restart records the run that is to end', () => {
   const running = makeContainer(entry);
   const { actions, record } = createFixture({ containers: [running] });
   actions.restart(UUID);
@@ -75,13 +75,13 @@ test('a local removal stops and removes every container of the microservice, and
   expect(record().live.stopping).toBe(fresh.id);
 });
 
-test('a local removal of a microservice that stays busy fails and touches nothing', async () => {
+test('a local removal of a microservice that stays busy fails and removes nothing', async () => {
   const { actions, calls } = createFixture({ containers: [makeContainer(entry)], isBusy: true });
   await expect(actions.remove(UUID)).rejects.toEqual(new EngineError('Conflict', 'the microservice is busy'));
   expect(calls).toEqual([]);
 });
 
-test('a signal goes to the container that runs, and to no other', async () => {
+test('a signal is sent only to the running container', async () => {
   const running = makeContainer(entry, { generation: 2 });
   const { actions, calls } = createFixture({ containers: [makeContainer(entry, { state: 'exited' }), running] });
   await actions.kill(UUID, 'SIGHUP');

@@ -18,7 +18,7 @@ function mount(path: string, user?: string): string {
   return `${uid}:${gid} ${(mode & 0o777).toString(8)}`;
 }
 
-test('owner, group and others may write to a directory as its mode says, and root always', () => {
+test('mayWrite follows owner, group and mode of a directory, and is always true for root', () => {
   const directory = { uid: 1000, gid: 50, mode: 0o755 };
   expect(mayWrite({ uid: 1000, gid: 1 }, directory)).toBe(true);
   expect(mayWrite({ uid: 2000, gid: 50 }, directory)).toBe(false);
@@ -29,22 +29,22 @@ test('owner, group and others may write to a directory as its mode says, and roo
 });
 
 describe.skipIf(!isRoot)('a volume', () => {
-  test('that is shared is writable for every user that mounts it, whichever mounted it first', () => {
+  test('that is shared is writable for every user that mounts it', () => {
     expect(mount('shared/pool', '1000:1000')).toBe('0:0 777');
     expect(mount('shared/pool', '2000:2000')).toBe('0:0 777');
   });
-  test('that is shared and was made for one user is opened for the next one that may not write', () => {
+  test('that is shared and was created for one user becomes writable for the next user', () => {
     mount('shared/pool', '1000');
     chmodSync(join(folder, 'shared/pool'), 0o755);
     expect(mount('shared/pool', '0')).toBe('0:0 755');
     expect(mount('shared/pool', '2000')).toBe('0:0 777');
   });
-  test('that is private belongs to the user that its microservice runs as now', () => {
+  test('that is private belongs to the present user of its microservice', () => {
     expect(mount('data/uuid/own', '1000:1001')).toBe('1000:1001 755');
     chmodSync(join(folder, 'data/uuid/own'), 0o700);
     expect(mount('data/uuid/own', '2000')).toBe('2000:2000 700');
     expect(mount('data/uuid/own')).toBe('2000:2000 700');
   });
-  test('that is private and whose user only the image knows is writable for every user', () =>
+  test('that is private is writable for every user when the view names no user', () =>
     expect(mount('data/uuid/own')).toBe('0:0 777'));
 });

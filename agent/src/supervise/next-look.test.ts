@@ -16,7 +16,7 @@ const until = (at: { wait?: number; network?: number; record?: Partial<Microserv
   );
 
 test.each([
-  ['the engine is looked at every 30 s', {}, 30_000],
+  ['the engine is read every 30 s', {}, 30_000],
   ['a wait that ends sooner ends the pause', { wait: NOW + 700 }, 700],
   ['a wait that is over does not end the pause', { wait: NOW - 1 }, 30_000],
   ['a pause is never shorter than 20 ms', { wait: NOW + 1 }, 20],

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createPullSlots } from './pull-slots.ts';
 
 const never = new AbortController().signal;
-/** Whether a promise has settled once everything that can go on has gone on. */
+/** Whether a promise has settled after one turn of the event loop. */
 async function settled(promise: Promise<unknown>): Promise<boolean> {
   let done = false;
   promise.then(
@@ -23,7 +23,7 @@ test('a registry that does not answer delays no pull from another one', async ()
   expect(await settled(hung[2] as Promise<unknown>)).toBe(false);
 });
 
-test('a turn that is given up goes to the next pull from that registry', async () => {
+test('a released slot goes to the next pull from the same registry', async () => {
   const slots = createPullSlots({ perRegistry: 1, overall: 6 });
   const first = await slots.take('app:1', never);
   const second = slots.take('library/app:2', never);
@@ -34,7 +34,7 @@ test('a turn that is given up goes to the next pull from that registry', async (
   expect(await settled(slots.take('app:3', never))).toBe(false);
 });
 
-test('pulls from all registries together stay within the limit of the machine', async () => {
+test('all pulls together stay within the overall limit', async () => {
   const slots = createPullSlots({ perRegistry: 2, overall: 3 });
   const taken = await Promise.all(['a.example/x', 'b.example/x', 'c.example/x'].map((one) => slots.take(one, never)));
   const fourth = slots.take('d.example/x', never);
@@ -43,7 +43,7 @@ test('pulls from all registries together stay within the limit of the machine', 
   expect(await settled(fourth)).toBe(true);
 });
 
-test('a pull that is called off gives up its place in the queue', async () => {
+test('a pull that is aborted leaves the queue', async () => {
   const slots = createPullSlots({ perRegistry: 1, overall: 1 });
   const first = await slots.take('a', never);
   const stop = new AbortController();

@@ -32,7 +32,7 @@ function createFixture() {
   };
 }
 
-test('records are those that were saved', () => {
+test('records are loaded from the database', () => {
   const { keeper } = createFixture();
   expect(keeper.get(UUID)).toEqual({ ...record, live: {} });
 });
@@ -46,7 +46,7 @@ test('a record that has changed is saved once', () => {
   expect(memory.records().get(UUID)?.restartCount).toBe(4);
 });
 
-test('what is known only while the process lives causes no write', () => {
+test('a change of live data causes no write', () => {
   const { keeper, writes } = createFixture();
   keeper.update(UUID, (one) => ({ ...one, live: { startedLocally: true } }));
   keeper.save();
@@ -60,13 +60,13 @@ test('a record that was removed is removed from the database', () => {
   expect(memory.records().size).toBe(0);
 });
 
-test('a microservice without a record is not changed', () => {
+test('an update of a microservice without a record does nothing', () => {
   const { keeper } = createFixture();
   keeper.update('other', (one) => ({ ...one, restartCount: 4 }));
   expect([...keeper.all.keys()]).toEqual([UUID]);
 });
 
-test('records that cannot be saved are kept in memory, named as a problem, and saved later', () => {
+test('records that cannot be saved stay in memory, cause a problem, and are saved later', () => {
   const { keeper, memory, errors, fail } = createFixture();
   fail(new Error('disk full'));
   keeper.update(UUID, (one) => ({ ...one, restartCount: 4 }));

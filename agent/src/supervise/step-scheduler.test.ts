@@ -20,7 +20,7 @@ const pull = (uuid: string, reference = 'a:1'): StepOf<'image'> => ({
 });
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-/** A scheduler whose steps end when the test says so. */
+/** A scheduler whose steps the test ends. */
 function createFixture() {
   const began: string[] = [];
   const ended: string[] = [];
@@ -74,14 +74,14 @@ test('at most four steps are carried out at once, and pulls do not count', () =>
   expect(began.filter((name) => name.startsWith('stop'))).toEqual(['stop a', 'stop b', 'stop c', 'stop d']);
 });
 
-test('an image is pulled while the container of its microservice is worked on', () => {
+test('an image is pulled while another step of its microservice is carried out', () => {
   const { scheduler, signal } = createFixture();
   scheduler.begin([pull('a'), stop('a')], signal);
   expect(scheduler.keys).toEqual(['a/image', 'a']);
   expect(scheduler.find('a/image')?.percentage).toBe(40);
 });
 
-test('a pull that the plan no longer asks for is called off, and one that it still asks for goes on', () => {
+test('a pull that is no longer in the plan is aborted, and one that still is continues', () => {
   const { scheduler, aborted, signal } = createFixture();
   scheduler.begin([pull('a'), pull('b')], signal);
   scheduler.begin([pull('a'), pull('b', 'a:2')], signal);
@@ -90,7 +90,7 @@ test('a pull that the plan no longer asks for is called off, and one that it sti
   expect(aborted).toEqual(['image b', 'image a']);
 });
 
-test('the result of a step is noted, and that of a step that was given up is not', async () => {
+test('the result of a step is recorded, unless the engine was unavailable', async () => {
   const { scheduler, ended, counted, end, signal } = createFixture();
   const steps = [stop('a'), stop('b'), stop('c')] as const;
   scheduler.begin(steps, signal);
@@ -112,7 +112,7 @@ test('the end of the session aborts its steps', async () => {
   expect(scheduler.keys).toEqual([]);
 });
 
-test('no step of a microservice begins while something is done with it exclusively, also after a failure', async () => {
+test('no step of a microservice begins during exclusive work on it, and steps begin again when that fails', async () => {
   const { scheduler, began, signal } = createFixture();
   let fail = (_error: Error) => {};
   const done = scheduler.exclusively('a', () => new Promise((_resolve, reject) => (fail = reject)));

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-test('a second agent on one data directory is refused, and told which process has it', () => {
+test('a second agent on one data directory is refused with the process id of the first', () => {
   const first = holdDirectory(directory, silentLog());
   expect(() => holdDirectory(directory, silentLog())).toThrow(
     `another agent (process ${process.pid}) works with ${directory}; stop it first`,
@@ -21,7 +21,7 @@ test('a second agent on one data directory is refused, and told which process ha
   holdDirectory(directory, silentLog())[Symbol.dispose]();
 });
 
-test('a lock ends with its process, however that ends', async () => {
+test('a lock ends with its process, also after SIGKILL', async () => {
   const module = join(import.meta.dirname, 'directory-lock.ts');
   const script = `
     const { holdDirectory } = await import(${JSON.stringify(module)});
@@ -37,7 +37,7 @@ test('a lock ends with its process, however that ends', async () => {
   holdDirectory(directory, silentLog())[Symbol.dispose]();
 });
 
-test('where no file can be made there is no lock, and the agent goes on', () => {
+test('an agent starts without a lock when the lock file cannot be created', () => {
   const file = join(directory, 'file');
   writeFileSync(file, '');
   holdDirectory(join(file, 'below'), silentLog())[Symbol.dispose]();

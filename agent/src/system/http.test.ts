@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { closeIdle, exchange, keepAlive } from './http.ts';
 
-/** Requests over thin and broken lines, on real sockets. */
+/** Requests over slow and faulty connections, on real sockets. */
 
 const MIB = 1024 * 1024;
 const PIECE = 'x'.repeat(2048);
@@ -32,7 +32,7 @@ async function pieces(response: ServerResponse, piece: string, count: number): P
   }
 }
 
-test('a long answer over a thin line arrives, although it takes longer than the deadline', async () => {
+test('a large response over a slow connection arrives, although it takes longer than the deadline', async () => {
   const answer = await request(async (response) => {
     await pieces(response, PIECE, 20);
     response.end();
@@ -40,7 +40,7 @@ test('a long answer over a thin line arrives, although it takes longer than the 
   expect(answer.body).toHaveLength(20 * PIECE.length);
 });
 
-test('an answer that is packed is unpacked', async () => {
+test('a compressed response is decompressed', async () => {
   const answer = await request(async (response) => {
     response.writeHead(200, { 'content-encoding': 'gzip' });
     response.end(gzipSync('x'.repeat(50_000)));
@@ -55,7 +55,7 @@ const packed = (body: Buffer, encoding: string) => async (response: ServerRespon
 const broken: Record<string, { write: (response: ServerResponse) => Promise<void>; code: string }> = {
   'that never begins': { write: async () => {}, code: 'TIMEOUT' },
   'that stops in the middle': { write: (response) => pieces(response, PIECE, 3), code: 'TIMEOUT' },
-  'that drips': { write: (response) => pieces(response, '.', 1000), code: 'TIMEOUT' },
+  'that arrives byte by byte': { write: (response) => pieces(response, '.', 1000), code: 'TIMEOUT' },
   'that is cut in the middle': {
     write: async (response) => {
       response.writeHead(200, { 'content-length': '100000' });
@@ -64,26 +64,26 @@ const broken: Record<string, { write: (response: ServerResponse) => Promise<void
     },
     code: 'ECONNRESET',
   },
-  'that says it is too long': {
+  'whose Content-Length is too large': {
     write: async (response) => void response.writeHead(200, { 'content-length': String(2 * MIB) }).write(PIECE),
     code: 'TOO_LARGE',
   },
-  'that becomes too long when it is unpacked': {
+  'that is too large when it is decompressed': {
     write: packed(gzipSync('x'.repeat(2 * MIB)), 'gzip'),
     code: 'TOO_LARGE',
   },
-  'that is packed wrongly': { write: packed(Buffer.from('rubbish'), 'gzip'), code: 'ENCODING' },
-  'that is packed in a way that nobody asked for': { write: packed(gzipSync('x'), 'br'), code: 'ENCODING' },
-  'that becomes too long': { write: (response) => pieces(response, 'x'.repeat(300 * 1024), 10), code: 'TOO_LARGE' },
+  'that is not valid gzip': { write: packed(Buffer.from('rubbish'), 'gzip'), code: 'ENCODING' },
+  'with an encoding that was not accepted': { write: packed(gzipSync('x'), 'br'), code: 'ENCODING' },
+  'that grows too large': { write: (response) => pieces(response, 'x'.repeat(300 * 1024), 10), code: 'TOO_LARGE' },
 };
 for (const [name, { write, code }] of Object.entries(broken))
-  test(`an answer ${name} is an error within the deadline and little more`, async () => {
+  test(`a response ${name} is an error soon after the deadline`, async () => {
     const began = performance.now();
     await expect(request(write)).rejects.toMatchObject({ name: 'TransportError', code });
     expect(performance.now() - began).toBeLessThan(6_000);
   });
 
-test('connections that are kept are given up together', async () => {
+test('closeIdle closes idle connections and lets a pending request finish', async () => {
   const open = new Set<unknown>();
   const server = createServer((_, outgoing) => void setTimeout(() => outgoing.end('x'), 50));
   server.keepAliveTimeout = 60_000;

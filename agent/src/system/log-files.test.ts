@@ -17,7 +17,7 @@ const fail = (error: unknown) => {
   throw error;
 };
 
-test('files share the limit, the oldest lines go first', () => {
+test('log files together stay within the limit, and the oldest lines are removed first', () => {
   const write = logFileWriter(folder, () => ({ total: 3_000, files: 3 }), fail);
   for (let number = 0; number < 100; number++) {
     write(line(`line ${number}`));
@@ -30,7 +30,7 @@ test('files share the limit, the oldest lines go first', () => {
   expect(text.match(/line \d+/g)).toEqual(Array.from({ length: 30 }, (_, index) => `line ${70 + index}`));
 });
 
-test('a start goes on where the last one ended', () => {
+test('a restart appends to the existing log files', () => {
   const limits = () => ({ total: 1_000, files: 2 });
   for (let start = 0; start < 7; start++) logFileWriter(folder, limits, fail)(line(`start ${start}`));
   expect(names()).toEqual(['agent.log.1', 'agent.log']);
@@ -38,7 +38,7 @@ test('a start goes on where the last one ended', () => {
   expect(readFileSync(join(folder, 'agent.log'), 'utf8')).toContain('start 6');
 });
 
-test('limits that change while it runs hold from the next line on', () => {
+test('limits that change are applied at the next line', () => {
   let limits = { total: 10_000, files: 10 };
   const write = logFileWriter(folder, () => limits, fail);
   for (let number = 0; number < 95; number++) write(line(`line ${number}`));
@@ -49,7 +49,7 @@ test('limits that change while it runs hold from the next line on', () => {
   expect(size()).toBeLessThanOrEqual(400);
 });
 
-test('a line longer than a file gets one of its own', () => {
+test('a line that is longer than a file is written to a new file', () => {
   const write = logFileWriter(folder, () => ({ total: 200, files: 2 }), fail);
   write(line('short'));
   write(`${'x'.repeat(500)}\n`);
@@ -57,7 +57,7 @@ test('a line longer than a file gets one of its own', () => {
   expect(names()).toEqual(['agent.log.1', 'agent.log']);
 });
 
-test('a directory that cannot be had is told of once, and tried again', () => {
+test('a log directory that cannot be created is reported once and tried again', () => {
   const directory = join(folder, 'logs');
   writeFileSync(directory, 'a file is in the way');
   const problems: unknown[] = [];

@@ -6,7 +6,7 @@ import { directorySize } from './disk.ts';
 import { architectureId, architectureOf, processLimits, sparing } from './machine.ts';
 import { cgroupPaths } from './usage.ts';
 
-test('our own limits, and whether we may exceed them', () => {
+test("the process's limits are read, and whether it may raise them", () => {
   const limits =
     'Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 20000                files\nMax processes             unlimited            unlimited            processes\n';
   expect(processLimits(limits, 'CapEff:\t000001ffffffffff\n')).toEqual({
@@ -34,13 +34,13 @@ const groups: Record<string, [string, [string, string][]]> = {
       ['cpuacct', '/docker/abc'],
     ],
   ],
-  'the root': ['0::/\n', [['', '']]],
-  'outside of our view': ['0::/../../elsewhere\n', []],
+  'the root cgroup': ['0::/\n', [['', '']]],
+  'a cgroup outside of the namespace': ['0::/../../elsewhere\n', []],
 };
 for (const [name, [text, want]] of Object.entries(groups))
-  test(`${name} is read`, () => expect([...cgroupPaths(text)]).toEqual(want));
+  test(`${name} is parsed`, () => expect([...cgroupPaths(text)]).toEqual(want));
 
-test('a directory holds what its files hold, each once', async () => {
+test('the size of a directory is that of its files, with hard links counted once', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-size-'));
   try {
     const empty = await directorySize(folder);
@@ -56,7 +56,7 @@ test('a directory holds what its files hold, each once', async () => {
   }
 });
 
-test('what takes long to measure is measured seldom, and the last value is told meanwhile', async () => {
+test('a slow measurement is repeated rarely, and the last value is returned meanwhile', async () => {
   let now = 0;
   let measured = 0;
   const usage = sparing(

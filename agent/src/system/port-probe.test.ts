@@ -23,8 +23,8 @@ for (const [protocol, listen] of [
   ['udp', listenUdp],
 ] as const)
   for (const host of ['127.0.0.1', '0.0.0.0', '::1', '::'])
-    test(`a ${protocol} port on ${host} is taken while somebody listens, and free afterwards`, async () => {
-      // Of those that the kernel gives out, a connection that goes out may have the same number in the other protocol.
+    test(`a ${protocol} port on ${host} is taken while a socket is bound to it, and free afterwards`, async () => {
+      // In the kernel's ephemeral range, an outgoing connection of the other protocol could have the same number.
       const port = await freePort();
       const { close } = await listen(host, port);
       const mapping = { internal: 1, external: port, protocol };

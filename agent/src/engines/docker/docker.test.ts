@@ -88,7 +88,7 @@ describe('the body of a create call', () => {
       }
     `));
 
-  test('has every field of a view', () =>
+  test('has a member for every field of a view', () =>
     expect(
       createBody(
         makeSpec({
@@ -309,7 +309,7 @@ describe('the body of a create call', () => {
       }
     `));
 
-  test('on the host network there are no ports and no aliases', () => {
+  test('has no ports and no aliases on the host network', () => {
     const body = createBody(
       makeSpec({
         facts,
@@ -320,7 +320,7 @@ describe('the body of a create call', () => {
     expect(body).toMatchObject({ HostConfig: { NetworkMode: 'host', PortBindings: {} }, NetworkingConfig: undefined });
   });
 
-  test('for podman it has the log driver of podman, and no links', () => {
+  test('has the log driver of podman and no links for podman', () => {
     const podman = dialectOf([{ Name: 'Podman Engine' }, { Name: 'Conmon' }]);
     const view = { extraHosts: ['db:shop.db', 'printer:192.0.2.7'], logSize: 3 };
     const spec = makeSpec({ view, facts: { ...facts, links: false } });
@@ -331,7 +331,7 @@ describe('the body of a create call', () => {
     expect(JSON.stringify(bodyOf(spec, 'skerry', podman))).not.toContain('Links');
   });
 
-  test('limits that the engine would set and the machine does not grant are set to what it grants', () => {
+  test('has default limits that are lowered to those of the machine', () => {
     const limits = { mayRaise: false, hard: { nofile: 20000, nproc: 4096 } };
     const eager = { ...facts, defaultLimits: ['nofile', 'nproc'] };
     const view = { ulimits: { nofile: { soft: 100, hard: 200 } } };
@@ -344,7 +344,7 @@ describe('the body of a create call', () => {
   });
 
   for (const name of ['../escape', '/absolute', 'a/b', '..', ''])
-    test(`a volume called "${name}" is refused`, () => {
+    test(`cannot be made for a volume called "${name}"`, () => {
       const volumeMappings = [
         {
           hostDestination: name,
@@ -407,7 +407,7 @@ describe('log frames', () => {
     frame(1, '2026-01-01T10:00:03.1Z open end'),
   ]);
   for (const size of [1, 3, 7, 1000])
-    test(`arrive in pieces of ${size} bytes`, async () =>
+    test(`are read from pieces of ${size} bytes`, async () =>
       expect(await read(bytes, size)).toEqual([
         'stdout 10:00:00 one',
         'stderr 10:00:02 trouble',
@@ -416,7 +416,7 @@ describe('log frames', () => {
       ]));
 });
 
-test('the progress of a pull grows and ends at 100', () => {
+test('the progress of a pull never decreases and ends at 100', () => {
   const progress = new PullProgress();
   const events = [
     { status: 'Pulling from team/app', id: '1' },
@@ -435,7 +435,7 @@ test('the progress of a pull grows and ends at 100', () => {
   expect(shown.at(-1)).toBe(100);
 });
 
-test('an engine without a choice of runtimes and without links: both are reported; a name of another machine is no microservice', () => {
+test('runtime and links are reported as not honoured by an engine without them, except links to other machines', () => {
   const poorer = { ...facts, kind: 'podman' as const, version: '4', runtimes: [], links: false };
   const view = makeView({ runtime: 'kata', extraHosts: ['db:shop.db', 'gw:gw-2.example.com', 'p:192.0.2.7'] });
   const limits = { mayRaise: true, hard: {} };

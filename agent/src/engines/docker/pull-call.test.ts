@@ -2,24 +2,24 @@ import { describe, expect, test } from 'vitest';
 import type { PullRequest } from '../../domain/engine.ts';
 import { pullCall } from './pull-call.ts';
 
-/** What each engine is asked for one pull. */
+/** The call to each engine for one pull. */
 const cases: Record<string, [PullRequest, docker: object, podman: object]> = {
-  'no tag: the latest, not all of them': [
+  'a pull without a tag asks for latest, not for all tags': [
     { reference: 'r.example.com/a', platform: '' },
     { fromImage: 'r.example.com/a:latest' },
     { reference: 'r.example.com/a:latest' },
   ],
-  'no host: the public hub, also where the engine has none of its own': [
+  'a pull without a host asks for the public hub': [
     { reference: 'nginx:1', platform: '' },
     { fromImage: 'docker.io/library/nginx:1' },
     { reference: 'docker.io/library/nginx:1' },
   ],
-  'a platform': [
+  'a pull for a platform names it': [
     { reference: 'r.example.com/a:1', platform: 'linux/arm/v7' },
     { fromImage: 'r.example.com/a:1', platform: 'linux/arm/v7' },
     { reference: 'r.example.com/a:1', os: 'linux', arch: 'arm', variant: 'v7' },
   ],
-  'loopback: no TLS, which docker knows by itself': [
+  'a pull from loopback asks podman for no TLS': [
     { reference: '127.0.0.1:5000/a:1', platform: '' },
     { fromImage: '127.0.0.1:5000/a:1' },
     { reference: '127.0.0.1:5000/a:1', tlsVerify: 'false' },
@@ -34,7 +34,7 @@ for (const [name, [request, docker, podman]] of Object.entries(cases))
   });
 
 describe('credentials', () => {
-  test('go in a header that engines can decode, whatever is in them', () => {
+  test('are encoded as URL-safe base64 in a header', () => {
     const credentials = { username: 'ü?>', password: 'p>?ÿ~', host: 'r.example.com' };
     const { headers } = pullCall({ reference: 'r.example.com/a:1', platform: '', credentials }, 'docker');
     const text = headers['x-registry-auth'] ?? '';
