@@ -10,13 +10,13 @@ import type { Machine } from './system/machine.ts';
 export interface TestAgentOptions
   extends Partial<Omit<AgentDependencies, 'engine'>>,
     Pick<AgentDependencies, 'engine'> {
-  /** where the agent's files would lie */
+  /** the directory that the agent's paths name */
   folder: string;
   /** further settings, as lines of the file */
   settings?: string;
 }
 
-/** An agent in this process. What the test does not choose is in memory, and its machine is always the same. */
+/** An agent in this process. Dependencies that the test does not choose are in memory, on a machine that is always the same. */
 export function createTestAgent({ folder, settings = '', ...deps }: TestAgentOptions): Agent {
   return createAgent(parseConfig(`diskDirectory: ${folder}\n${settings}`, join(folder, 'config.yaml')), {
     clock: systemClock(),

@@ -28,7 +28,7 @@ import { Supervisor } from './supervise/supervisor.ts';
 import type { Log } from './system/log.ts';
 import type { Machine } from './system/machine.ts';
 
-/** What an agent is given from outside. It has no other state, so that a thousand of them can live in one process. */
+/** Dependencies of an agent. It has no other state, so that a thousand agents can run in one process. */
 export interface AgentDependencies {
   clock: Clock;
   random: Random;
@@ -47,15 +47,15 @@ export interface AgentDependencies {
   places?: Places;
   /** makes the directories that a container binds */
   prepareMounts?: MachineAccess['prepareMounts'];
-  /** whether some program of this machine has a port */
+  /** whether a program of this machine listens on a port */
   portTaken?: MachineAccess['portTaken'];
   /** applies what the controller or the machine chose for the log */
   setLogging?: (level: LogLevel, settings: AgentConfig) => void;
-  /** what is wrong with the machine's own files, for people */
+  /** problems with the machine's own files, for people */
   fileProblems?: () => string[];
   /** whether the agent of an instance runs on this machine; absent: none does */
   isAlive?: (instance: string) => Promise<boolean>;
-  /** we are another instance now */
+  /** The agent has another instance id now. */
   instanceChanged?: (instance: string) => void;
   /** PEM of a further authority for the controller's certificate */
   controllerCa?: string;
@@ -94,13 +94,13 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     },
     /** The machine's own settings have changed. */
     settingsChanged: applyLogging,
-    /** Something on this machine has changed that the next report should have. */
+    /** Wakes the reporter: the state of this machine has changed. */
     changed: () => membership.changed(),
-    /** milliseconds that the controller's clock is ahead of the agent's, as far as that is known */
+    /** milliseconds that the controller's clock is ahead of the agent's, 0 while unknown */
     get clockOffset(): number {
       return membership.client?.offset ?? 0;
     },
-    /** What the machine allows from now on. What runs keeps running, unless the policy stops it. */
+    /** Replaces the policy. Containers keep running, unless the policy has `stopRefused`. */
     setPolicy(policy: Policy): void {
       parts.policyContext.policy = policy;
       applyDesired(new Set());
@@ -128,21 +128,21 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       await Promise.all([supervisor.run(signal), runPruning(pruning, signal)]);
       await membership.ended();
     },
-    /** The controller has another address: the node and what runs stay. */
+    /** Moves the membership to another address of the controller. Node and containers stay. */
     moveController: (url: string): void => provisioning.moveController(url),
     /** Exchanges a join string for an identity. */
     provision: (text: string, signal?: AbortSignal): Promise<Node> => provisioning.provision(text, signal),
     /**
-     * Ends the membership. What the controller wanted is removed from then on, volumes stay; with the scope `local` it
-     * keeps running.
+     * Ends the membership and begins to remove its containers; volumes stay. With the scope `local` the containers keep
+     * running.
      */
     deprovision: (scope: Scope = 'all', signal?: AbortSignal) => provisioning.deprovision(scope, signal),
-    /** Resolves when no container of the agent is left, or when the removal is stuck; answers what is left. */
+    /** Resolves when all containers of the agent are removed, or when the removal is stuck; returns the names that are left. */
     cleared: (signal: AbortSignal): Promise<string[]> => untilRemoved(supervisor, signal),
   };
 }
 
-/** The parts of an agent, wired. Longer than others since it names each dependency of each part once, and does nothing. */
+/** Wires the parts of an agent. It is long because it names each dependency of each part once, and it has no logic. */
 function createParts(config: Config, deps: AgentDependencies) {
   const { clock, random, log, database, machine } = deps;
   const startedAt = clock.wall();
@@ -235,7 +235,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     deps.setLogging?.((logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings());
   };
 
-  /** Hands the supervisor what is wanted and allowed: at the start, and after each change. */
+  /** Passes the desired entries to the supervisor, at the start and after each change. */
   function applyDesired(registries: ReadonlySet<number>): void {
     applyLogging();
     supervisor.setDesired(responses.desired((view) => viewRefusal(view, responses.registries, policyContext)));

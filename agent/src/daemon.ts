@@ -41,7 +41,7 @@ import { localMachine } from './system/machine.ts';
 import { isPortTaken } from './system/port-probe.ts';
 import { isAlive, showAlive } from './system/presence.ts';
 
-/** Sockets that no container may ever get. */
+/** Engine sockets that no container may ever bind. */
 const FOREIGN_SOCKETS = [
   '/run/containerd/containerd.sock',
   '/run/docker/containerd/containerd.sock',
@@ -49,8 +49,8 @@ const FOREIGN_SOCKETS = [
 ];
 
 /**
- * Runs the agent of this machine until the signal fires: builds the real dependencies of app.ts, and serves the local API.
- * Longer than others: it is one sequence, in which each thing needs those before it and is closed in the opposite order.
+ * Runs the agent of this machine until the signal fires: builds the real dependencies of app.ts and serves the local API.
+ * It is long because it is one sequence: each step needs those before it and is closed in reverse order.
  */
 export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<void> {
   let config = parseConfig(readText(file), file);
@@ -82,7 +82,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   if (unreadable)
     log.error('The policy cannot be read; what it does not plainly allow is refused', { error: unreadable });
   let policyIsPartial = unreadable !== undefined;
-  /** The file is looked at each time: it counts at the next start, and whoever broke it may not have signalled. */
+  /** Reads the file each time: the next start depends on it, and it may have become invalid without a SIGHUP. */
   const policyTroubles = (): string[] => {
     const { problem } = strictestReading(() => readText(config.policyFile), config.policyFile);
     const now = policyIsPartial ? 'what it does not plainly allow is refused' : 'the former rules stay';
@@ -113,7 +113,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       mountedPlaces: engineUrl.startsWith('unix://') ? mountedPlaces : () => [],
     },
     prepareMounts: (spec, group) => prepareMounts(spec, group, join(config.diskDirectory, 'volumes')),
-    // Of a machine that the engine is not on nothing can be said.
+    // Ports can be probed only on the machine of the engine.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
     setLogging: (level, settings) => {
       sink.level = level;
@@ -193,7 +193,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     log.info('Stopped; containers run on');
   }
 
-  /** Opens the socket, or renews the token that opens it to people. A disk that takes neither does not stop the agent. */
+  /** Opens the socket, or renews the admin token. The agent continues when the disk cannot be written. */
   async function serveSocket(): Promise<boolean> {
     try {
       makeDirectory(config.runDirectory, 0o755);
@@ -222,13 +222,13 @@ function logLimits({
   return { total: logLimit * GIB, files: Math.max(1, logFileCount) };
 }
 
-/** To stderr alone: the log itself is what does not work. */
+/** Written to stderr only, since the log files do not work. */
 function tellOfLogTrouble(error: unknown): void {
   const entry = { timestamp: new Date().toISOString(), level: 'WARN', message: 'Cannot write the log files' };
   process.stderr.write(`${JSON.stringify({ ...entry, error: errorText(error) })}\n`);
 }
 
-/** Settings that only a restart takes up. */
+/** Settings that take effect only at a restart. */
 const NEEDS_RESTART: ReadonlySet<SettingName> = new Set([
   'diskDirectory',
   'runDirectory',

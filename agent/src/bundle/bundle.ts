@@ -27,9 +27,9 @@ const ROUTES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Everything that helps to understand what an agent does, as a tar.gz: its state, settings, log, what it is to run, what
- * the doctor says. No secret is in it: values of env variables and configs of microservices, and what containers wrote,
- * stay out, and what is left is searched for every secret that the agent has. Works without a running agent.
+ * The support bundle as a tar.gz: state, settings, log, desired state, and the findings of the doctor. It contains no
+ * secret: values of env variables, configs of microservices and logs of containers are left out, and everything else is
+ * searched for every secret that the agent has. Works without a running agent.
  */
 export async function supportBundle(
   configFile: string,
@@ -80,7 +80,7 @@ export async function supportBundle(
   return { archive: gzipSync(tar(masked, Math.floor(Date.now() / 1000))), files: [...files.keys()] };
 }
 
-/** What is to run, without values that people chose: those may be secret whatever they are called. */
+/** The desired state without values that people chose, since any of them may be secret. */
 function summary(responses: Parameters<typeof views>[0]) {
   return [...views(responses).values()].map(({ env, config, ...view }) => ({
     ...view,
@@ -90,7 +90,7 @@ function summary(responses: Parameters<typeof views>[0]) {
   }));
 }
 
-/** Values of env variables go wherever they stand. */
+/** Removes values of env variables at any depth. */
 function withoutValues(data: unknown): unknown {
   return JSON.parse(
     JSON.stringify(data, (name, value: unknown) =>

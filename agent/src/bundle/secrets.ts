@@ -2,13 +2,13 @@ import type { SavedResponse } from '../domain/desired.ts';
 import type { Identity } from '../state/identity.ts';
 
 const MASK = '***';
-/** Shorter ones are words that stand everywhere; masking them would only hide what happened. */
+/** Shorter secrets are common words; masking them would make the bundle unreadable. */
 const SHORTEST = 6;
 const LONGEST = 64 * 1024;
-/** Names that say that their value is secret. */
+/** Names of which the values are secret. */
 const TELLING = /pass|secret|token|credential|api[-_]?key|private/i;
 
-/** What looks like a secret wherever it stands. */
+/** Patterns of secrets in any text. */
 const SHAPES: readonly [RegExp, string][] = [
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/g, MASK],
   [/\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/g, MASK],
@@ -27,7 +27,7 @@ export function knownSecrets(sources: {
   const note = (value: unknown) => {
     if (typeof value !== 'string' || value.length < SHORTEST || value.length > LONGEST) return;
     secrets.add(value);
-    // As it stands inside of JSON.
+    // The same value escaped, as inside JSON.
     secrets.add(JSON.stringify(value).slice(1, -1));
   };
   const { identity, token, documents } = sources;
@@ -38,13 +38,13 @@ export function knownSecrets(sources: {
     try {
       walk(JSON.parse(body), note);
     } catch {
-      // What cannot be read is not in the bundle either.
+      // A file that cannot be read is not in the bundle either.
     }
   }
   return secrets;
 }
 
-/** Masks every known secret, the longest first, and everything that has the shape of one. */
+/** Masks every known secret, the longest first, and everything that matches a pattern of secrets. */
 export function masker(secrets: ReadonlySet<string>): (text: string) => string {
   const ordered = [...secrets].sort((a, b) => b.length - a.length);
   return (text) => {
@@ -55,7 +55,7 @@ export function masker(secrets: ReadonlySet<string>): (text: string) => string {
   };
 }
 
-/** Finds values that are secret: marked so, of an env variable or member with a telling name, or inside of a config. */
+/** Finds secret values: marked as secret, of an env variable or member with a secret name, or inside a config. */
 function walk(value: unknown, note: (secret: unknown) => void): void {
   if (Array.isArray(value)) for (const item of value) walk(item, note);
   else if (value !== null && typeof value === 'object') {

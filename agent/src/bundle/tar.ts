@@ -1,6 +1,6 @@
 const BLOCK = 512;
 
-/** A ustar archive of files, readable by their owner alone. Paths are short and plain ASCII. */
+/** A ustar archive of files that only their owner can read. Paths are short ASCII. */
 export function tar(files: ReadonlyMap<string, string>, seconds: number): Buffer {
   const pieces: Buffer[] = [];
   for (const [path, text] of files) {
@@ -23,7 +23,7 @@ function header(path: string, size: number, seconds: number): Buffer {
   octal(seconds, 136, 12);
   block.write('0', 156);
   block.write('ustar\x0000', 257);
-  // The checksum counts itself as eight blanks.
+  // The checksum is computed with eight blanks in its place.
   block.fill(' ', 148, 156);
   const sum = block.reduce((total, byte) => total + byte, 0);
   octal(sum, 148, 7);

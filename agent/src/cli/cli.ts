@@ -9,7 +9,7 @@ import { FORMATS, type Format } from './output.ts';
 export interface CliDependencies {
   out(text: string): void;
   err(text: string): void;
-  /** asks the person at the terminal a question to be answered with yes or no; absent where there is none */
+  /** asks a yes-or-no question at the terminal; absent without a terminal */
   ask?(question: string): Promise<boolean>;
   env: NodeJS.ProcessEnv;
   signal: AbortSignal;
@@ -24,7 +24,7 @@ const GLOBAL_FLAGS: Readonly<Record<string, string>> = {
 };
 const SHORT: Readonly<Record<string, string>> = { o: 'output', h: 'help', f: 'follow', c: 'config', n: 'tail' };
 
-/** Runs one command line; answers the exit code. */
+/** Runs one command line; returns the exit code. */
 export async function runCli(args: readonly string[], deps: CliDependencies): Promise<number> {
   try {
     return await run(args, deps);
@@ -48,7 +48,7 @@ function toCliError(error: unknown): CliError {
 
 async function run(args: readonly string[], deps: CliDependencies): Promise<number> {
   const { words, flags } = parse(args);
-  // The group has no meaning of its own; the documented command names have it
+  // The group `system` is optional; the documented command names have it
   // (docs/spec/agent-local-api.md#command-line).
   if (words[0] === 'system' && words.length > 1) words.shift();
   if (words.length === 0 && flags.delete('version')) words.push('version');
@@ -96,14 +96,14 @@ function configFileOf(flags: ReadonlyMap<string, string | true>, { env }: CliDep
   try {
     if (readText(file) !== undefined) return file;
   } catch (error) {
-    // A directory, say: what is wrong with it is reported when it is read as settings.
+    // Other problems, such as a directory, are reported when the file is read as settings.
     if ((error as NodeJS.ErrnoException).code !== 'EACCES') return file;
     throw error;
   }
   throw new CliError('INVALID_ARGUMENT', `there is no file ${file}`, 'Name one with --config, or leave the flag out.');
 }
 
-/** Commands that work without an agent find their own way to it. */
+/** Commands that work without an agent read the paths themselves. */
 const NOWHERE = { socket: '', tokenFile: '' };
 
 function settings(configFile: string): { socket: string; tokenFile: string } {
@@ -122,7 +122,7 @@ function formatOf(flags: ReadonlyMap<string, string | true>): Format {
   return format;
 }
 
-/** Words and flags; `--name value`, `--name=value`, `-o value`, and everything after `--` is a word. */
+/** Splits arguments into words and flags: `--name value`, `--name=value`, `-o value`; after `--` all are words. */
 function parse(args: readonly string[]): { words: string[]; flags: Map<string, string | true> } {
   const words: string[] = [];
   const flags = new Map<string, string | true>();
@@ -184,7 +184,7 @@ function unknown(words: readonly string[]): CliError {
   return new CliError('INVALID_ARGUMENT', `there is no command "${words.slice(0, 2).join(' ')}"`, hint);
 }
 
-/** The page of a command, of a group of them, or of all; undefined when there is no such thing. */
+/** The help of a command, of a group of commands, or of all; undefined for an unknown command. */
 function help(words: readonly string[]): string | undefined {
   const command = findCommand(words);
   if (command) return commandHelp(command);

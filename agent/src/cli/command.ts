@@ -1,7 +1,7 @@
 import { CliError, type LocalClient } from '../local-api/client.ts';
 import { type Format, structured } from './output.ts';
 
-/** What a command works with. */
+/** Dependencies of a command. */
 export interface CommandContext {
   client: LocalClient;
   configFile: string;
@@ -9,23 +9,23 @@ export interface CommandContext {
   flags: ReadonlyMap<string, string | true>;
   format: Format;
   out(text: string): void;
-  /** asks the person at the terminal a question to be answered with yes or no; absent where there is none */
+  /** asks a yes-or-no question at the terminal; absent without a terminal */
   ask?(question: string): Promise<boolean>;
   signal: AbortSignal;
   /** Runs the agent until the signal fires. */
   runAgent(configFile: string, signal: AbortSignal): Promise<void>;
-  /** for a command that did its work and has bad news */
+  /** sets the exit code of a command that succeeded and found a problem */
   exitWith(code: number): void;
 }
 
 export interface Command {
-  /** the words that name it */
+  /** the words of its name */
   name: string;
   /** the words that follow the name: `<one>`, `[one that may be left out]`, `[some ...]` */
   usage?: string;
   /** one line for the list of commands */
   summary: string;
-  /** flags of its own, with their help; `=` marks one that takes a value */
+  /** its own flags with their help; `=` marks one that takes a value */
   flags?: Readonly<Record<string, string>>;
   example?: string;
   /** works without an agent, and with settings that cannot be read */
@@ -33,7 +33,7 @@ export interface Command {
   run(context: CommandContext): Promise<void>;
 }
 
-/** Shows data in the format that was asked for. */
+/** Prints data in the requested format. */
 export function show(context: CommandContext, data: unknown, human: () => string): void {
   const { format, out } = context;
   out(format === 'human' ? human() : structured(data, format));
@@ -45,7 +45,7 @@ export function required(context: CommandContext, what: string): string {
   return word;
 }
 
-/** ms. A machine may have many containers to stop, a few at a time; the agent answers earlier when a removal is stuck. */
+/** ms. Many containers may have to stop, a few at a time; the agent responds earlier when a removal is stuck. */
 export const REMOVAL = 3600_000;
 
 /** A microservice as the local API lists it. */

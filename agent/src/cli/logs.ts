@@ -10,11 +10,11 @@ export const LOG_FLAGS = {
 
 const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3600_000, d: 86_400_000 };
 
-/** A date and time, from one or from a duration that has passed since. */
+/** A date and time, from itself or from a duration before now. */
 export function momentOf(text: string, flag: string, now: number): string {
   const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
   const at = count ? now - Number(count) * (UNITS[unit] ?? 0) : Date.parse(text);
-  // A number alone would be read as a year.
+  // A plain number would be parsed as a year.
   if (Number.isNaN(at) || /^\d*$/.test(text) || Math.abs(at) > 8.64e15)
     throw new CliError(
       'INVALID_ARGUMENT',
@@ -38,7 +38,7 @@ interface Line {
   line: string;
 }
 
-/** Shows lines: those that there are, or, with --follow, also those that come until the signal fires. */
+/** Prints the existing lines and, with --follow, new ones until the signal fires. */
 export async function showLines(context: CommandContext, path: string, query: URLSearchParams): Promise<void> {
   const { client, flags, signal, format, out } = context;
   if (!flags.has('follow')) {

@@ -20,7 +20,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return `${[line(head), ...rows.map(line)].join('\n')}\n`;
 }
 
-/** One fact a line, the names aligned; what is absent is left out. */
+/** One fact a line, with aligned names; absent values are left out. */
 export function facts(pairs: readonly (readonly [string, unknown])[]): string {
   const shown = pairs.filter(([, value]) => value !== undefined && value !== '');
   const width = Math.max(0, ...shown.map(([name]) => name.length)) + 1;
@@ -34,7 +34,7 @@ interface Diagnosed {
   todo?: string;
 }
 
-/** The findings of the doctor: what is wrong in capitals, what to do below it, and a last line that sums up. */
+/** The findings of the doctor: problems in capitals, each with its next step below it, and a summary line. */
 export function diagnosisTable(checks: readonly Diagnosed[]): string {
   const rows = checks.map(({ check, status, detail, todo }) => {
     const word = status === 'failed' || status === 'warning' ? status.toUpperCase() : status;

@@ -18,7 +18,7 @@ import { formatJoinString } from '../../../src/wire/node-token.ts';
 import { type Digests, flagsOf, formatHave, parseHave, type Section } from '../../../src/wire/sections.ts';
 import { verifyToken } from '../state/token.ts';
 
-/** A view as a test writes it: what it leaves out is the wire's default. */
+/** A view as a test writes it; absent members get the defaults of the wire schema. */
 export type View = Partial<MicroserviceView> & { uuid: string };
 
 interface Answer {
@@ -27,7 +27,7 @@ interface Answer {
   headers?: Record<string, string>;
 }
 
-/** A small controller that speaks src/wire: one node, desired state in variables, and what the node said in others. */
+/** A small controller that speaks src/wire: one node, with its desired state and its reports in variables. */
 export class FakeController {
   readonly nodeUuid = randomUUID();
   key = 'key-0123456789';
@@ -39,21 +39,21 @@ export class FakeController {
   /** sent with every response unless something is retained */
   epochPosition = '';
   config: Record<string, unknown> = {};
-  /** sections without a document, by digest */
+  /** digests of sections without a document */
   flags: Digests = {};
   actions: Record<string, number> = {};
-  /** everything that was reported, put together */
+  /** all reports, merged */
   said: StatusReport = {};
   reports: StatusReport[] = [];
   requests: { method: string; path: string; have?: string; notOlderThan?: string }[] = [];
-  /** how far its view has come */
+  /** sent as Skerry-Not-Older-Than */
   notOlderThan: string | undefined;
   deleted = false;
-  /** the microservices that the agent said it would remove when it left */
+  /** the microservices that the agent named for removal when it deprovisioned */
   removing: string[] | undefined;
-  /** the next report is answered as by a replica that has heard nothing before */
+  /** the next report is answered as by a replica that has received no report before */
   forgetful = false;
-  /** answers instead of the real ones */
+  /** responses that replace the real ones */
   fault: ((method: string, path: string) => Answer | 'hang' | 'cut' | undefined) | undefined;
   #jtis = new Set<string>();
   #server = createServer((incoming, outgoing) => void this.#answer(incoming, outgoing));
@@ -74,7 +74,7 @@ export class FakeController {
     return formatJoinString({ controllerUrl: this.url, key: this.key });
   }
 
-  /** Changes what is wanted, and wakes long polls. */
+  /** Changes the desired state and wakes long polls. */
   change(act: (controller: this) => void): void {
     act(this);
     for (const wake of [...this.#waiting]) wake();
@@ -84,7 +84,7 @@ export class FakeController {
     return this.said.microserviceStatus?.find(({ id }) => id === uuid);
   }
 
-  /** Goes away: connections break, nothing listens. */
+  /** Breaks all connections and stops listening. */
   async close(): Promise<void> {
     this.#server.closeAllConnections();
     await new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -217,7 +217,7 @@ export class FakeController {
   }
 }
 
-/** The body of a refusal, as agent routes have it. */
+/** An error response of the agent routes. */
 export function failure(status: number, code: string, headers?: Record<string, string>): Answer {
   return { status, headers, body: { error: code, code, message: code, retryable: status >= 500 } };
 }

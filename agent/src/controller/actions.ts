@@ -6,11 +6,11 @@ import { type ActionSection, orDatabaseError } from './sync-loop.ts';
 export interface ActionsDependencies {
   database: Pick<Database, 'value' | 'saveValue'>;
   log: Log;
-  /** those that this version carries out */
+  /** the actions that this version supports */
   executors: Partial<Record<ActionSection, () => void>>;
 }
 
-/** Actions that the controller asks for: each is carried out once, however often it is sent. */
+/** Actions that the controller requests: each is carried out once, however often it is sent. */
 export class Actions {
   readonly #deps: ActionsDependencies;
   #noted: Readonly<Record<string, { digest: string; count?: number }>>;
@@ -21,8 +21,8 @@ export class Actions {
   }
 
   /**
-   * Answers whether this was a new action. It is saved before it is carried out: one that ends the process must not be
-   * carried out again and again.
+   * Returns whether this was a new action. It is saved before it is carried out, so that an action that ends the process
+   * is not repeated.
    */
   carryOut(section: ActionSection, digest: string, count: number | undefined): boolean {
     const { database, log, executors } = this.#deps;
@@ -40,7 +40,7 @@ export class Actions {
     return Object.fromEntries(Object.entries(this.#noted).map(([section, { digest }]) => [section, digest]));
   }
 
-  /** Counts of the actions that were carried out; others are not echoed, since the controller relies on it. */
+  /** Counts of the actions that were carried out. The controller relies on them, so no others are echoed. */
   get echo(): Record<string, number> | undefined {
     const counts = Object.entries(this.#noted).flatMap(([section, { count }]) =>
       Object.hasOwn(this.#deps.executors, section) && count !== undefined ? [[section, count] as const] : [],
@@ -48,7 +48,7 @@ export class Actions {
     return counts.length > 0 ? Object.fromEntries(counts) : undefined;
   }
 
-  /** Another controller has counts of its own. */
+  /** Forgets all counts, since another controller has its own. */
   forget(): void {
     this.#noted = {};
     this.#deps.database.saveValue('actions', undefined);

@@ -30,10 +30,10 @@ import { showCertificate } from '../system/tls.ts';
 const SECOND = 1000;
 const API = '/api/v3';
 const MIB = 1024 * 1024;
-/** So far apart, in milliseconds, clocks are worth a word. */
+/** A difference of clocks in milliseconds from which it is reported. */
 const SKEW_TOLD = 60 * SECOND;
 
-/** How the controller is reached, in the words of the local API. */
+/** The state of the connection to the controller, as the local API names it. */
 export type Connection =
   | 'NOT_PROVISIONED'
   | 'NOT_CONNECTED'
@@ -49,7 +49,7 @@ export class ControllerError extends Error {
   readonly connection: Connection;
   readonly code: string;
   readonly status: number;
-  /** milliseconds after which the controller wants to be asked again */
+  /** milliseconds after which the controller asks for a retry */
   readonly retryAfter: number | undefined;
   constructor(
     connection: Connection,
@@ -70,38 +70,38 @@ export class ControllerError extends Error {
   }
 }
 
-/** Sends one request and reads its answer; replaced in tests and simulations. */
+/** Sends one request and reads its response; replaced in tests and simulations. */
 export type Transport = (request: HttpRequest, limit: number) => Promise<HttpResponse>;
 
 export interface ClientOptions {
   controllerUrl: string;
   ca?: string;
-  /** the local flag that switches certificate verification off */
+  /** turns certificate verification off */
   insecure?: boolean;
   instance: string;
   boot: string;
   clock: Clock;
   transport?: Transport;
-  /** each request that ended, by its path and the status or the transport's error code */
+  /** called for each request that ended, with its path and the status or the transport's error code */
   onAnswer?: (path: string, code: string) => void;
-  /** bound of what the controller may answer from, opaque: saved from each response, presented with each request */
+  /** `Skerry-Not-Older-Than`, opaque: saved from each response and sent with each request */
   notOlderThan?: { get(): string | undefined; take(bound: string): void };
   /** absent while the agent is not provisioned */
   node?: { uuid: string; key: KeyObject };
-  /** sealed position of the datastore behind the controller: saved from each response, presented with each request */
+  /** sealed position of the controller's datastore: saved from each response and sent with each request */
   epochPosition?: { get(): string | undefined; set(position: string): void };
 }
 
-/** The agent routes of one controller. Every request has a token of its own, a deadline, and a limit on its answer. */
+/** The agent routes of one controller. Every request has its own token, a deadline, and a limit for its response. */
 export class ControllerClient {
   readonly controllerUrl: string;
   readonly #options: ClientOptions;
   readonly #origin: URL;
   readonly #transport: Transport;
   readonly #connections: Agent;
-  /** the controller's clock minus ours, milliseconds */
+  /** the controller's clock minus this machine's, milliseconds */
   #offset = 0;
-  /** what both clocks said when they were first seen to differ */
+  /** the times of both clocks when a difference was first noticed */
   #skew: { own: number; theirs: number } | undefined;
   #compared = false;
 
@@ -113,14 +113,14 @@ export class ControllerClient {
     this.#connections = keepAlive(this.#origin);
   }
 
-  /** Milliseconds that the controller's clock is ahead of ours. */
+  /** Milliseconds that the controller's clock is ahead of this machine's. */
   get offset(): number {
     return this.#offset;
   }
 
   /**
-   * What both clocks said when they were first seen to differ, Unix ms; undefined while they agree. The machine's clock
-   * may be set at any time, so each call looks at it again.
+   * The times of both clocks when a difference was first noticed, Unix ms; undefined while they agree. The machine's clock
+   * may be set at any time, so each call reads it again.
    */
   get skew(): { own: number; theirs: number } | undefined {
     const { clock } = this.#options;
@@ -135,7 +135,7 @@ export class ControllerClient {
     return this.#options.epochPosition?.get();
   }
 
-  /** Whether the controller is ready; takes its time over. */
+  /** Checks whether the controller is ready, and adopts its time for tokens. */
   async ping(signal?: AbortSignal): Promise<{ uptimeSec: number }> {
     const { clock } = this.#options;
     const before = clock.now();
@@ -147,7 +147,7 @@ export class ControllerClient {
     return ready;
   }
 
-  /** What has changed; with `wait` a long poll of so many seconds. */
+  /** Requests what has changed; with `wait` as a long poll of that many seconds. */
   async changes(have: string, wait: number | undefined, signal?: AbortSignal): Promise<ChangesReply> {
     const query = new URLSearchParams({ ...(wait !== undefined && { wait: String(wait) }), have });
     const deadline = ((wait ?? 0) + 30) * SECOND;
@@ -159,7 +159,7 @@ export class ControllerClient {
     await this.#send('PATCH', '/agent/changes', { body: { lastUpdated }, signal });
   }
 
-  /** One document of the desired state, as text, with its ETag; undefined when there is none. */
+  /** One document of the desired state as text, with its ETag; undefined when there is none. */
   async document(path: string, signal?: AbortSignal): Promise<{ body: string; etag: string | undefined } | undefined> {
     try {
       const { body, headers } = await this.#send('GET', path, { signal, limit: 32 * MIB });
@@ -170,7 +170,7 @@ export class ControllerClient {
     }
   }
 
-  /** Answers whether the controller wants the whole report, since it does not have the former ones. */
+  /** Sends a report; returns whether the controller asks for a complete one because it does not have the earlier ones. */
   async report(status: StatusReport, signal?: AbortSignal): Promise<boolean> {
     const { headers } = await this.#send('PUT', '/agent/status', { body: status, signal });
     return headers[HEADERS.reportWanted] === 'full';
@@ -194,7 +194,7 @@ export class ControllerClient {
     await this.#send('DELETE', '/agent/delete-node', { signal });
   }
 
-  /** Ends the connections that are kept open. */
+  /** Closes the connections that are kept open. */
   close(): void {
     this.#connections.destroy();
   }
@@ -205,7 +205,7 @@ export class ControllerClient {
       answer = await this.#transport(this.#request(method, path, options), options.limit ?? MIB).catch(
         (error: unknown) => {
           if (!(error instanceof TransportError && error.code === STALE)) throw error;
-          // On a connection of its own: the other kept ones may be as old.
+          // Retried on a new connection, since the other kept ones may be closed as well.
           const again = { ...this.#request(method, path, options), connections: undefined };
           return this.#transport(again, options.limit ?? MIB);
         },
@@ -227,7 +227,7 @@ export class ControllerClient {
     throw refused(answer, `${method} ${path.split('?')[0]}`);
   }
 
-  /** Says from when to when a certificate is valid whose time is not now, and which time that is here. */
+  /** Adds to a certificate error the period of validity and the time of this machine. */
   async #timesTold(error: unknown): Promise<unknown> {
     if (!(error instanceof ControllerError) || !CERTIFICATE_TIME.has(error.code)) return error;
     const shown = await showCertificate(this.#origin, undefined);
@@ -266,7 +266,7 @@ export class ControllerClient {
     };
   }
 
-  /** Signed in the controller's time. */
+  /** A token signed with the controller's time. */
   #token(): string {
     const { node, clock } = this.#options;
     if (!node) throw new ControllerError('NOT_PROVISIONED', 'the agent is not provisioned');
@@ -292,7 +292,7 @@ function parseBody<T extends z.ZodType>(schema: T, { body }: HttpResponse): z.in
   }
 }
 
-/** To the minute: a text that changes all the time would be news all the time. */
+/** A time to the minute: a text that changes with each report would be sent with each report. */
 function timeText(time: number): string {
   return `${new Date(time).toISOString().slice(0, 16)}Z`;
 }

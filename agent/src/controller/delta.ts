@@ -1,6 +1,6 @@
 import type { MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
 
-/** Measurements: they change all the time and are sent only with a report that is due anyway. */
+/** Measurements change constantly and are sent only with a report that is due anyway. */
 const MEASURES: ReadonlySet<keyof StatusReport> = new Set([
   'memoryUsage',
   'diskUsage',
@@ -13,8 +13,8 @@ const MEASURES: ReadonlySet<keyof StatusReport> = new Set([
 ]);
 
 /**
- * The part of a report that was not sent yet. Microservices go as the whole list or not at all. With
- * `measurements` the figures are compared as well; a small move of a figure is no news.
+ * The part of a report that was not sent yet. Microservices are sent as the whole list or not at all. With `measurements`
+ * these are compared as well; a small change of one is ignored.
  */
 export function delta(sent: StatusReport, report: StatusReport, measurements: boolean): StatusReport {
   const changed: Record<string, unknown> = {};
@@ -51,7 +51,7 @@ function withoutUsage({ memoryUsage, cpuUsage, ...rest }: MicroserviceStatus): u
   return rest;
 }
 
-/** A move of less than a tenth, or of less than the least that matters, is none. */
+/** Whether a measurement changed by less than a tenth, or by less than `least`. */
 function isNear(before: number | undefined, now: number | undefined, least = 0): boolean {
   if (before === undefined || now === undefined) return before === now;
   const move = Math.abs(now - before);

@@ -11,7 +11,7 @@ import { type Connection, ControllerClient, type Transport } from './client.ts';
 import type { SavedResponses } from './saved-responses.ts';
 import { orDatabaseError, SyncLoop } from './sync-loop.ts';
 
-/** What ends with a membership: all that the controller wanted here, or the membership alone. */
+/** What ends with a membership: its containers as well (`all`), or only the membership (`local`). */
 export type Scope = 'all' | 'local';
 
 export interface MembershipDependencies {
@@ -24,7 +24,7 @@ export interface MembershipDependencies {
   identity: OwnIdentity;
   responses: SavedResponses;
   actions: Actions;
-  /** names this start of the agent */
+  /** id of this start of the agent */
   boot: string;
   /** how requests are sent */
   transport?: Transport;
@@ -33,7 +33,7 @@ export interface MembershipDependencies {
   /** the settings in force */
   settings(): AgentConfig;
   report(measurements: boolean): Promise<StatusReport>;
-  /** The controller knows that these have stopped. */
+  /** The controller has received that these have stopped. */
   acknowledgeGone(uuids: string[]): void;
 }
 
@@ -51,7 +51,7 @@ export class Membership {
     return this.#open?.syncLoop.connection ?? { state: 'NOT_PROVISIONED', error: '', lastContact: 0 };
   }
 
-  /** What keeps the agent from doing what the controller wants. */
+  /** Problems that keep the agent from applying the desired state. */
   get problems(): string[] {
     const disk = this.#open?.syncLoop.databaseProblem;
     return disk ? [`database: what the controller said last cannot be kept, and is not acted on: ${disk}`] : [];
@@ -62,7 +62,7 @@ export class Membership {
     return this.#open?.client;
   }
 
-  /** Polls and reports until the signal fires, whenever there is a node. */
+  /** Polls and reports until the signal fires, while there is a node. */
   start(signal: AbortSignal): void {
     this.#running = signal;
     this.open();
@@ -73,7 +73,7 @@ export class Membership {
     await this.#open?.done;
   }
 
-  /** Something has changed here that the next report should have. */
+  /** Wakes the reporter: the state of this machine has changed. */
   changed(): void {
     this.#open?.syncLoop.changed();
   }
@@ -122,15 +122,15 @@ export class Membership {
     this.#open = undefined;
   }
 
-  /** Another controller takes this one's place: an end that it ordered, and that was never finished, is not for that one. */
+  /** Drops an unfinished deletion that the last controller requested, since another controller takes its place. */
   makeWay(): void {
     this.close();
     this.#deps.database.saveValue('ending', undefined);
   }
 
   /**
-   * From here on no controller is obeyed, and who we were is forgotten. What it wanted is no longer wanted, or, with the
-   * scope `local`, runs on as the machine's own.
+   * Ends the membership and forgets the node. Its microservices are no longer wanted, or, with the scope `local`, keep
+   * running as the machine's own.
    */
   end(scope: Scope = 'all'): void {
     const { database, identity, responses, actions, log } = this.#deps;
@@ -141,13 +141,13 @@ export class Membership {
     database.saveValue('epochPosition', undefined);
     const { instance, localKey } = identity.current;
     identity.become({ instance, localKey });
-    // Last, so that who dies before goes on with it.
+    // Last, so that a process that ends before this continues it at its next start.
     database.saveValue('ending', undefined);
     responses.reload();
     log.info('No longer provisioned');
   }
 
-  /** Ends a membership that the controller had ended when the process died. */
+  /** Completes a deletion by the controller that a process did not finish. */
   finishEnding(): void {
     const { database, log } = this.#deps;
     if (database.value('ending') === undefined) return;
@@ -158,7 +158,7 @@ export class Membership {
     }
   }
 
-  /** A client of a controller, as ourselves; without a node for provisioning. */
+  /** A client of a controller with this agent's identity; without a node for provisioning. */
   newClient(controllerUrl: string, ca: string | undefined, node?: Pick<Node, 'uuid'>): ControllerClient {
     const { config, clock, transport, controllerCa, boot, metrics, responses, identity } = this.#deps;
     const { instance, nodeKey } = identity.current;
@@ -185,7 +185,7 @@ const REQUEST_KINDS: readonly [RegExp, string][] = [
   [/^\/agent\/(config|registries|microservices)/, 'document'],
 ];
 
-/** What a request to the controller is for, as a label of the metrics. */
+/** The kind of a request to the controller, as a label of the metrics. */
 function requestKind(path: string): string {
   return REQUEST_KINDS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
 }

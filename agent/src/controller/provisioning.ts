@@ -17,17 +17,17 @@ export interface ProvisioningDependencies {
   identity: OwnIdentity;
   responses: SavedResponses;
   membership: Membership;
-  /** the container engine, as the controller knows it */
+  /** the container engine, as the controller names it */
   engineKind(): Config['containerEngine'];
   /** Adopts the containers of an earlier installation of this node. */
   adopt(): Promise<void>;
-  /** microservices that are here */
+  /** microservices on this machine */
   microservices(): string[];
   /** fetches the authority that a join string names */
   fetchAuthority?: (controllerUrl: string, digest: string) => Promise<string>;
 }
 
-/** How a membership begins, and how it ends on the machine's side; one at a time. */
+/** Begins a membership, and ends it from the machine's side; one operation at a time. */
 export class Provisioning {
   readonly #deps: ProvisioningDependencies;
   #busy = false;
@@ -36,20 +36,20 @@ export class Provisioning {
     this.#deps = deps;
   }
 
-  /** Exchanges a join string for an identity. The key pair is made and stored before anything is sent. */
+  /** Exchanges a join string for an identity. The key pair is created and saved before the first request. */
   async provision(text: string, signal?: AbortSignal): Promise<Node> {
     const { config, identity, membership } = this.#deps;
     const join = readJoinString(text, config.controllerUrl);
     const { node } = identity.current;
-    // A controller that proves not to know this identity may give another: everything runs on under the new one.
+    // A controller that does not know this identity may issue another; the containers keep running under the new one.
     if (node && membership.connection.state !== 'UNAUTHORIZED')
       throw new AgentError('CONFLICT', `already provisioned as node ${node.name ?? node.uuid}; deprovision first`);
     return this.#alone(() => this.#provisionWith(join, signal));
   }
 
   /**
-   * Ends the membership. From then on nothing is wanted here, and what runs is being removed; or, with
-   * the scope `local`, it runs on. What an earlier end with that scope left is ended by one with `all`.
+   * Ends the membership and begins to remove its containers; with the scope `local` they keep running. Those that an
+   * earlier call with `local` left are removed by one with `all`.
    */
   async deprovision(scope: Scope, signal?: AbortSignal): Promise<{ controllerTold?: boolean }> {
     const { identity, membership, microservices } = this.#deps;
@@ -63,7 +63,7 @@ export class Provisioning {
     });
   }
 
-  /** Keeps in touch at another address, as the same node. */
+  /** Moves the membership to another address of the controller, as the same node. */
   moveController(url: string): void {
     const { identity, membership, log } = this.#deps;
     const { node } = identity.current;
@@ -89,7 +89,7 @@ export class Provisioning {
     const { log, machine, identity, responses, membership, engineKind } = this.#deps;
     const before = identity.current;
     const keyDigest = createHash('sha256').update(key).digest('hex');
-    // The same key again after an answer that was lost: the controller knows our public key and answers once more.
+    // The same join string again after a lost response: the controller knows the public key and sends the response again.
     const again = before.joining?.keyDigest === keyDigest && before.joining.controllerUrl === controllerUrl;
     if (!again || !before.nodeKey)
       identity.become({ ...before, nodeKey: newKey(), joining: { controllerUrl, keyDigest } });
@@ -105,7 +105,7 @@ export class Provisioning {
       const node: Node = { uuid: reply.uuid, name: reply.name, namespace: reply.namespace, controllerUrl, ca };
       const { joining, ...rest } = identity.current;
       membership.makeWay();
-      // What an earlier controller wanted is not what this one wants.
+      // The saved responses are those of an earlier controller.
       responses.forget();
       responses.reload();
       identity.become({ ...rest, node });
@@ -114,7 +114,7 @@ export class Provisioning {
       membership.open();
       return node;
     } catch (error) {
-      // Who we were counts on, should that controller come back to its senses.
+      // The former identity stays in use, in case that controller accepts it again.
       if (before.node) identity.become(before);
       throw provisioningError(error);
     } finally {
@@ -156,7 +156,7 @@ function readJoinString(text: string, controllerUrl: string | undefined): JoinSt
   }
 }
 
-/** What a failed provisioning means for whoever ordered it. */
+/** Translates the error of a failed provisioning for the caller. */
 function provisioningError(error: unknown): AgentError {
   if (!(error instanceof ControllerError)) return new AgentError('INTERNAL', errorText(error), { cause: error });
   const { status } = error;

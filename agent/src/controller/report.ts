@@ -2,16 +2,16 @@ import { BOUNDS } from '../../../src/api/bounds.ts';
 import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 
-/** What a report is made of. */
+/** The input of a report. */
 export interface ReportFacts {
-  /** of the machine, with the milliseconds that the agent runs; absent where only what changed is sent */
+  /** of the machine, with the milliseconds that the agent runs; absent in reports of changes only */
   measured?: { figures: StatusReport; duration: number };
   /** Unix ms */
   startedAt: number;
   problems: readonly string[];
-  /** why the container engine cannot be looked at */
+  /** why the container engine cannot be read */
   engineProblem?: string;
-  /** undefined until the engine has been looked at once */
+  /** undefined until the engine has been read once */
   microservices?: MicroserviceStatus[];
   registryCount: number;
   address?: string;
@@ -34,7 +34,7 @@ export function statusReport(facts: ReportFacts): StatusReport {
     engineError: facts.engineProblem?.slice(0, 1024) ?? '',
     daemonLastStart: facts.startedAt,
     ...(measured && { daemonOperatingDuration: measured.duration }),
-    // Before the first look nothing is known of them, and nothing is said.
+    // They are left out until the engine was read once.
     microserviceStatus: withinReport(facts.microservices),
     repositoryCount: facts.registryCount,
     ipAddress: facts.address,
@@ -57,7 +57,7 @@ function violations(figures: StatusReport, settings: AgentConfig) {
   };
 }
 
-/** As many as one report may hold; what is gone is left out first. */
+/** At most as many as one report may contain; removed microservices are left out first. */
 function withinReport(list: MicroserviceStatus[] | undefined): MicroserviceStatus[] | undefined {
   if (!list || list.length <= BOUNDS.report) return list;
   return [...list]
@@ -65,12 +65,12 @@ function withinReport(list: MicroserviceStatus[] | undefined): MicroserviceStatu
     .slice(0, BOUNDS.report);
 }
 
-/** What keeps an agent from doing its work, for people. */
+/** Problems that keep an agent from doing its work, for people. */
 export function agentProblems(
   known: readonly string[],
   /** the identity could not be read, and there is no node yet */
   identityLost: boolean,
-  /** what both clocks said, Unix ms; undefined while they agree */
+  /** the times of both clocks, Unix ms; undefined while they agree */
   skew: { own: number; theirs: number } | undefined,
 ): string[] {
   return [

@@ -9,7 +9,7 @@ import type { Membership } from './membership.ts';
 import { agentProblems, statusReport } from './report.ts';
 import type { SavedResponses } from './saved-responses.ts';
 
-/** What is reported of the containers of this machine. */
+/** The part of a report about the containers of this machine. */
 interface ReportedInventory {
   readonly orphans: readonly OtherAgentContainer[];
   microservices(): MicroserviceStatus[] | undefined;
@@ -35,7 +35,7 @@ export interface ReporterDependencies {
   fileProblems(): string[];
 }
 
-/** Collects what the controller is sent of this node. */
+/** Collects the reports of this node. */
 export class Reporter {
   readonly #deps: ReporterDependencies;
 
@@ -43,7 +43,7 @@ export class Reporter {
     this.#deps = deps;
   }
 
-  /** What keeps the agent from doing its work. */
+  /** Problems that keep the agent from doing its work. */
   get problems(): string[] {
     const { identity, inventory, supervisor, membership, fileProblems } = this.#deps;
     const { node } = identity.current;

@@ -20,11 +20,11 @@ export interface SavedResponsesDependencies {
   database: Database;
   log: Log;
   metrics: { add(name: 'storeErrors'): void };
-  /** Acts on responses that are others now; the registries that differ are named. */
+  /** Acts on changed responses; `registries` are those that differ. */
   changed(registries: ReadonlySet<number>): void;
 }
 
-/** The last responses of the controller, as they are saved and as they read. What this class answers is saved durably. */
+/** The last responses of the controller, as text and parsed. Everything that this class returns is saved durably. */
 export class SavedResponses {
   readonly #deps: SavedResponsesDependencies;
   #stored: ReadonlyMap<ResponseName, SavedResponse>;
@@ -56,7 +56,7 @@ export class SavedResponses {
     return Object.assign({}, ...[...this.#stored.values()].map(({ digests }) => digests));
   }
 
-  /** What the node is to run; undefined where that is not readable. */
+  /** The desired entries of the node; undefined when the response is not readable. */
   desired(refusal: (view: MicroserviceView) => string | undefined): Entry[] | undefined {
     return desiredEntries(this.#stored, refusal, this.#here());
   }
@@ -69,7 +69,7 @@ export class SavedResponses {
     },
   };
 
-  /** Sealed position of the datastore behind the controller that sent what runs here. */
+  /** Sealed position of the datastore of the controller that sent the desired state. */
   readonly epochPosition = {
     get: () => this.#deps.database.value('epochPosition'),
     set: (position: string): void => {
@@ -78,13 +78,13 @@ export class SavedResponses {
       try {
         database.saveValue('epochPosition', position);
       } catch (error) {
-        // An older position only makes the controller more careful.
+        // With an older position the controller only retains more.
         log.debug('The epoch position could not be saved', { error: errorText(error) });
       }
     },
   };
 
-  /** Replaces some, all or none. Throws StoreError, or ControllerError for what cannot be read. */
+  /** Replaces responses, all or none. Throws DatabaseError, or ControllerError for a response that is not readable. */
   save(changed: ReadonlyMap<ResponseName, SavedResponse>): void {
     const { log } = this.#deps;
     for (const [name, { body }] of changed)
@@ -98,7 +98,7 @@ export class SavedResponses {
     const retainUnlisted = retainUnlistedOf(this.#stored);
     if (retainUnlisted) {
       const microservices = unnamed(this.#stored, this.#here()).length;
-      // With nothing to retain, this datastore is as good as the one before.
+      // With nothing to retain, the position of this datastore can be accepted.
       if (retainUnlisted.position && microservices === 0) this.epochPosition.set(retainUnlisted.position);
       log.warn('The controller lacks what it had sent; what runs here is retained', { microservices });
     }
@@ -108,7 +108,7 @@ export class SavedResponses {
   #write(changed: ReadonlyMap<ResponseName, SavedResponse>): void {
     const { database, metrics } = this.#deps;
     try {
-      // First the bound: one that is ahead of the responses asks for newer ones, one that is behind would accept older ones.
+      // The bound comes first: one ahead of the responses requests newer ones, one behind them would accept older ones.
       if (database.value('notOlderThan') !== this.#notOlderThan) database.saveValue('notOlderThan', this.#notOlderThan);
       database.saveResponses(changed);
     } catch (error) {
@@ -117,7 +117,7 @@ export class SavedResponses {
     }
   }
 
-  /** Nothing of what a controller said counts any more, nor how far it had come: another one counts from elsewhere. */
+  /** Removes all responses and their bound, which is meaningless to another controller. */
   forget(): void {
     const { database } = this.#deps;
     database.forgetController();
@@ -125,14 +125,14 @@ export class SavedResponses {
     this.#notOlderThan = undefined;
   }
 
-  /** No controller wants anything: said as clearly as a controller would say it, since silence means nothing. */
+  /** Saves an empty list of microservices, so that all are removed: no list would mean that the desired state is unknown. */
   wantNothing(): void {
     this.forget();
     const nothing: [ResponseName, SavedResponse] = ['microservices', { digests: {}, body: '{"microservices":[]}' }];
     this.#deps.database.saveResponses(new Map([nothing]));
   }
 
-  /** What the last controller wanted becomes the machine's own: it runs on as it is. The settings were for its fleet. */
+  /** Keeps the microservices of the last controller as the machine's own, and drops its settings. */
   keepAsOwn(): void {
     const own = (['microservices', 'registries'] as const).flatMap((name): [ResponseName, SavedResponse][] => {
       const document = this.#stored.get(name);
@@ -142,7 +142,7 @@ export class SavedResponses {
     this.#deps.database.saveResponses(new Map(own));
   }
 
-  /** Takes in what is stored now. */
+  /** Parses the saved responses again. */
   reload(): void {
     this.#stored = this.#deps.database.responses();
     this.#apply();
@@ -154,7 +154,7 @@ export class SavedResponses {
     this.#deps.changed(changedKeys(before, this.#read.registries));
   }
 
-  /** Microservices that are here, whoever wanted them. */
+  /** Microservices on this machine, of any source. */
   #here(): string[] {
     return [...this.#deps.database.records().values()].filter(({ gone }) => !gone).map(({ uuid }) => uuid);
   }

@@ -16,10 +16,10 @@ import { delta } from './delta.ts';
 
 const SECOND = 1000;
 const SOON = 50;
-/** Seconds that a long poll lasts where the network allows it. */
+/** Seconds that a long poll lasts when the network allows it. */
 const LONGEST_WAIT = 60;
 const SHORTEST_WAIT = 5;
-/** After so long without two cuts in a row, longer polls are tried again. */
+/** Time without two cuts in a row after which longer polls are tried again. */
 const TRUSTED_AFTER = 3600 * SECOND;
 
 export interface SyncLoopDependencies {
@@ -27,31 +27,31 @@ export interface SyncLoopDependencies {
   clock: Clock;
   random: Random;
   log: Log;
-  /** digests of what is durably stored */
+  /** digests of the saved responses */
   have(): Digests;
-  /** Stores responses, all or none, and acts on them. Throws StoreError, or ControllerError for what makes no sense. */
+  /** Saves responses, all or none, and acts on them. Throws DatabaseError, or ControllerError for an unreadable response. */
   save(responses: ReadonlyMap<ResponseName, SavedResponse>): void;
   /** Carries out an action; the digest distinguishes it from the last one, the count is echoed. */
   carryOut(section: ActionSection, digest: string, count: number | undefined): void;
-  /** The controller ends the membership; this cannot be undone. */
+  /** The controller deletes this node; this cannot be undone. */
   deleting(): void;
-  /** The controller ends the membership and knows that the agent accepted it. */
+  /** The controller deletes this node and has received the confirmation. */
   deleted(): void;
-  /** The whole report. `measurements`: figures are wanted, too */
+  /** The complete report, optionally with measurements. */
   report(measurements: boolean): Promise<StatusReport>;
   /** The controller has this report now. */
   reported(report: StatusReport): void;
-  /** seconds between reports where the controller answers polls at once */
+  /** seconds between reports when the controller answers polls at once */
   statusFrequency(): number;
   changeFrequency(): number;
 }
 
-/** What the controller said could not be kept here. That is no trouble of the connection. */
+/** A response could not be saved. This is not a problem of the connection. */
 export class DatabaseError extends Error {
   override name = 'StoreError';
 }
 
-/** What could not be saved is no trouble of the connection that it came over. */
+/** Turns an error of the database into a DatabaseError, so that it does not count as a problem of the connection. */
 export function orDatabaseError(act: () => void): void {
   try {
     act();
@@ -76,8 +76,8 @@ const PATHS: Record<ResponseName, string> = {
 };
 
 /**
- * Polls and reports while the agent is provisioned: a long poll that fetches what has changed at the controller, and
- * reports of what has changed here. No response of any kind makes it remove anything.
+ * Polls and reports while the agent is provisioned: a long poll fetches changes of the controller, and reports send changes
+ * of this machine. No error response makes it remove anything.
  */
 export class SyncLoop {
   readonly #deps: SyncLoopDependencies;
@@ -88,7 +88,7 @@ export class SyncLoop {
   #cuts = 0;
   #shortenedAt = 0;
   #hasLongPolls = false;
-  /** since when a long poll is under way */
+  /** start of the present long poll */
   #pollingSince: number | undefined;
   /** sections that this version ignores, with the digests that were last sent: the controller need not send them again */
   #passed: Digests = {};
@@ -111,12 +111,12 @@ export class SyncLoop {
     return { state: this.#connection, error: this.#error, lastContact: this.#lastContact };
   }
 
-  /** Why what the controller said last could not be kept; empty when it was. */
+  /** Why the last responses could not be saved; empty when they were. */
   get databaseProblem(): string {
     return this.#databaseProblem;
   }
 
-  /** Something has changed here that the next report should have. */
+  /** Wakes the reporter: the state of this machine has changed. */
   changed(): void {
     this.#changes.abort();
   }
@@ -136,7 +136,7 @@ export class SyncLoop {
       this.#dead = dead;
       try {
         if (this.#lastPing === 0 || clock.now() - this.#lastPing > 3600 * SECOND) await this.#ping(signal);
-        // The first poll is answered at once: that shows that the connection is good.
+        // The first poll does not wait, so that a response shows early that the connection works.
         const probe = this.#connection !== 'OK';
         const wait = probe ? undefined : Math.max(1, Math.round(jitter(this.#wait * SECOND, random) / SECOND));
         const began = clock.now();
@@ -156,18 +156,18 @@ export class SyncLoop {
           futile = 0;
           continue;
         }
-        // A slow network alone is no long poll.
+        // A slow network must not be mistaken for a long poll.
         if (elapsed > SECOND + 2 * this.#roundTrip) {
           this.#hasLongPolls = true;
           futile = 0;
           continue;
         }
-        // The poll was ended so that the next position is known here soon.
+        // The controller ended the poll to send the next position.
         if (this.#deps.client.epochPosition !== position) {
           await pause(clock, jitter(SOON, random), signal);
           continue;
         }
-        // An early response without a change: a replica that drains, or a controller that has no long polls.
+        // An early response without a change is from a replica that drains or a controller without long polls.
         futile++;
         if (futile > 3) this.#hasLongPolls = false;
         const delay = futile > 3 ? this.#deps.changeFrequency() * SECOND : SECOND * futile;
@@ -203,7 +203,7 @@ export class SyncLoop {
     this.#deps.log.info('Shortening the long poll, since the network cuts it', { seconds: this.#wait });
   }
 
-  /** What cut the polls may be gone: one bad day must not cost short polls for ever. */
+  /** Tries longer polls again after a while, since the cause of the cuts may be gone. */
   #noteLongPoll(): void {
     this.#cuts = 0;
     const now = this.#deps.clock.now();
@@ -212,7 +212,7 @@ export class SyncLoop {
     this.#wait = Math.min(LONGEST_WAIT, this.#wait * 2);
   }
 
-  /** Fetches and stores what is flagged. Answers whether anything was. */
+  /** Fetches and saves the flagged sections. Returns whether there were any. */
   async #act(reply: ChangesReply, signal: AbortSignal): Promise<boolean> {
     const flagged = SECTIONS.filter((section) => reply[section] === true);
     if (flagged.length === 0) {
@@ -236,7 +236,7 @@ export class SyncLoop {
         this.#deps.carryOut(section, due[section] ?? '', reply.actions?.[section]);
       if (!RESPONSE_OF[section]) this.#passed[section] = due[section] ?? '';
     }
-    // A controller that sends no digests gets its own word back as the acknowledgement of all.
+    // A controller that sends no digests gets its `lastUpdated` back as the acknowledgement of all sections.
     if (reply.due === undefined) await this.#deps.client.acknowledge(reply.lastUpdated, signal);
     else if (formatHave({ ...this.#passed, ...this.#deps.have() }) === before) return false;
     return true;
@@ -268,7 +268,7 @@ export class SyncLoop {
     while (!signal.aborted) {
       if (this.#connection !== 'OK') {
         await pause(clock, 60 * SECOND, AbortSignal.any([signal, this.#online.signal]));
-        // After a time without contact the controller may have lost what it knew.
+        // After a time without contact the controller may have lost the reports.
         this.#sent = {};
         continue;
       }
@@ -294,14 +294,14 @@ export class SyncLoop {
         failures = 0;
         const next = lastWhole + jitter(this.#idle(), random) - clock.now();
         await pause(clock, Math.max(SECOND, next), AbortSignal.any([signal, this.#changes.signal]));
-        // Changes come in bursts; the burst is one report.
+        // Changes come in bursts, which are collected into one report.
         await pause(clock, 200, signal);
       } catch (error) {
         if (signal.aborted) return;
-        // A report that was refused as such is not sent again unchanged for ever: the next one is a whole one.
+        // A refused report is not repeated unchanged: the next one is complete.
         this.#sent = {};
         const delay = this.#delayAfter(error, ++failures);
-        // The poll uses the same connection, and would notice only when it should have been answered.
+        // The poll uses the same connection and would notice only at its own deadline.
         if (error instanceof ControllerError && error.code === 'TIMEOUT') this.#dead.abort();
         await pause(clock, delay, signal);
       }
@@ -337,7 +337,7 @@ export class SyncLoop {
     return jitter(10 * SECOND, this.#deps.random);
   }
 
-  /** Notes the trouble, and answers how long to leave the controller alone. */
+  /** Records the error and returns the delay before the next request. */
   #delayAfter(error: unknown, failures: number): number {
     const { log, random, client } = this.#deps;
     const problem = error instanceof ControllerError ? error : undefined;
@@ -351,7 +351,7 @@ export class SyncLoop {
       });
     this.#connection = state;
     this.#error = text;
-    // Its clock may have moved, or ours. After a mere loss of the way, asking for the time would only cost the way back.
+    // One of the clocks may have been set. After a lost connection, asking for the time would only add delay.
     if (state === 'UNAUTHORIZED') this.#lastPing = 0;
     if (problem?.retryAfter !== undefined) return problem.retryAfter * (1 + random() / 2) + 100;
     return (state === 'UNAUTHORIZED' ? delayAfterRefusal : delayAfterLoss)(failures, random);

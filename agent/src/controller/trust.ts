@@ -2,8 +2,8 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { connect, type DetailedPeerCertificate } from 'node:tls';
 
 /**
- * Fetches from a server the certificate authority that a join string names by its SHA-256, as PEM. What the server says
- * is believed for no other reason than that digest; everything after this is verified against the authority.
+ * Fetches from a server the certificate authority with the SHA-256 of a join string, as PEM. Only this digest makes the
+ * response trusted; every later connection is verified against the authority.
  */
 export function fetchAuthority(controllerUrl: string, digest: string, deadline = 15_000): Promise<string> {
   const { hostname, port } = new URL(controllerUrl);

@@ -1,18 +1,18 @@
 import { errorText } from '../system/log.ts';
 
-/** What is wrong, and what to do about it. A warning is one that nothing stops because of. */
+/** A problem and its next step. A warning does not stop the agent from working. */
 interface Problem {
   severity: 'failed' | 'warning';
   todo: string;
 }
 
-/** What a check found: all well, one of its problems, or that it could not be asked. */
+/** The finding of a check: no problem, one of its problems, or that it could not run. */
 export type Found<P extends string> = { ok: string } | { problem: P; what: string } | { skipped: string };
 
-/** One thing that has to be right. The table of checks is also the documentation of what can be wrong. */
+/** One condition for an agent to work. The table of checks is also the documentation of problems. */
 export interface Check<C, P extends string = string> {
   name: string;
-  /** what it looks at, in a few words */
+  /** what it checks, in a few words */
   about: string;
   problems: Readonly<Record<P, Problem>>;
   run(context: C): Promise<Found<P>> | Found<P>;
@@ -31,7 +31,7 @@ export interface Diagnosis {
 
 const DEADLINE = 20_000;
 
-/** Runs checks at the same time; answers in their order. A check that breaks or hangs has failed, and says how. */
+/** Runs checks concurrently; returns results in their order. A check that throws or exceeds the deadline has failed. */
 export function diagnose<C>(checks: readonly Check<C>[], context: C, deadline = DEADLINE): Promise<Diagnosis[]> {
   return Promise.all(checks.map((one) => runOne(one, context, deadline)));
 }

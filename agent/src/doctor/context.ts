@@ -9,20 +9,20 @@ import { errorText } from '../system/log.ts';
 import { type ShownCertificate, showCertificate } from '../system/tls.ts';
 import { type DaemonView, lookAtDaemon } from './daemon.ts';
 
-/** What the checks look at; each part is read once, when the first check asks. */
+/** The input of the checks; each part is read once, when the first check needs it. */
 export interface DoctorContext {
   configFile: string;
-  /** a problem of the file, in its own words; the defaults stand for its settings then */
+  /** the error of the configuration file; the defaults are used then */
   settingsError?: string;
   config: Config;
   wall(): number;
   identity(): { identity?: Identity; damaged?: string };
   database(): Examined;
   daemon(): Promise<DaemonView>;
-  /** where the controller is, as far as that is known */
+  /** the controller's URL, if it is known */
   controllerUrl(): URL | undefined;
   certificate(): Promise<ShownCertificate>;
-  /** the controller's answer to who is there, certificate unseen: no credential goes with it */
+  /** the controller's status, requested without credentials and without verification of the certificate */
   controllerStatus(): Promise<ControllerStatus>;
 }
 
@@ -30,10 +30,10 @@ type ControllerStatus =
   | { state: 'answers'; status: number; body: string; offset?: number }
   | { state: 'silent'; code: string; message: string; reached: Reached };
 
-/** How far one gets to a controller that does not say how it is: nowhere, into a connection, to a process that lives. */
+/** How far a controller without a status can be reached: not at all, by a connection, or as a live process. */
 export type Reached = 'nothing' | 'connection' | 'process';
 
-/** Within the time that a check has, all questions one after the other. */
+/** Less than the deadline of a check, for all requests one after another. */
 const REACH = 8_000;
 
 export function createDoctorContext(
@@ -64,7 +64,7 @@ export function createDoctorContext(
   return context;
 }
 
-/** PEM of the authorities that the controller's certificate may come from besides the system's. */
+/** PEM of the authorities that are trusted for the controller in addition to the system's. */
 export function authorities({ config, identity }: DoctorContext): string | undefined {
   const own = config.controllerCert && readText(config.controllerCert);
   return [identity().identity?.node?.ca, own].filter(Boolean).join('\n') || undefined;
@@ -87,7 +87,7 @@ async function ask(context: DoctorContext, reach: number): Promise<ControllerSta
     return { state: 'silent', code, message: errorText(error), reached };
   }
 
-  /** Silence has several causes: a firewall, a process that hangs, and one that waits for its API server. */
+  /** Distinguishes a firewall, a process that hangs, and a process that waits for its API server. */
   async function howFar(): Promise<Reached> {
     const [isOpen, lives] = await Promise.all([
       opens(origin, reach / 2),

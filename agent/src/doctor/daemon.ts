@@ -1,7 +1,7 @@
 import type { Config } from '../domain/config.ts';
 import { CliError, LocalClient } from '../local-api/client.ts';
 
-/** The running agent, as it shows itself on its socket. */
+/** The running agent, as seen through its socket. */
 export type DaemonView =
   | { state: 'running'; status: DaemonStatus }
   | { state: 'absent' }

@@ -21,10 +21,10 @@ import { check } from './check.ts';
 import type { DoctorContext } from './context.ts';
 
 const MIB = 1024 * 1024;
-/** Below this nothing that matters can be stored. */
+/** With less free space the agent cannot save its state. */
 const LEAST_SPACE = 64 * MIB;
 
-/** Checks of this machine alone: they need no network. */
+/** Checks of this machine, which need no network. */
 export const MACHINE_CHECKS = [
   check({
     name: 'settings',
@@ -297,7 +297,7 @@ function writeFailure(directory: string): NodeJS.ErrnoException | undefined {
   }
 }
 
-/** v2 lists names; v1 a table whose last column is 1 where a controller is enabled. */
+/** cgroup v2 lists names; v1 has a table whose last column is 1 for an enabled controller. */
 const isEnabled = (listed: string, name: string) =>
   listed.includes('#subsys_name')
     ? new RegExp(`^${name}\\s.*\\s1$`, 'm').test(listed)
@@ -306,7 +306,7 @@ const isEnabled = (listed: string, name: string) =>
 const shown = (limit: number | undefined) =>
   limit === undefined ? 'unknown' : limit < 0 ? 'unlimited' : String(limit);
 
-/** Who has the port: an agent, another program, no program. */
+/** Which program listens on the port: an agent, another program, or none. */
 async function whoAnswers(port: number): Promise<'agent' | 'other' | 'none'> {
   try {
     const target = { origin: new URL(`http://127.0.0.1:${port}`) };

@@ -13,11 +13,11 @@ import { authorities, type DoctorContext, type Reached } from './context.ts';
 const DAY = 86_400_000;
 /** Tokens are signed in the controller's time; certificates and schedules of people are not. */
 const CLOCK_WARNING = 60_000;
-/** No machine has the right time that thinks it is before this program was written. */
+/** A clock before this time, when the program was written, is wrong. */
 const EARLIEST = Date.UTC(2026, 0, 1);
 const NOT_YET = 'the agent is not provisioned, and no controllerUrl is set';
 
-/** Checks of the way to the controller and to the registries. */
+/** Checks of the network to the controller and the registries. */
 export const NETWORK_CHECKS = [
   check({
     name: 'names',
@@ -166,7 +166,7 @@ export const NETWORK_CHECKS = [
   }),
 ];
 
-/** The running agent knows, and need not be disturbed by a second speaker with its identity. */
+/** Taken from the running agent, so that no second client uses its identity. */
 function connectionOfDaemon(status: {
   controllerConnection: string;
   connectionError?: string;
@@ -232,7 +232,7 @@ const BY_CODE: readonly [RegExp, CertificateProblem][] = [
 async function judgeCertificate(context: DoctorContext, url: URL): Promise<Found<CertificateProblem>> {
   const shown = await context.certificate();
   if (shown.state === 'none') {
-    // A host that does not answer is another check's business.
+    // Another check reports a host that does not answer.
     const said = await context.controllerStatus();
     return said.state === 'silent' &&
       /ECONNREFUSED|TIMEOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN/.test(said.code)
@@ -252,7 +252,7 @@ async function judgeCertificate(context: DoctorContext, url: URL): Promise<Found
     };
     return { problem, what: tellings[problem] ?? error.message };
   }
-  // A tenth of its life, two weeks at most: short-lived certificates are renewed late on purpose.
+  // A tenth of its lifetime, at most two weeks, since short-lived certificates are renewed late on purpose.
   const left = validTo - context.wall();
   if (left < Math.min(14 * DAY, (validTo - validFrom) / 10))
     return { problem: 'soon', what: `it ends ${iso(validTo)}, in ${Math.floor(left / DAY)} days` };
@@ -267,7 +267,7 @@ const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$/g, '');
 function registryHosts({ database }: DoctorContext): string[] {
   const { responses } = database();
   const used = new Set([...views(responses).values()].map(({ registryId }) => registryId));
-  // Nothing is pulled from the machine's own cache; what stands in place of its address is no name.
+  // The local cache has no host name, and nothing is pulled from it.
   const wanted = [...registries(responses)].filter(([id]) => used.has(id) && id !== BUILT_IN_REGISTRIES.local.id);
   return wanted.flatMap(([, { url }]) => {
     const text = url.includes('://') ? url : `https://${url}`;

@@ -1,9 +1,9 @@
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 
 /**
- * A bind is a path that the agent checks and the engine mounts a moment later. Whoever may write to a directory on the
- * way there can put a link in between. So no container ever binds what lies below a directory that another container of
- * ours may write to: what was checked is then what is mounted.
+ * A bind is a path that the agent checks and the engine mounts a moment later. A program that can write to a parent
+ * directory can replace the path by a link in between. So no container binds a path below a directory that another
+ * container of this agent can write to: the mounted path is then the checked one.
  */
 
 /** A directory or file of the machine that a container binds. */
@@ -19,35 +19,35 @@ export interface Binder {
   binds: readonly Bind[];
 }
 
-/** The paths that a step is about, to be looked at when it is carried out: a program of the machine may change where they lead. */
+/** The paths of a step. They are checked when it is carried out, since a program on the machine may change their links. */
 export interface PathCheck {
-  /** what the view names */
+  /** the binds of the view */
   asked: readonly Bind[];
-  /** what the container binds */
+  /** the binds of the container */
   own: readonly Bind[];
-  /** what all other containers bind, also those that are being made */
+  /** the binds of all other containers, also of those that are being created */
   others: readonly Binder[];
-  /** the container is yet to be made */
+  /** the container does not exist yet */
   isNew: boolean;
 }
 
-/** What of the machine a view binds. */
+/** The bind mounts of a view. */
 export function bindsOf({ volumeMappings }: Pick<MicroserviceView, 'volumeMappings'>): Bind[] {
   return volumeMappings.flatMap(({ type, hostDestination, accessMode }) =>
     type === 'bind' ? [{ source: hostDestination, writable: accessMode !== 'ro' }] : [],
   );
 }
 
-/** What the machine knows of where paths lie. */
+/** Locations of paths, read from the machine. */
 export interface Locations {
-  /** where each path lies in its file system, the same by whatever mount it is reached: `<device>/<path in it>` */
+  /** the location of each path in its file system, the same through every mount: `<device>/<path in it>` */
   locate(paths: readonly string[]): string[];
   mountsBelow(directory: string): string[];
 }
 
 /**
- * Why a microservice may not bind what it asks for in addition to the binds of others, in one sentence, or undefined. A wider
- * bind that comes later is the one that is refused; `isNew` is a container that is yet to be made.
+ * Why the binds of a microservice conflict with those of others, in one sentence, or undefined. A writable parent is
+ * refused only for a new container (`isNew`).
  */
 export function bindConflict(
   own: Binder,
@@ -70,15 +70,15 @@ export function bindConflict(
   return undefined;
 }
 
-/** Where binds lie, by their sources. */
+/** The locations of binds, by their sources. */
 interface Lay {
-  /** the places that the way to a source leads through */
+  /** the locations of all directories on the path to a source */
   way(source: string): readonly string[];
-  /** the places that a source shows: its own, and those that are mounted below it */
+  /** the locations that a source gives access to: its own, and those mounted below it */
   shown(source: string): readonly string[];
 }
 
-/** Asks the machine once for all binds: its table of mounts is long where many containers run. */
+/** Locates all binds in one call, since the table of mounts is long on a machine with many containers. */
 function layOf(binds: readonly Bind[], { locate, mountsBelow }: Locations): Lay {
   const ways = new Map(binds.map(({ source }) => [source, waysTo(source)]));
   const writers = binds.filter(({ writable }) => writable).map(({ source }) => source);
@@ -90,7 +90,7 @@ function layOf(binds: readonly Bind[], { locate, mountsBelow }: Locations): Lay 
   return { way: (source) => placesOf(ways.get(source)), shown: (source) => placesOf(shown.get(source)) };
 }
 
-/** A bind whose way leads through what another one may write to. */
+/** A bind on whose path another container can write. */
 function findBelow(binds: readonly Bind[], writers: readonly Bind[], lay: Lay) {
   for (const writer of writers) {
     if (!writer.writable) continue;
@@ -101,7 +101,7 @@ function findBelow(binds: readonly Bind[], writers: readonly Bind[], lay: Lay) {
   return undefined;
 }
 
-/** Every directory that a path leads through. */
+/** Every directory on a path. */
 function waysTo(path: string): string[] {
   const names = path.split('/').filter(Boolean).slice(0, -1);
   return ['/', ...names.map((_, index) => `/${names.slice(0, index + 1).join('/')}`)];
@@ -110,8 +110,8 @@ function waysTo(path: string): string[] {
 const isInside = (place: string, directory: string) => place === directory || place.startsWith(`${directory}/`);
 
 /**
- * What of these sources a container does not have mounted, by the kernel's own word; undefined when all is as asked.
- * A program on the machine may have exchanged it between check and mount.
+ * The first of these sources that a container has not mounted according to the kernel, or undefined. A program on the
+ * machine may have exchanged it between check and mount.
  */
 export function exchanged(
   sources: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * Time as the agent sees it. `now` is steady: it starts at the wall clock and then follows the monotonic clock, so that
- * schedules survive a step of the machine's clock. `wall` is what the machine's clock says.
+ * The agent's time. `now` starts at the wall clock and then follows the monotonic clock, so that schedules survive a step
+ * of the machine's clock. `wall` is the machine's clock.
  */
 export interface Clock {
   now(): number;

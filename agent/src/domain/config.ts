@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { PORTS } from '../../../src/api/names.ts';
 import { ENGINE_KINDS } from './engine.ts';
 
-/** Where an installed agent looks for its settings. */
+/** The configuration file of an installed agent. */
 export const DEFAULT_CONFIG_FILE = '/etc/skerry-agent/config.yaml';
 const DEFAULT_DISK_DIRECTORY = '/var/lib/skerry-agent';
 const DEFAULT_RUN_DIRECTORY = '/run/skerry-agent';
@@ -36,9 +36,9 @@ const settingsSchema = z.object({
   /** loopback port of the health routes and the metrics; 0 is off */
   localApiPort: number.pipe(z.number().int().min(0).max(65535)).default(PORTS.agent),
 
-  /** where a provisioning key that is no join string is sent to; changed by command, also where a provisioned node asks */
+  /** the controller for a provisioning key without a URL; a command changes it, also for a provisioned node */
   controllerUrl: z.string().optional(),
-  /** PEM file of an authority that the controller's certificate may come from */
+  /** PEM file of a further authority for the controller's certificate */
   controllerCert: z.string().optional(),
   /** off: the controller's certificate is not verified */
   secureMode: switchable.default(true),
@@ -68,7 +68,7 @@ const settingsSchema = z.object({
     .default('INFO'),
   statusFrequency: frequency.default(10),
   changeFrequency: frequency.default(20),
-  /** containers that are not ours are reported, and never touched */
+  /** foreign containers are reported, and never touched */
   watchdogEnabled: switchable.default(false),
   edgeGuardFrequency: number.pipe(z.number().min(0)).default(0),
   gpsMode: z.enum(['auto', 'dynamic', 'manual', 'off']).default('off'),
@@ -141,14 +141,14 @@ export function settingName(name: string): SettingName | undefined {
   return found in settingsSchema.shape ? (found as SettingName) : undefined;
 }
 
-/** A file of settings that cannot be used; the text names the file and each wrong setting. */
+/** An invalid configuration file; the message names the file and each wrong setting. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
 }
 
 /**
- * Reads a file of settings. Besides the plain form it takes that of profiles: `currentProfile` and `profiles.<name>`.
- * An absent file is one that sets nothing.
+ * Parses a configuration file, in the plain form or with profiles: `currentProfile` and `profiles.<name>`. An absent file
+ * gives the defaults.
  */
 export function parseConfig(text: string | undefined, file: string): Config {
   const settings = settingsSchema.safeParse(settingsOf(text ?? '', file));
@@ -187,13 +187,13 @@ function settingsOf(text: string, file: string): Record<string, unknown> {
   const settings: Record<string, unknown> = {};
   for (const [key, value] of Object.entries({ ...plain, ...chosen })) {
     const name = settingName(key);
-    // What an older or newer agent knows is left alone.
+    // Settings of an older or newer agent are ignored.
     if (name && value !== null && value !== '') settings[name] = value;
   }
   return settings;
 }
 
-/** Checks one setting's new value; answers what is wrong with it, or undefined. */
+/** Checks the new value of a setting; returns the error, or undefined. */
 export function settingError(name: SettingName, value: unknown): string | undefined {
   if (name === 'controllerUrl' && !/^https?:$/.test(URL.parse(String(value))?.protocol ?? ''))
     return 'is an address that begins with http:// or https://';

@@ -10,7 +10,7 @@ import { LABEL_REBUILD_COUNT } from './names.ts';
 import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';
 
-/** What a container's settings depend on in addition to the view: this machine and this agent. */
+/** The input of a container spec besides the view: this machine and this agent. */
 export interface SpecContext {
   instance: string;
   nodeUuid: string;
@@ -27,7 +27,7 @@ export interface ProcessLimits {
   hard: Record<string, number>;
 }
 
-/** The container that a create step asks for. Throws EngineError Invalid for what no engine could make sense of. */
+/** The container spec of a create step. Throws EngineError Invalid for a view that no engine can run. */
 export function containerSpec(step: BareStepOf<'create'>, context: SpecContext): ContainerSpec {
   const { view } = step;
   const mounts = view.volumeMappings.flatMap((mapping) => mountOf(mapping, step.uuid, context));
@@ -54,8 +54,8 @@ function aliasesOf({ application, name }: Pick<MicroserviceView, 'application' |
 }
 
 /**
- * Every label of ours is set, also where the value is empty: the labels of an image become labels of its containers, and
- * an image must not be able to speak for the agent.
+ * Every label of the agent is set, also with an empty value: containers inherit the labels of their image, and an image
+ * must not be able to forge those of the agent.
  */
 function labelsOf(step: BareStepOf<'create'>, { instance, nodeUuid }: SpecContext): Record<string, string> {
   const { view } = step;
@@ -137,7 +137,7 @@ function mountOf(
   return [];
 }
 
-/** Asked limits, lowered to what this machine can grant; `notHonoured` reports it. */
+/** The limits of a view, lowered to those that this machine can grant; `notHonoured` reports it. */
 function ulimitsOf(view: MicroserviceView, { limits, facts }: SpecContext): ContainerSpec['ulimits'] {
   const asked = new Map(Object.entries(view.ulimits));
   for (const [name, hard] of Object.entries(loweredDefaults(facts, limits)))

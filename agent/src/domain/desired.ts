@@ -14,7 +14,7 @@ import { containerDigest } from './digest.ts';
 import type { Entry } from './entry.ts';
 import { POLICY_REFUSED } from './entry.ts';
 
-/** The answers of the controller that are kept, each with the digests of the sections that it answers. */
+/** The responses of the controller that are saved, each with the digests of its sections. */
 const RESPONSES = ['config', 'microservices', 'registries'] as const;
 export type ResponseName = (typeof RESPONSES)[number];
 
@@ -27,8 +27,8 @@ export interface SavedResponse {
 type Responses = ReadonlyMap<ResponseName, SavedResponse>;
 
 /**
- * What the node is to run, from what the controller last said. Undefined when that is not readable: then absence means
- * nothing. An entry that cannot be read becomes a hold and does no harm to the others.
+ * The desired entries from the last response. Undefined when that is not readable: then absence of an entry means nothing.
+ * An entry that cannot be parsed becomes a hold and does not affect the others.
  */
 export function desiredEntries(
   responses: Responses,
@@ -76,7 +76,7 @@ const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 function entryOf(item: unknown, refusal: (view: MicroserviceView) => string | undefined): Entry | undefined {
   const { uuid, delete: deleted } = (item ?? {}) as { uuid?: unknown; delete?: unknown };
   if (typeof uuid !== 'string' || deleted === true) return undefined;
-  // It becomes a part of names and paths. Whatever else it is, it is none of what runs here.
+  // It becomes a part of names and paths, and a uuid of any other form is of no container here.
   if (!PLAIN_NAME.test(uuid)) return undefined;
   const hold = microserviceHoldSchema.safeParse(item);
   if (hold.success) return { kind: 'hold', uuid, reason: hold.data.reason, message: hold.data.message };
@@ -123,7 +123,7 @@ export function wantedSettings(responses: Responses): AgentConfig {
   return wanted as AgentConfig;
 }
 
-/** Whether a document has the form that its name promises. One that has not is never stored over one that has. */
+/** Whether a document has the form of its name. One that has not never replaces one that has. */
 export function isReadable(name: ResponseName, body: string): boolean {
   const value = parse(body);
   if (name === 'config') return body === '' || (value !== null && typeof value === 'object' && !Array.isArray(value));

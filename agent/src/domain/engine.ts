@@ -3,9 +3,9 @@ import type { ContainerFields } from '../../../src/wire/container.ts';
 import type { Container } from './container.ts';
 
 /**
- * What the agent needs of a container engine. One interface, one contract test, one adapter per engine. An adapter sees only
- * containers that carry the agent's own instance id, translates the engine's errors into EngineError, and knows nothing
- * of what is wanted.
+ * The interface of a container engine, with one contract test and one adapter per engine. An adapter handles only
+ * containers with the agent's own instance id, translates the engine's errors into EngineError, and does not know the
+ * desired state.
  */
 export interface Engine {
   readonly url: string;
@@ -15,9 +15,9 @@ export interface Engine {
   containers(signal?: AbortSignal): Promise<Container[]>;
   /** Names of the containers on this engine that are not of this agent, running or not. They are never touched. */
   foreignContainers(signal?: AbortSignal): Promise<string[]>;
-  /** Containers that other agents made, running or not. What only claims to be one, by a label of its image, is none. */
+  /** Containers of other agents, running or not, without those that have the label only from their image. */
   containersOfOtherAgents(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
-  /** From now on the containers of this instance are ours, those of the former one are not. Connect again after it. */
+  /** Changes the instance whose containers this adapter handles. Connect again afterwards. */
   become(instance: string): void;
   /** The network that this agent's containers share, if it exists. */
   network(signal?: AbortSignal): Promise<EngineNetwork | undefined>;
@@ -43,21 +43,21 @@ export interface Engine {
   processOf(id: string, signal?: AbortSignal): Promise<number>;
   /** SIGTERM, after the grace SIGKILL. A container that does not run is no error. */
   stop(id: string, graceSeconds: number, signal?: AbortSignal): Promise<void>;
-  /** Lets a paused container go on. One that is not paused is no error. */
+  /** Resumes a paused container. One that is not paused is no error. */
   resume(id: string, signal?: AbortSignal): Promise<void>;
   kill(id: string, posixSignal: string, signal?: AbortSignal): Promise<void>;
   rename(id: string, name: string, signal?: AbortSignal): Promise<void>;
   /** Removes a stopped container; anonymous volumes go with it. One that is not there is no error. */
   remove(id: string, signal?: AbortSignal): Promise<void>;
   /**
-   * Sees to it that a health check has ended since a time: carries it out unless the engine has by itself. Only called
-   * for containers that say how often (`checkEvery`).
+   * Makes sure that a health check has ended since a time: runs it unless the engine did. Only called for containers with
+   * `checkEvery`.
    */
   checkHealth(id: string, since: number, signal?: AbortSignal): Promise<void>;
   logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncIterable<LogLine>;
   /**
-   * Events of our containers; the first one, `connected`, says that from now on nothing
-   * is missed. Ends or throws when the connection is lost.
+   * Events of the agent's containers; after the first one, `connected`, none is missed. Ends or throws when the connection
+   * is lost.
    */
   events(signal: AbortSignal): AsyncIterable<EngineEvent>;
 }
@@ -152,7 +152,7 @@ export interface ContainerSpec {
   fields: ContainerFields;
 }
 
-/** What an engine refused, in words that no engine owns. */
+/** Errors of an engine, independent of its kind. */
 const ENGINE_ERRORS = {
   Unavailable: 'the engine does not answer',
   NotFound: 'there is no such thing',

@@ -15,9 +15,9 @@ const STRICTEST_POLICY: Policy = {
 };
 
 /**
- * A policy file for an agent that has to start whatever is in it. Where something cannot be read, every rule that is not
- * plainly there is as strict as it can be: it may be what was meant. What runs keeps running, also with `stopRefused`: it
- * was not the intention to refuse all of it.
+ * Reads a policy file for an agent that has to start with any content of it. When a part is invalid, every rule that is
+ * not valid is as strict as possible, since that may have been intended. Containers keep running, also with
+ * `stopRefused`: stopping all of them was not intended.
  */
 export function strictestReading(read: () => string | undefined, file: string): { policy: Policy; problem?: string } {
   let text: string | undefined;

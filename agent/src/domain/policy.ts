@@ -5,8 +5,8 @@ import { type Bind, bindsOf } from './binds.ts';
 import { canonicalHost, parseReference } from './reference.ts';
 
 /**
- * What this machine lets a microservice do, from its own policy file. Who may write an Application is root on the machine
- * unless the machine says otherwise. Absent file: all is allowed but what can never be (`protectedPaths`).
+ * What this machine allows a microservice, from its own policy file. Without a policy, a user who may write an Application
+ * is root on the machine. An absent file allows everything except binds of `protectedPaths`.
  */
 export const policySchema = z.strictObject({
   privileged: z.boolean().default(true),
@@ -20,12 +20,12 @@ export const policySchema = z.strictObject({
   bindPrefixes: z.array(z.string().startsWith('/')).optional(),
   /** hosts that images may come from; absent: any. Images without a host come from that of their registry */
   registries: z.array(z.string()).optional(),
-  /** stops what runs and would be refused; otherwise it runs on until it ends, and is not started again */
+  /** stops running containers that the policy refuses; otherwise they run until they end and are not started again */
   stopRefused: z.boolean().default(false),
 });
 export type Policy = z.infer<typeof policySchema>;
 
-/** The policy of a machine that says nothing. */
+/** The policy of a machine without a policy file. */
 export const OPEN_POLICY: Policy = policySchema.parse({});
 
 export interface PolicyContext {
@@ -35,7 +35,7 @@ export interface PolicyContext {
   places: Places;
 }
 
-/** What the machine knows of its paths. */
+/** Facts about paths, read from the machine. */
 export interface Places {
   /** a path with all links followed; throws when that cannot be found out */
   follow(path: string): string;
@@ -86,7 +86,7 @@ export function sourcesRefusal(binds: readonly Pick<Bind, 'source'>[], context: 
 
 type Rule = (view: MicroserviceView, policy: Policy, reference: string) => string | undefined | false;
 
-/** One line per rule; the first that objects is reported. */
+/** One line per rule; the first refusal is reported. */
 const RULES: readonly Rule[] = [
   (view, policy) => view.isPrivileged && !policy.privileged && 'the machine allows no privileged containers',
   (view, policy) => view.hostNetworkMode && !policy.hostNetwork && 'the machine does not share its network',
@@ -100,14 +100,14 @@ const RULES: readonly Rule[] = [
     return refused && `the machine does not allow the capability ${refused}`;
   },
   (view, policy, reference) => {
-    // What is never pulled was put there by a person on the machine.
+    // An image that is never pulled was loaded by a person on the machine.
     if (!policy.registries || view.registryId === BUILT_IN_REGISTRIES.local.id) return undefined;
     const { host } = parseReference(reference);
     return !policy.registries.map(canonicalHost).includes(host) && `the machine takes no images from ${host}`;
   },
 ];
 
-/** Through these a path leads into whatever a process sees. */
+/** Paths that lead into the file system view of a process. */
 const PROCESS_VIEW = /^\/proc\/(\d+|self|thread-self)(\/|$)/;
 
 /** Why a path of the machine may not be bound, in one sentence, or undefined. */
@@ -136,7 +136,7 @@ export function bindRefusal(source: string, { policy, protectedPaths, places }: 
   return undefined;
 }
 
-/** Mounts can show one directory at several paths: what a path is counts besides what it is called. */
+/** Identities of paths, since mounts can give one directory several paths. */
 function identities(paths: readonly string[], { identity }: Places): string[] {
   return paths.map(identity).filter((id) => id !== undefined);
 }

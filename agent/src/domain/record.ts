@@ -2,22 +2,22 @@ import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { Container } from './container.ts';
 import type { Step } from './step.ts';
 
-/** Why a container was found stopped. Only Crash counts and waits. */
+/** Why a container was found stopped. Only Crash is counted and causes a back-off. */
 export type ExitCause = 'Stopped' | 'Crash' | 'Engine' | 'Reboot' | 'Unwatched';
 
-/** What is remembered of one microservice. Plain JSON, apart from `live`. */
+/** The record of one microservice. Plain JSON, apart from `live`. */
 export interface MicroserviceRecord {
   uuid: string;
   application: string;
   name: string;
   isSystem: boolean;
   schedule: number;
-  /** the image that containers are made from now, and for which rebuild order it was looked up */
+  /** the image of new containers, and the rebuild count that it was looked up for */
   image?: { reference: string; id: string; rebuildCount: number };
   /** the view of the last container that ran as it should */
   lastGood?: MicroserviceView;
   generation: number;
-  /** the container that was seen last: it may be there still when the engine cannot be looked at */
+  /** the last known container, which may still exist when the engine cannot be read */
   containerId?: string;
   /** the last exit seen, by container and time */
   exit?: { key: string; cause: ExitCause };
@@ -38,9 +38,9 @@ export interface MicroserviceRecord {
   live: Live;
 }
 
-/** What is known only while the process lives. */
+/** State that is lost when the process ends. */
 interface Live {
-  /** containers that we stop: their exit is no crash */
+  /** the container that the agent stops: its exit is no crash */
   stopping?: string;
   /** since when it is wanted and not up */
   downSince?: number;
@@ -48,7 +48,7 @@ interface Live {
   unwantedSince?: number;
   /** since when the container runs, in steady time */
   running?: { key: string; since: number };
-  /** a person on the machine has ended it and may not be done: it is left alone until then */
+  /** another program has ended it and may start or remove it next: the agent does nothing until then */
   leftAloneUntil?: number;
   /** local restart: the run of the container that is to end */
   restart?: { key: string };

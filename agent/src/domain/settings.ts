@@ -2,7 +2,7 @@ import { type AgentConfig, agentConfigSchema } from '../../../src/wire/agent.ts'
 import { type Config, LOG_LEVELS } from './config.ts';
 import type { EngineFacts } from './engine.ts';
 
-/** What the settings in force come from. */
+/** The sources of the settings in force. */
 export interface SettingsSources {
   /** what the machine chose */
   config: Config;
@@ -14,7 +14,7 @@ export interface SettingsSources {
   foreignContainers: readonly string[];
 }
 
-/** Settings that only the machine chooses; what a controller says of them is refused, and said so. */
+/** Settings that only the machine chooses; values of a controller are refused and reported. */
 const MACHINE_SETTINGS: readonly (keyof AgentConfig)[] = [
   'containerEngine',
   'containerEngineUrl',
@@ -22,7 +22,7 @@ const MACHINE_SETTINGS: readonly (keyof AgentConfig)[] = [
   'logDirectory',
 ];
 
-/** The settings that are in force: the controller's where it has some and may, else the machine's. */
+/** The settings in force: those of the controller where allowed, otherwise those of the machine. */
 export function settingsInForce(sources: SettingsSources): AgentConfig {
   const { config, wanted, engine } = sources;
   const own = agentConfigSchema.partial().parse({
@@ -80,8 +80,8 @@ export function isWatching(config: Pick<Config, 'watchdogEnabled'>, wanted: { wa
 }
 
 /**
- * What the watchdog has seen, as long as the wire lets it be. Whose containers these are it cannot know, so it removes
- * none.
+ * The report of the watchdog, cut to the length that the wire allows. The owners of the containers are unknown, so none is
+ * removed.
  */
 function watchdogReport(foreignContainers: readonly string[]): string {
   const reason = 'this agent never removes containers that are not its own';

@@ -7,11 +7,11 @@ import type { PullTarget } from './target.ts';
 /**
  * The vocabulary of the planner. Everything here is data; nothing here knows an engine.
  *
- * entry      what the controller wants of one microservice
+ * entry      the desired state of one microservice
  * container  what the engine shows of one container of this agent
- * record     what the agent knows of one microservice across looks: saved, except for `live`
- * target     what a container must look like to serve an entry: digest, image, rebuild order, network
- * step       one thing to do; after each the planner looks again
+ * record     what the agent knows of one microservice from observation to observation: saved, except for `live`
+ * target     what a container must have to serve an entry: digest, image, rebuild count, network
+ * step       one thing to do; after each the agent reads the engine and plans again
  */
 
 /** Every reason to make a container. */
@@ -43,7 +43,7 @@ export const STOP_REASONS = {
   Duplicate: 'two containers of one microservice were running',
   PolicyRefused: 'the machine no longer allows it',
 } as const;
-/** Every reason to let a container go on that does nothing. */
+/** Every reason to resume a container. */
 export const RESUME_REASONS = {
   Paused: 'it was paused on the machine',
 } as const;
@@ -57,8 +57,8 @@ export const REMOVE_REASONS = {
 } as const;
 
 /**
- * How an image is looked up: `ifMissing` pulls only what is not there; `fresh` pulls always; `preferFresh` pulls and is
- * content with what is there when that fails; `never` does not pull.
+ * How an image is looked up: `ifMissing` pulls only a missing image; `fresh` always pulls; `preferFresh` pulls and uses a
+ * present image when that fails; `never` does not pull.
  */
 export type ImagePolicy = 'ifMissing' | 'fresh' | 'preferFresh' | 'never';
 
@@ -167,8 +167,8 @@ export interface Plan {
 }
 
 /**
- * Steps with one serial key are carried out one after another. An image is pulled while the container that it replaces is
- * worked on.
+ * Steps with one serial key are carried out one after another. A pull has its own key, so that it can run during another
+ * step of its microservice.
  */
 export function serialKey(step: { kind: Step['kind']; uuid?: string }): string {
   if (step.kind === 'network') return 'network';

@@ -12,8 +12,8 @@ interface Channel {
 }
 
 /**
- * The control channels of the workloads: one for each microservice. A channel says that something changed, not what; who
- * was not connected then reads it when it connects, as everybody does.
+ * The control channels of the workloads: one for each microservice. A message says that something changed, not what. A
+ * workload reads its config when it connects, so a message that it missed does not matter.
  */
 export class ControlChannels implements Disposable {
   readonly #agent: LocalApiAgent;

@@ -14,7 +14,7 @@ import { isAdmin, tokenClaims, workloadOf } from './token.ts';
 import { checkHandshake, WebSocketConnection } from './websocket.ts';
 
 const BODY_LIMIT = 1024 * 1024;
-/** Of a body that is too large, so much is received and thrown away, so that its sender gets to read the answer. */
+/** How much of a body that is too large is received and discarded, so that its sender can read the response. */
 const DISCARDED = 16 * BODY_LIMIT;
 /** ms */
 const LINGER = 2_000;
@@ -74,13 +74,13 @@ function newServer(deps: ServerDependencies, local: boolean): Server {
   const times = { headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 };
   const server = createServer(times, (incoming, outgoing) => void answer(incoming, outgoing, deps, local));
   server.on('upgrade', (incoming, socket, head) => upgrade(incoming, socket, head, deps, local));
-  // Everybody on the machine reaches the loopback port; what asks there are probes and people.
+  // Every user of the machine can reach the loopback port; few connections are enough for probes and people.
   server.maxConnections = 256;
   server.keepAliveTimeout = 60_000;
   return server;
 }
 
-/** Any request may ask for another protocol; those that do not become a WebSocket are answered as what they are. */
+/** Any request may ask for an upgrade; one that does not become a WebSocket gets its plain HTTP response. */
 function upgrade(
   incoming: IncomingMessage,
   socket: Duplex,
@@ -92,7 +92,7 @@ function upgrade(
   const outgoing = new ServerResponse(incoming);
   outgoing.shouldKeepAlive = false;
   outgoing.assignSocket(socket as Socket);
-  // Who does not end its own side is not waited for.
+  // A client that does not end its side is disconnected.
   outgoing.once('finish', () => (socket as Socket).destroySoon());
   void answer(incoming, outgoing, deps, local, () => {
     outgoing.detachSocket(socket as Socket);

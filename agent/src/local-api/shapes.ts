@@ -107,7 +107,7 @@ export function activeConfig(agent: LocalApiAgent): Record<string, unknown> {
   };
 }
 
-/** Who wants what runs here: a controller, or, once there is none any more, the machine itself. */
+/** The source of the microservices: a controller, or, after its membership ended, the machine itself. */
 export function sourceOf(agent: LocalApiAgent): 'managed' | 'local' {
   return agent.identity.node ? 'managed' : 'local';
 }

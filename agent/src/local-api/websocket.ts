@@ -5,7 +5,7 @@ import { ApiError } from './errors.ts';
 
 /** The server's end of WebSockets (RFC 6455), as far as the local API needs it: small messages, no extensions. */
 
-/** Of a message, in bytes; who sends a longer one is disconnected before it is kept. */
+/** The longest message, in bytes; a client that sends a longer one is disconnected. */
 const MESSAGE_LIMIT = 4096;
 /** What a client may leave unread, in bytes. */
 const BACKLOG_LIMIT = 64 * 1024;
@@ -53,7 +53,7 @@ function encodeFrame(opcode: number, payload: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from([0x80 | opcode, payload.length]), payload]);
 }
 
-/** Refuses a handshake that is none, or that a page of some web site makes in a browser of this machine. */
+/** Refuses an invalid handshake, and one from a web page in a browser of this machine. */
 export function checkHandshake({ headers }: IncomingMessage): void {
   const key = headers['sec-websocket-key'] ?? '';
   if (headers.upgrade?.toLowerCase() !== 'websocket' || headers['sec-websocket-version'] !== '13')
@@ -68,7 +68,7 @@ function isLocal(origin: string): boolean {
   return /^(localhost|127\.0\.0\.1|\[::1\])$/.test(URL.parse(origin)?.hostname ?? '');
 }
 
-/** An open connection. Whoever leaves unread what is sent, or breaks the protocol, is disconnected. */
+/** An open connection. A client that does not read, or that violates the protocol, is disconnected. */
 export class WebSocketConnection {
   readonly #socket: Duplex;
   #received: Buffer;

@@ -3,17 +3,17 @@ import type { MicroserviceRecord } from '../domain/record.ts';
 import { newRecord } from '../domain/record.ts';
 
 /**
- * What the agent keeps between starts, apart from its identity. It is a cache: all of it can be had again from the
- * controller and from the labels of the containers.
+ * The state of the agent between starts, apart from its identity. It is a cache: all of it can be read again from the
+ * controller and the labels of the containers.
  *
  * Guarantee: what a method has returned from survives a loss of power; a method that throws has changed nothing.
  */
 export interface Database extends Disposable {
-  /** What the controller said, by document. */
+  /** The saved responses of the controller, by name. */
   responses(): Map<ResponseName, SavedResponse>;
   /** Replaces some of them, all or none. */
   saveResponses(responses: ReadonlyMap<ResponseName, SavedResponse>): void;
-  /** What is remembered of each microservice. */
+  /** The record of each microservice. */
   records(): Map<string, MicroserviceRecord>;
   saveRecords(changed: readonly MicroserviceRecord[], removed: readonly string[]): void;
   /** Images that this agent pulled, so that it may remove them: id to reference. */
@@ -53,7 +53,7 @@ function parseRecord(text: string): MicroserviceRecord | undefined {
   }
 }
 
-/** A database that dies with the process: for simulations and tests. */
+/** A database in memory, for simulations and tests. */
 export function memoryDatabase(): Database {
   const responses = new Map<ResponseName, SavedResponse>();
   const rows = new Map<string, string>();

@@ -5,15 +5,15 @@ import { type Identity, type IdentityStore, newIdentity } from './identity.ts';
 /** The identity that an agent has at the moment. */
 export interface OwnIdentity {
   readonly current: Identity;
-  /** the one that there was could not be read, and this is another */
+  /** the saved identity could not be read, and this is a new one */
   readonly isLost: boolean;
-  /** From now on we are this one; throws where that could not be kept. */
+  /** Changes the identity; throws when it could not be saved. */
   become(next: Identity): void;
 }
 
 /**
- * The identity that is kept, or a new one that is kept from now on. A disk that does not take it is no reason not to look
- * after what runs.
+ * The saved identity, or a new one that is saved. When the disk cannot be written, the agent still supervises its
+ * containers.
  */
 export function loadIdentity(
   kept: IdentityStore,

@@ -118,7 +118,7 @@ function isBusy(error: unknown): boolean {
   return (error as { errcode?: number }).errcode === 5;
 }
 
-/** Of the databases set aside, the last one stays for whoever wants to know. */
+/** Removes all databases that were set aside except the last one, which stays for diagnosis. */
 function forgetOlder(path: string): void {
   const name = path.slice(dirname(path).length + 1);
   const old = listDirectory(dirname(path)).filter((each) => each.startsWith(`${name}.damaged-`));
@@ -137,7 +137,7 @@ function readByCopy(path: string, spares: readonly string[]): Database {
       copyDatabase(database, memory);
       return memory;
     } catch {
-      // The next place may be better; without any the agent knows nothing, and touches nothing.
+      // The next directory may work; without any, the agent knows nothing and changes nothing.
     } finally {
       for (const part of PARTS) removePath(copy + part);
     }
@@ -318,7 +318,7 @@ function createDatabase(sqlite: DatabaseSync): Database {
       throw error;
     }
   };
-  /** What is no longer said leaves the journal as well. */
+  /** Removes replaced content from the write-ahead log as well. */
   const forgetFormer = () => {
     try {
       sqlite.exec('PRAGMA wal_checkpoint(TRUNCATE)');

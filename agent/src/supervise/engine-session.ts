@@ -39,9 +39,9 @@ export interface SessionHandlers {
   changed(): void;
 }
 
-/** Events of a signal or an order that ends a container. */
+/** Events of a signal or a call that ends a container. */
 const ENDINGS: ReadonlySet<string> = new Set(['kill', 'stop']);
-/** A signal that ended nothing for so long is forgotten: an end that comes later is the container's own. */
+/** After this time a signal no longer counts as the cause of an end. */
 const ENDING_LASTS = 15 * SECOND;
 
 /**
@@ -52,7 +52,7 @@ export class EngineSession {
   readonly #handlers: SessionHandlers;
   #state: EngineState;
   #unreachable: string | undefined;
-  /** when the engine was last told to end a container, by this agent or by another program */
+  /** when a container was last asked to end, by this agent or by another program */
   readonly #endings = new Map<string, number>();
   #current = new AbortController();
 
@@ -80,7 +80,7 @@ export class EngineSession {
     this.#unreachable = undefined;
   }
 
-  /** Containers that the engine was told to end, lately. */
+  /** Containers that were recently asked to end. */
   endedByHand(): ReadonlySet<string> {
     const now = this.#deps.clock.now();
     for (const [id, at] of this.#endings) if (now - at > ENDING_LASTS) this.#endings.delete(id);
@@ -104,7 +104,7 @@ export class EngineSession {
         const reason = await this.#session(session.signal, () => {
           attempt = 0;
         });
-        // Engines end their event streams now and then; the next attempt shows whether this one is gone.
+        // Engines sometimes end their event streams; the next attempt shows whether the engine is down.
         if (!session.signal.aborted) this.#lost(reason);
       } catch (error) {
         if (!session.signal.aborted) {

@@ -41,7 +41,7 @@ export interface MachineAccess {
   lookup(name: string): Promise<string>;
 }
 
-/** How a step ended, or why it tells nothing: the engine does not answer, or the step was called off. */
+/** How a step ended, or why it has no result: the engine does not answer, or the step was aborted. */
 export type Ended = StepResult | 'unavailable' | 'aborted';
 
 type Executors = {
@@ -125,7 +125,7 @@ export async function execute(
   } catch (error) {
     if (signal.aborted) return 'aborted';
     if (error instanceof EngineError && error.code === 'Unavailable') return 'unavailable';
-    // What is to be stopped or removed is gone: that was the point.
+    // A container that should be stopped or removed no longer exists, which is a success.
     if (error instanceof EngineError && error.code === 'NotFound' && GONE_IS_FINE.has(step.kind)) return { ok: true };
     const code = error instanceof EngineError ? error.code : 'Failed';
     const message = error instanceof Error ? error.message : String(error);
@@ -146,7 +146,7 @@ const STEP_REASONS = {
   remove: 'RemoveFailed',
 } as const satisfies Record<Step['kind'], string>;
 
-/** Codes that tell people more than the step that failed. */
+/** Codes that are more specific than the step that failed. */
 const TELLING: ReadonlySet<EngineErrorCode> = new Set([
   'ImageNotFound',
   'ImageUnauthorized',

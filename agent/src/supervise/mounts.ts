@@ -18,7 +18,7 @@ export interface Owner {
  *     shared    every container that mounts it may write to it: mode 777, as an emptyDir of Kubernetes. A file in it
  *               belongs to the user that wrote it
  *
- * What is in a volume never changes hands.
+ * Files in a volume keep their owner.
  */
 export function prepareMounts(
   spec: Pick<ContainerSpec, 'mounts' | 'user'>,
@@ -49,7 +49,7 @@ function ownerOf(user = '', runAsGroup: string | undefined): Owner | undefined {
   return uid === undefined ? undefined : { uid: Number(uid), gid: Number(gid ?? runAsGroup ?? uid) };
 }
 
-/** Whether a directory's mode lets a user write; one who is not known is taken for any. */
+/** Whether a directory's mode lets a user write; an unknown user counts as any user. */
 export function mayWrite(user: Owner | undefined, { uid, gid, mode }: Owner & { mode: number }): boolean {
   if (user?.uid === 0) return true;
   const bits = user?.uid === uid ? mode >> 6 : user?.gid === gid ? mode >> 3 : mode;

@@ -6,8 +6,8 @@ import type { PlanInput } from '../plan/context.ts';
 import type { MachineAccess } from './executors.ts';
 
 /**
- * What is wanted, where the machine's policy says that what it refuses is stopped: an entry that the policy turned down
- * is stopped, unless a container of it is none that the policy refuses, such as one that was made from an earlier view.
+ * The desired entries under a policy with `stopRefused`: a refused entry is stopped, unless its container is one that the
+ * policy allows, such as one of an earlier view.
  */
 export function stopRefused(
   desired: readonly Entry[] | undefined,

@@ -28,13 +28,13 @@ import { StepScheduler } from './step-scheduler.ts';
 
 const SECOND = 1000;
 
-/** Where it is counted what the supervisor does; measurements in seconds. */
+/** The metrics of the supervisor; durations in seconds. */
 interface SupervisorMetrics {
   add(name: 'engineLosses' | 'pulls' | 'starts' | 'steps' | 'storeErrors', labels?: Record<string, string>): void;
   observe(name: 'looks' | 'pullSeconds', seconds: number): void;
 }
 
-/** What is wanted and allowed here, as far as it changes while the agent runs; read once for each look. */
+/** The inputs of a plan that change while the agent runs; read once for each plan. */
 interface PlanSources extends Pick<PlanInput, 'registries' | 'views' | 'policy'> {
   machine: Omit<SpecContext, 'facts'>;
 }
@@ -58,8 +58,8 @@ export interface SupervisorDependencies {
 }
 
 /**
- * Keeps the machine's containers as they are wanted: looks at the engine, updates the records, plans, and carries the
- * plan out.
+ * Keeps the machine's containers in the desired state: reads the engine, updates the records, plans, and carries the plan
+ * out.
  *
  * Guarantees: records are saved before the steps that they led to begin; a look that was taken while a step ended is not
  * used; when the engine is lost nothing is concluded from that.

@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts';
 
-/** Time that moves only when it is told to. What sleeps is woken in order, each at its own moment. */
+/** A clock that moves only by `advance`. Sleepers are woken in order, each at its own time. */
 export class VirtualClock implements Clock {
   #now: number;
   readonly #sleepers = new Set<{ at: number; wake: () => void }>();

@@ -8,8 +8,8 @@ const BUSY = 5;
 
 /**
  * Keeps other agents out of a data directory for as long as this process lives, however it ends: Node has no file locks
- * of its own, and SQLite's are the kernel's. Throws where another agent is there, and names it. On a disk that takes no
- * file there is no lock: what runs is looked after all the same.
+ * of its own, and SQLite's are the kernel's. Throws with the process of another agent that has the lock. On a disk that
+ * cannot be written there is no lock, and the agent supervises without it.
  */
 export function holdDirectory(directory: string, log: Log): Disposable {
   const file = join(directory, 'agent.lock');

@@ -29,7 +29,7 @@ export interface HttpResponse {
   body: string;
 }
 
-/** The request came to no answer: no connection, a broken one, or none in time. */
+/** A request without a response: no connection, a broken one, or a timeout. */
 export class TransportError extends Error {
   readonly code: string;
   constructor(code: string, message: string, options?: ErrorOptions) {
@@ -107,7 +107,7 @@ export function open(request: HttpRequest): Promise<IncomingMessage> {
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       settle();
       if (signal?.aborted || error instanceof TransportError) return reject(signal?.aborted ? signal.reason : error);
-      // A kept connection that the other side had just given up: the request was not read.
+      // The other side had just closed this kept connection: the request was not read.
       const stale = outgoing.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
       reject(new TransportError(stale ? STALE : (error.code ?? 'BROKEN'), error.message, { cause: error }));
     });

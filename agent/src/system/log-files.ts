@@ -46,7 +46,7 @@ export function logFileWriter(
       size += bytes;
       troubled = false;
     } catch (error) {
-      // What is there may not be what we think.
+      // The cached size may be wrong after an error.
       size = undefined;
       if (!troubled) onTrouble(error);
       troubled = true;

@@ -16,7 +16,7 @@ export interface Machine {
   addresses(networkInterface: string): { name: string; address: string } | undefined;
 }
 
-/** The machine under our feet. */
+/** The machine that this process runs on. */
 export function localMachine(diskDirectory: string): Machine {
   const facts = osFacts();
   let cpuBefore: CpuTimes | undefined;
@@ -57,8 +57,8 @@ const FRESH = 60_000;
 const FIRST_WAIT = 1000;
 
 /**
- * A measurement that may take long, made so seldom that it costs at most a hundredth of the time. In between the last one
- * is told; callers wait at most a second for the first one.
+ * A measurement that may take long, repeated so rarely that it takes at most a hundredth of the time. In between, the last
+ * value is returned; callers wait at most a second for the first one.
  */
 export function sparing(
   measure: () => Promise<number>,

@@ -132,7 +132,7 @@ export const AGENT_COMMANDS: readonly Command[] = [
   },
 ];
 
-/** Asks before what cannot be taken back, unless there is nothing to lose. */
+/** Asks for confirmation, since a removal cannot be undone, unless there is nothing to remove. */
 async function confirmDeprovision(context: CommandContext, scope: string): Promise<void> {
   const { client, flags, ask } = context;
   if (flags.has('yes')) return;

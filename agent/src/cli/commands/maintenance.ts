@@ -5,7 +5,7 @@ import { type Command, REMOVAL, show } from '../command.ts';
 import { LOG_FLAGS, logQuery, showLines } from '../logs.ts';
 import { bytes, diagnosisTable, table } from '../output.ts';
 
-/** Looking for what is wrong, and cleaning up. */
+/** Diagnosis and clean-up. */
 export const MAINTENANCE_COMMANDS: readonly Command[] = [
   {
     name: 'logs',
@@ -116,7 +116,7 @@ interface Orphan {
   running: boolean;
 }
 
-/** The archive is for its owner until that one gives it away. */
+/** Only the owner can read the archive until they share it. */
 function writeArchive(file: string, archive: Buffer): void {
   try {
     writeBytes(file, archive, 0o600);

@@ -83,7 +83,7 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
   },
 ];
 
-/** What a microservice does, as far as a column has room for it. */
+/** The state of a microservice, short enough for a column. */
 function stateOf({ state, percentage, reason, healthStatus }: Item): string {
   if (percentage !== undefined) return `${state} ${percentage}%`;
   const health = healthStatus === 'starting' ? 'health unknown yet' : healthStatus;

@@ -151,7 +151,7 @@ export class DockerEngine implements Engine {
       // It went away between the two calls.
       if (error instanceof EngineError && error.code === 'NotFound') return undefined;
       if (error instanceof EngineError && error.code === 'Unavailable') throw error;
-      // One that cannot be inspected must not keep the others from being looked after.
+      // A container that cannot be inspected must not stop the supervision of the others.
       return fromListItem(item, this.#network);
     }
   }
@@ -159,7 +159,7 @@ export class DockerEngine implements Engine {
   async network(signal?: AbortSignal): Promise<EngineNetwork | undefined> {
     const query = { filters: JSON.stringify({ label: [this.#ownLabel()] }) };
     const [own] = await this.#api.call<NetworkItem[]>('GET', '/networks', { query, signal, newConnection: true });
-    // What was inspected was read with the eyes of the network of that time.
+    // Inspections depend on the id of the network at that time.
     if (own?.Id !== this.#network?.id) {
       this.#inspected.clear();
       this.#network = own && {
@@ -172,7 +172,7 @@ export class DockerEngine implements Engine {
     return this.#network;
   }
 
-  /** A network without names is one on which microservices do not find each other. */
+  /** The problem of a network without DNS names, on which microservices cannot find each other. */
   async #troubleOf(name: string, signal?: AbortSignal): Promise<string | undefined> {
     const { namesNeed } = this.#dialect;
     if (!namesNeed) return undefined;
@@ -313,7 +313,7 @@ export class DockerEngine implements Engine {
     } catch (error) {
       if (!(error instanceof EngineError && error.code === 'Conflict' && /already in progress/.test(error.message)))
         throw error;
-      // Somebody else removes it; done is done when it is gone.
+      // Another client is removing it; the call returns when it no longer exists.
       await this.#gone(id, signal);
     }
   }
@@ -330,7 +330,7 @@ export class DockerEngine implements Engine {
     const { State, Config } = await this.#api.call<InspectAnswer>('GET', `/containers/${id}/json`, { signal });
     const last = State.Health?.Log?.at(-1)?.End;
     if (!State.Running || (last && time(last) > since)) return;
-    // What is not over by then is given up, and the engine counts it as failed.
+    // A check that takes longer is aborted, and the engine counts it as failed.
     const deadline = (Config.Healthcheck?.Timeout || 30e9) / 1e6 + SECOND;
     try {
       // The Docker API has no such call; this one is podman's own, in the form of its oldest version that is supported.

@@ -3,7 +3,7 @@ export class PullProgress {
   #layers = new Map<string, { current: number; total: number }>();
   #shown = 0;
 
-  /** Takes one event of the pull; answers the percentage when it has grown. */
+  /** Adds one event of the pull; returns the percentage when it has grown. */
   add(event: unknown): number | undefined {
     const { id, status, progressDetail } = event as {
       id?: string;
@@ -30,7 +30,7 @@ export class PullProgress {
     return percentage;
   }
 
-  /** The pull is over; answers whether that is news, as with an engine that tells no sizes. */
+  /** Ends the pull; returns whether 100 % was not reported yet, as with an engine that sends no sizes. */
   finish(): boolean {
     const news = this.#shown < 100;
     this.#shown = 100;

@@ -39,7 +39,7 @@ export class MemoryEngine implements Engine {
   readonly images = new Map<string, string>();
   /** every operation that had an effect, in order */
   readonly history: string[] = [];
-  /** references are always found, without telling the registry of them */
+  /** every reference is found, without an entry in `registry` */
   readonly anyImage: boolean;
   #items = new Map<string, Item>();
   #network: EngineNetwork | undefined;
