@@ -3,10 +3,10 @@ import { BASE } from './base.ts';
 import { openApiDocument } from './openapi.ts';
 import { type AnyRoute, bySpecificity, spellings } from './route.ts';
 
-/** What came back, checked against the OpenAPI document. */
+/** A response, checked against the OpenAPI document. */
 export interface Answer {
   status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: its shape was checked; tests look into it freely
+  // biome-ignore lint/suspicious/noExplicitAny: the schema was checked; tests read any member
   body: any;
   headers: Headers;
 }
@@ -18,11 +18,11 @@ interface RequestOptions {
   /** a multipart form with one file */
   form?: { part: string; text: string };
   headers?: Record<string, string>;
-  /** sent as it is */
+  /** sent unchanged */
   raw?: string | Uint8Array;
 }
 
-/** A client that fails on every answer that the OpenAPI document does not promise. */
+/** A client that throws for every response that the OpenAPI document does not allow. */
 export interface TestClient {
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
   get(path: string, options?: RequestOptions): Promise<Answer>;
@@ -30,7 +30,7 @@ export interface TestClient {
   put(path: string, options?: RequestOptions): Promise<Answer>;
   patch(path: string, options?: RequestOptions): Promise<Answer>;
   delete(path: string, options?: RequestOptions): Promise<Answer>;
-  /** The same, as somebody else. */
+  /** The same client with another token. */
   as(token: string): TestClient;
 }
 
@@ -81,7 +81,7 @@ function clientFor(origin: string, check: Checker, token?: string): TestClient {
   };
 }
 
-/** Throws unless the OpenAPI document promises such an answer. `path` is below `/api/v3`. */
+/** Throws unless the OpenAPI document allows the response. `path` is below `/api/v3`. */
 export type Checker = (method: string, path: string, answer: Answer) => void;
 
 export function createChecker(routes: readonly AnyRoute[]): Checker {

@@ -24,7 +24,7 @@ const RBAC = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: tr
 const ROLES: Resource = { ...RBAC, plural: 'roles', kind: 'Role' };
 const BINDINGS: Resource = { ...RBAC, plural: 'rolebindings', kind: 'RoleBinding' };
 
-/** One replica of the facade over a real API server. */
+/** One replica of the REST API over a real API server. */
 export interface Replica {
   client: TestClient;
   origin: string;
@@ -33,13 +33,13 @@ export interface Replica {
   observed: Map<string, Observation>;
 }
 
-/** A namespace of its own with the roles of people, and tokens of ServiceAccounts that have them. */
+/** A new namespace with the roles of users, and tokens of ServiceAccounts with these roles. */
 export interface TestCluster extends AsyncDisposable {
   kube: KubeClient;
   namespace: string;
-  /** A token of a ServiceAccount with a role, or without any. */
+  /** A token of a ServiceAccount with a role, or without any role for `nobody`. */
   token(role: RoleName | 'nobody', options?: { audience?: string }): Promise<string>;
-  /** `follows: false`: its views stand still once they are complete, as if every watch event were late. */
+  /** `follows: false`: its stores no longer change once they are complete, as if every watch event were late. */
   startReplica(options?: { follows?: boolean; overrides?: Partial<RestDependencies> }): Promise<Replica>;
 }
 

@@ -6,7 +6,7 @@ import { createApp } from '../app.ts';
 import { createLog } from '../telemetry/log.ts';
 import { BASE } from './base.ts';
 
-/** Tokens of a real API server, at a whole controller. */
+/** Tokens of a real API server, sent to a complete controller. */
 const namespace = `audience-${randomUUID().slice(0, 8)}`;
 const all = new AsyncDisposableStack();
 afterAll(() => all.disposeAsync());
@@ -43,6 +43,6 @@ test('a bearer token is accepted for the audience in SKERRY_TOKEN_AUDIENCE; an e
     seen[audience] = [];
     for (const token of tokens) seen[audience].push(await ask(token));
   }
-  // 403: known, and without a role.
+  // 403: the token is accepted, but has no role.
   expect(seen).toEqual({ plant: [403, 401, 401], skerry: [401, 403, 401], '': [401, 403, 403] });
 });

@@ -1,2 +1,2 @@
-/** Everything of the facade is below this path. */
+/** The path prefix of the REST API. */
 export const BASE = '/api/v3';

@@ -10,12 +10,12 @@ import type { Limits } from './limits.ts';
 import type { Body } from './route.ts';
 import { requireTexts } from './text.ts';
 
-/** What a request carries: a JSON value (undefined when there is none), or the text of a file. */
+/** The body of a request: a JSON value (undefined when there is none), or the text of a file. */
 export type RawBody = { json: unknown } | { file: string };
 
 const YAML_TYPES = ['application/x-yaml', 'application/yaml', 'text/yaml', 'text/x-yaml', 'text/vnd.yaml'];
 
-/** The bytes of a body of at most so many. */
+/** Resolves with the bytes of a body of at most `maxBytes`. */
 type Receive = (maxBytes: number) => Promise<Buffer>;
 
 export interface ReceiveOptions {
@@ -26,7 +26,7 @@ export interface ReceiveOptions {
   limits: Pick<Limits, 'bodyBytes' | 'jsonDepth' | 'receiveMs'>;
 }
 
-/** Reads the body that a route wants, and no byte more than allowed. */
+/** Reads the body of a route, up to the allowed length. */
 export async function readInput(
   request: IncomingMessage,
   body: Body,
@@ -51,7 +51,7 @@ export async function readInput(
   return { json: parseJson(decode(bytes), jsonDepth) };
 }
 
-/** What a multipart form may have in addition to its file: boundaries and headers. */
+/** The length that a multipart form may have in addition to its file: boundaries and headers. */
 const FORM_BYTES = 64 * 1024;
 
 function mediaType(request: IncomingMessage): string {
@@ -69,7 +69,7 @@ const severalParts = (part: string) => invalid(`send one part only, the file "${
 /** The rest of the body is not read, so the connection cannot be used again. */
 const UNREAD = { connection: 'close' };
 
-/** The error that a body is refused with. */
+/** The error with which a body is refused. */
 export function refusedBody(why: BodyRefusal, message: string): HttpError {
   switch (why) {
     case 'encoding':
@@ -134,7 +134,7 @@ function decode(bytes: Buffer): string {
   }
 }
 
-/** Parses JSON that is no deeper than `depth` and has no more elements than any message needs; a member called `__proto__` is data like any other and is dropped. */
+/** Parses JSON of at most the depth `depth` and with a limited number of elements; a member named `__proto__` is dropped. */
 export function parseJson(text: string, depth: number): unknown {
   const excess = jsonExcess(text, { depth });
   if (excess) throw invalid(`the body ${excess}`);
@@ -151,7 +151,7 @@ export function parseJson(text: string, depth: number): unknown {
   return value;
 }
 
-/** Any letter of `__proto__` may be written as an escape. */
+/** Any character of `__proto__` may be written as an escape. */
 const ESCAPED_PROTO = /\\u00(5f|70|72|6f|74)/i;
-/** Only as an escape can JSON in UTF-8 hold these. */
+/** JSON in UTF-8 can contain NUL and half surrogate pairs only as escapes. */
 const ESCAPED_ODDITY = /\\u(0000|d[89a-f])/i;

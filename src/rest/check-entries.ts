@@ -9,7 +9,7 @@ import { objectName } from '../domain/names.ts';
 import { canonicalJson } from '../wire/digest.ts';
 import type { RestDependencies } from './dependencies.ts';
 
-/** What a verdict may miss because another replica made it just now and our view does not show it yet. */
+/** Objects that a verdict may miss because another replica has just created them and the store does not have them yet. */
 const LATE: Partial<
   Record<VerdictReason, (deps: RestDependencies, entry: MicroserviceEntry, signal: AbortSignal) => Promise<unknown>>
 > = {
@@ -56,7 +56,7 @@ export async function checkEntries(
   }
 }
 
-/** Equal for two spellings of one entry. */
+/** The same text for two spellings of one entry. */
 const meaningOf = (entry: MicroserviceEntry) => canonicalJson(normalEntry(entry));
 
 interface Negative {

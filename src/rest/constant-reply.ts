@@ -1,4 +1,4 @@
-/** A reply that is the same for every caller, serialized once: it is large, and public. */
+/** A reply that is the same for every caller, serialized once since it is large and public. */
 export class ConstantReply {
   readonly #make: () => object;
   #json: Buffer | undefined;
@@ -13,5 +13,5 @@ export class ConstantReply {
   }
 }
 
-/** To a handler it looks like the object that it becomes. */
+/** For a handler its type is that of the object that it becomes. */
 export const constantReply = <T extends object>(make: () => T): T => new ConstantReply(make) as unknown as T;

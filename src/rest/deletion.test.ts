@@ -26,7 +26,7 @@ const setup = async (finalizers?: string[]) => {
     createNamed(applications, { kind: 'application', name: 'plant' }, async () => application(), signal);
   return { applications, old, end, create };
 };
-/** AbortSignal.timeout does not obey fake timers. */
+/** Fake timers do not affect AbortSignal.timeout. */
 beforeEach(() => {
   vi.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => {
     expect(Number.isInteger(ms), 'as the real one demands').toBe(true);
@@ -46,7 +46,7 @@ test('DELETE responds as soon as the object is gone', async () => {
   expect(vi.getTimerCount()).toBe(1);
 });
 
-test('DELETE responds after three seconds while a finalizer keeps the object', async () => {
+test('DELETE responds after three seconds while the deletion is pending on a finalizer', async () => {
   const { applications, old } = await setup(['held']);
   const answered = vi.fn();
   void deleteObject(applications, old, signal).then(answered);
@@ -68,7 +68,7 @@ test('a create gets 409 BEING_DELETED with Retry-After when the deletion of the 
   });
 });
 
-test('of two creates that wait for a name, one gets it when its holder is gone', async () => {
+test('one of two creates that wait for a name gets it when the object with that name is gone', async () => {
   const { applications, old, end, create } = await setup(['held']);
   await applications.delete(old, signal);
   const both = Promise.allSettled([create(), create()]);

@@ -7,20 +7,20 @@ import type { Objects, StoredObject } from './dependencies.ts';
 
 /** How long DELETE waits until the object is gone. */
 export const DELETE_WAIT_MS = 3_000;
-/** How long a create waits until the object that has its name is gone. */
+/** How long a create waits until an object with its name is gone. */
 export const NAME_WAIT_MS = 10_000;
-/** Seconds after which a name that was still in use may be asked for again. */
+/** The Retry-After of a create whose name is still in use, in seconds. */
 const NAME_RETRY_AFTER = 5;
-/** Why the deletion of a node or an application takes time. */
+/** The reason for which the deletion of a node or an application takes time. */
 export const MACHINES = 'nodes have not removed all of it yet';
 
 /**
- * Objects that are being deleted are absent in REST, at every replica, whoever deleted them: a finalizer may keep them for
- * minutes, and no operation on them is possible any more.
+ * Objects that are being deleted are absent in REST at every replica, whoever deleted them: a finalizer may delay their
+ * deletion for minutes, and no operation on them is possible any more.
  */
 export const isPresent = ({ metadata }: StoredObject): boolean => metadata.deletionTimestamp === undefined;
 
-/** Deletes an object and waits a moment until it is gone, so that its name is mostly free afterwards. 409 when protected. */
+/** Deletes an object and waits a moment until it is gone, so that its name is usually free then. 409 when protected. */
 export async function deleteObject<T extends StoredObject & { kind: string; spec: { name?: string } }>(
   objects: Objects<T>,
   object: T,

@@ -12,14 +12,14 @@ export type KindsObjects = { [K in KindKey]: Objects<ObjectOf<K>, IndexOf<K>> };
 /** The dependencies of the REST API. Handlers call these and the domain, and nothing else. */
 export interface RestDependencies extends KindsObjects {
   kinds: Kinds;
-  /** Who names whom, from the local stores. */
+  /** The references between objects, from the local stores. */
   references: References;
   shared: Shared;
-  /** What verdicts look at, from the local views. */
+  /** The lookups of verdicts, from the local stores. */
   lookups: Lookups;
   registryPasswords: RegistryPasswords;
   provisioningKeys: ProvisioningKeys;
-  /** What the agent reported of its machine when it was provisioned; undefined while there is none. */
+  /** The facts that the agent sent about its machine when it was provisioned; undefined before. */
   provisioning: (nodeUuid: string) => Provisioning | undefined;
   ids: Ids;
   observations: Observations;
@@ -31,42 +31,42 @@ export interface RestDependencies extends KindsObjects {
   clock: WallClock;
 }
 
-/** Any object of ours: metadata and the rest. */
+/** An object of any kind. */
 export interface StoredObject {
   metadata: ObjectMeta;
 }
 
-/** The objects of a kind that is known only when the program runs. */
+/** The objects of a kind that is known only at run time. */
 export const objectsOf = <T extends KindObject>(deps: RestDependencies, { key }: Kind<T>): Objects<T> =>
   (deps as unknown as Record<string, Objects<T>>)[key] as Objects<T>;
 
 /**
- * The objects of one kind in the controller's namespace. Lists come from a local view that follows the API server and
- * shows this process's own writes at once; `read` asks the API server. Objects are shared: never change one.
+ * The objects of one kind in the controller's namespace. Lists come from the store, which has the writes of this process at
+ * once; `read` reads from the API server. Objects are shared: never modify one.
  *
  * Writes fail with `isConflict` of kube when another writer was faster; see edit.ts.
  */
 export interface Objects<T extends StoredObject, I extends string = string> {
-  /** False until the local view was complete once. */
+  /** False until the store has been complete once. */
   readonly synced: boolean;
   list(): readonly T[];
-  /** Everything of the local view under a key of an index. */
+  /** All objects of the store under a key of an index. */
   find(index: I, key: string): readonly T[];
-  /** The object as the API server has it now, by object name. */
+  /** The present object from the API server, by object name. */
   read(name: string, signal: AbortSignal): Promise<T | undefined>;
-  /** Objects with this name in their spec or this uuid in their labels, as the API server has them now. For misses of `find`. */
+  /** The present objects from the API server with this name in the spec or this uuid in a label. For misses of `find`. */
   select(field: 'name' | 'uuid', value: string, signal: AbortSignal): Promise<readonly T[]>;
   /**
-   * Brings the local view to a state that is not older than this call: one live LIST, shared by all callers that wait, at most one
-   * a second. For misses of `find`.
+   * Updates the store to a state that is not older than this call: one live LIST for all waiting callers, at most one a
+   * second. For misses of `find`.
    */
   refresh(signal: AbortSignal): Promise<void>;
   create(object: T, signal: AbortSignal): Promise<T>;
   /** Replaces the object on condition of its resourceVersion. */
   replace(object: T, signal: AbortSignal): Promise<T>;
-  /** Deletes exactly this object, not one that was created under its name since. Absence is no error. */
+  /** Deletes exactly this object, not one that was created with its name later. Absence is no error. */
   delete(object: T, signal: AbortSignal): Promise<void>;
-  /** Waits until the local view no longer has exactly this object; false when that takes longer. */
+  /** Waits until the store no longer has exactly this object; false when that takes longer than `ms`. */
   untilGone(object: T, ms: number, signal: AbortSignal): Promise<boolean>;
 }
 
@@ -76,20 +76,21 @@ export interface Shared {
   refresh(signal: AbortSignal): Promise<void>;
 }
 
-/** Passwords live in Secrets that the registry owns, never in its spec. */
+/** Passwords are in Secrets that the registry owns, never in its spec. */
 export interface RegistryPasswords {
   read(registry: Registry, signal: AbortSignal): Promise<string | undefined>;
   /**
-   * Saves it for this destination, in addition to the one that the registry refers to now, and returns the reference:
-   * it takes effect when the registry refers to it. The registry must exist: it owns the Secret.
+   * Stores the password for the destination of this registry, in addition to the one that the registry refers to now, and
+   * resolves with the reference. It takes effect when the registry refers to it. The registry must exist, since it owns
+   * the Secret.
    */
   write(registry: Registry, password: string, signal: AbortSignal): Promise<{ name: string; key: string }>;
-  /** Removes the one that the registry refers to. */
+  /** Removes the password that the registry refers to. */
   remove(registry: Registry, signal: AbortSignal): Promise<void>;
 }
 
 export interface ProvisioningKeys {
-  /** Stores a key that this node can be provisioned with until then; the one before it stops working. */
+  /** Stores a key with which this node can be provisioned until `expiresAt`; the former key becomes invalid. */
   issue(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<void>;
 }
 
@@ -100,14 +101,14 @@ export interface Ids {
 
 /** Live measurements, which only the leader has. */
 export interface Observations {
-  /** By node uuid. Never rejects: what cannot be had in time is absent, and reads fall back to the status. */
+  /** By node uuid. Never rejects: observations that do not arrive in time are absent, and reads use the status instead. */
   of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
-  /** Unix ms since when nodes are listened to: silence before it means nothing. */
+  /** Unix ms since when observations are collected: an absent contact before that does not mean that a node is silent. */
   listeningSince(): number;
 }
 
 export interface Readiness {
-  /** The first thing that is not ready, or undefined. Must be quick. */
+  /** The first dependency that is not ready, or undefined. Must be fast. */
   check(signal: AbortSignal): Promise<NotReady | undefined>;
 }
 
@@ -119,7 +120,7 @@ interface NotReady {
 export interface Self {
   /** Version of the controller. */
   version: string;
-  /** Base64 PEM of the CA that signs our certificate; empty when there is none or it is public. */
+  /** Base64 PEM of the CA of the controller's certificate; empty when there is none or it is public. */
   caCert: () => string;
 }
 

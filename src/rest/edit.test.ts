@@ -11,7 +11,7 @@ const addTag = (tag: string) => (current: EdgeNode) =>
   withChanges(current, { spec: { ...current.spec, tags: [...(current.spec.tags ?? []), tag] } });
 
 describe('update with retry on conflict', () => {
-  test('loses no write of many writers at once', async () => {
+  test('loses no write when many clients write at once', async () => {
     const deps = createMemoryDependencies();
     await deps.nodes.create(node, signal);
     const tags = Array.from({ length: 20 }, (_, i) => `t${i}`);

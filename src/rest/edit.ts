@@ -2,9 +2,8 @@ import { retryOnConflict } from '../kube/update.ts';
 import type { Objects, StoredObject } from './dependencies.ts';
 
 /**
- * Reads an object, changes it, writes it, and starts again when another writer was faster: no write is lost, neither ours
- * nor theirs. `change` may run several times; returning the very object it was given writes nothing.
- * Resolves with what is stored afterwards.
+ * Reads an object, changes it, writes it, and retries after a conflict, so that no write is lost. `change` may run several
+ * times; nothing is written when it returns the same object. Resolves with the stored object.
  */
 export async function edit<T extends StoredObject>(
   objects: Objects<T>,

@@ -7,7 +7,7 @@ import { errorReply, notFound } from './errors.ts';
 const api = (status: number, body: ConstructorParameters<typeof ApiError>[1], retryAfter?: number) =>
   errorReply(new ApiError(status, body, 'update /apis/skerry.dev/v3/namespaces/x/edgenodes/y', retryAfter));
 
-describe('the response to', () => {
+describe('the status and code of the response to', () => {
   test.each<[string, unknown, number, string, string]>([
     ['an HTTP error', notFound('INVALID_NODE_UUID', 'no such node'), 404, 'NotFoundError', 'INVALID_NODE_UUID'],
     ['a domain error', new DomainError(400, 'PORT_RESERVED', 'x'), 400, 'ValidationError', 'PORT_RESERVED'],
@@ -36,16 +36,22 @@ describe('the response to', () => {
   });
 });
 
-describe('a refusal of the API server', () => {
+describe('the response to a refusal of the API server', () => {
   test.each<[string, number, ConstructorParameters<typeof ApiError>[1], number, string]>([
     ['AlreadyExists', 409, { reason: 'AlreadyExists' }, 409, 'DUPLICATE_NAME'],
     ['Conflict', 409, { reason: 'Conflict' }, 409, 'CONFLICT'],
     ['NotFound', 404, { reason: 'NotFound' }, 404, 'NOT_FOUND'],
     ['too large', 413, { reason: 'RequestEntityTooLarge' }, 400, 'OBJECT_TOO_LARGE'],
     ['too large for etcd', 500, { message: 'etcdserver: request is too large' }, 400, 'OBJECT_TOO_LARGE'],
-    ['our credentials', 401, { reason: 'Unauthorized' }, 503, 'SERVICE_UNAVAILABLE'],
-    ['our permissions', 403, { reason: 'Forbidden', message: 'User "x" cannot' }, 500, 'INTERNAL_ERROR'],
-    ['a fault', 500, { message: 'boom' }, 503, 'SERVICE_UNAVAILABLE'],
+    ['refused credentials of the controller', 401, { reason: 'Unauthorized' }, 503, 'SERVICE_UNAVAILABLE'],
+    [
+      'missing permissions of the controller',
+      403,
+      { reason: 'Forbidden', message: 'User "x" cannot' },
+      500,
+      'INTERNAL_ERROR',
+    ],
+    ['an internal error', 500, { message: 'boom' }, 503, 'SERVICE_UNAVAILABLE'],
     [
       'a policy',
       403,
@@ -53,15 +59,15 @@ describe('a refusal of the API server', () => {
       400,
       'REFUSED_BY_POLICY',
     ],
-  ])('%s', (_, given, body, status, code) => {
+  ])('by %s has the status and code for clients', (_, given, body, status, code) => {
     expect(api(given, body)).toMatchObject({ status, body: { code } });
   });
 
-  test('passes its Retry-After on', () => {
+  test('has its Retry-After', () => {
     expect(api(429, {}, 12).headers).toEqual({ 'retry-after': '12' });
   });
 
-  test('of an invalid object is 400 with the field and without the value', () => {
+  test('for an invalid object is 400 with the field and without the value', () => {
     const causes = [
       {
         reason: 'FieldValueInvalid',
@@ -77,8 +83,8 @@ describe('a refusal of the API server', () => {
   test.each([
     ['a number', 'Invalid value: 99999: must be lower', 'must be lower'],
     ['no value', 'Invalid value: uuid is immutable: leave it out', 'uuid is immutable: leave it out'],
-    ['other words', 'Required value: at the top', 'Required value: at the top'],
-  ])('keeps its reason, after %s', (_, message, said) => {
+    ['another text', 'Required value: at the top', 'Required value: at the top'],
+  ])('has the reason of a violation with %s', (_, message, said) => {
     const { body } = api(422, { reason: 'Invalid', details: { causes: [{ message }] } });
     expect(body.message).toBe(said);
   });
@@ -86,8 +92,8 @@ describe('a refusal of the API server', () => {
   test.each([
     ['an object', '{"name":"web","env":[{"key":"A","value":"hunter2: \\"a b\\" }"}]}'],
     ['a list', '["hunter2: x", {"a": "b"}]'],
-    ['what never ends', '{"a":"hunter2": '],
-  ])('by a rule repeats nothing of %s', (_, value) => {
+    ['an incomplete value', '{"a":"hunter2": '],
+  ])('by a rule contains nothing of %s', (_, value) => {
     const causes = [
       { field: 'spec.microservices[0]', message: `Invalid value: ${value}: uuid is immutable: once set` },
     ];
@@ -96,7 +102,7 @@ describe('a refusal of the API server', () => {
     expect(body.message).toMatch(/^microservices\[0\]: (uuid is immutable: once set|has a value that is not valid)$/);
   });
 
-  test('by a policy does not show the path of our request', () => {
+  test('by a policy does not contain the path of the request to the API server', () => {
     const { body } = api(422, {
       reason: 'Invalid',
       message: 'ValidatingAdmissionPolicy x denied request: it is in use',

@@ -9,7 +9,7 @@ const duplicate = (message: string, code = 'DUPLICATE_NAME') =>
 export const forbidden = (message: string, code = 'FORBIDDEN') => new HttpError(403, code, message);
 export const unauthenticated = (message: string) =>
   new HttpError(401, 'UNAUTHENTICATED', message, { headers: { 'www-authenticate': 'Bearer realm="v3"' } });
-/** Asked too often; `seconds` until the next attempt. */
+/** 429; `seconds` until the next attempt. */
 export const tooOften = (message: string, seconds: number) =>
   new HttpError(429, 'TOO_MANY_REQUESTS', message, { headers: retryAfter(seconds) });
 export const unavailable = (message: string, cause?: unknown, seconds = RETRY_AFTER) =>
@@ -62,12 +62,12 @@ function fromApi(error: ApiError): HttpError {
 /** Messages of admission webhooks and policies are meant for the author of the object. */
 const isPolicy = (error: ApiError) => /admission webhook|ValidatingAdmissionPolicy/.test(error.message);
 
-/** `create /apis/...: text` without what only concerns ourselves. */
+/** `create /apis/...: text` without the request, which is internal. */
 const afterContext = (error: ApiError) => error.message.replace(/^[a-z]+ \/[^ ]*: /, '');
 
 /**
- * The first thing that an object's schema or rules refuse, without the refused value: it may be secret, and whoever sent
- * it knows it.
+ * The first violation of an object's schema or rules, without the refused value, which may be secret and which the client
+ * knows.
  */
 function fieldText(error: ApiError): string {
   const cause = error.details.causes?.find((one) => one.message);

@@ -17,9 +17,9 @@ import { parseJson } from './body.ts';
 import { parseYaml } from './yaml.ts';
 
 /**
- * Documents that nobody thought of: valid ones, changed at random. The night takes other ones each time, so that a change
- * is not held up by what it did not do; a run is repeated with the seed that it prints: SKERRY_FUZZ_SEED=<seed>.
- * SKERRY_FUZZ_SECONDS is the time that each property is given.
+ * Valid documents with random changes. Only nightly runs have a new seed each time, so that a failure of `make check` does
+ * not come from another change. SKERRY_FUZZ_SEED=<seed> repeats a run with the seed that it printed; SKERRY_FUZZ_SECONDS is
+ * the time for each property.
  */
 const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? (process.env.SKERRY_NIGHTLY ? Date.now() % 2 ** 31 : 1));
 const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 600 : 4));
@@ -34,7 +34,7 @@ const seeds = `seed ${SEED}, ${SECONDS} s each`;
 
 const KINDS = (await agreementTables()).map(([definition, cases]) => [definition.kind, definition, cases] as const);
 
-/** Values that meet somebody on their way. */
+/** Values with which parsers and validations often have problems. */
 const odd = fc.oneof(
   fc.constantFrom<unknown>(
     null,
@@ -98,7 +98,7 @@ const steps = fc.array(
   { minLength: 1, maxLength: 4 },
 );
 
-/** Changes a document at places that the numbers choose. */
+/** Changes a document at the places that `at` selects. */
 function mutate(document: unknown, changes: readonly Step[]): unknown {
   const copy = structuredClone(document);
   for (const { at, how, value, word } of changes) {
@@ -122,15 +122,15 @@ function mutate(document: unknown, changes: readonly Step[]): unknown {
     } else if (how === 'add' && !Array.isArray(holder)) set(holder, word, structuredClone(value));
     else holder[key] = structuredClone(value);
   }
-  // Without holes in lists and the like: what cannot be written as JSON never reaches anybody.
+  // Removes holes in lists and other values that JSON cannot have, since no request contains them.
   return JSON.parse(JSON.stringify(copy ?? null));
 }
 
-/** As a parser would: an own member, whatever its name. */
+/** Sets an own member, whatever its name, as a JSON parser does. */
 const set = (holder: object, key: string, value: unknown) =>
   Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
 
-/** As every body is read: REST drops such members, and the API server keeps and counts them like any other. */
+/** The value without members `__proto__`, which REST drops from every body, whereas the API server stores and counts them. */
 const withoutProto = (value: unknown): unknown => parseJson(JSON.stringify(value), 64);
 
 let kube: Kube;
@@ -156,7 +156,7 @@ async function throughApiServer(
 
 describe.each(KINDS)(`%s (${seeds})`, (_, kind, cases) => {
   test(
-    'is accepted here and by the API server, in the same normal form, or by neither',
+    'is accepted by readSpec and the API server, in the same normal form, or by neither',
     async () => {
       const documents = fc.constantFrom(...cases.map(({ spec }) => spec));
       await fc.assert(
@@ -178,7 +178,7 @@ describe.each(KINDS)(`%s (${seeds})`, (_, kind, cases) => {
   );
 });
 
-/** What a reader may throw: a refusal, and nothing else. */
+/** The result of a reader; undefined when it throws a refusal. Any other error is a failure. */
 function refusesOrReads<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -209,7 +209,7 @@ describe(`readers (${seeds})`, () => {
   };
 
   test(
-    'read any document, or say why not',
+    'accept or refuse any document without another error',
     () => {
       const files = fc.constantFrom(
         { kind: 'Application', metadata: { name: 'plant' }, spec: { microservices: entries.slice(0, 20) } },
@@ -241,14 +241,14 @@ describe(`readers (${seeds})`, () => {
   );
 
   test(
-    'an entry that is read from its flat form means the same when it is written and read again',
+    'return an equal entry after its flat form is written and read again',
     () => {
       fc.assert(
         fc.property(steps, (changes) => {
           const first = refusesOrReads(() => entryFromFlat(mutate(flat, changes)))?.entry;
           if (!first) return;
           const again = entryFromFlat(flatFromEntry(first as never)).entry;
-          // The one has the defaults of the flat form, the other leaves them out.
+          // Only one of them has the defaults of the flat form.
           expect(normalEntry(again as never)).toEqual(normalEntry(first as never));
         }),
         budget,
@@ -258,7 +258,7 @@ describe(`readers (${seeds})`, () => {
   );
 
   test(
-    'any text is JSON and YAML, or refused, soon',
+    'accept or refuse any text as JSON and YAML within seconds',
     () => {
       const pieces = fc.constantFrom(
         'a',

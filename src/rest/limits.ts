@@ -3,7 +3,7 @@ import { JSON_DEPTH } from '../api/json.ts';
 /** Every hook is optional and must not throw. `route` is the pattern, never the path. */
 export interface RestMetrics {
   request?(labels: { method: string; route: string; status: number }, seconds: number): void;
-  /** A list was sent without an object that could not be shown. */
+  /** A list was sent without an object that could not be serialized. */
   leftOut?(labels: { operation: string }): void;
   access?(labels: { review: 'token' | 'access'; outcome: 'allowed' | 'denied' | 'failed'; cached: boolean }): void;
 }
@@ -13,7 +13,7 @@ export interface Limits {
   jsonDepth: number;
   /** until the response is complete */
   requestMs: number;
-  /** for which a client may read nothing of a response */
+  /** the time for which a client may read nothing of a response */
   takeMs: number;
   /** until its headers, and the whole of it, have arrived */
   headersMs: number;
@@ -22,7 +22,7 @@ export interface Limits {
   /** open at once, long polls of agents included */
   connections: number;
   keepAliveMs: number;
-  /** bodies that are being received: of all callers, and of one */
+  /** limits of bodies that are being received: of all callers, and of one */
   receiving: Readonly<Record<'all' | 'caller', { bytes: number; messages: number }>>;
 }
 

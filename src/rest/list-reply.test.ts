@@ -68,7 +68,7 @@ describe('a long list', () => {
     expect(turns).toBeGreaterThan(20);
   });
 
-  test('takes no larger share of the time when several are written at once', async () => {
+  test('waits for its turn when several lists are written at once', async () => {
     const turn = createTurns();
     const order: string[] = [];
     await Promise.all([turn().then(() => order.push('a')), turn().then(() => order.push('b'))]);
@@ -84,7 +84,7 @@ describe('a long list', () => {
     using server = await serve(asList(list));
     const request = get(server.url, (response) => response.pause());
     let before = -1;
-    // Until the way is full.
+    // Until the buffers of the connection are full.
     while (made !== before) {
       before = made;
       await new Promise((resolve) => setTimeout(resolve, 200));

@@ -5,12 +5,12 @@ const SLICE_MS = 4;
 const CHUNK = 64 * 1024;
 
 /**
- * `{"<key>": [...]}` with so many items that writing them at once would block the event loop. Items are read and
- * written in slices, from a snapshot, so the list is of one moment.
+ * `{"<key>": [...]}` with so many items that writing them at once would block the event loop. Items are read and written in
+ * slices, from a snapshot, so that the list is consistent.
  */
 export class ListReply {
   readonly key: string;
-  /** Made one after the other, some of them empty. What cannot be read is left out and reported to `leftOut`. */
+  /** Groups of items, some of them empty. An item that cannot be read is left out and reported to `leftOut`. */
   readonly groups: (leftOut: LeftOut) => Iterable<readonly unknown[]>;
 
   constructor(key: string, groups: (leftOut: LeftOut) => Iterable<readonly unknown[]>) {
@@ -23,14 +23,14 @@ export class ListReply {
   }
 }
 
-/** One object that cannot be shown must not take all others with it. */
+/** Called for an object that cannot be serialized: the list has all others. */
 export type LeftOut = (error: unknown, name: string) => void;
 
 const rethrow: LeftOut = (error) => {
   throw error;
 };
 
-/** A reply of many items; `read` makes those of one source. To a handler it looks like the object that it becomes. */
+/** A reply of many items; `read` makes those of one source. For a handler its type is that of the object that it becomes. */
 export function listReply<K extends string, T>(
   key: K,
   sources: Iterable<T>,
@@ -60,7 +60,7 @@ export function createTurns(): () => Promise<void> {
 export interface ListWriting {
   turn: () => Promise<void>;
   signal: AbortSignal;
-  /** Throws for an item that the API does not promise. */
+  /** Throws for an item that the schema does not allow. */
   check?: (item: unknown) => void;
   leftOut: LeftOut;
 }
@@ -91,7 +91,7 @@ export async function writeList(
       separator = ',';
     }
     if (text.length < CHUNK && performance.now() - since < SLICE_MS) continue;
-    // A client that reads so slowly gets half a list: the connection is destroyed so that it notices.
+    // The client has got a part of the list: it notices that when the connection is destroyed.
     if (signal.aborted || response.destroyed) return void response.destroy();
     const isFull = !response.write(text);
     text = '';

@@ -10,7 +10,7 @@ import type { Grant } from './route.ts';
 
 const UUID = new RegExp(UUID_PATTERN);
 
-/** The object that a path names, as it is now; or 404. What is being deleted is absent. */
+/** The present object that a path names; or 404, also for an object that is being deleted. */
 export async function presentObject<T extends KindObject>(
   deps: RestDependencies,
   kind: Kind<T>,
@@ -28,7 +28,7 @@ function missing<T extends KindObject>({ noun, rest }: Kind<T>, value: string, o
   return notFound(rest.notFound, `there is no ${of} ${named}`);
 }
 
-/** Looks in the store first; on a miss where the API server can answer, by name, by selector or with a list of all. */
+/** Reads from the store first, then from the API server: by name, by selector, or by a list of all objects. */
 async function findObject<T extends KindObject>(
   deps: RestDependencies,
   kind: Kind<T>,
@@ -46,19 +46,19 @@ async function findObject<T extends KindObject>(
     (await fresh(objects, known, is, signal)) ??
     (await fresh(objects, guess, is, signal)) ??
     (key === 'id' ? undefined : oldest((await objects.select(key, value, signal)).filter(is))) ??
-    // Nothing selects numbers, nor a uuid that is the uid.
+    // No selector finds an id, or a uuid that is the uid.
     (key === 'id' || (key === 'uuid' && !known) ? await objects.refresh(signal).then(find) : undefined);
   return object && isPresent(object) ? object : undefined;
 }
 
-/** What a path has to say to name an object; undefined while it has no number. */
+/** The value that names an object in a path; undefined while it has no id. */
 export function keyValue<T extends KindObject>({ rest, identity }: Kind<T>, object: T): string | undefined {
   if (rest.key === 'name') return v3Name(object);
   const value = identity[rest.key]?.(object);
   return value === undefined ? undefined : String(value);
 }
 
-/** Access to one object of a kind: roles written for kubectl name it by its object name. */
+/** The access rule for one object of a kind: roles for kubectl have its object name. */
 export const accessByKey = <T extends KindObject>(kind: Kind<T>): Pick<Grant, 'name' | 'objectName'> => ({
   name: kind.rest.key,
   objectName: (value, deps) =>
@@ -67,7 +67,7 @@ export const accessByKey = <T extends KindObject>(kind: Kind<T>): Pick<Grant, 'n
       : oldest(objectsOf(deps, kind).find(kind.rest.key, value))?.metadata.name,
 });
 
-/** The application as it is now, or 404. Those of the system are another resource. */
+/** The present application, or 404. System applications are another resource. */
 export async function applicationByName(
   deps: RestDependencies,
   name: string,
@@ -79,13 +79,13 @@ export async function applicationByName(
   throw missing(KINDS.applications, name, `${system ? 'system ' : ''}application`);
 }
 
-/** An entry and its application, as they are now. */
+/** An entry and its present application. */
 export interface Microservice {
   application: Application;
   entry: MicroserviceEntry;
 }
 
-/** The microservice as it is now; undefined when there is none. */
+/** The present microservice; undefined when there is none. */
 export async function findMicroservice(
   deps: RestDependencies,
   uuid: string,
@@ -114,7 +114,7 @@ function oldestPresent<T extends StoredObject>(objects: readonly T[]): T | undef
   return oldest(objects.filter(isPresent)) ?? oldest(objects);
 }
 
-/** What the API server has under the name of a known object, as long as it is the same thing. */
+/** The object of the API server with the name of a known object, if it is the same object. */
 async function fresh<T extends StoredObject>(
   objects: Objects<T>,
   known: StoredObject | undefined,

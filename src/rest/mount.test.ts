@@ -63,7 +63,7 @@ describe('paths', () => {
     expect((await client.get('/application/other')).body).toEqual({ name: 'other' });
   });
 
-  test('a method that the static path does not have goes to the parameter', async () => {
+  test('a method that the static path does not have is served by the route with a parameter', async () => {
     const { client } = await start([
       route({ ...base, method: 'POST', path: '/application/yaml', operation: 'a', handler: () => ({}) }),
       get('/application/{name}', ({ params }) => ({ name: params.name })),
@@ -94,7 +94,7 @@ describe('paths', () => {
     expect((await client.get('/node/%ff')).status).toBe(400);
   });
 
-  test('HEAD is served where GET only reads, and gets 405 where GET creates something', async () => {
+  test('HEAD is served when GET only reads, and gets 405 when GET creates something', async () => {
     const { origin } = await start([
       get('/a', () => ({})),
       route({
@@ -112,14 +112,14 @@ describe('paths', () => {
 });
 
 describe('headers', () => {
-  test('a harmless request id is echoed, any other is replaced', async () => {
+  test('a valid request id is echoed, any other is replaced', async () => {
     const { client } = await start([get('/a', () => ({}))]);
     expect((await client.get('/a', { headers: { 'request-id': 'mine-1' } })).headers.get('request-id')).toBe('mine-1');
     const made = (await client.get('/a', { headers: { 'request-id': 'a b<script>' } })).headers.get('request-id');
     expect(made).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test('no header names the software, and nothing is cached', async () => {
+  test('no header of a response names the software, and cache-control is no-store', async () => {
     const { client } = await start([get('/a', () => ({}))]);
     const { headers } = await client.get('/a');
     expect(headers.get('x-powered-by')).toBeNull();
@@ -138,7 +138,7 @@ describe('bodies', () => {
     ['an object', '{"a":1}', { a: 1 }],
     ['text', '"a"', 'a'],
     ['a list', '[1]', [1]],
-  ])('%s passes', async (_, raw, body) => {
+  ])('%s is accepted as a JSON body', async (_, raw, body) => {
     expect((await post(raw, 'application/json; charset=utf-8')).body).toEqual({ body });
   });
 
@@ -150,16 +150,10 @@ describe('bodies', () => {
   });
 
   test.each([
-    ['malformed', '{"a":', 'application/json', 400, 'MALFORMED_JSON'],
+    ['malformed JSON', '{"a":', 'application/json', 400, 'MALFORMED_JSON'],
     ['nested too deeply', '['.repeat(65) + ']'.repeat(65), 'application/json', 400, 'VALIDATION_ERROR'],
     ['nested very deeply', '['.repeat(500_000), 'application/json', 400, 'VALIDATION_ERROR'],
-    [
-      'of more elements than any body needs',
-      `[${'{},'.repeat(200_000)}{}]`,
-      'application/json',
-      400,
-      'VALIDATION_ERROR',
-    ],
+    ['beyond the limit of elements', `[${'{},'.repeat(200_000)}{}]`, 'application/json', 400, 'VALIDATION_ERROR'],
     ['of another type', 'a=1', 'application/x-www-form-urlencoded', 415, 'UNSUPPORTED_MEDIA_TYPE'],
     ['too large', `"${'a'.repeat(1024 * 1024)}"`, 'application/json', 413, 'PAYLOAD_TOO_LARGE'],
     ['absent', '', 'application/json', 400, 'VALIDATION_ERROR'],
@@ -167,7 +161,7 @@ describe('bodies', () => {
     expect(await post(raw, type)).toMatchObject({ status, body: { code } });
   });
 
-  test('a body that is dropped takes no share of the byte budget', async () => {
+  test('a body that is refused for its length does not count against the byte budget', async () => {
     const room = { bytes: 4_000, messages: 10 };
     const limits = { bodyBytes: 1_000, receiving: { all: room, caller: room } };
     expect((await post('x'.repeat(10_000), 'application/json', { limits })).status).toBe(413);
@@ -198,7 +192,7 @@ describe('bodies', () => {
     expect(await sendChunks(port, 3, '0\r\n\r\n')).toMatch(/^HTTP\/1\.1 413 [\s\S]*connection: close/i);
   });
 
-  test('a chunked body without an end is cut off', async () => {
+  test('the connection of a chunked body without an end is closed', async () => {
     const { port } = await start([echo], { limits: { bodyBytes: 1000 } });
     await sendChunks(port, 60).catch(() => {});
   });
@@ -275,7 +269,7 @@ describe('input and output', () => {
 });
 
 describe('failures', () => {
-  test('500 shows nothing of the cause', async () => {
+  test('the body of a 500 contains nothing of the cause', async () => {
     const { client } = await start([
       thing(() => {
         throw new TypeError('secret /etc/passwd at line 3');
@@ -410,7 +404,7 @@ describe('the listener', () => {
     expect(await talk(`GET / HTTP/1.1\r\nhost: a\r\nx: ${'a'.repeat(40_000)}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 431 /);
   });
 
-  test('draining reports not ready, lets active requests end and then accepts nothing', async () => {
+  test('a drained listener completes active requests and then accepts no connection', async () => {
     let release = () => {};
     const gate = new Promise<void>((resolve) => (release = resolve));
     const { server, client, origin } = await start([thing(() => gate.then(() => ({ done: true })))]);
@@ -428,7 +422,7 @@ test('an error body has the name of its class', () => {
   expect(new HttpError(409, 'X', 'x').name).toBe('ConflictError');
 });
 
-test('a schema violation is explained with the value', async () => {
+test('the message of a schema violation has the value and the rule', async () => {
   const command = route({
     ...base,
     method: 'POST',

@@ -20,7 +20,7 @@ import { ListReply, writeList } from './list-reply.ts';
 import type { Rates } from './rates.ts';
 import { type AnyRoute, bySpecificity, spellings } from './route.ts';
 
-/** Everything that the routes share. */
+/** The dependencies that the routes share. */
 export interface Mounting {
   deps: RestDependencies;
   log: Log;
@@ -32,14 +32,14 @@ export interface Mounting {
   rates: Rates;
   readBody: ReadBody;
   receiving: ByteBudget;
-  /** The address that a request counts for. */
+  /** The client address to which rate limits are applied. */
   addressOf: (request: IncomingMessage) => string;
 }
 
 const REQUEST_ID = 'request-id';
 const JSON_HEAD = { 'content-type': JSON_TYPE };
 
-/** Sets the headers of every response, REST or agent routes. The request then has an id. */
+/** Sets the headers of every response, of REST and of agent routes, and the id of the request. */
 export function preamble(request: IncomingMessage, response: ServerResponse, now: number): void {
   const given = request.headers[REQUEST_ID];
   const id = typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID();
@@ -50,7 +50,7 @@ export function preamble(request: IncomingMessage, response: ServerResponse, now
   response.setHeader('cache-control', 'no-store');
 }
 
-/** Registers the routes, a static segment before a parameter in its place. */
+/** Registers the routes; a static segment comes before a parameter in the same place. */
 export function mountRoutes(router: Router, routes: readonly AnyRoute[], mounting: Mounting): void {
   for (const one of [...routes].sort(bySpecificity))
     for (const path of spellings(one.path))
@@ -106,7 +106,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const status = response.writableFinished ? response.statusCode : 499;
       metrics.request?.({ method: route.method, route: route.path, status }, seconds);
       const requestId = request.headers[REQUEST_ID];
-      // Parameters of routes without a permission may themselves be credentials.
+      // Parameters of routes without a permission may be credentials.
       const target = typeof route.access === 'object' ? { ...request.params } : {};
       const entry = { operation: route.operation, target, status, user, requestId };
       if (route.method === 'GET') log.debug(entry, 'Request');
@@ -163,14 +163,14 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
   };
 }
 
-/** An incomplete store would look like a complete one. */
+/** A list from an incomplete store would look complete. */
 const isSynced = (deps: RestDependencies, route: AnyRoute) =>
   (route.needs?.(deps.kinds) ?? ESSENTIAL_KINDS).every((key) => {
     const kind = deps.kinds[key];
     return !kind || objectsOf(deps, kind).synced;
   });
 
-/** Aborts when the client is gone or time is up. */
+/** Aborts when the client is gone or the time is over. */
 function deadline(response: ServerResponse, ms: number): { signal: AbortSignal; stop: () => void } {
   const controller = new AbortController();
   const timer = setTimeout(() => controller.abort(unavailable('this took too long, try again')), ms);
@@ -217,7 +217,7 @@ function firstIssue(error: z.ZodError, where = '', value?: unknown): string {
 function checkReply(route: AnyRoute, result: unknown): void {
   const { schema } = route.reply;
   if (!schema) return;
-  // What reaches the client is JSON, without undefined members and with the keys that toJSON gives.
+  // The client gets JSON: without undefined members and with the results of toJSON.
   const outcome = schema.safeParse(JSON.parse(JSON.stringify(result)));
   if (!outcome.success) throw new TypeError(`reply of ${route.operation}: ${firstIssue(outcome.error, 'the body')}`);
 }

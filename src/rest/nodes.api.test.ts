@@ -27,7 +27,7 @@ const create = async (name: string, body: object = {}): Promise<string> => {
 };
 
 describe('public routes', () => {
-  test('liveness, readiness, architectures and the description need no token', async () => {
+  test('for liveness, readiness, architectures and the OpenAPI document need no token', async () => {
     for (const path of ['/live', '/status', '/architectures', '/architectures/', '/openapi.json'])
       expect((await replica.client.get(path)).status).toBe(200);
     expect((await replica.client.get('/status')).body).toMatchObject({
@@ -58,7 +58,7 @@ describe('a node', () => {
     expect((await admin.delete(path)).status).toBe(404);
   });
 
-  test('connects to routers that exist', async () => {
+  test('connects only to routers that exist and accept connections', async () => {
     const routerPorts = { interRouterPort: 55671, edgeRouterPort: 45671 };
     const upstream = await create('upstream', { routerMode: 'interior', host: '10.0.0.9', ...routerPorts });
     await create('edge', { routerMode: 'edge', host: '10.0.0.8' });
@@ -85,14 +85,14 @@ describe('a node', () => {
   });
 
   test('is an EdgeNode in kubectl', async () => {
-    const uuid = await create('both-doors', { tags: ['a'] });
-    const object = await cluster.kube.get(RESOURCES.nodes, { namespace: cluster.namespace, name: 'both-doors' });
+    const uuid = await create('both-surfaces', { tags: ['a'] });
+    const object = await cluster.kube.get(RESOURCES.nodes, { namespace: cluster.namespace, name: 'both-surfaces' });
     expect(object.spec).toMatchObject({ tags: ['a'] });
     expect(object.metadata.labels).toEqual({ [LABELS.uuid]: uuid });
     expect(object.spec.name).toBeUndefined();
   });
 
-  test('may have any name, but no two the same', async () => {
+  test('may have any name that no other node has', async () => {
     const name = 'Tor 7 / Süd';
     const uuid = await create(name);
     expect((await admin.get(`/node/${uuid}`)).body.name).toBe(name);
@@ -108,7 +108,7 @@ describe('a node', () => {
     expect(atOnce.map(({ status }) => status).sort()).toEqual([201, 409]);
   });
 
-  test('made with kubectl is found by its uid', async () => {
+  test('that was created with kubectl is found by its uid', async () => {
     const made = await cluster.kube.create(RESOURCES.nodes, {
       apiVersion: 'skerry.dev/v3',
       kind: 'EdgeNode',
@@ -128,7 +128,7 @@ describe('a node', () => {
     expect(body.message).toContain(field);
   });
 
-  test('keeps its name', async () => {
+  test('cannot be renamed', async () => {
     const uuid = await create('keeps-name');
     expect((await admin.patch(`/node/${uuid}`, { json: { name: 'other' } })).status).toBe(400);
     expect((await admin.patch(`/node/${uuid}`, { json: { name: 'keeps-name' } })).status).toBe(204);
@@ -142,7 +142,7 @@ describe('a node', () => {
       });
   });
 
-  test('written at one replica is seen at once at the other', async () => {
+  test('that one replica wrote is visible at the other replica at once', async () => {
     const uuid = await create('seen');
     const there = other.client.as(await cluster.token('admin'));
     expect((await there.get(`/node/${uuid}`)).status).toBe(200);
@@ -152,7 +152,7 @@ describe('a node', () => {
     expect((await there.get(`/node/${uuid}`)).status).toBe(404);
   });
 
-  test('written by two replicas at once loses no write', async () => {
+  test('that two replicas change at once has all changes', async () => {
     const uuid = await create('contended');
     const there = other.client.as(await cluster.token('admin'));
     const fields = ['location', 'description', 'timeZone', 'logLevel', 'host', 'networkInterface'];
@@ -209,7 +209,7 @@ describe('the list', () => {
     expect(names(await admin.get(`/iofog-list?${query}`))).toEqual(['filter-b']);
   });
 
-  test('takes filters as a body of a GET, as v3 clients send them', async () => {
+  test('accepts filters as the body of a GET, as v3 clients send them', async () => {
     await create('filter-body');
     const text = JSON.stringify([{ key: 'name', value: 'filter-body', condition: 'equals' }]);
     const authorization = `Bearer ${await cluster.token('admin')}`;
@@ -227,7 +227,7 @@ describe('the list', () => {
     expect(JSON.parse(body).fogs.map((fog: { name: string }) => fog.name)).toEqual(['filter-body']);
   });
 
-  test('shows no platform status', async () => {
+  test('has no platform status', async () => {
     const { body } = await admin.get('/node-list');
     expect(body.fogs.every((fog: object) => !('platformStatus' in fog))).toBe(true);
   });
@@ -247,7 +247,7 @@ describe('a provisioning key', () => {
     );
   };
 
-  test('is a Secret of its node that does not hold it, and replaces the one before', async () => {
+  test('has a Secret of its node that does not contain the key, and replaces the former key', async () => {
     const uuid = await create('to-provision');
     const before = Date.now();
     const { status, body } = await admin.get(`/node/${uuid}/provisioning-key`);
@@ -262,14 +262,14 @@ describe('a provisioning key', () => {
     expect(await secretOf(second)).toBeDefined();
   });
 
-  test('issued many times at once leaves one', async () => {
+  test('that is issued many times at once remains once', async () => {
     const uuid = await create('many-keys');
     const answers = await Promise.all(Array.from({ length: 5 }, () => admin.get(`/node/${uuid}/provisioning-key`)));
     const left = await Promise.all(answers.map(({ body }) => secretOf(body.key)));
     expect(left.filter(Boolean)).toHaveLength(1);
   });
 
-  test('has its own permission', async () => {
+  test('needs a permission of its own', async () => {
     const uuid = await create('guarded');
     const as = async (role: 'sre' | 'developer' | 'viewer') => replica.client.as(await cluster.token(role));
     expect((await (await as('sre')).get(`/node/${uuid}/provisioning-key`)).status).toBe(201);
@@ -319,7 +319,7 @@ describe('actions', () => {
     });
     const developer = replica.client.as(await cluster.token('developer'));
     expect((await developer.post(`/node/${uuid}/reboot`)).status).toBe(403);
-    // Our own agent would not carry it out, so nobody is made to believe so.
+    // Our own agent does not execute a reboot.
     const ours = { ...status, agent: '0.1.0' };
     await cluster.kube.patch(
       RESOURCES.nodes,
@@ -330,7 +330,7 @@ describe('actions', () => {
     expect((await admin.post(`/node/${uuid}/reboot`)).status).toBe(501);
   });
 
-  test('operations that are not built get 501', async () => {
+  test('operations that are not implemented get 501', async () => {
     const uuid = await create('no-tunnel');
     expect(await admin.get(`/node/${uuid}/tunnel`)).toMatchObject({ status: 501, body: { code: 'NOT_IMPLEMENTED' } });
     expect((await replica.client.get(`/node/${uuid}/tunnel`)).status).toBe(401);
@@ -338,7 +338,7 @@ describe('actions', () => {
 });
 
 describe('access', () => {
-  test('needs a token that the cluster accepts for our audience', async () => {
+  test('a token that the cluster does not accept for our audience gets 401', async () => {
     expect((await replica.client.get('/node-list')).status).toBe(401);
     expect((await replica.client.as('nonsense').get('/node-list')).status).toBe(401);
     expect(
@@ -354,7 +354,7 @@ describe('access', () => {
     expect(await nobody.get('/node-list')).toMatchObject({ status: 403, body: { error: 'Forbidden' } });
   });
 
-  test('a viewer reads and does not write', async () => {
+  test('a viewer may read and not write', async () => {
     const viewer = replica.client.as(await cluster.token('viewer'));
     expect((await viewer.get('/node-list')).status).toBe(200);
     expect((await viewer.post('/node', { json: { name: 'no' } })).status).toBe(403);

@@ -14,7 +14,7 @@ const document = openApiDocument(routes) as {
 };
 const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
 
-describe('the document', () => {
+describe('the OpenAPI document', () => {
   test('has every route once, with a unique operation id', () => {
     expect(operations).toHaveLength(routes.length);
     expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(routes.length);
@@ -38,7 +38,7 @@ describe('the document', () => {
       expect(() => ajv.compile({ $ref: `openapi#/components/schemas/${name}` })).not.toThrow();
   });
 
-  test('has no keyword that only CRDs know', () => {
+  test('has no keyword that only CRDs have', () => {
     expect(JSON.stringify(document)).not.toMatch(/x-kubernetes|x-skerry/);
   });
 

@@ -68,7 +68,7 @@ function operation(route: AnyRoute, schemaOf: SchemaOf): Json {
     summary: route.summary,
     ...(description && { description }),
     security: access === 'public' ? [] : [{ authToken: [] }],
-    // What OpenAPI Generator and the bundlers of Redocly leave out.
+    // OpenAPI Generator and the bundlers of Redocly omit operations with this member.
     ...(route.isLater && { 'x-internal': true }),
     ...(typeof access === 'object' && { 'x-permission': { resource: access.resource, verb: access.verb } }),
     ...(parameters.length > 0 && { parameters }),
@@ -83,7 +83,7 @@ function operation(route: AnyRoute, schemaOf: SchemaOf): Json {
   };
 }
 
-/** Refusals of every route, and those that this one adds. */
+/** The error statuses of every route, and those of this route. */
 function statusesOf(route: AnyRoute): number[] {
   const isOpen = route.access === 'public';
   return [
@@ -164,7 +164,7 @@ function requestBody(body: NonNullable<AnyRoute['body']>, schemaOf: SchemaOf): J
   };
 }
 
-/** JSON Schema of what goes over the wire. Schemas with an id are put into `named` and referred to. */
+/** The JSON Schema of a message. Schemas with an id are put into `named` and referred to. */
 function jsonSchema(schema: z.ZodType, named: Record<string, Json>): Json {
   const json = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' });
   const { $schema: _, $defs = {}, ...rest } = forApi(json) as Json & { $defs?: Record<string, Json> };
@@ -175,7 +175,7 @@ function jsonSchema(schema: z.ZodType, named: Record<string, Json>): Json {
   return { $ref: `#/components/schemas/${id}` };
 }
 
-/** References as OpenAPI has them, and nothing that only our CRDs understand. */
+/** Adapts references to OpenAPI and removes keywords that only CRDs have. */
 function forApi(value: unknown, key = ''): unknown {
   if (key === '$ref' && typeof value === 'string') return value.replace('#/$defs/', '#/components/schemas/');
   if (Array.isArray(value)) return value.map((item) => forApi(item));

@@ -9,7 +9,7 @@ import { createClusterDependencies } from './adapters/dependencies.ts';
 import { routes } from './routes/index.ts';
 import { createRestServer, type RestServer } from './server.ts';
 
-/** An API server that answers as each test wants, and the facade over it. */
+/** An API server whose responses each test sets, and the REST API over it. */
 let answer: (path: string, method: string) => { status: number; body: object } | 'hang';
 let api: Server;
 let kube: KubeClient;
@@ -100,7 +100,7 @@ describe('readiness', () => {
     expect((await client.get('/live')).status).toBe(200);
   });
 
-  test('asks the API server once a second at most', async () => {
+  test('sends at most one request a second to the API server', async () => {
     synced();
     let questions = 0;
     answer = (path, method) => {
@@ -116,9 +116,9 @@ describe('with an API server that', () => {
   beforeEach(synced);
 
   test.each<[string, typeof answer]>([
-    ['says 500 to reviews', () => failed(500, 'InternalError')],
-    ['does not let us review', () => failed(403, 'Forbidden')],
-    ['hangs', () => 'hang'],
+    ['responds 500 to reviews', () => failed(500, 'InternalError')],
+    ['refuses reviews of the controller', () => failed(403, 'Forbidden')],
+    ['does not respond', () => 'hang'],
   ])('%s, every request that needs a token gets 503', async (_, reply) => {
     answer = reply;
     const { status, body, headers } = await client.get('/node-list');

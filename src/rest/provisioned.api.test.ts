@@ -7,7 +7,7 @@ import { createApp } from '../app.ts';
 import { createLog } from '../telemetry/log.ts';
 import { BASE } from './base.ts';
 
-/** A whole controller on a real API server. */
+/** A complete controller with a real API server. */
 const namespace = `provisioned-${randomUUID().slice(0, 8)}`;
 const all = new AsyncDisposableStack();
 afterAll(() => all.disposeAsync());

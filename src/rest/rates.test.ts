@@ -25,7 +25,7 @@ async function start(options: { trustProxy?: boolean } = {}) {
       },
     },
   });
-  // Time stands still, or a slow machine would be forgiven.
+  // The clock does not advance, or buckets would refill on a slow machine.
   const server = createRestServer({
     deps: createMemoryDependencies({ authenticator }),
     clock: makeClock(),

@@ -4,7 +4,7 @@ import { tooOften } from './errors.ts';
 
 /** Rate limits: steady rate and burst. */
 const RATES = {
-  /** routes where passwords and codes could be guessed, per address (docs/spec/rest-v3.md#rate-limits) */
+  /** routes that allow guesses of passwords or codes, per address (docs/spec/rest-v3.md#rate-limits) */
   credentials: { perSecond: 1, burst: 60 },
   /** tokens that a review refused, per address */
   unknownTokens: { perSecond: 1, burst: 60 },
@@ -14,15 +14,15 @@ const RATES = {
   bytes: { perSecond: 4 * 2 ** 20, burst: 32 * 2 ** 20 },
 } as const;
 
-/** Limits what one caller may use of the process. Each method throws 429 with Retry-After. */
+/** Limits the share of the process that one caller may use. Each method throws 429 with Retry-After. */
 export interface Rates {
   credentials(address: string): void;
   upload(caller: string): void;
-  /** Before a body is read. Charges the bytes that arrive to the caller. */
+  /** Called before a body is read; the returned function charges the received bytes to the caller. */
   body(caller: string): (bytes: number) => void;
-  /** Before a token is reviewed. */
+  /** Called before a token is reviewed. */
   unknownToken(address: string): void;
-  /** The review refused the token. */
+  /** Called when the review has refused the token. */
   wrongToken(address: string): void;
 }
 

@@ -7,7 +7,7 @@ import { oldest } from '../stores/oldest.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
 import type { RestDependencies } from './dependencies.ts';
 
-/** What is known of nodes at this moment, measurements included. */
+/** The present state of nodes, measurements included. */
 export async function liveNodes(
   deps: RestDependencies,
   nodes: readonly EdgeNode[],
@@ -17,7 +17,7 @@ export async function liveNodes(
   const now = deps.clock();
   return (node) => {
     const observation = observations.get(nodeUuid(node));
-    // Without a report of our own, only the stored status says whether a node is silent.
+    // Without a report in memory only the stored status says whether a node is silent.
     const listeningSince = observation?.reportedAt === undefined ? now : deps.observations.listeningSince();
     const provisioned = deps.provisioning(nodeUuid(node));
     return {
@@ -29,8 +29,8 @@ export async function liveNodes(
 }
 
 /**
- * What reads of these applications need besides them. Every lookup is made once. `of: 'all'` when the applications are
- * so many that asking for all nodes is less work than finding theirs.
+ * The other objects that reads of these applications need. Every lookup is made once. With `of: 'all'` it requests all
+ * nodes, which is less work for many applications.
  */
 export async function readContext(
   deps: RestDependencies,

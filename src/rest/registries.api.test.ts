@@ -127,7 +127,7 @@ describe('a password', () => {
     expect(body.registries.some((one: object) => 'password' in one)).toBe(false);
   });
 
-  test('is kept by the mask, replaced by another value and removed by null', async () => {
+  test('stays after an update with the mask, is replaced by another value and removed by null', async () => {
     const id = await create({ url: 'private.example', username: 'u', password: SECRET });
     const read = async () => (await admin.get(`/registries/${id}`)).body.password;
     await developer.patch(`/registries/${id}`, { json: { username: 'v', password: '***' } });
@@ -216,7 +216,7 @@ describe('a password never follows its registry', () => {
     expect((await developer.patch(`/registries/${id}`, { json })).status).toBe(204);
     expect(await read(id)).toMatchObject({ url: json.url, username: 'ann', password: 'another' });
     expect(await find('secrets', former?.name ?? '')).toBeUndefined();
-    // and back again by hand, to where the other password was
+    // The former destination with the former reference does not restore the password.
     expect(await kubectl(id, { url: 'private.example', passwordSecretRef: former })).toBe('stored');
     expect((await read(id)).password).toBe('');
   });

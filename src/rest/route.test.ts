@@ -15,7 +15,7 @@ describe('a route', () => {
     expect(route({ ...rest, access: 'public', reply, handler: () => ({ a: 'x' }) }).path).toBe('/a');
   });
 
-  test('gives its handler the types of its schemas', () => {
+  test('has a handler with the types of its schemas', () => {
     route({
       method: 'POST',
       path: '/a/{n}',

@@ -6,7 +6,7 @@ import type { RestDependencies } from './dependencies.ts';
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /**
- * Who may call a route. `name` is the path parameter that names the one object, so that a role can be limited to some
+ * The access rule of a route. `name` is the path parameter that names the object, so that a role can be limited to some
  * names; collections have none.
  */
 export type Access = 'public' | 'authenticated' | Grant;
@@ -14,17 +14,17 @@ export interface Grant {
   resource: string;
   verb: Verb;
   name?: string;
-  /** The object name behind that parameter, when it is another one: roles written for kubectl name objects by it. */
+  /** The object name for the value of that parameter, if it differs: roles for kubectl have object names. */
   objectName?: (parameter: string, deps: RestDependencies) => string | undefined;
 }
 
-/** What a route reads as its body. */
+/** The body of a route. */
 export type Body<T extends z.ZodType = z.ZodType> =
   | {
       kind: 'json';
-      /** what the handler is given */
+      /** the body that the handler gets */
       schema: T;
-      /** what the OpenAPI document says, when the domain checks the body and `schema` only its outer form */
+      /** the schema for the OpenAPI document, when the domain checks the body and `schema` only its outer form */
       documents?: z.ZodType;
       optional?: boolean;
     }
@@ -45,7 +45,7 @@ export interface Route<
   R extends z.ZodType = z.ZodType,
 > {
   method: Method;
-  /** Below `/api/v3`, parameters in braces: `/node/{uuid}`. Answers with and without a trailing slash. */
+  /** Below `/api/v3`, parameters in braces: `/node/{uuid}`. Served with and without a trailing slash. */
   path: string;
   /** Unique; the name of the operation for generated clients, logs and audit. */
   operation: string;
@@ -56,9 +56,9 @@ export interface Route<
   params?: P;
   query?: Q;
   body?: Body<B>;
-  /** Passwords or codes could be guessed here: attempts are limited per address. */
+  /** Whether the route allows guesses of passwords or codes: attempts are limited per address. */
   guessable?: boolean;
-  /** Responds 501 only; generators of clients leave it out. */
+  /** The route responds 501 only; client generators omit it. */
   isLater?: true;
   reply: Reply<R>;
   /** Error statuses of this route in addition to those of every route. */
@@ -68,7 +68,7 @@ export interface Route<
   handler: (call: Call<P, Q, B>) => Promise<z.input<R> | undefined> | z.input<R> | undefined;
 }
 
-/** What a handler is given: validated input, the caller, and the dependencies of the REST API. */
+/** The argument of a handler: validated input, the caller, and the dependencies of the REST API. */
 interface Call<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> {
   params: z.output<P>;
   query: z.output<Q>;
@@ -84,14 +84,14 @@ interface Call<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.ZodType,
 export interface Caller {
   /** Absent on public routes. */
   identity?: Identity;
-  /** Whether the caller holds a further permission. */
+  /** Whether the caller has a further permission. */
   may(attributes: Attributes): Promise<boolean>;
 }
 
-/** Any route, its types forgotten. */
+/** Any route, without the types of its schemas. */
 export type AnyRoute = Omit<Route, 'handler'> & { handler: (call: never) => unknown };
 
-/** States a route; the types of its handler follow from its schemas. */
+/** Defines a route; the types of its handler follow from its schemas. */
 export function route<
   P extends z.ZodType = z.ZodUndefined,
   Q extends z.ZodType = z.ZodUndefined,
@@ -105,7 +105,7 @@ export function route<
 export const paramNames = (path: string): string[] => [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? '');
 
 /**
- * Second spellings of the first segment: the words of existing v3 clients (docs/spec/rest-v3.md#spellings-of-paths).
+ * Second spellings of the first segment, as existing v3 clients send them (docs/spec/rest-v3.md#spellings-of-paths).
  */
 const SPELLINGS: readonly [string, string][] = [
   ['/node-list', '/iofog-list'],
@@ -114,7 +114,7 @@ const SPELLINGS: readonly [string, string][] = [
   ['/network-topology/bus', '/network-topology/nats'],
 ];
 
-/** All paths that a route answers at. */
+/** All paths of a route. */
 export function spellings(path: string): string[] {
   const other = SPELLINGS.find(([ours]) => path === ours || path.startsWith(`${ours}/`));
   return other ? [path, other[1] + path.slice(other[0].length)] : [path];

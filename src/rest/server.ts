@@ -22,20 +22,20 @@ export interface RestServerOptions {
   deps: RestDependencies;
   log?: Log;
   metrics?: RestMetrics;
-  /** Check replies against their schemas; on unless NODE_ENV is `production`. */
+  /** Whether replies are checked against their schemas; default: true unless NODE_ENV is `production`. */
   validateReplies?: boolean;
   /** PEM; plain HTTP when absent. */
   tls?: { key: string; cert: string };
   limits?: Partial<Limits>;
-  /** Whether the last address of X-Forwarded-For is the client's. */
+  /** Whether the last address of X-Forwarded-For is that of the client. */
   trustProxy?: boolean;
   /** the routes of all kinds when absent */
   routes?: readonly AnyRoute[];
-  /** What rates are measured with. */
+  /** The clock of the rate limits. */
   clock?: Clock;
 }
 
-/** Serves a request, or returns false and has not touched it. */
+/** Serves a request, or returns false without any effect. */
 type FirstHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 export interface RestServer extends AsyncDisposable {
@@ -44,7 +44,7 @@ export interface RestServer extends AsyncDisposable {
   /** Called before the REST API, once request id and X-Timestamp are set: the agent routes. */
   mountFirst(handler: FirstHandler): void;
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
-  /** Stops accepting, ends idle connections, and waits for active requests, no longer than `graceMs`. */
+  /** Accepts no more connections, closes idle ones, and waits for active requests, at most `graceMs`. */
   drain(graceMs: number): Promise<void>;
 }
 
@@ -118,7 +118,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     if (!http.listening) return;
     const closed = new Promise<void>((resolve) => http.close(() => resolve()));
     http.closeIdleConnections();
-    // Connections with an active request become idle only later.
+    // Connections with an active request become idle later.
     const sweep = setInterval(() => http.closeIdleConnections(), 50);
     const cut = setTimeout(() => http.closeAllConnections(), graceMs);
     await closed;
@@ -146,12 +146,12 @@ export function createRestServer(options: RestServerOptions): RestServer {
   };
 }
 
-/** Destroys a connection whose client reads nothing for a while: until then the response is kept in memory. */
+/** Destroys a connection whose client reads nothing for a while, since the response stays in memory until then. */
 function giveUpUntaken(response: ServerResponse, ms: number): void {
   response.once('prefinish', () => response.setTimeout(ms));
 }
 
-/** Refuses malformed HTTP, oversized headers and slow requests with an error body like any other. */
+/** Refuses malformed HTTP, oversized headers and slow requests with the usual error body. */
 function refuseMalformed(error: Error & { code?: string }, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();

@@ -1,8 +1,8 @@
 import { invalid } from './errors.ts';
 
 /**
- * Refuses text that cannot be kept as it is: half of a surrogate pair, which the API server replaces silently, and
- * NUL, which ends a text everywhere on the machine that it is meant for.
+ * Refuses text that cannot be stored unchanged: half of a surrogate pair, which the API server replaces silently, and NUL,
+ * which ends a text on the machine of the node.
  */
 export function requireText(text: string, where: string, code?: string): void {
   if (!text.isWellFormed()) throw invalid(`${where} holds half of a surrogate pair, which is no character`, code);

@@ -9,7 +9,7 @@ import { createRestServer } from './server.ts';
 
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 
-/** A fresh key and its own certificate for localhost. */
+/** A new key and a self-signed certificate for localhost. */
 function makeCertificate(): { key: string; cert: string } {
   const dir = mkdtempSync(join(tmpdir(), 'skerry-tls-'));
   const [key, cert] = [join(dir, 'key.pem'), join(dir, 'cert.pem')];
@@ -23,7 +23,7 @@ function makeCertificate(): { key: string; cert: string } {
   }
 }
 
-test.skipIf(!hasOpenssl)('with a certificate the listener speaks TLS', async () => {
+test.skipIf(!hasOpenssl)('the listener serves TLS when it has a certificate', async () => {
   const tls = makeCertificate();
   await using server = createRestServer({ deps: createMemoryDependencies(), tls });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });

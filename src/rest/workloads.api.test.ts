@@ -83,7 +83,7 @@ describe('an application', () => {
     expect(race.map(({ status }) => status).sort()).toEqual([201, 409]);
   });
 
-  test('is changed by PATCH in its metadata alone', async () => {
+  test('is changed by PATCH without effect on its microservices', async () => {
     await create();
     expect(
       (await admin.patch(`/application/${name}`, { json: { description: 'x', isActivated: false, microservices: [] } }))
@@ -98,7 +98,7 @@ describe('an application', () => {
     expect((await admin.patch('/application/nothing-here', { json: {} })).status).toBe(404);
   });
 
-  test('is set by PUT: kept entries keep their uuid and activation, absent ones go, an absent list leaves all', async () => {
+  test('is replaced by PUT: remaining entries keep uuid and activation, absent ones are removed, without a list all stay', async () => {
     const before = await create([flat('a'), flat('b')]);
     const [a] = before.microservices;
     await admin.patch(`/microservices/${a.uuid}/stop`);
@@ -155,7 +155,7 @@ describe('an application', () => {
   });
 });
 
-describe('an application from a file', () => {
+describe('an application file', () => {
   const v3 = (more = '') => `kind: Application
 metadata: {name: ${name}}
 spec:
@@ -182,7 +182,7 @@ spec:
       container: {commands: [--fast]}
 `;
 
-  test('in the v3 form, as a part of a form', async () => {
+  test('in the v3 form is accepted as a part of a form', async () => {
     const answer = await admin.post('/application/yaml', { form: { part: 'application', text: v3() } });
     expect(answer, JSON.stringify(answer.body)).toMatchObject({ status: 201, body: { name } });
     expect((await admin.get(`/application/${name}`)).body).toMatchObject({
@@ -204,7 +204,7 @@ spec:
     await admin.delete(`/application/${name}`);
   });
 
-  test('in the form of kubectl, as the body; and the same file passes kubectl', async () => {
+  test('in the form of kubectl is accepted as the body, and kubectl accepts the same file', async () => {
     const answer = await admin.post('/application/yaml', { yaml: kubectl() });
     expect(answer.status, JSON.stringify(answer.body)).toBe(201);
     expect((await admin.get(`/application/${name}`)).body).toMatchObject({
@@ -225,7 +225,7 @@ spec:
     expect((await admin.get(`/microservices/${body.microservices[0].uuid}`)).body.name).toBe('reader');
   });
 
-  test('replaces the state of one that exists', async () => {
+  test('replaces the spec of an existing application', async () => {
     await create([flat('old')]);
     const answer = await admin.put(`/application/yaml/${name}`, { form: { part: 'application', text: v3() } });
     expect(answer.status, JSON.stringify(answer.body)).toBe(204);
@@ -249,7 +249,7 @@ spec:
   });
 });
 
-describe('an invalid entry is refused with the message of the reconciler', () => {
+describe('the verdict of an entry', () => {
   test.each<[string, object, number, string]>([
     ['a node that does not exist', { nodeUuid: '00000000-0000-4000-8000-000000000000' }, 404, 'INVALID_NODE_UUID'],
     ['a node name that does not exist', { nodeUuid: undefined, agentName: 'nowhere' }, 404, 'NOT_FOUND_AGENT_NAME'],
@@ -259,13 +259,13 @@ describe('an invalid entry is refused with the message of the reconciler', () =>
     ['no images', { images: [] }, 400, 'MICROSERVICE_DOES_NOT_HAVE_IMAGES'],
     ['a secret that does not exist', { env: [{ key: 'A', valueFromSecret: 'none/key' }] }, 404, 'SECRET_NOT_FOUND'],
     ['a template', { template: { name: 't' } }, 400, 'NOT_SUPPORTED_YET'],
-  ])('%s', async (_, more, status, code) => {
+  ])('refuses %s', async (_, more, status, code) => {
     const answer = await admin.post('/application', { json: { name, microservices: [flat('a', more)] } });
     expect(answer).toMatchObject({ status, body: { code } });
     expect((await admin.get(`/application/${name}`)).status).toBe(404);
   });
 
-  test('a port that is taken', async () => {
+  test('refuses a port that is taken', async () => {
     await create([flat('a', { ports: [{ internal: 80, external: 7001 }] })]);
     const { body } = await admin.post('/microservices', {
       json: flat('b', { application: name, ports: [{ internal: 81, external: 7001 }] }),
@@ -274,7 +274,7 @@ describe('an invalid entry is refused with the message of the reconciler', () =>
     expect(body.message).toContain('7001');
   });
 
-  test('a registry, node or secret that another replica has just created is known', async () => {
+  test('accepts a registry or node that another replica has just created', async () => {
     const id = (await there.post('/registries', { json: { url: 'late.example' } })).body.id;
     const uuid = (await there.post('/node', { json: { name: `late-${name}` } })).body.uuid;
     await create([flat('a', { registryId: id, nodeUuid: uuid })]);
@@ -286,7 +286,7 @@ describe('an invalid entry is refused with the message of the reconciler', () =>
     expect((await admin.delete(`/registries/${id}`)).status).toBe(204);
   });
 
-  test('an invalid entry does not prevent changes of another', async () => {
+  test('does not prevent changes of other entries', async () => {
     const body = await create([
       flat('a'),
       flat('b', { nodeUuid: (await admin.post('/node', { json: { name: `gone-${name}` } })).body.uuid }),
@@ -364,7 +364,7 @@ describe('a microservice', () => {
     expect((await admin.post('/microservices', { json: flat('m', { application: name }) })).body.uuid).toBe(uuid);
   });
 
-  test('from a file is added and set', async () => {
+  test('is added and replaced by a file', async () => {
     await create([]);
     const file = (image: string) => `kind: Microservice
 metadata: {name: ${name}/writer}
@@ -419,7 +419,7 @@ spec: {agent: {name: gw}, images: {amd64: "${image}"}, container: {env: [{key: A
 describe('the parts of a microservice', () => {
   const start = async (more = {}) => `/microservices/${(await create([flat('m', more)])).microservices[0].uuid}`;
 
-  test('its config is JSON text; it is set as text or as a value, and removed', async () => {
+  test('include the config, which is JSON text and is set as text or as a value, and removed', async () => {
     const path = `${await start()}/config`;
     expect((await admin.get(path)).body).toBe('{}');
     expect((await admin.patch(path, { json: '{"b": 1, "a": [2]}' })).status).toBe(204);
@@ -431,7 +431,7 @@ describe('the parts of a microservice', () => {
     expect((await admin.get(path)).body).toBe('{}');
   });
 
-  test('its ports are added once each, listed and withdrawn', async () => {
+  test('include the ports, which are added once each, listed and removed', async () => {
     const path = `${await start()}/port-mapping`;
     const port = { internal: 80, external: 6001 };
     expect(await admin.post(path, { json: port })).toMatchObject({ status: 201, body: { ...port, protocol: 'tcp' } });
@@ -445,7 +445,7 @@ describe('the parts of a microservice', () => {
     expect((await admin.get(path)).body.ports).toEqual([]);
   });
 
-  test('its volumes are added once each, listed and unmounted', async () => {
+  test('include the volumes, which are added once each, listed and removed', async () => {
     const path = `${await start()}/volume-mapping`;
     const volume = {
       hostDestination: 'data',
@@ -464,7 +464,7 @@ describe('the parts of a microservice', () => {
     expect((await admin.get(path)).body.volumeMappings).toEqual([]);
   });
 
-  test('operations that are not built get 501', async () => {
+  test('have operations that are not implemented and get 501', async () => {
     expect((await admin.patch(`${await start()}/models`, { json: {} })).status).toBe(501);
   });
 });
@@ -537,7 +537,7 @@ describe('an application that is being deleted', () => {
 });
 
 describe('a removed microservice that its node still reports', () => {
-  test('is shown as deleted, in lists and by uuid, until the node no longer reports it', async () => {
+  test('has delete: true in lists and by uuid until the node no longer reports it', async () => {
     const [{ uuid }] = (await create([flat('m')])).microservices;
     const report = (microservices: object[]) =>
       cluster.kube.patch(
@@ -570,7 +570,7 @@ describe('a replica whose stores lag behind', () => {
     late = (await cluster.startReplica({ follows: false })).client.as(await cluster.token('admin'));
   });
 
-  test('still reads every single object from the API server', async () => {
+  test('reads single objects from the API server', async () => {
     const body = await create([flat('m')]);
     const id = (await admin.post('/registries', { json: { url: 'a.example' } })).body.id;
     const node = (await admin.post('/node', { json: { name: `n-${name}` } })).body.uuid;
@@ -608,7 +608,7 @@ describe('a replica whose stores lag behind', () => {
     expect(made.spec.name).toBe(name);
   });
 
-  test('validates against the present state, and shows its own writes in lists', async () => {
+  test('validates with the present state, and its lists have its own writes', async () => {
     const id = (await admin.post('/registries', { json: { url: 'b.example' } })).body.id;
     const node = (await admin.post('/node', { json: { name: `n-${name}` } })).body.uuid;
     const microservices = [flat('m', { registryId: id, nodeUuid: node })];
@@ -624,7 +624,7 @@ describe('a replica whose stores lag behind', () => {
 });
 
 describe('two replicas', () => {
-  test('see the writes of each other at once, by name and by uuid', async () => {
+  test('read the writes of each other at once, by name and by uuid', async () => {
     const { body } = await there.post('/application', { json: { name, microservices: [flat('m')] } });
     expect(body.name).toBe(name);
     const [{ uuid }] = (await admin.get(`/application/${name}`)).body.microservices;
@@ -683,7 +683,7 @@ describe('two replicas', () => {
 });
 
 describe('access', () => {
-  test('a developer deploys, a viewer only reads', async () => {
+  test('a developer may write and a viewer only read applications', async () => {
     const developer = replica.client.as(await cluster.token('developer'));
     const viewer = replica.client.as(await cluster.token('viewer'));
     expect((await developer.post('/application', { json: { name } })).status).toBe(201);

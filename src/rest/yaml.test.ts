@@ -22,8 +22,8 @@ describe('a file', () => {
         .join('\n')}`,
     ],
     ['a list within itself', 'a: &a [*a, *a, *a, *a, *a, *a, *a, *a]'],
-    ['of more values than anything needs', `a: [${'x,'.repeat(100_000)}]`],
-    ['of more keys than anything needs', `{${Array.from({ length: 50_000 }, (_, i) => `k${i}: 1`)}}`],
+    ['beyond the limit of values', `a: [${'x,'.repeat(100_000)}]`],
+    ['beyond the limit of keys', `{${Array.from({ length: 50_000 }, (_, i) => `k${i}: 1`)}}`],
     [
       'of endless merges',
       `a: &a {${Array.from({ length: 5_000 }, (_, i) => `k${i}: 1`)}}\nb: {<<: [${'*a,'.repeat(9_000)}]}`,
@@ -43,11 +43,11 @@ describe('a file', () => {
         message: expect.stringMatching(/^the file .{5,}/),
       }),
     );
-    // It takes a few ms; one that is followed where it leads takes minutes, or for ever.
+    // It takes a few ms; without limits parsing takes minutes, or never ends.
     expect(performance.now() - began).toBeLessThan(5_000);
   });
 
-  test('with aliases that multiply is refused as such', () => {
+  test('with aliases that multiply values is refused with that reason', () => {
     const text = `a: &a [x,x,x,x,x,x,x,x,x]\n${Array.from('bcdefghi', (c, i) => `${c}: &${c} [${Array(9).fill(`*${'abcdefgh'[i]}`)}]`).join('\n')}`;
     expect(() => parseYaml(text)).toThrow(/once its aliases are followed/);
   });

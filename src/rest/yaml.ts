@@ -3,25 +3,25 @@ import { invalid } from './errors.ts';
 import { requireText } from './text.ts';
 
 /**
- * What a file may cost. The largest application that can be stored needs less than half of each; without them, a file of
- * one megabyte keeps the process busy for minutes.
+ * Limits of a file. The largest application that can be stored needs less than half of each; without limits, parsing a file
+ * of one megabyte can take minutes.
  */
 const LIMITS = {
-  /** words and signs, counted before anything is built of them */
+  /** tokens of the lexer, counted before the file is parsed */
   tokens: 65_536,
   aliases: 256,
   depth: 64,
-  /** values once aliases are followed */
+  /** values after aliases are resolved */
   values: 65_536,
-  /** characters of text, once aliases are followed */
+  /** characters of text after aliases are resolved */
   text: 2 * 1024 * 1024,
 } as const;
 
 const malformed = (message: string) => invalid(message, 'MALFORMED_YAML');
 
 /**
- * Parses an uploaded file: one document, no deeper and no larger than allowed. Errors name the line and never show the
- * text, which may hold secrets.
+ * Parses an uploaded file: one document, within the limits of depth and size. Errors name the line and never contain the
+ * text, which may have secrets.
  */
 export function parseYaml(text: string): unknown {
   countTokens(text);
@@ -30,7 +30,7 @@ export function parseYaml(text: string): unknown {
   try {
     const documents = parseAllDocuments(text, {
       merge: true,
-      // Compares all with all; see requireUniqueKeys.
+      // The parser would compare all keys with each other; see requireUniqueKeys.
       uniqueKeys: false,
       prettyErrors: true,
       logLevel: 'silent',
@@ -42,7 +42,7 @@ export function parseYaml(text: string): unknown {
     const error = document.errors[0];
     if (error) throw notValid(error.code, error.linePos?.[0]);
     requireUniqueKeys(document, lines);
-    // Followed aliases are the same objects, so this costs nothing; what they add up to is counted below.
+    // Resolved aliases are references to the same objects, which is cheap; their total size is checked below.
     value = document.toJS({ maxAliasCount: -1 });
   } catch (error) {
     if (error instanceof Error && 'status' in error) throw error;
@@ -56,7 +56,7 @@ function notValid(code: string, at?: { line: number; col: number }) {
   return malformed(`the file is not valid YAML${at ? ` at line ${at.line}, column ${at.col}` : ''} (${code})`);
 }
 
-/** Splitting a text into tokens is quick whatever it holds, and what follows takes time by their number. */
+/** The lexer is fast for any text; the time for parsing depends on the number of tokens. */
 function countTokens(text: string): void {
   let tokens = 0;
   let aliases = 0;
@@ -66,14 +66,14 @@ function countTokens(text: string): void {
       throw malformed('the file holds more than any application needs; split it into several applications');
     if (token.startsWith('*') && before !== SCALAR && ++aliases > LIMITS.aliases)
       throw malformed(`the file uses more than ${LIMITS.aliases} aliases`);
-    // One within the other they take a parser minutes, and no document of ours has a key that needs them.
+    // Nested complex keys take a parser minutes, and no valid document has one.
     if (token === '?' && before !== SCALAR)
       throw malformed('the file has a key after a question mark; write it without: "key: value"');
     before = token;
   }
 }
 
-/** The token that says that the next one is text. */
+/** The token before a text. */
 const SCALAR = '\u001f';
 
 function requireUniqueKeys(document: Document.Parsed, lines: LineCounter): void {
@@ -90,7 +90,7 @@ function requireUniqueKeys(document: Document.Parsed, lines: LineCounter): void 
   });
 }
 
-/** Walks what aliases make of a file, which may be endless, no further than allowed. */
+/** Counts the values of a document with resolved aliases, which may be endless, up to the limits. */
 function requireMeasure(document: unknown): void {
   let values = 0;
   let characters = 0;

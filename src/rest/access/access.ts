@@ -1,4 +1,4 @@
-/** Who asks, as the cluster knows them. */
+/** The caller, as the cluster identifies it. */
 export interface Identity {
   name: string;
   uid?: string;
@@ -8,31 +8,31 @@ export interface Identity {
 
 export type Verb = 'get' | 'list' | 'create' | 'update' | 'patch' | 'delete';
 
-/** What is asked for: a resource of our API group (`edgenodes`, `edgenodes/provisioning-key`, `microservices`). */
+/** The permission that is needed, for a resource of our API group (`edgenodes`, `edgenodes/provisioning-key`). */
 export interface Attributes {
   resource: string;
   verb: Verb;
-  /** The one object; absent for collections. */
+  /** The name of the object; absent for collections. */
   name?: string;
 }
 
 /** Limits attempts with unknown tokens. */
 export interface Guesses {
-  /** Before a token is reviewed; throws after too many refused ones. */
+  /** Called before a token is reviewed; throws after too many refused tokens. */
   unknown(): void;
-  /** The review refused the token. */
+  /** Called when the review has refused the token. */
   wrong(): void;
 }
 
 export interface Authenticator {
   /**
-   * The identity of a bearer token, or undefined when it is not valid. Throws when the review fails:
-   * an unknown answer is never a refusal. `guesses` watches over tokens that nothing is remembered of.
+   * The identity of a bearer token, or undefined when it is not valid. Throws when the review fails: a failed review is
+   * never a refusal. `guesses` limits the attempts with tokens that are not cached.
    */
   authenticate(token: string, signal: AbortSignal, guesses?: Guesses): Promise<Identity | undefined>;
 }
 
 export interface Authorizer {
-  /** Whether they may. Throws when that cannot be found out. */
+  /** Whether the identity has the permission. Throws when the review fails. */
   allowed(identity: Identity, attributes: Attributes, signal: AbortSignal): Promise<boolean>;
 }

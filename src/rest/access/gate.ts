@@ -26,7 +26,7 @@ export async function admit(
   if (access === 'authenticated') return caller;
 
   const { resource, verb, name, objectName } = access;
-  // What is allowed without a name is allowed everywhere; only roles limited to some names need the second question.
+  // A permission without a name covers all names; only roles that are limited to names need the second check.
   if (await caller.may({ resource, verb })) return caller;
   const parameter = name === undefined ? undefined : params[name];
   const names = parameter === undefined ? [] : [parameter, objectName?.(parameter, deps) ?? parameter];

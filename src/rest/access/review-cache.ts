@@ -1,9 +1,9 @@
 import { unavailable } from '../errors.ts';
 
 export interface ReviewCacheOptions<V> {
-  /** how long a review is kept; not at all when 0 */
+  /** how long a review is cached; 0 for not at all */
   lifetimeMs: (value: V) => number;
-  /** reviews kept of each class; refusals never evict permissions */
+  /** cached reviews of each class; refusals never evict permissions */
   capacity: number;
   allows: (value: V) => boolean;
   /** concurrent reviews; more are refused with 503 */
@@ -12,7 +12,7 @@ export interface ReviewCacheOptions<V> {
   now?: () => number;
 }
 
-/** Caches reviews, and makes one for all callers that need the same at the same time. */
+/** Caches reviews, and makes one for all callers that need the same review at the same time. */
 export interface ReviewCache<V> {
   ask(key: string, load: () => Promise<V>, signal: AbortSignal): Promise<{ value: V; cached: boolean }>;
 }
@@ -68,10 +68,10 @@ interface Kept<V> {
   until: number;
 }
 
-/** The promise's outcome, or the signal's reason if that comes first. The promise itself goes on. */
+/** Settles as the promise, or rejects with the reason of the signal if it aborts first. The promise is not cancelled. */
 export function abortable<V>(promise: Promise<V>, signal: AbortSignal): Promise<V> {
   if (signal.aborted) {
-    // Nothing awaits the promise any more, and an unhandled rejection would end the process.
+    // There is no other handler of the promise, and an unhandled rejection would end the process.
     promise.catch(() => {});
     return Promise.reject(signal.reason);
   }

@@ -7,7 +7,7 @@ type Review = {
   spec: { token?: string; audiences?: string[]; user?: string; resourceAttributes?: Record<string, string> };
 };
 
-/** A reviewer that answers by a function and remembers what it was asked. */
+/** A reviewer whose responses come from a function, and which records the reviews. */
 function makeReviewer(answer: (review: Review) => object | Promise<object>): Reviewer & { asked: Review[] } {
   const asked: Review[] = [];
   return {
@@ -31,7 +31,7 @@ describe('authentication by TokenReview', () => {
     expect(reviewer.asked[0]?.spec).toEqual({ token: 'abc', audiences: ['skerry'] });
   });
 
-  test('an API server without audiences does not make a token one for us', async () => {
+  test('a token is refused when the API server returns no audiences', async () => {
     const reviewer = makeReviewer(() => ({ status: { authenticated: true, user } }));
     expect(await createTokenReviewAuthenticator({ reviewer }).authenticate('abc', signal)).toBeUndefined();
   });
@@ -128,7 +128,7 @@ describe('authentication by TokenReview', () => {
 describe('authorisation by SubjectAccessReview', () => {
   const identity = { name: 'ann', uid: '1', groups: ['g'], extra: { k: ['v'] } };
 
-  test('asks about our API group in our namespace, subresources apart', async () => {
+  test('a review has our API group, our namespace, and the subresource as a member of its own', async () => {
     const reviewer = makeReviewer(() => ({ status: { allowed: true } }));
     const authorizer = createAccessReviewAuthorizer({ reviewer, namespace: 'ns' });
     const attributes = { resource: 'edgenodes/provisioning-key', verb: 'create', name: 'x' } as const;
@@ -188,7 +188,7 @@ describe('the review cache', () => {
     expect((await answers.ask('bad 99', async () => false, signal)).cached).toBe(true);
   });
 
-  test('more than the allowed concurrent reviews are refused at once', async () => {
+  test('reviews beyond the limit of concurrent ones are refused at once', async () => {
     const answers = createReviewCache({ ...options, capacity: 10, pending: 2 });
     const never = () => new Promise<boolean>(() => {});
     void answers.ask('a', never, signal);

@@ -22,19 +22,19 @@ interface Timing {
   now?: () => number;
 }
 
-/** Until an API server has judged. */
+/** The timeout of a review. */
 const REVIEW_MS = 5_000;
 const MAX_TOKEN = 16 * 1024;
-/** For so long a token that was accepted counts as known, although it is reviewed again. */
+/** How long an accepted token counts as known, although it is reviewed again. */
 const KNOWN_MS = 60 * 60_000;
 const TOKEN_SHAPE = /^[A-Za-z0-9._~+/-]+=*$/;
 
 export interface TokenReviewOptions extends Timing {
   reviewer: Reviewer;
   metrics?: ReviewMetrics;
-  /** that tokens must be meant for */
+  /** the audience that tokens must have */
   audience?: string;
-  /** Also accept tokens that are meant for the API server itself, such as `kubectl create token` gives without an audience. */
+  /** Whether to accept tokens for the API server itself too, as `kubectl create token` issues them without an audience. */
   acceptApiServerTokens?: boolean;
 }
 
@@ -46,7 +46,7 @@ interface TokenReview {
   };
 }
 
-/** Any bearer token that the cluster accepts. Tokens are remembered by their hash only. */
+/** Accepts any bearer token that the cluster accepts. Tokens are cached by their hash only. */
 export function createTokenReviewAuthenticator(options: TokenReviewOptions): Authenticator {
   const { reviewer, metrics = {}, audience = TOKEN_AUDIENCE, acceptApiServerTokens = false } = options;
   const { allowedMs = 60_000, deniedMs = 5_000 } = options;
@@ -72,7 +72,7 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
     );
     const name = status?.user?.username;
     if (!status?.authenticated || !name) return undefined;
-    // An API server without audiences returns none; then the token is one for the API server.
+    // An API server that does not support audiences returns none; the token is one for the API server then.
     if (audiences && !status.audiences?.some((audience) => audiences.includes(audience))) return undefined;
     const { uid, groups = [], extra } = status.user ?? {};
     return { name, groups, ...(uid && { uid }), ...(extra && { extra }) };
@@ -105,7 +105,7 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
         return answer;
       };
       const load = () => {
-        // The limit for unknown tokens of this address may be used up by others.
+        // A known token is exempt, since other clients at this address may have reached the limit for unknown tokens.
         if ((known.get(key) ?? 0) <= now()) guesses?.unknown();
         return ask();
       };
@@ -121,11 +121,11 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
 export interface AccessReviewOptions extends Timing {
   reviewer: Reviewer;
   metrics?: ReviewMetrics;
-  /** Where the roles are bound: the controller's namespace. */
+  /** The namespace of the role bindings: that of the controller. */
   namespace: string;
 }
 
-/** Asks the cluster's own authorisation (RBAC, webhooks) about our API group, so that one set of roles applies to REST and kubectl. */
+/** Authorizes by the cluster (RBAC, webhooks) for our API group, so that one set of roles applies to REST and kubectl. */
 export function createAccessReviewAuthorizer(options: AccessReviewOptions): Authorizer {
   const { reviewer, metrics = {}, namespace, allowedMs = 30_000, deniedMs = 5_000 } = options;
   const reviews = createReviewCache<boolean>({
@@ -182,7 +182,7 @@ export function createAccessReviewAuthorizer(options: AccessReviewOptions): Auth
   };
 }
 
-/** Counts a review. A failed one is 503, whatever the cause: unknown is not a refusal. */
+/** Counts a review. A failed review leads to 503, whatever the cause, since it is not a refusal. */
 async function counted<V>(
   review: 'token' | 'access',
   metrics: ReviewMetrics,
@@ -201,7 +201,7 @@ async function counted<V>(
   }
 }
 
-/** When a JWT ends (Unix ms), as it says itself; only ever used to forget it earlier. */
+/** The expiry of a JWT (Unix ms) by its own claim; used only to drop the token from the cache earlier. */
 function expiryOf(token: string): number | undefined {
   try {
     const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown };

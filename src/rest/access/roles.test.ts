@@ -31,11 +31,11 @@ describe('the matrix', () => {
     ['viewer', false, 'get', 'microservices/log'],
     ['developer', false, 'list', 'events'],
     ['sre', false, 'create', 'authadmin'],
-  ])('%s: %s to %s %s', (role, allowed, verb, resource) => {
+  ])('the role %s has %s for %s %s', (role, allowed, verb, resource) => {
     expect(may(role, verb, resource)).toBe(allowed);
   });
 
-  test('each role has all permissions of the one below it', () => {
+  test('each role has all permissions of the next lower role', () => {
     const resources = [...knownResources()];
     const verbs = ['get', 'list', 'create', 'update', 'patch', 'delete'] as const;
     const [admin, sre, developer, viewer] = ROLE_NAMES.map(
@@ -71,7 +71,7 @@ test('a rule limited to names allows those names only', () => {
   expect([ask(), ask('a'), ask('b')]).toEqual([false, true, false]);
 });
 
-test('manifests: one role and one binding per name, in the namespace', () => {
+test('the manifests have one Role and one RoleBinding per role, in the namespace', () => {
   const manifests = roles({ namespace: 'ns' });
   expect(manifests.map(({ kind, metadata }) => `${kind} ${metadata.namespace}/${metadata.name}`)).toEqual(
     ROLE_NAMES.flatMap((role) => [`Role ns/skerry-${role}`, `RoleBinding ns/skerry-${role}`]),

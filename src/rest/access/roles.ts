@@ -3,8 +3,8 @@ import { KINDS, type Kind, type Kinds } from '../../kinds/index.ts';
 import type { PolicyRule } from './rules.ts';
 
 /**
- * What the four roles of people may do (docs/spec/identity-and-access.md#roles). One set of roles applies
- * to REST and kubectl: a resource is the plural of a CRD, a subresource with its own permission, or a name of REST only.
+ * The permissions of the four roles of users (docs/spec/identity-and-access.md#roles). One set of roles applies to REST and
+ * kubectl: a resource is the plural of a CRD, a subresource with its own permission, or a name that only REST has.
  */
 
 export const ROLE_NAMES = ['admin', 'sre', 'developer', 'viewer'] as const;
@@ -14,7 +14,7 @@ const READ = ['get', 'list', 'watch'];
 const WRITE = [...READ, 'create', 'update', 'patch', 'delete'];
 
 interface Row {
-  /** of kinds that say so; the resources of the row are those that are no kind */
+  /** kinds with this `access` belong to the row; `resources` lists those that are no kind */
   kinds?: Kind['access'];
   resources: readonly string[];
   sre?: readonly string[];
@@ -58,19 +58,19 @@ const MATRIX: readonly Row[] = [
   { resources: ['busoperators', 'bushubs'], sre: READ, developer: READ, viewer: READ },
   { resources: ['roles', 'rolebindings', 'authusers', 'authgroups'], sre: READ, developer: READ, viewer: READ },
   { resources: ['events'], sre: WRITE },
-  // what leads to a machine or into a container
+  // resources that give access to a machine or a container
   { resources: ['edgenodes/provisioning-key', 'edgenodes/command', 'edgenodes/reconcile'], sre: ['create'] },
   { resources: ['edgenodes/tunnel'], sre: ['get', 'patch'], developer: ['get'] },
   { resources: ['microservices/exec'], sre: ['create'], developer: ['create'] },
   { resources: ['systemmicroservices/exec'], sre: ['create', 'delete'] },
   { resources: ['microservices/log'], sre: ['get'], developer: ['get'] },
   { resources: ['systemmicroservices/log', 'edgenodes/log'], sre: ['get'], developer: ['get'] },
-  // what gives away a secret
+  // resources that contain a secret
   { resources: ['secrets/data', 'certificates/key', 'registries/credentials', 'bususers/creds'], sre: ['get'] },
   { resources: ['busbootstraps', 'authadmin'] },
 ];
 
-/** Every resource that some role is about; a route about any other could be called by admins only, by mistake. */
+/** Every resource of some role; a route of any other resource could be called by admins only, by mistake. */
 export const knownResources = (kinds: Kinds = KINDS): ReadonlySet<string> =>
   new Set(MATRIX.flatMap((row) => resourcesOf(row, kinds)));
 
@@ -81,7 +81,7 @@ const resourcesOf = ({ kinds: row, resources }: Row, kinds: Kinds): string[] => 
   ]),
 ];
 
-/** Events of the cluster: `kubectl describe` and `kubectl get events` are how people learn why something is as it is. */
+/** Events of the cluster: users read the causes of a state with `kubectl describe` and `kubectl get events`. */
 const CLUSTER_EVENTS: PolicyRule = { apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: READ };
 
 /** The rules of one role: resources with the same verbs together. */
@@ -89,7 +89,7 @@ export function rulesOf(role: RoleName, kinds: Kinds = KINDS): PolicyRule[] {
   return [...ownRulesOf(role, kinds), CLUSTER_EVENTS];
 }
 
-/** Those in our API group. */
+/** The rules of one role in our API group. */
 function ownRulesOf(role: RoleName, kinds: Kinds): PolicyRule[] {
   if (role === 'admin') return [{ apiGroups: [GROUP], resources: ['*'], verbs: ['*'] }];
   const byVerbs = new Map<string, string[]>();
@@ -103,7 +103,7 @@ function ownRulesOf(role: RoleName, kinds: Kinds): PolicyRule[] {
 }
 
 const PRODUCT = GROUP.split('.')[0];
-/** The object that holds a role. */
+/** The name of the Role and RoleBinding of a role. */
 const roleObjectName = (role: RoleName) => `${PRODUCT}-${role}`;
 
 export interface RoleManifest {
@@ -116,8 +116,8 @@ export interface RoleManifest {
 }
 
 /**
- * The roles and the binding of each to its group, `<groups>:<role>`. Everything is in the controller's namespace, so that
- * two installations in one cluster do not share them; two that name their groups alike share their people.
+ * The roles and the binding of each to its group, `<groups>:<role>`. All are in the controller's namespace, so that two
+ * installations in one cluster do not share roles; two with the same value of `groups` share their users.
  */
 export interface RolesOptions {
   namespace: string;

@@ -9,7 +9,7 @@ export interface PolicyRule {
   resourceNames?: readonly string[];
 }
 
-/** Whether rules allow something in our API group, as the RBAC authorizer of Kubernetes judges. */
+/** Whether rules allow an operation in our API group, by the rules of the RBAC authorizer of Kubernetes. */
 export function permits(rules: readonly PolicyRule[], { resource, verb, name }: Attributes): boolean {
   const subresource = resource.split('/')[1];
   const resources = ['*', resource, ...(subresource ? [`*/${subresource}`] : [])];

@@ -19,15 +19,15 @@ export interface ClusterDependenciesOptions {
   observations: Observations;
   self: Self;
   provisioning: RestDependencies['provisioning'];
-  /** of bearer tokens; the empty one also accepts those that are meant for the API server itself */
+  /** of bearer tokens; an empty one also accepts tokens for the API server itself */
   tokenAudience?: string;
   metrics?: RestMetrics;
-  /** For tests; TokenReview and SubjectAccessReview unless told. */
+  /** For tests; default: TokenReview and SubjectAccessReview. */
   authenticator?: Authenticator;
   authorizer?: Authorizer;
 }
 
-/** The dependencies of the facade over the cluster. */
+/** The dependencies of the REST API over the cluster. */
 export function createClusterDependencies(options: ClusterDependenciesOptions): RestDependencies {
   const { client, namespace, stores, metrics, kinds = KINDS } = options;
   const reviewer: Reviewer = { post: (path, body, signal) => client.request('POST', path, body, { signal }) };
@@ -63,10 +63,10 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
   };
 }
 
-/** How long an answer of the API server to "are you there" holds; agents ask by the thousand. */
+/** How long a check of the API server is cached, since thousands of agents lead to one. */
 const REACHABLE_MS = 1_000;
 
-/** Ready: every one of these stores was complete once, and the API server answers. */
+/** Ready: each of these stores has been complete once, and the API server responds. */
 export function createReadiness(client: KubeClient, stores: EssentialStores): Readiness {
   let asked: { at: number; answer: Promise<boolean> } | undefined;
   const isReachable = () => {

@@ -3,7 +3,7 @@ import type { ObjectMeta } from '../../api/meta.ts';
 import type { KubeObject } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
 
-/** Waits until a store no longer has an object of this uid under its name; false when that takes longer than `ms`. */
+/** Waits until a store no longer has the object with this name and uid; false when that takes longer than `ms`. */
 export async function untilGone<T extends KubeObject>(
   store: Store<T>,
   { namespace, name, uid }: Pick<ObjectMeta, 'namespace' | 'name' | 'uid'>,

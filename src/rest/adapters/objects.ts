@@ -84,7 +84,7 @@ export function createObjects<T extends KindObject>(options: ObjectsOptions<T>):
         if (left) store.observe(left);
         else if (found) gone(object.metadata);
       } catch (error) {
-        // Another object has the name by now: ours is gone.
+        // Another object has the name now: the object is gone.
         if (!isConflict(error) && !isNotFound(error)) throw error;
         gone(object.metadata);
       }

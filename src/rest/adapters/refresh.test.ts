@@ -5,7 +5,7 @@ const signal = AbortSignal.timeout(30_000);
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe('refresh', () => {
-  test('callers that ask in a row wait for what each run takes, and not for a fixed time', async () => {
+  test('consecutive callers wait in proportion to the duration of a run, not for a fixed time', async () => {
     let time = 0;
     let runs = 0;
     const refresh = createRefresh(
@@ -24,7 +24,7 @@ describe('refresh', () => {
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 
-  test('callers that wait share one run, and slow runs are spaced', async () => {
+  test('waiting callers share one run, and slow runs begin at the interval', async () => {
     const starts: number[] = [];
     const refresh = createRefresh(
       async () => {
@@ -40,7 +40,7 @@ describe('refresh', () => {
     expect((starts[1] ?? 0) - (starts[0] ?? 0)).toBeGreaterThan(95);
   });
 
-  test('a run that began before the call does not count for it', async () => {
+  test('a caller gets a run that began after its call', async () => {
     let runs = 0;
     const refresh = createRefresh(
       async () => {
@@ -56,7 +56,7 @@ describe('refresh', () => {
     expect(runs).toBe(2);
   });
 
-  test('a failure reaches those who waited, and only them', async () => {
+  test('a failure rejects the waiting callers, and no later ones', async () => {
     let fails = true;
     const refresh = createRefresh(
       async () => {

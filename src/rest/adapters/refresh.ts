@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../access/review-cache.ts';
 
-/** Pauses between runs, in lengths of the run before: what is quick may be done often. */
+/** The pause between runs, as a multiple of the last run's duration: short runs may be frequent. */
 const PAUSE = 4;
 
 /**
- * Runs `load` so that every caller gets a run that began after its call: callers that wait share one. Runs take a fifth of
- * the time at most, and where they are slow one begins every `everyMs`.
+ * Runs `load` so that every caller gets a run that began after its call; waiting callers share one. Runs take at most a fifth
+ * of the time, and when they are slow, one begins every `everyMs`.
  */
 export function createRefresh(
   load: () => Promise<void>,
@@ -14,12 +14,12 @@ export function createRefresh(
 ): (signal: AbortSignal) => Promise<void> {
   const until = (time: number) => sleep(Math.max(0, time - now()));
   let startedAt = Number.NEGATIVE_INFINITY;
-  /** the run before, and the pause after it */
+  /** the last run and the pause after it */
   let rested: Promise<unknown> = Promise.resolve();
   let next: Promise<void> | undefined;
 
   async function run(): Promise<void> {
-    // Also without a wait the run begins later: whoever called first has to be remembered by then.
+    // Without a pause the run still begins later, after `next` has been set for further callers.
     await Promise.race([rested, until(startedAt + everyMs)]);
     startedAt = now();
     next = undefined;
@@ -32,7 +32,7 @@ export function createRefresh(
   return (signal) => {
     if (!next) {
       next = run();
-      // Whoever waits hears of a failure; nobody may be left to wait.
+      // Waiting callers get the failure; without any, it must not be an unhandled rejection.
       next.catch(() => {});
     }
     return abortable(next, signal);

@@ -26,7 +26,7 @@ interface SecretsOptions {
 const encode = (text: string) => Buffer.from(text).toString('base64');
 const decode = (text: string) => Buffer.from(text, 'base64').toString();
 
-/** Passwords in Secrets that their registry owns, one for each place that they may be sent to. */
+/** Passwords in Secrets that their registry owns, one for each destination that a password may be sent to. */
 export function createRegistryPasswords({ client, namespace }: SecretsOptions): RegistryPasswords {
   const find = (name: string, signal: AbortSignal) => client.find(RESOURCES.secrets, { namespace, name }, { signal });
 
@@ -79,14 +79,14 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
   };
 }
 
-/** A password for another place is in another Secret, so that none is ever in one that names a place it was not given for. */
+/** Each destination has a Secret of its own, so that no Secret has a password that was set for another destination. */
 function passwordSecretName(registry: string, destination: string): string {
   const owner = registry.slice(0, 200).replace(/[^a-z0-9]+$/, '');
   return `${owner}-${PASSWORD}-${createHash('sha256').update(`${registry} ${destination}`).digest('hex').slice(0, 16)}`;
 }
 
 export interface ProvisioningKeyLooks {
-  /** Whether an agent could take the identity of the node with it now; asks the API server. */
+  /** Whether an agent could be provisioned with the key now; reads the Secret from the API server. */
   isUsable(node: EdgeNode, key: string, signal: AbortSignal): Promise<boolean>;
 }
 
@@ -127,8 +127,8 @@ export function createProvisioningKeys({
         },
         { fieldManager, signal },
       );
-      // The one issued here too, when a later one was faster. What this view does not show yet, because another replica
-      // issued it just now, the reconciler removes.
+      // Including the one issued here, when a later one was faster. The reconciler removes keys that this store does not
+      // have yet because another replica has just issued them.
       const keys = [...secrets.byIndex('provisioningKeyOf', uuid), issued];
       const replaced = keys.filter((key) => keys.some((other) => isReplacedBy(key, other)));
       await Promise.all(
@@ -145,7 +145,7 @@ export interface SharedOptions extends SecretsOptions {
   configMaps: Store<ConfigMap>;
 }
 
-/** Brings the views of what microservices may use up to date. */
+/** Refreshes the stores of the Secrets and ConfigMaps that microservices may use. */
 export function createShared({ client, namespace, secrets, configMaps }: SharedOptions): Shared {
   const labelSelector = `${LABELS.shareable}=true`;
   return {

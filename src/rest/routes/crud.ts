@@ -16,11 +16,11 @@ import { type AnyRoute, type Caller, route } from '../route.ts';
 import { parseYaml } from '../yaml.ts';
 import * as shapes from './shapes.ts';
 
-/** What one kind does besides what all do; a part that is absent is as it is for all. */
+/** Operations of one kind that differ from those of all kinds; an absent one does not differ. */
 export interface CrudHooks<T, W extends Write<T>> {
   /** Stores a new object. */
   create?(deps: RestDependencies, object: T, write: W, signal: AbortSignal): Promise<T>;
-  /** The object to store, after a change of its spec; `before` is the object as it was. */
+  /** Resolves with the object to store, after a change of its spec; `before` is the former object. */
   change?(deps: RestDependencies, before: T, write: W, signal: AbortSignal): Promise<T>;
   /** Runs after a change was stored. */
   changed?(deps: RestDependencies, before: T, after: T, signal: AbortSignal): Promise<void>;
@@ -153,7 +153,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
   return routes.map((one) => ({ ...one, needs: (kinds) => needsOf(kind, kinds) }));
 }
 
-/** Kinds that an operation on this one looks at: those that name it, and those that it names. */
+/** Kinds whose objects an operation on this one reads: those that name it, and those that it names. */
 const needsOf = <T extends KindObject>(kind: Kind<T>, kinds: Kinds): readonly string[] => [
   kind.key,
   ...Object.values(kinds)
@@ -161,7 +161,7 @@ const needsOf = <T extends KindObject>(kind: Kind<T>, kinds: Kinds): readonly st
     .map(({ key }) => key),
 ];
 
-/** What the routes of a kind carry out. Longer than a hundred lines: one function per operation over the same definition. */
+/** The operations of a kind. Longer than a hundred lines: one function per operation over the same definition. */
 function createOperations<T extends KindObject, W extends Write<T>>(
   kind: Kind<T>,
   crud: KindCrud<T, W>,
@@ -215,7 +215,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
 
   function list(deps: RestDependencies) {
     const objects = objectsOf(deps, kind);
-    // What has no key yet cannot be named; of two that claim one, the older has it.
+    // An object without a key cannot be named yet; of two objects with the same key the older has it.
     const keyed = objects.list().flatMap((object) => {
       const value = keyValue(kind, object);
       return isPresent(object) && value !== undefined && oldest(objects.find(rest.key, value)) === object
@@ -255,7 +255,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   const patch = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
     change(deps, value, (object) => crud.patch(object, body), caller, signal);
 
-  /** The spec as a body says it; name and identity stay. */
+  /** Replaces the spec by that of a body; name and identity stay. */
   const replace = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
     change(
       deps,
@@ -280,7 +280,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     return replies.delete.status === 204 ? undefined : {};
   }
 
-  /** Refuses what the reconciler would refuse; what another replica made a moment ago is looked for. */
+  /** Refuses what the reconciler would refuse; objects that another replica has just created are read. */
   async function requireVerdict(deps: RestDependencies, object: T, signal: AbortSignal) {
     const judge = () => kind.verdict?.(object, deps.references.find);
     if (!judge()) return;
@@ -293,7 +293,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     if (verdict) throw verdictError(verdict);
   }
 
-  /** A document of this kind, as the JSON body that says the same. */
+  /** The JSON body that is equivalent to a document of this kind. */
   function readFile(file: string, path?: string): Record<string, unknown> {
     const document = parseYaml(file);
     refuseExpressions(document);

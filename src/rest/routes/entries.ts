@@ -6,7 +6,7 @@ import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { findMicroservice, type Microservice, microserviceMissing } from '../lookup.ts';
 
-/** A user's microservices, and those of the system: the same operations behind two permissions. */
+/** The microservices of users and those of the system: the same operations with different permissions. */
 export const DOORS = [
   { system: false, path: '/microservices', resource: 'microservices', words: '', suffix: '' },
   {
@@ -19,7 +19,7 @@ export const DOORS = [
 ] as const;
 export type Door = (typeof DOORS)[number];
 
-/** The microservice as it is now, behind the door that it belongs to; or 404. */
+/** The present microservice, for the routes that it belongs to; or 404. */
 export async function entryBehind(
   deps: RestDependencies,
   door: Door,
@@ -64,7 +64,7 @@ export async function editMicroservice(
   await edit(deps.applications, read, () => change(found), signal);
 }
 
-/** Edits one entry and orders its rebuild. */
+/** Edits one entry and requests its rebuild. */
 export async function editEntry(
   deps: RestDependencies,
   door: Door,

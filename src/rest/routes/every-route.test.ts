@@ -23,25 +23,28 @@ const guarded = routes.filter((route) => route.access !== 'public');
 const call = (as: TestClient, route: AnyRoute, path = route.path) => as.request(route.method, pathOf(path));
 
 describe('every route', () => {
-  test('behind a token answers 401 without one', async () => {
+  test('that needs a token responds 401 without one', async () => {
     for (const route of guarded) expect((await call(client, route)).status, route.operation).toBe(401);
   });
 
-  test.each(ROLE_NAMES)('answers 403 to a %s exactly where the matrix says so, in all spellings', async (role) => {
-    const as = client.as(role);
-    for (const route of guarded) {
-      const { access } = route;
-      const name = typeof access === 'object' && access.name ? { name: 'some-name' } : {};
-      const allowed = typeof access !== 'object' || permits(rulesOf(role), { ...access, ...name });
-      for (const path of spellings(route.path)) {
-        const { status } = await call(as, route, path);
-        expect(status === 403, `${role} ${route.method} ${path}: ${status}`).toBe(!allowed);
-        expect([401, 500], `${role} ${route.method} ${path}`).not.toContain(status);
+  test.each(ROLE_NAMES)(
+    'responds 403 to a %s exactly when its role lacks the permission, in all spellings',
+    async (role) => {
+      const as = client.as(role);
+      for (const route of guarded) {
+        const { access } = route;
+        const name = typeof access === 'object' && access.name ? { name: 'some-name' } : {};
+        const allowed = typeof access !== 'object' || permits(rulesOf(role), { ...access, ...name });
+        for (const path of spellings(route.path)) {
+          const { status } = await call(as, route, path);
+          expect(status === 403, `${role} ${route.method} ${path}: ${status}`).toBe(!allowed);
+          expect([401, 500], `${role} ${route.method} ${path}`).not.toContain(status);
+        }
       }
-    }
-  });
+    },
+  );
 
-  test('that is not carried out yet says so to those who may call it', async () => {
+  test('that is not implemented responds 501 to callers with the permission', async () => {
     const admin = client.as('admin');
     for (const route of laterRoutes) {
       const { status, body } = await call(admin, route);

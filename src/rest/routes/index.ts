@@ -22,7 +22,7 @@ const OWN: Readonly<Record<string, readonly AnyRoute[]>> = {
 const routesOfKind = (kind: Kind): readonly AnyRoute[] =>
   OWN[kind.key] ?? (kind.rest.crud ? crudRoutes(kind, kind.rest.crud) : []);
 
-/** Every route of the facade: the router, the catalogue of permissions and the OpenAPI document are made from it. */
+/** Every route of the REST API: the router, the list of permissions and the OpenAPI document are made from it. */
 export function createRoutes(kinds: Kinds): readonly AnyRoute[] {
   const { nodes, ...others } = kinds;
   const routes: AnyRoute[] = [

@@ -3,8 +3,8 @@ import type { Verb } from '../access/access.ts';
 import { type Access, type AnyRoute, type Method, paramNames, route } from '../route.ts';
 
 /**
- * Operations of the v3 API that this version does not carry out: they have their place, their access rule and a clear
- * answer, so that a client learns what is missing from the answer and not from a stack trace.
+ * Operations of the v3 API that this version does not implement: they have a path, an access rule and a response with the
+ * status 501, from which a client sees what is missing.
  *
  * One line each: method, path, then `resource verb`, `authenticated` or `public`. The last path parameter names the
  * object, except for verbs that are about a collection.
@@ -192,7 +192,7 @@ function rules(kind: string): string {
     DELETE ${path}/{ruleName}       ${resource} delete`;
 }
 
-/** Routes of users that nothing can be guessed at (docs/spec/rest-v3.md#rate-limits). */
+/** Routes of users that allow no guesses of passwords or codes (docs/spec/rest-v3.md#rate-limits). */
 const UNGUESSABLE: ReadonlySet<string> = new Set([
   'POST /user/logout',
   'GET /user/profile',

@@ -148,7 +148,7 @@ export const microserviceRoutes: AnyRoute[] = [
     summary: 'Remove a microservice from its application',
     access: { resource: 'microservices', verb: 'delete', ...byUuid },
     params: shapes.uuidParam,
-    // `withCleanup` is accepted and means nothing
+    // `withCleanup` is accepted and has no effect
     body: {
       kind: 'json',
       schema: z.unknown(),

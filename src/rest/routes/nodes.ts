@@ -36,10 +36,10 @@ const versionBody = z.object({
 
 const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
 
-/** Stands for the router of the control plane, which is no node. */
+/** The name of the router of the control plane, which is no node. */
 const DEFAULT_ROUTER = 'default-router';
 
-/** What a body names as routers must be nodes, by name or uuid; those that it connects to have a router for others. */
+/** The routers of a body must be nodes, by name or uuid; upstream routers must accept connections of other routers. */
 async function requireRouters(
   deps: RestDependencies,
   body: Record<string, unknown>,
@@ -197,7 +197,7 @@ export const nodeRoutes = [
       errors: [404, 409, 501],
       async handler({ deps, params, signal }) {
         await editNode(deps, params.uuid, signal, (node) => {
-          // An order that nobody carries out would be a silent failure.
+          // Our own agent does not execute a reboot: to accept it would hide that.
           if (action === 'reboot' && node.status?.agent)
             throw new HttpError(
               501,
@@ -261,7 +261,7 @@ export const nodeRoutes = [
 
 type Node = Awaited<ReturnType<typeof nodeByUuid>>;
 
-/** Other order routes build on this. */
+/** Edits a node; the routes of actions use it. */
 function editNode(
   deps: RestDependencies,
   uuid: string,

@@ -6,7 +6,7 @@ import type { RestDependencies } from '../dependencies.ts';
 import { withChanges } from '../edit.ts';
 import { type CrudHooks, crudRoutes } from './crud.ts';
 
-/** Passwords of registries: kept in Secrets, shown to callers who may see them. */
+/** Passwords of registries: stored in Secrets, and returned to callers with the permission. */
 const passwords: CrudHooks<Registry, RegistryWrite> = {
   create: (deps, registry, { password }, signal) =>
     typeof password === 'string'
@@ -21,7 +21,7 @@ const passwords: CrudHooks<Registry, RegistryWrite> = {
     return withChanges(registry, { spec: { ...rest, passwordSecretRef: ref } });
   },
 
-  /** The former Secret goes once nothing refers to it. */
+  /** Deletes the former Secret after the registry no longer refers to it. */
   async changed({ registryPasswords }, before, after, signal) {
     if (before.spec.passwordSecretRef?.name !== after.spec.passwordSecretRef?.name)
       await registryPasswords.remove(before, signal);

@@ -6,14 +6,14 @@ import { EXPRESSION_REFUSED, findExpression } from '../../domain/expressions.ts'
 import { replyShape as reply } from '../../kinds/rest.ts';
 
 /**
- * Bodies and replies of the API, for checks of their outer form and for the OpenAPI document. What bodies may hold is
- * judged by the domain.
+ * Bodies and replies of the API, for checks of their outer form and for the OpenAPI document. The domain checks the content
+ * of bodies.
  */
 
 /** Any JSON object. The domain reads it. */
 export const anyObject = z.record(z.string(), z.unknown(), 'must be a JSON object');
 
-/** A body whose texts are rendered once templates exist. Until then an expression is refused: nothing is stored raw. */
+/** A body whose texts may have template expressions in a later version; this version refuses expressions. */
 const templated = <T extends z.ZodType>(schema: T): T =>
   schema.superRefine((value, context) => {
     const path = findExpression(value);
