@@ -13,7 +13,7 @@ import { type NodeKey, nodeKeySecret } from './node-key.ts';
 
 export const NAMESPACE = 'skerry';
 
-/** Time that moves only when a test says so. */
+/** A clock that only the test advances. */
 export function makeClock(start = Date.parse('2026-01-01T00:00:00Z')): Clock & { advance(ms: number): Promise<void> } {
   let now = 0;
   let timers: { at: number; callback: () => void }[] = [];
@@ -88,7 +88,7 @@ export function makeSecret(name: string, data: Record<string, string>, extra: ob
   return { apiVersion: 'v1', kind: 'Secret', metadata: metadata(name, extra), data: Object.fromEntries(encoded) };
 }
 
-/** The same object, written once more. */
+/** A copy of the object after a change, with the next resource version and generation. */
 export function changed<T extends { metadata: { generation?: number } }>(object: T, change: (copy: T) => void): T {
   const copy = structuredClone(object);
   change(copy);
@@ -101,7 +101,7 @@ export const makeStores = () => createStores({ namespace: NAMESPACE }) satisfies
 
 export type TestStores = ReturnType<typeof makeStores>;
 
-/** All stores complete, with these objects. */
+/** Fills all stores with these objects, so that they are complete. */
 export function fill(
   stores: TestStores,
   objects: { nodes?: EdgeNode[]; applications?: Application[]; secrets?: Secret[] },
@@ -124,7 +124,7 @@ export function makeKey(): TestKey {
   return { publicKey: { kty: 'OKP', crv: 'Ed25519', x }, privateKey };
 }
 
-/** The Secret that makes the key the node's. */
+/** The Secret with the key of the node. */
 export function keyOf(node: EdgeNode, { publicKey }: TestKey, extra: Partial<NodeKey> = {}): Secret {
   const record = { nodeUuid: node.spec.uuid ?? '', publicKey, archId: 1, provisionedAt: 0, keyExpiresAt: 0, ...extra };
   const secret = nodeKeySecret(node, record);
@@ -137,7 +137,7 @@ export interface TokenChanges {
   now?: number;
 }
 
-/** A node token as our agent makes it, at the wall clock `now` (Unix ms). */
+/** A node token as our agent signs it at `now` (Unix ms). */
 export function makeToken(
   uuid: string,
   key: TestKey,
@@ -163,12 +163,12 @@ export function makeToken(
 export interface Answer {
   status: number;
   headers: NodeJS.Dict<string | string[]>;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look at what they expect
+  // biome-ignore lint/suspicious/noExplicitAny: tests read any member
   body: any;
   text: string;
 }
 
-/** Writes that no test expects. */
+/** A client that rejects every call, for tests that expect none. */
 const noClient = new Proxy({}, { get: (_, name) => () => Promise.reject(new Error(`unexpected ${String(name)}`)) });
 
 export interface Replica extends AsyncDisposable {
@@ -177,7 +177,7 @@ export interface Replica extends AsyncDisposable {
   url: string;
   leadership: { isLeading: boolean; leaderAddress: string | undefined };
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
-  /** A request of our agent, or of a foreign one, with a token of its own. */
+  /** A request of our agent, or of a third-party agent, with a new token. */
   as(node: EdgeNode, key: TestKey, method: string, path: string, options?: CallOptions): Promise<Answer>;
 }
 
@@ -193,7 +193,7 @@ export interface ReplicaOptions extends Partial<AgentsOptions> {
   clock?: Clock;
 }
 
-/** One replica behind a listener of its own. It leads unless told otherwise. */
+/** One replica with a listener of its own. By default it is the leader. */
 export async function startReplica(options: ReplicaOptions = {}): Promise<Replica> {
   const stores = options.stores ?? makeStores();
   const leadership: Leadership & Replica['leadership'] = { isLeading: true, leaderAddress: undefined };
@@ -260,7 +260,7 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
   };
 }
 
-/** A node with its key, an application of one entry on it, and a replica that knows them. */
+/** A node with its key, an application with one entry for it, and a replica with these objects in its stores. */
 export async function startWithNode(options: ReplicaOptions = {}) {
   const clock = makeClock();
   const node = makeNode('edge-1');

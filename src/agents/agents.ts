@@ -32,7 +32,7 @@ export interface AgentsOptions extends AgentOptions {
   log: Log;
   clock?: Clock;
   metrics?: AgentMetrics;
-  /** the domain's own unless a test says otherwise */
+  /** that of the domain, which a test may replace */
   desiredState?: AgentRoutesOptions['desiredState'];
 }
 
@@ -43,7 +43,7 @@ export interface Agents extends AsyncDisposable {
   readonly observations: Observations;
   /** for reads */
   readonly currentValues: CurrentValues;
-  /** where other replicas reach this one */
+  /** the server for other replicas */
   readonly leaderServer: LeaderServer;
   /** Shares used tokens with other replicas until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
@@ -62,7 +62,7 @@ export function createAgents(options: AgentsOptions): Agents {
     routes,
     observations: {
       ...observations,
-      // Not what is left of an earlier leadership of this replica.
+      // Without observations from an earlier leadership of this replica.
       get(uuid) {
         forwarder.settle();
         return observations.get(uuid);

@@ -17,7 +17,7 @@ export interface Call {
   agent?: string;
   instance?: string;
   boot?: string;
-  /** bound of what may be answered from: see not-older-than.ts */
+  /** how far the stores must be for the response: see not-older-than.ts */
   notOlderThan?: string;
   /** value of the parameter in the path of the route */
   parameter?: string;
@@ -25,7 +25,7 @@ export interface Call {
   epoch?: EpochCheck;
 }
 
-/** Tells the leader of a contact, and what else was said. */
+/** Sends a contact, and what the agent sent with it, to the leader. */
 export type Observe = (call: Call, said?: Partial<ObservationDelta>) => void;
 
 export function createHear(forwarder: Pick<ObservationForwarder, 'observe'>, clock: Pick<Clock, 'wall'>): Observe {

@@ -20,16 +20,16 @@ export interface AgentStores {
 }
 
 /**
- * The stores that responses to agents come from, and no others: a store of another kind that is not complete must not
- * keep agents waiting. Their order never changes: agents carry a resource version of each (not-older-than.ts).
+ * The stores that responses to agents are made from. Other stores are not part of it, since an incomplete one must not make
+ * agents wait. The order never changes: agents carry a resource version of each (not-older-than.ts).
  */
 export const requiredStores = ({ nodes, applications, registries, secrets, configMaps }: AgentStores) =>
   [nodes, applications, registries, secrets, configMaps] as const;
 
 export interface ProvisioningKeys {
-  /** Whether an agent could take the identity of the node with it now; asks the API server. */
+  /** Whether an agent could be provisioned with the key now; reads the Secret from the API server. */
   isUsable(node: EdgeNode, key: string, signal: AbortSignal): Promise<boolean>;
-  /** Issues a provisioning key of a node; the one before it stops working. */
+  /** Issues a provisioning key of a node; the former key becomes invalid. */
   issue(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<void>;
 }
 
@@ -50,36 +50,36 @@ export interface ObservationDelta {
   /** effective settings that the agent sent apart from a report; each member replaces its own and no other */
   settings?: AgentConfig;
   sentRevisions?: Observation['sentRevisions'];
-  /** epoch to accept while the agent retains what the datastore lacks; empty when it lacks nothing */
+  /** epoch to accept while the agent retains what is missing in the datastore; empty when nothing is missing */
   restored?: string;
-  /** an agent has just been provisioned: what was known of the node was about another agent */
+  /** an agent has just been provisioned: former observations of the node belong to another agent */
   isReset?: true;
 }
 
-/** What the leader knows of all nodes, in memory. Made on every replica, filled on the one that leads. */
+/** The observations of all nodes, in memory. Every replica creates them; only the leader fills them. */
 export interface Observations {
   get(uuid: string): Observation | undefined;
   entries(): IterableIterator<[string, Observation]>;
   observe(delta: ObservationDelta): void;
-  /** The node is gone. */
+  /** Removes the observation of a node that is gone. */
   forget(uuid: string): void;
   /** Called after each delta, synchronously; `before` is absent for the first contact of a node. */
   subscribe(listener: (uuid: string, now: Observation, before: Observation | undefined) => void): Disposable;
 }
 
-/** What the agent side asks of leadership; each use asks again, since it may change at any time. */
+/** The part of leadership that the agent routes need; each use reads it again, since it may change at any time. */
 export type Leadership = Pick<KubeLeadership, 'isLeading' | 'leaderAddress'>;
 
-/** How replicas of one controller know each other: tokens of their ServiceAccount for an audience of their own. */
+/** How replicas of one controller authenticate each other: tokens of their ServiceAccount with a separate audience. */
 export interface InternalCredentials {
   token(signal: AbortSignal): Promise<string>;
-  /** Whether the token is one of a replica. Rejects when the review fails. */
+  /** Whether the token belongs to a replica. Rejects when the review fails. */
   verify(token: string, signal: AbortSignal): Promise<boolean>;
 }
 
 /** The API of the leader for other replicas. Rejects when the leader did not accept the message. */
 export interface LeaderApi {
-  /** The id is another one whenever the leader begins without observations. */
+  /** `leadershipId` changes whenever a leader begins without observations. */
   send(batch: readonly ObservationDelta[], signal: AbortSignal): Promise<{ leadershipId: string }>;
   currentValues(uuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
 }
@@ -89,7 +89,7 @@ export interface CurrentValues {
   of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
 }
 
-/** Every hook is optional and must not throw. Labels are low in cardinality. */
+/** Every hook is optional and must not throw. Labels have a low cardinality. */
 export interface AgentMetrics {
   agent?(what: AgentMetric, detail?: string): void;
   longPolls?(count: number): void;
@@ -111,13 +111,13 @@ export type AgentMetric =
 
 export interface AgentOptions {
   namespace: string;
-  /** under which agents reach the controller; tokens for another audience are then refused */
+  /** the URL of the controller for agents; when set, tokens for another audience are refused */
   publicUrl?: string;
   /** base64 PEM of the CA that agents are to trust; empty when there is none */
   caCert?: () => string;
   /** random key of the installation, the same on all replicas (NodeInputs.revisionKey) */
   revisionKey?: string;
-  /** address of a client, for limits; the socket's unless a trusted proxy says otherwise */
+  /** address of a client, for limits: that of the socket, or the one that a trusted proxy sends */
   addressOf?: (req: IncomingMessage) => string;
   limits?: Partial<AgentLimits>;
 }
@@ -129,14 +129,14 @@ export interface AgentLimits {
   bodyBytes: number;
   /** the body of a provisioning, from a caller without identity */
   provisioningBytes: number;
-  /** bodies being received at once: in all, of one node, of all callers without identity, and of one address */
+  /** bodies that are being received: in total, of one node, of all callers without identity, and of one address */
   receiving: Readonly<Record<'all' | 'node' | 'provisioning' | 'address', { bytes: number; messages: number }>>;
   /** until a body must be complete */
   bodyMs: number;
   provisioningBodyMs: number;
   longPolls: number;
   longPollsPerNode: number;
-  /** tokens of one node, a second in the long run */
+  /** the rate of requests of one node, per second */
   requestsPerNode: number;
   /** failed provisionings of one address in a minute */
   guessesPerMinute: number;
@@ -166,15 +166,15 @@ export interface NodeIdentity {
   node: EdgeNode;
 }
 
-/** The agent routes on a listener that others share. */
+/** The agent routes on a listener that other routes share. */
 export interface AgentRoutes extends AsyncDisposable {
-  /** Serves requests below `/api/v3/agent`; false when the request has another path and was not touched. */
+  /** Serves requests below `/api/v3/agent`; false, without any effect, when the request has another path. */
   handle(req: IncomingMessage, res: ServerResponse): boolean;
   /** Verifies and uses up the token of a request, for WebSocket upgrades. Rejects with AgentFailure. */
   authenticate(req: IncomingMessage): Promise<NodeIdentity>;
   /** Ends long polls and refuses new requests with 503; resolves when the leader has all observations, or after the grace time. */
   drain(graceMs: number): Promise<void>;
-  /** Every required store is complete, and the replica does not drain. */
+  /** True when every required store is complete and the replica does not drain. */
   readonly ready: boolean;
   readonly longPolls: number;
   /** The desired state of a node as it is sent; undefined when there is no such node. */

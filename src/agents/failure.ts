@@ -3,8 +3,8 @@ import { HttpError, RETRY_AFTER, retryAfter } from '../http/http-error.ts';
 import { isTransient } from '../kube/mod.ts';
 
 /**
- * Why a request of an agent was not carried out, with the codes of docs/spec/agent-channel.md#errors. An agent looks at
- * `retryable` before anything else: false only for what is provably a bad credential or a bad request.
+ * Why a request of an agent failed, with the codes of docs/spec/agent-channel.md#errors. An agent checks `retryable` first:
+ * it is false only when the credential or the request is certainly wrong.
  */
 const CODES = {
   AGENT_AUTH_HEADER_INVALID: 401,
@@ -55,7 +55,7 @@ export class AgentFailure extends HttpError {
 export const notReady = (message: string, retryAfterSeconds?: number) =>
   new AgentFailure('CONTROLLER_NOT_READY', message, { retryAfterSeconds });
 
-/** Any error as an agent may see it. Faults that are not its own are 503 and say nothing of the inside. */
+/** The response to an agent for any error. Errors of the controller are 503 and contain nothing internal. */
 export function failureOf(error: unknown): AgentFailure {
   if (error instanceof AgentFailure) return error;
   if (isTransient(error)) {

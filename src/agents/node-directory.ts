@@ -7,13 +7,13 @@ import { oldest } from '../stores/oldest.ts';
 import type { AgentStores } from './dependencies.ts';
 import { createKeyReader, nodeKeyName } from './node-key.ts';
 
-/** Nodes and their keys, from the local views; the API server is asked where a view may only be late. */
+/** Nodes and their keys from the stores, and from the API server when a store may be late. */
 export interface NodeDirectory {
   node(uuid: string): EdgeNode | undefined;
   keyOf(node: EdgeNode, uuid: string): KeyObject | undefined;
   /**
-   * Brings what is known of one node up to date. `done` once the views are at least as new as the last second; `busy`
-   * when so many ask that the API server must be spared. Rejects when it cannot be reached.
+   * Updates one node in the stores. `done` when the stores are at least as new as the last second; `busy` when there are too
+   * many requests for the API server. Rejects when the API server cannot be reached.
    */
   refresh(uuid: string): Promise<'done' | 'busy'>;
 }
@@ -23,7 +23,7 @@ export interface NodeDirectoryOptions {
   client: Pick<KubeClient, 'list' | 'find'>;
   namespace: string;
   clock: Clock;
-  /** looks at the API server in a second, over all nodes */
+  /** reads from the API server per second, for all nodes */
   looksPerSecond?: number;
 }
 

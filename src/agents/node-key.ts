@@ -9,8 +9,8 @@ import { decodeData, encodeData, isOwnedBy } from '../stores/keyed-text.ts';
 import { type PublicKey, publicKeySchema } from '../wire/index.ts';
 
 /**
- * The identity that an agent took: a Secret per node, owned by the EdgeNode, found by the node's uuid. It is the durable
- * record of a provisioning; the reconciler copies archId, engine and time from it into the status.
+ * The public key of a provisioned agent: a Secret per node, owned by the EdgeNode and found by the uuid of the node. It is
+ * the durable record of a provisioning; the reconciler copies archId, engine and time from it into the status.
  */
 export interface NodeKey {
   nodeUuid: string;
@@ -20,13 +20,13 @@ export interface NodeKey {
   containerEngine?: string;
   /** Unix ms */
   provisionedAt: number;
-  /** Unix ms, of the provisioning key that it was taken with; the later key has the last word */
+  /** Unix ms, expiry of the provisioning key that was used; a key that expires later has precedence */
   keyExpiresAt: number;
 }
 
 export const nodeKeyName = (uuid: string) => `node-key-${uuid}`;
 
-/** The value of labels that only say that something is of a kind. */
+/** The value of labels that only mark a type of objects. */
 const LABELLED = 'true';
 
 export function nodeKeySecret(node: EdgeNode, key: NodeKey): Secret {
@@ -51,7 +51,7 @@ export function nodeKeySecret(node: EdgeNode, key: NodeKey): Secret {
   };
 }
 
-/** Undefined for a Secret that is no node key, whatever its name says. */
+/** Undefined for a Secret that is no node key, whatever its name. */
 export function readNodeKey(secret: Secret): NodeKey | undefined {
   if (secret.metadata.labels?.[LABELS.nodeKey] === undefined) return undefined;
   const data = decodeData(secret.data);
@@ -76,9 +76,9 @@ export function parsePublicKey(text: string | undefined): PublicKey | undefined 
   }
 }
 
-/** For verifying signatures; undefined when the Secret does not belong to this very node or has no key. */
+/** The key for the verification of signatures; undefined when the Secret does not belong to exactly this node or has none. */
 export function createKeyReader(): (secret: Secret, node: EdgeNode) => KeyObject | undefined {
-  // By object: a changed Secret is another object.
+  // The cache key is the object, since a changed Secret is another object.
   const known = new WeakMap<Secret, KeyOfNode>();
   return (secret, node) => {
     let entry = known.get(secret);

@@ -40,25 +40,25 @@ export interface AgentRoutesOptions extends AgentOptions {
   provisioningKeys: ProvisioningKeys;
   forwarder: ObservationForwarder;
   used: UsedTokens;
-  /** without it agents are given no positions, and any list is the whole truth */
+  /** without it agents get no positions, and every list is complete */
   epochs?: Epochs;
   log: Log;
   clock?: Clock;
   metrics?: AgentMetrics;
-  /** what a node is to do; the domain's own unless a test says otherwise */
+  /** computes the desired state of a node: that of the domain, which a test may replace */
   desiredState?: typeof desiredState;
 }
 
 const BASE = '/api/v3/agent';
 const RATE_BURST_SECONDS = 10;
-/** Mistakes in a report that cost a node as much of its share as a request: finding them takes longer than reading it. */
+/** So many mistakes in reports count as one request against the limit of a node: finding them takes long. */
 const MISTAKES_PER_REQUEST = 20;
 const LIVE_VERSION_MS = 5_000;
 
 /**
  * Everything below `/api/v3/agent`, on a listener that others share: the table of routes (routes/table.ts), the pipeline
- * that each request takes (pipeline/pipeline.ts), and what they work with. No request waits for the API server except
- * provisioning, deprovisioning, deletion and version orders; the rest is answered from the stores.
+ * of each request (pipeline/pipeline.ts), and their dependencies. Only provisioning, deprovisioning, deletion and version
+ * requests wait for the API server; the other responses come from the stores.
  */
 export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const { client, stores, forwarder, namespace, log, clock = systemClock, metrics = {}, revisionKey } = options;

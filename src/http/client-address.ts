@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { isIPv6 } from 'node:net';
 
 /**
- * The address that a request counts for. Behind a proxy it is the one that the nearest proxy saw: what stands before it in
- * the header is the client's own word. Of IPv6 it is the network, since a client has as many addresses there as it likes.
+ * The client address to which rate limits are applied. Behind a proxy it is the last address of the header, which the nearest
+ * proxy added: the client can forge those before it. For IPv6 it is the network, since a client can use all its addresses.
  */
 export function addressOf(request: IncomingMessage, trustProxy: boolean): string {
   const forwarded = trustProxy

@@ -1,7 +1,7 @@
 import { printable } from '../api/printable.ts';
 import type { Reply } from './reply.ts';
 
-/** Names of error classes on the wire, by status (docs/spec/rest-v3.md#errors). */
+/** Names of error classes in responses, by status (docs/spec/rest-v3.md#errors). */
 const NAMES: Readonly<Record<number, string>> = {
   400: 'ValidationError',
   401: 'AuthenticationError',
@@ -19,7 +19,7 @@ const NAMES: Readonly<Record<number, string>> = {
   503: 'ServiceUnavailableError',
 };
 
-/** Seconds after which a client may try again unless a response says otherwise. */
+/** Default of Retry-After, in seconds. */
 export const RETRY_AFTER = 5;
 
 export interface HttpErrorOptions {

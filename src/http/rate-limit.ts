@@ -2,11 +2,11 @@ import { createTokenBuckets, type TokenBucketsOptions } from '../kube/token-buck
 
 /** How often each key may do something. Methods that refuse throw. */
 export interface RateLimit {
-  /** Takes one token. Throws when there is none, which takes nothing. */
+  /** Takes one token. Throws when there is none. */
   take(key: string): void;
   /** Throws when there is no token. Takes nothing. */
   check(key: string): void;
-  /** Takes one token if there is one: for what is limited by its failures, known only afterwards. */
+  /** Takes one token if there is one: for limits of failures, which are known only afterwards. */
   count(key: string): void;
   /** Takes tokens even if there are none: the key then waits the longer. */
   charge(key: string, tokens: number): void;

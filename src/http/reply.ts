@@ -12,7 +12,7 @@ export interface Reply {
 }
 
 export interface SendOptions {
-  /** Ends the connection after this response. What the client is still sending is received for a moment and dropped. */
+  /** Ends the connection after this response. Bytes that the client still sends are received for a moment and dropped. */
   closing?: boolean;
   /** Compresses large bodies for clients that accept gzip. */
   compress?: boolean;

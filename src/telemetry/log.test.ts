@@ -9,7 +9,7 @@ function makeLog(level = 'debug') {
 }
 const timeout = () => new TransportError('timeout', 'get nodes: no answer in 5 s', new Error('inside'));
 
-test('what the world outside did is one short line, without a stack', () => {
+test('an error of the API server is one short line without a stack', () => {
   const { lines, log } = makeLog();
   log.warn({ err: timeout(), path: '/node' }, 'Request not carried out');
   expect(lines).toMatchObject([
@@ -18,13 +18,13 @@ test('what the world outside did is one short line, without a stack', () => {
   expect(JSON.stringify(lines)).not.toMatch(/stack|inside|log\.test/);
 });
 
-test('a leader that does not answer is no fault of ours either', () => {
+test('an error of the leader is logged without a stack', () => {
   const { lines, log } = makeLog();
   log.warn({ err: new LeaderError('UNREACHABLE', 'the leader does not answer', new Error('timed out')) }, 'No news');
   expect(lines[0]?.err).toEqual({ type: 'LeaderError', message: 'the leader does not answer: timed out' });
 });
 
-test('the same again and again is said once in ten seconds, with how often it was', () => {
+test('equal lines are logged once in ten seconds, with the number of suppressed ones', () => {
   const now = vi.spyOn(performance, 'now').mockReturnValue(0);
   const { lines, log } = makeLog();
   for (let i = 0; i < 1000; i++) log.child({ controller: 'c' }).warn({ err: timeout() }, 'Request not carried out');
@@ -36,7 +36,7 @@ test('the same again and again is said once in ten seconds, with how often it wa
   now.mockRestore();
 });
 
-test('a fault of ours is told whole, each time', () => {
+test('an error of the controller itself is logged each time, with its stack', () => {
   const { lines, log } = makeLog();
   for (let i = 0; i < 3; i++) log.error({ err: new TypeError('x is undefined') }, 'Request failed');
   expect(lines).toHaveLength(3);
@@ -44,7 +44,7 @@ test('a fault of ours is told whole, each time', () => {
     expect(err).toMatchObject({ type: 'TypeError', stack: expect.stringContaining('log.test') });
 });
 
-test('lines without an error, and without fields, pass as they are', () => {
+test('lines without an error or without fields are logged, with masked credentials', () => {
   const { lines, log } = makeLog('info');
   log.info('Plain');
   log.info({ token: 'x' }, 'Fields');

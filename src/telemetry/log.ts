@@ -4,8 +4,8 @@ import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino'
  * The log of a process: one JSON object per line. Messages are static and capitalised; what varies is a field. Fields
  * that may carry a credential are masked, whoever logs them.
  *
- * What the world outside did is said in one short line, without the stack of where we noticed it; and the same thing at
- * most once in ten seconds, with the number of times in between as `alike`: an API server that hangs fails every request.
+ * Errors of other programs are logged as one short line without a stack, and equal lines at most once in ten seconds, with
+ * the number of suppressed ones as `alike`: an API server that does not respond makes every request fail.
  */
 export function createLog(options: { level: string; name: string }, destination?: DestinationStream): Logger {
   const isRepeated = createRepeats();
@@ -42,7 +42,7 @@ export function createLog(options: { level: string; name: string }, destination?
   return destination ? pino(settings, destination) : pino(settings);
 }
 
-/** Errors of calls to other programs, by name: the classes are of layers that this one does not know. */
+/** Errors of calls to other programs, by name: their classes are in folders that this one may not import. */
 const OUTSIDE: ReadonlySet<string> = new Set([
   'TransportError',
   'ApiError',
@@ -55,13 +55,13 @@ const isOutside = (error: unknown): error is Error => error instanceof Error && 
 const MESSAGE_LIMIT = 500;
 const shortOf = (error: Error) => ({ type: error.name, message: error.message.slice(0, MESSAGE_LIMIT) });
 
-/** Below it people look for what happened, and want every line. */
+/** Lines below this level are never suppressed, since they are for diagnosis. */
 const WARN = 40;
 const AGAIN_MS = 10_000;
-/** More kinds of lines than there are. */
+/** Limit of remembered lines, above the number of different lines. */
 const REMEMBERED = 500;
 
-/** How many times the same was swallowed since it was said last; undefined while it is to be swallowed. */
+/** The number of equal lines that were suppressed since the last one; undefined when the line is to be suppressed. */
 function createRepeats(now = () => performance.now()): (key: string) => number | undefined {
   const said = new Map<string, { at: number; swallowed: number }>();
   return (key) => {

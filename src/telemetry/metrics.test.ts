@@ -11,7 +11,7 @@ const TABLES: Record<string, readonly MetricSpec[]> = {
 
 for (const [program, specs] of Object.entries(TABLES))
   describe(`metrics of the ${program}`, () => {
-    test('have names of their own', () => {
+    test('have unique names', () => {
       expect(new Set(specs.map(({ name }) => name)).size).toBe(specs.length);
     });
     for (const { name, type, labels, unit, help, buckets } of specs)
@@ -43,7 +43,7 @@ const figures: FleetFigures = {
   objects: new Map([['EdgeNode', 1000]]),
 };
 
-test('a leader tells of the fleet, when it is asked', async () => {
+test('a leader computes the metrics of the fleet at each scrape', async () => {
   const metrics = createMetrics({ version: '1.2.3' });
   let asked = 0;
   metrics.fleetFrom(() => {
@@ -68,7 +68,7 @@ test('a leader tells of the fleet, when it is asked', async () => {
     expect(page).toContain(`${line}\n`);
 });
 
-test('a replica that no longer leads says nothing of the fleet', async () => {
+test('a replica that no longer leads has no metrics of the fleet', async () => {
   const metrics = createMetrics();
   let now: FleetFigures | undefined = figures;
   metrics.fleetFrom(() => now);
@@ -80,7 +80,7 @@ test('a replica that no longer leads says nothing of the fleet', async () => {
   );
 });
 
-test('what is served is what the table says', async () => {
+test('the served metrics are those of the table', async () => {
   const page = await createMetrics().registry.metrics();
   for (const { name, type } of Object.values(CONTROLLER_METRICS)) expect(page).toContain(`# TYPE ${name} ${type}\n`);
   const own = [...page.matchAll(/^# TYPE (\S+)/gm)]
@@ -93,7 +93,7 @@ test('what is served is what the table says', async () => {
   );
 });
 
-test('each thing of the agent channel is counted where it belongs', async () => {
+test('each event of the agent channel and of reconcilers is counted by its metric', async () => {
   const metrics = createMetrics();
   metrics.agent('poll');
   metrics.agent('provision');

@@ -9,7 +9,7 @@ type MetricOf<K extends keyof Table> = {
   histogram: Histogram<LabelsOf<K>>;
 }[Table[K]['type']];
 
-/** What only the leader knows of the fleet; asked for when the metrics are read, so that it costs nothing at rest. */
+/** Figures of the fleet that only the leader has; computed when the metrics are read. */
 export interface FleetFigures {
   nodes: ReadonlyMap<string, number>;
   /** seconds since the last contact of each live node */
@@ -21,7 +21,7 @@ export interface FleetFigures {
   objects: ReadonlyMap<string, number>;
 }
 
-/** Which counter a thing that happened on the agent channel belongs to; its second word is the detail. */
+/** The counter and labels of each event of the agent channel; the argument is the detail of the event. */
 const ON_THE_CHANNEL: Readonly<Record<string, (detail: string) => [keyof Table, Record<string, string>]>> = {
   poll: () => ['agentRequests', { kind: 'poll' }],
   status: () => ['agentRequests', { kind: 'status' }],
@@ -34,7 +34,7 @@ const ON_THE_CHANNEL: Readonly<Record<string, (detail: string) => [keyof Table, 
   'report-repaired': (field) => ['reportRepairs', { field }],
 };
 
-/** Outcomes of a reconcile after which the key comes back by itself. */
+/** Outcomes of a reconcile that is retried. */
 const RETRIED: ReadonlySet<string> = new Set(['conflict', 'error', 'bug', 'fenced']);
 
 /**
@@ -43,7 +43,7 @@ const RETRIED: ReadonlySet<string> = new Set(['conflict', 'error', 'bug', 'fence
  */
 export function createMetrics({ version = '' }: { version?: string } = {}) {
   const registry = new Registry();
-  // The event loop is looked at ten times a second; ten times as often, the usual, costs half a percent of a core.
+  // The event loop delay is sampled ten times a second; the default, ten times as often, costs half a percent of a core.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
   let fleet: () => FleetFigures | undefined = () => undefined;
   const metrics = Object.fromEntries(
@@ -54,13 +54,13 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
   ) as { [K in keyof Table]: MetricOf<K> };
   metrics.info.set({ version }, 1);
 
-  /** All of the fleet at one look, when its first metric is read. A replica that does not lead says nothing of it. */
+  /** Sets all metrics of the fleet when the first of them is read. A replica that does not lead has none of them. */
   function readFleet(): void {
     const { nodes, contactAge, applications, microservices, microserviceRestarts, objects } = metrics;
     for (const metric of [nodes, contactAge, applications, microservices, microserviceRestarts, objects])
       metric.reset();
     const figures = fleet();
-    // A gauge without labels is 0 after a reset; one that nobody can know is better absent.
+    // A gauge without labels is 0 after a reset; an unknown value must be absent.
     if (!figures) {
       microserviceRestarts.remove();
       return;
@@ -77,7 +77,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
 
   return {
     registry,
-    /** Where the figures of the fleet come from; undefined while this replica does not lead. */
+    /** Sets the source of the fleet's figures, which returns undefined while this replica does not lead. */
     fleetFrom: (read: typeof fleet) => {
       fleet = read;
     },

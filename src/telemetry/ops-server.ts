@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 
-/** The port for machines that look after the process: `/metrics`, `/healthz` (alive), `/readyz` (may get traffic). */
+/** The port for probes and scrapers: `/metrics`, `/healthz` (liveness), `/readyz` (readiness). */
 export interface OpsServer extends AsyncDisposable {
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
 }
@@ -34,7 +34,7 @@ export function createOpsServer(options: { registry: Registry; ready: () => Prom
   });
   server.requestTimeout = 10_000;
   server.headersTimeout = 10_000;
-  // Probes and scrapers are few.
+  // There are few probes and scrapers.
   server.maxConnections = 256;
   return {
     listen: ({ port, host }) =>

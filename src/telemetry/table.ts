@@ -15,9 +15,9 @@ export interface MetricSpec {
   buckets?: readonly number[];
 }
 
-/** From a cache hit to a hanging dependency. */
+/** From a cache hit to a dependency that does not respond. */
 const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30] as const;
-/** What an edge machine needs to carry out a change: from a restart to a large image over a thin line. */
+/** Durations of a change on an edge machine: from a restart to the pull of a large image over a slow link. */
 const LONG_SECONDS = [0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600] as const;
 
 const CONTROLLER = { controller: 'the reconciler: `application`, `edge-node`, ...' } as const;
@@ -25,7 +25,7 @@ const CONTROLLER = { controller: 'the reconciler: `application`, `edge-node`, ..
 const QUEUE = { name: 'the reconciler that the queue belongs to' } as const;
 
 export const CONTROLLER_METRICS = {
-  // the fleet, read from memory when somebody asks, on the leader alone
+  // the fleet: read from memory at each scrape, on the leader only
   nodes: {
     name: 'skerry_nodes',
     type: 'gauge',

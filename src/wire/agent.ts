@@ -43,7 +43,7 @@ export const provisionReplySchema = z.object({
   uuid: z.string(),
   namespace: z.string(),
   privateKey: z.string().optional(),
-  /** ours: the node's name, for people */
+  /** ours: the name of the node, for users */
   name: z.string().optional(),
 });
 export type ProvisionReply = z.infer<typeof provisionReplySchema>;
@@ -267,11 +267,11 @@ export type MicroserviceStatus = z.infer<typeof microserviceStatusSchema>;
 
 export const repositoryStatusSchema = z.object({ id: z.number().int(), linkStatus: text(64).optional() });
 
-/** Arrays travel as JSON text from older agents; both forms are read. Malformed text reads as absent. */
+/** Older agents send arrays as JSON text; both forms are accepted. Malformed text counts as absent. */
 const jsonArray = <T extends z.ZodType>(item: T, max: number) =>
   z.preprocess((value) => (typeof value === 'string' ? parseJson(value) : value), z.array(item).max(max).optional());
 
-/** What a JSON text within bounds holds; undefined when it is none. */
+/** The value of a JSON text within bounds; undefined when the text is no JSON. */
 export function parseJson(text: string): unknown {
   if (jsonExcess(text)) return undefined;
   try {
@@ -285,7 +285,7 @@ export function parseJson(text: string): unknown {
 export const statusReportSchema = z.object({
   daemonStatus: z.enum(DAEMON_STATES).catch('UNKNOWN').optional(),
   warningMessage: text(BOUNDS.message).optional(),
-  /** ours: why the container engine cannot be looked at; empty while it can */
+  /** ours: why the container engine cannot be inspected; empty while it can */
   engineError: text(BOUNDS.message).optional(),
   daemonOperatingDuration: numeric.optional(),
   daemonLastStart: numeric.optional(),

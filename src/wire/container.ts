@@ -11,7 +11,7 @@ import type { MicroserviceView } from './agent.ts';
 
 type View = Readonly<Record<string, unknown>>;
 
-/** What a view has of a container field, by whichever spelling. */
+/** The value of a container field in a view, in any of its spellings. */
 function containerValue<F extends ContainerField>(view: MicroserviceView, field: F): WireValue<F> | undefined {
   const { wireName, alias } = fieldRow(field);
   const value = (view as View)[wireName];
@@ -69,7 +69,7 @@ export function containerForm(view: MicroserviceView, fingerprint: Fingerprint):
   return form;
 }
 
-/** An item of a list as a fingerprint has it. */
+/** The form of a list item in a fingerprint. */
 export function itemForm(
   item: unknown,
   defaults: Readonly<Record<string, unknown>> | undefined,

@@ -1,5 +1,5 @@
 /**
- * The desired state of a node is cut into sections; each is a change flag of `GET /agent/changes` and has one digest.
+ * The desired state of a node has sections; each is a change flag of `GET /agent/changes` and has one digest.
  * A flag is true while the digest that the agent has saved differs from the one the controller computes.
  */
 export const SECTIONS = [
@@ -59,7 +59,7 @@ export function parseHave(text: string | undefined): Digests {
   return digests;
 }
 
-/** The flags of `GET /agent/changes`: true where what is due differs from what is held. */
+/** The flags of `GET /agent/changes`: true when the digest that is due differs from the one that the agent has. */
 export function flagsOf(due: Digests, have: Digests): Record<Section, boolean> {
   const flags = {} as Record<Section, boolean>;
   for (const section of SECTIONS) flags[section] = (due[section] ?? '') !== (have[section] ?? '');

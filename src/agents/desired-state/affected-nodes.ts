@@ -11,8 +11,8 @@ import type { AgentStores } from '../dependencies.ts';
 import { dependency, nodesOf } from './node-inputs.ts';
 
 /**
- * Calls back with the nodes whose desired state a change may affect, and no others, before the writer of the store
- * continues. `dependents`: the nodes whose desired state was made from a dependency.
+ * Calls `listener` synchronously, during the change of a store, with exactly the nodes whose desired state the change may
+ * affect. `dependents`: the nodes whose desired state was made from a dependency.
  */
 export function subscribeAffectedNodes(
   stores: AgentStores,
@@ -26,7 +26,7 @@ export function subscribeAffectedNodes(
       for (const node of bothOf(change)) {
         nodes.add(nodeUuid(node));
         add(nodes, dependents(dependency.node(v3Name(node))));
-        // Another node may have shared its name, and be the oldest now.
+        // Another node with the same name may be the oldest now.
         for (const namesake of stores.nodes.byIndex('name', v3Name(node))) nodes.add(nodeUuid(namesake));
       }
       onAffected(nodes);
@@ -36,7 +36,7 @@ export function subscribeAffectedNodes(
       const nodes = new Set<string>();
       for (const application of bothOf(change)) {
         add(nodes, nodesOf(stores, application));
-        // The verdicts of those that share its name or a uuid may change.
+        // The verdicts of applications with the same name or a common uuid may change.
         const rivals = new Set(stores.applications.byIndex('name', v3Name(application)));
         for (const rival of stores.applications.byIndex('uuid', applicationUuid(application))) rivals.add(rival);
         for (const entry of entryUuidsOf(application)) {
@@ -85,7 +85,7 @@ function add(to: Set<string>, from: Iterable<string> | undefined) {
 
 const bothOf = <T>(change: Change<T>): T[] => [change.object, ...(change.previous ? [change.previous] : [])];
 
-/** Whether a change touches what desired states read; statuses of applications and heartbeats of nodes do not. */
+/** Whether a change may affect a desired state; statuses of applications and heartbeats of nodes do not. */
 function matters<T extends KubeObject>(change: Change<T>, same: (a: T, b: T) => boolean): boolean {
   if (change.type === 'delete' || !change.previous) return true;
   const [now, before] = [change.object, change.previous];
@@ -97,7 +97,7 @@ function matters<T extends KubeObject>(change: Change<T>, same: (a: T, b: T) => 
   );
 }
 
-/** The API server raises the generation with every change of a spec, and with no other. */
+/** The API server raises the generation with every change of a spec, and with no other change. */
 const sameSpec = (a: Application | Registry, b: Application | Registry) =>
   a.metadata.generation === b.metadata.generation;
 /** The identity is not part of the spec. */

@@ -1,4 +1,4 @@
-/** Which nodes have a desired state that was made from a dependency. */
+/** By dependency, the nodes whose desired state was made from it. */
 export interface Dependents {
   of(dependency: string): ReadonlySet<string> | undefined;
   /** Replaces the dependencies of a node. */

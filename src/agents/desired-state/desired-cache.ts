@@ -7,21 +7,21 @@ import { createDependents } from './dependents.ts';
 import { createNodeInputs } from './node-inputs.ts';
 
 /**
- * The desired state of nodes, computed when asked for and remembered until something that it was made from changes.
+ * The desired states of nodes, computed when they are read and cached until one of their inputs changes.
  *
- * - A change of any input makes the memo of the nodes concerned, and of no other, invalid before the writer of the
- *   store continues: no response is older afterwards.
- * - Digests stay for every node; whole states only for those used lately.
+ * - A change of an input invalidates exactly the states of the affected nodes, synchronously with the change of the store:
+ *   no later response is older.
+ * - The digests of all nodes are cached, and the states of those that were used recently.
  */
 export interface DesiredCache extends Disposable {
   /** Undefined when there is no such node. */
   digests(uuid: string): Digests | undefined;
   state(uuid: string): DesiredState | undefined;
-  /** From now on the views of this node's microservices are kept when a verdict turns against them. */
+  /** From now on the last admitted views of this node's microservices stay in memory after a negative verdict. */
   keepAdmitted(uuid: string): void;
   /** The views as last admitted, by microservice; only of nodes that {@link keepAdmitted} was called for. */
   admitted(uuid: string): ReadonlyMap<string, MicroserviceView>;
-  /** Called with the nodes whose memo has become invalid. Must be quick. */
+  /** The listener is called with the nodes whose state has become invalid. It must be fast. */
   subscribe(listener: (nodes: ReadonlySet<string>) => void): Disposable;
 }
 
@@ -31,7 +31,7 @@ export interface DesiredCacheOptions {
   revisionKey?: string;
   desiredState: (inputs: NodeInputs) => DesiredState;
   metrics?: AgentMetrics;
-  /** whole states kept */
+  /** maximum of cached states */
   capacity?: number;
 }
 
@@ -84,7 +84,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
     if (!first.done) states.delete(first.value);
   }
 
-  /** Views of entries that may run. Those with a hold keep their view; removed entries are forgotten. */
+  /** Stores the views of entries that may run. Entries with a hold keep their view; removed entries are dropped. */
   function remember(uuid: string, state: DesiredState) {
     const views = admitted.get(uuid);
     if (!views) return;

@@ -6,7 +6,7 @@ import { nodeRefsOf } from '../../kinds/application.ts';
 import { createLookups } from '../../stores/lookups.ts';
 import type { AgentStores } from '../dependencies.ts';
 
-/** What a desired state is made from in addition to the node and its applications. */
+/** The inputs of a desired state in addition to the node and its applications. */
 export const dependency = {
   node: (name: string) => `node:${name}`,
   secret: (name: string) => `secret:${name}`,
@@ -17,7 +17,7 @@ export const dependency = {
   registry: (ref: number | string) => `registry:${registryKey(ref)}`,
 } as const;
 
-/** Gathers the inputs of one node. `track` is called for every look-up while the domain computes, found or not. */
+/** Collects the inputs of one node. `track` is called for every look-up of the domain, successful or not. */
 export function createNodeInputs(stores: AgentStores, options: { revisionKey?: string }) {
   const { applicationsOn, ...lookups } = createLookups(stores);
   return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({
@@ -49,7 +49,7 @@ export function createNodeInputs(stores: AgentStores, options: { revisionKey?: s
   });
 }
 
-/** The nodes that an application concerns: those its entries name, and those that still report it. */
+/** The nodes of an application: those that its entries name, and those that still report it. */
 export function nodesOf(stores: Pick<AgentStores, 'nodes'>, application: Application): Set<string> {
   const uuids = new Set<string>();
   for (const ref of nodeRefsOf(application)) {

@@ -4,9 +4,9 @@ import type { ObservationDelta } from '../dependencies.ts';
 type Instances = Observation['instances'];
 
 /**
- * The agent installations that use the identity of a node; two at once are both kept. A boot that returns after another
- * one of the same installation means two machines with one disk image: the other is then kept as `<instance>#<boot>`.
- * After a mere restart the old boot does not return.
+ * The agent installations that use the identity of a node; of two at once both are recorded. When a boot sends requests
+ * again after another boot of the same installation, two machines have one disk image: the other boot is then recorded as
+ * `<instance>#<boot>`. After a restart the old boot sends no more requests.
  */
 export interface AgentInstances {
   after(before: Instances, delta: ObservationDelta): Instances;
@@ -18,7 +18,7 @@ const INSTANCE_MS = 10 * 60_000;
 const MOST = 8;
 
 export function createAgentInstances(): AgentInstances {
-  /** by node: boots that another one followed, and when they were last seen */
+  /** by node: boots that were followed by another one, and when they were last seen */
   const formerBoots = new Map<string, Map<string, number>>();
 
   function remember(uuid: string, instance: string, seenAt: number, now: number) {
@@ -32,7 +32,7 @@ export function createAgentInstances(): AgentInstances {
     after(before, { uuid, instance, boot, contactAt }) {
       if (instance === undefined) return before;
       const known = before[instance];
-      // A late delta of another replica is no return.
+      // A delta of another replica that is late does not mean that the boot is back.
       if (known && contactAt < known.seenAt) return before;
       const after: Record<string, Instances[string]> = {};
       for (const [key, seen] of Object.entries(before)) if (seen.seenAt + INSTANCE_MS > contactAt) after[key] = seen;

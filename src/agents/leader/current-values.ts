@@ -12,10 +12,10 @@ export interface CurrentValuesOptions {
   deadlineMs?: number;
 }
 
-/** Without the leader, own observations count only this long: the agent may be in contact with another replica by now. */
+/** Without the leader, own observations are valid only this long: the agent may be in contact with another replica. */
 const FRESH_MS = 60_000;
 
-/** From memory while this replica leads; else from the leader, or from own observations when it is slow. */
+/** From memory while this replica leads; else from the leader, or from own observations when the leader is slow. */
 export function createCurrentValues(options: CurrentValuesOptions): CurrentValues {
   const { leadership, leader, observations, forwarder, clock, deadlineMs = 500 } = options;
 

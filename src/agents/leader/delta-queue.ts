@@ -2,26 +2,26 @@ import type { ObservationDelta } from '../dependencies.ts';
 import { bytesOf, CONTACT_BYTES, contactOf, mergeDeltas } from './observation-delta.ts';
 import type { MergeReport } from './observations.ts';
 
-/** The deltas of this replica: everything observed here, and of that what the leader does not have yet. */
+/** The deltas of this replica: everything observed here, and the part that the leader does not have yet. */
 export interface DeltaQueue {
   /** Everything observed of a node here, merged. */
   get(uuid: string): ObservationDelta | undefined;
   values(): Iterable<ObservationDelta>;
-  /** Nothing waits for the leader. */
+  /** True when no delta waits for the leader. */
   readonly isEmpty: boolean;
   add(delta: ObservationDelta): void;
-  /** Records a delta that the leader does not wait for. */
+  /** Records a delta without queuing it for the leader. */
   record(delta: ObservationDelta): void;
   /** Takes the next batch; empty when nothing waits. */
   take(): ObservationDelta[];
   /** Puts a batch that was not sent back, merged with later deltas. */
   putBack(batch: readonly ObservationDelta[]): void;
   /**
-   * Halves a batch that the leader refused. Of a single delta only the contact is kept, so that one node does not block the
-   * others: it is then returned.
+   * Halves a batch that the leader refused. A single delta is reduced to its contact, so that one node does not block the
+   * others, and is returned.
    */
   split(batch: readonly ObservationDelta[]): ObservationDelta | undefined;
-  /** Queues everything but this batch: a leader that has just begun knows nothing of this replica. */
+  /** Queues everything except this batch: a leader that has just begun has no observations of this replica. */
   requeueAllBut(batch: readonly ObservationDelta[]): void;
   forget(uuid: string): void;
   clear(): void;
@@ -85,7 +85,7 @@ export function createDeltaQueue({
       if (batch.length !== 1 || !delta) return undefined;
       const known = observed.get(delta.uuid);
       if (!known) return delta;
-      // Without a report here the agent is asked for a full one, which has what it reported since.
+      // Without a report the controller requests a full one from the agent, which has everything reported since.
       const contact = contactOf(known);
       observed.set(delta.uuid, contact);
       if (bytesOf(delta) > CONTACT_BYTES) waiting.set(delta.uuid, contact);

@@ -13,7 +13,7 @@ const CAPACITY = 1_000;
 /** Verifies the tokens of other replicas and caches the result for a while. Rejects with AgentFailure. */
 export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>, clock: Clock) {
   const verdicts = new Map<string, { until: number; allowed: boolean }>();
-  // Replicas are few and their tokens live long: more reviews than this are attempts with guessed tokens.
+  // There are few replicas with long-lived tokens: more reviews than this come from guessed tokens.
   const reviews = createRateLimit({
     clock,
     perSecond: 5,

@@ -6,7 +6,7 @@ import type { TokenMark } from '../pipeline/used-tokens.ts';
 import { LeaderError } from './leader-error.ts';
 import { INTERNAL_PATHS } from './leader-server.ts';
 
-/** A follower's end of the channel to the leader. One attempt per call; repeating is the caller's business. */
+/** The client of a follower for the leader. One attempt per call; the caller decides whether to retry. */
 export interface LeaderClient extends LeaderApi, Disposable {
   exchangeTokens(
     message: { replica: string; leadershipId?: string; cursor: number; marks: readonly TokenMark[] },
@@ -14,7 +14,7 @@ export interface LeaderClient extends LeaderApi, Disposable {
   ): Promise<{ leadershipId: string; cursor: number; marks: TokenMark[] }>;
 }
 
-/** Answers to a message that are about what is in it. */
+/** Statuses that refuse a message because of its content. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 413]);
 
 const ANSWER_BYTES = 64 * 2 ** 20;

@@ -1,7 +1,7 @@
-/** No leader, or one that did not answer as it should. */
+/** There is no leader, or its response is an error. */
 export class LeaderError extends Error {
   override readonly name = 'LeaderError';
-  /** REFUSED: the message is wrong, and always will be; UNREACHABLE: another time it may be taken */
+  /** REFUSED: the message is invalid, and a retry fails as well; UNREACHABLE: a retry may succeed */
   readonly code: 'NO_LEADER' | 'NOT_LEADER' | 'REFUSED' | 'UNREACHABLE';
 
   constructor(code: LeaderError['code'], message: string, cause?: unknown) {

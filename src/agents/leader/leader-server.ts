@@ -15,8 +15,8 @@ import type { ObservationForwarder } from './observation-forwarder.ts';
 import { createTokenLog } from './token-log.ts';
 
 /**
- * The leader's API for other replicas: they send it what they observe of nodes and which tokens were used, and ask it for
- * current values. Every replica serves it and responds 409 unless it leads.
+ * The API of the leader for other replicas: they send their observations of nodes and the used tokens, and request current
+ * values. Every replica serves it and responds 409 unless it leads.
  */
 export interface LeaderServer extends AsyncDisposable {
   readonly http: Server;
@@ -39,11 +39,11 @@ export const INTERNAL_PATHS = {
   tokens: '/internal/tokens',
 } as const;
 
-/** of one message of another replica; delta-queue.ts keeps well below it */
+/** of one message of another replica; delta-queue.ts sends much smaller ones */
 const BODY_BYTES = 32 * 2 ** 20;
 const BODY_MS = 10_000;
 
-/** Both ends are of one program: the envelope is checked, what is in it was checked when it came from the agent. */
+/** Both ends are the same program: only the envelope is checked; the replica has checked the reports of agents. */
 const deltasSchema = z.object({
   /** Unix ms by the clock of the sender */
   sentAt: z.number(),
@@ -69,7 +69,7 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
   /** A new leadership id whenever this replica begins to lead. */
   function lead() {
     const leads = leadership.isLeading;
-    // Its own observations first: that clears what is left of an earlier leadership.
+    // First, since it clears the observations of an earlier leadership.
     forwarder.settle();
     if (leads && !wasLeading) leadershipId = randomUUID();
     wasLeading = leads;
@@ -130,7 +130,7 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
 
   const times = { requestTimeout: 15_000, headersTimeout: 5_000, connectionsCheckingInterval: 5_000 };
   const http = createServer(times, (req, res) => void serve(req, res));
-  // Each replica keeps a few.
+  // Each replica has a few connections.
   http.maxConnections = 1_000;
   http.keepAliveTimeout = 60_000;
 
@@ -154,10 +154,10 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
   };
 }
 
-/** A smaller difference is the transfer time of a message. */
+/** A smaller difference of the clocks counts as the transfer time of a message. */
 const SKEW_MS = 2_000;
 
-/** Silence is measured by the leader's clock, so the times of a replica with another clock are converted. */
+/** The leader decides by its own clock whether a node is silent, so the times of other replicas are converted. */
 function inOurTime(delta: ObservationDelta, skew: number): ObservationDelta {
   if (Math.abs(skew) < SKEW_MS) return delta;
   const { contactAt, reportedAt, sentRevisions } = delta;

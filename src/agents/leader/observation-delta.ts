@@ -33,7 +33,7 @@ export function mergeDeltas(
   const reportedAt = newer.reportedAt ?? older.reportedAt;
   const sentRevisions = mergeSentRevisions(older.sentRevisions, newer.sentRevisions);
   const restored = newer.restored ?? older.restored;
-  // Settings that a later report has whole are in it already.
+  // A later report with a config has all settings.
   const settings = { ...(newer.report?.config ? {} : older.settings), ...newer.settings };
   return {
     ...newer,
@@ -47,7 +47,7 @@ export function mergeDeltas(
   };
 }
 
-/** What a former leader knows of a node, as a delta for the next leader. */
+/** The observation of a former leader, as a delta for the next leader. */
 export function deltaOf(uuid: string, observation: Observation): ObservationDelta {
   const { report, reportedAt, contactAt = 0, waitSeconds, agent, instances, sentRevisions, restored } = observation;
   const latest = Object.entries(instances).sort(([, a], [, b]) => b.seenAt - a.seenAt)[0];

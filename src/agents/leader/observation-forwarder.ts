@@ -6,25 +6,25 @@ import { deltaOf } from './observation-delta.ts';
 import type { MergeReport } from './observations.ts';
 
 /**
- * What this replica observes of nodes, on its way to the leader.
+ * Forwards what this replica observes of nodes to the leader.
  *
- * - While it leads, straight into its own observations.
- * - Else in batches, one merged delta per node; what the leader could not accept stays, merged with later deltas.
- * - A batch that the leader refuses is halved until the delta is found that it refuses, whose report is left out.
- * - A leader that has just begun gets everything that was ever observed here: it has none of it.
+ * - While this replica leads, the deltas go into its own observations.
+ * - Otherwise they are sent in batches, one merged delta per node; after a failure they are merged with later deltas.
+ * - A batch that the leader refuses is halved until the refused delta is found, whose report is left out.
+ * - A leader that has just begun gets everything that this replica has observed so far.
  *
  * The factory is longer than most: one loop, whose timer and flags all its functions share.
  */
 export interface ObservationForwarder extends AsyncDisposable {
   observe(delta: ObservationDelta): void;
-  /** False while a report of this node would be the first one here: the agent is then asked for all of it. */
+  /** False as long as this replica has no report of the node: it then requests a full one from the agent. */
   hasReport(uuid: string): boolean;
   /** Everything observed here of a node. */
   latest(uuid: string): ObservationDelta | undefined;
   forget(uuid: string): void;
   /** Adapts to a change of leadership; call it before observations of other replicas are used. */
   settle(): void;
-  /** Resolves when the leader has everything, or when the time is up. */
+  /** Resolves when the leader has everything, or after `timeoutMs`. */
   flush(timeoutMs: number): Promise<void>;
 }
 
@@ -52,7 +52,7 @@ export function createObservationForwarder(options: ObservationForwarderOptions)
   const idle = new Set<() => void>();
   const ended = new AbortController();
   let wasLeading = false;
-  /** the leadership that has all deltas of the queue but those that wait */
+  /** the leadership that has all deltas of the queue except the waiting ones */
   let forwardedTo: string | undefined;
   let cancel: (() => void) | undefined;
   let sending = false;

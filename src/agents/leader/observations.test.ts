@@ -123,7 +123,7 @@ const sequences: Record<string, { observed: [number, string, string][]; wants: s
     ],
     wants: ['i'],
   },
-  'an installation that fell silent long ago': {
+  'an installation without contact for a long time': {
     observed: [
       [0, 'i', 'a'],
       [11, 'j', 'b'],

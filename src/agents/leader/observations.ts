@@ -12,7 +12,7 @@ export function createObservations(mergeReport: MergeReport): Observations & { c
   const agentInstances = createAgentInstances();
   const listeners = new Set<Parameters<Observations['subscribe']>[0]>();
 
-  /** A delta may be older than what is known already: each replica sends its own. */
+  /** A delta may be older than the known observation, since each replica sends its own. */
   function merged(known: Observation | undefined, delta: ObservationDelta): Observation {
     const before = delta.isReset ? undefined : known;
     const isLatest = delta.contactAt >= (before?.contactAt ?? 0);
@@ -67,8 +67,8 @@ const latest = (a: number | undefined, b: number | undefined) =>
   a === undefined || b === undefined ? (a ?? b) : Math.max(a, b);
 
 /**
- * Seconds from the later contact to the end of the longest long poll: while it waits at one replica, other requests may
- * reach another.
+ * Seconds from the later contact to the end of the last long poll: during a long poll at one replica, other requests of the
+ * agent may reach another replica.
  */
 export function waitAfter(
   a: { contactAt?: number; waitSeconds: number },
@@ -81,7 +81,7 @@ export function waitAfter(
 
 type SentRevisions = Observation['sentRevisions'];
 
-/** The newer list counts; a revision that was sent before keeps the time at which it first was. */
+/** The newer list, in which a revision that was sent before keeps the time when it was first sent. */
 export function mergeSentRevisions(
   before: SentRevisions | undefined,
   after: SentRevisions | undefined,

@@ -2,12 +2,12 @@ import type { Clock } from '../../kube/mod.ts';
 import type { TokenMark, UsedTokens } from '../pipeline/used-tokens.ts';
 
 /**
- * The leader's list of tokens that were used anywhere, in the order in which it learned of them. Replicas read on from
- * where they were; entries go when no token of their age is accepted any more, or when there are too many.
+ * The leader's list of tokens that were used at any replica, in the order of arrival. Replicas read from their cursor on;
+ * an entry is removed when no token of its age is accepted any more, or when there are too many.
  */
 export interface TokenLog {
   add(replica: string, marks: readonly TokenMark[]): void;
-  /** What other replicas than this one used, from a cursor on. */
+  /** The tokens used at other replicas than this one, from a cursor on. */
   since(cursor: number, replica: string): { cursor: number; marks: TokenMark[] };
 }
 

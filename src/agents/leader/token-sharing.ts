@@ -20,8 +20,8 @@ const CALL_MS = 5_000;
 const RETRY: Backoff = { baseMs: 500, factor: 2, maxMs: 10_000, jitter: 0.5 };
 
 /**
- * Tells the leader which tokens were used here, and learns which were used elsewhere; so a token that was used at one
- * replica is refused by the others a moment later. Without a leader each replica refuses what it saw itself.
+ * Sends the tokens used here to the leader, and receives those used at other replicas, so that a token that was used at one
+ * replica is refused by the others a moment later. Without a leader each replica refuses the tokens that it accepted itself.
  */
 export async function shareTokens(options: TokenSharingOptions, signal: AbortSignal): Promise<void> {
   const { leadership, client, used, replica, clock, log, random = Math.random } = options;

@@ -1,7 +1,7 @@
 import type { Clock, Log } from '../../kube/mod.ts';
 import { type Digests, SECTIONS } from '../../wire/index.ts';
 
-/** Polls that wait until something is due for their node. One factory, since queue, slices and polls share one timer. */
+/** Long polls, which wait until a section is due for their node. One factory, since all its parts share one timer. */
 export interface LongPolls {
   readonly count: number;
   /**
@@ -9,18 +9,18 @@ export interface LongPolls {
    * difference, so that no change falls between the two. Never rejects.
    */
   arm(poll: { uuid: string; have: Digests; seconds: number; signal: PollSignal }): Promise<Ended>;
-  /** These nodes may have something due now. */
+  /** Compares the digests of these nodes, for which a section may be due now. */
   wake(nodes: ReadonlySet<string> | 'all'): void;
-  /** Ends the polls of a node although nothing is due: their response has a new position. */
+  /** Ends the polls of a node although no section is due, since their response has a new position. */
   release(uuid: string): void;
   /** Ends all polls, present and future. */
   drain(): void;
 }
 
-/** `due`: compare again; `gone`: the client disconnected; the others: nothing is due and the poll ends anyway. */
+/** `due`: compare again; `gone`: the client disconnected; the others: the poll ends although nothing is due. */
 type Ended = 'due' | 'timeout' | 'drained' | 'superseded' | 'gone';
 
-/** Calls back when the client disconnects. */
+/** Emits when the client disconnects. */
 interface PollSignal {
   onGone(callback: () => void): void;
 }
@@ -49,7 +49,7 @@ const PAUSE_MS = 20;
 
 export function createLongPolls({ digests, clock, log, perNode, onCount, onEnd, onSent }: LongPollsOptions): LongPolls {
   const polls = new Map<string, Set<Poll>>();
-  /** nodes to look at, by when the change was seen */
+  /** nodes to compare, with the time of their change */
   const urgent = new Map<string, number>();
   const later = new Map<string, number>();
   let scheduled: { soon: boolean; cancel: () => void } | undefined;
@@ -68,7 +68,7 @@ export function createLongPolls({ digests, clock, log, perNode, onCount, onEnd, 
     try {
       due = digests(uuid);
     } catch (error) {
-      // Its poll stays armed: the next change, or its end, looks again.
+      // Its poll continues to wait: the next change, or its end, computes the state again.
       log.error({ err: error, node: uuid }, 'Desired state failed');
       return;
     }
@@ -124,7 +124,7 @@ export function createLongPolls({ digests, clock, log, perNode, onCount, onEnd, 
         };
         const cancel = clock.after(seconds * 1000, () => poll.end('timeout'));
         signal.onGone(() => poll.end('gone'));
-        // The oldest one most likely has a dead connection.
+        // The oldest poll most likely has a dead connection.
         const [first] = waiting;
         if (waiting.size >= perNode) first?.end('superseded');
         waiting.add(poll);

@@ -1,14 +1,14 @@
 import type { Epochs } from '../../stores/epochs.ts';
 
 /**
- * Nodes that were sent a list, until they have a position that is certainly after it: the next one may have been written
- * before the list was read. Their long polls end with each new position, or they would not notice a restore meanwhile.
+ * Nodes that were sent a list, until they have a position that is certainly later than the list: the next position may have
+ * been written before the list was read. Their long polls end with each new position, so that they notice a restore.
  */
 export interface PositionUpdates extends Disposable {
   onListed(uuid: string): void;
 }
 
-/** Positions that follow a list until one is certainly after it. */
+/** The number of positions after a list of which the last one is certainly later. */
 const POSITIONS = 2;
 
 export function createPositionUpdates(

@@ -5,25 +5,25 @@ import { type Digests, formatHave } from '../../wire/index.ts';
 import { differ } from './long-polls.ts';
 
 /**
- * What this replica sent to third-party agents, which do not report what they have saved: their acknowledgement names the
- * timestamp of a response, and acknowledges what that response was made from. The last digits of a timestamp are a digest
- * of that, so a response of another replica, or of this one before a restart, is acknowledged as long as it would still be
- * the same. What is neither recorded nor the same is sent again, which is harmless.
+ * The responses that this replica sent to third-party agents, which do not report what they have saved: an acknowledgement
+ * has the timestamp of a response, and acknowledges the digests and actions of that response. The last digits of a timestamp
+ * are a digest of these, so that a response of another replica, or of this one before a restart, can be acknowledged as long
+ * as the response would be the same now. Otherwise the response is sent again, which is harmless.
  */
 export interface SentResponses {
-  /** What an agent acknowledged here. */
+  /** The digests that an agent acknowledged at this replica. */
   acknowledged(uuid: string): Digests;
   /** Records a response and returns its timestamp; the timestamps of one replica are unique and grow. */
   add(uuid: string, due: Digests, orders: ActionCounts): string;
   /**
-   * The orders in the acknowledged response; undefined when this replica does not know it. `now`: what a response would be
-   * made from at present.
+   * The actions of the acknowledged response; undefined for an unknown response. `now`: the digests and actions of a
+   * response at present.
    */
   acknowledge(uuid: string, stamp: string, now: { due: Digests; actions: ActionCounts }): ActionCounts | undefined;
   forget(uuid: string): void;
 }
 
-/** A third-party agent has carried out orders once it acknowledges the response that raised their flags. */
+/** Actions count as executed by a third-party agent once it acknowledges the response with their flags. */
 export type ActionCounts = Readonly<Partial<Record<NodeAction, number>>>;
 
 interface SentResponse {
@@ -34,7 +34,7 @@ interface SentResponse {
 
 const REMEMBERED = 4;
 const NOTHING: Digests = Object.freeze({});
-/** With nanoseconds, which any parser of timestamps accepts; the last six digits are the digest. */
+/** A timestamp with nanoseconds, which all parsers accept; the last six digits are the digest. */
 const STAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/;
 
 function digits(due: Digests, actions: ActionCounts): string {
@@ -74,7 +74,7 @@ export function createSentResponses(clock: Pick<Clock, 'wall'>): SentResponses {
       const response = node.responses[at];
       if (response) {
         node.acknowledged = response.due;
-        // An answer that is older than an acknowledged one must not take its place any more.
+        // A response that is older than an acknowledged one can no longer be acknowledged.
         node.responses.splice(0, at);
         return response.actions;
       }

@@ -7,9 +7,8 @@ import { bearerOf, checkClaims, checkSignature, parseToken, type UnverifiedToken
 import type { UsedTokens } from './used-tokens.ts';
 
 /**
- * Authenticates a request by its token, which this call uses up. Returns at once in the usual case; a promise only where
- * the stores may be late (a node provisioned a moment ago through another replica). Failures are AgentFailure, thrown or
- * rejected.
+ * Authenticates a request by its token, which cannot be used again. Returns a promise only when the stores may be late, for
+ * example when another replica has just provisioned the node. Failures are AgentFailure, thrown or rejected.
  */
 export type Authenticate = (authorization: string | undefined) => NodeIdentity | Promise<NodeIdentity>;
 
@@ -19,7 +18,7 @@ export interface AuthenticateOptions {
   /** of one node */
   requests: Pick<RateLimit, 'take'>;
   clock: Clock;
-  /** Unix ms; tokens issued before may have been used with the previous process */
+  /** Unix ms; tokens issued before may have been used at the previous process */
   startedAt: number;
   audience?: string;
 }
@@ -54,7 +53,7 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
     if (used.has(verified)) {
       throw new AgentFailure('AGENT_JWT_ALREADY_USED', 'the token was used before: sign one for each request');
     }
-    // After the check of used tokens, so that an intercepted token cannot use up the node's share.
+    // After the check of used tokens, so that an intercepted token does not count against the limit of the node.
     requests.take(token.sub);
     if (!used.use(verified, now)) {
       throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'no more used tokens can be recorded at present');

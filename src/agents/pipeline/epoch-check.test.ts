@@ -138,7 +138,7 @@ test('once the operator has accepted the epoch, the list is complete again', asy
   expect(parsePosition('3.eeeeeeee.0')).toBeDefined();
 });
 
-test('stores that may still show what was lost answer 503', async () => {
+test('a replica whose stores may still have lost objects responds 503', async () => {
   const epochs = Object.defineProperties(makeEpochs(NOW), { isUnverified: { value: true }, isStale: { value: true } });
   const { replica, node, key } = await startWithNode({ epochs });
   await using _ = replica;

@@ -10,25 +10,26 @@ import { AgentFailure, notReady } from '../failure.ts';
 import type { NodeDirectory } from '../node-directory.ts';
 import type { PresentedPosition, SealedPositions } from './sealed-position.ts';
 
-/** Whether our epoch log has the position that an agent presents. */
+/** Whether the epoch log has the position of an agent. */
 export interface EpochCheck {
-  /** The log does not have it: the datastore may lack what the agent runs, so the agent retains what the list does not name. */
+  /** Set when the log does not have it: objects may be missing, so the agent retains what the list does not name. */
   retainUnlisted?: RetainUnlisted;
   /** sealed, for the agent to save */
   position?: string;
 }
 
-/** Returns at once unless the API server must be read; then rejects when that fails. */
+/** Returns a promise only when the API server must be read; it rejects when that fails. */
 export type CheckEpoch = (call: Call) => EpochCheck | Promise<EpochCheck>;
 
-/** Each new epoch costs a write and an event; one restore begins one, whoever notices it. */
+/** Limit of new epochs, which cost a write and an event each; one restore begins one epoch. */
 const NEW_EPOCHS = { perSecond: 1 / 600, burst: 3 };
 /** Reads of the API server because of positions that are not authentic. */
 const LIVE_READS = { perSecond: 1 / 60, burst: 3 };
 
 /**
- * An authentic position that the log does not have proves a restore, and begins an epoch. One that is not authentic may be
- * right (an emptied datastore has another key), so its node retains what it runs; but it changes nothing for other nodes.
+ * An authentic position that the log does not have proves a restore and begins an epoch. A position that is not authentic
+ * may still be correct (an emptied datastore has another key), so its node retains what it runs; other nodes are not
+ * affected.
  */
 export function createEpochCheck(
   epochs: Pick<Epochs, 'epochLog' | 'isUnverified' | 'isStale' | 'verify' | 'beginEpochAfter'>,
@@ -41,7 +42,7 @@ export function createEpochCheck(
 
   const presentedBy = ({ req, uuid }: Call) => positions.parse(uuid, headerOf(req, HEADERS.epochPosition, 64));
 
-  /** Undefined when the API server must be asked first: the store may be late, or the restore is not noticed yet. */
+  /** Undefined when the API server must be read first: the store may be late, or the restore was not noticed yet. */
   function checkLocally(call: Call): EpochCheck | undefined {
     const latest = latestPosition(epochs.epochLog);
     const position = latest && positions.seal(call.uuid, latest);
@@ -54,7 +55,7 @@ export function createEpochCheck(
 
   function isAcceptedBy(call: Call, { position, isAuthentic }: PresentedPosition): boolean {
     const node = directory.node(call.uuid) ?? call.node;
-    // The number of a position that is not authentic says nothing.
+    // The epoch number of a position that is not authentic is unreliable.
     const after = isAuthentic ? position : { ...position, epoch: 0 };
     return isAccepted(epochs.epochLog, after, node.metadata.annotations?.[ANNOTATIONS.acceptEpoch]);
   }
@@ -70,7 +71,7 @@ export function createEpochCheck(
   async function ask(call: Call): Promise<EpochCheck> {
     const presented = presentedBy(call);
     const isUnproven = presented !== undefined && !presented.isAuthentic;
-    // One node cannot make the controller read the API server again and again.
+    // Limited, so that one node cannot cause many reads of the API server.
     if (!isUnproven || epochs.isUnverified || liveReads.take(call.uuid)) await epochs.verify();
     const checked = unlessStale(checkLocally(call));
     if (checked || !presented) return checked ?? {};
@@ -83,7 +84,7 @@ export function createEpochCheck(
     return unlessStale(checkLocally(call)) ?? {};
   }
 
-  /** A list from before the restore names what is lost: an agent would take it for the list of the restored datastore. */
+  /** Stores from before the restore have lost objects, and an agent would take their list for the restored one. */
   function unlessStale<T>(checked: T): T {
     if (epochs.isStale) throw notReady('the controller reads its state again', 2);
     return checked;
@@ -92,7 +93,7 @@ export function createEpochCheck(
   return (call) => (epochs.isUnverified ? undefined : checkLocally(call)) ?? ask(call);
 }
 
-/** A list with `retainUnlisted` is another list than the same one without it. */
+/** The digests of a list depend on `retainUnlisted`. */
 export function digestsFor(digests: Digests, { retainUnlisted }: EpochCheck): Digests {
   const { microserviceList } = digests;
   if (!retainUnlisted || !microserviceList) return digests;

@@ -19,7 +19,7 @@ export interface NodeRoute extends RouteBase {
   access?: undefined;
   /** counted for each authenticated request */
   metric: AgentMetric;
-  /** answered from stores that are not older than what our agent has seen */
+  /** the response comes from stores that are not older than those of former responses to our agent */
   notOlderThan?: true;
   /** compares our agent's position with the epoch log first: `call.epoch` */
   epoch?: true;
@@ -37,7 +37,7 @@ export interface ProvisioningRoute extends RouteBase {
 
 export type AgentRoute = NodeRoute | ProvisioningRoute;
 
-/** One request on its way through the pipeline. Each step fills in what the next ones need. */
+/** One request in the pipeline. Each step sets the members that later steps need. */
 export interface Exchange {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;

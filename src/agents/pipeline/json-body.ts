@@ -8,7 +8,7 @@ import { AgentFailure, type AgentFailureCode } from '../failure.ts';
 export type ReadJson = (req: IncomingMessage, rules: JsonRules) => Promise<unknown>;
 
 interface JsonRules extends BodyRules {
-  /** elements that the JSON may have; as many as any message of an agent when absent */
+  /** maximum of elements of the JSON; default: enough for any message of an agent */
   elements?: number;
 }
 
@@ -29,7 +29,7 @@ export function createJsonReader(clock: Clock): ReadJson {
   };
 }
 
-/** Agents in the field are older and newer than the controller: what is not UTF-8 is replaced, never refused. */
+/** Agents may be older or newer than the controller: invalid UTF-8 is replaced, never refused. */
 function parse(text: string, elements: number | undefined): unknown {
   const excess = jsonExcess(text, { elements });
   if (excess) throw new AgentFailure('VALIDATION_ERROR', `the body ${excess}`);

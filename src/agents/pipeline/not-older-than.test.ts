@@ -31,14 +31,14 @@ const outcome = (promise: Promise<void> | undefined) =>
   );
 
 describe('a replica', () => {
-  test('answers at once when it has the state that the agent was answered from', () => {
+  test('responds at once when it has the state of the last response to the agent', () => {
     const [a, b] = [makeReplica('a'), makeReplica('b')];
     for (const { applications } of [a, b]) applications.set(app(20));
     expect(a.reached(b.bound(undefined))).toBeUndefined();
     expect(a.reached(undefined)).toBeUndefined();
   });
 
-  test('waits for a state that another replica has, and answers once it has it', async () => {
+  test('waits for a state that another replica has, and responds once it has it', async () => {
     const [a, b] = [makeReplica('a'), makeReplica('b')];
     b.applications.set(app(20));
     const waiting = outcome(a.reached(b.bound(undefined)));
@@ -55,7 +55,7 @@ describe('a replica', () => {
     expect(a.reached(b.bound(undefined))).toBeUndefined();
   });
 
-  test('that does not reach the bound answers 503, also without the API server', async () => {
+  test('that does not reach the bound responds 503, also without the API server', async () => {
     for (const live of [async () => '30', () => Promise.reject(new Error('no cluster'))]) {
       const [a, b] = [makeReplica('a', live), makeReplica('b')];
       b.applications.set(app(20));
@@ -74,7 +74,7 @@ describe('a replica', () => {
     expect(a.asked).toBe(1);
   });
 
-  test('answers when the API server itself is behind the bound, since etcd was restored', async () => {
+  test('responds when the API server itself is behind the bound, since etcd was restored', async () => {
     const [a, b] = [makeReplica('a', async () => '12'), makeReplica('b')];
     b.applications.set(app(20));
     const waiting = outcome(a.reached(b.bound(undefined)));

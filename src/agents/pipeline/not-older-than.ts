@@ -2,10 +2,10 @@ import { type Clock, compareResourceVersions, type KubeObject, type Store } from
 import { notReady } from '../failure.ts';
 
 /**
- * A lower bound of what an agent is answered from: how far the stores of a replica had come when it answered last. Agents
- * save the bound together with the response and present it with each request, so that a replica that lags behind takes
- * nothing back: requests of one agent may arrive at any replica, and one whose connection to the API server is half-open
- * still answers. Kubernetes calls this resourceVersionMatch=NotOlderThan.
+ * A lower bound for the stores that a response comes from: how far the stores of the replica were at the last response.
+ * Agents save the bound with the response and send it with each request, so that a replica that lags behind cannot send an
+ * older state: requests of one agent may reach any replica, and one whose connection to the API server is half-open still
+ * responds. Kubernetes calls this resourceVersionMatch=NotOlderThan.
  *
  * Form: `<replica>:<version>.<version>...`, a resource version for each store in a fixed order, 0 for none. Opaque to
  * agents.
@@ -14,8 +14,8 @@ export interface NotOlderThan {
   /** The bound of a response made now, no older than the one presented. */
   bound(presented: string | undefined): string;
   /**
-   * Resolves when this replica has reached the bound: mostly at once. Rejects with 503 when it does not reach it soon. A
-   * bound that is ahead of the API server itself, since etcd was restored, is void.
+   * Resolves when this replica has reached the bound, usually at once. Rejects with 503 when that takes too long. A bound that
+   * is ahead of the API server, since etcd was restored, is ignored.
    */
   reached(presented: string | undefined): Promise<void> | undefined;
 }
@@ -30,10 +30,10 @@ export interface NotOlderThanOptions {
   clock: Pick<Clock, 'now' | 'after'>;
 }
 
-/** A replica that is merely a moment behind catches up within that time. */
+/** How long a request waits for a replica that is behind the bound. */
 const PATIENCE_MS = 2_000;
 const LOOK_EVERY_MS = 50;
-/** A version read from the API server counts for so long. */
+/** How long a version read from the API server is cached. */
 const LIVE_MS = 5_000;
 const NONE = '0';
 
@@ -86,12 +86,12 @@ export function createNotOlderThan({ stores, replica, liveVersion, clock }: NotO
 
 const BOUND = /^([\w-]{1,64}):(\d{1,20}(?:\.\d{1,20}){0,15})$/;
 
-/** Undefined for what has not the form of a bound. */
+/** Undefined for a text that is no bound. */
 function parse(text: string | undefined): { replica: string; versions: string[] } | undefined {
   const [, replica, versions] = BOUND.exec(text ?? '') ?? [];
   return replica !== undefined && versions !== undefined ? { replica, versions: versions.split('.') } : undefined;
 }
 
-/** Versions that cannot be compared say nothing. */
+/** False for versions that cannot be compared. */
 const isOlder = (a: string, b: string) => (compareResourceVersions(a, b) ?? 0) < 0;
 const newer = (a: string, b: string) => (isOlder(a, b) ? b : a);

@@ -13,7 +13,7 @@ import type { NotOlderThan } from './not-older-than.ts';
 import type { Readiness } from './readiness.ts';
 import type { Receive } from './receive.ts';
 
-/** Part of the way of a request. Throws or rejects with AgentFailure to refuse it. Returns a promise only to wait. */
+/** A step of the pipeline. Throws or rejects with AgentFailure to refuse a request. Returns a promise only to wait. */
 type Step = (exchange: Exchange) => void | Promise<void>;
 
 export interface Pipeline {
@@ -105,7 +105,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     return undefined;
   };
 
-  /** Our agent saves with what it was sent how new the stores were, and the position in the epoch log. */
+  /** Adds the headers that our agent saves with the response: how far the stores are, and the position in the epoch log. */
   const positioned: Step = (exchange) => {
     const { route, call, reply } = exchange;
     if (!call || !reply || isThirdParty(call)) return;
@@ -138,7 +138,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   };
 }
 
-/** Only a datastore that is known to have sent the agent what it runs gives it a position. */
+/** The agent gets a position only when the epoch log has the position that it presented. */
 function positionIn(checked: ReturnType<CheckEpoch>): string | undefined {
   if (!(checked instanceof Promise)) return checked.retainUnlisted ? undefined : checked.position;
   // The response does not wait for the check; the next request repeats it.

@@ -9,13 +9,13 @@ export interface Readiness {
    * CONTROLLER_NOT_READY when that takes long, and when the replica stops.
    */
   wait(): Promise<void> | undefined;
-  /** From now on it is not. */
+  /** Makes the replica not ready from now on. */
   drain(): void;
 }
 
 /**
- * All agents reconnect when a replica starts, and it is ready soon after. A 503 would keep them away for seconds; a request
- * that waits costs a socket.
+ * All agents reconnect when a replica starts, and it is ready soon after that. After a 503 they would wait for seconds; a
+ * request that waits costs only a socket.
  */
 const PATIENCE_MS = 5_000;
 const LOOK_EVERY_MS = 50;

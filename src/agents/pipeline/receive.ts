@@ -8,7 +8,7 @@ import { createJsonReader } from './json-body.ts';
 /** Reads the body of a request within the bounds of its class; undefined for routes without one. */
 export type Receive = (exchange: Exchange) => Promise<unknown> | undefined;
 
-/** Bytes of bodies that cost a node as much of its share as a request. */
+/** So many bytes of bodies count as one request against the limit of a node. */
 const BYTES_PER_REQUEST = 16 * 1024;
 
 export function createReceive(limits: AgentLimits, requests: Pick<RateLimit, 'charge'>, clock: Clock): Receive {

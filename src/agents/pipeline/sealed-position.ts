@@ -8,13 +8,13 @@ import { type EpochPosition, formatPosition, parsePosition } from '../../domain/
  */
 export interface SealedPositions {
   seal(nodeUuid: string, position: EpochPosition): string;
-  /** Undefined for what has not the form of a position, sealed or not. */
+  /** Undefined for a text that is no position, sealed or not. */
   parse(nodeUuid: string, text: string | undefined): PresentedPosition | undefined;
 }
 
 export interface PresentedPosition {
   position: EpochPosition;
-  /** It was issued to this node. Else it is of another installation, or made up. */
+  /** Whether it was issued to this node. Otherwise it comes from another installation, or is forged. */
   isAuthentic: boolean;
 }
 

@@ -27,8 +27,8 @@ export function createServe({ pipeline, readiness, metrics, log }: ServeOptions)
         const level = isTransient(failure.cause) ? 'warn' : 'error';
         log[level]({ err: failure.cause, path }, 'Agent request failed');
       }
-      // The rest of a body that was not read would have to be received first. And an agent that is to ask again reaches
-      // another replica only on another connection.
+      // On the same connection the rest of an unread body would have to be received first, and a retry would reach the
+      // same replica.
       const closing = !readiness.ready || failure.code === 'CONTROLLER_NOT_READY' || !req.complete;
       send(res, replyTo(failure), { closing });
     }

@@ -76,20 +76,23 @@ const refused: Record<string, Case> = {
   },
 };
 
-test.for(Object.entries(refused))('refused: %s', async ([, { changes, send = bearer, wants, status = 401 }]) => {
-  const { replica, node, key, clock } = await startWithNode({ client: emptyClient, publicUrl: 'http://controller/' });
-  await using _ = replica;
-  const token = makeToken(node.spec.uuid ?? '', key, clock.wall(), changes);
-  const answer = await replica.call('GET', '/config', send(token));
-  expect(answer.status, answer.text).toBe(status);
-  expect(answer.body).toEqual({
-    name: status === 401 ? 'AuthenticationError' : 'ServiceUnavailableError',
-    error: status === 401 ? 'Unauthorized' : 'Service Unavailable',
-    code: wants,
-    message: expect.any(String),
-    retryable: status === 503,
-  });
-});
+test.for(Object.entries(refused))(
+  'a token is refused with: %s',
+  async ([, { changes, send = bearer, wants, status = 401 }]) => {
+    const { replica, node, key, clock } = await startWithNode({ client: emptyClient, publicUrl: 'http://controller/' });
+    await using _ = replica;
+    const token = makeToken(node.spec.uuid ?? '', key, clock.wall(), changes);
+    const answer = await replica.call('GET', '/config', send(token));
+    expect(answer.status, answer.text).toBe(status);
+    expect(answer.body).toEqual({
+      name: status === 401 ? 'AuthenticationError' : 'ServiceUnavailableError',
+      error: status === 401 ? 'Unauthorized' : 'Service Unavailable',
+      code: wants,
+      message: expect.any(String),
+      retryable: status === 503,
+    });
+  },
+);
 
 test('a token signed with the key of another node gets 401', async () => {
   const { replica, node, clock } = await startWithNode({ client: emptyClient });

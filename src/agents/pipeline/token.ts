@@ -13,7 +13,7 @@ export interface UnverifiedToken {
   signature: Buffer;
 }
 
-/** The claims that hold once a token is verified. Times are Unix seconds. */
+/** The claims of a verified token. Times are Unix seconds. */
 export interface VerifiedToken {
   sub: string;
   jti: string;
@@ -71,7 +71,7 @@ function jsonObject(encoded: string, what: string): Record<string, unknown> {
   throw malformed(`the ${what} of the token is not a JSON object`);
 }
 
-/** Throws unless the token was signed by the holder of this key. */
+/** Throws unless the token was signed with this key. */
 export function checkSignature(token: UnverifiedToken, key: KeyObject): void {
   const right =
     token.signature.length === ED25519_SIGNATURE && verify(null, Buffer.from(token.signed), key, token.signature);

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import { NODE_TOKEN } from '../../wire/node-token.ts';
 
-/** Tokens that were used, kept until they could not be used again anyway. */
+/** The tokens that were used, stored until they have expired. */
 export interface UsedTokens {
   has(token: { sub: string; jti: string; exp: number }): boolean;
-  /** Uses a token up; false when it was used before, or cannot be remembered and so must not be accepted. */
+  /** Marks a token as used; false when it was used before, or when it cannot be stored and so must not be accepted. */
   use(token: { sub: string; jti: string; exp: number }, now: number): boolean;
   /** Marks tokens that other replicas accepted. */
   learn(marks: readonly TokenMark[], now: number): void;
@@ -18,12 +18,12 @@ export type TokenMark = readonly [digest: number, slot: number];
 
 const SLOT_SECONDS = 30;
 const slotOf = (exp: number) => Math.ceil((exp + NODE_TOKEN.tolerance) / SLOT_SECONDS);
-/** No token that is accepted now lives beyond this slot. */
+/** Every token that is accepted now expires in or before this slot. */
 const lastSlot = (now: number) => slotOf(now / 1000 + NODE_TOKEN.maxLifetime + NODE_TOKEN.tolerance);
 
 /**
- * A digest stands for the pair of node and jti: a set of numbers costs a fraction of one of strings. Should two tokens
- * meet in 53 bits, the agent is refused once and signs another.
+ * The digest of node and jti: a set of numbers needs a fraction of the memory of one of strings. When two tokens have the
+ * same 53 bits, the agent is refused once and signs another token.
  */
 function digestOf(sub: string, jti: string): number {
   const bytes = hash('sha256', `${sub}.${jti}`, 'buffer');
@@ -35,7 +35,7 @@ export function createUsedTokens({ capacity = 4_000_000, unsharedCapacity = 100_
   let unshared: TokenMark[] = [];
   let size = 0;
   let sweptUntil = 0;
-  // A token is looked at and then used up: what that takes of a poll's time is mostly the digest.
+  // A token is checked and then marked; the digest is most of that time, so it is computed once.
   let latest: { token: object; digest: number } | undefined;
 
   function digestFor(token: { sub: string; jti: string }): number {
@@ -74,7 +74,7 @@ export function createUsedTokens({ capacity = 4_000_000, unsharedCapacity = 100_
       const digest = digestFor(token);
       const slot = slotOf(token.exp);
       if (!mark(digest, slot)) return false;
-      // With one replica only, nothing takes them.
+      // With only one replica they are never taken.
       if (unshared.length >= unsharedCapacity) unshared = unshared.slice(unsharedCapacity / 2);
       unshared.push([digest, slot]);
       return true;

@@ -248,7 +248,7 @@ test('a node in deletion gets the deletion flag, and no other state stops micros
   expect((await answer).body).toMatchObject({ deleteNode: true });
 });
 
-test('an order is sent with its count', async () => {
+test('an action is sent with its count', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { answer } = await longPoll(setup);
@@ -369,7 +369,7 @@ test('a third-party agent may acknowledge one of the last four responses; other 
   expect((await acknowledge(7)).status).toBe(400);
 });
 
-test('an order counts as carried out when a third-party agent acknowledges it', async () => {
+test('an action counts as executed when a third-party agent acknowledges it', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
   replica.stores.nodes.set(
@@ -412,7 +412,7 @@ test('a large response is compressed for clients that accept gzip, and for no ot
   expect(lengths['deflate, gzip;q=0.5']).toBeLessThan(2_000);
 });
 
-test('a third-party agent does not get an order to rebuild again while it may carry it out', async () => {
+test('a third-party agent does not get a rebuild again while it may be executing it', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
   await using _ = replica;
   replica.stores.applications.set(
@@ -475,7 +475,7 @@ test('a second node with the same name gets nothing that is meant for the older 
   expect((await replica.as(node, key, 'GET', '/microservices')).body.microservices).toHaveLength(1);
 });
 
-test('reads that are not built yet return empty lists, and absent things get 404', async () => {
+test('reads that are not implemented return empty lists, and absent objects get 404', async () => {
   const { replica, node, key } = await startWithNode({ caCert: () => 'cGVt' });
   await using _ = replica;
   const read = async (path: string) => (await replica.as(node, key, 'GET', path)).body;
@@ -494,7 +494,7 @@ test('reads that are not built yet return empty lists, and absent things get 404
   expect(await read('/microservices/other')).toMatchObject({ code: 'MICROSERVICE_NOT_FOUND' });
 });
 
-test('an ordered version has a provisioning key, the same one as long as it is usable', async () => {
+test('a requested version has a provisioning key, the same one as long as it is usable', async () => {
   const issued: string[] = [];
   let used: string | undefined;
   const { replica, node, key, clock } = await startWithNode({

@@ -23,7 +23,7 @@ export interface ChangesOptions {
 }
 
 const MAX_WAIT = 240;
-/** Longest wait, seconds, of an agent that retains what the datastore lacks: it is to learn soon that the datastore is accepted. */
+/** Longest wait, seconds, of an agent that retains what the datastore lacks, so that it soon notices an accepted epoch. */
 const RETAINING_WAIT = 10;
 /** Actions that are sections of their own. A third-party agent cannot echo them: its acknowledgement means that they are done. */
 const ACTIONS = ['reboot', 'prune', 'version'] as const;
@@ -38,10 +38,10 @@ export function createChanges(options: ChangesOptions) {
     return digestsFor(due, checked);
   }
 
-  /** As it is now: the one of the authentication may be as old as the long poll. */
+  /** The present node: that of the authentication may be as old as the long poll. */
   const nodeOf = (call: Call) => directory.node(call.uuid) ?? call.node;
 
-  /** What an agent has saved; for third-party agents, what they acknowledged here. */
+  /** The digests that an agent has saved; for a third-party agent, those that it acknowledged at this replica. */
   function haveOf(call: Call): Digests {
     const have = call.query.get('have');
     if (have !== null) return parseHave(have);
@@ -81,7 +81,7 @@ export function createChanges(options: ChangesOptions) {
     // Nothing is due, so the agent has saved what is due without `retainUnlisted`.
     const armed = retainUnlisted ? (desired.digests(call.uuid) ?? has) : has;
     return longPolls.arm({ uuid: call.uuid, have: armed, seconds, signal }).then(async (how) => {
-      // The datastore may be another one now.
+      // The datastore may have been restored since.
       return how === 'gone' ? GONE : answer(call, dueOf(call, await checkEpoch(call)), has);
     });
   }
@@ -105,7 +105,7 @@ export function createChanges(options: ChangesOptions) {
   };
 }
 
-/** Its client is gone. */
+/** The reply to a client that has disconnected. */
 const GONE: Reply = { status: 204 };
 
 export const isThirdParty = (call: Call) => call.agent === undefined;

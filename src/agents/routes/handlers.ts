@@ -15,7 +15,7 @@ import { createReads } from './reads.ts';
 import { createDeparture, createStatusHandlers } from './status.ts';
 import { createVersion } from './version.ts';
 
-/** What handlers work with. Each is given what it names of this. */
+/** The dependencies of all handlers; each takes those that it names. */
 export interface HandlerDependencies {
   client: Pick<KubeClient, 'find' | 'create' | 'replace' | 'delete'>;
   stores: AgentStores;
@@ -31,7 +31,7 @@ export interface HandlerDependencies {
   observe: Observe;
   forwarder: Pick<ObservationForwarder, 'hasReport' | 'flush'>;
   onListed(uuid: string): void;
-  /** a report of the node had mistakes, which take time to find */
+  /** called for a report with mistakes, which take time to find */
   onMistakes(uuid: string, mistakes: number): void;
   clock: Clock;
   log: Log;

@@ -203,7 +203,7 @@ test('an invalid request does not use up the key', async () => {
   expect((await provision(replicas[0], await issue(known), makeKey(), { type: 0 })).status).toBe(200);
 });
 
-test('the key of an ordered version is never one that was used or replaced', async () => {
+test('the key of a requested version is never one that was used or replaced', async () => {
   const { stores } = replicas[0];
   const provisioningKeys = createProvisioningKeys({ client, namespace, secrets: stores.secrets as never });
   await using replica = await startReplica({ client, stores, namespace, provisioningKeys });

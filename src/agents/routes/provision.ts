@@ -18,7 +18,7 @@ export interface Provisioned {
   node: EdgeNode;
   key: NodeKey;
   reply: ProvisionReply;
-  /** false when this agent had the identity already and only asks again */
+  /** false when this agent had the identity already and repeated the request */
   isNew: boolean;
 }
 
@@ -42,7 +42,7 @@ const fieldManager = FIELD_MANAGERS.controller;
 const CALL_MS = 10_000;
 const unknownKey = () =>
   new AgentFailure('INVALID_PROVISIONING_KEY', 'the provisioning key is unknown, used or replaced');
-/** What an agent may call its engine, and what we call it. */
+/** The engine names that agents send, and the engine names of the controller. */
 const ENGINES: ReadonlyMap<string, string> = new Map([
   ['docker', 'docker'],
   ['podman', 'podman'],
@@ -52,7 +52,7 @@ const ENGINES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Gives the identity of a node to an agent that shows its provisioning key.
+ * Gives the identity of a node to an agent that sends a provisioning key of the node.
  *
  * The key is used up by one update, conditional on the version of its Secret, that writes the agent's public
  * key into it: of many agents at many replicas one wins. An agent that did not get the response repeats the request with the same
@@ -87,7 +87,7 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
     return { node, key: record, reply, isNew };
   };
 
-  /** The local view may be late; the condition on the write says so, and then the API server is asked. */
+  /** The store may be late: the write then leads to a conflict, and the Secret is read from the API server. */
   async function useUp(key: string, type: number, publicKey: PublicKey) {
     const name = provisioningKeyName(key);
     let taken: { node: EdgeNode; used: UsedKey } | undefined;
@@ -98,7 +98,7 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
         throw new AgentFailure('EXPIRED_PROVISION_KEY', 'the provisioning key has expired: issue another');
       }
       if (found.usedBy && found.usedBy.x !== publicKey.x) throw unknownKey();
-      // Before the key is gone: whatever is wrong with the request must not cost an agent its key.
+      // Before the key is used up: an invalid request must not use up the key.
       const node = await nodeOf(found.nodeUuid);
       checkType(type, node);
       taken = { node, used: { ...found, usedBy: publicKey } };
@@ -109,7 +109,7 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
     return taken as NonNullable<typeof taken>;
   }
 
-  /** Changes a Secret under optimistic locking, and shows it in the local view. */
+  /** Changes a Secret under optimistic locking, and adds the result to the store. */
   async function write(name: string, change: (secret: Secret | undefined) => Promise<Secret | undefined>) {
     const { object, written } = await createOrUpdate(client, RESOURCES.secrets, { namespace, name }, change, {
       known: stores.secrets.get(namespace, name),
@@ -142,7 +142,7 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
   }
 }
 
-/** Before the key is looked at: an agent that sends something else may ask again with the same one. */
+/** Called before the key is used up: after an unknown engine name an agent may repeat the request with the same key. */
 function engineOf(engine: string): string {
   const known = ENGINES.get(engine);
   if (known) return known;
@@ -170,12 +170,12 @@ function readUsedKey(secret: Secret): UsedKey | undefined {
   if (!key) return undefined;
   const { nodeUuid, expiresAt, publicKey } = key;
   const usedBy = parsePublicKey(publicKey);
-  // A use that cannot be read is a use.
+  // A key with an unreadable user counts as used.
   if (publicKey !== undefined && !usedBy) return undefined;
   return { nodeUuid, expiresAt, ...(usedBy && { usedBy }) };
 }
 
-/** For agents that send no public key. The private half is in the answer and nowhere else. */
+/** For agents that send no public key. The private key is in the response and nowhere else. */
 function generateKeyPair(): { publicKey: PublicKey; privateKey: string } {
   const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' });
   const publicKey: PublicKey = { kty: 'OKP', crv: 'Ed25519', x: jwk.x ?? '' };

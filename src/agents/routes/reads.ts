@@ -28,7 +28,7 @@ export interface ReadsOptions {
   clock: Pick<Clock, 'wall'>;
 }
 
-/** An order that was sent, and neither acknowledged nor carried out after this long, was lost. */
+/** A requested rebuild that was sent, and neither acknowledged nor executed after this time, counts as lost. */
 const LOST_MS = 5 * 60_000;
 
 /** Members that third-party agents expect, in both spellings: what is to be deleted is absent from the list. */
@@ -53,9 +53,9 @@ export function createReads({ desired, onListed, sent, observe, clock }: ReadsOp
   }
 
   /**
-   * Whether a third-party agent has an order to rebuild already. It may read the list again before it is done, for another
-   * reason or at another replica, and would begin again. An order that was sent but not acknowledged may have been lost:
-   * after a while it is sent again.
+   * Whether a rebuild was already sent to a third-party agent. The agent may read the list again before the rebuild is done,
+   * for another reason or at another replica, and would start the rebuild again. A rebuild that was sent but not acknowledged
+   * may have been lost: after a while it is sent again.
    */
   function isUnderWay(call: Call, { digests }: DesiredState, { uuid, rebuildCount }: MicroserviceView): boolean {
     if (sent.acknowledged(call.uuid).microserviceList === digests.microserviceList) return true;

@@ -10,12 +10,12 @@ import {
 import { AgentFailure } from '../failure.ts';
 
 /**
- * A status report as an agent sent it, whatever else is in it. Agents in the field are older and newer than we are, and
- * one that is refused looks dead: texts that are too long are cut, and of what cannot be read only the smallest part is
- * left out. `repaired` names the field of each such part, `mistakes` says how many had to be found.
+ * Reads the status report of an agent. Agents may be older or newer than the controller, and a node whose reports are refused
+ * would count as silent: texts that are too long are truncated, and of invalid values only the smallest part is left out.
+ * `repaired` names the field of each such part, `mistakes` is the number of mistakes.
  *
- * What that costs is bounded: lists are cut before their items are looked at, and after so many mistakes a list that has
- * still more is left out as a whole. Takes the body over.
+ * The time for that is limited: lists are truncated before their items are checked, and beyond a number of mistakes a list
+ * is left out as a whole. Modifies the body.
  */
 export function readReport(body: unknown): {
   report: StatusReport;
@@ -41,7 +41,7 @@ export function readReport(body: unknown): {
   return { report: report as StatusReport, repaired, mistakes: mender.mistakes };
 }
 
-/** Lists whose items count for themselves. */
+/** Lists whose items are read one by one. */
 const LISTS = { microserviceStatus: microserviceStatusSchema, repositoryStatus: repositoryStatusSchema } as const;
 
 interface Read {
@@ -57,7 +57,7 @@ function readList(schema: z.ZodType, said: unknown, mender: Mender): Read {
   const list = typeof said === 'string' ? parseJson(said) : said;
   if (!Array.isArray(list)) return UNREAD;
   const read = list.slice(0, BOUNDS.report).map((item) => mender.read(schema, item));
-  // Half a list would say that the other half is gone.
+  // In a part of a list the missing items would count as removed.
   if (mender.isTired) return UNREAD;
   return {
     value: read.flatMap(({ value }) => (value === undefined ? [] : [value])),
@@ -120,7 +120,7 @@ function mend(raw: object, path: readonly (string | number)[], issue: z.core.$Zo
   if (issue.code === 'too_big' && (typeof value === 'string' || Array.isArray(value))) {
     holder[last] = value.slice(0, Number(issue.maximum));
   } else if (value === undefined && !Array.isArray(parent) && path.length > 1) {
-    // What must be there is not: that makes what should have it wrong.
+    // A required member is absent, so its object is invalid.
     mend(raw, path.slice(0, -1), { ...issue, code: 'custom' } as z.core.$ZodIssue, lists);
   } else {
     holder[last] = undefined;

@@ -46,7 +46,7 @@ const repaired: Record<string, { body: object; wants: object }> = {
     body: { version: 7, ipAddress: '10.0.0.1', memoryViolation: 'no' },
     wants: { ipAddress: '10.0.0.1' },
   },
-  'of a list in an item the wrong ones are left out': {
+  'the invalid items of a list within an item are left out': {
     body: {
       microserviceStatus: [{ id: 'a', status: 'RUNNING', ports: [7, { internal: 1, external: 2 }, {}] }],
     },
@@ -54,11 +54,11 @@ const repaired: Record<string, { body: object; wants: object }> = {
       microserviceStatus: [{ id: 'a', status: 'RUNNING', ports: [{ internal: 1, external: 2, protocol: 'tcp' }] }],
     },
   },
-  'of a list that is too long the rest is left out': {
+  'a list that is too long is truncated': {
     body: { availableRuntimes: Array(70).fill('runc') },
     wants: { availableRuntimes: Array(64).fill('runc') },
   },
-  'a list with more mistakes than items is left out whole: half of it would say that the rest is gone': {
+  'a list with more mistakes than items is left out as a whole': {
     body: {
       version: '3',
       microserviceStatus: Array(500).fill({ id: 'a', status: 'RUNNING', ports: Array(20).fill({}) }),

@@ -32,7 +32,7 @@ export interface DepartureOptions {
 const CALL_MS = 10_000;
 const NOWHERE = '0.0.0.0';
 
-/** Response header that asks our agent for a full report: this replica has none before it. */
+/** Response header that requests a full report from our agent, when this replica has no earlier one. */
 const REPORT_WANTED = HEADERS.reportWanted;
 
 const coordinatesSchema = z.object({
@@ -41,7 +41,7 @@ const coordinatesSchema = z.object({
 });
 const trackingSchema = z.array(z.object({ uuid: z.string().min(1).max(64) })).max(100);
 
-/** What agents report: status and settings. */
+/** The handlers of status reports and settings. */
 export function createStatusHandlers({ observe, hasReport, onMistakes, clock, metrics }: StatusOptions) {
   return {
     report(call: Call, body: unknown): Reply {
@@ -71,10 +71,10 @@ export function createStatusHandlers({ observe, hasReport, onMistakes, clock, me
   };
 }
 
-/** The end of an identity: the agent gives it up, or its node is deleted. */
+/** The handlers that end an identity: the agent is deprovisioned, or its node is deleted. */
 export function createDeparture({ client, stores, namespace, observe, flush, clock }: DepartureOptions) {
   return {
-    /** The agent gives up its identity: its key goes first, so that nothing of it is believed afterwards. */
+    /** Deprovisions the agent: its key is deleted first, so that no later request of it is accepted. */
     async deprovision(call: Call, body: unknown): Promise<Reply> {
       const { microserviceUuids } = valid(deprovisionRequestSchema, body);
       const ref = { namespace, name: nodeKeyName(call.uuid) };

@@ -22,10 +22,10 @@ const LIFETIME_MS = 20 * 60_000;
 const FRESH_MS = 15 * 60_000;
 const CALL_MS = 10_000;
 const REMEMBERED = 1_000;
-/** Requests of one node that the API server must be asked about: each issues a key, or checks that it is still usable. */
+/** Limit per node of requests to the API server: each issues a key, or checks that it is still usable. */
 const QUESTIONS = { perSecond: 1 / 10, burst: 10 };
 
-/** `GET /agent/version`: the ordered version, with a key to provision again after the change. */
+/** `GET /agent/version`: the requested version, with a key to provision again after the change. */
 export function createVersion({ desired, provisioningKeys, observe, clock }: VersionOptions) {
   const issued = new Map<string, { key: string; expiresAt: number }>();
   const questions = createTokenBuckets({ clock, ...QUESTIONS });
@@ -38,7 +38,7 @@ export function createVersion({ desired, provisioningKeys, observe, clock }: Ver
     const signal = AbortSignal.timeout(CALL_MS);
     const known = issued.get(uuid);
     const isFresh = known !== undefined && known.expiresAt - clock.wall() >= FRESH_MS;
-    // It may have been used since, or another one issued.
+    // The key may have been used since, or another one issued.
     if (isFresh && (await provisioningKeys.isUsable(node, known.key, signal))) return known;
     const key = { key: randomUUID(), expiresAt: clock.wall() + LIFETIME_MS };
     await provisioningKeys.issue(node, key, signal);
