@@ -62,7 +62,7 @@ const REPEATED: ReadonlySet<Step['kind']> = new Set(['stop', 'resume', 'rename',
 function groupByUuid(containers: readonly Container[]): Map<string, Container[]> {
   const groups = new Map<string, Container[]>();
   for (const container of containers) groups.set(container.uuid, [...(groups.get(container.uuid) ?? []), container]);
-  // Of two with one generation the later is a copy that someone else made.
+  // Of two with one generation, the later is a copy that another program created.
   for (const group of groups.values())
     group.sort((a, b) => b.generation - a.generation || a.startedAt - b.startedAt || (a.id < b.id ? -1 : 1));
   return groups;

@@ -8,11 +8,11 @@ import { STUCK_AFTER, TIMES } from './backoff.ts';
 import { servesEntry } from './serves.ts';
 import { withEntry } from './update-records.ts';
 
-/** Everything that the status of one microservice is made from. */
+/** The input of the status of one microservice. */
 export interface StatusInput {
   uuid: string;
   entry: Entry | undefined;
-  /** whether anything is known of what is wanted; if not, absence means nothing */
+  /** whether the desired state is known; if not, absence of an entry means nothing */
   desiredKnown: boolean;
   record: MicroserviceRecord;
   containers: readonly Container[];

@@ -53,7 +53,7 @@ function noteCreate(
     ...record,
     generation: Math.max(record.generation, step.generation),
     restartCount: step.reason === 'RebuildRequested' ? 0 : record.restartCount,
-    // The engine has the last word on which image the container was made from.
+    // The image id that the engine reports for the container is authoritative.
     image: record.image && imageId ? { ...record.image, id: imageId } : record.image,
   };
 }
@@ -77,7 +77,7 @@ function noteFailure(
   now: number,
   random: Random,
 ): MicroserviceRecord {
-  // The image went away between the look-up and its use: look it up again at once, and back off when that repeats.
+  // The image was removed between its look-up and its use: it is looked up again at once, with a back-off when that repeats.
   const lost = step.kind === 'create' && code === 'ImageMissing';
   // Another program removed it in between: another one is made.
   const vanished = step.kind === 'start' && code === 'NotFound';

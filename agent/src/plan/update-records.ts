@@ -5,7 +5,7 @@ import { type ExitCause, type MicroserviceRecord, newRecord, type Records } from
 import { backoff, TIMES } from './backoff.ts';
 import { servesEntry, targetKey } from './serves.ts';
 
-/** What was seen, when, and how far the engine was watched. */
+/** The engine snapshot, its time, and what is known of outages of the engine. */
 export interface UpdateInput {
   desired: readonly Entry[] | undefined;
   snapshot: EngineSnapshot;
@@ -18,7 +18,7 @@ export interface UpdateInput {
   first: boolean;
   /** the machine was restarted since the records were saved */
   rebooted: boolean;
-  /** containers that the engine was told to end, lately */
+  /** containers that were recently asked to end */
   endedByHand?: ReadonlySet<string>;
   /** the last time, on the machine's clock, that the engine was lost and found again */
   outage?: { from: number; to: number };
@@ -65,7 +65,7 @@ function updateRecord(
     if (adopted) set({ image: adopted });
   }
   if (input.first) next = withinReach(next, input.now);
-  // What an engine refuses while it is going away is no fault of the microservice.
+  // A failure while the engine stops is not one of the microservice.
   const { outage } = input;
   const failedAt = (next.failure?.at ?? 0) + input.wall - input.now;
   if (outage && next.failure && failedAt >= outage.from - BEFORE_OUTAGE && failedAt <= outage.to)
@@ -192,7 +192,7 @@ function withExit(
     if (!TENTATIVE.has(record.exit.cause) || !duringOutage(ended, input)) return record;
     if (record.exit.cause === 'Stopped')
       return { ...record, exit: { key, cause: 'Engine' }, live: { ...record.live, leftAloneUntil: undefined } };
-    // The engine went away right after: it was ending its containers, and what looked like a crash was that.
+    // The engine stopped right after: it had ended its containers, so this was no crash.
     const count = (record.crash?.count ?? 1) - 1;
     const crash = record.crash && count > 0 ? { ...record.crash, count, notBefore: input.now } : undefined;
     const cleared = { error: undefined, lastError: undefined, lastErrorAt: undefined };

@@ -29,7 +29,7 @@ const identitySchema = z.object({
     .optional(),
 });
 
-/** Who this agent is. */
+/** The identity of this agent. */
 export type Identity = z.infer<typeof identitySchema>;
 export type Node = NonNullable<Identity['node']>;
 
@@ -97,7 +97,7 @@ export function publicPart({ kty, crv, x }: PrivateKey): PublicKey {
   return { kty, crv, x };
 }
 
-/** For checking tokens of one's own. */
+/** The public key, for verifying the agent's own tokens. */
 export function publicKeyObject(key: PrivateKey) {
   return createPublicKey({ key: publicPart(key) as JsonWebKey, format: 'jwk' });
 }

@@ -24,7 +24,7 @@ export class HealthChecks {
     this.#ports = ports;
   }
 
-  /** Starts loops for what runs now, and ends those of what no longer runs. */
+  /** Starts loops for running containers and ends those of all others. */
   follow(containers: readonly Container[]): void {
     const due = new Map(
       containers

@@ -65,7 +65,7 @@ export class RecordKeeper {
     });
   }
 
-  /** Does something with the database that supervision can go on without. */
+  /** Writes to the database; supervision continues when that fails. */
   attempt(save: () => void): void {
     const { log, metrics } = this.#deps;
     try {

@@ -75,7 +75,7 @@ export class StepScheduler {
     }
   }
 
-  /** Calls off the steps that `which` names. */
+  /** Aborts the steps that `which` selects. */
   abort(which: (step: Step) => boolean): void {
     for (const { step, abort } of this.#running.values()) if (which(step)) abort.abort();
   }

@@ -102,7 +102,7 @@ export function bufferedSink(level: LogLevel, size: number, write: (line: string
   };
 }
 
-/** A log that says nothing. */
+/** A log that discards its lines. */
 export function silentLog(): Log {
   return createLog({ level: 'ERROR', write: () => {} });
 }
