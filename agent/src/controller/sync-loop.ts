@@ -48,7 +48,7 @@ export interface SyncLoopDependencies {
 
 /** A response could not be saved. This is not a problem of the connection. */
 export class DatabaseError extends Error {
-  override name = 'StoreError';
+  override name = 'DatabaseError';
 }
 
 /** Turns an error of the database into a DatabaseError, so that it does not count as a problem of the connection. */

@@ -54,7 +54,7 @@ export function makeSpec({ view: change = {}, generation = 1, name, facts, ...re
 export async function until<T>(
   what: string,
   check: () => Promise<T | undefined | false> | T | undefined | false,
-  milliseconds = 30_000,
+  milliseconds = 50_000,
 ): Promise<T> {
   const end = performance.now() + milliseconds;
   let last: unknown;

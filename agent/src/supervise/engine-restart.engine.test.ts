@@ -18,7 +18,7 @@ import { memoryIdentity } from '../state/identity.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
 
-/** An engine that goes away and comes back: no microservice has crashed, and everything runs again. */
+/** An engine ends and starts again: no crash is counted, and all microservices run again. */
 
 for (const { kind } of inject('engines'))
   describe(kind, () => {
@@ -83,7 +83,7 @@ for (const { kind } of inject('engines'))
       run = agent.run(stop.signal);
     }
 
-    /** The controller is told that the state is unknown, and what ran before. */
+    /** Waits until the report has the state UNKNOWN with the container that ran before. */
     async function unknown(containerId: string | undefined): Promise<void> {
       await until('UNKNOWN', () => controller.microservice(uuid)?.status === 'UNKNOWN');
       expect(controller.microservice(uuid)).toMatchObject({
@@ -100,7 +100,7 @@ for (const { kind } of inject('engines'))
     }
 
     async function up(): Promise<void> {
-      // The response of the workload first: the report may still be from before the engine went away.
+      // The response of the workload comes first, since the report may be older than the end of the engine.
       await until('an answer', async () => (await fetch(`http://127.0.0.1:${external}/`)).ok);
       await until('the agent to see it', () => agent.microservices()?.[0]?.status === 'RUNNING');
       await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
@@ -108,7 +108,7 @@ for (const { kind } of inject('engines'))
 
     for (const [how, end] of [
       ['killed', () => engine.kill()],
-      ['stopped in order', () => engine.stop()],
+      ['stopped cleanly', () => engine.stop()],
     ] as const)
       test(`when the engine is ${how}, neither its end nor that of its containers counts as a crash`, async () => {
         const before = agent.supervisor.containers[0];
@@ -136,7 +136,7 @@ for (const { kind } of inject('engines'))
       });
 
     test.runIf(kind === 'docker')(
-      'nothing is started in an engine that is being stopped, also while it waits for a container that is slow to end',
+      'nothing is started in an engine that is stopping, also while it waits for a container that stops slowly',
       async () => {
         const slow = { ...controller.microservices[0], uuid: randomUUID(), name: 'slow', portMappings: [] };
         controller.change((c) => {
@@ -159,7 +159,7 @@ for (const { kind } of inject('engines'))
     );
 
     test.runIf(kind === 'docker')(
-      'an agent that starts while the engine is gone lists what is stored, and says that it cannot tell its state',
+      'an agent that starts while the engine is down reports the saved microservices as UNKNOWN',
       async () => {
         const before = agent.supervisor.containers[0];
         await engine.kill();
