@@ -50,7 +50,10 @@ export interface App extends AsyncDisposable {
 
 type Metrics = ReturnType<typeof createMetrics>;
 
-/** The composition root: creates the parts of the process in the order in which they need each other. */
+/**
+ * The composition root: creates the parts of the process in the order in which they need each other. Longer than a hundred
+ * lines, since that order is what it is about.
+ */
 export async function createApp(
   config: Config,
   { log: logger, kinds = KINDS }: { log: Logger; kinds?: Kinds },

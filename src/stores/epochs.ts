@@ -56,6 +56,8 @@ export interface EpochsOptions {
  * A restore is noticed in two ways: a replica lists its stores again and finds that the log no longer has the position that
  * it knew, or an agent presents a position that the log does not have. In both cases an epoch begins, so that lost positions
  * stay recognisable when this datastore has counted as far as the other one had.
+ *
+ * Longer than a hundred lines: every method reads and moves the one log that this replica knows.
  */
 export function createEpochs(options: EpochsOptions): Epochs {
   const { client, namespace, stores, log } = options;

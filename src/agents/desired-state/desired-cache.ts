@@ -43,6 +43,7 @@ interface Memo {
 
 const NOTHING: ReadonlyMap<string, MicroserviceView> = new Map();
 
+/** Two lines over a hundred: what invalidates a state and what computes it share the states of this replica. */
 export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
   const { stores, desiredState, metrics = {}, capacity = 1_000 } = options;
   const inputsOf = createNodeInputs(stores, options);

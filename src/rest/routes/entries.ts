@@ -7,7 +7,7 @@ import { edit, withChanges } from '../edit.ts';
 import { findMicroservice, type Microservice, microserviceMissing } from '../lookup.ts';
 
 /** The microservices of users and those of the system: the same operations with different permissions. */
-export const DOORS = [
+export const VARIANTS = [
   { system: false, path: '/microservices', resource: 'microservices', words: '', suffix: '' },
   {
     system: true,
@@ -17,17 +17,17 @@ export const DOORS = [
     suffix: 'System',
   },
 ] as const;
-export type Door = (typeof DOORS)[number];
+export type Variant = (typeof VARIANTS)[number];
 
 /** The present microservice, for the routes that it belongs to; or 404. */
-export async function entryBehind(
+export async function findEntry(
   deps: RestDependencies,
-  door: Door,
+  variant: Variant,
   uuid: string,
   signal: AbortSignal,
 ): Promise<Microservice> {
   const found = await findMicroservice(deps, uuid, signal);
-  if (!found || (found.application.spec.isSystem === true) !== door.system) throw microserviceMissing(uuid);
+  if (!found || (found.application.spec.isSystem === true) !== variant.system) throw microserviceMissing(uuid);
   return found;
 }
 
@@ -67,7 +67,7 @@ export async function editMicroservice(
 /** Edits one entry and requests its rebuild. */
 export async function editEntry(
   deps: RestDependencies,
-  door: Door,
+  variant: Variant,
   uuid: string,
   signal: AbortSignal,
   change: (found: Microservice) => { entry: MicroserviceEntry; rebuild?: boolean },
@@ -75,8 +75,8 @@ export async function editEntry(
   await editMicroservice(deps, uuid, signal, (found) => {
     const { application, entry } = found;
     const isSystem = application.spec.isSystem === true;
-    if (isSystem && !door.system) throw systemUpdate(entry);
-    if (!isSystem && door.system) throw microserviceMissing(uuid);
+    if (isSystem && !variant.system) throw systemUpdate(entry);
+    if (!isSystem && variant.system) throw microserviceMissing(uuid);
     const { entry: changed, rebuild = false } = change(found);
     if (changed === entry && !rebuild) return application;
     const microservices = (application.spec.microservices ?? []).map((one) => (one === entry ? changed : one));

@@ -7,12 +7,12 @@ import { normalItem } from '../../domain/microservice/normal-form.ts';
 import { volumeReads } from '../../domain/microservice/read.ts';
 import { volumeMappingId } from '../../domain/names.ts';
 import { type AnyRoute, route } from '../route.ts';
-import { DOORS, editEntry, entryBehind } from './entries.ts';
+import { editEntry, findEntry, VARIANTS } from './entries.ts';
 import * as shapes from './shapes.ts';
 
 const tag = 'Microservice parts';
 const byUuid = { name: 'uuid' };
-const [USER] = DOORS;
+const [USER] = VARIANTS;
 
 const withContainer = (entry: MicroserviceEntry, container: Partial<ContainerSpec>): MicroserviceEntry => ({
   ...entry,
@@ -33,31 +33,31 @@ const volumeParams = shapes.uuidParam.extend({
     .describe('Id of the volume mapping'),
 });
 
-/** Single parts of a microservice: its config, its ports, its volumes. */
+/** Single parts of a microservice: its config, its ports, its volumes. Longer than a hundred lines: a table, one value per route. */
 export const microservicePartRoutes: AnyRoute[] = [
-  ...DOORS.flatMap((door) => {
-    const path = `${door.path}/{uuid}`;
-    const patch = { resource: door.resource, verb: 'patch', ...byUuid } as const;
+  ...VARIANTS.flatMap((variant) => {
+    const path = `${variant.path}/{uuid}`;
+    const patch = { resource: variant.resource, verb: 'patch', ...byUuid } as const;
     return [
       route({
         method: 'GET',
         path: `${path}/config`,
-        operation: `get${door.suffix}MicroserviceConfig`,
+        operation: `get${variant.suffix}MicroserviceConfig`,
         tag,
-        summary: `The config of a microservice${door.words}, as JSON text`,
+        summary: `The config of a microservice${variant.words}, as JSON text`,
         access: { ...patch, verb: 'get' },
         params: shapes.uuidParam,
         reply: { status: 200, schema: z.string() },
         errors: [404],
         handler: async ({ deps, params, signal }) =>
-          configText((await entryBehind(deps, door, params.uuid, signal)).entry.config),
+          configText((await findEntry(deps, variant, params.uuid, signal)).entry.config),
       }),
       route({
         method: 'PATCH',
         path: `${path}/config`,
-        operation: `set${door.suffix}MicroserviceConfig`,
+        operation: `set${variant.suffix}MicroserviceConfig`,
         tag,
-        summary: `Set the config of a microservice${door.words}`,
+        summary: `Set the config of a microservice${variant.words}`,
         description: 'JSON text, or the value itself. The microservice is not restarted.',
         access: patch,
         params: shapes.uuidParam,
@@ -66,28 +66,28 @@ export const microservicePartRoutes: AnyRoute[] = [
         errors: [400, 404, 409],
         handler({ deps, params, body, signal }) {
           const config = configFromBody(body);
-          return editEntry(deps, door, params.uuid, signal, ({ entry }) => ({ entry: { ...entry, config } }));
+          return editEntry(deps, variant, params.uuid, signal, ({ entry }) => ({ entry: { ...entry, config } }));
         },
       }),
       route({
         method: 'DELETE',
         path: `${path}/config`,
-        operation: `delete${door.suffix}MicroserviceConfig`,
+        operation: `delete${variant.suffix}MicroserviceConfig`,
         tag,
-        summary: `Remove the config of a microservice${door.words}`,
+        summary: `Remove the config of a microservice${variant.words}`,
         access: { ...patch, verb: 'delete' },
         params: shapes.uuidParam,
         reply: { status: 204 },
         errors: [400, 404, 409],
         handler: ({ deps, params, signal }) =>
-          editEntry(deps, door, params.uuid, signal, ({ entry: { config: _, ...entry } }) => ({ entry })),
+          editEntry(deps, variant, params.uuid, signal, ({ entry: { config: _, ...entry } }) => ({ entry })),
       }),
       route({
         method: 'POST',
         path: `${path}/port-mapping`,
-        operation: `add${door.suffix}MicroservicePort`,
+        operation: `add${variant.suffix}MicroservicePort`,
         tag,
-        summary: `Publish a port of a microservice${door.words}`,
+        summary: `Publish a port of a microservice${variant.words}`,
         access: patch,
         params: shapes.uuidParam,
         body: { kind: 'json', schema: z.unknown(), documents: shapes.portMapping },
@@ -95,7 +95,7 @@ export const microservicePartRoutes: AnyRoute[] = [
         errors: [400, 404, 409],
         async handler({ deps, params, body, signal }) {
           const port = portFromFlat(body);
-          await editEntry(deps, door, params.uuid, signal, ({ entry }) => {
+          await editEntry(deps, variant, params.uuid, signal, ({ entry }) => {
             const mapped = entry.container?.ports ?? [];
             if (mapped.some((one) => one.internal === port.internal && (one.protocol ?? 'tcp') === port.protocol))
               throw new DomainError(
@@ -111,15 +111,15 @@ export const microservicePartRoutes: AnyRoute[] = [
       route({
         method: 'DELETE',
         path: `${path}/port-mapping/{internalPort}`,
-        operation: `delete${door.suffix}MicroservicePort`,
+        operation: `delete${variant.suffix}MicroservicePort`,
         tag,
-        summary: `Withdraw a port of a microservice${door.words}, for all its protocols`,
+        summary: `Withdraw a port of a microservice${variant.words}, for all its protocols`,
         access: patch,
         params: portParams,
         reply: { status: 204 },
         errors: [400, 404, 409],
         handler: ({ deps, params, signal }) =>
-          editEntry(deps, door, params.uuid, signal, ({ entry }) => {
+          editEntry(deps, variant, params.uuid, signal, ({ entry }) => {
             const mapped = entry.container?.ports ?? [];
             const kept = mapped.filter((one) => one.internal !== params.internalPort);
             if (kept.length === mapped.length)
@@ -134,9 +134,9 @@ export const microservicePartRoutes: AnyRoute[] = [
       route({
         method: 'POST',
         path: `${path}/volume-mapping`,
-        operation: `add${door.suffix}MicroserviceVolume`,
+        operation: `add${variant.suffix}MicroserviceVolume`,
         tag,
-        summary: `Mount something into a microservice${door.words}`,
+        summary: `Mount something into a microservice${variant.words}`,
         access: patch,
         params: shapes.uuidParam,
         body: { kind: 'json', schema: z.unknown(), documents: shapes.volumeMapping },
@@ -144,7 +144,7 @@ export const microservicePartRoutes: AnyRoute[] = [
         errors: [400, 404, 409],
         async handler({ deps, params, body, signal }) {
           const volume = volumeFromFlat(body);
-          await editEntry(deps, door, params.uuid, signal, ({ entry }) => {
+          await editEntry(deps, variant, params.uuid, signal, ({ entry }) => {
             const mapped = entry.container?.volumes ?? [];
             if (mapped.some((one) => one.containerDestination === volume.containerDestination))
               throw new DomainError(
@@ -160,15 +160,15 @@ export const microservicePartRoutes: AnyRoute[] = [
       route({
         method: 'DELETE',
         path: `${path}/volume-mapping/{id}`,
-        operation: `delete${door.suffix}MicroserviceVolume`,
+        operation: `delete${variant.suffix}MicroserviceVolume`,
         tag,
-        summary: `Unmount something from a microservice${door.words}`,
+        summary: `Unmount something from a microservice${variant.words}`,
         access: patch,
         params: volumeParams,
         reply: { status: 204 },
         errors: [400, 404, 409],
         handler: ({ deps, params, signal }) =>
-          editEntry(deps, door, params.uuid, signal, ({ entry }) => {
+          editEntry(deps, variant, params.uuid, signal, ({ entry }) => {
             const mapped = entry.container?.volumes ?? [];
             const kept = mapped.filter((one) => volumeMappingId(one.containerDestination) !== params.id);
             if (kept.length === mapped.length)
@@ -193,7 +193,7 @@ export const microservicePartRoutes: AnyRoute[] = [
     reply: { status: 200, schema: z.object({ ports: z.array(shapes.portMapping) }) },
     errors: [404],
     async handler({ deps, params, signal }) {
-      const { entry } = await entryBehind(deps, USER, params.uuid, signal);
+      const { entry } = await findEntry(deps, USER, params.uuid, signal);
       return { ports: (entry.container?.ports ?? []).map((port) => normalItem('ports', port)) };
     },
   }),
@@ -208,7 +208,7 @@ export const microservicePartRoutes: AnyRoute[] = [
     reply: { status: 200, schema: z.object({ volumeMappings: z.array(z.looseObject({ id: z.number().int() })) }) },
     errors: [404],
     async handler({ deps, params, signal }) {
-      const { entry } = await entryBehind(deps, USER, params.uuid, signal);
+      const { entry } = await findEntry(deps, USER, params.uuid, signal);
       return { volumeMappings: volumeReads(entry) as { id: number }[] };
     },
   }),

@@ -14,7 +14,7 @@ import { applicationByName, findMicroservice, microserviceMissing } from '../loo
 import { readContext } from '../reads.ts';
 import { type AnyRoute, type Grant, route } from '../route.ts';
 import { parseYaml } from '../yaml.ts';
-import { DOORS, editEntry, editMicroservice, judged } from './entries.ts';
+import { editEntry, editMicroservice, judged, VARIANTS } from './entries.ts';
 import * as shapes from './shapes.ts';
 
 const tag = 'Microservices';
@@ -24,40 +24,40 @@ const ofApplication = z.object({
 });
 
 export const microserviceRoutes: AnyRoute[] = [
-  ...DOORS.flatMap((door) => [
+  ...VARIANTS.flatMap((variant) => [
     route({
       method: 'GET',
-      path: door.path,
-      operation: `list${door.suffix}Microservices`,
+      path: variant.path,
+      operation: `list${variant.suffix}Microservices`,
       tag,
-      summary: `All microservices${door.words}, or those of one application`,
-      access: { resource: door.resource, verb: 'list' },
+      summary: `All microservices${variant.words}, or those of one application`,
+      access: { resource: variant.resource, verb: 'list' },
       query: ofApplication,
       reply: { status: 200, schema: shapes.microserviceList },
       errors: [404],
       async handler({ deps, query, signal }) {
         const applications =
           query.application === undefined
-            ? deps.applications.list().filter(({ spec }) => (spec.isSystem === true) === door.system)
-            : [await applicationByName(deps, query.application, signal, door)];
+            ? deps.applications.list().filter(({ spec }) => (spec.isSystem === true) === variant.system)
+            : [await applicationByName(deps, query.application, signal, variant)];
         const context = await readContext(deps, query.application === undefined ? 'all' : applications, signal);
         return listReply('microservices', applications, (application) => microserviceReads(application, context));
       },
     }),
     route({
       method: 'GET',
-      path: `${door.path}/{uuid}`,
-      operation: `get${door.suffix}Microservice`,
+      path: `${variant.path}/{uuid}`,
+      operation: `get${variant.suffix}Microservice`,
       tag,
-      summary: `One microservice${door.words}`,
-      access: { resource: door.resource, verb: 'get', ...byUuid },
+      summary: `One microservice${variant.words}`,
+      access: { resource: variant.resource, verb: 'get', ...byUuid },
       params: shapes.uuidParam,
       reply: { status: 200, schema: shapes.microserviceRead },
       errors: [404],
       async handler({ deps, params, signal }) {
         const found = await findMicroservice(deps, params.uuid, signal);
         const application = found?.application ?? removedFrom(deps, params.uuid);
-        if (!application || (application.spec.isSystem === true) !== door.system)
+        if (!application || (application.spec.isSystem === true) !== variant.system)
           throw microserviceMissing(params.uuid);
         const reads = microserviceReads(application, await readContext(deps, [application], signal));
         const read = reads.find((one) => one.uuid === params.uuid);
@@ -67,34 +67,34 @@ export const microserviceRoutes: AnyRoute[] = [
     }),
     route({
       method: 'PATCH',
-      path: `${door.path}/{uuid}`,
-      operation: `update${door.suffix}Microservice`,
+      path: `${variant.path}/{uuid}`,
+      operation: `update${variant.suffix}Microservice`,
       tag,
-      summary: `Change a microservice${door.words}`,
-      access: { resource: door.resource, verb: 'patch', ...byUuid },
+      summary: `Change a microservice${variant.words}`,
+      access: { resource: variant.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
       body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.microserviceBody },
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler: ({ deps, params, body, signal }) =>
-        editEntry(deps, door, params.uuid, signal, ({ application, entry }) =>
+        editEntry(deps, variant, params.uuid, signal, ({ application, entry }) =>
           patchEntry(entry, body, { application: v3Name(application), uuid: params.uuid }),
         ),
     }),
     route({
       method: 'PATCH',
-      path: `${door.path}/yaml/{uuid}`,
-      operation: `update${door.suffix}MicroserviceFromYaml`,
+      path: `${variant.path}/yaml/{uuid}`,
+      operation: `update${variant.suffix}MicroserviceFromYaml`,
       tag,
-      summary: `Set a microservice${door.words} to what a file says`,
-      access: { resource: door.resource, verb: 'patch', ...byUuid },
+      summary: `Set a microservice${variant.words} to what a file says`,
+      access: { resource: variant.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
       body: { kind: 'file', part: 'microservice' },
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler({ deps, params, file, signal }) {
         const document = parseYaml(file);
-        return editEntry(deps, door, params.uuid, signal, ({ application, entry }) => {
+        return editEntry(deps, variant, params.uuid, signal, ({ application, entry }) => {
           const options = { name: entry.name, application: v3Name(application) };
           const upload = readMicroserviceUpload(document, options);
           return { entry: keepIdentity(upload.entry, entry, params.uuid, document), rebuild: upload.rebuild };
@@ -103,16 +103,16 @@ export const microserviceRoutes: AnyRoute[] = [
     }),
     route({
       method: 'PATCH',
-      path: `${door.path}/{uuid}/rebuild`,
-      operation: `rebuild${door.suffix}Microservice`,
+      path: `${variant.path}/{uuid}/rebuild`,
+      operation: `rebuild${variant.suffix}Microservice`,
       tag,
-      summary: `Pull the image again and start a microservice${door.words} anew`,
-      access: { resource: door.resource, verb: 'patch', ...byUuid },
+      summary: `Pull the image again and start a microservice${variant.words} anew`,
+      access: { resource: variant.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler: ({ deps, params, signal }) =>
-        editEntry(deps, door, params.uuid, signal, ({ entry }) => ({ entry, rebuild: true })),
+        editEntry(deps, variant, params.uuid, signal, ({ entry }) => ({ entry, rebuild: true })),
     }),
   ]),
   route({
@@ -178,7 +178,7 @@ export const microserviceRoutes: AnyRoute[] = [
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler: ({ deps, params, signal }) =>
-        editEntry(deps, DOORS[0], params.uuid, signal, ({ application, entry }) => {
+        editEntry(deps, VARIANTS[0], params.uuid, signal, ({ application, entry }) => {
           const isActivated = action === 'start';
           if (isActivated && application.spec.isActivated === false)
             throw invalid(

@@ -26,6 +26,7 @@ async function carryOut(
   return ok({ status: 'ok', microserviceUuid: id, state, ...(!settled && { warning: `still ${state}` }) });
 }
 
+/** Routes of microservices, under both of their paths. Longer than a hundred lines: a table, one value per route. */
 export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): Route[] => [
   {
     method: 'GET',
