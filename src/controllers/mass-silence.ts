@@ -51,7 +51,7 @@ export function createMassSilence(
         ? {
             type: 'Warning',
             reason: 'MassSilence',
-            note: `${fellSilent} of ${live} live nodes fell silent within one limit; first look at the controller, its network and its clock. They are marked UNKNOWN slowly`,
+            note: `${fellSilent} of ${live + fellSilent} live nodes fell silent within one limit; first look at the controller, its network and its clock. They are marked UNKNOWN slowly`,
           }
         : { type: 'Normal', reason: 'MassSilenceOver', note: 'the nodes are heard of again, or have been marked' }),
     });

@@ -195,7 +195,7 @@ export const edgeNodeStatusSchema = object({
     .describe('A sign of life, at most five minutes older than the last one while the node is live.'),
   agent: text({ max: 64 })
     .optional()
-    .describe('Version that our agent names in its requests; absent for foreign agents.'),
+    .describe('Version that our agent names in its requests; absent for third-party agents.'),
   version: text({ max: 64 }).optional().describe('Version of the agent as reported.'),
   archId: integer(0, 4).optional().describe('Architecture as the agent reports it.'),
   containerEngine: text({ max: 32 }).optional().describe('Engine as the agent reports it.'),
