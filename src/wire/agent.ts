@@ -332,6 +332,18 @@ export const statusReportSchema = z.object({
 });
 export type StatusReport = z.infer<typeof statusReportSchema>;
 
+/** Members of a report that change constantly: an agent sends them only with a report that is due anyway, and no status has them. */
+export const MEASUREMENTS = [
+  'memoryUsage',
+  'diskUsage',
+  'cpuUsage',
+  'systemAvailableDisk',
+  'systemAvailableMemory',
+  'systemTotalCpu',
+  'daemonOperatingDuration',
+  'systemTime',
+] as const satisfies readonly (keyof StatusReport)[];
+
 /** Response of `GET /agent/version`. */
 const versionReplySchema = z.object({
   versionCommand: z.enum(['upgrade', 'rollback']),

@@ -1,16 +1,6 @@
-import type { MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
+import { MEASUREMENTS, type MicroserviceStatus, type StatusReport } from '../../../src/wire/agent.ts';
 
-/** Measurements change constantly and are sent only with a report that is due anyway. */
-const MEASURES: ReadonlySet<keyof StatusReport> = new Set([
-  'memoryUsage',
-  'diskUsage',
-  'cpuUsage',
-  'systemAvailableDisk',
-  'systemAvailableMemory',
-  'systemTotalCpu',
-  'daemonOperatingDuration',
-  'systemTime',
-]);
+const MEASURES: ReadonlySet<keyof StatusReport> = new Set(MEASUREMENTS);
 
 /**
  * The part of a report that was not sent yet. Microservices are sent as the whole list or not at all. With `measurements`

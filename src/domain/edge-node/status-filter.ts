@@ -1,18 +1,11 @@
 import type { EdgeNodeStatus } from '../../api/v3/index.ts';
-import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
+import { MEASUREMENTS, type MicroserviceStatus, type StatusReport } from '../../wire/index.ts';
 import type { Observation } from '../inputs.ts';
 
-/** Measurements: they are kept in memory only and change with every report. */
+/** Members that no stored status has: a change of them causes no write. */
 const MEASURED: ReadonlySet<keyof StatusReport> = new Set<keyof StatusReport>([
-  'memoryUsage',
-  'diskUsage',
-  'cpuUsage',
-  'systemAvailableDisk',
-  'systemAvailableMemory',
-  'systemTotalCpu',
-  'systemTime',
+  ...MEASUREMENTS,
   'lastCommandTime',
-  'daemonOperatingDuration',
   'repositoryStatus',
 ]);
 const MEASURED_OF_MICROSERVICE: ReadonlySet<keyof MicroserviceStatus> = new Set<keyof MicroserviceStatus>([
