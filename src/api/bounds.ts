@@ -40,6 +40,13 @@ export const BOUNDS = {
   certificateBundle: 128 * 1024,
   /** microservices in the report and the status of one node */
   report: 500,
+  /** models, or knowledge, of one node */
+  artifacts: 256,
+  /** globs of one model or knowledge */
+  artifactFiles: 64,
+  runtimeClasses: 64,
+  /** nodes that one object is linked to */
+  linkedNodes: 10_000,
   conditions: 16,
   notHonoured: 16,
   /** numbers of the v3 API: the range of a 32-bit integer, which every client has */

@@ -3,6 +3,7 @@ import { BOUNDS } from '../api/bounds.ts';
 import { containerViewShape, portMappingSchema } from '../api/container/index.ts';
 import { jsonExcess } from '../api/json.ts';
 import { ARCHITECTURES } from '../api/names.ts';
+import { artifactStatusSchema } from './artifacts.ts';
 import { SECTIONS } from './sections.ts';
 
 /**
@@ -186,6 +187,14 @@ export const registryViewSchema = z.object({
 });
 export type RegistryView = z.infer<typeof registryViewSchema>;
 
+/** A runtime class of a node: its name for microservices, and the runtime of the engine that it means. */
+export const runtimeClassViewSchema = z.object({ name: text(BOUNDS.name), handler: text(BOUNDS.name) });
+export type RuntimeClassView = z.infer<typeof runtimeClassViewSchema>;
+
+const runtimeClassStatusSchema = runtimeClassViewSchema.extend({
+  source: z.enum(['local', 'managed']).catch('managed'),
+});
+
 const MICROSERVICE_STATES = [
   'QUEUED',
   'PULLING',
@@ -318,6 +327,13 @@ export const statusReportSchema = z.object({
   isReadyToRollback: z.boolean().optional(),
   activeVolumeMounts: numeric.optional(),
   volumeMountLastUpdate: numeric.optional(),
+  modelStatus: jsonArray(artifactStatusSchema, BOUNDS.artifacts),
+  activeModels: numeric.optional(),
+  modelLastUpdate: numeric.optional(),
+  knowledgeStatus: jsonArray(artifactStatusSchema, BOUNDS.artifacts),
+  activeKnowledge: numeric.optional(),
+  knowledgeLastUpdate: numeric.optional(),
+  runtimeClasses: jsonArray(runtimeClassStatusSchema, BOUNDS.runtimeClasses),
   gpsStatus: text(64).optional(),
   availableRuntimes: z.array(text(64)).max(64).optional(),
   availableCdiDevices: z.array(text(256)).max(256).optional(),
