@@ -84,6 +84,38 @@ async function running(views: View[] = [view()]): Promise<Agent> {
   return agent;
 }
 
+describe('CDI devices', () => {
+  /** An agent on an engine with CDI, on a machine with these devices. */
+  async function withDevices(devices: () => readonly string[]): Promise<void> {
+    const facts = await engine.connect();
+    engine.connect = async () => ({ ...facts, cdi: true, cdiDirectories: ['/srv/cdi'] });
+    const asked = (directories: readonly string[] = []) => (directories.includes('/srv/cdi') ? devices() : []);
+    const agent = start({}, { cdiDevices: asked });
+    controller.microservices = [view({ cdiDevices: ['v/gpu=1'] })];
+    await agent.provision(controller.joinString);
+  }
+
+  test('of the machine are reported', async () => {
+    await withDevices(() => ['v/gpu=0', 'v/gpu=1']);
+    await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+    await until('the devices', () => controller.said.availableCdiDevices?.length === 2);
+    expect(controller.said).toMatchObject({
+      availableCdiDevices: ['v/gpu=0', 'v/gpu=1'],
+      availableRuntimes: ['runc'],
+    });
+  });
+
+  test('that are not there keep a microservice from starting, which says so, until it asks for one that is there', async () => {
+    await withDevices(() => ['v/gpu=0']);
+    await until('a reason', () =>
+      /names v\/gpu=1; it has v\/gpu=0/.test(controller.microservice(uuid)?.errorMessage ?? ''),
+    );
+    expect(controller.microservice(uuid)?.status).toBe('FAILED');
+    controller.microservices = [view({ cdiDevices: ['v/gpu=0'], revision: 'r2' })];
+    await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+  });
+});
+
 describe('provisioning', () => {
   test('saves the key pair before the first request', async () => {
     const agent = start();

@@ -9,7 +9,7 @@ import { Reporter } from './controller/reporter.ts';
 import { SavedResponses } from './controller/saved-responses.ts';
 import type { Clock, Random } from './domain/clock.ts';
 import type { Config, LogLevel } from './domain/config.ts';
-import type { Engine, OtherAgentContainer } from './domain/engine.ts';
+import type { Engine, EngineFacts, OtherAgentContainer } from './domain/engine.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext } from './domain/policy.ts';
 import { isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
@@ -25,6 +25,7 @@ import { createMachineAccess } from './supervise/machine-access.ts';
 import { type PrunedImage, prune, runPruning } from './supervise/pruning.ts';
 import { forgetGone, untilRemoved } from './supervise/removal.ts';
 import { Supervisor } from './supervise/supervisor.ts';
+import type { CdiDevices } from './system/cdi.ts';
 import type { Log } from './system/log.ts';
 import type { Machine } from './system/machine.ts';
 
@@ -49,6 +50,8 @@ export interface AgentDependencies {
   prepareMounts?: MachineAccess['prepareMounts'];
   /** whether a program of this machine listens on a port */
   portTaken?: MachineAccess['portTaken'];
+  /** the CDI devices that specifications in these directories name */
+  cdiDevices?: CdiDevices;
   /** applies what the controller or the machine chose for the log */
   setLogging?: (level: LogLevel, settings: AgentConfig) => void;
   /** problems with the machine's own files, for people */
@@ -154,6 +157,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     protectedPaths: deps.protectedPaths ?? [],
     places: deps.places ?? PLAIN_PLACES,
   };
+  const cdiDevices = deps.cdiDevices && (() => deps.cdiDevices?.(engineFacts()?.cdiDirectories) ?? []);
   const responses = new SavedResponses({ database, log, metrics, changed: applyDesired });
   const adoption = new Adoption({
     engine,
@@ -186,10 +190,11 @@ function createParts(config: Config, deps: AgentDependencies) {
       views: responses.views,
       policy: policyContext.policy,
     }),
-    machine: createMachineAccess(policyContext, deps),
+    machine: createMachineAccess(policyContext, { ...deps, cdiDevices }),
     adopt: (signal) => adoption.adopt(signal),
   });
-  const engineFacts = () => (supervisor.engine.state === 'connected' ? supervisor.engine.facts : undefined);
+  const engineFacts = (): EngineFacts | undefined =>
+    supervisor.engine.state === 'connected' ? supervisor.engine.facts : undefined;
   const inventory = new Inventory({
     engine,
     clock,
@@ -210,6 +215,7 @@ function createParts(config: Config, deps: AgentDependencies) {
   const actions = new Actions({ database, log, executors: { prune: () => void prune(pruning) } });
   const reporter = new Reporter({
     ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, engineFacts, settings },
+    cdiDevices,
     membership: () => membership,
     refusedSettings: () => refusedSettings(settingsSources()),
     networkInterface: () => config.networkInterface,

@@ -23,6 +23,7 @@ import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
 import { identityFile } from './state/identity.ts';
 import { openSqliteDatabase } from './state/sqlite-database.ts';
 import { prepareMounts } from './supervise/mounts.ts';
+import { discoverCdi } from './system/cdi.ts';
 import { systemClock } from './system/clock.ts';
 import { holdDirectory } from './system/directory-lock.ts';
 import {
@@ -115,6 +116,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     prepareMounts: (spec, group) => prepareMounts(spec, group, join(config.diskDirectory, 'volumes')),
     // Ports can be probed only on the machine of the engine.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
+    cdiDevices: discoverCdi(log),
     setLogging: (level, settings) => {
       sink.level = level;
       logSettings = settings;

@@ -17,6 +17,8 @@ export interface ReportFacts {
   address?: string;
   /** those of the engine, where it is connected */
   runtimes?: readonly string[];
+  /** those of the machine; undefined where that is not known */
+  cdiDevices?: readonly string[];
   /** those in force */
   settings: AgentConfig;
   refusedSettings: StatusReport['refusedSettings'];
@@ -42,6 +44,7 @@ export function statusReport(facts: ReportFacts): StatusReport {
     isReadyToUpgrade: false,
     isReadyToRollback: false,
     availableRuntimes: facts.runtimes?.filter((name) => name.length <= 64).slice(0, 64),
+    availableCdiDevices: facts.cdiDevices?.slice(0, 256),
     config: settings,
     refusedSettings: facts.refusedSettings,
     actions: facts.actions,

@@ -28,6 +28,7 @@ export interface ReporterDependencies {
   supervisor: { readonly problems: string[]; readonly engineProblem: string | undefined };
   membership(): Pick<Membership, 'problems' | 'client'>;
   engineFacts(): EngineFacts | undefined;
+  cdiDevices?: () => readonly string[];
   settings(): AgentConfig;
   refusedSettings(): StatusReport['refusedSettings'];
   networkInterface(): string;
@@ -65,6 +66,7 @@ export class Reporter {
       registryCount: responses.registries.size,
       address: machine.addresses(this.#deps.networkInterface())?.address,
       runtimes: this.#deps.engineFacts()?.runtimes,
+      cdiDevices: this.#deps.cdiDevices?.(),
       settings: this.#deps.settings(),
       refusedSettings: this.#deps.refusedSettings(),
       actions: actions.echo,

@@ -192,8 +192,11 @@ export function notHonoured(
   if (view.knowledge && view.knowledge.items.length > 0) say('knowledge', later);
   if (view.cdiDevices.length > 0 && !facts.cdi)
     say('cdiDevices', `${facts.kind} ${facts.version} knows no CDI devices over its API`);
-  if (view.runtime && facts.runtimes.length === 0)
-    say('runtime', `${facts.kind} takes no choice of runtimes over its API`);
+  if (view.runtime && !facts.choosesRuntime && !facts.runtimes.includes(view.runtime))
+    say(
+      'runtime',
+      `${facts.kind} takes no choice of runtimes over its API${facts.runtimes[0] ? `; it has ${facts.runtimes[0]}` : ''}`,
+    );
   if (view.healthCheck.startInterval && !facts.startInterval)
     say('healthCheck.startInterval', `${facts.kind} ${facts.version} has no such setting`);
   const reserved = Object.keys(stringMap(view.annotations)).filter(isReservedLabel);

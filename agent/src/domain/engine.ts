@@ -83,14 +83,18 @@ export interface EngineFacts {
   kind: EngineKind;
   version: string;
   apiVersion: string;
-  /** those that a container may ask for; none where it has no choice */
+  /** names of its runtimes, sorted; only its own one where containers have no choice */
   runtimes: string[];
+  /** whether a container can be made for a runtime other than the engine's own */
+  choosesRuntime: boolean;
   rootless: boolean;
   selinux: boolean;
   architecture: string;
   /** health checks with an interval of their own while starting */
   startInterval: boolean;
   cdi: boolean;
+  /** where it looks for CDI specifications; undefined where it does not say */
+  cdiDirectories?: readonly string[];
   /** whether a container can be given names of its own for other containers */
   links: boolean;
   /** names of limits that the engine sets on every container, whether this machine grants them or not */

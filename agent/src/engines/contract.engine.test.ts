@@ -106,7 +106,9 @@ for (const { kind, url } of inject('engines'))
       test('connecting returns the facts of the engine', () => {
         expect(facts.kind).toMatch(/docker|podman/);
         expect(facts.apiVersion).toMatch(/^1\.\d+$/);
-        expect(facts.runtimes).toEqual(facts.kind === 'podman' ? [] : expect.arrayContaining(['runc']));
+        expect(facts.runtimes).toEqual(
+          facts.kind === 'podman' ? [expect.stringMatching(/^(crun|runc)$/)] : expect.arrayContaining(['runc']),
+        );
       });
 
       test('an engine without a socket is Unavailable', async () => {

@@ -99,6 +99,7 @@ export function makePlanInput(change: Partial<PlanInput> = {}): PlanInput {
         version: '28.0.0',
         apiVersion: '1.48',
         runtimes: [],
+        choosesRuntime: true,
         rootless: false,
         selinux: false,
         architecture: 'amd64',

@@ -1,5 +1,6 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { PathCheck } from '../domain/binds.ts';
+import { missingDevices } from '../domain/cdi.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../domain/engine.ts';
 import { isPinned } from '../domain/reference.ts';
 import type { Step, StepOf } from '../domain/step.ts';
@@ -37,6 +38,8 @@ export interface MachineAccess {
   prepareMounts(spec: ContainerSpec, runAsGroup: string | undefined): ContainerSpec['mounts'];
   /** whether some program of this machine has a port; absent where that cannot be known */
   portTaken?: (port: PortMapping) => Promise<boolean>;
+  /** the CDI devices that specifications name now; absent where that is not known */
+  cdiDevices?: () => readonly string[];
   /** the address of another machine */
   lookup(name: string): Promise<string>;
 }
@@ -63,6 +66,8 @@ const EXECUTORS: Executors = {
   create: async (step, { engine, machine }, _onProgress, signal) => {
     permit(step, machine);
     if ('invalid' in step.spec) throw new EngineError('Invalid', step.spec.invalid);
+    const missing = machine.cdiDevices && missingDevices(step.spec.cdiDevices, machine.cdiDevices());
+    if (missing) throw new EngineError('Invalid', missing);
     const extraHosts = await resolveHosts(step.spec.extraHosts, new Set(step.unresolved), machine.lookup);
     const mounts = machine.prepareMounts(step.spec, step.view.runAsGroup);
     return (await engine.create({ ...step.spec, extraHosts, mounts }, signal)).imageId;

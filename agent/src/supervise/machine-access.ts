@@ -6,13 +6,14 @@ import { lookupName } from './extra-hosts.ts';
 /** What executors ask this machine. The policy that is in force at the moment of a step counts. */
 export function createMachineAccess(
   context: PolicyContext,
-  { prepareMounts, portTaken }: Partial<Pick<MachineAccess, 'prepareMounts' | 'portTaken'>>,
+  { prepareMounts, portTaken, cdiDevices }: Partial<Pick<MachineAccess, 'prepareMounts' | 'portTaken' | 'cdiDevices'>>,
 ): MachineAccess {
   return {
     pathRefusal: (check) => pathRefusal(check, context),
     exchangedPath: (sources, pid) => exchangedPath(sources, pid, context),
     prepareMounts: prepareMounts ?? (({ mounts }) => mounts),
     portTaken,
+    cdiDevices,
     lookup: lookupName,
   };
 }

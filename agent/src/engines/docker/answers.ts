@@ -8,6 +8,7 @@ export interface VersionAnswer {
 
 export interface InfoAnswer {
   Runtimes?: Record<string, unknown>;
+  DefaultRuntime?: string;
   SecurityOptions?: string[];
   Architecture?: string;
   CDISpecDirs?: string[] | null;

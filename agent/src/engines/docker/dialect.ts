@@ -18,6 +18,8 @@ export interface Dialect {
   checksHealth: boolean;
   /** whether a container can be made for a runtime other than the engine's own */
   choosesRuntime: boolean;
+  /** the first version that gives containers CDI devices without saying so in its facts */
+  cdiSince?: readonly [number, number];
   /** limits that the engine sets on every container, whether this machine grants them or not */
   defaultLimits: readonly string[];
 }
@@ -42,6 +44,7 @@ const DIALECTS: Readonly<Record<EngineKind, Dialect>> = {
     // Its timers are systemd's.
     checksHealth: false,
     choosesRuntime: false,
+    cdiSince: [5, 4],
     defaultLimits: ['nofile', 'nproc'],
   },
 };

@@ -13,6 +13,7 @@ const facts: EngineFacts = {
   version: '20.10',
   apiVersion: '1.41',
   runtimes: ['runc'],
+  choosesRuntime: true,
   rootless: false,
   selinux: false,
   architecture: 'x86_64',
@@ -436,13 +437,15 @@ test('the progress of a pull never decreases and ends at 100', () => {
 });
 
 test('runtime and links are reported as not honoured by an engine without them, except links to other machines', () => {
-  const poorer = { ...facts, kind: 'podman' as const, version: '4', runtimes: [], links: false };
+  const podman = { ...facts, kind: 'podman' as const, version: '4', choosesRuntime: false, links: false };
+  const poorer = { ...podman, runtimes: ['crun'] };
   const view = makeView({ runtime: 'kata', extraHosts: ['db:shop.db', 'gw:gw-2.example.com', 'p:192.0.2.7'] });
   const limits = { mayRaise: true, hard: {} };
   const isMicroservice = (name: string) => name === 'shop.db';
   expect(notHonoured(view, { facts: poorer, limits, isMicroservice })).toEqual([
-    { field: 'runtime', reason: 'podman takes no choice of runtimes over its API' },
+    { field: 'runtime', reason: 'podman takes no choice of runtimes over its API; it has crun' },
     { field: 'extraHosts', reason: 'podman knows other containers by their own names only: db' },
   ]);
   expect(notHonoured(view, { facts, limits, isMicroservice })).toEqual([]);
+  expect(notHonoured(makeView({ runtime: 'crun' }), { facts: poorer, limits })).toEqual([]);
 });

@@ -29,6 +29,7 @@ import { type CallOptions, compareVersions, DockerApi, readText } from './api.ts
 import { createBody } from './create-body.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
 import { errorOf } from './errors.ts';
+import { cdiOf, runtimesOf } from './facts.ts';
 import { readLogFrames } from './log-frames.ts';
 import { pullImage } from './pull-image.ts';
 import { fromListItem, time, toContainer } from './read-container.ts';
@@ -72,12 +73,13 @@ export class DockerEngine implements Engine {
       kind: this.#dialect.kind,
       version: answer.Version,
       apiVersion: version.join('.'),
-      runtimes: this.#dialect.choosesRuntime ? Object.keys(info.Runtimes ?? {}).sort() : [],
+      runtimes: runtimesOf(info, this.#dialect),
+      choosesRuntime: this.#dialect.choosesRuntime,
       rootless: (info.SecurityOptions ?? []).some((option) => option.includes('name=rootless')),
       selinux: (info.SecurityOptions ?? []).some((option) => option.includes('name=selinux')),
       architecture: info.Architecture ?? '',
       startInterval: compareVersions(version, [1, 44]) >= 0,
-      cdi: (info.CDISpecDirs ?? []).length > 0,
+      ...cdiOf(info, answer.Version, this.#dialect),
       links: this.#dialect.links,
       defaultLimits: this.#dialect.defaultLimits,
     };

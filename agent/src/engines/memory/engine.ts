@@ -59,6 +59,7 @@ export class MemoryEngine implements Engine {
       version: 'memory',
       apiVersion: '1.41',
       runtimes: ['runc'],
+      choosesRuntime: true,
       rootless: false,
       selinux: false,
       architecture: 'amd64',
