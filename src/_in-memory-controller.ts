@@ -9,7 +9,7 @@ import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { createIds } from './controllers/ids.ts';
 import { runControllers } from './controllers/index.ts';
 import { liveness, nodeUuid } from './domain/index.ts';
-import { KINDS } from './kinds/index.ts';
+import { ESSENTIAL_KINDS, KINDS } from './kinds/index.ts';
 import { type EventInput, type KubeObject, silentLog } from './kube/mod.ts';
 import type { Store } from './kube/store.ts';
 import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
@@ -256,6 +256,7 @@ function fill(stores: Stores, size: number) {
     ],
     '1',
   );
+  for (const key of ESSENTIAL_KINDS) if (!stores[key].synced) stores[key].swap([], '1');
   stores.configMaps.swap(
     numbers.map((i) => ({ ...made('ConfigMap', `map-${i}`, shareable), data: { value: 'one' } }) as ConfigMap),
     '1',

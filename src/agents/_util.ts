@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import { ESSENTIAL_KINDS } from '../kinds/index.ts';
 import { type Clock, type KubeClient, silentLog } from '../kube/mod.ts';
 import { createStores } from '../stores/stores.ts';
 import { NODE_TOKEN, type PublicKey } from '../wire/index.ts';
@@ -111,6 +112,7 @@ export function fill(
   stores.registries.swap([makeRegistry('remote', 1), makeRegistry('local', 2)], String(++version));
   stores.secrets.swap(objects.secrets ?? [], String(++version));
   stores.configMaps.swap([], String(++version));
+  for (const key of ESSENTIAL_KINDS) if (!stores[key].synced) stores[key].swap([], String(++version));
 }
 
 export interface TestKey {

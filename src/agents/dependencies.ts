@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import type { EdgeNode } from '../api/v3/index.ts';
 import type { DesiredState, Observation } from '../domain/inputs.ts';
-import type { Leadership as KubeLeadership, Store } from '../kube/mod.ts';
+import { ESSENTIAL_KINDS, type ObjectOf } from '../kinds/index.ts';
+import type { Leadership as KubeLeadership, KubeObject, Store } from '../kube/mod.ts';
 import type { AgentConfig, StatusReport } from '../wire/index.ts';
 
 /**
@@ -10,21 +11,23 @@ import type { AgentConfig, StatusReport } from '../wire/index.ts';
  */
 
 /** The stores that desired state and authentication are made from. */
-export interface AgentStores {
-  nodes: Store<EdgeNode>;
-  applications: Store<Application>;
-  registries: Store<Registry>;
+export interface AgentStores extends EssentialKindStores {
   /** all Secrets of the namespace: node keys, provisioning keys, shareable ones, passwords of registries */
   secrets: Store<Secret>;
   configMaps: Store<ConfigMap>;
 }
 
+type EssentialKindStores = { readonly [K in (typeof ESSENTIAL_KINDS)[number]]: Store<ObjectOf<K>> };
+
 /**
  * The stores that responses to agents are made from. Other stores are not part of it, since an incomplete one must not make
  * agents wait. The order never changes: agents carry a resource version of each (not-older-than.ts).
  */
-export const requiredStores = ({ nodes, applications, registries, secrets, configMaps }: AgentStores) =>
-  [nodes, applications, registries, secrets, configMaps] as const;
+export function requiredStores(stores: AgentStores): readonly Store<KubeObject>[] {
+  const [nodes, applications, registries, ...later] = ESSENTIAL_KINDS;
+  const keys = [nodes, applications, registries, 'secrets', 'configMaps', ...later] as const;
+  return keys.map((key) => stores[key] as Store<KubeObject>);
+}
 
 export interface ProvisioningKeys {
   /** Whether an agent could be provisioned with the key now; reads the Secret from the API server. */

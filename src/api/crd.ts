@@ -38,16 +38,26 @@ export function toCrd(kind: ResourceDefinition): Record<string, unknown> {
   };
 }
 
+/** The API server accepts any subdomain (RFC 1123) as a name: a label is one without dots, of at most 63 characters. */
+const LABEL_NAME = {
+  rule: "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",
+  message: 'the name must have at most 63 lower-case letters, digits and "-"',
+  fieldPath: '.metadata.name',
+};
+
 function objectSchema(kind: ResourceDefinition): Structural {
   return {
     type: 'object',
     description: kind.description,
     required: ['spec'],
-    'x-kubernetes-validations': kind.identity.rules.map((rule) => ({
-      rule: toCel(rule),
-      message: rule.message,
-      ...(rule.rule === 'recorded' && { fieldPath: `.spec.${rule.field}` }),
-    })),
+    'x-kubernetes-validations': [
+      ...(kind.hasLabelNames ? [LABEL_NAME] : []),
+      ...kind.identity.rules.map((rule) => ({
+        rule: toCel(rule),
+        message: rule.message,
+        ...(rule.rule === 'recorded' && { fieldPath: `.spec.${rule.field}` }),
+      })),
+    ],
     properties: {
       apiVersion: { type: 'string', description: `${GROUP}/${VERSION}.` },
       kind: { type: 'string', description: `${kind.kind}.` },

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { BOUNDS } from './bounds.ts';
 import type { ConditionType } from './conditions.ts';
 import type { Rule } from './rules.ts';
-import { integer, mapList, object, oneOf, text } from './schema.ts';
+import { atomicList, integer, mapList, object, oneOf, text } from './schema.ts';
 
 /** Metadata of an object, as far as we read it. */
 export interface ObjectMeta {
@@ -101,6 +101,20 @@ export const NAME_PATTERN = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9
 export const dottedName = (max: number = BOUNDS.name) =>
   text({ min: 1, max, pattern: NAME_PATTERN, expects: 'a name of lower-case letters, digits, "-" and "."' });
 
+/** Name of a kind whose names are labels (RFC 1123); its objects have no name besides `metadata.name`. */
+export const labelName = () =>
+  text({
+    min: 1,
+    max: 63,
+    pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
+    expects: 'a name of at most 63 lower-case letters, digits and "-"',
+  });
+
+/** The nodes that an object of a linkable kind is linked to. */
+export const nodesSchema = atomicList(text({ min: 1, max: BOUNDS.anyName }), BOUNDS.linkedNodes)
+  .optional()
+  .describe('Nodes that it is linked to, by name or uuid. What runs on a node gets what it uses without a link.');
+
 /** The status member that all kinds share. */
 export const observedGenerationSchema = integer(-1, Number.MAX_SAFE_INTEGER)
   .default(-1)
@@ -125,6 +139,8 @@ export interface ResourceDefinition<Spec extends z.ZodType = z.ZodType, Status e
   spec: Spec;
   status: Status;
   identity: IdentityDefinition;
+  /** names are labels (RFC 1123) */
+  hasLabelNames?: true;
   /** types of its conditions, in the order in which they are written */
   conditions: readonly ConditionType[];
   /** field paths under which kubectl and the API can select objects */

@@ -1,7 +1,7 @@
 import type { Reason } from '../api/conditions.ts';
 import { FINALIZERS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import type { Application, ApplicationStatus, EdgeNode, Registry } from '../api/v3/index.ts';
+import type { Application, ApplicationStatus, EdgeNode } from '../api/v3/index.ts';
 import {
   type ApplicationStatusInputs,
   applicationStatus,
@@ -14,13 +14,20 @@ import {
   nodeOf,
   nodeUuid,
   readyAt,
-  registryId,
   type SilenceChange,
   silenceChange,
   v3Name,
   verdicts,
 } from '../domain/index.ts';
-import { KINDS, RESOURCES, referenceKey, refsTo } from '../kinds/index.ts';
+import {
+  KINDS,
+  type Kind,
+  type KindObject,
+  REFERENCED_KINDS,
+  RESOURCES,
+  referenceKey,
+  refsTo,
+} from '../kinds/index.ts';
 import {
   both,
   type Change,
@@ -37,6 +44,7 @@ import {
 import { applicationsOn } from '../stores/lookups.ts';
 import { isSeenAlike } from '../stores/node-change.ts';
 import { textNameOf } from '../stores/references.ts';
+import { storeOf } from '../stores/stores.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { identityOf, idTaken } from './identity.ts';
@@ -68,10 +76,13 @@ export function createApplicationController(
       .flatMap(ofNode)
       .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf))
       .concat(stores.applications.byIndex('uuid', applicationUuid(application)).map(keyOf));
-  const usersOfRegistry = (registry: Registry) =>
-    refsTo(KINDS.registries, registry).flatMap((ref) =>
-      stores.applications.byIndex('ref', referenceKey({ to: 'registries', ref })).map(keyOf),
-    );
+  const watchReferenced = (kind: Kind) => {
+    const users = (object: KindObject) =>
+      refsTo(kind, object).flatMap((ref) =>
+        stores.applications.byIndex('ref', referenceKey({ to: kind.key, ref })).map(keyOf),
+      );
+    return watching(storeOf(stores, kind), (change) => (concernsVerdicts(kind, change) ? both(users)(change) : []));
+  };
   const usersOf = (kind: 'secret' | 'configMap') => (object: Secret | ConfigMap) =>
     stores.applications.byIndex('source', `${kind}:${textNameOf(object)}`).map(keyOf);
 
@@ -87,7 +98,7 @@ export function createApplicationController(
         return statuses.isForeign(change) ? [key] : [];
       }),
       watching(stores.nodes, (change) => (concernsApplications(change) ? both(ofNode)(change) : [])),
-      watching(stores.registries, (change) => (concernsVerdicts(change) ? both(usersOfRegistry)(change) : [])),
+      ...REFERENCED_KINDS.map((key) => watchReferenced(KINDS[key] as Kind)),
       watching(stores.secrets, both(usersOf('secret'))),
       watching(stores.configMaps, both(usersOf('configMap'))),
     ],
@@ -177,13 +188,13 @@ const isUnreachable = ({ conditions = [] }: Pick<ApplicationStatus, 'conditions'
 const concernsApplications = (change: Change<EdgeNode>) =>
   changesMoreThanStatus(change) || !change.previous || !isSeenAlike(change.object, change.previous);
 
-/** Whether verdicts on the users of a registry may depend on its change; labels and annotations take no part in them. */
-const concernsVerdicts = ({ type, object, previous }: Change<Registry>) =>
+/** Whether verdicts on the users of an object may depend on its change; labels and annotations take no part in them. */
+const concernsVerdicts = ({ identity }: Kind, { type, object, previous }: Change<KindObject>) =>
   type === 'delete' ||
   previous === undefined ||
   previous.metadata.uid !== object.metadata.uid ||
   previous.metadata.generation !== object.metadata.generation ||
-  registryId(previous) !== registryId(object);
+  identity.id?.(previous) !== identity.id?.(object);
 
 /** Every node that an entry names, or that still reports a microservice of the application. */
 function nodesOf({ stores, lookups }: ControllerDependencies, application: Application): Set<EdgeNode> {

@@ -81,6 +81,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
       desired: () => ({
         microservices: [],
         registries: [],
+        runtimeClasses: [],
         config: {},
         deleteNode: false,
         digests: {},

@@ -1,7 +1,7 @@
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice, Registry } from '../api/v3/index.ts';
 import { applicationSpecSchema, edgeNodeSpecSchema, microserviceSchema, registrySpecSchema } from '../api/v3/index.ts';
 import { entriesOn } from './application/entries.ts';
-import type { KeyedText, Lookups, NodeInputs, Observation, RegistryLookup } from './inputs.ts';
+import type { Find, KeyedText, Lookups, NodeInputs, Observation, ReferencedObjects } from './inputs.ts';
 import { entryUuid, nodeUuid, v3Name } from './names.ts';
 
 /** Builders for tests: valid objects with as few members as possible. */
@@ -102,19 +102,25 @@ export function makeObservation(observation: Partial<Observation> = {}): Observa
   return { report: {}, waitSeconds: 0, instances: {}, sentRevisions: {}, ...observation };
 }
 
-interface Things {
+interface Things extends Referenced {
   nodes?: readonly EdgeNode[];
   applications?: readonly Application[];
-  registries?: readonly Registry[];
   secrets?: readonly KeyedText[];
   configMaps?: readonly KeyedText[];
 }
 
-/** Lookups of registries, which must be sorted by age. */
-export const registryLookup =
-  (registries: readonly Registry[]): RegistryLookup =>
-  (ref) =>
-    registries.find((registry) => (typeof ref === 'number' ? registry.spec.id : v3Name(registry)) === ref);
+/** Objects by kind, each list sorted by age. */
+export type Referenced = { [K in keyof ReferencedObjects]?: readonly ReferencedObjects[K][] };
+
+/** Look-ups among these objects. */
+export const makeFind =
+  (objects: Referenced): Find =>
+  (kind, ref) => {
+    const known: readonly ReferencedObjects[typeof kind][] = objects[kind] ?? [];
+    return known.find(
+      (object) => (typeof ref === 'number' ? (object.spec as { id?: number }).id : v3Name(object)) === ref,
+    );
+  };
 
 const byName =
   <T extends { name: string }>(items: readonly T[]) =>
@@ -125,12 +131,12 @@ const byName =
 export function makeLookups({
   nodes = [makeNode()],
   applications = [],
-  registries = [],
   secrets = [],
   configMaps = [],
+  ...referenced
 }: Things = {}): Lookups {
   return {
-    registry: registryLookup(registries),
+    find: makeFind(referenced),
     nodeByName: (name) => nodes.find((node) => v3Name(node) === name),
     nodeByUuid: (uuid) => nodes.find((node) => nodeUuid(node) === uuid),
     applicationsOn: (node) =>
@@ -151,11 +157,16 @@ export function makeLookups({
 
 /** The same for one node. */
 export function makeInputs({ node = makeNode(), ...things }: Things & Partial<NodeInputs> = {}): NodeInputs {
-  const { applications = [makeApplication()], registries = [], secrets = [], configMaps = [], nodes = [] } = things;
+  const { applications = [makeApplication()], secrets = [], configMaps = [], nodes = [] } = things;
   return {
     node,
     applications,
-    registry: registryLookup(registries),
+    find: makeFind(things),
+    linked: (kind) => {
+      const names = [v3Name(node), nodeUuid(node)];
+      const objects = (things as Referenced)[kind] ?? [];
+      return objects.filter(({ spec }) => spec.nodes?.some((one) => names.includes(one)));
+    },
     nodeByName: (name) => [node, ...nodes].find((other) => v3Name(other) === name),
     secret: byName(secrets),
     configMap: byName(configMaps),

@@ -1,11 +1,12 @@
 import type { VerdictReason } from '../api/conditions.ts';
-import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import type { Application, EdgeNode, Registry, RuntimeClass } from '../api/v3/index.ts';
 import type {
   AgentConfig,
   Digests,
   MicroserviceHold,
   MicroserviceView,
   RegistryView,
+  RuntimeClassView,
   StatusReport,
 } from '../wire/index.ts';
 
@@ -15,8 +16,25 @@ export interface KeyedText {
   data: Readonly<Record<string, string>>;
 }
 
-/** The oldest Registry with this id (a number) or v3 name (text). */
-export type RegistryLookup = (ref: number | string) => Registry | undefined;
+/**
+ * The kinds, besides nodes and applications, whose objects verdicts and desired states look up, by the keys of the
+ * kinds. A change of such an object reaches the applications that refer to it and the desired states made from it.
+ */
+export interface ReferencedObjects {
+  registries: Registry;
+  runtimeClasses: RuntimeClass;
+}
+type ReferencedKind = keyof ReferencedObjects;
+
+/** The oldest object of a kind with this id (a number) or v3 name (text). */
+export type Find = <K extends ReferencedKind>(kind: K, ref: number | string) => ReferencedObjects[K] | undefined;
+
+/** The objects of a linkable kind that are linked to a node. */
+export type Linked = <K extends LinkableKind>(kind: K) => readonly ReferencedObjects[K][];
+/** The kinds whose objects can be linked to nodes. */
+export type LinkableKind = {
+  [K in ReferencedKind]: ReferencedObjects[K] extends { spec: { nodes?: readonly string[] | undefined } } ? K : never;
+}[ReferencedKind];
 
 /**
  * All objects that concern one node, collected by the caller. The domain reads nothing else, so that its result is a
@@ -26,7 +44,8 @@ export interface NodeInputs {
   node: EdgeNode;
   /** applications with at least one entry that names this node, and those whose containers it still reports */
   applications: readonly Application[];
-  registry: RegistryLookup;
+  find: Find;
+  linked: Linked;
   /** an EdgeNode by v3 name, for `${Agents.<node>}` */
   nodeByName: (name: string) => EdgeNode | undefined;
   /** shareable Secrets and ConfigMaps only */
@@ -55,7 +74,7 @@ export interface NodeInputs {
  * entries of that node.
  */
 export interface Lookups {
-  registry: RegistryLookup;
+  find: Find;
   /** the oldest EdgeNode with this v3 name */
   nodeByName: (name: string) => EdgeNode | undefined;
   /** the oldest EdgeNode with this uuid */
@@ -77,6 +96,7 @@ export interface Lookups {
 export interface DesiredState {
   microservices: readonly (MicroserviceView | MicroserviceHold)[];
   registries: readonly RegistryView[];
+  runtimeClasses: readonly RuntimeClassView[];
   config: AgentConfig;
   deleteNode: boolean;
   digests: Digests;

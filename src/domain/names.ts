@@ -10,8 +10,8 @@ const LEGAL = new RegExp(NAME_PATTERN);
 const sha256 = (text: string) => hash('sha256', text, 'buffer');
 
 /** Name of an object in the v3 API: its own, else that of the Kubernetes object. */
-export function v3Name(object: { metadata: { name: string }; spec?: { name?: string } }): string {
-  return object.spec?.name ?? object.metadata.name;
+export function v3Name({ metadata, spec }: { metadata: { name: string }; spec?: object }): string {
+  return (spec as { name?: string } | undefined)?.name ?? metadata.name;
 }
 
 /** The Kubernetes object name for a v3 name: the name itself when legal, else slug, `-`, 8 hex digits of its SHA-256. */

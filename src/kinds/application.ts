@@ -1,7 +1,8 @@
 import { type Application, applicationResource } from '../api/v3/application.ts';
-import { entryUuid } from '../domain/names.ts';
-import { registryRefsOf, registryUsersIn } from '../domain/registry/index.ts';
-import { defineKind } from './definition.ts';
+import type { MicroserviceEntry } from '../api/v3/index.ts';
+import { entryUuid, v3Name } from '../domain/names.ts';
+import { registryRefsOf } from '../domain/registry/index.ts';
+import { defineKind, type Reference, referenceKey } from './definition.ts';
 
 export const applicationKind = defineKind<Application>()({
   key: 'applications',
@@ -10,8 +11,11 @@ export const applicationKind = defineKind<Application>()({
   access: 'workloads',
   withholdsTexts: true,
   rest: { tag: 'Applications', key: 'name', notFound: 'INVALID_APPLICATION_NAME' },
-  references: (application) => Array.from(registryRefsOf(application), (ref) => ({ to: 'registries', ref })),
-  referrers: (application, to, refs) => (to === 'registries' ? registryUsersIn(application, refs) : []),
+  references: (application) => referencesOf(application),
+  referrers: (application, to, refs) =>
+    (application.spec.microservices ?? [])
+      .filter((entry) => REFERENCES[to]?.(entry).some((ref) => refs.includes(ref)))
+      .map(({ name }) => `${v3Name(application)}/${name}`),
   indexes: {
     /** `name:<node>` and `uuid:<node>` */
     node: nodeRefsOf,
@@ -21,6 +25,20 @@ export const applicationKind = defineKind<Application>()({
     source: sourcesOf,
   },
 });
+
+/** What an entry refers to, by the key of the kind: numbers and v3 names. */
+const REFERENCES: Readonly<Record<string, (entry: MicroserviceEntry) => readonly (number | string)[]>> = {
+  registries: registryRefsOf,
+  runtimeClasses: ({ container }) => (container?.runtime ? [container.runtime] : []),
+};
+
+function referencesOf({ spec: { microservices = [] } }: Application): readonly Reference[] {
+  const found = new Map<string, Reference>();
+  for (const [to, refsOf] of Object.entries(REFERENCES))
+    for (const entry of microservices)
+      for (const ref of refsOf(entry)) found.set(referenceKey({ to, ref }), { to, ref });
+  return [...found.values()];
+}
 
 /** `name:<node>` and `uuid:<node>`: the nodes that an application's entries name. */
 export function nodeRefsOf(application: Application): Iterable<string> {

@@ -1,5 +1,6 @@
 import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
 import { customResource, type ResourceOf } from '../api/resources.ts';
+import type { EdgeNode } from '../api/v3/edge-node.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Verdict } from '../domain/inputs.ts';
 import { idOf, uuidOf, v3Name } from '../domain/names.ts';
@@ -11,7 +12,7 @@ export interface KindObject {
   apiVersion: string;
   kind: string;
   metadata: ObjectMeta;
-  spec: { name?: string; uuid?: string; id?: number };
+  spec: { name?: string; uuid?: string; id?: number; nodes?: readonly string[] | undefined };
   status?: { observedGeneration: number; uuid?: string; id?: number; conditions?: Condition[] };
 }
 
@@ -39,6 +40,8 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly referrers?: { of(object: T, to: string, refs: readonly (number | string)[]): readonly string[] }['of'];
   /** the error of REST for the deletion of an object that others refer to */
   readonly inUse?: { status: 400 | 409; code: string };
+  /** its objects can be linked to nodes: `spec.nodes` names them */
+  readonly links?: KindLinks<T>;
   /** the row of the roles for its objects (src/rest/access/roles.ts) */
   readonly access: 'workloads' | 'infrastructure';
   /** the support document has the members of its spec without their values */
@@ -46,8 +49,18 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly rest: KindRest<T>;
   /** the verdict on an object by the objects that it refers to */
   readonly verdict?: { of(object: T, find: FindReferenced): Verdict | undefined }['of'];
-  /** further indexes of its store; name, uuid, id and ref exist for every kind that has them */
+  /** further indexes of its store; name, uuid, id, ref and linked exist for every kind that has them */
   readonly indexes: Readonly<Record<Index, Of<T, Iterable<string>>>>;
+}
+
+/** How the objects of a kind are linked to nodes. What an entry on a node uses counts as linked to it without a link. */
+export interface KindLinks<T> {
+  /** body of a response to link and unlink: the object, or the nodes */
+  reply: 'object' | 'nodes';
+  /** code of the refusal to unlink what an entry on the node uses */
+  inUse: string;
+  /** why the object cannot be linked to a node */
+  refusal?: { of(object: T, node: EdgeNode): DomainError | undefined }['of'];
 }
 
 /** A reference to an object: the key of its kind, and its number or its v3 name. */
@@ -86,7 +99,7 @@ export interface KindIdentity<T> {
 }
 
 /** Names of the indexes that kinds share. */
-export type IdentityIndex = 'name' | 'uuid' | 'id' | 'ref';
+export type IdentityIndex = 'name' | 'uuid' | 'id' | 'ref' | 'linked';
 
 /** Defines a kind; its key and its indexes are inferred. */
 export const defineKind =

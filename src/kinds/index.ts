@@ -1,11 +1,13 @@
 import { CORE_RESOURCES, type ResourceOf } from '../api/resources.ts';
+import type { ReferencedObjects } from '../domain/inputs.ts';
 import { applicationKind } from './application.ts';
 import type { IdentityIndex, Kind, KindObject } from './definition.ts';
 import { edgeNodeKind } from './edge-node.ts';
 import { registryKind } from './registry.ts';
+import { runtimeClassKind } from './runtime-class.ts';
 
 /** Every kind. The order is that of generated files. */
-const ALL = [applicationKind, edgeNodeKind, registryKind] as const;
+const ALL = [applicationKind, edgeNodeKind, registryKind, runtimeClassKind] as const;
 
 type All = (typeof ALL)[number];
 export type KindKey = All['key'];
@@ -23,8 +25,20 @@ const byKey = (kinds: readonly Kind<KindObject, string, string>[]): Kinds =>
 
 export const KINDS = byKey(ALL as readonly Kind[]) as { readonly [K in KindKey]: KindOf<K> };
 
-/** Kinds that agents depend on: their stores are sufficient to serve agents. */
-export const ESSENTIAL_KINDS = ['nodes', 'applications', 'registries'] as const satisfies readonly KindKey[];
+/**
+ * Kinds that desired states are made from: their stores are sufficient to serve agents. A new one is added at the end,
+ * since agents carry a resource version for each (src/agents/pipeline/not-older-than.ts).
+ */
+export const ESSENTIAL_KINDS = [
+  'nodes',
+  'applications',
+  'registries',
+  'runtimeClasses',
+] as const satisfies readonly KindKey[];
+
+/** Kinds whose objects desired states look up, besides nodes and applications. */
+export const REFERENCED_KINDS = ['registries', 'runtimeClasses'] as const satisfies readonly (keyof ReferencedObjects &
+  KindKey)[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {
   readonly [K in KindKey]: ResourceOf<ObjectOf<K>>;

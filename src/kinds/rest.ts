@@ -28,6 +28,8 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   path: string;
   /** the member of a list reply: `registries` */
   list: string;
+  /** a list reply is the array itself */
+  isBareList?: true;
   /** Success statuses and bodies: the object, its key, or nothing. */
   replies: {
     create: { status: 200 | 201; body: 'object' | 'key' };
@@ -65,6 +67,8 @@ interface KindUpload {
   update: 'PUT' | 'PATCH';
   /** refuses documents of another API */
   checksApiVersion?: true;
+  /** members of the spec that a document may have at its top instead */
+  topLevel?: readonly string[];
 }
 
 /** A reply of which some members are documented and others may follow. `id` is its name in the OpenAPI document. */

@@ -5,21 +5,26 @@ const SLICE_MS = 4;
 const CHUNK = 64 * 1024;
 
 /**
- * `{"<key>": [...]}` with so many items that writing them at once would block the event loop. Items are read and written in
+ * `{"<key>": [...]}`, or `[...]` without a key, with so many items that writing them at once would block the event loop. Items are read and written in
  * slices, from a snapshot, so that the list is consistent.
  */
 export class ListReply {
-  readonly key: string;
+  readonly key: string | undefined;
   /** Groups of items, some of them empty. An item that cannot be read is left out and reported to `leftOut`. */
   readonly groups: (leftOut: LeftOut) => Iterable<readonly unknown[]>;
 
-  constructor(key: string, groups: (leftOut: LeftOut) => Iterable<readonly unknown[]>) {
+  constructor(key: string | undefined, groups: (leftOut: LeftOut) => Iterable<readonly unknown[]>) {
     this.key = key;
     this.groups = groups;
   }
 
   toJSON(): object {
-    return { [this.key]: [...this.groups(rethrow)].flat() };
+    return this.with([...this.groups(rethrow)].flat());
+  }
+
+  /** The reply that has these items. */
+  with(items: readonly unknown[]): object {
+    return this.key === undefined ? items : { [this.key]: items };
   }
 }
 
@@ -35,7 +40,13 @@ export function listReply<K extends string, T>(
   key: K,
   sources: Iterable<T>,
   read: (source: T) => readonly unknown[],
-): Record<K, unknown[]> {
+): Record<K, unknown[]>;
+export function listReply<T, R>(key: undefined, sources: Iterable<T>, read: (source: T) => readonly R[]): R[];
+export function listReply<T>(
+  key: string | undefined,
+  sources: Iterable<T>,
+  read: (source: T) => readonly unknown[],
+): unknown {
   function* groups(leftOut: LeftOut) {
     for (const source of sources) {
       try {
@@ -45,7 +56,7 @@ export function listReply<K extends string, T>(
       }
     }
   }
-  return new ListReply(key, groups) as unknown as Record<K, unknown[]>;
+  return new ListReply(key, groups);
 }
 
 /** Gives turns, one per iteration of the event loop, however many lists are being written. */
@@ -78,13 +89,14 @@ function isShown(item: unknown, check: ListWriting['check'], leftOut: LeftOut): 
 /** Writes a list; ends early when the client is gone. The head must have been written. */
 export async function writeList(
   response: ServerResponse,
-  { key, groups }: ListReply,
+  reply: ListReply,
   { turn, signal, check, leftOut }: ListWriting,
 ): Promise<void> {
-  let text = `{${JSON.stringify(key)}:[`;
+  const [head, tail] = JSON.stringify(reply.with([])).split(/(?=\])/) as [string, string];
+  let text = head;
   let separator = '';
   let since = performance.now();
-  for (const group of groups(leftOut)) {
+  for (const group of reply.groups(leftOut)) {
     for (const item of group) {
       if (!isShown(item, check, leftOut)) continue;
       text += separator + JSON.stringify(item);
@@ -99,7 +111,7 @@ export async function writeList(
     await turn();
     since = performance.now();
   }
-  response.end(`${text}]}`);
+  response.end(text + tail);
 }
 
 /** Resolves when the socket has room again, or the client is gone. */

@@ -29,7 +29,7 @@ function missing<T extends KindObject>({ noun, rest }: Kind<T>, value: string, o
 }
 
 /** Reads from the store first, then from the API server: by name, by selector, or by a list of all objects. */
-async function findObject<T extends KindObject>(
+export async function findObject<T extends KindObject>(
   deps: RestDependencies,
   kind: Kind<T>,
   value: string,

@@ -150,7 +150,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
         await writeList(response.writeHead(route.reply.status, JSON_HEAD), result, {
           turn,
           signal,
-          ...(isChecked && { check: (item) => checkReply(route, { [result.key]: [item] }) }),
+          ...(isChecked && { check: (item) => checkReply(route, result.with([item])) }),
           leftOut(error, name) {
             metrics.leftOut?.({ operation: route.operation });
             log.error({ err: error, operation: route.operation, name }, 'An object cannot be shown and is left out');

@@ -60,7 +60,7 @@ export async function readContext(
     now: deps.clock(),
     applicationsOn: deps.lookups.applicationsOn,
     registryId: memo((ref: number | string) => {
-      const registry = resolveRegistry(deps.lookups.registry, ref);
+      const registry = resolveRegistry(deps.lookups.find, ref);
       return registry && registryId(registry);
     }),
   };

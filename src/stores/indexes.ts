@@ -7,7 +7,7 @@ import { textNameOf } from './references.ts';
 type Indexes = Record<string, (object: KindObject) => Iterable<string>>;
 
 /** The indexes of a kind: v3 name, identity, and those of its definition. */
-export function indexesOf({ identity: { uuid, id }, references, indexes }: Kind): Indexes {
+export function indexesOf({ identity: { uuid, id }, references, links, indexes }: Kind): Indexes {
   return {
     name: (object) => [v3Name(object)],
     ...(uuid && { uuid: (object) => [uuid(object)] }),
@@ -18,6 +18,8 @@ export function indexesOf({ identity: { uuid, id }, references, indexes }: Kind)
       },
     }),
     ...(references && { ref: (object) => Array.from(references(object), referenceKey) }),
+    // names and uuids of the nodes that an object is linked to
+    ...(links && { linked: ({ spec }) => spec.nodes ?? [] }),
     ...indexes,
   };
 }

@@ -16,7 +16,7 @@ test('a name or id that two registries have means the older one', () => {
   const young = makeRegistry('team-2', { id: 12, name: 'team' });
   young.metadata = { ...young.metadata, uid: 'young', creationTimestamp: '2027-01-01T00:00:00Z' };
   stores.registries.swap([young, team], '1');
-  expect(lookups.registry(12)).toBe(team);
-  expect(lookups.registry('team')).toBe(team);
-  expect(lookups.registry('team-2')).toBeUndefined();
+  expect(lookups.find('registries', 12)).toBe(team);
+  expect(lookups.find('registries', 'team')).toBe(team);
+  expect(lookups.find('registries', 'team-2')).toBeUndefined();
 });

@@ -1,5 +1,6 @@
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import { type KeyedText, type Lookups, nodeUuid, v3Name } from '../domain/index.ts';
+import type { Linked, ReferencedObjects } from '../domain/inputs.ts';
 import { reportedApplicationsOf } from '../kinds/edge-node.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { isPasswordOf, isShareable, textOfConfigMap, textOfSecret } from './keyed-text.ts';
@@ -11,6 +12,8 @@ import { referenced } from './use.ts';
 export interface StoreLookups extends Lookups {
   /** from the Secret that the registry names; undefined when the registry may not use it */
   registryPassword(registry: Registry): string | undefined;
+  /** the objects of a kind that are linked to a node, in no order */
+  linkedTo(node: EdgeNode): Linked;
 }
 
 export function createLookups(stores: ReadStores): StoreLookups {
@@ -21,7 +24,7 @@ export function createLookups(stores: ReadStores): StoreLookups {
     return object && text(object);
   };
   return {
-    registry: (ref) => referenced(stores.registries, ref),
+    find: (kind, ref) => referenced<ReferencedObjects[typeof kind]>(stores[kind] as never, ref),
     nodeByName: (name) => oldest(stores.nodes.byIndex('name', name)),
     nodeByUuid: (uuid) => oldest(stores.nodes.byIndex('uuid', uuid)),
     applicationsOn: (node) => applicationsOn(stores, node),
@@ -30,6 +33,12 @@ export function createLookups(stores: ReadStores): StoreLookups {
     applicationsWithEntry: (uuid) => stores.applications.byIndex('microservice', uuid),
     secret: (name) => shared(stores.secrets, name, secretText),
     configMap: (name) => shared(stores.configMaps, name, configMapText),
+    linkedTo: (node) => (kind) => {
+      const store = stores[kind] as Store<ReferencedObjects[typeof kind]>;
+      const byUuid = store.byIndex('linked', nodeUuid(node));
+      const byName = isMeantByName(stores, node) ? store.byIndex('linked', v3Name(node)) : [];
+      return [...new Set([...byUuid, ...byName])];
+    },
     registryPassword(registry) {
       const ref = registry.spec.passwordSecretRef;
       const secret = ref && stores.secrets.get(registry.metadata.namespace, ref.name);
@@ -38,13 +47,17 @@ export function createLookups(stores: ReadStores): StoreLookups {
   };
 }
 
+/** Whether the name of a node means this one: of several the oldest. A node that was deleted counts as the one that was meant. */
+function isMeantByName({ nodes }: Pick<ReadStores, 'nodes'>, node: EdgeNode): boolean {
+  const meant = oldest(nodes.byIndex('name', v3Name(node)));
+  return !meant || meant.metadata.uid === node.metadata.uid;
+}
+
 /** Applications with an entry that names this node, and those whose containers it still reports. */
 export function applicationsOn(stores: Pick<ReadStores, 'nodes' | 'applications'>, node: EdgeNode): Application[] {
   const name = v3Name(node);
   const found = new Set(stores.applications.byIndex('node', `uuid:${nodeUuid(node)}`));
-  // A name means the oldest of several nodes. A node that was deleted counts as the one that was meant.
-  const meant = oldest(stores.nodes.byIndex('name', name));
-  if (!meant || meant.metadata.uid === node.metadata.uid) {
+  if (isMeantByName(stores, node)) {
     for (const application of stores.applications.byIndex('node', `name:${name}`)) found.add(application);
   }
   for (const reported of reportedApplicationsOf(node)) {

@@ -1,6 +1,6 @@
 import { CORE_RESOURCES, type ConfigMap, type Secret } from '../api/resources.ts';
 import {
-  type ESSENTIAL_KINDS,
+  ESSENTIAL_KINDS,
   KINDS,
   type Kind,
   type KindKey,
@@ -60,8 +60,9 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
 
 /** The stores that agents depend on. A store of another kind that never syncs does not affect agents. */
 export function essentialStores(stores: Stores): EssentialStores {
-  const { nodes, applications, registries, secrets, configMaps } = stores;
-  return { nodes, applications, registries, secrets, configMaps };
+  const { secrets, configMaps } = stores;
+  const kinds = ESSENTIAL_KINDS.map((key) => [key, stores[key]] as const);
+  return { ...(Object.fromEntries(kinds) as Pick<Stores, (typeof ESSENTIAL_KINDS)[number]>), secrets, configMaps };
 }
 
 /** The store of a kind. */

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
-import type { Application, Registry } from '../../api/v3/index.ts';
-import { applicationUuid, nodeUuid, registryId, v3Name } from '../../domain/names.ts';
+import type { Application } from '../../api/v3/index.ts';
+import { applicationUuid, nodeUuid, v3Name } from '../../domain/names.ts';
 import { entryUuidsOf } from '../../kinds/application.ts';
-import { KINDS, refsTo } from '../../kinds/index.ts';
-import type { Change, KubeObject } from '../../kube/mod.ts';
+import { KINDS, type Kind, type KindObject, REFERENCED_KINDS, refsTo } from '../../kinds/index.ts';
+import type { Change, KubeObject, Store } from '../../kube/mod.ts';
 import { isWorkedFromAlike } from '../../stores/node-change.ts';
 import { textNameOf } from '../../stores/references.ts';
 import type { AgentStores } from '../dependencies.ts';
@@ -47,12 +47,20 @@ export function subscribeAffectedNodes(
       }
       onAffected(nodes);
     }),
-    stores.registries.subscribe((change) => {
-      if (change.initial || !matters(change, sameRegistry)) return;
-      const nodes = new Set<string>();
-      for (const registry of bothOf(change))
-        for (const ref of refsTo(KINDS.registries, registry)) add(nodes, dependents(dependency.registry(ref)));
-      onAffected(nodes);
+    ...REFERENCED_KINDS.map((key) => {
+      const kind = KINDS[key] as Kind;
+      return (stores[key] as Store<KindObject>).subscribe((change) => {
+        if (change.initial || !matters(change, sameReferenced(kind))) return;
+        const nodes = new Set<string>();
+        for (const object of bothOf(change)) {
+          for (const ref of refsTo(kind, object)) add(nodes, dependents(dependency.object(key, ref)));
+          for (const node of object.spec.nodes ?? []) {
+            nodes.add(node);
+            for (const named of stores.nodes.byIndex('name', node)) nodes.add(nodeUuid(named));
+          }
+        }
+        onAffected(nodes);
+      });
     }),
     stores.secrets.subscribe((change) => {
       if (change.initial || !matters(change, sameContent)) return;
@@ -98,11 +106,13 @@ function matters<T extends KubeObject>(change: Change<T>, same: (a: T, b: T) => 
 }
 
 /** The API server raises the generation with every change of a spec, and with no other change. */
-const sameSpec = (a: Application | Registry, b: Application | Registry) =>
-  a.metadata.generation === b.metadata.generation;
+const sameSpec = (a: KubeObject, b: KubeObject) => a.metadata.generation === b.metadata.generation;
 /** The identity is not part of the spec. */
 const sameApplication = (a: Application, b: Application) => sameSpec(a, b) && applicationUuid(a) === applicationUuid(b);
-const sameRegistry = (a: Registry, b: Registry) => sameSpec(a, b) && registryId(a) === registryId(b);
+const sameReferenced =
+  ({ identity }: Kind) =>
+  (a: KindObject, b: KindObject) =>
+    sameSpec(a, b) && identity.id?.(a) === identity.id?.(b) && identity.uuid?.(a) === identity.uuid?.(b);
 
 const sameContent = (a: Secret | ConfigMap, b: Secret | ConfigMap) =>
   isDeepStrictEqual(a.data, b.data) &&

@@ -1,8 +1,8 @@
 import type { Application, EdgeNode, Registry } from '../../api/v3/index.ts';
 import type { NodeInputs } from '../../domain/inputs.ts';
 import { nodeUuid, v3Name } from '../../domain/names.ts';
-import { registryKey } from '../../domain/registry/index.ts';
 import { nodeRefsOf } from '../../kinds/application.ts';
+import { referenceKey } from '../../kinds/index.ts';
 import { createLookups } from '../../stores/lookups.ts';
 import type { AgentStores } from '../dependencies.ts';
 
@@ -13,20 +13,22 @@ export const dependency = {
   /** by object name */
   password: (name: string) => `password:${name}`,
   configMap: (name: string) => `config-map:${name}`,
-  /** by id or v3 name */
-  registry: (ref: number | string) => `registry:${registryKey(ref)}`,
+  /** by kind, and id or v3 name */
+  object: (to: string, ref: number | string) => referenceKey({ to, ref }),
 } as const;
 
 /** Collects the inputs of one node. `track` is called for every look-up of the domain, successful or not. */
 export function createNodeInputs(stores: AgentStores, options: { revisionKey?: string }) {
-  const { applicationsOn, ...lookups } = createLookups(stores);
+  const { applicationsOn, linkedTo, ...lookups } = createLookups(stores);
   return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({
     ...lookups,
     node,
     applications: applicationsOn(node),
-    registry(ref) {
-      track(dependency.registry(ref));
-      return lookups.registry(ref);
+    // A change of an object that is linked reaches its nodes without a dependency.
+    linked: linkedTo(node),
+    find(kind, ref) {
+      track(dependency.object(kind, ref));
+      return lookups.find(kind, ref);
     },
     nodeByName(name) {
       track(dependency.node(name));

@@ -32,10 +32,10 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     { method: 'GET', path: '/microservices/{uuid}', metric: 'read', handle: reads.microservice },
     section('/config', ['config'], (state) => state.config),
     section('/registries', ['registries'], ({ registries }) => ({ registries })),
+    section('/runtimeClasses', ['runtimeClasses'], ({ runtimeClasses }) => ({ runtimeClasses })),
     // Not built yet: agents read a missing list as an empty one (docs/spec/agent-channel.md#requests).
     section('/models', ['models'], () => ({ models: [] })),
     section('/knowledge', ['knowledge'], () => ({ knowledge: [] })),
-    section('/runtimeClasses', ['runtimeClasses'], () => ({ runtimeClasses: [] })),
     section('/volumeMounts', ['volumeMounts'], () => ({ volumeMounts: [] })),
     section('/exec/sessions', ['execSessions'], () => ({ execSessions: [] })),
     section('/logs/sessions', ['microserviceLogs', 'fogLogs'], () => ({ logSessions: [] })),

@@ -7,7 +7,7 @@ import { entriesOn, nodeOf, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
 import { createJudge } from '../application/verdict.ts';
 import { hasContainer } from '../deletion.ts';
-import type { DesiredEntry, DesiredState, NodeInputs } from '../inputs.ts';
+import type { DesiredEntry, DesiredState, LinkableKind, NodeInputs, ReferencedObjects } from '../inputs.ts';
 import { logSizeOf, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { entryUuid, nodeUuid, v3Name } from '../names.ts';
 import { normalRegistry, resolveRegistry } from '../registry/index.ts';
@@ -30,6 +30,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const held = new Map<string, MicroserviceView>();
   const entries = new Map<string, DesiredEntry>();
   const registries = new Map<number, RegistryView>();
+  const runtimes = new Set<string>();
 
   for (const application of applications)
     for (const stored of entriesOn(application, node)) {
@@ -49,6 +50,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       });
       // An entry that was never sent cannot be held, and the list has no room for it.
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
+      if (entry.container.runtime) runtimes.add(entry.container.runtime);
       const view = viewOf({ application, entry, uuid, node, lookups, key: inputs.revisionKey });
       const registry = registryView(entry, inputs);
       if (registry) registries.set(registry.id, registry);
@@ -63,6 +65,10 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const desired = {
     microservices: unique([...views, ...holds]).sort(by(({ uuid }) => uuid)),
     registries: [...registries.values()].sort((a, b) => a.id - b.id),
+    runtimeClasses: linkedOrUsed('runtimeClasses', runtimes, inputs).map((one) => ({
+      name: v3Name(one),
+      handler: one.spec.handler,
+    })),
     config,
     deleteNode,
     held,
@@ -94,6 +100,16 @@ export function thirdPartyView(
   return views.map((view) => ({ ...view, logSize: logSizeOf(view.logSize) }));
 }
 
+/** The objects of a kind that are linked to the node or that its entries name; of two with one name the oldest. */
+function linkedOrUsed<K extends LinkableKind>(
+  kind: K,
+  used: ReadonlySet<string>,
+  { find, linked }: NodeInputs,
+): ReferencedObjects[K][] {
+  const names = new Set([...used, ...linked(kind).map(v3Name)]);
+  return [...names].sort().flatMap((name) => find(kind, name) ?? []);
+}
+
 function configOf(spec: EdgeNodeSpec): AgentConfig {
   return Object.fromEntries(
     CONFIG_FIELDS.filter((field) => spec[field] !== undefined).map((field) => [field, spec[field]]),
@@ -101,7 +117,7 @@ function configOf(spec: EdgeNodeSpec): AgentConfig {
 }
 
 /** The registry of an entry as its node gets it, with credentials only when pulls need them. */
-function registryView(entry: NormalEntry, { registry: find, registryPassword }: NodeInputs): RegistryView | undefined {
+function registryView(entry: NormalEntry, { find, registryPassword }: NodeInputs): RegistryView | undefined {
   const registry = resolveRegistry(find, entry.registry);
   const normal = registry && normalRegistry(registry);
   if (!registry || normal?.type !== 'oci') return undefined;
@@ -139,6 +155,7 @@ function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Dige
     ...digestUnlessEmpty('microserviceModels', catalogs('models')),
     ...digestUnlessEmpty('microserviceKnowledge', catalogs('knowledge')),
     registries: sectionDigest(desired.registries),
+    ...digestUnlessEmpty('runtimeClasses', desired.runtimeClasses),
     ...Object.fromEntries(actions),
   };
 }

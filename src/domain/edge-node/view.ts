@@ -37,7 +37,7 @@ export function viewOf(inputs: ViewInputs): MicroserviceView {
   const isSystem = application.spec.isSystem ?? false;
   const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildCount ?? 0;
   const rebuildCount = rebuildCountOf(application, entry.name, carriedOut);
-  const registry = resolveRegistry(lookups.registry, entry.registry);
+  const registry = resolveRegistry(lookups.find, entry.registry);
   const view: MicroserviceView = {
     uuid,
     name: entry.name,

@@ -1,8 +1,8 @@
 import { destinationOf, staysWithin } from '../../api/destination.ts';
 import { ANNOTATIONS, BUILT_IN_REGISTRIES } from '../../api/names.ts';
-import { type Application, type Registry, type RegistrySpec, registrySpecSchema } from '../../api/v3/index.ts';
+import { type MicroserviceEntry, type Registry, type RegistrySpec, registrySpecSchema } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
-import type { RegistryLookup } from '../inputs.ts';
+import type { Find } from '../inputs.ts';
 import { normalReference } from '../microservice/normal-form.ts';
 import { registryId, v3Name } from '../names.ts';
 import { quoted } from '../upload/document.ts';
@@ -62,9 +62,9 @@ export const isDraft = (registry: Registry): boolean =>
  * The registry that a reference names: a number or digits are an id, other text a name; absent: the public hub. Of two
  * with one name or id, the older one counts. The built-in ones are found even before the reconciler has made their objects.
  */
-export function resolveRegistry(find: RegistryLookup, reference: number | string | undefined): Registry | undefined {
+export function resolveRegistry(find: Find, reference: number | string | undefined): Registry | undefined {
   const ref = refOf(reference);
-  const oldest = find(ref);
+  const oldest = find('registries', ref);
   if (oldest) return oldest;
   const builtIn = BUILT_INS.find(({ name, spec }) => ref === spec.id || ref === name);
   return builtIn && { apiVersion: '', kind: 'Registry', metadata: { name: builtIn.name }, spec: builtIn.spec };
@@ -72,16 +72,9 @@ export function resolveRegistry(find: RegistryLookup, reference: number | string
 
 const refOf = (reference: number | string | undefined) => normalReference(reference) ?? BUILT_IN_REGISTRIES.remote.id;
 
-/** `id:12`, `name:team`: a reference as a key of an index. */
-export const registryKey = (ref: number | string): string => (typeof ref === 'number' ? `id:${ref}` : `name:${ref}`);
-
-/** The references by which an application uses registries; entries from a catalog have none. */
-export function registryRefsOf(application: Application): ReadonlySet<number | string> {
-  const refs = new Set<number | string>();
-  for (const { images } of application.spec.microservices ?? [])
-    if (!normalReference(images?.catalogId)) refs.add(refOf(images?.registry));
-  return refs;
-}
+/** The references by which an entry uses registries; one from a catalog has none. */
+export const registryRefsOf = ({ images }: MicroserviceEntry): readonly (number | string)[] =>
+  normalReference(images?.catalogId) ? [] : [refOf(images?.registry)];
 
 /** One spelling per field; absent while the registry has no id. */
 export function normalRegistry(registry: Registry): NormalRegistry | undefined {
@@ -167,12 +160,6 @@ export function builtInError(registry: Registry): DomainError {
     `registry ${registryId(registry)} (${v3Name(registry)}) is built in and cannot be changed or deleted`,
   );
 }
-
-/** Names `application/microservice` of the entries of an application that use a registry by one of these references. */
-export const registryUsersIn = (application: Application, refs: readonly (number | string)[]): string[] =>
-  (application.spec.microservices ?? [])
-    .filter(({ images }) => !normalReference(images?.catalogId) && refs.includes(refOf(images?.registry)))
-    .map(({ name }) => `${v3Name(application)}/${name}`);
 
 /** Names in the REST body that differ from those in the spec. */
 function fieldsOf(body: unknown): { fields: Record<string, unknown>; password?: string | null } {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Registry, registrySpecSchema } from '../../api/v3/index.ts';
-import { makeRegistry, registryLookup } from '../_util.ts';
+import { makeFind, makeRegistry } from '../_util.ts';
 import { DomainError } from '../errors.ts';
 import {
   BUILT_INS,
@@ -31,11 +31,11 @@ describe('resolveRegistry', () => {
     'an unknown name has no registry': ['x', undefined],
   };
   it.each(Object.entries(CASES))('%s', (_, [ref, want]) =>
-    expect(resolveRegistry(registryLookup(all), ref)).toBe(want),
+    expect(resolveRegistry(makeFind({ registries: all }), ref)).toBe(want),
   );
 
   it('finds the built-in registries before their objects exist', () => {
-    const none = registryLookup([]);
+    const none = makeFind({});
     expect(resolveRegistry(none, undefined)?.spec.id).toBe(1);
     expect(resolveRegistry(none, 'local')?.spec.url).toBe('from_cache');
     expect(resolveRegistry(none, 2)?.metadata.name).toBe('local');
@@ -43,8 +43,8 @@ describe('resolveRegistry', () => {
 
   it('finds a registry by a v3 name that differs from its object name', () => {
     const odd = makeRegistry('team-1', { name: 'Team Süd' });
-    expect(resolveRegistry(registryLookup([odd]), 'Team Süd')).toBe(odd);
-    expect(resolveRegistry(registryLookup([odd]), 'team-1')).toBeUndefined();
+    expect(resolveRegistry(makeFind({ registries: [odd] }), 'Team Süd')).toBe(odd);
+    expect(resolveRegistry(makeFind({ registries: [odd] }), 'team-1')).toBeUndefined();
   });
 });
 

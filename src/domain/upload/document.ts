@@ -11,12 +11,12 @@ export interface UploadDocument {
 /**
  * Checks the outer form of an uploaded document: kind, metadata.name and spec. It accepts the form of the v3 files and that of
  * kubectl; they differ inside spec only. `apiVersion` is checked only for kinds that have their own
- * (docs/spec/workloads.md#uploads). Throws DomainError.
+ * (docs/spec/workloads.md#uploads). Members of `topLevel` may stand at the top instead of in the spec. Throws DomainError.
  */
 export function readDocument(
   document: unknown,
   kind: string,
-  { apiVersions }: { apiVersions?: readonly string[] } = {},
+  { apiVersions, topLevel = [] }: { apiVersions?: readonly string[]; topLevel?: readonly string[] } = {},
 ): UploadDocument {
   if (!isObject(document)) throw invalid(`the file must hold one YAML object of kind ${kind}`);
   const { apiVersion, metadata, spec } = document;
@@ -26,8 +26,12 @@ export function readDocument(
   if (!isObject(metadata)) throw invalid('metadata: is required', 'metadata');
   if (typeof metadata.name !== 'string' || metadata.name === '')
     throw invalid('metadata.name: is required', 'metadata.name');
-  if (!isObject(spec)) throw invalid('spec: is required', 'spec');
-  return { kind, metadata: { ...metadata, name: metadata.name }, spec };
+  const atTop = topLevel.filter((member) => document[member] !== undefined);
+  if (!isObject(spec) && !(spec === undefined && atTop.length > 0)) throw invalid('spec: is required', 'spec');
+  const twice = atTop.find((member) => spec?.[member] !== undefined);
+  if (twice) throw invalid(`${twice}: is given at the top and in spec; give it once`, twice);
+  const members = Object.fromEntries(atTop.map((member) => [member, document[member]]));
+  return { kind, metadata: { ...metadata, name: metadata.name }, spec: { ...spec, ...members } };
 }
 
 /** Refuses a document whose name is not the one in the path. */

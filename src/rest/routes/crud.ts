@@ -10,10 +10,12 @@ import { oldest } from '../../stores/oldest.ts';
 import { createNamed, deleteObject, isPresent } from '../deletion.ts';
 import { objectsOf, type RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
+import { forbidden } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
-import { accessByKey, keyValue, presentObject } from '../lookup.ts';
+import { accessByKey, findObject, keyValue, presentObject } from '../lookup.ts';
 import { type AnyRoute, type Caller, route } from '../route.ts';
 import { parseYaml } from '../yaml.ts';
+import { linkRoutes } from './links.ts';
 import * as shapes from './shapes.ts';
 
 /** Operations of one kind that differ from those of all kinds; an absent one does not differ. */
@@ -54,6 +56,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       : { status: replies.change.status };
   const missingReference = kind.references ? [404] : [];
   const list = capital(crud.list);
+  const items = z.array(crud.shapes.listed ?? crud.shapes.read);
   const routes = [
     route({
       method: 'POST',
@@ -74,7 +77,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       tag,
       ...text('list', `All ${crud.list}`),
       access: { resource, verb: 'list' },
-      reply: { status: 200, schema: replyShape({ [crud.list]: z.array(crud.shapes.listed ?? crud.shapes.read) }) },
+      reply: { status: 200, schema: crud.isBareList ? items : replyShape({ [crud.list]: items }) },
       handler: ({ deps }) => operations.list(deps),
     }),
     route({
@@ -135,7 +138,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             path: `${path}/yaml/{${key}}`,
             operation: `${upload.update === 'PUT' ? 'replace' : 'update'}${definition.kind}FromYaml`,
             tag,
-            summary: `Change ${a} from a file`,
+            summary: `${upload.update === 'PUT' ? 'Create or change' : 'Change'} ${a} from a file`,
             access: { resource, verb: upload.update === 'PUT' ? 'update' : 'patch', ...byKey },
             ...item,
             body: { kind: 'file', part: upload.part },
@@ -143,14 +146,15 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             errors: [400, 404, 409],
             handler({ deps, params, file, caller, signal }) {
               const body = operations.readFile(file, value(params));
-              const change = upload.update === 'PUT' ? operations.replace : operations.patch;
+              const change = upload.update === 'PUT' ? operations.upsert : operations.patch;
               return change(deps, value(params), body, caller, signal);
             },
           }),
         ]
       : []),
   ];
-  return routes.map((one) => ({ ...one, needs: (kinds) => needsOf(kind, kinds) }));
+  const all = [...routes, ...(kind.links ? linkRoutes(kind, kind.links, crud, operations.get) : [])];
+  return all.map((one) => ({ ...one, needs: (kinds) => needsOf(kind, kinds) }));
 }
 
 /** Kinds whose objects an operation on this one reads: those that name it, and those that it names. */
@@ -224,7 +228,10 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     });
     const inOrder = rest.key === 'id' ? byNumber : byText;
     const sorted = keyed.toSorted((a, b) => inOrder(a.value, b.value)).map(({ object }) => object);
-    return listReply(crud.list, sorted, (object) => [withKeys(object, crud.read(object))]);
+    const read = (object: T) => [withKeys(object, crud.read(object))];
+    return crud.isBareList
+      ? listReply<T, Record<string, unknown>>(undefined, sorted, read)
+      : listReply(crud.list, sorted, read);
   }
 
   async function change(
@@ -255,20 +262,32 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   const patch = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
     change(deps, value, (object) => crud.patch(object, body), caller, signal);
 
-  /** Replaces the spec by that of a body; name and identity stay. */
+  /** Replaces the spec by that of a body; name, identity and links stay. */
   const replace = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
     change(
       deps,
       value,
       (object) => {
-        const { uuid, id, name } = object.spec;
-        const kept = { ...(uuid !== undefined && { uuid }), ...(id !== undefined && { id }), ...(name && { name }) };
+        const { uuid, id, name, nodes } = object.spec;
+        const kept = Object.fromEntries(
+          Object.entries({ uuid, id, name, nodes }).filter(([, one]) => one !== undefined),
+        );
         const write = crud.fromBody(body);
         return { ...write, spec: { ...write.spec, ...kept } };
       },
       caller,
       signal,
     );
+
+  /** Replaces an object, or creates it, which needs the permission to create. */
+  async function upsert(deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) {
+    const create = { resource: definition.plural, verb: 'create' } as const;
+    if (rest.key !== 'name' || (await findObject(deps, kind, value, signal)))
+      return replace(deps, value, body, caller, signal);
+    if (!(await caller.may(create))) throw forbidden(`${noun} "${value}" does not exist, and you may not create it`);
+    const created = await store(deps, crud.fromBody(body), signal);
+    return replies.change.status === 200 ? read(deps, created, caller, signal) : undefined;
+  }
 
   async function remove(deps: RestDependencies, value: string, signal: AbortSignal) {
     const object = await presentObject(deps, kind, value, signal);
@@ -297,14 +316,17 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   function readFile(file: string, path?: string): Record<string, unknown> {
     const document = parseYaml(file);
     refuseExpressions(document);
-    const options = upload?.checksApiVersion ? { apiVersions: UPLOAD_API_VERSIONS } : {};
+    const options = {
+      ...(upload?.checksApiVersion && { apiVersions: UPLOAD_API_VERSIONS }),
+      ...(upload?.topLevel && { topLevel: upload.topLevel }),
+    };
     const { metadata, spec } = readDocument(document, definition.kind, options);
     const name = typeof spec.name === 'string' && spec.name !== '' ? spec.name : metadata.name;
     if (rest.key === 'name') requireName(name, path, 'metadata.name');
     return { ...spec, name };
   }
 
-  return { create, get, list, patch, replace, delete: remove, readFile };
+  return { create, get, list, patch, upsert, delete: remove, readFile };
 }
 
 const keyShape = (key: 'uuid' | 'name' | 'id') => replyShape({ [key]: key === 'id' ? z.number().int() : z.string() });

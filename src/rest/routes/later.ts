@@ -48,7 +48,6 @@ const TABLE: Readonly<Record<string, string>> = {
     PATCH  /microservices/{uuid}/knowledge         microservices patch`,
   Models: linkable('/models', 'models'),
   Knowledge: linkable('/knowledge', 'knowledge'),
-  'Runtime classes': linkable('/runtimeClasses', 'runtimeclasses'),
   'Volume mounts': `
     GET    /volumeMounts                           volumemounts list
     POST   /volumeMounts                           volumemounts create

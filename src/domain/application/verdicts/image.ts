@@ -23,7 +23,7 @@ export function imageIsGiven({ entry, node }: VerdictInput): Verdict | undefined
 }
 
 export function registryIsUsable({ entry, lookups }: VerdictInput): Verdict | undefined {
-  const registry = resolveRegistry(lookups.registry, entry.registry);
+  const registry = resolveRegistry(lookups.find, entry.registry);
   const field = 'images.registry';
   const shown = JSON.stringify(entry.registry);
   if (!registry)
