@@ -23,8 +23,11 @@ import { createClusterDependencies, createReadiness } from './rest/adapters/depe
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import type { RestDependencies } from './rest/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
+import { createAuditLog } from './stores/audit-log.ts';
+import { createSegments } from './stores/audit-segments.ts';
 import { createEpochs } from './stores/epochs.ts';
 import { createLookups } from './stores/lookups.ts';
+import { startHeartbeat } from './stores/replicas.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
 import {
   countObjects,
@@ -131,6 +134,8 @@ export async function createApp(
   });
   measureFleet(metrics, { leadership, stores, kinds, agents });
 
+  const segments = createSegments({ client, namespace });
+  const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const deps = createClusterDependencies({
     client,
     namespace,
@@ -139,6 +144,7 @@ export async function createApp(
     ids,
     provisioning: provisioned,
     observations: { of: agents.currentValues.of, listeningSince: () => leadership.since },
+    ...(audit && { audit }),
     self: { version: packageJson.version, caCert: () => caCert(config) },
     tokenAudience: config.tokenAudience ?? '',
     metrics: { access: metrics.access },
@@ -159,7 +165,9 @@ export async function createApp(
       const internal = (await agents.leaderServer.listen({ port: config.internal.port, host })).port;
       addresses.internal = internal;
       addresses.metrics = (await ops.listen({ port: config.metricsPort, host })).port;
-      leadership.join(internalAddress(config, internal));
+      const address = internalAddress(config, internal);
+      leadership.join(address);
+      running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), log }));
       running.use(leadership);
       void agents.run(stop.signal);
       addresses.rest = (await rest.listen({ port, host })).port;
@@ -167,6 +175,7 @@ export async function createApp(
     async drain(graceMs) {
       await agents.routes.drain(Math.min(graceMs, 5_000));
       await rest.drain(graceMs);
+      await audit?.flush();
     },
     [Symbol.asyncDispose]() {
       stop.abort();
@@ -207,11 +216,15 @@ function measureFleet(
   );
 }
 
+/** `host:port` without the port. */
+const hostOf = (address: string) => address.replace(/:\d+$/, '');
+
 function createRest(config: Config, { deps, log, metrics }: { deps: RestDependencies; log: Log; metrics: Metrics }) {
   const { tls, trustProxy } = config.server;
   return createRestServer({
     deps,
     trustProxy,
+    recordsAddresses: config.audit.recordsAddresses,
     log,
     ...(tls && { tls: { cert: readFileSync(tls.certFile, 'utf8'), key: readFileSync(tls.keyFile, 'utf8') } }),
     metrics: {

@@ -8,10 +8,12 @@ import { DEFAULT_NAMESPACE, PORTS } from './api/names.ts';
  * has them; new ones start with SKERRY_.
  */
 const port = (fallback: number) => z.coerce.number().int().min(0).max(65535).default(fallback);
-const flag = z
-  .enum(['true', 'false', '1', '0', ''])
-  .default('false')
-  .transform((text) => text === 'true' || text === '1');
+const flagOf = (fallback: 'true' | 'false') =>
+  z
+    .enum(['true', 'false', '1', '0', ''])
+    .default(fallback)
+    .transform((text) => text === 'true' || text === '1');
+const flag = flagOf('false');
 
 const environment = z.object({
   CONTROLLER_NAMESPACE: z
@@ -47,6 +49,8 @@ const environment = z.object({
   TLS_PATH_KEY: z.string().optional().describe('File with the private key.'),
   TLS_PATH_CA: z.string().optional().describe('File with the CA that agents are told to trust.'),
   TRUST_PROXY: flag.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
+  EVENT_AUDIT_ENABLED: flagOf('true').describe('Whether requests that change something are recorded in the audit log.'),
+  EVENT_CAPTURE_IP_ADDRESS: flagOf('true').describe('Whether the audit log has the addresses of clients.'),
   BUS_ENABLED: flag.describe('Whether the message bus is set up (planned).'),
   SKERRY_TOKEN_AUDIENCE: z
     .string()
@@ -68,6 +72,7 @@ export interface Config {
   };
   metricsPort: number;
   internal: { port: number; address?: string };
+  audit: { isEnabled: boolean; recordsAddresses: boolean };
   logLevel: string;
   tokenAudience?: string;
   kubeconfigFile?: string;
@@ -102,6 +107,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     },
     metricsPort: e.METRICS_PORT,
     internal: { port: e.INTERNAL_PORT, ...(e.SKERRY_INTERNAL_ADDRESS && { address: e.SKERRY_INTERNAL_ADDRESS }) },
+    audit: { isEnabled: e.EVENT_AUDIT_ENABLED, recordsAddresses: e.EVENT_CAPTURE_IP_ADDRESS },
     logLevel: e.LOG_LEVEL,
     ...(env.SKERRY_TOKEN_AUDIENCE !== '' && { tokenAudience: e.SKERRY_TOKEN_AUDIENCE }),
     ...(e.KUBECONFIG && { kubeconfigFile: e.KUBECONFIG }),

@@ -33,6 +33,10 @@ export const LABELS = {
   provisioningKey: `${GROUP}/provisioning-key`,
   /** Secrets with the public key of a node */
   nodeKey: `${GROUP}/node-key`,
+  /** Secrets with a part of the audit log */
+  auditLog: `${GROUP}/audit-log`,
+  /** Leases of replicas of the controller */
+  replica: `${GROUP}/replica`,
   /** v3 type of a shareable Secret */
   secretType: `${GROUP}/secret-type`,
   /** identity of an object, repeated from its status: see domain/identity.ts */
@@ -58,6 +62,9 @@ export const ANNOTATIONS = {
   draft: `${GROUP}/draft`,
   /** on a Secret: the only registry that its passwords may be sent to (domain/registry/destination.ts) */
   registry: `${GROUP}/registry`,
+  /** on the Lease of a replica: JSON of what it says about itself, and of what users changed */
+  replica: `${GROUP}/replica`,
+  replicaEdit: `${GROUP}/replica-edit`,
   /** on core objects: the v3 name that is not a legal object name */
   name: `${GROUP}/name`,
   /** on core objects: map of escaped keys to their v3 spelling */

@@ -12,13 +12,18 @@ export interface Selection {
   readonly namespace?: string;
   /** Objects that have all of these labels with these values. */
   readonly labels?: Readonly<Record<string, string>>;
+  /** Objects that have none of these labels, whatever the value. */
+  readonly withoutLabels?: readonly string[];
   /** One object by name. */
   readonly name?: string;
 }
 
 /** A selection as the query of a list or watch. */
-export function selectionQuery({ namespace, labels = {}, name }: Selection) {
-  const pairs = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+export function selectionQuery({ namespace, labels = {}, withoutLabels = [], name }: Selection) {
+  const pairs = [
+    ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+    ...withoutLabels.map((key) => `!${key}`),
+  ];
   return {
     ...(namespace === undefined ? {} : { namespace }),
     ...(pairs.length === 0 ? {} : { labelSelector: pairs.sort().join(',') }),
@@ -27,9 +32,11 @@ export function selectionQuery({ namespace, labels = {}, name }: Selection) {
 }
 
 /** Whether a selection includes an object, by the rules of the API server. */
-export function selects({ namespace, labels = {}, name }: Selection, { metadata }: KubeObject): boolean {
+export function selects(selection: Selection, { metadata }: KubeObject): boolean {
+  const { namespace, labels = {}, withoutLabels = [], name } = selection;
   if (namespace !== undefined && metadata.namespace !== namespace) return false;
   if (name !== undefined && metadata.name !== name) return false;
+  if (withoutLabels.some((key) => metadata.labels?.[key] !== undefined)) return false;
   return Object.entries(labels).every(([key, value]) => metadata.labels?.[key] === value);
 }
 

@@ -4,6 +4,8 @@ import { createIds } from '../controllers/ids.ts';
 import type { Observation } from '../domain/inputs.ts';
 import { KINDS, type Kinds } from '../kinds/index.ts';
 import { createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
+import { createAuditLog } from '../stores/audit-log.ts';
+import { createSegments } from '../stores/audit-segments.ts';
 import { createIdLookup, createStores, followStores, type Stores } from '../stores/stores.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { type RoleName, roles } from './access/roles.ts';
@@ -109,6 +111,7 @@ export async function startTestCluster(
           }),
           provisioning: () => undefined,
           observations: { of: async () => observed, listeningSince: () => 0 },
+          audit: cleanup.use(createAuditLog({ segments: createSegments({ client, namespace }) })),
           self: { version: '0.0.0-test', caCert: () => 'Q0E=' },
         }),
         ...overrides,

@@ -1,11 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import type { Observation } from '../domain/inputs.ts';
 import { nodeUuid } from '../domain/names.ts';
+import type { Replica } from '../domain/replica.ts';
 import { KINDS } from '../kinds/index.ts';
 import { ApiError } from '../kube/api-error.ts';
 import type { KubeObject } from '../kube/object.ts';
 import type { MutableStore } from '../kube/store.ts';
+import { createMemorySegments } from '../stores/_audit.ts';
+import { createAuditLog } from '../stores/audit-log.ts';
 import { createLookups } from '../stores/lookups.ts';
+import type { Replicas } from '../stores/replicas.ts';
 import { createStores, type Stores, storeOf } from '../stores/stores.ts';
 import { createReferences } from '../stores/use.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
@@ -63,12 +67,36 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
       },
     },
     observations: { of: async () => observed, listeningSince: () => 0 },
+    replicas: memoryReplicas(),
+    audit: createAuditLog({ segments: createMemorySegments().segments }),
     readiness: { check: async () => undefined },
     authenticator: createTokenTable(Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }]))),
     authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role, kinds)]))),
     self: { version: '0.0.0-test', caCert: () => '' },
     clock: Date.now,
     ...overrides,
+  };
+}
+
+function memoryReplicas(): Replicas {
+  const at = new Date(0).toISOString();
+  const times = { lastHeartbeat: at, createdAt: at, updatedAt: at };
+  const replicas = new Map<string, Replica>(
+    [true, false].map((isActive) => {
+      const uuid = isActive ? 'active' : 'former';
+      return [uuid, { uuid, host: '10.0.0.1', processId: 1, isActive, ...times }];
+    }),
+  );
+  const change = (uuid: string, fields: Partial<Replica>) => {
+    const known = replicas.get(uuid);
+    if (known) replicas.set(uuid, { ...known, ...fields });
+    return replicas.get(uuid);
+  };
+  return {
+    list: async () => [...replicas.values()],
+    find: async (uuid) => replicas.get(uuid),
+    setHost: async (uuid, host) => change(uuid, { host }),
+    deactivate: async (uuid) => change(uuid, { isActive: false }) !== undefined,
   };
 }
 

@@ -3,6 +3,8 @@ import type { EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Provisioning } from '../domain/edge-node/read.ts';
 import type { Lookups, Observation } from '../domain/inputs.ts';
 import type { IndexOf, Kind, KindKey, KindObject, Kinds, ObjectOf } from '../kinds/index.ts';
+import type { AuditLog } from '../stores/audit-log.ts';
+import type { Replicas } from '../stores/replicas.ts';
 import type { References } from '../stores/use.ts';
 import type { Authenticator, Authorizer } from './access/access.ts';
 
@@ -23,6 +25,10 @@ export interface RestDependencies extends KindsObjects {
   provisioning: (nodeUuid: string) => Provisioning | undefined;
   ids: Ids;
   observations: Observations;
+  /** the replicas of this controller */
+  replicas: Replicas;
+  /** who changed what */
+  audit: Pick<AuditLog, 'record' | 'read' | 'removeBefore'>;
   readiness: Readiness;
   authenticator: Authenticator;
   authorizer: Authorizer;

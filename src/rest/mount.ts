@@ -9,8 +9,10 @@ import { JSON_TYPE, type Reply, send } from '../http/reply.ts';
 import { ESSENTIAL_KINDS } from '../kinds/index.ts';
 import type { ByteBudget } from '../kube/byte-budget.ts';
 import type { Log } from '../kube/dependencies.ts';
+import type { Identity } from './access/access.ts';
 import { admit } from './access/gate.ts';
 import { abortable } from './access/review-cache.ts';
+import { auditEvent, isAudited } from './audit.ts';
 import { type ReceiveOptions, readInput } from './body.ts';
 import { ConstantReply } from './constant-reply.ts';
 import { objectsOf, type RestDependencies } from './dependencies.ts';
@@ -34,6 +36,8 @@ export interface Mounting {
   receiving: ByteBudget;
   /** The client address to which rate limits are applied. */
   addressOf: (request: IncomingMessage) => string;
+  /** whether events have the address of the client */
+  recordsAddresses: boolean;
 }
 
 const REQUEST_ID = 'request-id';
@@ -91,39 +95,57 @@ export function answerErrors(log: Log): ErrorRequestHandler {
       return;
     }
     const { status, headers, body } = reply;
+    response.locals.code = body.code;
     send(response, { status, headers, body: JSON.stringify(body) }, { closing: headers.connection === 'close' });
   };
 }
 
 function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
   const { deps, log, metrics, limits, validateReplies, turn, rates, readBody, receiving, addressOf } = mounting;
+  const audits = isAudited(route);
   const handle = route.handler as (call: object) => unknown;
   return async (request, response) => {
     const start = performance.now();
+    // The router gives its error handlers other parameters.
+    const params = request.params as Record<string, string>;
     let user = '';
+    let responded: unknown;
     response.once('close', () => {
       const seconds = (performance.now() - start) / 1000;
       const status = response.writableFinished ? response.statusCode : 499;
       metrics.request?.({ method: route.method, route: route.path, status }, seconds);
       const requestId = request.headers[REQUEST_ID];
       // Parameters of routes without a permission may be credentials.
-      const target = typeof route.access === 'object' ? { ...request.params } : {};
+      const target = typeof route.access === 'object' ? params : {};
       const entry = { operation: route.operation, target, status, user, requestId };
-      if (route.method === 'GET') log.debug(entry, 'Request');
+      if (route.method === 'GET' || route.method === 'HEAD') log.debug(entry, 'Request');
       else log.info(entry, 'Request');
+      if (audits)
+        deps.audit.record(
+          auditEvent(route, {
+            params,
+            user,
+            address: mounting.recordsAddresses ? addressOf(request) : '',
+            status,
+            code: String(response.locals.code ?? ''),
+            requestId: String(requestId),
+            result: responded,
+          }),
+        );
     });
 
     if (request.method === 'HEAD' && route.method !== 'HEAD' && route.reply.status !== 200)
       throw new HttpError(405, 'METHOD_NOT_ALLOWED', 'this path answers no HEAD', { headers: { allow: route.method } });
     const { signal, stop } = deadline(response, limits.requestMs);
     try {
-      const params = request.params as Record<string, string>;
       const { authorization } = request.headers;
       const address = addressOf(request);
       if (route.guessable) rates.credentials(address);
       const guesses = { unknown: () => rates.unknownToken(address), wrong: () => rates.wrongToken(address) };
-      const caller = await admit(deps, route.access, { authorization, params, signal, guesses });
-      user = caller.identity?.name ?? '';
+      const identified = ({ name }: Identity) => {
+        user = name;
+      };
+      const caller = await admit(deps, route.access, { authorization, params, signal, guesses, identified });
       if (route.body?.kind === 'file') rates.upload(user);
       if (route.access !== 'public' && !isSynced(deps, route))
         throw unavailable('the controller is still reading its state');
@@ -143,9 +165,11 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
         caller,
       };
       const result = await abortable(Promise.resolve(handle(call)), signal);
+      responded = result;
       const isChecked = validateReplies && !(result instanceof ConstantReply);
       if (isChecked && !(result instanceof ListReply)) checkReply(route, result);
-      if (request.method === 'HEAD') response.writeHead(route.reply.status, JSON_HEAD).end();
+      if (request.method === 'HEAD')
+        response.writeHead(route.reply.status, route.reply.schema ? JSON_HEAD : undefined).end();
       else if (result instanceof ListReply)
         await writeList(response.writeHead(route.reply.status, JSON_HEAD), result, {
           turn,

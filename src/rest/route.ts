@@ -112,6 +112,7 @@ const SPELLINGS: readonly [string, string][] = [
   ['/node', '/iofog'],
   ['/bus', '/nats'],
   ['/network-topology/bus', '/network-topology/nats'],
+  ['/capabilities/bus', '/capabilities/nats'],
 ];
 
 /** All paths of a route. */

@@ -29,6 +29,8 @@ export interface RestServerOptions {
   limits?: Partial<Limits>;
   /** Whether the last address of X-Forwarded-For is that of the client. */
   trustProxy?: boolean;
+  /** Whether the audit log has the addresses of clients; default: true. */
+  recordsAddresses?: boolean;
   /** the routes of all kinds when absent */
   routes?: readonly AnyRoute[];
   /** The clock of the rate limits. */
@@ -73,6 +75,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     readBody: createBodyReader({ clock: options.clock ?? systemClock, refuse: refusedBody }),
     receiving: createByteBudget({ ...limits.receiving.all, each: limits.receiving.caller }),
     addressOf: (request) => addressOf(request, options.trustProxy ?? false),
+    recordsAddresses: options.recordsAddresses ?? true,
   };
 
   const app = express();

@@ -1,3 +1,4 @@
+import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type ConfigMap, type Secret } from '../api/resources.ts';
 import {
   ESSENTIAL_KINDS,
@@ -17,6 +18,7 @@ import {
   type MutableStore,
   type Reflector,
   type Resource,
+  type Selection,
   type Store,
   startReflector,
 } from '../kube/mod.ts';
@@ -49,11 +51,13 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
   const store = <T extends KubeObject>(
     resource: Resource<T>,
     indexes: Record<string, (object: T) => Iterable<string>>,
-  ) => createStore<T>({ resource, selection: { namespace }, indexes, ...(log && { log }) });
+    selection: Omit<Selection, 'namespace'> = {},
+  ) => createStore<T>({ resource, selection: { namespace, ...selection }, indexes, ...(log && { log }) });
   const ofKinds = Object.entries(kinds).map(([key, kind]) => [key, store(kind.resource, indexesOf(kind))]);
   return {
     ...(Object.fromEntries(ofKinds) as KindStores),
-    secrets: store(CORE_RESOURCES.secrets, CORE_INDEXES.secrets),
+    // The audit log changes every few seconds, and nothing is computed from it.
+    secrets: store(CORE_RESOURCES.secrets, CORE_INDEXES.secrets, { withoutLabels: [LABELS.auditLog] }),
     configMaps: store(CORE_RESOURCES.configMaps, CORE_INDEXES.configMaps),
   };
 }

@@ -185,6 +185,13 @@ export const CONTROLLER_METRICS = {
     unit: 'reviews',
     help: 'Questions to the API server of who somebody is and what they may do.',
   },
+  auditEvents: {
+    name: 'skerry_audit_events_total',
+    type: 'counter',
+    labels: { outcome: 'recorded, or counted (in a summary, because a bound was reached)' },
+    unit: 'events',
+    help: 'Requests that changed something, in the audit log.',
+  },
 
   // reconcilers
   reconciles: {

@@ -1,7 +1,7 @@
 import type { RestDependencies } from '../dependencies.ts';
 import { forbidden, unauthenticated } from '../errors.ts';
 import type { Access, Caller } from '../route.ts';
-import type { Guesses } from './access.ts';
+import type { Guesses, Identity } from './access.ts';
 
 /** Returns the caller of a request, or throws 401, 403 or, when a review fails, 503. */
 export async function admit(
@@ -12,13 +12,16 @@ export async function admit(
     params: Readonly<Record<string, string>>;
     signal: AbortSignal;
     guesses?: Guesses;
+    /** Called as soon as the caller is known, also when the request is refused then. */
+    identified?: (identity: Identity) => void;
   },
 ): Promise<Caller> {
-  const { signal, params, guesses } = request;
+  const { signal, params, guesses, identified } = request;
   if (access === 'public') return { may: async () => false };
 
   const identity = await deps.authenticator.authenticate(bearerToken(request.authorization), signal, guesses);
   if (!identity) throw unauthenticated('the token is not valid');
+  identified?.(identity);
   const caller: Caller = {
     identity,
     may: (attributes) => deps.authorizer.allowed(identity, attributes, signal),

@@ -55,7 +55,7 @@ const MATRIX: readonly Row[] = [
     developer: READ,
     viewer: READ,
   },
-  { resources: ['busoperators', 'bushubs'], sre: READ, developer: READ, viewer: READ },
+  { resources: ['busoperators', 'bushubs', 'capabilities'], sre: READ, developer: READ, viewer: READ },
   { resources: ['roles', 'rolebindings', 'authusers', 'authgroups'], sre: READ, developer: READ, viewer: READ },
   { resources: ['events'], sre: WRITE },
   // resources that give access to a machine or a container

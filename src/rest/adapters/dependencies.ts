@@ -1,6 +1,7 @@
 import { KINDS, type Kinds } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { createLookups } from '../../stores/lookups.ts';
+import { createReplicas } from '../../stores/replicas.ts';
 import { allSynced, type EssentialStores, type Stores, storeOf } from '../../stores/stores.ts';
 import { createReferences } from '../../stores/use.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
@@ -19,6 +20,8 @@ export interface ClusterDependenciesOptions {
   observations: Observations;
   self: Self;
   provisioning: RestDependencies['provisioning'];
+  /** that of the process, which writes what waits when it ends; one that keeps nothing when absent */
+  audit?: RestDependencies['audit'];
   /** of bearer tokens; an empty one also accepts tokens for the API server itself */
   tokenAudience?: string;
   metrics?: RestMetrics;
@@ -47,6 +50,8 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     provisioning: options.provisioning,
     ids: options.ids,
     observations: options.observations,
+    replicas: createReplicas({ client, namespace }),
+    audit: options.audit ?? NO_AUDIT,
     readiness: createReadiness(client, stores),
     authenticator:
       options.authenticator ??
@@ -62,6 +67,13 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     clock: Date.now,
   };
 }
+
+/** For an installation without an audit log. */
+const NO_AUDIT: RestDependencies['audit'] = {
+  record() {},
+  read: async ({ limit, offset }) => ({ events: [], total: 0, limit, offset }),
+  removeBefore: async () => 0,
+};
 
 /** How long a check of the API server is cached, since thousands of agents lead to one. */
 const REACHABLE_MS = 1_000;

@@ -3,14 +3,18 @@ import { constantReply } from '../constant-reply.ts';
 import { openApiDocument } from '../openapi.ts';
 import { type AnyRoute, route } from '../route.ts';
 import { applicationRoutes } from './applications.ts';
+import { capabilityRoutes } from './capabilities.ts';
+import { clusterRoutes } from './cluster.ts';
 import { controllerRoutes } from './controller.ts';
 import { crudRoutes } from './crud.ts';
+import { eventRoutes } from './events.ts';
 import { laterRoutes } from './later.ts';
 import { microservicePartRoutes } from './microservice-parts.ts';
 import { microserviceRoutes } from './microservices.ts';
 import { nodeRoutes } from './nodes.ts';
 import { registryRoutes } from './registries.ts';
 import { anyObject } from './shapes.ts';
+import { topologyRoutes } from './topology.ts';
 
 /** Routes of kinds that need more than the plain ones, by key. */
 const OWN: Readonly<Record<string, readonly AnyRoute[]>> = {
@@ -27,6 +31,7 @@ export function createRoutes(kinds: Kinds): readonly AnyRoute[] {
   const { nodes, ...others } = kinds;
   const routes: AnyRoute[] = [
     ...controllerRoutes,
+    ...capabilityRoutes,
     route({
       method: 'GET',
       path: '/openapi.json',
@@ -38,6 +43,9 @@ export function createRoutes(kinds: Kinds): readonly AnyRoute[] {
       handler: () => document,
     }),
     ...[nodes, ...Object.values(others)].flatMap((kind) => (kind ? routesOfKind(kind) : [])),
+    ...clusterRoutes,
+    ...topologyRoutes,
+    ...eventRoutes,
     ...laterRoutes,
   ];
   const document = constantReply(() => openApiDocument(routes));

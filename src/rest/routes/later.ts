@@ -32,11 +32,6 @@ const TABLE: Readonly<Record<string, string>> = {
     PATCH  /microserviceTemplates/{name}           microservicetemplates patch
     PUT    /microserviceTemplates/yaml/{name}      microservicetemplates update
     DELETE /microserviceTemplates/{name}           microservicetemplates delete`,
-  Cluster: `
-    GET    /cluster/controllers                    cluster list
-    GET    /cluster/controllers/{uuid}             cluster get
-    PATCH  /cluster/controllers/{uuid}             cluster patch
-    DELETE /cluster/controllers/{uuid}             cluster delete`,
   Catalog: `
     GET    /catalog/microservices                  catalogitems list
     POST   /catalog/microservices                  catalogitems create
@@ -71,14 +66,9 @@ const TABLE: Readonly<Record<string, string>> = {
     PATCH  /serviceaccounts/{appName}/{name}       serviceaccounts patch
     PATCH  /serviceaccounts/yaml/{appName}/{name}  serviceaccounts patch
     DELETE /serviceaccounts/{appName}/{name}       serviceaccounts delete`,
-  'Network topology': `
-    GET    /network-topology/summary               networktopology list${topology('router')}${topology('bus')}`,
   'Default router': `
     GET    /router                                 router get
     PUT    /router                                 router update`,
-  Events: `
-    GET    /events                                 events list
-    DELETE /events                                 events delete`,
   Services: `${patchable('/services', 'services')}
     POST   /services/{name}/reconcile              services patch`,
   Certificates: `
@@ -167,17 +157,6 @@ function patchable(path: string, resource: string): string {
     PATCH  ${path}/{name}       ${resource} patch
     PATCH  ${path}/yaml/{name}  ${resource} patch
     DELETE ${path}/{name}       ${resource} delete`;
-}
-
-function topology(kind: string): string {
-  const path = `/network-topology/${kind}`;
-  return `
-    GET    ${path}/overview                networktopology list
-    GET    ${path}/subgraph                networktopology list
-    GET    ${path}/nodes                   networktopology list
-    GET    ${path}/nodes/{id}              networktopology get
-    GET    ${path}/nodes/{id}/connections  networktopology get
-    GET    ${path}/connections             networktopology list`;
 }
 
 function rules(kind: string): string {

@@ -36,6 +36,12 @@ export const idParam = z.object({
     .describe('number of the object'),
 });
 
+/** Query parameters of a list that is read page by page. */
+export const pageQuery = {
+  limit: z.coerce.number().int().min(1).max(500).default(100).describe('most items of a page'),
+  offset: z.coerce.number().int().min(0).max(BOUNDS.id).default(0).describe('items before the page'),
+};
+
 export const errorShape = z.looseObject({
   name: z.string().describe('Class of the error'),
   message: z.string().describe('What is wrong, for people'),

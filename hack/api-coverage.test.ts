@@ -1,0 +1,53 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { routes } from '../src/rest/routes/index.ts';
+import { coverageOf, requestsIn } from './api-coverage.ts';
+import { ROOT } from './paths.ts';
+import { shapeOf, V3_OPERATIONS } from './v3-operations.ts';
+
+const coverage = coverageOf(V3_OPERATIONS, routes, readTests());
+
+function readTests(): Map<string, string> {
+  const names = globSync('{src,e2e}/**/*.test.ts', { cwd: ROOT });
+  return new Map(names.map((name) => [name, readFileSync(join(ROOT, name), 'utf8')]));
+}
+
+describe('the operations of v3', () => {
+  test('are listed once each', () => {
+    const shapes = V3_OPERATIONS.map(shapeOf);
+    expect(shapes.filter((shape, i) => shapes.indexOf(shape) !== i)).toEqual([]);
+  });
+
+  test('all have a route', () => {
+    expect(coverage.filter(({ route }) => !route).map(({ operation }) => shapeOf(operation))).toEqual([]);
+  });
+
+  test('that wait for another part respond 501', () => {
+    const served = coverage.filter(({ operation, route }) => operation.waitsFor && !route?.isLater);
+    expect(served.map(({ operation }) => shapeOf(operation))).toEqual([]);
+  });
+});
+
+test('a request counts by its method and its path, with names resolved and without the query', () => {
+  const source = [
+    "await admin.get('/live');",
+    'client.post<Answer>(`/node/${uuid}/reconcile`, {});',
+    "const base = '/models';",
+    "await rest('DELETE', `${base}/${names.map((n) => `${n}`)[0]}/link?x=1`);",
+    'const start = async (more = {}) => `/microservices/${(await create(more)).uuid}`;',
+    'const path = `${await start({})}/config`;',
+    'await admin.patch(path, {});',
+    "kube.get(path('nodes'));",
+    'map.get(`${unknown}/live`);',
+    'map.get(unknown);',
+    "fetchJson('PUT', '/api/v3/router');",
+  ].join('\n');
+  expect(requestsIn(source).map(({ method, path }) => `${method} ${path}`)).toEqual([
+    'GET /live',
+    'POST /node/expression/reconcile',
+    'PATCH /microservices/expression/config',
+    'DELETE /models/expression/link',
+    'PUT /router',
+  ]);
+});

@@ -1,0 +1,157 @@
+import { type AnyRoute, bySpecificity, spellings } from '../src/rest/route.ts';
+import { shapeOf, type V3Operation } from './v3-operations.ts';
+
+/** What is known of one operation of v3: the route that serves it, and the tests that request it. */
+export interface Coverage {
+  operation: V3Operation;
+  route?: AnyRoute;
+  /** paths of test files */
+  tests: readonly string[];
+}
+
+/** The test that holds for every operation that responds 501. */
+const TEST_OF_501 = 'src/rest/routes/every-route.test.ts';
+/** The most files that a cell names. */
+const SHOWN = 2;
+
+/**
+ * Which route serves each operation, and which test files request it. A test requests an operation when its source has the
+ * method and a path that the router would give to its route: `.post('/node'`, `request('GET', ...)`. Loops over all routes
+ * count for none.
+ */
+export function coverageOf(
+  operations: readonly V3Operation[],
+  routes: readonly AnyRoute[],
+  tests: ReadonlyMap<string, string>,
+): Coverage[] {
+  const byShape = new Map(routes.map((route) => [shapeOf(route), route]));
+  const find = createMatcher(routes);
+  const files = new Map<AnyRoute, Set<string>>();
+  for (const [file, source] of tests)
+    for (const { method, path } of requestsIn(source)) {
+      const route = find(method, path);
+      if (route) files.set(route, (files.get(route) ?? new Set()).add(file));
+    }
+  return operations.map((operation) => {
+    const route = byShape.get(shapeOf(operation));
+    const requested = [...((route && files.get(route)) ?? [])].sort(byLevel);
+    return { operation, ...(route && { route }), tests: route?.isLater ? [TEST_OF_501] : requested };
+  });
+}
+
+/** The route to which the router gives a request. */
+function createMatcher(routes: readonly AnyRoute[]) {
+  const shapes = [...routes].sort(bySpecificity).flatMap((route) =>
+    spellings(route.path).map((path) => ({
+      route,
+      shape: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`),
+    })),
+  );
+  return (method: string, path: string) =>
+    shapes.find(({ route, shape }) => route.method === method && shape.test(path))?.route;
+}
+
+/** Tests on a real API server first, then those in memory, then whole processes. */
+const levelOf = (file: string) => (file.startsWith('e2e/') ? 2 : file.endsWith('.api.test.ts') ? 0 : 1);
+const byLevel = (a: string, b: string) => levelOf(a) - levelOf(b) || (a < b ? -1 : 1);
+
+const METHOD_CALL = /\.(get|head|post|put|patch|delete)(?:<[^>()]*>)?\(\s*(?=[\w'"`])/g;
+const REQUEST_CALL = /['"](GET|HEAD|POST|PUT|PATCH|DELETE)['"],\s*(?=[\w'"`])/g;
+/** `x`, `await x`, `x(...)` */
+const NAME = /^(?:await )?(\w+)(?:\([^()]*\))?$/;
+/** A constant may be made of another one, and that of a third. */
+const DEPTH = 3;
+
+/**
+ * Requests in the source of a test: a method and a path. The path is a literal, or the nearest constant or arrow function
+ * above the call that has one; any other expression stands for one segment.
+ */
+export function requestsIn(source: string): { method: string; path: string }[] {
+  return [METHOD_CALL, REQUEST_CALL].flatMap((call) =>
+    Array.from(source.matchAll(call)).flatMap((match) => {
+      const text = valueAt(source, match.index + match[0].length, DEPTH);
+      const path = text?.split('?')[0]?.replace(/^(expression)?\/api\/v3(?=\/)/, '');
+      return path?.startsWith('/') ? [{ method: (match[1] ?? '').toUpperCase(), path }] : [];
+    }),
+  );
+}
+
+/** The text of a literal or of a named value at a position. */
+function valueAt(source: string, start: number, depth: number): string | undefined {
+  const quote = source[start] ?? '';
+  if (!`'"\``.includes(quote))
+    return named(source, /^\w+(?![\w(])/.exec(source.slice(start, start + 64))?.[0] ?? '', start, depth);
+  let text = '';
+  for (let i = start + 1; i < source.length && source[i] !== quote; i++) {
+    if (quote !== '`' || !source.startsWith('${', i)) {
+      text += source[i];
+      continue;
+    }
+    const end = endOfExpression(source, i + 2);
+    const [, name = ''] = NAME.exec(source.slice(i + 2, end)) ?? [];
+    text += named(source, name, start, depth) ?? 'expression';
+    i = end;
+  }
+  return text;
+}
+
+/** The first literal of the last declaration of a name above a position. */
+function named(source: string, name: string, before: number, depth: number): string | undefined {
+  if (name === '' || depth === 0) return undefined;
+  const declaration = new RegExp(`\\bconst ${name}(?:: \\w+)? = [^;'"\`]*?(?=['"\`])`, 'g');
+  const last = Array.from(source.slice(0, before).matchAll(declaration)).at(-1);
+  return last && valueAt(source, last.index + last[0].length, depth - 1);
+}
+
+/** The position of the brace that closes an expression of a template literal. */
+function endOfExpression(source: string, start: number): number {
+  let depth = 1;
+  for (let i = start; i < source.length; i++) {
+    if (source[i] === '{') depth++;
+    if (source[i] === '}' && --depth === 0) return i;
+  }
+  return source.length;
+}
+
+/** docs/api-coverage.md. */
+export function coveragePage(coverage: readonly Coverage[]): string {
+  const sections = Map.groupBy(coverage, ({ operation }) => operation.section);
+  const later = coverage.filter(({ route }) => route?.isLater);
+  const empty = coverage.filter(({ route, tests }) => !route || tests.length === 0);
+  return [
+    '# Coverage of the v3 API',
+    '',
+    'Generated by `npm run gen` from `hack/v3-operations.ts` (the operations), the routes (access rules) and the sources of the tests. Do not edit.',
+    '',
+    'Fleet, workloads and catalogs: every operation that v3 clients know, the permission that it needs in the API group',
+    '`skerry.dev`, and test files that request it. That every operation responds 401 without a token and 403 to roles that lack',
+    'the permission is tested for all of them in `src/rest/routes/every-route.test.ts`.',
+    '',
+    `${coverage.length} operations; ${later.length} respond 501 until the part of v3 that they need exists; ${empty.length} without a route or a test.`,
+    ...[...sections].flatMap(([section, rows]) => [
+      '',
+      `## ${section}`,
+      '',
+      '| operation | route | access | test |',
+      '|---|---|---|---|',
+      ...rows.map(coverageRow),
+    ]),
+    '',
+  ].join('\n');
+}
+
+function coverageRow({ operation, route, tests }: Coverage): string {
+  const { method, path, waitsFor } = operation;
+  const named = tests.slice(0, SHOWN).map((file) => `\`${file}\``);
+  const is501 = route?.isLater ? `, responds 501${waitsFor ? `: needs ${waitsFor}` : ''}` : '';
+  const cells = [
+    route ? `${route.operation}${is501}` : '',
+    `\`${method} ${path}\``,
+    route ? accessOf(route) : '',
+    named.join(', '),
+  ];
+  return `| ${cells.join(' | ')} |`;
+}
+
+const accessOf = ({ access }: AnyRoute): string =>
+  typeof access === 'string' ? access : `${access.verb} ${access.resource}`;

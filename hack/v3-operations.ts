@@ -1,0 +1,184 @@
+import { type Method, paramNames } from '../src/rest/route.ts';
+
+/** One operation of the v3 API, as its clients know it. */
+export interface V3Operation {
+  section: string;
+  method: Method;
+  path: string;
+  /** the part of v3 that the operation waits for; until then it responds 501 */
+  waitsFor?: string;
+}
+
+/**
+ * The operations of v3 on fleet, workloads and catalogs: method, path, then the part of v3 without which it cannot be served.
+ * The list says what clients may ask for; routes, permissions and tests are found by it and must not be entered here.
+ */
+const TABLE: Readonly<Record<string, string>> = {
+  Controller: `
+    GET    /live
+    GET    /status
+    GET    /architectures
+    HEAD   /capabilities/applicationTemplates
+    HEAD   /capabilities/bus`,
+  Nodes: `
+    GET    /node-list
+    POST   /node
+    GET    /node/{uuid}
+    PATCH  /node/{uuid}
+    DELETE /node/{uuid}
+    POST   /node/{uuid}/reconcile
+    GET    /node/{uuid}/provisioning-key
+    POST   /node/{uuid}/version/{versionCommand}
+    POST   /node/{uuid}/reboot
+    POST   /node/{uuid}/prune
+    GET    /node/{uuid}/tunnel                      tunnel
+    PATCH  /node/{uuid}/tunnel                      tunnel
+    POST   /node/{uuid}/exec                        exec sessions
+    DELETE /node/{uuid}/exec                        exec sessions`,
+  Applications: `
+    GET    /application
+    GET    /application/system
+    POST   /application
+    POST   /application/yaml
+    GET    /application/{name}
+    GET    /application/system/{name}
+    PUT    /application/{name}
+    PUT    /application/yaml/{name}
+    PATCH  /application/{name}
+    DELETE /application/{name}
+    DELETE /application/system/{name}`,
+  'Application templates': `
+    GET    /applicationTemplates
+    POST   /applicationTemplate
+    POST   /applicationTemplate/yaml
+    GET    /applicationTemplate/{name}
+    PATCH  /applicationTemplate/{name}
+    PUT    /applicationTemplate/{name}
+    PUT    /applicationTemplate/yaml/{name}
+    DELETE /applicationTemplate/{name}`,
+  Cluster: `
+    GET    /cluster/controllers
+    GET    /cluster/controllers/{uuid}
+    PATCH  /cluster/controllers/{uuid}
+    DELETE /cluster/controllers/{uuid}`,
+  Catalog: `
+    GET    /catalog/microservices
+    POST   /catalog/microservices
+    GET    /catalog/microservices/{id}
+    PATCH  /catalog/microservices/{id}
+    DELETE /catalog/microservices/{id}`,
+  Registries: `
+    GET    /registries
+    POST   /registries
+    GET    /registries/{id}
+    PATCH  /registries/{id}
+    DELETE /registries/{id}`,
+  Microservices: `
+    GET    /microservices
+    POST   /microservices
+    POST   /microservices/yaml
+    GET    /microservices/{uuid}
+    PATCH  /microservices/{uuid}
+    PATCH  /microservices/yaml/{uuid}
+    DELETE /microservices/{uuid}
+    PATCH  /microservices/{uuid}/rebuild
+    PATCH  /microservices/{uuid}/start
+    PATCH  /microservices/{uuid}/stop
+    GET    /microservices/{uuid}/config
+    PATCH  /microservices/{uuid}/config
+    DELETE /microservices/{uuid}/config
+    GET    /microservices/{uuid}/port-mapping
+    POST   /microservices/{uuid}/port-mapping
+    DELETE /microservices/{uuid}/port-mapping/{internalPort}
+    GET    /microservices/{uuid}/volume-mapping
+    POST   /microservices/{uuid}/volume-mapping
+    DELETE /microservices/{uuid}/volume-mapping/{id}
+    PATCH  /microservices/{uuid}/models
+    PATCH  /microservices/{uuid}/knowledge`,
+  'System microservices': `
+    GET    /microservices/system
+    GET    /microservices/system/{uuid}
+    PATCH  /microservices/system/{uuid}
+    PATCH  /microservices/system/yaml/{uuid}
+    PATCH  /microservices/system/{uuid}/rebuild
+    GET    /microservices/system/{uuid}/config
+    PATCH  /microservices/system/{uuid}/config
+    DELETE /microservices/system/{uuid}/config
+    POST   /microservices/system/{uuid}/port-mapping
+    DELETE /microservices/system/{uuid}/port-mapping/{internalPort}
+    POST   /microservices/system/{uuid}/volume-mapping
+    DELETE /microservices/system/{uuid}/volume-mapping/{id}`,
+  'Microservice templates': upserted('/microserviceTemplates'),
+  Models: upserted('/models') + linked('/models'),
+  Knowledge: upserted('/knowledge') + linked('/knowledge'),
+  'Runtime classes': upserted('/runtimeClasses') + linked('/runtimeClasses'),
+  'Volume mounts': patched('/volumeMounts') + linked('/volumeMounts'),
+  'Config maps': patched('/configmaps'),
+  Secrets: patched('/secrets'),
+  'Service accounts': `
+    GET    /serviceaccounts
+    POST   /serviceaccounts
+    POST   /serviceaccounts/yaml
+    GET    /serviceaccounts/{appName}/{name}
+    PATCH  /serviceaccounts/{appName}/{name}
+    PATCH  /serviceaccounts/yaml/{appName}/{name}
+    DELETE /serviceaccounts/{appName}/{name}`,
+  Roles: patched('/roles', 'identity'),
+  'Role bindings': patched('/rolebindings', 'identity'),
+  'Network topology': `
+    GET    /network-topology/summary${topology('router')}${topology('bus')}`,
+  'Default router': `
+    GET    /router                                  router
+    PUT    /router                                  router`,
+  Events: `
+    GET    /events
+    DELETE /events`,
+};
+
+function patched(path: string, waitsFor = ''): string {
+  return `
+    GET    ${path}              ${waitsFor}
+    POST   ${path}              ${waitsFor}
+    POST   ${path}/yaml         ${waitsFor}
+    GET    ${path}/{name}       ${waitsFor}
+    PATCH  ${path}/{name}       ${waitsFor}
+    PATCH  ${path}/yaml/{name}  ${waitsFor}
+    DELETE ${path}/{name}       ${waitsFor}`;
+}
+
+function upserted(path: string): string {
+  return patched(path).replace(`PATCH  ${path}/yaml`, `PUT    ${path}/yaml`);
+}
+
+function linked(path: string): string {
+  return `
+    GET    ${path}/{name}/link
+    POST   ${path}/{name}/link
+    DELETE ${path}/{name}/link`;
+}
+
+function topology(network: string): string {
+  const path = `/network-topology/${network}`;
+  return `
+    GET    ${path}/overview
+    GET    ${path}/subgraph
+    GET    ${path}/nodes
+    GET    ${path}/nodes/{id}
+    GET    ${path}/nodes/{id}/connections
+    GET    ${path}/connections`;
+}
+
+export const V3_OPERATIONS: readonly V3Operation[] = Object.entries(TABLE).flatMap(([section, lines]) =>
+  lines
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const [method = '', path = '', ...part] = line.trim().split(/ +/);
+      const waitsFor = part.join(' ');
+      return { section, method: method as Method, path, ...(waitsFor && { waitsFor }) };
+    }),
+);
+
+/** Two spellings of one route: `GET /node/{uuid}` and `GET /node/{id}`. */
+export const shapeOf = ({ method, path }: { method: string; path: string }): string =>
+  `${method} ${paramNames(path).reduce((text, name) => text.replace(`{${name}}`, '{}'), path)}`;

@@ -1,0 +1,26 @@
+import { notFound } from '../errors.ts';
+import type { AnyRoute } from '../route.ts';
+import { route } from '../route.ts';
+
+/** What this installation can do, for clients that look before they offer it: 204 when it can, else 404. */
+const CAPABILITIES: readonly { name: string; operation: string; of: string; isThere: boolean }[] = [
+  { name: 'applicationTemplates', operation: 'hasApplicationTemplates', of: 'application templates', isThere: true },
+  { name: 'bus', operation: 'hasBus', of: 'a message bus', isThere: false },
+];
+
+export const capabilityRoutes: AnyRoute[] = CAPABILITIES.map(({ name, operation, of, isThere }) =>
+  route({
+    method: 'HEAD',
+    path: `/capabilities/${name}`,
+    operation,
+    tag: 'Controller',
+    summary: `Whether this installation has ${of}`,
+    access: { resource: 'capabilities', verb: 'get' },
+    reply: { status: 204 },
+    errors: [404],
+    handler() {
+      if (!isThere) throw notFound('CAPABILITY_NOT_FOUND', `this installation does not have ${of}`);
+      return undefined;
+    },
+  }),
+);

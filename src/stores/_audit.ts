@@ -1,0 +1,37 @@
+import type { AuditEvent } from '../domain/audit.ts';
+import type { Segment, Segments } from './audit-segments.ts';
+
+/** Segments of an audit log in memory, with conflicts. */
+export function createMemorySegments() {
+  let stored: Segment[] = [];
+  let version = 0;
+  const make = (events: readonly AuditEvent[], begunAt: number, name = `segment-${++version}`): Segment => ({
+    name,
+    resourceVersion: String(++version),
+    begunAt,
+    bytes: JSON.stringify(events).length,
+    events: async () => [...events],
+  });
+  const isSame = (a: Segment) => (b: Segment) => a.name === b.name && a.resourceVersion === b.resourceVersion;
+  const segments: Segments = {
+    async *pages() {
+      yield [...stored].sort((a, b) => b.begunAt - a.begunAt);
+    },
+    async create(events, begunAt) {
+      const segment = make(events, begunAt);
+      stored.push(segment);
+      return segment;
+    },
+    async replace(segment, events) {
+      const known = stored.find(isSame(segment));
+      if (!known) return undefined;
+      const next = make(events, known.begunAt, known.name);
+      stored = stored.map((one) => (one === known ? next : one));
+      return next;
+    },
+    async remove({ name }) {
+      stored = stored.filter((one) => one.name !== name);
+    },
+  };
+  return { segments, stored: () => stored };
+}

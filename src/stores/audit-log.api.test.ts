@@ -1,0 +1,90 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { type Kube, kubeFromFile } from '../../hack/kube.ts';
+import { testConfig } from '../_test-config.ts';
+import { LABELS } from '../api/names.ts';
+import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
+import { connect } from '../connection.ts';
+import type { AuditEvent } from '../domain/audit.ts';
+import type { KubeClient } from '../kube/mod.ts';
+import { createAuditLog } from './audit-log.ts';
+import { createSegments } from './audit-segments.ts';
+import { createStores, followStores } from './stores.ts';
+
+/** The audit log on a real API server. */
+const namespace = `audit-${randomUUID().slice(0, 8)}`;
+const signal = AbortSignal.timeout(60_000);
+let kube: Kube;
+let client: KubeClient;
+beforeAll(async () => {
+  kube = await kubeFromFile(inject('kubeconfig'));
+  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+  client = connect(testConfig(inject('kubeconfig'), namespace));
+});
+afterAll(async () => {
+  await client?.[Symbol.asyncDispose]();
+  kube?.close();
+});
+
+const event = (resourceId: string): Omit<AuditEvent, 'id' | 'timestamp'> => ({
+  eventType: 'HTTP',
+  endpointType: 'user',
+  actorId: 'ann',
+  method: 'POST',
+  resourceType: 'applications',
+  resourceId,
+  endpointPath: '/application',
+  ipAddress: '',
+  status: 'SUCCESS',
+  statusCode: 201,
+  statusMessage: '',
+  requestId: randomUUID(),
+});
+const secrets = async () =>
+  (await client.list<Secret>(CORE_RESOURCES.secrets, { namespace, labelSelector: LABELS.auditLog })).items;
+
+test('two replicas write segments of their own, each shows the events of both, and no store follows them', async () => {
+  const stores = createStores({ namespace });
+  const stop = new AbortController();
+  const reflectors = followStores(stores, { client }, stop.signal);
+  await stores.secrets.whenSynced(signal);
+  const one = createAuditLog({ segments: createSegments({ client, namespace }) });
+  const other = createAuditLog({ segments: createSegments({ client, namespace }) });
+  const idsOf = async (log: typeof one) =>
+    (await log.read({ limit: 10, offset: 0 }, signal)).events.map(({ resourceId }) => resourceId).sort();
+
+  one.record(event('a'));
+  await one.flush();
+  one.record(event('b'));
+  await one.flush();
+  other.record(event('c'));
+  await other.flush();
+  expect(await secrets()).toHaveLength(2);
+  expect(await idsOf(one)).toEqual(['a', 'b', 'c']);
+  expect(await idsOf(other)).toEqual(['a', 'b', 'c']);
+
+  // A store that followed the segments would have them before an object that was made after them.
+  await kube.apply({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'later', namespace } });
+  await expect.poll(() => stores.secrets.get(namespace, 'later')?.metadata.name).toBe('later');
+  expect(stores.secrets.list().filter(({ metadata }) => metadata.labels?.[LABELS.auditLog])).toEqual([]);
+
+  expect(await other.removeBefore(Number.POSITIVE_INFINITY, signal)).toBe(3);
+  expect(await secrets()).toEqual([]);
+  one.record(event('d'));
+  await one[Symbol.asyncDispose]();
+  expect(await idsOf(other)).toEqual(['d']);
+  await other[Symbol.asyncDispose]();
+  stop.abort();
+  for (const reflector of reflectors) await reflector[Symbol.asyncDispose]();
+});
+
+test('a segment that is damaged does not hide the others', async () => {
+  const log = createAuditLog({ segments: createSegments({ client, namespace }) });
+  const metadata = { name: 'skerry-audit-1-damaged', namespace, labels: { [LABELS.auditLog]: 'true' } };
+  await kube.apply({ apiVersion: 'v1', kind: 'Secret', metadata, stringData: { events: 'no gzip' } });
+  log.record(event('whole'));
+  await log.flush();
+  const { events } = await log.read({ limit: 10, offset: 0 }, signal);
+  expect(events.map(({ resourceId }) => resourceId)).toContain('whole');
+  await log[Symbol.asyncDispose]();
+});

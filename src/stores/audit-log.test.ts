@@ -1,0 +1,172 @@
+import { describe, expect, test } from 'vitest';
+import { AUDIT_BOUNDS, type AuditEvent, DAY_MS } from '../domain/audit.ts';
+import { createVirtualClock } from '../kube/_util.ts';
+import { createMemorySegments } from './_audit.ts';
+import { createAuditLog } from './audit-log.ts';
+
+const signal = new AbortController().signal;
+const EVENT: Omit<AuditEvent, 'id' | 'timestamp'> = {
+  eventType: 'HTTP',
+  endpointType: 'user',
+  actorId: 'ann',
+  method: 'POST',
+  resourceType: 'applications',
+  resourceId: 'plant-a',
+  endpointPath: '/application',
+  ipAddress: '',
+  status: 'SUCCESS',
+  statusCode: 201,
+  statusMessage: '',
+  requestId: 'r',
+};
+const ALL = { limit: 1000, offset: 0 };
+
+function setUp(memory = createMemorySegments()) {
+  const clock = createVirtualClock();
+  let writes = 0;
+  const { segments } = memory;
+  const counted = (call: 'create' | 'replace') =>
+    ((...args: never[]) => {
+      writes++;
+      return (segments[call] as (...args: never[]) => unknown)(...args);
+    }) as never;
+  const log = createAuditLog({
+    segments: { ...segments, create: counted('create'), replace: counted('replace') },
+    clock,
+  });
+  const record = (fields: Partial<AuditEvent> = {}) => log.record({ ...EVENT, ...fields });
+  const ids = async () => (await log.read(ALL, signal)).events.map(({ resourceId }) => resourceId);
+  return { ...memory, clock, log, record, ids, writes: () => writes };
+}
+
+describe('the audit log', () => {
+  test('shows an event at once, and stores it within ten seconds', async () => {
+    const { record, ids, clock, stored } = setUp();
+    record({ resourceId: 'a' });
+    expect(await ids()).toEqual(['a']);
+    expect(stored()).toEqual([]);
+    await clock.advance(11_000);
+    expect(stored()).toHaveLength(1);
+    expect(await ids()).toEqual(['a']);
+  });
+
+  test('writes once in ten seconds at most, however many requests there are', async () => {
+    const { record, clock, writes } = setUp();
+    for (let i = 0; i < 60; i++) {
+      record({ actorId: `user-${i}` });
+      await clock.advance(1_000);
+    }
+    expect(writes()).toBeGreaterThan(3);
+    expect(writes()).toBeLessThanOrEqual(7);
+  });
+
+  test('has the newest event first, page by page, by the filters of the query', async () => {
+    const { record, log, clock } = setUp();
+    for (const resourceId of ['a', 'b', 'c']) {
+      record({ resourceId, method: resourceId === 'b' ? 'DELETE' : 'POST' });
+      await clock.advance(12_000);
+    }
+    const { events, total } = await log.read({ limit: 1, offset: 1 }, signal);
+    expect([total, events[0]?.resourceId]).toEqual([3, 'b']);
+    const deleted = await log.read({ ...ALL, method: ['DELETE'] }, signal);
+    expect(deleted).toMatchObject({ total: 1, events: [{ resourceId: 'b' }] });
+    const since = await log.read({ ...ALL, startTime: events[0]?.timestamp ?? 0 }, signal);
+    expect(since.events.map(({ resourceId }) => resourceId)).toEqual(['c', 'b']);
+  });
+
+  test('counts what exceeds its bounds for each caller, and one caller does not silence another', async () => {
+    const { record, log, clock } = setUp();
+    for (let i = 0; i < 2 * AUDIT_BOUNDS.waiting; i++) record({ status: i % 2 ? 'FAILED' : 'SUCCESS' });
+    await clock.advance(11_000);
+    record({ actorId: 'bob' });
+    const { events, total } = await log.read(ALL, signal);
+    expect(total).toBe(AUDIT_BOUNDS.waiting + 2);
+    expect(events.find(({ eventType }) => eventType === 'SUMMARY')).toMatchObject({
+      actorId: 'ann',
+      status: 'FAILED',
+      statusMessage: expect.stringMatching(/^500 more requests since .*, 250 of them failed$/),
+    });
+    expect(events.some(({ actorId }) => actorId === 'bob')).toBe(true);
+  });
+
+  test('records one caller at a bounded rate in the long run', async () => {
+    const { record, log, clock } = setUp();
+    for (let i = 0; i < 400; i++) {
+      for (let n = 0; n < 20; n++) record();
+      await clock.advance(1_000);
+    }
+    const { total } = await log.read({ limit: 1, offset: 0 }, signal);
+    expect(total).toBeLessThan(AUDIT_BOUNDS.perCaller.burst + 400 + 60);
+  });
+
+  test('keeps what could not be written for the next write', async () => {
+    const { record, ids, clock, segments, stored } = setUp();
+    const { create } = segments;
+    let fails = true;
+    const log = createAuditLog({
+      segments: {
+        ...segments,
+        create: async (...args) => (fails ? Promise.reject(new Error('down')) : create(...args)),
+      },
+      clock,
+    });
+    log.record(EVENT);
+    await clock.advance(30_000);
+    expect(stored()).toEqual([]);
+    fails = false;
+    await clock.advance(12_000);
+    expect(await ids()).toEqual(['plant-a']);
+    record();
+  });
+
+  test('has the events of another replica once they are written', async () => {
+    const memory = createMemorySegments();
+    const [one, other] = [setUp(memory), setUp(memory)];
+    one.record({ resourceId: 'one' });
+    other.record({ resourceId: 'other' });
+    expect(await one.ids()).toEqual(['one']);
+    await other.log.flush();
+    expect((await one.ids()).sort()).toEqual(['one', 'other']);
+  });
+
+  test('writes what waits when its process ends', async () => {
+    const { record, log, stored } = setUp();
+    record();
+    await log[Symbol.asyncDispose]();
+    expect(await stored()[0]?.events()).toHaveLength(1);
+  });
+
+  test('removes events that are older than a time, and a replica that adds to their segment does not bring them back', async () => {
+    const memory = createMemorySegments();
+    const [one, other] = [setUp(memory), setUp(memory)];
+    one.record({ resourceId: 'old' });
+    await one.clock.advance(20_000);
+    one.record({ resourceId: 'new' });
+    await one.log.flush();
+    const before = one.clock.wall() - 10_000;
+    expect(await other.log.removeBefore(before, signal)).toBe(1);
+    one.record({ resourceId: 'newer' });
+    await one.log.flush();
+    expect(await one.ids()).toEqual(['newer', 'new']);
+    expect(await one.log.removeBefore(Number.POSITIVE_INFINITY, signal)).toBe(2);
+    expect(await one.ids()).toEqual([]);
+  });
+
+  test('keeps a bounded number of segments, and none beyond seven days', async () => {
+    const { record, clock, stored, ids } = setUp();
+    for (let i = 0; i < 40; i++) {
+      record({ resourceId: String(i) });
+      await clock.advance(AUDIT_BOUNDS.segmentMs);
+    }
+    expect(stored().length).toBeLessThanOrEqual((AUDIT_BOUNDS.days * DAY_MS) / AUDIT_BOUNDS.segmentMs + 2);
+    expect(await ids()).toHaveLength((AUDIT_BOUNDS.days * DAY_MS) / AUDIT_BOUNDS.segmentMs);
+    const { length } = stored();
+    expect(length).toBeLessThanOrEqual(AUDIT_BOUNDS.segments);
+  });
+
+  test('keeps no text that is longer than its bound', async () => {
+    const { record, log } = setUp();
+    record({ endpointPath: 'x'.repeat(10_000) });
+    expect((await log.read(ALL, signal)).events[0]?.endpointPath).toHaveLength(AUDIT_BOUNDS.text);
+  });
+});

@@ -1,0 +1,198 @@
+import {
+  AUDIT_BOUNDS,
+  type AuditEvent,
+  bounded,
+  createPage,
+  DAY_MS,
+  type EventQuery,
+  summaryEvent,
+  type Uncounted,
+} from '../domain/audit.ts';
+import { type Clock, createTokenBuckets, jittered, type Log, silentLog, systemClock } from '../kube/mod.ts';
+import type { Segment, Segments } from './audit-segments.ts';
+
+/** A page of events, newest first. */
+export type EventPage = ReturnType<ReturnType<typeof createPage>['result']>;
+
+/**
+ * The audit log (docs/decisions/2026-11-22-the-audit-log.md). `record` costs its caller nothing: events wait in memory for
+ * the next write. Reads have the events of this replica at once, and those of others once they are written.
+ */
+export interface AuditLog extends AsyncDisposable {
+  record(event: Omit<AuditEvent, 'id' | 'timestamp'>): void;
+  read(query: EventQuery, signal: AbortSignal): Promise<EventPage>;
+  /** Removes events that are older; resolves with their number. */
+  removeBefore(time: number, signal: AbortSignal): Promise<number>;
+  /** Writes what waits. Never rejects. */
+  flush(): Promise<void>;
+}
+
+export interface AuditLogOptions {
+  segments: Segments;
+  log?: Log;
+  metrics?: { audit?(outcome: 'recorded' | 'counted', count: number): void };
+  clock?: Clock;
+}
+
+/** Callers whose requests are counted apart; the others share one count. */
+const MOST_CALLERS = 50;
+
+/** Longer than a hundred lines: all methods share what waits and the segment that this replica writes. */
+export function createAuditLog(options: AuditLogOptions): AuditLog {
+  const { segments, log = silentLog, metrics = {}, clock = systemClock } = options;
+  const budget = createTokenBuckets({ clock, ...AUDIT_BOUNDS.perCaller });
+  let waiting: AuditEvent[] = [];
+  let uncounted = new Map<string, Uncounted>();
+  /** the segment that this replica adds to, and its events */
+  let open: { segment: Segment; events: AuditEvent[] } | undefined;
+  let counter = Math.floor(Math.random() * 1000);
+  let writing: Promise<void> | undefined;
+  let cancelTimer: (() => void) | undefined;
+  let lastWrite = Number.NEGATIVE_INFINITY;
+  let isOver = false;
+
+  /** Grows with time, and differs between events of one millisecond. */
+  const nextId = (timestamp: number) => timestamp * 1000 + (counter++ % 1000);
+
+  function schedule() {
+    if (cancelTimer || writing || isOver) return;
+    const due = lastWrite + jittered(AUDIT_BOUNDS.writeMs, 0.1, Math.random) - clock.now();
+    cancelTimer = clock.after(Math.max(1_000, due), () => {
+      cancelTimer = undefined;
+      void flush();
+    });
+  }
+
+  function count({ actorId, status }: Pick<AuditEvent, 'actorId' | 'status'>, timestamp: number) {
+    const key = uncounted.has(actorId) || uncounted.size < MOST_CALLERS ? actorId : '';
+    const known = uncounted.get(key) ?? { actorId: key, count: 0, failed: 0, since: timestamp };
+    known.count++;
+    if (status === 'FAILED') known.failed++;
+    uncounted.set(key, known);
+    metrics.audit?.('counted', 1);
+  }
+
+  function flush(): Promise<void> {
+    writing ??= write()
+      .catch((error: unknown) => log.warn({ err: error }, 'The audit log cannot be written'))
+      .finally(() => {
+        writing = undefined;
+        lastWrite = clock.now();
+        if (waiting.length > 0 || uncounted.size > 0) schedule();
+      });
+    return writing;
+  }
+
+  async function write() {
+    if (waiting.length === 0 && uncounted.size === 0) return;
+    const now = clock.wall();
+    const batch = waiting;
+    const summaries = uncounted;
+    waiting = [];
+    uncounted = new Map();
+    const fresh = [
+      ...batch,
+      ...Array.from(summaries.values(), (one) => summaryEvent(one, { id: nextId(now), timestamp: now })),
+    ];
+    try {
+      await store(fresh, now);
+      metrics.audit?.('recorded', fresh.length);
+    } catch (error) {
+      // They wait for the next write, as far as there is room.
+      const all = [...batch, ...waiting];
+      waiting = all.slice(0, AUDIT_BOUNDS.waiting);
+      for (const event of all.slice(AUDIT_BOUNDS.waiting)) count(event, event.timestamp);
+      for (const [key, one] of summaries) {
+        const later = uncounted.get(key);
+        uncounted.set(key, {
+          ...one,
+          count: one.count + (later?.count ?? 0),
+          failed: one.failed + (later?.failed ?? 0),
+        });
+      }
+      throw error;
+    }
+  }
+
+  async function store(fresh: readonly AuditEvent[], now: number) {
+    if (open) {
+      const { segment, events } = open;
+      const isFull =
+        segment.bytes >= AUDIT_BOUNDS.segmentBytes ||
+        events.length >= AUDIT_BOUNDS.segmentEvents ||
+        segment.begunAt + AUDIT_BOUNDS.segmentMs <= now;
+      const after = isFull ? undefined : await segments.replace(segment, [...events, ...fresh]);
+      open = after && { segment: after, events: [...events, ...fresh] };
+      if (after) return;
+    }
+    open = { segment: await segments.create(fresh, now), events: [...fresh] };
+    await clean(now, AbortSignal.timeout(60_000)).catch((err: unknown) =>
+      log.warn({ err }, 'Old parts of the audit log cannot be removed'),
+    );
+  }
+
+  /** Removes segments beyond the bounds; every replica does when it begins one. */
+  async function clean(now: number, signal: AbortSignal) {
+    let count = 0;
+    for await (const page of segments.pages(signal))
+      for (const segment of page) {
+        const isOld = segment.begunAt + AUDIT_BOUNDS.segmentMs < now - AUDIT_BOUNDS.days * DAY_MS;
+        if (++count > AUDIT_BOUNDS.segments || isOld) await segments.remove(segment);
+      }
+  }
+
+  return {
+    record(event) {
+      if (isOver) return;
+      const timestamp = clock.wall();
+      if (waiting.length >= AUDIT_BOUNDS.waiting || !budget.take(event.actorId)) count(event, timestamp);
+      else waiting.push(bounded({ ...event, id: nextId(timestamp), timestamp }));
+      schedule();
+    },
+
+    async read(query, signal) {
+      await writing;
+      const page = createPage({
+        ...query,
+        startTime: Math.max(query.startTime ?? 0, clock.wall() - AUDIT_BOUNDS.days * DAY_MS),
+      });
+      const own = [...waiting];
+      const known = new Set(own.map(({ id }) => id));
+      page.add(own);
+      for await (const found of segments.pages(signal))
+        for (const segment of found) {
+          if (segment.begunAt > (query.endTime ?? Number.POSITIVE_INFINITY)) continue;
+          const events = await segment.events();
+          // Events that waited when the read began may have been written since.
+          page.add(segment.name === open?.segment.name ? events.filter(({ id }) => !known.has(id)) : events);
+        }
+      return page.result();
+    },
+
+    async removeBefore(time, signal) {
+      await flush();
+      let removed = 0;
+      for await (const found of segments.pages(signal))
+        for (const segment of found) {
+          const events = await segment.events();
+          const left = events.filter(({ timestamp }) => timestamp >= time);
+          if (left.length === events.length) continue;
+          if (segment.name === open?.segment.name) open = undefined;
+          // A segment that its replica has just written has more events, which are not older.
+          const written = left.length === 0 ? await segments.remove(segment) : await segments.replace(segment, left);
+          if (left.length === 0 || written) removed += events.length - left.length;
+        }
+      return removed;
+    },
+
+    flush,
+
+    async [Symbol.asyncDispose]() {
+      cancelTimer?.();
+      await writing;
+      await flush();
+      isOver = true;
+      cancelTimer?.();
+    },
+  };
+}

@@ -1,0 +1,208 @@
+import { ANNOTATIONS, FIELD_MANAGERS, LABELS } from '../api/names.ts';
+import { uuid5 } from '../domain/names.ts';
+import { REPLICA_TIMES, type Replica, replicasToRemove } from '../domain/replica.ts';
+import { microTime } from '../kube/micro-time.ts';
+import {
+  type Clock,
+  createOrUpdate,
+  isNotFound,
+  jittered,
+  type KubeClient,
+  LEASES,
+  type Lease,
+  type Log,
+  silentLog,
+  sleep,
+  systemClock,
+} from '../kube/mod.ts';
+
+/** The replicas of this controller. Each has a Lease, which it renews; these are few and seldom read, so no store has them. */
+export interface Replicas {
+  list(signal: AbortSignal): Promise<readonly Replica[]>;
+  find(uuid: string, signal: AbortSignal): Promise<Replica | undefined>;
+  /** Undefined when there is none. */
+  setHost(uuid: string, host: string, signal: AbortSignal): Promise<Replica | undefined>;
+  /** Marks it inactive until its next heartbeat; it stays in the list of inactive ones. False when there is none. */
+  deactivate(uuid: string, signal: AbortSignal): Promise<boolean>;
+}
+
+export interface ReplicasOptions {
+  client: KubeClient;
+  namespace: string;
+  clock?: Clock;
+}
+
+const CALL_MS = 5_000;
+
+/** What a replica says about itself. */
+interface About {
+  host: string;
+  processId: number;
+}
+/** What users changed. */
+interface Edit {
+  host?: string;
+  at?: string;
+}
+
+/** The uuid of a replica follows from its name: a container that restarts in its pod is the same replica. */
+export const replicaUuid = (namespace: string, identity: string) => uuid5(namespace, identity);
+
+const leaseName = (uuid: string) => `skerry-replica-${uuid}`;
+
+export function createReplicas({ client, namespace, clock = systemClock }: ReplicasOptions): Replicas {
+  const ref = (uuid: string) => ({ namespace, name: leaseName(uuid) });
+
+  /** Changes a Lease as it is now; undefined when there is none. */
+  async function edit(uuid: string, change: object, signal: AbortSignal): Promise<Replica | undefined> {
+    if (!UUID.test(uuid)) return undefined;
+    try {
+      const options = { fieldManager: FIELD_MANAGERS.rest, signal };
+      const lease = await client.patch(LEASES, ref(uuid), { type: 'merge', body: change }, options);
+      return replicaOf(lease, clock.wall());
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  return {
+    list: async (signal) => (await listReplicas({ client, namespace, clock }, signal)).map(({ replica }) => replica),
+    async find(uuid, signal) {
+      const lease = UUID.test(uuid) ? await client.find(LEASES, ref(uuid), { signal }) : undefined;
+      return lease && replicaOf(lease, clock.wall());
+    },
+    setHost: (uuid, host, signal) =>
+      edit(uuid, { metadata: { annotations: edited({ host, at: isoTime(clock) }) } }, signal),
+    async deactivate(uuid, signal) {
+      const now = await edit(uuid, { spec: { holderIdentity: null } }, signal);
+      return now !== undefined;
+    },
+  };
+}
+
+const UUID = /^[0-9a-f-]{36}$/;
+const isoTime = (clock: Clock) => new Date(clock.wall()).toISOString();
+const edited = (edit: Edit) => ({ [ANNOTATIONS.replicaEdit]: JSON.stringify(edit) });
+
+async function listReplicas(
+  { client, namespace, clock }: Required<ReplicasOptions>,
+  signal: AbortSignal,
+): Promise<{ lease: Lease; replica: Replica }[]> {
+  const { items } = await client.list(LEASES, { namespace, labelSelector: `${LABELS.replica}=true`, signal });
+  return items.map((lease) => ({ lease, replica: replicaOf(lease, clock.wall()) }));
+}
+
+function replicaOf({ metadata, spec = {} }: Lease, now: number): Replica {
+  const about = parsed<About>(metadata.annotations?.[ANNOTATIONS.replica]);
+  const edit = parsed<Edit>(metadata.annotations?.[ANNOTATIONS.replicaEdit]);
+  const createdAt = metadata.creationTimestamp ?? '';
+  const lastHeartbeat = spec.renewTime ?? createdAt;
+  return {
+    uuid: metadata.name.slice(leaseName('').length),
+    host: edit.host ?? about.host ?? '',
+    processId: about.processId ?? 0,
+    lastHeartbeat,
+    isActive: Boolean(spec.holderIdentity) && now - Date.parse(lastHeartbeat) <= REPLICA_TIMES.activeMs,
+    createdAt,
+    updatedAt: edit.at !== undefined && Date.parse(edit.at) > Date.parse(lastHeartbeat) ? edit.at : lastHeartbeat,
+  };
+}
+
+function parsed<T>(text: string | undefined): Partial<T> {
+  try {
+    return JSON.parse(text ?? '{}') as Partial<T>;
+  } catch {
+    return {};
+  }
+}
+
+export interface HeartbeatOptions extends ReplicasOptions {
+  /** name of this replica, unique */
+  identity: string;
+  host: string;
+  log?: Log;
+}
+
+/** Keeps the Lease of this replica until disposed; then it is inactive at once. Failures are repeated, and stop nothing. */
+export function startHeartbeat(options: HeartbeatOptions): AsyncDisposable {
+  const { client, namespace, identity, host, log = silentLog, clock = systemClock } = options;
+  const uuid = replicaUuid(namespace, identity);
+  const ref = { namespace, name: leaseName(uuid) };
+  const stop = new AbortController();
+  const about: About = { host, processId: process.pid };
+  const startedAt = microTime(clock.wall());
+  let cleanedAt = Number.NEGATIVE_INFINITY;
+
+  async function beat(call: { timeoutMs: number; signal?: AbortSignal }, holderIdentity: string | undefined) {
+    await createOrUpdate<Lease>(
+      client,
+      LEASES,
+      ref,
+      (known) => ({
+        apiVersion: 'coordination.k8s.io/v1',
+        kind: 'Lease',
+        ...known,
+        metadata: {
+          ...ref,
+          ...known?.metadata,
+          labels: { ...known?.metadata.labels, [LABELS.replica]: 'true' },
+          annotations: { ...known?.metadata.annotations, [ANNOTATIONS.replica]: JSON.stringify(about) },
+        },
+        spec: {
+          ...(holderIdentity !== undefined && { holderIdentity }),
+          leaseDurationSeconds: REPLICA_TIMES.activeMs / 1000,
+          acquireTime: startedAt,
+          renewTime: microTime(clock.wall()),
+        },
+      }),
+      { call: { fieldManager: FIELD_MANAGERS.controller, ...call } },
+    );
+  }
+
+  async function clean(signal: AbortSignal) {
+    const now = clock.wall();
+    const leases = await listReplicas({ client, namespace, clock }, signal);
+    const old = new Set(
+      replicasToRemove(
+        leases.map(({ replica }) => replica),
+        now,
+      ),
+    );
+    for (const { lease, replica } of leases) {
+      if (!old.has(replica)) continue;
+      // A replica that has come back since then keeps its Lease.
+      const { resourceVersion } = lease.metadata;
+      await client
+        .delete(LEASES, { namespace, name: lease.metadata.name }, { preconditions: { resourceVersion }, signal })
+        .catch((err: unknown) => log.debug({ err }, 'A replica was not removed'));
+    }
+  }
+
+  async function run() {
+    while (!stop.signal.aborted) {
+      try {
+        await beat({ timeoutMs: CALL_MS, signal: stop.signal }, identity);
+        if (cleanedAt + REPLICA_TIMES.cleanMs <= clock.now()) {
+          await clean(AbortSignal.any([stop.signal, AbortSignal.timeout(30_000)]));
+          cleanedAt = clock.now();
+        }
+      } catch (err) {
+        if (!stop.signal.aborted) log.warn({ err }, 'The Lease of this replica cannot be renewed');
+      }
+      await sleep(jittered(REPLICA_TIMES.heartbeatMs, 0.1, Math.random), stop.signal, clock);
+    }
+  }
+
+  const running = run();
+  return {
+    async [Symbol.asyncDispose]() {
+      if (stop.signal.aborted) return;
+      stop.abort();
+      await running;
+      await beat({ timeoutMs: 2_000 }, undefined).catch((err: unknown) =>
+        log.debug({ err }, 'The Lease of this replica could not be released'),
+      );
+    },
+  };
+}
