@@ -10,6 +10,7 @@ import { SavedResponses } from './controller/saved-responses.ts';
 import type { Clock, Random } from './domain/clock.ts';
 import type { Config, LogLevel } from './domain/config.ts';
 import type { Engine, EngineFacts, OtherAgentContainer } from './domain/engine.ts';
+import type { Entry } from './domain/entry.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext } from './domain/policy.ts';
 import { isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
@@ -28,6 +29,8 @@ import { Supervisor } from './supervise/supervisor.ts';
 import type { CdiDevices } from './system/cdi.ts';
 import type { Log } from './system/log.ts';
 import type { Machine } from './system/machine.ts';
+import { filesInMemory, type MountedFiles } from './volume-mounts/files.ts';
+import { MountedContent } from './volume-mounts/mounted-content.ts';
 
 /** Dependencies of an agent. It has no other state, so that a thousand agents can run in one process. */
 export interface AgentDependencies {
@@ -48,6 +51,8 @@ export interface AgentDependencies {
   places?: Places;
   /** makes the directories that a container binds */
   prepareMounts?: MachineAccess['prepareMounts'];
+  /** where what the agent writes for containers lies; absent: in memory */
+  mountedFiles?: MountedFiles;
   /** whether a program of this machine listens on a port */
   portTaken?: MachineAccess['portTaken'];
   /** the CDI devices that specifications in these directories name */
@@ -73,7 +78,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
   const parts = createParts(config, deps);
   const { identity, responses, supervisor, membership, provisioning, inventory, reporter, adoption } = parts;
   const { log, database, machine } = deps;
-  const { metrics, startedAt, settings, pruning, applyLogging, applyDesired } = parts;
+  const { metrics, startedAt, settings, pruning, content, applyLogging, applyDesired } = parts;
   return {
     config,
     supervisor,
@@ -128,7 +133,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       const { instance, node } = identity.current;
       log.info('Starting', { version: AGENT_VERSION, instance, node: node?.uuid });
       membership.start(signal);
-      await Promise.all([supervisor.run(signal), runPruning(pruning, signal)]);
+      await Promise.all([supervisor.run(signal), runPruning(pruning, signal), content.run(signal)]);
       await membership.ended();
     },
     /** Moves the membership to another address of the controller. Node and containers stay. */
@@ -187,11 +192,19 @@ function createParts(config: Config, deps: AgentDependencies) {
         limits: machine.limits,
       },
       registries: responses.registries,
-      views: responses.views,
+      views: viewsAsMade(responses.views, supervisor.desired),
       policy: policyContext.policy,
     }),
     machine: createMachineAccess(policyContext, { ...deps, cdiDevices }),
     adopt: (signal) => adoption.adopt(signal),
+  });
+  const content = new MountedContent({
+    files: deps.mountedFiles ?? filesInMemory(clock.wall),
+    clock,
+    log,
+    identity: () => identity.current,
+    retry: () => applyDesired(new Set()),
+    supervisor: () => supervisor,
   });
   const engineFacts = (): EngineFacts | undefined =>
     supervisor.engine.state === 'connected' ? supervisor.engine.facts : undefined;
@@ -215,7 +228,7 @@ function createParts(config: Config, deps: AgentDependencies) {
   const actions = new Actions({ database, log, executors: { prune: () => void prune(pruning) } });
   const reporter = new Reporter({
     ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, engineFacts, settings },
-    cdiDevices,
+    ...{ cdiDevices, content },
     membership: () => membership,
     refusedSettings: () => refusedSettings(settingsSources()),
     networkInterface: () => config.networkInterface,
@@ -244,7 +257,13 @@ function createParts(config: Config, deps: AgentDependencies) {
   /** Passes the desired entries to the supervisor, at the start and after each change. */
   function applyDesired(registries: ReadonlySet<number>): void {
     applyLogging();
-    supervisor.setDesired(responses.desired((view) => viewRefusal(view, responses.registries, policyContext)));
+    content.applyMounts(responses.volumeMounts);
+    const desired = responses.desired({
+      refusal: (view) => viewRefusal(view, responses.registries, policyContext),
+      resolve: (view) => content.resolve(view),
+    });
+    content.applyAccounts(desired);
+    supervisor.setDesired(desired);
     supervisor.registriesChanged(registries);
   }
 
@@ -252,9 +271,21 @@ function createParts(config: Config, deps: AgentDependencies) {
   supervisor.onChange(() => {
     membership.changed();
     if (!identity.current.node) forgetGone(supervisor);
+    content.tidy();
   });
   return {
     ...{ startedAt, metrics, identity, responses, policyContext, supervisor, membership, provisioning, inventory },
-    ...{ reporter, adoption, settings, pruning, applyLogging, applyDesired },
+    ...{ reporter, adoption, settings, pruning, content, applyLogging, applyDesired },
   };
+}
+
+/** The views as they were sent, and those of what is to run as its containers are made. */
+function viewsAsMade(
+  sent: ReadonlyMap<string, MicroserviceView>,
+  desired: readonly Entry[] | undefined,
+): ReadonlyMap<string, MicroserviceView> {
+  const made = (desired ?? []).flatMap((entry): [string, MicroserviceView][] =>
+    entry.kind === 'run' ? [[entry.uuid, entry.view]] : [],
+  );
+  return new Map([...sent, ...made]);
 }

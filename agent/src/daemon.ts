@@ -41,6 +41,7 @@ import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
 import { localMachine } from './system/machine.ts';
 import { isPortTaken } from './system/port-probe.ts';
 import { isAlive, showAlive } from './system/presence.ts';
+import { filesOnDisk } from './volume-mounts/files.ts';
 
 /** Engine sockets that no container may ever bind. */
 const FOREIGN_SOCKETS = [
@@ -114,6 +115,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       mountedPlaces: engineUrl.startsWith('unix://') ? mountedPlaces : () => [],
     },
     prepareMounts: (spec, group) => prepareMounts(spec, group, join(config.diskDirectory, 'volumes')),
+    mountedFiles: filesOnDisk(join(config.diskDirectory, 'volumes')),
     // Ports can be probed only on the machine of the engine.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
     cdiDevices: discoverCdi(log),

@@ -13,6 +13,10 @@ export const API_VERSION = `${GROUP}/${VERSION}`;
 export const UPLOAD_API_VERSIONS: readonly string[] = [API_VERSION, 'iofog.org/v3'];
 /** API group of the agent's own local API, as used in its manifests, claims and roles. */
 export const AGENT_GROUP = 'agent.skerry.dev';
+/** Where containers find the token of their microservice. */
+export const SERVICE_ACCOUNT_MOUNT = `/var/run/secrets/${AGENT_GROUP}/serviceaccount`;
+/** The file with the public key that the agent's tokens are signed with. */
+export const AGENT_KEY_FILE = 'skerry-agent.jwk';
 
 /** `kubectl get skerry` lists every kind of ours. */
 export const CATEGORY = 'skerry';

@@ -107,6 +107,26 @@ const catalogSchema = z.object({
   items: z.array(z.object({ name: text(BOUNDS.name) })).default([]),
 });
 
+const words = z.array(text(BOUNDS.name)).max(256);
+
+/** What a role allows in the agent's local API (docs/spec/agent-local-api.md#what-a-role-grants). */
+const ruleSchema = z.object({
+  apiGroups: words,
+  resources: words,
+  verbs: words,
+  /** uuids or names; absent: all */
+  resourceNames: words.optional(),
+});
+export type Rule = z.infer<typeof ruleSchema>;
+
+/** As whom a microservice asks the agent's local API. Rules that cannot be read grant nothing. */
+const serviceAccountSchema = z.object({
+  name: text(BOUNDS.name),
+  roleRef: z.object({ kind: text(64).default('Role'), name: text(BOUNDS.name) }).optional(),
+  rules: z.array(ruleSchema).max(256).catch([]).default([]),
+});
+export type ServiceAccountView = z.infer<typeof serviceAccountSchema>;
+
 /**
  * What a node is to run of one microservice (docs/spec/agent-channel.md#microservice-view). Units: memory sizes MiB,
  * cpus cores, tmpfs.size MiB, logSize MiB (0 = 10), health check times seconds.
@@ -132,7 +152,7 @@ export const microserviceViewSchema = z.object({
   ...containerViewShape,
   models: catalogSchema.optional(),
   knowledge: catalogSchema.optional(),
-  serviceAccount: z.unknown().optional(),
+  serviceAccount: serviceAccountSchema.nullish().catch(undefined),
   isRouter: z.boolean().default(false),
   isBus: z.boolean().default(false),
   isController: z.boolean().default(false),

@@ -17,3 +17,42 @@ export const volumeMountViewSchema = z.object({
   sourceMissing: z.boolean().default(false),
 });
 export type VolumeMountView = z.infer<typeof volumeMountViewSchema>;
+
+const CONTROL = /\p{Cc}/u;
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
+/** Bytes that a file system allows for one name. */
+const NAME_BYTES = 255;
+
+/**
+ * Why the content of a volume mount cannot become files, in one sentence that names the key, or undefined. A key is a path
+ * below the mount and never leads out of it; names that begin with two dots belong to the agent.
+ */
+export function volumeMountProblem(data: Readonly<Record<string, string>>): string | undefined {
+  const keys = new Set(Object.keys(data));
+  for (const key of keys) {
+    const wrong = keyProblem(key) ?? parentProblem(key, keys);
+    if (wrong) return `key ${JSON.stringify(key.slice(0, NAME_BYTES))} ${wrong}`;
+    if (!BASE64.test(data[key] ?? '')) return `the value of key ${JSON.stringify(key)} is not base64`;
+  }
+  return undefined;
+}
+
+/** Why a key of a volume mount is no path below it, as text to follow the key; undefined when it is one. */
+export function keyProblem(key: string): string | undefined {
+  if (key.startsWith('/')) return 'is absolute; it has to be a path below the mount';
+  if (CONTROL.test(key)) return 'has a control character';
+  const segments = key.split('/');
+  if (segments.includes('')) return 'has an empty name in it';
+  if (segments.includes('.') || segments.includes('..'))
+    return 'has . or .. in it; it has to be a path below the mount';
+  if (key.startsWith('..')) return 'begins with two dots; such names are kept for the agent';
+  if (segments.some((segment) => Buffer.byteLength(segment) > NAME_BYTES)) return `has a name over ${NAME_BYTES} bytes`;
+  return undefined;
+}
+
+/** One name cannot be a file and a directory. */
+function parentProblem(key: string, keys: ReadonlySet<string>): string | undefined {
+  for (let slash = key.indexOf('/'); slash > 0; slash = key.indexOf('/', slash + 1))
+    if (keys.has(key.slice(0, slash))) return `lies below ${JSON.stringify(key.slice(0, slash))}, which is a key too`;
+  return undefined;
+}

@@ -34,6 +34,7 @@ export class FakeController {
   publicKey: PublicKey | undefined;
   microservices: (View | MicroserviceHold)[] = [];
   registries: unknown[] = [];
+  volumeMounts: unknown[] = [];
   /** the agent retains what the list does not name */
   retainUnlisted: RetainUnlisted | undefined;
   /** sent with every response unless something is retained */
@@ -102,6 +103,7 @@ export class FakeController {
       microserviceList: digestOf(this.retainUnlisted ? { views, retainUnlisted: this.retainUnlisted } : views),
       microserviceConfig: digestOf(this.microservices.map((item) => ('hold' in item ? '' : item.config))),
       registries: digestOf(this.registries),
+      volumeMounts: digestOf(this.volumeMounts),
       ...this.flags,
     };
   }
@@ -146,6 +148,8 @@ export class FakeController {
         ]);
       case 'GET /agent/registries':
         return this.#document({ registries: this.registries }, ['registries']);
+      case 'GET /agent/volumeMounts':
+        return this.#document({ volumeMounts: this.volumeMounts }, ['volumeMounts']);
       case 'GET /agent/config':
         return this.#document(this.config, ['config']);
       case 'PUT /agent/status': {

@@ -14,6 +14,7 @@ export interface ReportFacts {
   /** undefined until the engine has been read once */
   microservices?: MicroserviceStatus[];
   registryCount: number;
+  volumeMounts: { active: number; changedAt: number | undefined };
   address?: string;
   /** those of the engine, where it is connected */
   runtimes?: readonly string[];
@@ -39,6 +40,8 @@ export function statusReport(facts: ReportFacts): StatusReport {
     // They are left out until the engine was read once.
     microserviceStatus: withinReport(facts.microservices),
     repositoryCount: facts.registryCount,
+    activeVolumeMounts: facts.volumeMounts.active,
+    volumeMountLastUpdate: facts.volumeMounts.changedAt,
     ipAddress: facts.address,
     version: AGENT_VERSION,
     isReadyToUpgrade: false,

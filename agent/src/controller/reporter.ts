@@ -26,6 +26,11 @@ export interface ReporterDependencies {
   actions: Pick<Actions, 'echo'>;
   inventory: ReportedInventory;
   supervisor: { readonly problems: string[]; readonly engineProblem: string | undefined };
+  /** what the agent writes for containers to mount */
+  content: {
+    readonly problems: string[];
+    readonly status: { active: number; changedAt: number | undefined };
+  };
   membership(): Pick<Membership, 'problems' | 'client'>;
   engineFacts(): EngineFacts | undefined;
   cdiDevices?: () => readonly string[];
@@ -46,10 +51,10 @@ export class Reporter {
 
   /** Problems that keep the agent from doing its work. */
   get problems(): string[] {
-    const { identity, inventory, supervisor, membership, fileProblems } = this.#deps;
+    const { identity, inventory, supervisor, content, membership, fileProblems } = this.#deps;
     const { node } = identity.current;
     const orphans = orphanProblem(inventory.orphans, node?.uuid) ?? [];
-    const known = [...supervisor.problems, ...membership().problems, ...fileProblems()];
+    const known = [...supervisor.problems, ...membership().problems, ...content.problems, ...fileProblems()];
     return agentProblems(known.concat(orphans), identity.isLost && !node, membership().client?.skew);
   }
 
@@ -64,6 +69,7 @@ export class Reporter {
       engineProblem: supervisor.engineProblem,
       microservices: inventory.microservices(),
       registryCount: responses.registries.size,
+      volumeMounts: this.#deps.content.status,
       address: machine.addresses(this.#deps.networkInterface())?.address,
       runtimes: this.#deps.engineFacts()?.runtimes,
       cdiDevices: this.#deps.cdiDevices?.(),

@@ -7,10 +7,13 @@ import {
   registries,
   retainUnlistedOf,
   unnamed,
+  type ViewRules,
   views,
+  volumeMounts,
   wantedSettings,
 } from '../domain/desired.ts';
 import type { Entry } from '../domain/entry.ts';
+import type { SentVolumeMount } from '../domain/volume-mounts.ts';
 import type { Database } from '../state/database.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { ControllerError } from './client.ts';
@@ -30,12 +33,14 @@ export class SavedResponses {
   #stored: ReadonlyMap<ResponseName, SavedResponse>;
   #notOlderThan: string | undefined;
   #read: { views: Map<string, MicroserviceView>; wanted: AgentConfig; registries: Map<number, RegistryView> };
+  #volumeMounts: { from: SavedResponse | undefined; list: readonly SentVolumeMount[] | undefined };
 
   constructor(deps: SavedResponsesDependencies) {
     this.#deps = deps;
     this.#stored = deps.database.responses();
     this.#notOlderThan = deps.database.value('notOlderThan');
     this.#read = read(this.#stored);
+    this.#volumeMounts = { from: undefined, list: undefined };
   }
 
   /** by microservice, as they were sent */
@@ -52,13 +57,21 @@ export class SavedResponses {
     return this.#read.registries;
   }
 
+  /** The volume mounts of the node; the same list until another one arrives, and undefined while none is known. */
+  get volumeMounts(): readonly SentVolumeMount[] | undefined {
+    const from = this.#stored.get('volumeMounts');
+    // They may be large, so that they are not parsed with every change of something else.
+    if (from !== this.#volumeMounts.from) this.#volumeMounts = { from, list: volumeMounts(this.#stored) };
+    return this.#volumeMounts.list;
+  }
+
   get digests(): Digests {
     return Object.assign({}, ...[...this.#stored.values()].map(({ digests }) => digests));
   }
 
   /** The desired entries of the node; undefined when the response is not readable. */
-  desired(refusal: (view: MicroserviceView) => string | undefined): Entry[] | undefined {
-    return desiredEntries(this.#stored, refusal, this.#here());
+  desired(rules: ViewRules): Entry[] | undefined {
+    return desiredEntries(this.#stored, rules, this.#here());
   }
 
   /** Bound of the last response; saved with the responses that came with it. */
@@ -125,19 +138,27 @@ export class SavedResponses {
     this.#notOlderThan = undefined;
   }
 
-  /** Saves an empty list of microservices, so that all are removed: no list would mean that the desired state is unknown. */
+  /**
+   * Saves an empty list of microservices and of volume mounts, so that all are removed: no list would mean that the desired
+   * state is unknown.
+   */
   wantNothing(): void {
     this.forget();
-    const nothing: [ResponseName, SavedResponse] = ['microservices', { digests: {}, body: '{"microservices":[]}' }];
-    this.#deps.database.saveResponses(new Map([nothing]));
+    const empty = (['microservices', 'volumeMounts'] as const).map((name): [ResponseName, SavedResponse] => [
+      name,
+      { digests: {}, body: JSON.stringify({ [name]: [] }) },
+    ]);
+    this.#deps.database.saveResponses(new Map(empty));
   }
 
   /** Keeps the microservices of the last controller as the machine's own, and drops its settings. */
   keepAsOwn(): void {
-    const own = (['microservices', 'registries'] as const).flatMap((name): [ResponseName, SavedResponse][] => {
-      const document = this.#stored.get(name);
-      return document ? [[name, { digests: {}, body: document.body }]] : [];
-    });
+    const own = (['microservices', 'registries', 'volumeMounts'] as const).flatMap(
+      (name): [ResponseName, SavedResponse][] => {
+        const document = this.#stored.get(name);
+        return document ? [[name, { digests: {}, body: document.body }]] : [];
+      },
+    );
     this.forget();
     this.#deps.database.saveResponses(new Map(own));
   }

@@ -66,6 +66,7 @@ export type ActionSection = 'reboot' | 'prune' | 'version';
 const RESPONSE_OF: Partial<Record<Section, ResponseName>> = {
   config: 'config',
   registries: 'registries',
+  volumeMounts: 'volumeMounts',
   ...Object.fromEntries(MICROSERVICE_SECTIONS.map((section) => [section, 'microservices'])),
 };
 
@@ -73,6 +74,7 @@ const PATHS: Record<ResponseName, string> = {
   config: '/agent/config',
   registries: '/agent/registries',
   microservices: '/agent/microservices',
+  volumeMounts: '/agent/volumeMounts',
 };
 
 /**

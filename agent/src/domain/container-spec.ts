@@ -9,6 +9,7 @@ import { type ContainerSpec, EngineError, type EngineFacts } from './engine.ts';
 import { LABEL_REBUILD_COUNT } from './names.ts';
 import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';
+import { type ResolvedMapping, tokenCover, tokenPath, tokenTarget } from './volume-mounts.ts';
 
 /** The input of a container spec besides the view: this machine and this agent. */
 export interface SpecContext {
@@ -31,6 +32,8 @@ export interface ProcessLimits {
 export function containerSpec(step: BareStepOf<'create'>, context: SpecContext): ContainerSpec {
   const { view } = step;
   const mounts = view.volumeMappings.flatMap((mapping) => mountOf(mapping, step.uuid, context));
+  const token = tokenTarget(view);
+  if (token) mounts.push(ownMount(tokenPath(step.uuid), token, context));
   return {
     name: step.name,
     image: view.imageId,
@@ -124,17 +127,26 @@ function volumePath(mapping: VolumeMapping, uuid: string, volumesDirectory: stri
     : join(volumesDirectory, 'data', uuid, name);
 }
 
-function mountOf(
-  mapping: VolumeMapping,
-  uuid: string,
+/** What the agent writes: a container reads it only, since the agent follows links in it. */
+function ownMount(
+  path: string,
+  target: string,
   { volumesDirectory, facts }: SpecContext,
-): ContainerSpec['mounts'] {
+): ContainerSpec['mounts'][number] {
+  return { source: join(volumesDirectory, path), target, readOnly: true, relabel: facts.selinux };
+}
+
+function mountOf(mapping: ResolvedMapping, uuid: string, context: SpecContext): ContainerSpec['mounts'] {
+  const { volumesDirectory, facts } = context;
   const target = mapping.containerDestination;
   const readOnly = mapping.accessMode === 'ro';
   if (mapping.type === 'volume')
     return [{ source: volumePath(mapping, uuid, volumesDirectory), target, readOnly, relabel: facts.selinux }];
   if (mapping.type === 'bind') return [{ source: mapping.hostDestination, target, readOnly, relabel: false }];
-  return [];
+  if (mapping.type === 'serviceAccount') return [];
+  if (mapping.path === undefined)
+    throw new EngineError('Invalid', `volume mount "${mapping.hostDestination}" is not on this machine`);
+  return [ownMount(mapping.path, target, context)];
 }
 
 /** The limits of a view, lowered to those that this machine can grant; `notHonoured` reports it. */
@@ -182,10 +194,11 @@ export function notHonoured(
   const list: NotHonoured = [];
   const say = (field: string, reason: string) => list.push({ field: field.slice(0, 64), reason: reason.slice(0, 256) });
   const later = 'not supported by this version of the agent';
-  for (const type of ['volumeMount', 'serviceAccount'] as const) {
-    const paths = view.volumeMappings.filter((mapping) => mapping.type === type).map((m) => m.containerDestination);
-    if (paths.length > 0) say(`volumeMappings.${type}`, `${later}; left out: ${paths.join(', ')}`);
-  }
+  const written = view.volumeMappings.filter(({ type, accessMode }) => type === 'volumeMount' && accessMode === 'rw');
+  if (written.length > 0)
+    say('volumeMappings', `volume mounts are read-only: ${written.map((m) => m.containerDestination).join(', ')}`);
+  const cover = view.serviceAccount ? tokenCover(view) : undefined;
+  if (cover !== undefined) say('serviceAccount', `the volume at ${cover || '/'} leaves no room for its token`);
   const unused = registryNotHonoured(view, registry);
   if (unused) say('registry', unused);
   if (view.models && view.models.items.length > 0) say('models', later);

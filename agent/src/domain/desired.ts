@@ -10,12 +10,14 @@ import {
   retainUnlistedSchema,
 } from '../../../src/wire/agent.ts';
 import type { Digests } from '../../../src/wire/sections.ts';
+import { volumeMountViewSchema } from '../../../src/wire/volume-mounts.ts';
 import { containerDigest } from './digest.ts';
 import type { Entry } from './entry.ts';
 import { POLICY_REFUSED } from './entry.ts';
+import type { Resolution, SentVolumeMount } from './volume-mounts.ts';
 
 /** The responses of the controller that are saved, each with the digests of its sections. */
-const RESPONSES = ['config', 'microservices', 'registries'] as const;
+const RESPONSES = ['config', 'microservices', 'registries', 'volumeMounts'] as const;
 export type ResponseName = (typeof RESPONSES)[number];
 
 export interface SavedResponse {
@@ -26,19 +28,27 @@ export interface SavedResponse {
 
 type Responses = ReadonlyMap<ResponseName, SavedResponse>;
 
+/** What this machine says to a view. */
+export interface ViewRules {
+  /** why a microservice may not run here */
+  refusal(view: MicroserviceView): string | undefined;
+  /** what its container binds of the agent's files, or why it has to wait for them; absent: the view as it is */
+  resolve?(view: MicroserviceView): Resolution;
+}
+
 /**
  * The desired entries from the last response. Undefined when that is not readable: then absence of an entry means nothing.
  * An entry that cannot be parsed becomes a hold and does not affect the others.
  */
 export function desiredEntries(
   responses: Responses,
-  refusal: (view: MicroserviceView) => string | undefined,
+  rules: ViewRules,
   /** microservices that this agent runs */
   known: Iterable<string> = [],
 ): Entry[] | undefined {
   const items = listOf(responses, 'microservices', 'microservices');
   const entries = items?.flatMap((item) => {
-    const entry = entryOf(item, refusal);
+    const entry = entryOf(item, rules);
     return entry ? [entry] : [];
   });
   const retainUnlisted = retainUnlistedOf(responses);
@@ -73,7 +83,7 @@ export function unnamed(responses: Responses, known: Iterable<string>): string[]
 
 const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 
-function entryOf(item: unknown, refusal: (view: MicroserviceView) => string | undefined): Entry | undefined {
+function entryOf(item: unknown, { refusal, resolve }: ViewRules): Entry | undefined {
   const { uuid, delete: deleted } = (item ?? {}) as { uuid?: unknown; delete?: unknown };
   if (typeof uuid !== 'string' || deleted === true) return undefined;
   // It becomes a part of names and paths, and a uuid of any other form is of no container here.
@@ -88,7 +98,9 @@ function entryOf(item: unknown, refusal: (view: MicroserviceView) => string | un
   }
   const refused = refusal(view.data);
   if (refused) return { kind: 'hold', uuid, reason: POLICY_REFUSED, message: refused };
-  return { kind: 'run', uuid, view: view.data, digest: containerDigest(view.data) };
+  const resolved = resolve?.(view.data) ?? { view: view.data };
+  if (!('view' in resolved)) return { kind: 'hold', uuid, ...resolved };
+  return { kind: 'run', uuid, view: resolved.view, digest: containerDigest(resolved.view) };
 }
 
 /** The views as they were sent, by microservice: for the names of entries on hold, and for inspection. */
@@ -109,6 +121,23 @@ export function registries(responses: Responses): Map<number, RegistryView> {
     if (registry.success) found.set(registry.data.id, registry.data);
   }
   return found;
+}
+
+/**
+ * The volume mounts that the controller sent; undefined while that is not known. One that cannot be read is no absent one:
+ * what there is of it stays.
+ */
+export function volumeMounts(responses: Responses): SentVolumeMount[] | undefined {
+  return listOf(responses, 'volumeMounts', 'volumeMounts')?.flatMap((item): SentVolumeMount[] => {
+    const { uuid, name } = (item ?? {}) as { uuid?: unknown; name?: unknown };
+    // It becomes a part of paths.
+    if (typeof uuid !== 'string' || !PLAIN_NAME.test(uuid)) return [];
+    const mount = volumeMountViewSchema.safeParse(item);
+    if (mount.success) return [mount.data];
+    const wrong = mount.error.issues[0];
+    const problem = `the controller's volume mount cannot be read: ${wrong?.path[0]?.toString()}: ${wrong?.message}`;
+    return [{ uuid, name: typeof name === 'string' ? name.slice(0, 255) : uuid, problem }];
+  });
 }
 
 /** The settings that the controller wants; each that cannot be read is left out. */

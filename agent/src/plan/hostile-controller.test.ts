@@ -127,7 +127,7 @@ test(`no view of a microservice crashes the agent or binds its directories (seed
   fc.assert(
     fc.property(changes, (steps) => {
       const body = JSON.stringify({ microservices: [changed(view, steps), view] });
-      const entries = desiredEntries(documents(body), allowed) ?? [];
+      const entries = desiredEntries(documents(body), { refusal: allowed }) ?? [];
       // An entry that cannot be read does not affect the others.
       expect(entries.some((entry) => entry.uuid === view.uuid)).toBe(true);
       for (const entry of entries) {
@@ -196,7 +196,7 @@ test('a response of any form is read or counts as unreadable, and never ends the
       const all = new Map(
         ['config', 'microservices', 'registries'].map((name) => [name, { body, digests: {} }]),
       ) as never;
-      desiredEntries(all, allowed);
+      desiredEntries(all, { refusal: allowed });
       views(all);
       registries(all);
       wantedSettings(all);

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import type { ContainerSpec } from '../domain/engine.ts';
-import { directoryOwner, followLinks, giveDirectory, makeDirectory } from '../system/disk.ts';
+import { type ContainerSpec, EngineError } from '../domain/engine.ts';
+import { directoryOwner, exists, followLinks, giveDirectory, makeDirectory } from '../system/disk.ts';
 
 /** The user and group that a container runs as, or that a directory belongs to. */
 export interface Owner {
@@ -18,7 +18,7 @@ export interface Owner {
  *     shared    every container that mounts it may write to it: mode 777, as an emptyDir of Kubernetes. A file in it
  *               belongs to the user that wrote it
  *
- * Files in a volume keep their owner.
+ * Files in a volume keep their owner. What else lies in the directory of volumes was written by the agent, for reading.
  */
 export function prepareMounts(
   spec: Pick<ContainerSpec, 'mounts' | 'user'>,
@@ -29,11 +29,19 @@ export function prepareMounts(
   return spec.mounts.map((mount) => {
     const isOwn = mount.source.startsWith(`${volumesDirectory}/`);
     const source = isOwn ? mount.source : followLinks(mount.source);
+    const isVolume = VOLUMES.some((folder) => source.startsWith(`${join(volumesDirectory, folder)}/`));
+    if (isOwn && !isVolume) {
+      if (!exists(source)) throw new EngineError('Failed', `${source} is not there`);
+      return mount;
+    }
     const made = makeDirectory(source, 0o755);
     if (isOwn) openVolume(source, made, user, volumesDirectory);
     return { ...mount, source };
   });
 }
+
+/** Where the volumes of microservices lie, below the directory of volumes. */
+const VOLUMES = ['data', 'shared'];
 
 function openVolume(source: string, made: boolean, user: Owner | undefined, volumesDirectory: string): void {
   const isShared = source.startsWith(`${join(volumesDirectory, 'shared')}/`);

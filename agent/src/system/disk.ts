@@ -21,7 +21,7 @@ import {
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** The only module that touches files; the database and the lock (state/) open their own. */
+/** The only module that touches files, with atomic-directory.ts; the database and the lock (state/) open their own. */
 
 /** A file's text, or undefined when there is none. */
 export function readText(path: string): string | undefined {

@@ -362,7 +362,7 @@ describe('the body of a create call', () => {
 test('fields that cannot be honoured are reported, each with its reason', () => {
   const view = makeView({
     volumeMappings: [
-      { hostDestination: 'm', containerDestination: '/m', accessMode: 'ro', type: 'volumeMount', scope: 'private' },
+      { hostDestination: 'm', containerDestination: '/m', accessMode: 'rw', type: 'volumeMount', scope: 'private' },
     ],
     models: { bindPath: '/models', permissions: 'ro', items: [{ name: 'llm' }] },
     cdiDevices: ['nvidia.com/gpu=0'],
@@ -373,7 +373,7 @@ test('fields that cannot be honoured are reported, each with its reason', () => 
   });
   const limits = { mayRaise: false, hard: { nofile: 20_000 } };
   expect(notHonoured(view, { facts, limits }).map(({ field }) => field)).toEqual([
-    'volumeMappings.volumeMount',
+    'volumeMappings',
     'models',
     'cdiDevices',
     'healthCheck.startInterval',

@@ -1,0 +1,112 @@
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import { type Clock, pause } from '../domain/clock.ts';
+import type { Container } from '../domain/container.ts';
+import type { Entry } from '../domain/entry.ts';
+import type { MicroserviceRecord } from '../domain/record.ts';
+import { boundPaths, type Resolution, type SentVolumeMount, tokenPath, tokenTarget } from '../domain/volume-mounts.ts';
+import type { Identity } from '../state/identity.ts';
+import type { Log } from '../system/log.ts';
+import type { MountedFiles } from './files.ts';
+import { ServiceAccounts } from './service-accounts.ts';
+import { VolumeMounts } from './volume-mounts.ts';
+
+/** How often tokens, failures and what nothing uses are looked at, ms. */
+const LOOK_EVERY = 30_000;
+
+export interface MountedContentDependencies {
+  files: MountedFiles;
+  clock: Clock;
+  log: Log;
+  identity(): Identity;
+  /** Something that could not be written is tried again. */
+  retry(): void;
+  supervisor(): ObservedSupervisor;
+}
+
+/** What is known of the containers of this machine. */
+interface ObservedSupervisor {
+  readonly desired: readonly Entry[] | undefined;
+  readonly containers: readonly Container[];
+  /** steps under way */
+  readonly pending: number;
+  /** undefined until the engine was read once */
+  statuses(): readonly unknown[] | undefined;
+  record(uuid: string): Pick<MicroserviceRecord, 'lastGood'> | undefined;
+}
+
+/** What the agent itself writes for containers to mount: volume mounts, and the tokens of service accounts. */
+export class MountedContent {
+  readonly #deps: MountedContentDependencies;
+  readonly #mounts: VolumeMounts;
+  readonly #accounts: ServiceAccounts;
+  /** nothing is left that will have to be removed */
+  #isTidy = false;
+
+  constructor(deps: MountedContentDependencies) {
+    this.#deps = deps;
+    this.#mounts = new VolumeMounts(deps);
+    this.#accounts = new ServiceAccounts(deps);
+  }
+
+  get problems(): string[] {
+    return [...this.#mounts.problems, ...this.#accounts.problems];
+  }
+
+  get status(): VolumeMounts['status'] {
+    return this.#mounts.status;
+  }
+
+  /** Writes the volume mounts. */
+  applyMounts(sent: readonly SentVolumeMount[] | undefined): void {
+    this.#mounts.apply(sent);
+  }
+
+  resolve(view: MicroserviceView): Resolution {
+    return this.#mounts.resolve(view);
+  }
+
+  /** Writes the tokens of what is to run, before it is made, and of what runs although it may not change. */
+  applyAccounts(desired: readonly Entry[] | undefined): void {
+    this.#isTidy = false;
+    this.#accounts.apply(this.#uuids(desired).flatMap((uuid) => this.#viewsOf(uuid, desired).slice(-1)));
+  }
+
+  /** Replaces tokens before they expire, tries again what failed, and removes what nothing uses, until the signal fires. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await pause(this.#deps.clock, LOOK_EVERY, signal);
+      if (signal.aborted) return;
+      if (this.#mounts.hasFailed) this.#deps.retry();
+      else this.applyAccounts(this.#deps.supervisor().desired);
+      this.tidy();
+    }
+  }
+
+  /** Removes what nothing uses. */
+  tidy(): void {
+    const supervisor = this.#deps.supervisor();
+    const { desired, containers } = supervisor;
+    // A container that is being made is not among the containers yet.
+    if (this.#isTidy || !desired || supervisor.pending > 0 || !supervisor.statuses()) return;
+    const views = this.#uuids(desired).flatMap((uuid) => this.#viewsOf(uuid, desired));
+    const tokens = views.filter(tokenTarget).map(({ uuid }) => tokenPath(uuid));
+    const wanted = new Set([...views.flatMap(boundPaths), ...tokens]);
+    // The directory of volumes may be reached by several paths.
+    const sources = containers.flatMap(({ binds = [] }) => binds.map(({ source }) => source));
+    const isBound = (path: string) => sources.some((source) => source.endsWith(`/${path}`));
+    const inUse = { wanted, isBound };
+    this.#isTidy = [this.#mounts.tidy(inUse), this.#accounts.tidy(inUse)].every(Boolean);
+  }
+
+  /** The microservices that are to run, or that have a container. */
+  #uuids(desired: readonly Entry[] | undefined): string[] {
+    return [...new Set([...(desired ?? []), ...this.#deps.supervisor().containers].map(({ uuid }) => uuid))];
+  }
+
+  /** The views that a container of a microservice is, or may be, made from; the one that is to be comes last. */
+  #viewsOf(uuid: string, desired: readonly Entry[] | undefined): MicroserviceView[] {
+    const entry = desired?.find((each) => each.uuid === uuid);
+    const views = [this.#deps.supervisor().record(uuid)?.lastGood, entry?.kind === 'run' ? entry.view : undefined];
+    return views.filter((view) => view !== undefined);
+  }
+}
