@@ -69,6 +69,8 @@ export const ANNOTATIONS = {
   /** on the Lease of a replica: JSON of what it says about itself, and of what users changed */
   replica: `${GROUP}/replica`,
   replicaEdit: `${GROUP}/replica-edit`,
+  /** on core objects: when REST last changed it, RFC 3339 */
+  updatedAt: `${GROUP}/updated-at`,
   /** on core objects: the v3 name that is not a legal object name */
   name: `${GROUP}/name`,
   /** on core objects: map of escaped keys to their v3 spelling */

@@ -19,6 +19,7 @@ import {
   v3Name,
   verdicts,
 } from '../domain/index.ts';
+import { textNameOf } from '../domain/shared/form.ts';
 import {
   KINDS,
   type Kind,
@@ -43,7 +44,6 @@ import {
 } from '../kube/mod.ts';
 import { applicationsOn } from '../stores/lookups.ts';
 import { isSeenAlike } from '../stores/node-change.ts';
-import { textNameOf } from '../stores/references.ts';
 import { storeOf } from '../stores/stores.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';

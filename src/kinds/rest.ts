@@ -37,6 +37,10 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
     delete: { status: 200 | 202 | 204 };
   };
   shapes: KindShapes;
+  /** Resource of the permission to read one object, when a read shows what is a permission of its own. */
+  readPermission?: string;
+  /** Texts are stored as they are: `{{` in one is no template expression. */
+  templated?: false;
   /** Texts of the OpenAPI document where the usual ones do not fit. */
   texts?: Partial<Record<Operation, { summary?: string; description?: string }>>;
   /** Reads a create body. Throws DomainError. */
@@ -65,6 +69,8 @@ interface KindUpload {
   part: string;
   /** PUT replaces what the document does not name, PATCH keeps it */
   update: 'PUT' | 'PATCH';
+  /** the JSON body that is equivalent to a document, where that is more than name and spec; throws DomainError */
+  body?: (document: unknown) => Json;
   /** refuses documents of another API */
   checksApiVersion?: true;
   /** members of the spec that a document may have at its top instead */

@@ -15,6 +15,7 @@ import { createReferences } from '../stores/use.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
 import { untilGone } from './adapters/gone.ts';
+import { createSharedConfigMaps, createSharedSecrets } from './adapters/shared.ts';
 import type { KindsObjects, Objects, RestDependencies } from './dependencies.ts';
 
 const NAMESPACE = 'test';
@@ -45,7 +46,8 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     ) as KindsObjects),
     kinds,
     references: createReferences(stores, kinds),
-    shared: { refresh: async () => {} },
+    secrets: createSharedSecrets(memoryObjects(stores.secrets, version)),
+    configMaps: createSharedConfigMaps(memoryObjects(stores.configMaps, version)),
     lookups: createLookups(stores),
     registryPasswords: {
       read: async (registry) => passwords.get(registry.metadata.name),
@@ -119,7 +121,7 @@ function memoryObjects<T extends KubeObject, I extends string>(
     find: (index, key) => store.byIndex(index, key),
     read: async (name) => store.get(NAMESPACE, name),
     select: async (field, value) =>
-      store.list().filter((object) => (object.spec as Record<string, unknown>)[field] === value),
+      store.list().filter((object) => (object.spec as Record<string, unknown> | undefined)?.[field] === value),
     refresh: async () => {},
     async create(object) {
       const { name } = object.metadata;

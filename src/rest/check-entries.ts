@@ -22,10 +22,10 @@ const LATE: Partial<
         ]),
   RegistryNotFound: ({ registries }, _, signal) => registries.refresh(signal),
   RegistryNotReady: ({ registries }, _, signal) => registries.refresh(signal),
-  SecretNotFound: ({ shared }, _, signal) => shared.refresh(signal),
-  SecretKeyNotFound: ({ shared }, _, signal) => shared.refresh(signal),
-  ConfigMapNotFound: ({ shared }, _, signal) => shared.refresh(signal),
-  ConfigMapKeyNotFound: ({ shared }, _, signal) => shared.refresh(signal),
+  SecretNotFound: ({ secrets }, _, signal) => secrets.refresh(signal),
+  SecretKeyNotFound: ({ secrets }, _, signal) => secrets.refresh(signal),
+  ConfigMapNotFound: ({ configMaps }, _, signal) => configMaps.refresh(signal),
+  ConfigMapKeyNotFound: ({ configMaps }, _, signal) => configMaps.refresh(signal),
 };
 
 /**

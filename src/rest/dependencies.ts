@@ -2,6 +2,7 @@ import type { ObjectMeta } from '../api/meta.ts';
 import type { EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Provisioning } from '../domain/edge-node/read.ts';
 import type { Lookups, Observation } from '../domain/inputs.ts';
+import type { SharedConfigMap, SharedSecret } from '../domain/shared/form.ts';
 import type { IndexOf, Kind, KindKey, KindObject, Kinds, ObjectOf } from '../kinds/index.ts';
 import type { AuditLog } from '../stores/audit-log.ts';
 import type { Replicas } from '../stores/replicas.ts';
@@ -16,7 +17,9 @@ export interface RestDependencies extends KindsObjects {
   kinds: Kinds;
   /** The references between objects, from the local stores. */
   references: References;
-  shared: Shared;
+  /** Secrets and ConfigMaps of the v3 API: those with the label skerry.dev/shareable. */
+  secrets: Objects<SharedSecret>;
+  configMaps: Objects<SharedConfigMap>;
   /** The lookups of verdicts, from the local stores. */
   lookups: Lookups;
   registryPasswords: RegistryPasswords;
@@ -41,6 +44,10 @@ export interface RestDependencies extends KindsObjects {
 export interface StoredObject {
   metadata: ObjectMeta;
 }
+
+/** The objects of a kind of which only the key is known. */
+export const objectsByKey = (deps: RestDependencies, key: string): Objects<KindObject> | undefined =>
+  (deps as unknown as Record<string, Objects<KindObject> | undefined>)[key];
 
 /** The objects of a kind that is known only at run time. */
 export const objectsOf = <T extends KindObject>(deps: RestDependencies, { key }: Kind<T>): Objects<T> =>
@@ -74,12 +81,6 @@ export interface Objects<T extends StoredObject, I extends string = string> {
   delete(object: T, signal: AbortSignal): Promise<void>;
   /** Waits until the store no longer has exactly this object; false when that takes longer than `ms`. */
   untilGone(object: T, ms: number, signal: AbortSignal): Promise<boolean>;
-}
-
-/** Secrets and ConfigMaps that microservices may use: those with the label skerry.dev/shareable. */
-export interface Shared {
-  /** See Objects.refresh. */
-  refresh(signal: AbortSignal): Promise<void>;
 }
 
 /** Passwords are in Secrets that the registry owns, never in its spec. */

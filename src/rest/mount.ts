@@ -15,7 +15,7 @@ import { abortable } from './access/review-cache.ts';
 import { auditEvent, isAudited } from './audit.ts';
 import { type ReceiveOptions, readInput } from './body.ts';
 import { ConstantReply } from './constant-reply.ts';
-import { objectsOf, type RestDependencies } from './dependencies.ts';
+import { objectsByKey, type RestDependencies } from './dependencies.ts';
 import { errorReply, invalid, notFound, unavailable } from './errors.ts';
 import type { Limits, RestMetrics } from './limits.ts';
 import { ListReply, writeList } from './list-reply.ts';
@@ -189,10 +189,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
 
 /** A list from an incomplete store would look complete. */
 const isSynced = (deps: RestDependencies, route: AnyRoute) =>
-  (route.needs?.(deps.kinds) ?? ESSENTIAL_KINDS).every((key) => {
-    const kind = deps.kinds[key];
-    return !kind || objectsOf(deps, kind).synced;
-  });
+  (route.needs?.(deps.kinds) ?? ESSENTIAL_KINDS).every((key) => objectsByKey(deps, key)?.synced !== false);
 
 /** Aborts when the client is gone or the time is over. */
 function deadline(response: ServerResponse, ms: number): { signal: AbortSignal; stop: () => void } {

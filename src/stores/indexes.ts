@@ -1,8 +1,8 @@
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import { v3Name } from '../domain/names.ts';
+import { isShareable, labelledNumber, textNameOf } from '../domain/shared/form.ts';
 import { type Kind, type KindObject, referenceKey } from '../kinds/index.ts';
 import { provisioningKeyOf } from './provisioning-key.ts';
-import { textNameOf } from './references.ts';
 
 type Indexes = Record<string, (object: KindObject) => Iterable<string>>;
 
@@ -24,12 +24,24 @@ export function indexesOf({ identity: { uuid, id }, references, links, indexes }
   };
 }
 
+/** The indexes of core objects of both kinds. */
+const SHARED_INDEXES = {
+  name: (object: Secret | ConfigMap) => [textNameOf(object)],
+  /** `true`: all that the v3 API has */
+  shareable: (object: Secret | ConfigMap) => (isShareable(object) ? ['true'] : []),
+  /** numbers of those that the v3 API has */
+  id(object: Secret | ConfigMap) {
+    const id = isShareable(object) ? labelledNumber(object) : undefined;
+    return id === undefined ? [] : [String(id)];
+  },
+} as const;
+
 /** The indexes of core objects. */
 export const CORE_INDEXES = {
   secrets: {
-    name: (secret: Secret) => [textNameOf(secret)],
+    ...SHARED_INDEXES,
     /** uuid of the node that a provisioning key is for */
     provisioningKeyOf,
   },
-  configMaps: { name: (configMap: ConfigMap) => [textNameOf(configMap)] },
+  configMaps: SHARED_INDEXES,
 } as const;

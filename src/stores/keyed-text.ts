@@ -1,12 +1,10 @@
 import type { ObjectMeta } from '../api/meta.ts';
-import { ANNOTATIONS, LABELS } from '../api/names.ts';
+import { ANNOTATIONS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Registry } from '../api/v3/index.ts';
 import { type KeyedText, mayBeSentTo } from '../domain/index.ts';
-import { textNameOf } from './references.ts';
-
-/** Only an object with the label may be listed over REST or used by a microservice. */
-export const isShareable = (object: Secret | ConfigMap) => object.metadata.labels?.[LABELS.shareable] === 'true';
+import { isShareable, textNameOf } from '../domain/shared/form.ts';
+import { withV3Keys } from '../domain/shared/keys.ts';
 
 /** Whether this object, and not another one of the same name, owns the Secret. */
 export const isOwnedBy = (secret: Secret, owner: { metadata: ObjectMeta }) =>
@@ -43,24 +41,10 @@ export function encodeData(text: Record<string, string | undefined>): Record<str
 
 export const textOfSecret = (secret: Secret): KeyedText => ({
   name: textNameOf(secret),
-  data: withTextKeys(secret, decodeData(secret.data)),
+  data: withV3Keys(secret, decodeData(secret.data)),
 });
 
 export const textOfConfigMap = (configMap: ConfigMap): KeyedText => ({
   name: textNameOf(configMap),
-  data: withTextKeys(configMap, configMap.data ?? {}),
+  data: withV3Keys(configMap, configMap.data ?? {}),
 });
-
-/** Keys that are invalid in core objects are stored escaped; an annotation maps them to their v3 spelling. */
-function withTextKeys(object: Secret | ConfigMap, data: Record<string, string>): Record<string, string> {
-  const text = object.metadata.annotations?.[ANNOTATIONS.keys];
-  if (text === undefined) return data;
-  try {
-    const names = JSON.parse(text) as Record<string, unknown>;
-    return Object.fromEntries(
-      Object.entries(data).map(([key, value]) => [typeof names[key] === 'string' ? names[key] : key, value]),
-    );
-  } catch {
-    return data;
-  }
-}

@@ -1,9 +1,10 @@
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import { type KeyedText, type Lookups, nodeUuid, v3Name } from '../domain/index.ts';
 import type { Linked, ReferencedObjects } from '../domain/inputs.ts';
+import { isShareable } from '../domain/shared/form.ts';
 import { reportedApplicationsOf } from '../kinds/edge-node.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
-import { isPasswordOf, isShareable, textOfConfigMap, textOfSecret } from './keyed-text.ts';
+import { isPasswordOf, textOfConfigMap, textOfSecret } from './keyed-text.ts';
 import { oldest } from './oldest.ts';
 import type { ReadStores } from './stores.ts';
 import { referenced } from './use.ts';

@@ -2,11 +2,11 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
 import type { Application } from '../../api/v3/index.ts';
 import { applicationUuid, nodeUuid, v3Name } from '../../domain/names.ts';
+import { textNameOf } from '../../domain/shared/form.ts';
 import { entryUuidsOf } from '../../kinds/application.ts';
 import { KINDS, type Kind, type KindObject, REFERENCED_KINDS, refsTo } from '../../kinds/index.ts';
 import type { Change, KubeObject, Store } from '../../kube/mod.ts';
 import { isWorkedFromAlike } from '../../stores/node-change.ts';
-import { textNameOf } from '../../stores/references.ts';
 import type { AgentStores } from '../dependencies.ts';
 import { dependency, nodesOf } from './node-inputs.ts';
 

@@ -1,3 +1,6 @@
+import { LABELS } from '../../api/names.ts';
+import { CORE_RESOURCES } from '../../api/resources.ts';
+import { isShareable } from '../../domain/shared/form.ts';
 import { KINDS, type Kinds } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { createLookups } from '../../stores/lookups.ts';
@@ -8,8 +11,9 @@ import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
 import type { Ids, KindsObjects, Observations, Readiness, RestDependencies, Self } from '../dependencies.ts';
 import type { RestMetrics } from '../limits.ts';
-import { createObjects } from './objects.ts';
-import { createProvisioningKeys, createRegistryPasswords, createShared } from './secrets.ts';
+import { createObjects, selectorsOf } from './objects.ts';
+import { createProvisioningKeys, createRegistryPasswords } from './secrets.ts';
+import { createSharedConfigMaps, createSharedSecrets } from './shared.ts';
 
 export interface ClusterDependenciesOptions {
   client: KubeClient;
@@ -30,6 +34,9 @@ export interface ClusterDependenciesOptions {
   authorizer?: Authorizer;
 }
 
+/** The core objects that REST reads at all. */
+const SHAREABLE = { only: { labelSelector: `${LABELS.shareable}=true`, has: isShareable } } as const;
+
 /** The dependencies of the REST API over the cluster. */
 export function createClusterDependencies(options: ClusterDependenciesOptions): RestDependencies {
   const { client, namespace, stores, metrics, kinds = KINDS } = options;
@@ -38,12 +45,23 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     ...(Object.fromEntries(
       Object.entries(kinds).map(([key, kind]) => [
         key,
-        createObjects({ client, namespace, kind, store: storeOf(stores, kind) }),
+        createObjects({
+          client,
+          namespace,
+          resource: kind.resource,
+          selects: selectorsOf(kind),
+          store: storeOf(stores, kind),
+        }),
       ]),
     ) as KindsObjects),
     kinds,
     references: createReferences(stores, kinds),
-    shared: createShared({ client, namespace, ...stores }),
+    secrets: createSharedSecrets(
+      createObjects({ client, namespace, ...SHAREABLE, resource: CORE_RESOURCES.secrets, store: stores.secrets }),
+    ),
+    configMaps: createSharedConfigMaps(
+      createObjects({ client, namespace, ...SHAREABLE, resource: CORE_RESOURCES.configMaps, store: stores.configMaps }),
+    ),
     lookups: createLookups(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),
     provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),

@@ -1,32 +1,43 @@
 import { FIELD_MANAGERS, LABELS } from '../../api/names.ts';
-import type { Kind, KindObject } from '../../kinds/index.ts';
+import type { ResourceOf } from '../../api/resources.ts';
+import type { Kind } from '../../kinds/index.ts';
 import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { compareResourceVersions } from '../../kube/object.ts';
+import { compareResourceVersions, type KubeObject } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
 import type { Objects } from '../dependencies.ts';
 import { untilGone } from './gone.ts';
 import { createRefresh } from './refresh.ts';
 
-export interface ObjectsOptions<T extends KindObject> {
+type Named = KubeObject & { spec?: { name?: string; uuid?: string } };
+
+export interface ObjectsOptions<T extends Named> {
   client: KubeClient;
-  kind: Kind<T>;
-  /** Follows the kind in this namespace. */
+  resource: ResourceOf<T>;
+  /** What the API server can select; other objects are found in a list of all. */
+  selects?: Readonly<Record<'name' | 'uuid', boolean>>;
+  /** Limits lists to some objects, where the store has others as well. */
+  only?: { labelSelector: string; has: (object: T) => boolean };
+  /** Follows the resource in this namespace. */
   store: Store<T>;
   namespace: string;
 }
 
 const fieldManager = FIELD_MANAGERS.rest;
 
-/** The objects of a kind, over its store and the API server. */
-export function createObjects<T extends KindObject>(options: ObjectsOptions<T>): Objects<T> {
-  const { client, kind, store, namespace } = options;
-  const { resource } = kind;
+/** The objects of a resource, over its store and the API server. */
+export function createObjects<T extends Named>(options: ObjectsOptions<T>): Objects<T> {
+  const { client, resource, selects, only, store, namespace } = options;
   const refresh = createRefresh(async () => {
-    const { items, resourceVersion } = await client.list(resource, { namespace });
+    const { items, resourceVersion } = await client.list(resource, {
+      namespace,
+      ...(only && { labelSelector: only.labelSelector }),
+    });
     const listed = new Set(items.map((item) => item.metadata.name));
     for (const item of items) store.observe(item);
-    for (const { metadata } of store.list()) {
+    for (const object of store.list()) {
+      if (only && !only.has(object)) continue;
+      const { metadata } = object;
       const isOlder = (compareResourceVersions(metadata.resourceVersion, resourceVersion) ?? 1) <= 0;
       if (isOlder && !listed.has(metadata.name)) gone(metadata);
     }
@@ -52,9 +63,9 @@ export function createObjects<T extends KindObject>(options: ObjectsOptions<T>):
       return object && seen(object);
     },
     async select(field, value, signal) {
-      if (!isSelectable(kind, field)) {
+      if (!selects?.[field]) {
         await refresh(signal);
-        return store.list().filter(({ spec }) => spec[field] === value);
+        return store.list().filter(({ spec }) => spec?.[field] === value);
       }
       const { items } = await client.list(resource, {
         namespace,
@@ -93,9 +104,11 @@ export function createObjects<T extends KindObject>(options: ObjectsOptions<T>):
   };
 }
 
-/** Whether the API server can select the objects of a kind: by the label of the uuid, by the name in the spec. */
-const isSelectable = ({ identity, definition }: Kind, field: 'name' | 'uuid'): boolean =>
-  field === 'uuid' ? identity.uuid !== undefined : definition.selectableFields.includes('.spec.name');
+/** What the API server can select of the objects of a kind: the label of the uuid, the name in the spec. */
+export const selectorsOf = ({ identity, definition }: Kind): Record<'name' | 'uuid', boolean> => ({
+  uuid: identity.uuid !== undefined,
+  name: definition.selectableFields.includes('.spec.name'),
+});
 
 /** Selectors have their own meaning for backslash, comma and equals sign. */
 const escaped = (value: string) => value.replaceAll(/[\\,=]/g, '\\$&');

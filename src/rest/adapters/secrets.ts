@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { ANNOTATIONS, FIELD_MANAGERS, LABELS } from '../../api/names.ts';
-import type { ConfigMap, Secret } from '../../api/resources.ts';
+import type { Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { nodeUuid } from '../../domain/names.ts';
 import { destinationText } from '../../domain/registry/index.ts';
@@ -12,8 +12,7 @@ import type { Store } from '../../kube/store.ts';
 import { createOrUpdate } from '../../kube/update.ts';
 import { isOwnedBy, isPasswordOf, registryOf } from '../../stores/keyed-text.ts';
 import { isReplacedBy, provisioningKeyData, provisioningKeyName } from '../../stores/provisioning-key.ts';
-import type { ProvisioningKeys, RegistryPasswords, Shared } from '../dependencies.ts';
-import { createRefresh } from './refresh.ts';
+import type { ProvisioningKeys, RegistryPasswords } from '../dependencies.ts';
 
 const fieldManager = FIELD_MANAGERS.rest;
 const PASSWORD = 'password';
@@ -137,23 +136,5 @@ export function createProvisioningKeys({
         ),
       );
     },
-  };
-}
-
-export interface SharedOptions extends SecretsOptions {
-  secrets: Store<Secret>;
-  configMaps: Store<ConfigMap>;
-}
-
-/** Refreshes the stores of the Secrets and ConfigMaps that microservices may use. */
-export function createShared({ client, namespace, secrets, configMaps }: SharedOptions): Shared {
-  const labelSelector = `${LABELS.shareable}=true`;
-  return {
-    refresh: createRefresh(async () => {
-      for (const item of (await client.list(RESOURCES.secrets, { namespace, labelSelector })).items)
-        secrets.observe(item);
-      for (const item of (await client.list(RESOURCES.configMaps, { namespace, labelSelector })).items)
-        configMaps.observe(item);
-    }),
   };
 }

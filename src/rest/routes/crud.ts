@@ -27,6 +27,8 @@ export interface CrudHooks<T, W extends Write<T>> {
   /** Runs after a change was stored. */
   changed?(deps: RestDependencies, before: T, after: T, signal: AbortSignal): Promise<void>;
   read?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<Record<string, unknown>>;
+  /** Runs before an object is deleted that nothing uses, as far as references tell. */
+  deleting?(deps: RestDependencies, object: T, signal: AbortSignal): Promise<void>;
 }
 
 const PARAMS = { uuid: shapes.uuidParam, name: shapes.nameParam, id: shapes.idParam };
@@ -57,6 +59,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
   const missingReference = kind.references ? [404] : [];
   const list = capital(crud.list);
   const items = z.array(crud.shapes.listed ?? crud.shapes.read);
+  const json = crud.templated === false ? shapes.anyObject : shapes.templatedObject;
   const routes = [
     route({
       method: 'POST',
@@ -65,7 +68,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       tag,
       ...text('create', `Create ${a}`),
       access: { resource, verb: 'create' },
-      body: { kind: 'json', schema: shapes.templatedObject, documents: crud.shapes.create },
+      body: { kind: 'json', schema: json, documents: crud.shapes.create },
       reply: { status: replies.create.status, schema: createdShape },
       errors: [400, ...missingReference, 409],
       handler: ({ deps, body, caller, signal }) => operations.create(deps, body, caller, signal),
@@ -86,7 +89,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       operation: `get${definition.kind}`,
       tag,
       ...text('get', `One ${noun}`),
-      access: { resource, verb: 'get', ...byKey },
+      access: { resource: crud.readPermission ?? resource, verb: 'get', ...byKey },
       ...item,
       reply: { status: 200, schema: crud.shapes.read },
       errors: [404],
@@ -100,7 +103,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       ...text('change', `Change ${a}`),
       access: { resource, verb: 'patch', ...byKey },
       ...item,
-      body: { kind: 'json', schema: shapes.templatedObject, documents: crud.shapes.change },
+      body: { kind: 'json', schema: json, documents: crud.shapes.change },
       reply: changeReply,
       errors: [400, 404, 409],
       handler: ({ deps, params, body, caller, signal }) => operations.patch(deps, value(params), body, caller, signal),
@@ -295,6 +298,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     if (refused) throw refused;
     const users = kind.inUse ? deps.references.users(kind, object) : [];
     if (users.length > 0) throw inUseError(kind, object, users);
+    await hooks.deleting?.(deps, object, signal);
     await deleteObject(objectsOf(deps, kind), object, signal);
     return replies.delete.status === 204 ? undefined : {};
   }
@@ -315,7 +319,12 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   /** The JSON body that is equivalent to a document of this kind. */
   function readFile(file: string, path?: string): Record<string, unknown> {
     const document = parseYaml(file);
-    refuseExpressions(document);
+    if (crud.templated !== false) refuseExpressions(document);
+    if (upload?.body) {
+      const body = upload.body(document);
+      if (rest.key === 'name') requireName(String(body.name), path, 'metadata.name');
+      return body;
+    }
     const options = {
       ...(upload?.checksApiVersion && { apiVersions: UPLOAD_API_VERSIONS }),
       ...(upload?.topLevel && { topLevel: upload.topLevel }),

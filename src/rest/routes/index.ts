@@ -14,6 +14,7 @@ import { microserviceRoutes } from './microservices.ts';
 import { nodeRoutes } from './nodes.ts';
 import { registryRoutes } from './registries.ts';
 import { anyObject } from './shapes.ts';
+import { sharedRoutes } from './shared.ts';
 import { topologyRoutes } from './topology.ts';
 
 /** Routes of kinds that need more than the plain ones, by key. */
@@ -46,6 +47,7 @@ export function createRoutes(kinds: Kinds): readonly AnyRoute[] {
     ...clusterRoutes,
     ...topologyRoutes,
     ...eventRoutes,
+    ...sharedRoutes,
     ...laterRoutes,
   ];
   const document = constantReply(() => openApiDocument(routes));

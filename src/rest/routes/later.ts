@@ -54,8 +54,6 @@ const TABLE: Readonly<Record<string, string>> = {
     GET    /volumeMounts/{name}/link               volumemounts get
     POST   /volumeMounts/{name}/link               volumemounts patch
     DELETE /volumeMounts/{name}/link               volumemounts patch`,
-  'Config maps': patchable('/configmaps', 'configmaps'),
-  Secrets: patchable('/secrets', 'secrets'),
   Roles: patchable('/roles', 'roles'),
   'Role bindings': patchable('/rolebindings', 'rolebindings'),
   'Service accounts': `
