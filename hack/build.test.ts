@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process';
+import { execFile, fork } from 'node:child_process';
+import { on } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,3 +23,16 @@ test.each(Object.keys(BUNDLES) as (keyof typeof BUNDLES)[])(
     expect(bytes).toBeLessThan(8 * 2 ** 20);
   },
 );
+
+test('skerry-templates renders without access to files', async () => {
+  const { path } = await bundle('skerry-templates', dir);
+  const child = fork(path, [], { env: {}, execArgv: ['--permission', `--allow-fs-read=${path}`] });
+  const messages = on(child, 'message');
+  try {
+    expect((await messages.next()).value).toEqual([{ ready: true }, undefined]);
+    child.send({ render: { document: { a: '{{ 1 | plus: 1 }}' } } });
+    expect((await messages.next()).value).toEqual([{ done: { a: 2 } }, undefined]);
+  } finally {
+    child.kill();
+  }
+});

@@ -9,7 +9,12 @@ import { type BuildOptions, build } from 'esbuild';
 import { ROOT } from './paths.ts';
 
 /** Name of the bundle -> its entry point. */
-export const BUNDLES = { skerry: 'src/main.ts', 'skerry-agent': 'agent/src/main.ts' } as const;
+export const BUNDLES = {
+  skerry: 'src/main.ts',
+  /** the child process that renders templates, next to the controller */
+  'skerry-templates': 'src/templates/process.ts',
+  'skerry-agent': 'agent/src/main.ts',
+} as const;
 
 /** Some packages are CommonJS and call require for Node's own modules. */
 const REQUIRE =

@@ -18,6 +18,7 @@ import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
 import { createLookups } from './stores/lookups.ts';
 import { createIdLookup, createStores, type Stores } from './stores/stores.ts';
+import { createRenderer } from './templates/renderer.ts';
 import type { MicroserviceStatus } from './wire/index.ts';
 
 export const NAMESPACE = 'plant';
@@ -64,6 +65,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
     createRestServer({
       validateReplies: false,
       deps: createClusterDependencies({
+        templates: createRenderer(),
         client,
         namespace: NAMESPACE,
         stores,

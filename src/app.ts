@@ -22,6 +22,7 @@ import { addLeaderWork } from './leader.ts';
 import { createClusterDependencies, createReadiness } from './rest/adapters/dependencies.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import type { RestDependencies } from './rest/dependencies.ts';
+import { tooOften } from './rest/errors.ts';
 import { createRestServer } from './rest/server.ts';
 import { createAuditLog } from './stores/audit-log.ts';
 import { createSegments } from './stores/audit-segments.ts';
@@ -40,6 +41,7 @@ import {
 } from './stores/stores.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
+import { createRenderer } from './templates/renderer.ts';
 
 /** A controller process: REST, agent routes, and the reconcilers while it leads. */
 export interface App extends AsyncDisposable {
@@ -136,6 +138,9 @@ export async function createApp(
 
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
+  const templates = building.use(
+    createRenderer({ refuse: () => tooOften('too many documents of this caller are being rendered', 1) }),
+  );
   const deps = createClusterDependencies({
     client,
     namespace,
@@ -143,6 +148,7 @@ export async function createApp(
     kinds,
     ids,
     provisioning: provisioned,
+    templates,
     observations: { of: agents.currentValues.of, listeningSince: () => leadership.since },
     ...(audit && { audit }),
     self: { version: packageJson.version, caCert: () => caCert(config) },

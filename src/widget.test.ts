@@ -19,6 +19,7 @@ import { createRestServer, type RestServer } from './rest/server.ts';
 import { createLookups } from './stores/lookups.ts';
 import { countObjects, createIdLookup, createStores, storeOf } from './stores/stores.ts';
 import { supportDocument } from './support.ts';
+import { createRenderer } from './templates/renderer.ts';
 
 /** What a kind has that is nothing but a definition, with an API server in memory. */
 const namespace = 'plant';
@@ -37,6 +38,7 @@ beforeAll(async () => {
   for (const store of Object.values(stores)) if (store !== (widgets as never)) store.swap([], '1');
   const ids = createIds({ client, namespace, withId: createIdLookup(stores, kinds) });
   const deps = createClusterDependencies({
+    templates: createRenderer(),
     client,
     namespace,
     stores,

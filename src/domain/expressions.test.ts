@@ -1,10 +1,8 @@
 import { describe, expect, it, test } from 'vitest';
 import { makeApplication, makeEntry } from './_util.ts';
 import { notActing } from './application/not-acting.ts';
-import { expressionError, findExpression } from './expressions.ts';
+import { findExpression } from './expressions.ts';
 import { entryFromFlat, patchEntry } from './microservice/flat.ts';
-import { readApplicationUpload } from './upload/application.ts';
-import { readMicroserviceUpload } from './upload/microservice.ts';
 
 describe('template expressions', () => {
   test.each<[unknown, (string | number)[] | undefined]>([
@@ -23,15 +21,6 @@ describe('template expressions', () => {
     expect(findExpression(document)).toHaveLength(32);
   });
 
-  it('are refused in uploads, with the path of the field', () => {
-    const spec = { images: { amd64: 'x:1' }, container: { env: [{ key: 'A', value: '{{ self.name }}' }] } };
-    expect(() => readMicroserviceUpload({ kind: 'Microservice', metadata: { name: 'm' }, spec })).toThrow(
-      /^spec\.container\.env\[0\]\.value: holds a template expression/,
-    );
-    const application = { kind: 'Application', metadata: { name: 'p' }, spec: { description: '{% raw %}' } };
-    expect(() => readApplicationUpload(application)).toThrow(/^spec\.description: holds a template expression/);
-  });
-
   it('are reported as plain text in objects that kubectl stored', () => {
     const entry = makeEntry({ container: { env: [{ key: 'A', value: '{{ .Name }}' }] } });
     expect(notActing(entry)).toEqual(['template expressions, whose text is taken as it stands']);
@@ -39,8 +28,6 @@ describe('template expressions', () => {
       '{{ .Name }}',
     );
   });
-  it('expressionError is undefined for a document without expressions', () =>
-    expect(expressionError({ a: 'b' })).toBeUndefined());
 });
 
 describe('input that is refused instead of being dropped', () => {

@@ -1,5 +1,3 @@
-import { formatPath } from './upload/validate.ts';
-
 /** The opening of an expression of the template language. */
 const OPENS = /\{\{|\{%/;
 
@@ -35,11 +33,4 @@ function pathOf(found: Place): (string | number)[] {
   return path.reverse().slice(0, PATH_STEPS);
 }
 
-export const EXPRESSION_REFUSED =
-  'holds a template expression, {{ or {%; these are not rendered yet, and never stored raw';
-
-/** The message of an error, with path and reason; undefined when there is no expression. */
-export function expressionError(document: unknown): string | undefined {
-  const path = findExpression(document);
-  return path && `${formatPath(path)}: ${EXPRESSION_REFUSED}`;
-}
+export const EXPRESSION_REFUSED = 'holds a template expression, {{ or {%, which this route does not render';

@@ -39,8 +39,8 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   shapes: KindShapes;
   /** Resource of the permission to read one object, when a read shows what is a permission of its own. */
   readPermission?: string;
-  /** Texts are stored as they are: `{{` in one is no template expression. */
-  templated?: false;
+  /** Whether texts of bodies are expressions: all when absent; false: texts are stored as they are; or those of one member. */
+  templated?: false | { only: string };
   /** Texts of the OpenAPI document where the usual ones do not fit. */
   texts?: Partial<Record<Operation, { summary?: string; description?: string }>>;
   /** Reads a create body. Throws DomainError. */

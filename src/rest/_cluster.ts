@@ -7,6 +7,7 @@ import { createClient, type KubeClient, type KubeObject, type Resource } from '.
 import { createAuditLog } from '../stores/audit-log.ts';
 import { createSegments } from '../stores/audit-segments.ts';
 import { createIdLookup, createStores, followStores, type Stores } from '../stores/stores.ts';
+import { createRenderer } from '../templates/renderer.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { type RoleName, roles } from './access/roles.ts';
 import { createClusterDependencies } from './adapters/dependencies.ts';
@@ -100,6 +101,7 @@ export async function startTestCluster(
       const observed = new Map<string, Observation>();
       const deps: RestDependencies = {
         ...createClusterDependencies({
+          templates: createRenderer(),
           client,
           namespace,
           stores,

@@ -12,6 +12,7 @@ import { createLookups } from '../stores/lookups.ts';
 import type { Replicas } from '../stores/replicas.ts';
 import { createStores, type Stores, storeOf } from '../stores/stores.ts';
 import { createReferences } from '../stores/use.ts';
+import { createRenderer } from '../templates/renderer.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
 import { untilGone } from './adapters/gone.ts';
@@ -72,6 +73,7 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     replicas: memoryReplicas(),
     audit: createAuditLog({ segments: createMemorySegments().segments }),
     readiness: { check: async () => undefined },
+    templates: createRenderer(),
     authenticator: createTokenTable(Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }]))),
     authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role, kinds)]))),
     self: { version: '0.0.0-test', caCert: () => '' },

@@ -3,6 +3,7 @@ import type { EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Provisioning } from '../domain/edge-node/read.ts';
 import type { Lookups, Observation } from '../domain/inputs.ts';
 import type { SharedConfigMap, SharedSecret } from '../domain/shared/form.ts';
+import type { Renderer } from '../domain/templates/renderer.ts';
 import type { IndexOf, Kind, KindKey, KindObject, Kinds, ObjectOf } from '../kinds/index.ts';
 import type { AuditLog } from '../stores/audit-log.ts';
 import type { Replicas } from '../stores/replicas.ts';
@@ -33,6 +34,8 @@ export interface RestDependencies extends KindsObjects {
   /** who changed what */
   audit: Pick<AuditLog, 'record' | 'read' | 'removeBefore'>;
   readiness: Readiness;
+  /** Replaces the expressions of bodies and templates. */
+  templates: Renderer;
   authenticator: Authenticator;
   authorizer: Authorizer;
   /** Facts about this controller that clients read. */

@@ -32,7 +32,7 @@ const file = route({
   path: '/file',
   operation: 'file',
   body: { kind: 'file', part: 'thing' },
-  handler: ({ file }) => ({ file }),
+  handler: ({ document }) => ({ document }),
 });
 const thing = (handler: () => Json | Promise<Json>): AnyRoute =>
   route({ ...base, method: 'GET', path: '/thing', operation: 'thing', handler, errors: [400, 404, 501] });
@@ -199,8 +199,10 @@ describe('bodies', () => {
 
   test('a file may be the one part of a form or the whole body', async () => {
     const { client } = await start([file]);
-    expect((await client.post('/file', { form: { part: 'thing', text: 'a: 1' } })).body).toEqual({ file: 'a: 1' });
-    expect((await client.post('/file', { yaml: 'b: 2' })).body).toEqual({ file: 'b: 2' });
+    expect((await client.post('/file', { form: { part: 'thing', text: 'a: 1' } })).body).toEqual({
+      document: { a: 1 },
+    });
+    expect((await client.post('/file', { yaml: 'b: 2' })).body).toEqual({ document: { b: 2 } });
   });
 
   test('a form with another part, no part, several parts or a part that is too large is refused', async () => {
@@ -229,7 +231,9 @@ describe('bodies', () => {
     const part = (name: string) => `--b\r\ncontent-disposition: form-data; name="${name}"; filename="a"\r\n\r\nabc`;
     for (const raw of [part('other'), `${part('thing')}\r\n${part('thing')}`])
       expect((await client.post('/file', { raw, headers })).status).toBe(400);
-    expect((await client.post('/file', { form: { part: 'thing', text: 'a: 1' } })).body).toEqual({ file: 'a: 1' });
+    expect((await client.post('/file', { form: { part: 'thing', text: 'a: 1' } })).body).toEqual({
+      document: { a: 1 },
+    });
   });
 });
 

@@ -21,6 +21,8 @@ import type { Limits, RestMetrics } from './limits.ts';
 import { ListReply, writeList } from './list-reply.ts';
 import type { Rates } from './rates.ts';
 import { type AnyRoute, bySpecificity, spellings } from './route.ts';
+import { type Requester, renderBody } from './templates.ts';
+import { parseYaml } from './yaml.ts';
 
 /** The dependencies that the routes share. */
 export interface Mounting {
@@ -153,13 +155,12 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const call = {
         params: check(route.params, params, 'the path'),
         query: check(route.query, { ...request.query }, 'the query'),
-        ...(await input(route, request, {
-          read: readBody,
-          budget: receiving,
-          caller: user || address,
-          received: charge,
-          limits,
-        })),
+        ...(await input(
+          route,
+          request,
+          { read: readBody, budget: receiving, caller: user || address, received: charge, limits },
+          { deps, caller, signal },
+        )),
         signal,
         deps,
         caller,
@@ -206,16 +207,19 @@ function deadline(response: ServerResponse, ms: number): { signal: AbortSignal; 
   };
 }
 
-async function input(route: AnyRoute, request: IncomingMessage, options: ReceiveOptions) {
-  if (!route.body) return { body: undefined, file: '' };
-  const raw = await readInput(request, route.body, options);
-  if ('file' in raw) return { body: undefined, file: raw.file };
-  if (route.body.kind !== 'json') return { body: undefined, file: '' };
+/** Reads the body of a request and replaces its expressions, with the rights of the caller. */
+async function input({ body }: AnyRoute, request: IncomingMessage, options: ReceiveOptions, requester: Requester) {
+  const nothing = { body: undefined, document: undefined };
+  if (!body) return nothing;
+  const raw = await readInput(request, body, options);
+  if ('file' in raw)
+    return { ...nothing, document: await renderBody(requester, parseYaml(raw.file), body.templated, ['spec']) };
+  if (body.kind !== 'json') return nothing;
   if (raw.json === undefined) {
-    if (route.body.optional) return { body: undefined, file: '' };
+    if (body.optional) return nothing;
     throw invalid('the request needs a JSON body');
   }
-  return { body: check(route.body.schema, raw.json, 'the body'), file: '' };
+  return { ...nothing, body: check(body.schema, await renderBody(requester, raw.json, body.templated), 'the body') };
 }
 
 /** Parses by a schema. Only the first violation is reported (docs/spec/rest-v3.md#errors). */

@@ -4,6 +4,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createClient, type KubeClient } from '../kube/mod.ts';
 import { createStores, type Stores } from '../stores/stores.ts';
+import { createRenderer } from '../templates/renderer.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { createClusterDependencies } from './adapters/dependencies.ts';
 import { routes } from './routes/index.ts';
@@ -59,6 +60,7 @@ beforeEach(async () => {
   answer = healthy;
   stores = createStores({ namespace: 'ns' });
   const deps = createClusterDependencies({
+    templates: createRenderer(),
     client: kube,
     namespace: 'ns',
     stores,

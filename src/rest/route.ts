@@ -18,6 +18,9 @@ export interface Grant {
   objectName?: (parameter: string, deps: RestDependencies) => string | undefined;
 }
 
+/** Whether texts of a body are expressions that are replaced before anything reads it: all of them, or those of one member. */
+export type Templated = boolean | { only: string };
+
 /** The body of a route. */
 export type Body<T extends z.ZodType = z.ZodType> =
   | {
@@ -27,9 +30,10 @@ export type Body<T extends z.ZodType = z.ZodType> =
       /** the schema for the OpenAPI document, when the domain checks the body and `schema` only its outer form */
       documents?: z.ZodType;
       optional?: boolean;
+      templated?: Templated;
     }
-  /** a YAML file: the only part of a multipart form, or an `application/x-yaml` body; the handler gets its text */
-  | { kind: 'file'; part: string };
+  /** a YAML file: the only part of a multipart form, or an `application/x-yaml` body; the handler gets it parsed */
+  | { kind: 'file'; part: string; templated?: Templated };
 
 interface Reply<T extends z.ZodType = z.ZodType> {
   status: 200 | 201 | 202 | 204;
@@ -73,8 +77,8 @@ interface Call<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.ZodType,
   params: z.output<P>;
   query: z.output<Q>;
   body: z.output<B>;
-  /** Text of the file, for routes with a file body. */
-  file: string;
+  /** The YAML document, for routes with a file body. */
+  document: unknown;
   /** Aborts when the client is gone or the deadline is over. */
   signal: AbortSignal;
   deps: RestDependencies;

@@ -2,7 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import { type ApplicationSpec, applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
 import { entryFromFlat } from '../microservice/flat.ts';
-import { isObject, quoted, readDocument, refuseExpressions, requireName } from './document.ts';
+import { isObject, quoted, readDocument, requireName } from './document.ts';
 import { readEntry } from './microservice.ts';
 import { validateSpec } from './validate.ts';
 
@@ -25,7 +25,6 @@ export interface ApplicationUpload {
  * in the path of an update. Throws DomainError.
  */
 export function readApplicationUpload(document: unknown, { path }: { path?: string } = {}): ApplicationUpload {
-  refuseExpressions(document);
   const { metadata, spec } = readDocument(document, 'Application');
   const name = typeof spec.name === 'string' && spec.name !== '' ? spec.name : metadata.name;
   requireName(name, path, 'metadata.name');

@@ -1,5 +1,4 @@
 import { invalid } from '../errors.ts';
-import { expressionError } from '../expressions.ts';
 
 /** A parsed YAML document of an upload whose outer form was checked. */
 export interface UploadDocument {
@@ -50,10 +49,4 @@ export function quoted(value: unknown): string {
   if (typeof value === 'object') return Array.isArray(value) ? 'a list' : value === null ? 'null' : 'an object';
   const text = JSON.stringify(value);
   return text.length > 100 ? `${text.slice(0, 100)}...` : text;
-}
-
-/** Templates are not supported yet, so a document with expressions is refused instead of being stored unrendered. */
-export function refuseExpressions(document: unknown): void {
-  const refused = expressionError(document);
-  if (refused) throw invalid(refused);
 }

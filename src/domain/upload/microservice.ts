@@ -3,7 +3,7 @@ import { type MicroserviceEntry, microserviceSchema } from '../../api/v3/index.t
 import { invalid } from '../errors.ts';
 import { type Fields, isEmpty, withoutEmpty } from '../microservice/body-values.ts';
 import { readContainerValue } from '../microservice/container-values.ts';
-import { isObject, readDocument, refuseExpressions } from './document.ts';
+import { isObject, readDocument } from './document.ts';
 import { validateSpec } from './validate.ts';
 
 /** An uploaded Microservice document as read. */
@@ -22,7 +22,6 @@ export function readMicroserviceUpload(
   document: unknown,
   { name, application }: { name?: string; application?: string } = {},
 ): MicroserviceUpload {
-  refuseExpressions(document);
   const { metadata, spec } = readDocument(document, 'Microservice');
   const named = splitName(metadata.name);
   const { application: specApplication, rebuild, ...rest } = spec;

@@ -26,6 +26,7 @@ export interface ClusterDependenciesOptions {
   provisioning: RestDependencies['provisioning'];
   /** that of the process, which writes what waits when it ends; one that keeps nothing when absent */
   audit?: RestDependencies['audit'];
+  templates: RestDependencies['templates'];
   /** of bearer tokens; an empty one also accepts tokens for the API server itself */
   tokenAudience?: string;
   metrics?: RestMetrics;
@@ -71,6 +72,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     replicas: createReplicas({ client, namespace }),
     audit: options.audit ?? NO_AUDIT,
     readiness: createReadiness(client, stores),
+    templates: options.templates,
     authenticator:
       options.authenticator ??
       createTokenReviewAuthenticator({

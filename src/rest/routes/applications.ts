@@ -21,7 +21,6 @@ import { listReply } from '../list-reply.ts';
 import { accessByKey, applicationByName } from '../lookup.ts';
 import { readContext } from '../reads.ts';
 import { route } from '../route.ts';
-import { parseYaml } from '../yaml.ts';
 import * as shapes from './shapes.ts';
 
 const tag = 'Applications';
@@ -55,7 +54,7 @@ export const applicationRoutes = [
     tag,
     summary: 'Create an application with its microservices',
     access: { resource: 'applications', verb: 'create' },
-    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.applicationCreateBody },
+    body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.applicationCreateBody },
     reply: { status: 201, schema: shapes.applicationCreated },
     errors: [400, 404, 409],
     handler: ({ deps, body, signal }) => create(deps, readApplicationBody(body), signal),
@@ -68,10 +67,10 @@ export const applicationRoutes = [
     summary: 'Create an application from a file',
     description: 'A document of kind Application, in the v3 form or as kubectl takes it.',
     access: { resource: 'applications', verb: 'create' },
-    body: { kind: 'file', part: 'application' },
+    body: { kind: 'file', part: 'application', templated: true },
     reply: { status: 201, schema: shapes.applicationCreated },
     errors: [400, 404, 409],
-    handler: ({ deps, file, signal }) => create(deps, readApplicationUpload(parseYaml(file)), signal),
+    handler: ({ deps, document, signal }) => create(deps, readApplicationUpload(document), signal),
   }),
   route({
     method: 'GET',
@@ -107,7 +106,7 @@ export const applicationRoutes = [
       'Microservices are told apart by name: those that the body does not name are removed, unless it has no `microservices` at all.',
     access: { resource: 'applications', verb: 'update', ...byName },
     params: shapes.nameParam,
-    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.applicationBody },
+    body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.applicationBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
     handler: ({ deps, params, body, signal }) =>
@@ -121,11 +120,11 @@ export const applicationRoutes = [
     summary: "Set an application's state from a file",
     access: { resource: 'applications', verb: 'update', ...byName },
     params: shapes.nameParam,
-    body: { kind: 'file', part: 'application' },
+    body: { kind: 'file', part: 'application', templated: true },
     reply: { status: 204 },
     errors: [400, 404, 409],
-    handler: ({ deps, params, file, signal }) =>
-      replace(deps, params.name, readApplicationUpload(parseYaml(file), { path: params.name }), signal),
+    handler: ({ deps, params, document, signal }) =>
+      replace(deps, params.name, readApplicationUpload(document, { path: params.name }), signal),
   }),
   route({
     method: 'PATCH',
@@ -135,7 +134,7 @@ export const applicationRoutes = [
     summary: 'Change description, activation or bus settings of an application',
     access: { resource: 'applications', verb: 'patch', ...byName },
     params: shapes.nameParam,
-    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.applicationPatchBody },
+    body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.applicationPatchBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
     async handler({ deps, params, body, signal }) {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { API_VERSION, UPLOAD_API_VERSIONS } from '../../api/names.ts';
 import { conflict, verdictError } from '../../domain/errors.ts';
 import { identityLabels, objectName } from '../../domain/names.ts';
-import { readDocument, refuseExpressions, requireName } from '../../domain/upload/document.ts';
+import { readDocument, requireName } from '../../domain/upload/document.ts';
 import { inUseError, type Kind, type KindObject, type Kinds, type Operation, type Write } from '../../kinds/index.ts';
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
 import { oldest } from '../../stores/oldest.ts';
@@ -14,7 +14,6 @@ import { forbidden } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
 import { accessByKey, findObject, keyValue, presentObject } from '../lookup.ts';
 import { type AnyRoute, type Caller, route } from '../route.ts';
-import { parseYaml } from '../yaml.ts';
 import { linkRoutes } from './links.ts';
 import * as shapes from './shapes.ts';
 
@@ -59,7 +58,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
   const missingReference = kind.references ? [404] : [];
   const list = capital(crud.list);
   const items = z.array(crud.shapes.listed ?? crud.shapes.read);
-  const json = crud.templated === false ? shapes.anyObject : shapes.templatedObject;
+  const { templated = true } = crud;
   const routes = [
     route({
       method: 'POST',
@@ -68,7 +67,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       tag,
       ...text('create', `Create ${a}`),
       access: { resource, verb: 'create' },
-      body: { kind: 'json', schema: json, documents: crud.shapes.create },
+      body: { kind: 'json', schema: shapes.anyObject, templated, documents: crud.shapes.create },
       reply: { status: replies.create.status, schema: createdShape },
       errors: [400, ...missingReference, 409],
       handler: ({ deps, body, caller, signal }) => operations.create(deps, body, caller, signal),
@@ -103,7 +102,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       ...text('change', `Change ${a}`),
       access: { resource, verb: 'patch', ...byKey },
       ...item,
-      body: { kind: 'json', schema: json, documents: crud.shapes.change },
+      body: { kind: 'json', schema: shapes.anyObject, templated, documents: crud.shapes.change },
       reply: changeReply,
       errors: [400, 404, 409],
       handler: ({ deps, params, body, caller, signal }) => operations.patch(deps, value(params), body, caller, signal),
@@ -130,11 +129,11 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             summary: `Create ${a} from a file`,
             description: `A document of kind ${definition.kind}.`,
             access: { resource, verb: 'create' },
-            body: { kind: 'file', part: upload.part },
+            body: { kind: 'file', part: upload.part, templated },
             reply: { status: replies.create.status, schema: createdShape },
             errors: [400, ...missingReference, 409],
-            handler: ({ deps, file, caller, signal }) =>
-              operations.create(deps, operations.readFile(file), caller, signal),
+            handler: ({ deps, document, caller, signal }) =>
+              operations.create(deps, operations.readFile(document), caller, signal),
           }),
           route({
             method: upload.update,
@@ -144,11 +143,11 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             summary: `${upload.update === 'PUT' ? 'Create or change' : 'Change'} ${a} from a file`,
             access: { resource, verb: upload.update === 'PUT' ? 'update' : 'patch', ...byKey },
             ...item,
-            body: { kind: 'file', part: upload.part },
+            body: { kind: 'file', part: upload.part, templated },
             reply: changeReply,
             errors: [400, 404, 409],
-            handler({ deps, params, file, caller, signal }) {
-              const body = operations.readFile(file, value(params));
+            handler({ deps, params, document, caller, signal }) {
+              const body = operations.readFile(document, value(params));
               const change = upload.update === 'PUT' ? operations.upsert : operations.patch;
               return change(deps, value(params), body, caller, signal);
             },
@@ -317,9 +316,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   }
 
   /** The JSON body that is equivalent to a document of this kind. */
-  function readFile(file: string, path?: string): Record<string, unknown> {
-    const document = parseYaml(file);
-    if (crud.templated !== false) refuseExpressions(document);
+  function readFile(document: unknown, path?: string): Record<string, unknown> {
     if (upload?.body) {
       const body = upload.body(document);
       if (rest.key === 'name') requireName(String(body.name), path, 'metadata.name');

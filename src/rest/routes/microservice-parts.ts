@@ -61,7 +61,7 @@ export const microservicePartRoutes: AnyRoute[] = [
         description: 'JSON text, or the value itself. The microservice is not restarted.',
         access: patch,
         params: shapes.uuidParam,
-        body: { kind: 'json', schema: shapes.templatedAny, documents: z.union([z.string(), shapes.anyObject]) },
+        body: { kind: 'json', schema: shapes.withoutExpressions, documents: z.union([z.string(), shapes.anyObject]) },
         reply: { status: 204 },
         errors: [400, 404, 409],
         handler({ deps, params, body, signal }) {

@@ -13,7 +13,6 @@ import { listReply } from '../list-reply.ts';
 import { applicationByName, findMicroservice, microserviceMissing } from '../lookup.ts';
 import { readContext } from '../reads.ts';
 import { type AnyRoute, type Grant, route } from '../route.ts';
-import { parseYaml } from '../yaml.ts';
 import { editEntry, editMicroservice, judged, VARIANTS } from './entries.ts';
 import * as shapes from './shapes.ts';
 
@@ -73,7 +72,7 @@ export const microserviceRoutes: AnyRoute[] = [
       summary: `Change a microservice${variant.words}`,
       access: { resource: variant.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
-      body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.microserviceBody },
+      body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.microserviceBody },
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler: ({ deps, params, body, signal }) =>
@@ -89,11 +88,10 @@ export const microserviceRoutes: AnyRoute[] = [
       summary: `Set a microservice${variant.words} to what a file says`,
       access: { resource: variant.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
-      body: { kind: 'file', part: 'microservice' },
+      body: { kind: 'file', part: 'microservice', templated: true },
       reply: { status: 204 },
       errors: [400, 404, 409],
-      handler({ deps, params, file, signal }) {
-        const document = parseYaml(file);
+      handler({ deps, params, document, signal }) {
         return editEntry(deps, variant, params.uuid, signal, ({ application, entry }) => {
           const options = { name: entry.name, application: v3Name(application) };
           const upload = readMicroserviceUpload(document, options);
@@ -122,7 +120,7 @@ export const microserviceRoutes: AnyRoute[] = [
     tag,
     summary: 'Add a microservice to an application',
     access: { resource: 'microservices', verb: 'create' },
-    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.microserviceCreateBody },
+    body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.microserviceCreateBody },
     reply: { status: 201, schema: shapes.microserviceCreated },
     errors: [400, 404, 409],
     handler: ({ deps, body, signal }) => create(deps, entryFromFlat(body), signal),
@@ -135,10 +133,10 @@ export const microserviceRoutes: AnyRoute[] = [
     summary: 'Add a microservice to an application from a file',
     description: 'A document of kind Microservice; its name is `name`, with spec.application, or `application/name`.',
     access: { resource: 'microservices', verb: 'create' },
-    body: { kind: 'file', part: 'microservice' },
+    body: { kind: 'file', part: 'microservice', templated: true },
     reply: { status: 201, schema: shapes.microserviceCreated },
     errors: [400, 404, 409],
-    handler: ({ deps, file, signal }) => create(deps, readMicroserviceUpload(parseYaml(file)), signal),
+    handler: ({ deps, document, signal }) => create(deps, readMicroserviceUpload(document), signal),
   }),
   route({
     method: 'DELETE',

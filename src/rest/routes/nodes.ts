@@ -99,7 +99,7 @@ export const nodeRoutes = [
     tag,
     summary: 'Create a node',
     access: { resource: 'edgenodes', verb: 'create' },
-    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.nodeCreateBody },
+    body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.nodeCreateBody },
     reply: { status: 201, schema: shapes.nodeCreated },
     errors: [400, 404, 409],
     async handler({ deps, body, signal }) {
@@ -141,7 +141,7 @@ export const nodeRoutes = [
     summary: 'Change settings of a node',
     access: { resource: 'edgenodes', verb: 'patch', ...byUuid },
     params: shapes.uuidParam,
-    body: { kind: 'json', schema: shapes.templatedObject, documents: shapes.nodeBody },
+    body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.nodeBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
     async handler({ deps, params, body, signal }) {

@@ -13,14 +13,11 @@ import { replyShape as reply } from '../../kinds/rest.ts';
 /** Any JSON object. The domain reads it. */
 export const anyObject = z.record(z.string(), z.unknown(), 'must be a JSON object');
 
-/** A body whose texts may have template expressions in a later version; this version refuses expressions. */
-const templated = <T extends z.ZodType>(schema: T): T =>
-  schema.superRefine((value, context) => {
-    const path = findExpression(value);
-    if (path) context.addIssue({ code: 'custom', path, message: EXPRESSION_REFUSED });
-  });
-export const templatedObject = templated(anyObject);
-export const templatedAny = templated(z.unknown());
+/** Any JSON without expressions: on routes that do not render them, they would be stored and act as they are written. */
+export const withoutExpressions = z.unknown().superRefine((value, context) => {
+  const path = findExpression(value);
+  if (path) context.addIssue({ code: 'custom', path, message: EXPRESSION_REFUSED });
+});
 
 const all = (names: string, schema: () => z.ZodType): z.ZodRawShape =>
   Object.fromEntries(names.split(/\s+/).map((name) => [name, schema().optional()]));
