@@ -112,6 +112,7 @@ export async function createApp(
       credentials: await createCredentials(client, log, stop.signal),
       epochs,
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
+      ...(config.releasesUrl && { releasesUrl: config.releasesUrl }),
       addressOf: (request) => addressOf(request, config.server.trustProxy),
       caCert: () => caCert(config),
       identity,
@@ -151,7 +152,7 @@ export async function createApp(
     templates,
     observations: { of: agents.currentValues.of, listeningSince: () => leadership.since },
     ...(audit && { audit }),
-    self: { version: packageJson.version, caCert: () => caCert(config) },
+    self: { version: packageJson.version, caCert: () => caCert(config), releasesUrl: config.releasesUrl },
     tokenAudience: config.tokenAudience ?? '',
     metrics: { access: metrics.access },
   });

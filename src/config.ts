@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { z } from 'zod';
+import { BOUNDS } from './api/bounds.ts';
 import { DEFAULT_NAMESPACE, PORTS } from './api/names.ts';
 
 /**
@@ -51,6 +52,11 @@ const environment = z.object({
   TRUST_PROXY: flag.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
   EVENT_AUDIT_ENABLED: flagOf('true').describe('Whether requests that change something are recorded in the audit log.'),
   EVENT_CAPTURE_IP_ADDRESS: flagOf('true').describe('Whether the audit log has the addresses of clients.'),
+  SKERRY_RELEASES_URL: z
+    .url({ protocol: /^https?$/ })
+    .max(BOUNDS.url)
+    .optional()
+    .describe('URL below which agents find releases of themselves; without it no agent can be upgraded.'),
   BUS_ENABLED: flag.describe('Whether the message bus is set up (planned).'),
   SKERRY_TOKEN_AUDIENCE: z
     .string()
@@ -76,6 +82,7 @@ export interface Config {
   logLevel: string;
   tokenAudience?: string;
   kubeconfigFile?: string;
+  releasesUrl?: string;
 }
 
 /** One error for all invalid variables, with the name and value of each and what would be valid. */
@@ -111,6 +118,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     logLevel: e.LOG_LEVEL,
     ...(env.SKERRY_TOKEN_AUDIENCE !== '' && { tokenAudience: e.SKERRY_TOKEN_AUDIENCE }),
     ...(e.KUBECONFIG && { kubeconfigFile: e.KUBECONFIG }),
+    ...(e.SKERRY_RELEASES_URL && { releasesUrl: e.SKERRY_RELEASES_URL }),
   };
 }
 

@@ -57,12 +57,12 @@ function start(policy = {}, more: Partial<AgentDependencies> = {}): Agent {
   return agent;
 }
 
-async function restart(): Promise<Agent> {
+async function restart(more: Partial<AgentDependencies> = {}): Promise<Agent> {
   stop.abort();
   await Promise.all(runs);
   stop = new AbortController();
   runs = [];
-  return start();
+  return start({}, more);
 }
 
 const uuid = randomUUID();
@@ -420,6 +420,38 @@ describe('reports', () => {
     await until('the image to go', () => !engine.images.has('old/image:1'));
     expect(engine.images.has('users/own:1')).toBe(true);
     expect(engine.images.has('example/app:1')).toBe(true);
+    // The controller knows it as done; another image would be removed by another pruning.
+    engine.images.set('old/image:2', 'sha256:older');
+    agent.database.saveImage('sha256:older', 'old/image:2');
+    controller.change((c) => {
+      c.flags = {};
+    });
+    await until(
+      'a poll that no longer has it',
+      () => !controller.requests.findLast(({ have }) => have)?.have?.includes('prune:'),
+    );
+    expect(engine.images.has('old/image:2')).toBe(true);
+    expect(agent.database.value('actions')).toBe('{"prune":{"digest":"","count":4}}');
+  });
+
+  test('echo a reboot after the agent was started again, and its containers run on', async () => {
+    let restarts = 0;
+    const restartable = { restart: () => void restarts++ };
+    const before = start({}, restartable);
+    controller.microservices = [view()];
+    await before.provision(controller.joinString);
+    await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+    const [container] = await engine.containers();
+    controller.change((c) => {
+      c.flags = { reboot: 'bb01' };
+      c.actions = { reboot: 1 };
+    });
+    await until('the restart', () => restarts === 1);
+    expect((await before.report(false)).actions).toBeUndefined();
+    await restart(restartable);
+    await until('the echo', () => controller.said.actions?.reboot === 1);
+    expect(restarts).toBe(1);
+    expect((await engine.containers()).map(({ id }) => id)).toEqual([container?.id]);
   });
 });
 

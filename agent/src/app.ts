@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto';
+import { type KeyObject, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig, MicroserviceView } from '../../src/wire/agent.ts';
-import { Actions } from './controller/actions.ts';
+import { type ActionExecutor, Actions } from './controller/actions.ts';
 import type { Transport } from './controller/client.ts';
 import { Membership, type Scope } from './controller/membership.ts';
 import { Provisioning } from './controller/provisioning.ts';
@@ -29,6 +29,8 @@ import { Supervisor } from './supervise/supervisor.ts';
 import type { CdiDevices } from './system/cdi.ts';
 import type { Log } from './system/log.ts';
 import type { Machine } from './system/machine.ts';
+import type { Program } from './update/program.ts';
+import { Updater } from './update/updater.ts';
 import { filesInMemory, type MountedFiles } from './volume-mounts/files.ts';
 import { MountedContent } from './volume-mounts/mounted-content.ts';
 
@@ -63,6 +65,10 @@ export interface AgentDependencies {
   fileProblems?: () => string[];
   /** whether the agent of an instance runs on this machine; absent: none does */
   isAlive?: (instance: string) => Promise<boolean>;
+  /** Starts the agent again; absent: this agent cannot be started again by itself. */
+  restart?: () => void;
+  /** where releases of the agent are kept on this machine, and whose signatures count; absent: it is no installed agent */
+  updates?: { program: Program; keys: readonly KeyObject[] };
   /** The agent has another instance id now. */
   instanceChanged?: (instance: string) => void;
   /** PEM of a further authority for the controller's certificate */
@@ -77,6 +83,7 @@ export type Agent = ReturnType<typeof createAgent>;
 export function createAgent(config: Config, deps: AgentDependencies) {
   const parts = createParts(config, deps);
   const { identity, responses, supervisor, membership, provisioning, inventory, reporter, adoption } = parts;
+  const { updater, actions } = parts;
   const { log, database, machine } = deps;
   const { metrics, startedAt, settings, pruning, content, applyLogging, applyDesired } = parts;
   return {
@@ -133,6 +140,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       const { instance, node } = identity.current;
       log.info('Starting', { version: AGENT_VERSION, instance, node: node?.uuid });
       membership.start(signal);
+      updater?.resume(actions.digest('version'), signal);
       await Promise.all([supervisor.run(signal), runPruning(pruning, signal), content.run(signal)]);
       await membership.ended();
     },
@@ -225,7 +233,8 @@ function createParts(config: Config, deps: AgentDependencies) {
   const settings = (): AgentConfig => settingsInForce(settingsSources());
   const containers = () => supervisor.containers;
   const pruning = { engine, database, log, clock, random, machine, settings, containers };
-  const actions = new Actions({ database, log, executors: { prune: () => void prune(pruning) } });
+  const updater = createUpdater(deps, () => membership);
+  const actions = new Actions({ database, log, executors: executorsOf(deps, updater, () => void prune(pruning)) });
   const reporter = new Reporter({
     ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, engineFacts, settings },
     ...{ cdiDevices, content },
@@ -233,6 +242,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     refusedSettings: () => refusedSettings(settingsSources()),
     networkInterface: () => config.networkInterface,
     fileProblems: deps.fileProblems ?? (() => []),
+    updater,
   });
   const membership = new Membership({
     ...{ config, clock, random, log, metrics, database, identity, responses, actions, settings },
@@ -240,6 +250,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     transport: deps.transport,
     controllerCa: deps.controllerCa,
     report: (measurements) => reporter.report(measurements),
+    reported: () => updater?.confirm(),
     acknowledgeGone: (uuids) => supervisor.acknowledgeGone(uuids),
   });
   const provisioning = new Provisioning({
@@ -275,7 +286,39 @@ function createParts(config: Config, deps: AgentDependencies) {
   });
   return {
     ...{ startedAt, metrics, identity, responses, policyContext, supervisor, membership, provisioning, inventory },
-    ...{ reporter, adoption, settings, pruning, content, applyLogging, applyDesired },
+    ...{ reporter, adoption, settings, pruning, content, applyLogging, applyDesired, updater, actions },
+  };
+}
+
+/** What carries out version actions, where this agent is installed with a launcher. */
+function createUpdater(deps: AgentDependencies, membership: () => Membership): Updater | undefined {
+  const { updates, restart, clock, random, log, machine } = deps;
+  if (!updates || !restart) return undefined;
+  return new Updater({
+    ...updates,
+    ...{ clock, random, log, restart, version: AGENT_VERSION, architecture: machine.architecture },
+    requested: async (signal) => {
+      const { client } = membership();
+      if (!client) throw new Error('the agent is not provisioned');
+      return client.version(signal);
+    },
+    changed: () => membership().changed(),
+  });
+}
+
+/** The actions that this agent can carry out on its machine. */
+function executorsOf(
+  { restart }: AgentDependencies,
+  updater: Updater | undefined,
+  prune: () => void,
+): Partial<Record<'reboot' | 'prune' | 'version', ActionExecutor>> {
+  return {
+    prune: { start: prune },
+    // Done is what an earlier process has begun: this one was started after it.
+    ...(restart && { reboot: { start: restart, isDone: (_digest, isEarlier) => isEarlier } }),
+    ...(updater && {
+      version: { start: (digest) => updater.begin(digest), isDone: (digest) => updater.isFinished(digest) },
+    }),
   };
 }
 

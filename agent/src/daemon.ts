@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
-import { createAgent } from './app.ts';
+import { type AgentDependencies, createAgent } from './app.ts';
 import { fetchAuthority } from './controller/trust.ts';
 import { pause } from './domain/clock.ts';
 import {
@@ -36,11 +36,13 @@ import {
   readText,
   writeDurably,
 } from './system/disk.ts';
-import { bufferedSink, createLog, errorText } from './system/log.ts';
+import { bufferedSink, createLog, errorText, type Log } from './system/log.ts';
 import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
 import { localMachine } from './system/machine.ts';
 import { isPortTaken } from './system/port-probe.ts';
 import { isAlive, showAlive } from './system/presence.ts';
+import { releaseKeys } from './update/manifest.ts';
+import { PROGRAM_VARIABLE, Program } from './update/program.ts';
 import { filesOnDisk } from './volume-mounts/files.ts';
 
 /** Engine sockets that no container may ever bind. */
@@ -51,10 +53,10 @@ const FOREIGN_SOCKETS = [
 ];
 
 /**
- * Runs the agent of this machine until the signal fires: builds the real dependencies of app.ts and serves the local API.
+ * Runs the agent of this machine until the signal fires, or until it has to start again: builds the real dependencies of app.ts and serves the local API.
  * It is long because it is one sequence: each step needs those before it and is closed in reverse order.
  */
-export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<void> {
+export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<'stopped' | 'restart'> {
   let config = parseConfig(readText(file), file);
   const clock = systemClock();
   let logSettings: Pick<AgentConfig, 'logLimit' | 'logFileCount'> = config;
@@ -67,6 +69,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   });
   const log = createLog(sink, () => clock.wall());
   const stopping = new AbortController();
+  let restarts = false;
   const signal = AbortSignal.any([stopSignal, stopping.signal]);
 
   if (await answers(config.socket)) throw new Error(`another agent answers at ${config.socket}; stop it first`);
@@ -126,6 +129,11 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     controllerCa: config.controllerCert && readText(config.controllerCert),
     fetchAuthority,
     isAlive,
+    restart: () => {
+      restarts = true;
+      stopping.abort();
+    },
+    updates: updatesOf(config, log),
     instanceChanged: (instance) => {
       shown.close();
       shown = showAlive(instance);
@@ -194,8 +202,9 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       server.close();
       server.closeAllConnections();
     }
-    log.info('Stopped; containers run on');
+    log.info(restarts ? 'Starting again; containers run on' : 'Stopped; containers run on');
   }
+  return restarts && !stopSignal.aborted ? 'restart' : 'stopped';
 
   /** Opens the socket, or renews the admin token. The agent continues when the disk cannot be written. */
   async function serveSocket(): Promise<boolean> {
@@ -214,6 +223,20 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   async function keepServing(wentWell: boolean, until: AbortSignal): Promise<void> {
     for (let well = wentWell; !until.aborted; well = until.aborted || (await serveSocket()))
       await pause(clock, (well ? ADMIN_TOKEN_SECONDS * 0.8 : 30) * 1000, until);
+  }
+}
+
+/** The program directory that this agent was started from, and whose releases it accepts. */
+function updatesOf(config: Config, log: Log): AgentDependencies['updates'] {
+  const directory = process.env[PROGRAM_VARIABLE];
+  if (!directory) return undefined;
+  const program = new Program(directory);
+  try {
+    const pem = config.releaseKeyFile && readText(config.releaseKeyFile);
+    return { program, keys: pem ? releaseKeys(pem) : [] };
+  } catch (error) {
+    log.error('The release keys cannot be read; there will be no update', { error: errorText(error) });
+    return { program, keys: [] };
   }
 }
 
@@ -274,6 +297,7 @@ function protectedPaths(config: Config, engineUrl: string): string[] {
     ...ENGINE_SOCKETS.podman,
     ...FOREIGN_SOCKETS,
   ];
-  const own = [config.diskDirectory, config.runDirectory, config.file, config.policyFile, import.meta.dirname];
+  const program = process.env[PROGRAM_VARIABLE] ?? import.meta.dirname;
+  const own = [config.diskDirectory, config.runDirectory, config.file, config.policyFile, import.meta.dirname, program];
   return [...new Set([...sockets, ...own].map(followLinks))];
 }

@@ -1,16 +1,22 @@
 #!/usr/bin/env -S node --max-semi-space-size=1 --optimize-for-size
 // The flags save a fifth of the memory for time that an agent has plenty of: docs/performance.md.
 import { runCli } from './cli/cli.ts';
+import { restartProcess } from './restart.ts';
 
 const signal = untilSignal();
+let restarts = false;
 process.exitCode = await runCli(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   env: process.env,
   ask: process.stdin.isTTY ? ask : undefined,
   signal,
-  runAgent: async (configFile, signal) => (await import('./daemon.ts')).runDaemon(configFile, signal),
+  runAgent: async (configFile, signal) => {
+    const { runDaemon } = await import('./daemon.ts');
+    restarts = (await runDaemon(configFile, signal)) === 'restart';
+  },
 });
+if (restarts) restartProcess();
 
 async function ask(question: string): Promise<boolean> {
   const { createInterface } = await import('node:readline/promises');

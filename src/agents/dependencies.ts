@@ -118,6 +118,8 @@ export interface AgentOptions {
   publicUrl?: string;
   /** base64 PEM of the CA that agents are to trust; empty when there is none */
   caCert?: () => string;
+  /** where our agents find releases of themselves */
+  releasesUrl?: string;
   /** random key of the installation, the same on all replicas (NodeInputs.revisionKey) */
   revisionKey?: string;
   /** address of a client, for limits: that of the socket, or the one that a trusted proxy sends */

@@ -99,6 +99,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const positions = createPositionUpdates(options.epochs, longPolls.release);
   const handlers = createHandlers({
     ...{ client, stores, namespace, provisioningKeys: options.provisioningKeys, caCert: options.caCert, limits },
+    releasesUrl: options.releasesUrl,
     ...{ directory, desired, longPolls, sent, checkEpoch, observe, forwarder, clock, log, metrics },
     onListed: positions.onListed,
     onMistakes: (uuid, mistakes) => requests.charge(uuid, mistakes / MISTAKES_PER_REQUEST),

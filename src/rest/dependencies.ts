@@ -132,6 +132,8 @@ export interface Self {
   version: string;
   /** Base64 PEM of the CA of the controller's certificate; empty when there is none or it is public. */
   caCert: () => string;
+  /** where agents find releases of themselves; absent: they cannot be upgraded */
+  releasesUrl?: string | undefined;
 }
 
 /** Unix milliseconds. */

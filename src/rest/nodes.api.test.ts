@@ -319,15 +319,20 @@ describe('actions', () => {
     });
     const developer = replica.client.as(await cluster.token('developer'));
     expect((await developer.post(`/node/${uuid}/reboot`)).status).toBe(403);
-    // Our own agent does not execute a reboot.
-    const ours = { ...status, agent: '0.1.0' };
+    // Our own agent has to be told where releases are.
+    const ours = { ...status, agent: '0.1.0', isReadyToRollback: true };
     await cluster.kube.patch(
       RESOURCES.nodes,
       ref,
       { type: 'merge', body: { status: ours } },
       { subresource: 'status' },
     );
-    expect((await admin.post(`/node/${uuid}/reboot`)).status).toBe(501);
+    expect((await admin.post(`/node/${uuid}/reboot`)).status).toBe(204);
+    expect(await admin.post(`/node/${uuid}/version/upgrade`)).toMatchObject({
+      status: 400,
+      body: { message: expect.stringContaining('SKERRY_RELEASES_URL') },
+    });
+    expect((await admin.post(`/node/${uuid}/version/rollback`)).status).toBe(204);
   });
 
   test('operations that are not implemented get 501', async () => {

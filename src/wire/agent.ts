@@ -381,11 +381,13 @@ export const MEASUREMENTS = [
 ] as const satisfies readonly (keyof StatusReport)[];
 
 /** Response of `GET /agent/version`. */
-const versionReplySchema = z.object({
+export const versionReplySchema = z.object({
   versionCommand: z.enum(['upgrade', 'rollback']),
   provisionKey: z.string(),
   expirationTime: z.coerce.number(),
-  semver: z.string().optional(),
+  semver: text(64).optional(),
+  /** ours: where releases of our agent are (docs/spec/agent-channel.md#releases) */
+  releasesUrl: text(BOUNDS.url).optional(),
 });
 export type VersionReply = z.infer<typeof versionReplySchema>;
 

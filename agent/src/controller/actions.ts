@@ -3,37 +3,59 @@ import type { Database } from '../state/database.ts';
 import type { Log } from '../system/log.ts';
 import { type ActionSection, orDatabaseError } from './sync-loop.ts';
 
+/** How this version of the agent carries out one action. */
+export interface ActionExecutor {
+  /** Begins the action that the digest distinguishes. */
+  start(digest: string): void;
+  /**
+   * Whether the action is done, so that its count is echoed; absent: as soon as it was begun. `isEarlier`: it was begun by
+   * an earlier process.
+   */
+  isDone?(digest: string, isEarlier: boolean): boolean;
+}
+
 export interface ActionsDependencies {
   database: Pick<Database, 'value' | 'saveValue'>;
   log: Log;
   /** the actions that this version supports */
-  executors: Partial<Record<ActionSection, () => void>>;
+  executors: Partial<Record<ActionSection, ActionExecutor>>;
 }
+
+type Noted = Readonly<Record<string, { digest: string; count?: number }>>;
 
 /** Actions that the controller requests: each is carried out once, however often it is sent. */
 export class Actions {
   readonly #deps: ActionsDependencies;
-  #noted: Readonly<Record<string, { digest: string; count?: number }>>;
+  readonly #earlier: Noted;
+  #noted: Noted;
 
   constructor(deps: ActionsDependencies) {
     this.#deps = deps;
     this.#noted = JSON.parse(deps.database.value('actions') ?? '{}');
+    this.#earlier = this.#noted;
   }
 
   /**
    * Returns whether this was a new action. It is saved before it is carried out, so that an action that ends the process
-   * is not repeated.
+   * is not repeated. An empty digest says that the controller knows the action as done, and is no action.
    */
   carryOut(section: ActionSection, digest: string, count: number | undefined): boolean {
     const { database, log, executors } = this.#deps;
-    if (this.#noted[section]?.digest === digest) return false;
-    const noted = { ...this.#noted, [section]: { digest, count } };
+    const before = this.#noted[section];
+    if ((before?.digest ?? '') === digest) return false;
+    const noted = { ...this.#noted, [section]: { digest, count: count ?? before?.count } };
     orDatabaseError(() => database.saveValue('actions', JSON.stringify(noted)));
     this.#noted = noted;
-    const execute = executors[section];
-    if (execute) execute();
+    if (digest === '') return false;
+    const executor = executors[section];
+    if (executor) executor.start(digest);
     else log.warn('This version of the agent does not carry out such actions', { action: section });
     return true;
+  }
+
+  /** Digest of the last action of a section; undefined when there was none, or when it is known as done. */
+  digest(section: ActionSection): string | undefined {
+    return this.#noted[section]?.digest || undefined;
   }
 
   get digests(): Digests {
@@ -42,9 +64,13 @@ export class Actions {
 
   /** Counts of the actions that were carried out. The controller relies on them, so no others are echoed. */
   get echo(): Record<string, number> | undefined {
-    const counts = Object.entries(this.#noted).flatMap(([section, { count }]) =>
-      Object.hasOwn(this.#deps.executors, section) && count !== undefined ? [[section, count] as const] : [],
-    );
+    const { executors } = this.#deps;
+    const counts = Object.entries(this.#noted).flatMap(([section, { digest, count }]) => {
+      const executor = executors[section as ActionSection];
+      const isEarlier = this.#earlier[section]?.digest === digest;
+      const isDone = digest === '' || (executor?.isDone?.(digest, isEarlier) ?? true);
+      return executor && isDone && count !== undefined ? [[section, count] as const] : [];
+    });
     return counts.length > 0 ? Object.fromEntries(counts) : undefined;
   }
 

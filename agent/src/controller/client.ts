@@ -11,6 +11,8 @@ import {
   provisionReplySchema,
   readinessSchema,
   type StatusReport,
+  type VersionReply,
+  versionReplySchema,
 } from '../../../src/wire/agent.ts';
 import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
 import type { Clock } from '../domain/clock.ts';
@@ -164,6 +166,16 @@ export class ControllerClient {
     try {
       const { body, headers } = await this.#send('GET', path, { signal, limit: 32 * MIB });
       return { body, etag: headers.etag };
+    } catch (error) {
+      if (error instanceof ControllerError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** The version that is requested; undefined when none is. */
+  async version(signal?: AbortSignal): Promise<VersionReply | undefined> {
+    try {
+      return parseBody(versionReplySchema, await this.#send('GET', '/agent/version', { signal }));
     } catch (error) {
       if (error instanceof ControllerError && error.status === 404) return undefined;
       throw error;

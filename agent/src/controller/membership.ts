@@ -33,6 +33,8 @@ export interface MembershipDependencies {
   /** the settings in force */
   settings(): AgentConfig;
   report(measurements: boolean): Promise<StatusReport>;
+  /** The controller has received a report. */
+  reported(): void;
   /** The controller has received that these have stopped. */
   acknowledgeGone(uuids: string[]): void;
 }
@@ -101,8 +103,10 @@ export class Membership {
       deleting: () => orDatabaseError(() => database.saveValue('ending', 'deleteNode')),
       deleted: () => this.end(),
       report,
-      reported: ({ microserviceStatus = [] }) =>
-        this.#deps.acknowledgeGone(microserviceStatus.filter(({ status }) => status === 'STOPPED').map(({ id }) => id)),
+      reported: ({ microserviceStatus = [] }) => {
+        this.#deps.acknowledgeGone(microserviceStatus.filter(({ status }) => status === 'STOPPED').map(({ id }) => id));
+        this.#deps.reported();
+      },
       statusFrequency: () => settings().statusFrequency ?? config.statusFrequency,
       changeFrequency: () => settings().changeFrequency ?? config.changeFrequency,
     });

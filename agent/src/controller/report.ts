@@ -24,6 +24,8 @@ export interface ReportFacts {
   settings: AgentConfig;
   refusedSettings: StatusReport['refusedSettings'];
   actions: StatusReport['actions'];
+  isReadyToUpgrade: boolean;
+  isReadyToRollback: boolean;
 }
 
 /** The report of this node. */
@@ -44,8 +46,8 @@ export function statusReport(facts: ReportFacts): StatusReport {
     volumeMountLastUpdate: facts.volumeMounts.changedAt,
     ipAddress: facts.address,
     version: AGENT_VERSION,
-    isReadyToUpgrade: false,
-    isReadyToRollback: false,
+    isReadyToUpgrade: facts.isReadyToUpgrade,
+    isReadyToRollback: facts.isReadyToRollback,
     availableRuntimes: facts.runtimes?.filter((name) => name.length <= 64).slice(0, 64),
     availableCdiDevices: facts.cdiDevices?.slice(0, 256),
     config: settings,

@@ -39,6 +39,8 @@ export interface ReporterDependencies {
   networkInterface(): string;
   /** problems with the machine's own files */
   fileProblems(): string[];
+  /** what carries out version actions */
+  updater?: { readonly isReadyToUpgrade: boolean; readonly isReadyToRollback: boolean; readonly problems: string[] };
 }
 
 /** Collects the reports of this node. */
@@ -51,15 +53,16 @@ export class Reporter {
 
   /** Problems that keep the agent from doing its work. */
   get problems(): string[] {
-    const { identity, inventory, supervisor, content, membership, fileProblems } = this.#deps;
+    const { identity, inventory, supervisor, content, membership, fileProblems, updater } = this.#deps;
     const { node } = identity.current;
     const orphans = orphanProblem(inventory.orphans, node?.uuid) ?? [];
-    const known = [...supervisor.problems, ...membership().problems, ...content.problems, ...fileProblems()];
+    const others = [...content.problems, ...(updater?.problems ?? []), ...fileProblems()];
+    const known = [...supervisor.problems, ...membership().problems, ...others];
     return agentProblems(known.concat(orphans), identity.isLost && !node, membership().client?.skew);
   }
 
   async report(measurements: boolean): Promise<StatusReport> {
-    const { clock, startedAt, machine, responses, actions, inventory, supervisor } = this.#deps;
+    const { clock, startedAt, machine, responses, actions, inventory, supervisor, updater } = this.#deps;
     await inventory.refresh(measurements);
     const figures = measurements ? await machine.measure() : undefined;
     return statusReport({
@@ -76,6 +79,8 @@ export class Reporter {
       settings: this.#deps.settings(),
       refusedSettings: this.#deps.refusedSettings(),
       actions: actions.echo,
+      isReadyToUpgrade: updater?.isReadyToUpgrade ?? false,
+      isReadyToRollback: updater?.isReadyToRollback ?? false,
     });
   }
 }

@@ -40,6 +40,8 @@ const settingsSchema = z.object({
   controllerUrl: z.string().optional(),
   /** PEM file of a further authority for the controller's certificate */
   controllerCert: z.string().optional(),
+  /** PEM file with the public keys, one or several, by which releases of the agent are signed; none: no self-update */
+  releaseKeyFile: z.string().optional(),
   /** off: the controller's certificate is not verified */
   secureMode: switchable.default(true),
   devMode: switchable.default(false),
@@ -171,6 +173,7 @@ export function parseConfig(text: string | undefined, file: string): Config {
     configDirectory,
     logDirectory: data.logDirectory && absolute(data.logDirectory),
     controllerCert: data.controllerCert && absolute(data.controllerCert),
+    releaseKeyFile: data.releaseKeyFile && absolute(data.releaseKeyFile),
     socket: join(runDirectory, 'api.sock'),
     tokenFile: join(runDirectory, 'token'),
     policyFile: join(configDirectory, 'policy.yaml'),

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   appendFileSync,
   chmodSync,
@@ -6,6 +7,7 @@ import {
   copyFileSync,
   existsSync,
   fsyncSync,
+  linkSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -16,9 +18,11 @@ import {
   rmSync,
   statfsSync,
   statSync,
+  symlinkSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
-import { lstat, readdir, readFile } from 'node:fs/promises';
+import { lstat, open, readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 /** The only module that touches files, with atomic-directory.ts; the database and the lock (state/) open their own. */
@@ -79,6 +83,68 @@ export function appendText(path: string, text: string, mode: number): void {
 
 export function renamePath(from: string, to: string): void {
   renameSync(from, to);
+}
+
+/** Renames so that the new name survives a loss of power. */
+export function renameDurably(from: string, to: string): void {
+  renameSync(from, to);
+  syncDirectory(dirname(to));
+}
+
+/** Makes a link lead elsewhere in one step, so that a loss of power leaves the old target or the new one. */
+export function switchLink(path: string, target: string): void {
+  const temporary = `${path}.${process.pid}.tmp`;
+  rmSync(temporary, { force: true });
+  symlinkSync(target, temporary);
+  renameDurably(temporary, path);
+}
+
+/** Where a link leads, as it is written; undefined when there is no link. */
+export function linkTarget(path: string): string | undefined {
+  return readLink(path);
+}
+
+/** Makes a file appear under a second path, as a copy where its file system has no hard links to there. */
+export function linkFile(from: string, to: string): void {
+  rmSync(to, { force: true });
+  try {
+    linkSync(from, to);
+  } catch {
+    copyFileSync(from, to);
+  }
+}
+
+/** Sets the permissions of a file and waits until all of it is on the disk. */
+export function finishFile(path: string, mode: number): void {
+  const file = openSync(path, 'r+');
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  chmodSync(path, mode);
+}
+
+/** Appends to a file piece by piece; `size` is how many bytes it has. */
+export function openAppending(path: string): { size: number; write(piece: Uint8Array): void; close(): void } {
+  const file = openSync(path, 'a', 0o600);
+  const appending = {
+    size: statSync(path).size,
+    write(piece: Uint8Array) {
+      for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at);
+      appending.size += piece.length;
+    },
+    close: () => closeSync(file),
+  };
+  return appending;
+}
+
+/** The SHA-256 of a file in hex. */
+export async function fileDigest(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await using file = await open(path, 'r');
+  for await (const piece of file.createReadStream({ autoClose: false })) hash.update(piece as Buffer);
+  return hash.digest('hex');
 }
 
 /** The last bytes of a file, from the beginning of a line on. */

@@ -22,6 +22,7 @@ export interface HandlerDependencies {
   namespace: string;
   provisioningKeys: ProvisioningKeys;
   caCert?: (() => string) | undefined;
+  releasesUrl?: string | undefined;
   limits: AgentLimits;
   directory: NodeDirectory;
   desired: DesiredCache;

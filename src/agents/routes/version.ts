@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { requestedAction } from '../../domain/actions.ts';
+import { isDue, requestedAction } from '../../domain/actions.ts';
 import type { Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
 import { createTokenBuckets } from '../../kube/token-bucket.ts';
@@ -8,6 +8,7 @@ import type { Call, Observe } from '../call.ts';
 import type { ProvisioningKeys } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';
+import { isThirdParty } from './changes.ts';
 import { etagOf, tagged } from './reads.ts';
 
 export interface VersionOptions {
@@ -15,6 +16,8 @@ export interface VersionOptions {
   provisioningKeys: ProvisioningKeys;
   observe: Observe;
   clock: Clock;
+  /** where our agents find releases of themselves */
+  releasesUrl?: string | undefined;
 }
 
 const LIFETIME_MS = 20 * 60_000;
@@ -26,7 +29,7 @@ const REMEMBERED = 1_000;
 const QUESTIONS = { perSecond: 1 / 10, burst: 10 };
 
 /** `GET /agent/version`: the requested version, with a key to provision again after the change. */
-export function createVersion({ desired, provisioningKeys, observe, clock }: VersionOptions) {
+export function createVersion({ desired, provisioningKeys, observe, clock, releasesUrl }: VersionOptions) {
   const issued = new Map<string, { key: string; expiresAt: number }>();
   const questions = createTokenBuckets({ clock, ...QUESTIONS });
 
@@ -50,7 +53,9 @@ export function createVersion({ desired, provisioningKeys, observe, clock }: Ver
   return async (call: Call): Promise<Reply> => {
     observe(call);
     const { command, semver } = requestedAction(call.node, 'version');
-    if (!command) throw new AgentFailure('VERSION_COMMAND_NOT_FOUND', 'no version was ordered');
+    // A third-party agent may ask again after its acknowledgement, for another key.
+    if (!command || !(isThirdParty(call) || isDue(call.node, 'version')))
+      throw new AgentFailure('VERSION_COMMAND_NOT_FOUND', 'no version is requested');
     const etag = etagOf(desired.digests(call.uuid) ?? {}, ['version']);
     if (call.req.headers['if-none-match'] === etag) return { status: 304, etag };
     const { key, expiresAt } = await keyFor(call);
@@ -59,6 +64,7 @@ export function createVersion({ desired, provisioningKeys, observe, clock }: Ver
       provisionKey: key,
       expirationTime: expiresAt,
       ...(semver !== undefined && { semver }),
+      ...(releasesUrl !== undefined && !isThirdParty(call) && { releasesUrl }),
     };
     return tagged(call, etag, () => reply);
   };

@@ -7,7 +7,6 @@ import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
 import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
 import { settingShown } from '../../domain/edge-node/settings.ts';
 import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
-import { HttpError } from '../../http/http-error.ts';
 import { KINDS } from '../../kinds/index.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../deletion.ts';
@@ -190,22 +189,18 @@ export const nodeRoutes = [
       path: `/node/{uuid}/${action}`,
       operation: `${action}Node`,
       tag,
-      summary: action === 'reboot' ? 'Restart the agent of a node' : 'Remove what the agent of a node no longer needs',
+      summary:
+        action === 'reboot'
+          ? 'Restart the agent of a node; its containers run on'
+          : 'Remove what the agent of a node no longer needs',
       access: { resource: 'edgenodes/command', verb: 'create', ...byUuid },
       params: shapes.uuidParam,
       reply: { status: 204 },
-      errors: [404, 409, 501],
+      errors: [404, 409],
       async handler({ deps, params, signal }) {
-        await editNode(deps, params.uuid, signal, (node) => {
-          // Our own agent does not execute a reboot: to accept it would hide that.
-          if (action === 'reboot' && node.status?.agent)
-            throw new HttpError(
-              501,
-              'NOT_IMPLEMENTED',
-              `the agent ${node.status.agent} of this node cannot restart its machine yet`,
-            );
-          return withChanges(node, { annotations: requestAction(node, action) });
-        });
+        await editNode(deps, params.uuid, signal, (node) =>
+          withChanges(node, { annotations: requestAction(node, action) }),
+        );
         return undefined;
       },
     }),
@@ -224,10 +219,10 @@ export const nodeRoutes = [
     async handler({ deps, params, body, signal }) {
       const { uuid, versionCommand: command } = params;
       await editNode(deps, uuid, signal, (node) => {
-        const ready = command === 'upgrade' ? node.status?.isReadyToUpgrade : node.status?.isReadyToRollback;
-        if (!ready)
+        const reason = notReady(node, command, deps.self.releasesUrl);
+        if (reason)
           throw invalid(
-            `${what(node)} is not ready to ${command}: its agent does not say so`,
+            `${what(node)} is not ready to ${command}: ${reason}`,
             `INVALID_VERSION_COMMAND_${command.toUpperCase()}`,
           );
         const semver = body?.semver;
@@ -260,6 +255,20 @@ export const nodeRoutes = [
 ];
 
 type Node = Awaited<ReturnType<typeof nodeByUuid>>;
+
+/** Why a node cannot change its version now; undefined when it can. */
+function notReady(
+  { status }: Node,
+  command: 'upgrade' | 'rollback',
+  releasesUrl: string | undefined,
+): string | undefined {
+  const isReady = command === 'upgrade' ? status?.isReadyToUpgrade : status?.isReadyToRollback;
+  if (!isReady) return 'its agent does not say so';
+  // Third-party agents know themselves where their releases are.
+  if (command === 'upgrade' && status?.agent && !releasesUrl)
+    return 'the controller has no place of releases (SKERRY_RELEASES_URL)';
+  return undefined;
+}
 
 /** Edits a node; the routes of actions use it. */
 function editNode(

@@ -1,0 +1,70 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { readText } from '../system/disk.ts';
+import { Program } from './program.ts';
+
+export function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-update-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A Node that is small enough to be downloaded often: the one of this process. */
+export const NODE_SCRIPT = `#!/bin/sh\nexec '${process.execPath}' "$@"\n`;
+
+/** A program directory with releases whose agents are these programs; the first one is current. */
+export function makeProgram(releases: Readonly<Record<string, string>>, directory = makeFolder()): Program {
+  for (const [version, agent] of Object.entries(releases)) {
+    const folder = join(directory, 'releases', version);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'agent'), agent, { mode: 0o755 });
+    writeFileSync(join(folder, 'node'), NODE_SCRIPT, { mode: 0o755 });
+    writeFileSync(join(folder, 'release.json'), JSON.stringify({ version, nodeFlags: [] }));
+  }
+  symlinkSync(join('releases', Object.keys(releases)[0] ?? ''), join(directory, 'current'));
+  return new Program(directory);
+}
+
+/** A file server with ranges, of which a test can take over a response. */
+export class FileServer {
+  readonly folder: string;
+  /** `path` or `path from-byte` of each request */
+  readonly requests: string[] = [];
+  fault: ((path: string, response: ServerResponse, content: Buffer) => boolean) | undefined;
+  readonly #server = createServer((request, response) => this.#answer(request, response));
+
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  async listen(): Promise<this> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      this.#server.closeAllConnections();
+      this.#server.close();
+    });
+    return this;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    const path = new URL(request.url ?? '/', 'http://x').pathname;
+    const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0);
+    this.requests.push(from > 0 ? `${path} ${from}` : path);
+    const text = readText(join(this.folder, path));
+    if (text === undefined) return void response.writeHead(404).end();
+    const content = Buffer.from(text);
+    if (this.fault?.(path, response, content)) return;
+    if (from === 0) return void response.writeHead(200, { 'content-length': content.length }).end(content);
+    const range = `bytes ${from}-${content.length - 1}/${content.length}`;
+    response.writeHead(206, { 'content-range': range, 'content-length': content.length - from });
+    response.end(content.subarray(from));
+  }
+}

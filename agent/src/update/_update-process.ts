@@ -1,0 +1,77 @@
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+
+/**
+ * Carries out one version action in a process that dies at a moment of the test's choice: before the n-th call that changes
+ * the disk (SKERRY_DIE_AT; absent: never). `update-process.ts <program directory> <release keys> <releases URL> <command>`.
+ */
+const CHANGES = [
+  'appendFileSync',
+  'chmodSync',
+  'copyFileSync',
+  'fsyncSync',
+  'linkSync',
+  'mkdirSync',
+  'openSync',
+  'renameSync',
+  'rmSync',
+  'symlinkSync',
+  'writeFileSync',
+  'writeSync',
+] as const;
+
+let calls = 0;
+const dieAt = Number(process.env.SKERRY_DIE_AT ?? 0);
+const functions = fs as unknown as Record<string, (...args: unknown[]) => unknown>;
+for (const name of CHANGES) {
+  const call = functions[name] as (...args: unknown[]) => unknown;
+  functions[name] = (...args) => {
+    if (++calls === dieAt) {
+      process.kill(process.pid, 'SIGKILL');
+      // Nothing of this thread may run on while the signal is on its way.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    }
+    return call(...args);
+  };
+}
+syncBuiltinESMExports();
+
+const { releaseKeys } = await import('./manifest.ts');
+const { Program } = await import('./program.ts');
+const { Updater } = await import('./updater.ts');
+const { decideStart } = await import('./trial.ts');
+const { systemClock } = await import('../system/clock.ts');
+const { silentLog } = await import('../system/log.ts');
+
+const [directory = '', keyFile = '', releasesUrl = '', command = 'upgrade'] = process.argv.slice(2);
+const program = new Program(directory);
+// As the launcher does before it starts a release.
+const { steps, version = '', isTrial } = decideStart(program.state, program.current, program.versions());
+for (const step of steps) 'save' in step ? program.save(step.save) : program.switchTo(step.switchTo);
+const updater = new Updater({
+  program,
+  keys: releaseKeys(fs.readFileSync(keyFile, 'utf8')),
+  version,
+  architecture: 'amd64',
+  clock: systemClock(),
+  random: Math.random,
+  log: silentLog(),
+  requested: async () => ({
+    versionCommand: command as 'upgrade',
+    provisionKey: '',
+    expirationTime: 0,
+    releasesUrl,
+  }),
+  restart: () => process.exit(0),
+  changed: () => {
+    // An action that ended without a restart has failed.
+    if (isTrial || !updater.isFinished('a1')) return;
+    process.stderr.write(`${updater.problems.join()}\n`);
+    process.exit(1);
+  },
+});
+if (isTrial) {
+  updater.confirm();
+  process.exit(0);
+}
+updater.resume('a1', new AbortController().signal);

@@ -1,0 +1,331 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { makeReleaseKey, type ReleaseOptions, writeRelease } from '../../../hack/agent-release.ts';
+import type { VersionReply } from '../../../src/wire/agent.ts';
+import { systemClock } from '../system/clock.ts';
+import { silentLog } from '../system/log.ts';
+import { FileServer, makeFolder, makeProgram, NODE_SCRIPT } from './_program.ts';
+import { releaseKeys } from './manifest.ts';
+import type { Program } from './program.ts';
+import { decideStart } from './trial.ts';
+import { Updater, type UpdaterDependencies } from './updater.ts';
+
+/** Version actions with real files and a real file server. */
+
+const key = makeReleaseKey();
+let program: Program;
+let server: FileServer;
+beforeEach(async () => {
+  program = makeProgram({ '1.0.0': 'old' });
+  server = await new FileServer(makeFolder()).listen();
+});
+
+/** Puts a release on the server. */
+function publish(version: string, change: Partial<ReleaseOptions> & { content?: string; nodeContent?: string } = {}) {
+  const { content = `agent ${version}`, nodeContent = NODE_SCRIPT, ...options } = change;
+  const folder = makeFolder();
+  writeFileSync(join(folder, 'agent'), content);
+  writeFileSync(join(folder, 'node'), nodeContent);
+  const files = { agent: join(folder, 'agent'), node: { amd64: join(folder, 'node') } };
+  writeRelease({ ...files, version, minimumVersion: '0.1.0', key: key.privateKey, out: server.folder, ...options });
+}
+
+const wish = (change: Partial<VersionReply> = {}): VersionReply => ({
+  versionCommand: 'upgrade',
+  provisionKey: '',
+  expirationTime: 0,
+  releasesUrl: server.url,
+  ...change,
+});
+
+/** An updater that has begun an action; `over` resolves when it restarts or has failed. */
+function begun(requested: Partial<VersionReply> | undefined = {}, change: Partial<UpdaterDependencies> = {}) {
+  const end = new AbortController();
+  onTestFinished(() => end.abort());
+  let restarted = () => {};
+  const restarts = new Promise<'restarts'>((resolve) => {
+    restarted = () => resolve('restarts');
+  });
+  let settled = () => {};
+  const settles = new Promise<'settled'>((resolve) => {
+    settled = () => resolve('settled');
+  });
+  const clock = systemClock();
+  const updater = new Updater({
+    program,
+    keys: releaseKeys(key.publicKey),
+    version: program.current ?? '',
+    architecture: 'amd64',
+    clock: { ...clock, sleep: (ms, signal) => clock.sleep(ms / 1000, signal) },
+    random: Math.random,
+    log: silentLog(),
+    requested: async () => requested && wish(requested),
+    restart: restarted,
+    changed: () => updater.isFinished('a1') && settled(),
+    ...change,
+  });
+  updater.resume('a1', end.signal);
+  return { updater, over: Promise.race([restarts, settles]) };
+}
+
+test('an upgrade fetches the latest release, verifies it and switches to it on trial', async () => {
+  publish('1.1.0');
+  const { updater, over } = begun();
+  expect(updater.isReadyToUpgrade).toBe(false);
+  expect(await over).toBe('restarts');
+  expect(program.current).toBe('1.1.0');
+  expect(readFileSync(join(program.release('1.1.0'), 'agent'), 'utf8')).toBe('agent 1.1.0');
+  expect(statSync(join(program.release('1.1.0'), 'node')).mode & 0o111).not.toBe(0);
+  expect(program.read('1.1.0').nodeFlags).toContain('--optimize-for-size');
+  expect(program.state).toMatchObject({ trial: { version: '1.1.0', from: '1.0.0', action: 'a1', starts: 0 } });
+  expect(updater.isFinished('a1')).toBe(false);
+});
+
+test('a file that the installed release has as well is not fetched again', async () => {
+  publish('1.1.0');
+  await begun().over;
+  expect(server.requests.filter((path) => path.startsWith('/blobs/'))).toHaveLength(1);
+  expect(statSync(join(program.release('1.1.0'), 'node')).ino).toBe(
+    statSync(join(program.release('1.0.0'), 'node')).ino,
+  );
+});
+
+test('the first confirmed report ends the trial, and older releases are removed', async () => {
+  program = makeProgram({ '1.0.0': 'old', '0.9.0': 'older' });
+  publish('1.1.0');
+  await begun().over;
+  const { updater } = begun();
+  expect(updater.isReadyToUpgrade).toBe(false);
+  updater.confirm();
+  expect(program.state).toEqual({ bad: {}, previous: '1.0.0', finished: 'a1' });
+  expect(program.versions()).toEqual(['1.0.0', '1.1.0']);
+  expect([updater.isReadyToUpgrade, updater.isReadyToRollback, updater.isFinished('a1')]).toEqual([true, true, true]);
+});
+
+test('a report of the former release confirms nothing', async () => {
+  publish('1.1.0');
+  const { updater, over } = begun();
+  await over;
+  updater.confirm();
+  expect(program.state.trial).toBeDefined();
+});
+
+test('a rollback switches to the former release, on trial as well', async () => {
+  program = makeProgram({ '1.1.0': 'new', '1.0.0': 'old' });
+  program.save({ bad: {}, previous: '1.0.0' });
+  expect(await begun({ versionCommand: 'rollback' }).over).toBe('restarts');
+  expect(program.current).toBe('1.0.0');
+  expect(program.state.trial).toMatchObject({ version: '1.0.0', from: '1.1.0' });
+});
+
+const refusals: Record<string, { arrange?: () => void; requested?: Partial<VersionReply>; says: RegExp }> = {
+  'another key signed it': {
+    arrange: () => publish('1.1.0', { key: makeReleaseKey().privateKey }),
+    says: /not by a release key of this machine/,
+  },
+  'its manifest was changed after it was signed': {
+    arrange: () => {
+      publish('1.1.0');
+      const path = join(server.folder, 'latest/manifest.json');
+      writeFileSync(path, readFileSync(path, 'utf8').replace('0.1.0', '0.0.1'));
+    },
+    says: /not by a release key/,
+  },
+  'a file has another content': {
+    arrange: () => {
+      publish('1.1.0');
+      server.fault = (path, response, content) =>
+        path.startsWith('/blobs/') && Boolean(response.end(Buffer.alloc(content.length, 'x')));
+    },
+    says: /does not have the digest/,
+  },
+  'a file does not end': {
+    arrange: () => {
+      publish('1.1.0');
+      server.fault = (path, response, content) =>
+        path.startsWith('/blobs/') && Boolean(response.end(Buffer.alloc(content.length + 1, 'x')));
+    },
+    says: /larger than its manifest says/,
+  },
+  'it is not newer': { arrange: () => publish('1.0.0'), says: /not newer than 1.0.0.*rollback/ },
+  'it needs a newer agent first': {
+    arrange: () => publish('3.0.0', { minimumVersion: '2.0.0' }),
+    says: /can follow on 2.0.0 or newer, and 1.0.0 is installed/,
+  },
+  'it has no files for the machine': {
+    arrange: () => publish('1.1.0', { node: {} }),
+    says: /no files for the architecture amd64/,
+  },
+  'there is no such release': { requested: { semver: '9.9.9' }, says: /there is none at 127/ },
+  'the text is no version': { requested: { semver: '../1' }, says: /not a version such as 1.2.3/ },
+  'the manifest of a version is that of another': {
+    arrange: () => {
+      publish('1.1.0');
+      publish('1.2.0');
+      for (const name of ['manifest.json', 'manifest.json.sig'])
+        writeFileSync(join(server.folder, '1.2.0', name), readFileSync(join(server.folder, '1.1.0', name)));
+    },
+    requested: { semver: '1.2.0' },
+    says: /its manifest is that of 1.1.0/,
+  },
+  'the controller names no place': { requested: { releasesUrl: undefined }, says: /names no place of releases/ },
+  'there is nothing to go back to': { requested: { versionCommand: 'rollback' }, says: /no former release/ },
+};
+test.each(Object.entries(refusals))('a version action fails when %s, and nothing is switched', async (_, row) => {
+  row.arrange?.();
+  const { updater, over } = begun(row.requested);
+  expect(await over).toBe('settled');
+  expect(updater.problems).toEqual([expect.stringMatching(row.says)]);
+  expect(updater.problems[0]).toMatch(/^update: .* failed, 1.0.0 runs: /);
+  expect([program.current, program.versions()]).toEqual(['1.0.0', ['1.0.0']]);
+  expect(updater.isReadyToUpgrade).toBe(true);
+});
+
+test('a machine without a release key is not ready to upgrade, and refuses to', async () => {
+  publish('1.1.0');
+  const { updater, over } = begun({}, { keys: [] });
+  expect(await over).toBe('settled');
+  expect(updater.isReadyToUpgrade).toBe(false);
+  expect(updater.problems[0]).toMatch(/no release key \(setting releaseKeyFile\)/);
+});
+
+test('a release for which the disk has no room is refused before it is fetched', async () => {
+  publish('1.1.0');
+  Object.defineProperty(program, 'freeBytes', { value: 1024 ** 2 });
+  const { updater, over } = begun();
+  expect(await over).toBe('settled');
+  expect(updater.problems[0]).toMatch(/needs 257 MiB free, and there are 1/);
+});
+
+test('a release that failed is not tried again, but one that was built again is', async () => {
+  publish('1.1.0');
+  await begun().over;
+  const disk = program.state;
+  program.save({ ...disk, trial: { ...(disk.trial as NonNullable<typeof disk.trial>), failed: 'it crashed' } });
+  for (const step of decideStart(program.state, program.current, program.versions()).steps)
+    'save' in step ? program.save(step.save) : program.switchTo(step.switchTo);
+  const { finished, ...rest } = program.state;
+  program.save(rest);
+  const again = begun();
+  expect(await again.over).toBe('settled');
+  expect(again.updater.problems[0]).toMatch(/failed here before and is not tried again: it crashed/);
+  const { finished: _, ...state } = program.state;
+  program.save(state);
+  publish('1.1.0', { content: 'agent 1.1.0, mended' });
+  expect(await begun().over).toBe('restarts');
+});
+
+describe('a download', () => {
+  const content = 'x'.repeat(300_000);
+
+  test('that the network cuts continues where it ended', async () => {
+    publish('1.1.0', { content });
+    let cuts = 2;
+    server.fault = (path, response, whole) => {
+      if (!path.startsWith('/blobs/') || cuts-- <= 0) return false;
+      if (cuts === 0) return Boolean(response.writeHead(503).end());
+      response.writeHead(200, { 'content-length': whole.length });
+      response.write(whole.subarray(0, 200_000), () => response.destroy());
+      return true;
+    };
+    expect(await begun().over).toBe('restarts');
+    expect(server.requests.filter((path) => path.endsWith(' 200000'))).toHaveLength(2);
+    expect(readFileSync(join(program.release('1.1.0'), 'agent'), 'utf8')).toBe(content);
+  });
+
+  test('starts over at a server without ranges', async () => {
+    publish('1.1.0', { content });
+    let cut = true;
+    server.fault = (path, response, whole) => {
+      if (!path.startsWith('/blobs/')) return false;
+      response.writeHead(200, { 'content-length': whole.length });
+      if (cut) response.write(whole.subarray(0, 200_000), () => response.destroy());
+      else response.end(whole);
+      cut = false;
+      return true;
+    };
+    expect(await begun().over).toBe('restarts');
+    expect(readFileSync(join(program.release('1.1.0'), 'agent'), 'utf8')).toBe(content);
+  });
+
+  test('that never gets anywhere is given up', async () => {
+    publish('1.1.0');
+    server.fault = (_path, response) => Boolean(response.writeHead(503).end());
+    const { updater, over } = begun();
+    expect(await over).toBe('settled');
+    expect(updater.problems[0]).toMatch(/answered 503/);
+  });
+});
+
+test('an action that the controller no longer requests is over', async () => {
+  const { updater, over } = begun(undefined, { requested: async () => undefined });
+  expect(await over).toBe('settled');
+  expect(updater.problems).toEqual([]);
+});
+
+/** With SKERRY_NIGHTLY every moment, else every fifth. */
+const STRIDE = process.env.SKERRY_NIGHTLY ? 1 : 5;
+
+describe('a process that is killed before a change of the disk', () => {
+  let bundle: string;
+  let keyFile: string;
+  beforeAll(async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-update-'));
+    bundle = join(folder, 'update.mjs');
+    keyFile = join(folder, 'release.pem');
+    writeFileSync(keyFile, key.publicKey);
+    // Some packages are CommonJS and call require for Node's own modules.
+    const js = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
+    const options = { bundle: true, platform: 'node', format: 'esm', target: 'node24', banner: { js } } as const;
+    await build({ entryPoints: [join(import.meta.dirname, '_update-process.ts')], outfile: bundle, ...options });
+    return () => rmSync(folder, { recursive: true });
+  });
+
+  /** One run of a process that carries out the action; see _update-process.ts. */
+  function run(home: Program, dieAt = 0) {
+    const child = spawn(process.execPath, [bundle, home.directory, keyFile, server.url], {
+      env: { ...process.env, SKERRY_DIE_AT: String(dieAt) },
+      stdio: ['ignore', 'inherit', 'inherit'],
+    });
+    return new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) =>
+      child.once('exit', (code, signal) => resolve({ code, signal })),
+    );
+  }
+  const started = (home: Program) => decideStart(home.state, home.current, home.versions()).version ?? '';
+
+  test('during an update leaves a release that runs, and the next one completes the update', async () => {
+    publish('1.1.0', { nodeContent: `${NODE_SCRIPT}# another one\n` });
+    let dieAt = 1;
+    for (; ; dieAt += STRIDE) {
+      const home = makeProgram({ '1.0.0': 'old' });
+      const { signal } = await run(home, dieAt);
+      const version = started(home);
+      const agent = readFileSync(join(home.release(version), 'agent'), 'utf8');
+      expect(agent).toBe(version === '1.0.0' ? 'old' : 'agent 1.1.0');
+      if (signal === null) break;
+      if (version === '1.0.0') expect((await run(home)).code).toBe(0);
+      expect(home.current).toBe('1.1.0');
+      // The new release confirms.
+      expect((await run(home)).code).toBe(0);
+      expect(home.state).toMatchObject({ previous: '1.0.0', finished: 'a1' });
+    }
+    expect(dieAt).toBeGreaterThan(25);
+  }, 60_000);
+
+  test('while it confirms leaves the trial or the confirmed release', async () => {
+    publish('1.1.0');
+    for (let dieAt = 1; ; dieAt += STRIDE) {
+      const home = makeProgram({ '1.0.0': 'old', '0.9.0': 'older' });
+      expect((await run(home)).code).toBe(0);
+      const { signal } = await run(home, dieAt);
+      expect(started(home)).toBe('1.1.0');
+      if (signal === null) break;
+      if (home.state.trial) expect((await run(home)).code).toBe(0);
+      expect(home.state).toMatchObject({ previous: '1.0.0', finished: 'a1' });
+    }
+  }, 60_000);
+});

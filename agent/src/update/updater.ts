@@ -1,0 +1,254 @@
+import type { KeyObject } from 'node:crypto';
+import { join } from 'node:path';
+import type { Architecture } from '../../../src/api/names.ts';
+import type { VersionReply } from '../../../src/wire/agent.ts';
+import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
+import {
+  exists,
+  fileDigest,
+  fileSize,
+  finishFile,
+  linkFile,
+  listDirectory,
+  makeDirectory,
+  removePath,
+  renameDurably,
+  writeDurably,
+} from '../system/disk.ts';
+import { errorText, type Log } from '../system/log.ts';
+import { fetchFile, fetchSmall } from './download.ts';
+import { fitting, type Manifest, ReleaseError, type ReleaseFile, verifiedManifest } from './manifest.ts';
+import type { Program, UpdateState } from './program.ts';
+import { versionOf } from './version.ts';
+
+const SECOND = 1000;
+/** Attempts in a row that bring nothing, after which an action has failed. */
+const ATTEMPTS = 6;
+/** Bytes that stay free on the disk of the program directory. */
+const WATERMARK = 256 * 1024 * 1024;
+const FILES = ['agent', 'node'] as const;
+
+export interface UpdaterDependencies {
+  program: Program;
+  /** those of this machine, whose signatures count; none: no update */
+  keys: readonly KeyObject[];
+  /** the release that runs */
+  version: string;
+  architecture: Architecture;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  /** what the controller wants; undefined when nothing is requested */
+  requested(signal: AbortSignal): Promise<VersionReply | undefined>;
+  /** Starts the agent again, by the launcher. */
+  restart(): void;
+  /** Whether it is ready, or what is wrong, has changed. */
+  changed(): void;
+}
+
+/**
+ * Carries out version actions: fetches a release, verifies it, and switches to it. What happens after the switch until the
+ * first report is confirmed is the launcher's (trial.ts). Every step can be cut off by a loss of power and is begun again.
+ */
+export class Updater {
+  readonly #deps: UpdaterDependencies;
+  #state: UpdateState;
+  #trouble = '';
+  #running: { action: string; abort: AbortController } | undefined;
+  #end: AbortSignal | undefined;
+
+  constructor(deps: UpdaterDependencies) {
+    this.#deps = deps;
+    this.#state = deps.program.state;
+  }
+
+  get isReadyToUpgrade(): boolean {
+    return this.#isIdle && this.#deps.keys.length > 0;
+  }
+
+  get isReadyToRollback(): boolean {
+    return this.#isIdle && this.#previous !== undefined;
+  }
+
+  get #isIdle(): boolean {
+    return this.#running === undefined && this.#state.trial === undefined;
+  }
+
+  get #previous(): string | undefined {
+    const { previous } = this.#state;
+    return previous !== this.#deps.version && this.#deps.program.versions().includes(previous ?? '')
+      ? previous
+      : undefined;
+  }
+
+  /** What went wrong with the last action, for people. */
+  get problems(): string[] {
+    const { failure } = this.#state;
+    if (this.#trouble) return [`update: ${this.#trouble}`];
+    return failure ? [`update: ${failure.version} failed, ${this.#deps.version} runs: ${failure.reason}`] : [];
+  }
+
+  isFinished(action: string): boolean {
+    return this.#state.finished === action;
+  }
+
+  /** Continues an action that an earlier process noted, until the signal fires. */
+  resume(action: string | undefined, signal: AbortSignal): void {
+    this.#end = signal;
+    if (action) this.begin(action);
+  }
+
+  /** Begins an action, named by its digest; one that is under way gives way. */
+  begin(action: string): void {
+    if (!this.#end || this.#end.aborted || this.isFinished(action) || this.#state.trial) return;
+    if (this.#running?.action === action) return;
+    this.#running?.abort.abort();
+    const abort = new AbortController();
+    const running = { action, abort };
+    this.#running = running;
+    this.#deps.changed();
+    void this.#carryOut(action, AbortSignal.any([abort.signal, this.#end])).finally(() => {
+      if (this.#running === running) this.#running = undefined;
+      this.#deps.changed();
+    });
+  }
+
+  /** The controller has a report of this process. The first one confirms a new release. */
+  confirm(): void {
+    const { program, version, log } = this.#deps;
+    const { trial, failure, ...rest } = this.#state;
+    if (trial?.version !== version) return;
+    try {
+      this.#save({ ...rest, previous: trial.from, finished: trial.action });
+      program.keepOnly([version, trial.from]);
+      log.info('The new release is confirmed', { version, before: trial.from });
+    } catch (error) {
+      log.error('The new release could not be confirmed', { error: errorText(error) });
+    }
+    this.#deps.changed();
+  }
+
+  async #carryOut(action: string, signal: AbortSignal): Promise<void> {
+    const { clock, random, log } = this.#deps;
+    let version = '';
+    for (let futile = 0; !signal.aborted; futile++) {
+      const before = this.#downloaded();
+      try {
+        const wish = await this.#deps.requested(signal);
+        if (!wish) return this.#save({ ...this.#state, finished: action });
+        version = wish.semver ?? (wish.versionCommand === 'rollback' ? (this.#previous ?? '') : 'the latest release');
+        await (wish.versionCommand === 'rollback' ? this.#rollBack(wish, action) : this.#upgrade(wish, action, signal));
+        this.#trouble = '';
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        if (this.#downloaded() > before) futile = 0;
+        const isFinal = error instanceof ReleaseError || futile >= ATTEMPTS;
+        log.warn('A version action failed', { version, error: errorText(error), again: !isFinal });
+        if (isFinal && this.#fail(action, version, errorText(error))) return;
+        this.#trouble = `${version || 'a version action'}: ${errorText(error)}; it is tried again`;
+        this.#deps.changed();
+        await pause(clock, jitter(Math.min(5 * 2 ** futile, 300) * SECOND, random), signal);
+      }
+    }
+  }
+
+  /** Ends an action without a switch; false when that cannot be saved. */
+  #fail(action: string, version: string, reason: string): boolean {
+    const { trial, ...rest } = this.#state;
+    try {
+      this.#save({ ...rest, failure: { version, reason }, finished: action });
+      removePath(this.#downloads);
+      this.#trouble = '';
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  async #upgrade({ semver, releasesUrl }: VersionReply, action: string, signal: AbortSignal): Promise<void> {
+    const { program, keys, version: installed, architecture, log } = this.#deps;
+    if (!releasesUrl) throw new ReleaseError('the controller names no place of releases');
+    if (keys.length === 0) throw new ReleaseError('this machine has no release key (setting releaseKeyFile)');
+    const version = semver === undefined ? undefined : versionOf(semver);
+    if (semver !== undefined && version === undefined) throw new ReleaseError('it is not a version such as 1.2.3');
+    const at = releasesUrl.replace(/\/+$/, '');
+    const folder = `${at}/${version ?? 'latest'}`;
+    const bytes = await fetchSmall(`${folder}/manifest.json`, signal);
+    const signature = await fetchSmall(`${folder}/manifest.json.sig`, signal);
+    const { manifest, digest } = verifiedManifest(bytes, signature.toString('utf8'), keys);
+    const files = fitting(manifest, { version, installed, architecture });
+    const bad = this.#state.bad[manifest.version];
+    if (bad?.digest === digest) throw new ReleaseError(`it failed here before and is not tried again: ${bad.reason}`);
+    for (const name of FILES) await this.#obtain(name, files[name], `${at}/blobs/${files[name].sha256}`, signal);
+    this.#assemble(manifest, files);
+    log.info('A release is complete', { version: manifest.version });
+    signal.throwIfAborted();
+    this.#switchTo({ version: manifest.version, digest, action, from: installed, starts: 0 });
+    program.switchTo(manifest.version);
+    this.#deps.restart();
+  }
+
+  async #rollBack({ semver }: VersionReply, action: string): Promise<void> {
+    const { program, version: from } = this.#deps;
+    const version = this.#previous;
+    if (version === undefined) throw new ReleaseError('there is no former release on this machine');
+    if (semver !== undefined && versionOf(semver) !== version)
+      throw new ReleaseError(`the former release is ${version}; another one is had with the command upgrade`);
+    this.#switchTo({ version, digest: '', action, from, starts: 0 });
+    program.switchTo(version);
+    this.#deps.restart();
+  }
+
+  #switchTo(trial: NonNullable<UpdateState['trial']>): void {
+    const { failure, ...rest } = this.#state;
+    this.#save({ ...rest, trial });
+  }
+
+  /** A file of the installed release with the same content is used again: the node of most releases is the same. */
+  async #obtain(name: (typeof FILES)[number], file: ReleaseFile, url: string, signal: AbortSignal): Promise<void> {
+    const { program, version } = this.#deps;
+    makeDirectory(this.#downloads, 0o755);
+    const path = join(this.#downloads, file.sha256);
+    const present = join(program.release(version), name);
+    const isSame = fileSize(present) === file.size && (await fileDigest(present)) === file.sha256;
+    if (isSame) return linkFile(present, path);
+    const free = program.freeBytes ?? Number.POSITIVE_INFINITY;
+    const missing = file.size - fileSize(path);
+    if (free < missing + WATERMARK)
+      throw new ReleaseError(`it needs ${mebibytes(missing + WATERMARK)} MiB free, and there are ${mebibytes(free)}`);
+    await fetchFile(url, path, file, signal);
+  }
+
+  /** Puts the files under their names. The directory gets its name when all of it is on the disk. */
+  #assemble({ version, nodeFlags }: Manifest, files: Record<(typeof FILES)[number], ReleaseFile>): void {
+    const { program } = this.#deps;
+    const draft = join(program.releases, `.${version}.new`);
+    removePath(draft);
+    makeDirectory(draft, 0o755);
+    for (const name of FILES) {
+      linkFile(join(this.#downloads, files[name].sha256), join(draft, name));
+      finishFile(join(draft, name), 0o755);
+    }
+    writeDurably(join(draft, 'release.json'), `${JSON.stringify({ version, nodeFlags })}\n`, 0o644);
+    // An earlier attempt may have left it, and it is not what runs.
+    if (exists(program.release(version))) removePath(program.release(version));
+    renameDurably(draft, program.release(version));
+    removePath(this.#downloads);
+  }
+
+  get #downloads(): string {
+    return join(this.#deps.program.releases, '.download');
+  }
+
+  #downloaded(): number {
+    return listDirectory(this.#downloads).reduce((sum, name) => sum + fileSize(join(this.#downloads, name)), 0);
+  }
+
+  #save(state: UpdateState): void {
+    this.#deps.program.save(state);
+    this.#state = state;
+  }
+}
+
+const mebibytes = (bytes: number) => Math.ceil(bytes / 1024 ** 2);
