@@ -82,6 +82,8 @@ async function createFixture({ applications, microservices = 1 }: { applications
         microservices: [],
         registries: [],
         runtimeClasses: [],
+        models: [],
+        knowledge: [],
         config: {},
         deleteNode: false,
         digests: {},

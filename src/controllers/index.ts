@@ -1,6 +1,7 @@
 import type { KindKey } from '../kinds/index.ts';
 import type { Controller } from '../kube/mod.ts';
 import { createApplicationController } from './application.ts';
+import { createArtifactController } from './artifact.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createEdgeNodeController } from './edge-node.ts';
 import { createKindController } from './kind.ts';
@@ -21,6 +22,8 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
   /** Kinds with a reconciler of their own; every other kind gets the plain one. */
   const own: Partial<Record<KindKey, Controller>> = {
     registries: createRegistryController(deps),
+    models: createArtifactController(deps, 'models'),
+    knowledge: createArtifactController(deps, 'knowledge'),
     nodes,
     applications: createApplicationController(deps, massSilence, createSilencePacer(deps.clock)),
   };

@@ -27,7 +27,7 @@ import { stamp } from './stamp.ts';
 import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
 
 /** The parts of a reconciler that are specific to one kind. */
-export interface KindExtension<T> {
+export interface KindExtension<T extends KindObject> {
   /** Creates an object that must exist. */
   createMissing?(ref: ObjectRef, signal: AbortSignal): Promise<T | undefined>;
   /** Reconciles an object that needs another procedure; undefined for all others. */
@@ -36,6 +36,8 @@ export interface KindExtension<T> {
   prepare?(object: T, signal: AbortSignal): Promise<void>;
   /** why the object cannot be used */
   obstacle?(object: T): Progress | undefined;
+  /** further members of the status */
+  status?(object: T): Partial<NonNullable<T['status']>>;
   watches?: readonly Watch[];
 }
 
@@ -80,7 +82,7 @@ export function createKindController<T extends KindObject>(
       obstacle: obstacleOf(object),
       now: new Date(clock()).toISOString(),
     });
-    const { refused } = await statuses.write(object, { ...judged, ...identity }, signal);
+    const { refused } = await statuses.write(object, { ...judged, ...identity, ...extension.status?.(object) }, signal);
     return refused ? requeueAfter(REFUSED_RETRY_MS) : done();
   }
 

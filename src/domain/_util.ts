@@ -1,4 +1,12 @@
-import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice, Registry } from '../api/v3/index.ts';
+import type {
+  Application,
+  EdgeNode,
+  Knowledge,
+  MicroserviceEntry,
+  Model,
+  ObservedMicroservice,
+  Registry,
+} from '../api/v3/index.ts';
 import { applicationSpecSchema, edgeNodeSpecSchema, microserviceSchema, registrySpecSchema } from '../api/v3/index.ts';
 import { entriesOn } from './application/entries.ts';
 import type { Find, KeyedText, Lookups, NodeInputs, Observation, ReferencedObjects } from './inputs.ts';
@@ -86,6 +94,17 @@ export function makeRegistry(name: string, spec: Partial<Registry['spec']> = {})
     spec: registrySpecSchema.parse({ url: `${name}.example`, ...spec }),
   };
 }
+
+/** An artifact in the public registry. */
+const makeArtifact = (kind: 'Model' | 'Knowledge', name: string, spec: object) => ({
+  apiVersion: 'skerry.dev/v3',
+  kind,
+  metadata: { name, namespace: 'skerry', uid: `uid-${name}`, generation: 1, creationTimestamp: '2026-01-01T00:00:00Z' },
+  spec: { repo: `team/${name}`, registryId: 1, ...spec },
+});
+export const makeModel = (name: string, spec: Partial<Model['spec']> = {}): Model => makeArtifact('Model', name, spec);
+export const makeKnowledge = (name: string, spec: Partial<Knowledge['spec']> = {}): Knowledge =>
+  makeArtifact('Knowledge', name, spec);
 
 export function makeObserved(item: Partial<ObservedMicroservice> = {}): ObservedMicroservice {
   return {

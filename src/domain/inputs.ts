@@ -1,7 +1,8 @@
 import type { VerdictReason } from '../api/conditions.ts';
-import type { Application, EdgeNode, Registry, RuntimeClass } from '../api/v3/index.ts';
+import type { Application, EdgeNode, Knowledge, Model, Registry, RuntimeClass } from '../api/v3/index.ts';
 import type {
   AgentConfig,
+  ArtifactView,
   Digests,
   MicroserviceHold,
   MicroserviceView,
@@ -23,6 +24,8 @@ export interface KeyedText {
 export interface ReferencedObjects {
   registries: Registry;
   runtimeClasses: RuntimeClass;
+  models: Model;
+  knowledge: Knowledge;
 }
 type ReferencedKind = keyof ReferencedObjects;
 
@@ -97,6 +100,8 @@ export interface DesiredState {
   microservices: readonly (MicroserviceView | MicroserviceHold)[];
   registries: readonly RegistryView[];
   runtimeClasses: readonly RuntimeClassView[];
+  models: readonly ArtifactView[];
+  knowledge: readonly ArtifactView[];
   config: AgentConfig;
   deleteNode: boolean;
   digests: Digests;

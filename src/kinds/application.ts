@@ -29,8 +29,12 @@ export const applicationKind = defineKind<Application>()({
 /** What an entry refers to, by the key of the kind: numbers and v3 names. */
 const REFERENCES: Readonly<Record<string, (entry: MicroserviceEntry) => readonly (number | string)[]>> = {
   registries: registryRefsOf,
+  models: ({ models }) => itemNames(models),
+  knowledge: ({ knowledge }) => itemNames(knowledge),
   runtimeClasses: ({ container }) => (container?.runtime ? [container.runtime] : []),
 };
+
+const itemNames = (catalog: MicroserviceEntry['models']) => (catalog?.items ?? []).map(({ name }) => name);
 
 function referencesOf({ spec: { microservices = [] } }: Application): readonly Reference[] {
   const found = new Map<string, Reference>();

@@ -3,11 +3,13 @@ import type { ReferencedObjects } from '../domain/inputs.ts';
 import { applicationKind } from './application.ts';
 import type { IdentityIndex, Kind, KindObject } from './definition.ts';
 import { edgeNodeKind } from './edge-node.ts';
+import { knowledgeKind } from './knowledge.ts';
+import { modelKind } from './model.ts';
 import { registryKind } from './registry.ts';
 import { runtimeClassKind } from './runtime-class.ts';
 
 /** Every kind. The order is that of generated files. */
-const ALL = [applicationKind, edgeNodeKind, registryKind, runtimeClassKind] as const;
+const ALL = [applicationKind, edgeNodeKind, registryKind, runtimeClassKind, modelKind, knowledgeKind] as const;
 
 type All = (typeof ALL)[number];
 export type KindKey = All['key'];
@@ -34,11 +36,17 @@ export const ESSENTIAL_KINDS = [
   'applications',
   'registries',
   'runtimeClasses',
+  'models',
+  'knowledge',
 ] as const satisfies readonly KindKey[];
 
 /** Kinds whose objects desired states look up, besides nodes and applications. */
-export const REFERENCED_KINDS = ['registries', 'runtimeClasses'] as const satisfies readonly (keyof ReferencedObjects &
-  KindKey)[];
+export const REFERENCED_KINDS = [
+  'registries',
+  'runtimeClasses',
+  'models',
+  'knowledge',
+] as const satisfies readonly (keyof ReferencedObjects & KindKey)[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {
   readonly [K in KindKey]: ResourceOf<ObjectOf<K>>;

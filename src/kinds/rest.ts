@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ResourceDefinition } from '../api/meta.ts';
 import type { DomainError } from '../domain/errors.ts';
+import type { FindReferenced } from './definition.ts';
 
 type Json = Record<string, unknown>;
 
@@ -47,7 +48,8 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   fromBody: { of(body: unknown): W }['of'];
   /** Reads a PATCH body: absent members stay, null removes. Throws DomainError. */
   patch: { of(object: T, body: unknown): W }['of'];
-  read: { of(object: T): Json }['of'];
+  /** `find` is for what the object names: a read may show more of it than the name. */
+  read: { of(object: T, find: FindReferenced): Json }['of'];
   /** Why an object is never deleted. */
   undeletable?: { of(object: T): DomainError | undefined }['of'];
   /** the YAML routes */

@@ -22,6 +22,8 @@ function readFrom(status: EdgeNodeStatus | undefined) {
     microserviceCount: _m,
     daemonStatus: _d,
     platformStatus: _p,
+    models: _models,
+    knowledge: _knowledge,
     ...read
   } = status;
   return read;

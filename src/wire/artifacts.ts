@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BOUNDS } from '../api/bounds.ts';
+import { digestOf } from './digest.ts';
 
 /**
  * Models and knowledge: artifacts that a node pulls and projects into containers
@@ -23,6 +24,14 @@ export const artifactViewSchema = z.object({
 });
 export type ArtifactView = z.infer<typeof artifactViewSchema>;
 
+/** Names what the content of an artifact is pulled from: with another fingerprint, other content may be asked for. */
+export const artifactFingerprint = ({
+  repo,
+  revision,
+  registryId,
+  files,
+}: Omit<ArtifactView, 'uuid' | 'name' | 'format'>): string => digestOf([repo, revision, registryId, files]);
+
 const ARTIFACT_STATES = ['Pending', 'Pulling', 'Ready', 'Failed'] as const;
 
 /** What a node reports of one artifact. */
@@ -40,6 +49,8 @@ export const artifactStatusSchema = z.object({
   revisionFloating: z.boolean().optional(),
   totalBytes: z.coerce.number().catch(0).optional(),
   lastError: text(BOUNDS.message).optional(),
+  /** ours: fingerprint of the view that the content which is ready was pulled for */
+  pulledFor: text(64).optional(),
   /** ours: pull progress 0..100 */
   percentage: z.coerce.number().catch(0).optional(),
 });

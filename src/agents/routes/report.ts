@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import {
+  artifactStatusSchema,
   microserviceStatusSchema,
   parseJson,
   repositoryStatusSchema,
@@ -41,8 +42,13 @@ export function readReport(body: unknown): {
   return { report: report as StatusReport, repaired, mistakes: mender.mistakes };
 }
 
-/** Lists whose items are read one by one. */
-const LISTS = { microserviceStatus: microserviceStatusSchema, repositoryStatus: repositoryStatusSchema } as const;
+/** Lists whose items are read one by one, and how many. */
+const LISTS = {
+  microserviceStatus: { item: microserviceStatusSchema, max: BOUNDS.report },
+  repositoryStatus: { item: repositoryStatusSchema, max: BOUNDS.report },
+  modelStatus: { item: artifactStatusSchema, max: BOUNDS.artifacts },
+  knowledgeStatus: { item: artifactStatusSchema, max: BOUNDS.artifacts },
+} as const;
 
 interface Read {
   /** undefined: nothing of it can be read */
@@ -53,15 +59,15 @@ interface Read {
 
 const UNREAD: Read = { value: undefined, mistakes: 1 };
 
-function readList(schema: z.ZodType, said: unknown, mender: Mender): Read {
+function readList({ item, max }: { item: z.ZodType; max: number }, said: unknown, mender: Mender): Read {
   const list = typeof said === 'string' ? parseJson(said) : said;
   if (!Array.isArray(list)) return UNREAD;
-  const read = list.slice(0, BOUNDS.report).map((item) => mender.read(schema, item));
+  const read = list.slice(0, max).map((one) => mender.read(item, one));
   // In a part of a list the missing items would count as removed.
   if (mender.isTired) return UNREAD;
   return {
     value: read.flatMap(({ value }) => (value === undefined ? [] : [value])),
-    mistakes: read.reduce((sum, { mistakes }) => sum + Math.min(mistakes, 1), list.length > BOUNDS.report ? 1 : 0),
+    mistakes: read.reduce((sum, { mistakes }) => sum + Math.min(mistakes, 1), list.length > max ? 1 : 0),
   };
 }
 

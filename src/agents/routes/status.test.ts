@@ -33,6 +33,16 @@ const repaired: Record<string, { body: object; wants: object }> = {
     body: { microserviceStatus: '[{"id":"a","status":"RUNNING","cpuUsage":"0.50"}]', repositoryStatus: '[{"id":1}]' },
     wants: { microserviceStatus: [{ id: 'a', status: 'RUNNING', cpuUsage: 0.5 }], repositoryStatus: [{ id: 1 }] },
   },
+  'lists of artifacts, with what is wrong in them left out': {
+    body: {
+      modelStatus: '[{"uuid":"a","name":"tiny","state":"Napping"},{"state":"Ready"}]',
+      knowledgeStatus: [{ uuid: 'b', name: 'manuals', state: 'Ready', lastError: 'x'.repeat(5000) }],
+    },
+    wants: {
+      modelStatus: [{ uuid: 'a', name: 'tiny', source: 'managed', state: 'Pending' }],
+      knowledgeStatus: [{ uuid: 'b', name: 'manuals', source: 'managed', state: 'Ready', lastError: 'x'.repeat(1024) }],
+    },
+  },
   'text that is no JSON': { body: { microserviceStatus: 'x', version: '3' }, wants: { version: '3' } },
   'unknown states': {
     body: { daemonStatus: 'NAPPING', microserviceStatus: [{ id: 'a', status: 'NAPPING' }] },

@@ -33,9 +33,9 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     section('/config', ['config'], (state) => state.config),
     section('/registries', ['registries'], ({ registries }) => ({ registries })),
     section('/runtimeClasses', ['runtimeClasses'], ({ runtimeClasses }) => ({ runtimeClasses })),
+    section('/models', ['models'], ({ models }) => ({ models })),
+    section('/knowledge', ['knowledge'], ({ knowledge }) => ({ knowledge })),
     // Not built yet: agents read a missing list as an empty one (docs/spec/agent-channel.md#requests).
-    section('/models', ['models'], () => ({ models: [] })),
-    section('/knowledge', ['knowledge'], () => ({ knowledge: [] })),
     section('/volumeMounts', ['volumeMounts'], () => ({ volumeMounts: [] })),
     section('/exec/sessions', ['execSessions'], () => ({ execSessions: [] })),
     section('/logs/sessions', ['microserviceLogs', 'fogLogs'], () => ({ logSessions: [] })),

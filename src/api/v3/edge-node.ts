@@ -154,6 +154,20 @@ const observedMicroserviceSchema = object({
 });
 export type ObservedMicroservice = z.infer<typeof observedMicroserviceSchema>;
 
+const observedArtifactSchema = object({
+  uuid: text({ min: 1, max: 64 }).describe('Identity of the Model or Knowledge.'),
+  name: text({ max: BOUNDS.name }).describe('Its name.'),
+  state: text({ max: 32 }).describe('Pending, Pulling, Ready or Failed.'),
+  digest: text({ max: 128 }).optional().describe('Digest of the content that is ready.'),
+  resolvedRevision: text({ max: 128 })
+    .optional()
+    .describe('What the revision meant when it was pulled: a manifest digest, or a commit of the hub.'),
+  pulledFor: text({ max: 64 }).optional().describe('Fingerprint of what the content that is ready was pulled for.'),
+  lastError: note.optional().describe('Why the last pull failed.'),
+});
+export type ObservedArtifact = z.infer<typeof observedArtifactSchema>;
+const observedArtifacts = () => mapList(observedArtifactSchema, ['uuid'], BOUNDS.artifacts).optional();
+
 /** Effective settings of the machine, as its agent reports them. */
 const effectiveSettingsSchema = object({
   networkInterface: text({ max: 64 }).optional().describe('Effective networkInterface.'),
@@ -245,6 +259,8 @@ export const edgeNodeStatusSchema = object({
   microservices: mapList(observedMicroserviceSchema, ['uuid'], BOUNDS.report)
     .optional()
     .describe('What the node observed of its microservices.'),
+  models: observedArtifacts().describe('What the node observed of its models.'),
+  knowledge: observedArtifacts().describe('What the node observed of its knowledge.'),
   microserviceCount: text({ max: 32 }).optional().describe('Running of all reported microservices, for example 5/6.'),
 });
 

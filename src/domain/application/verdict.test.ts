@@ -6,7 +6,9 @@ import {
   makeApplication,
   makeEntry,
   makeInputs,
+  makeKnowledge,
   makeLookups,
+  makeModel,
   makeNode,
   makeObserved,
   makeRegistry,
@@ -29,6 +31,8 @@ const other = (container: MicroserviceEntry['container'], more: Parameters<typeo
     entries: [makeEntry({ name: 'writer', container })],
     ...more,
   });
+
+const catalog = (name: string, bindPath = '/m') => ({ bindPath, permissions: 'ro' as const, items: [{ name }] });
 
 interface Given {
   entry?: Partial<MicroserviceEntry>;
@@ -130,19 +134,91 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     /application's template/,
   ],
   'a catalog item': [{ entry: { images: { catalogId: 5 } } }, 'NotSupportedYet', 400, 'NOT_SUPPORTED_YET', /catalogId/],
-  models: [
-    { entry: { models: { bindPath: '/m', permissions: 'ro', items: [{ name: 'a' }] } } },
-    'NotSupportedYet',
-    400,
-    'NOT_SUPPORTED_YET',
-    /models/,
+  'a model that does not exist': [
+    { entry: { models: catalog('tiny') } },
+    'ModelNotFound',
+    404,
+    'MODEL_NOT_FOUND',
+    /"tiny"/,
   ],
-  knowledge: [
-    { entry: { knowledge: { bindPath: '/m', permissions: 'ro', items: [{ name: 'a' }] } } },
-    'NotSupportedYet',
+  'a model whose registry does not exist': [
+    { entry: { models: catalog('tiny') }, lookups: { models: [makeModel('tiny', { registryId: 77 })] } },
+    'ModelNotReady',
     400,
-    'NOT_SUPPORTED_YET',
-    /knowledge/,
+    'MODEL_NOT_READY',
+    /no registry 77/,
+  ],
+  'a model whose registry has no id yet': [
+    {
+      entry: { models: catalog('tiny') },
+      lookups: { models: [makeModel('tiny', { registryId: 'hub' })], registries: [makeRegistry('hub')] },
+    },
+    'ModelNotReady',
+    409,
+    'MODEL_NOT_READY',
+    /no id yet/,
+  ],
+  'knowledge that does not exist': [
+    { entry: { knowledge: catalog('manuals') } },
+    'KnowledgeNotFound',
+    404,
+    'KNOWLEDGE_NOT_FOUND',
+    /"manuals"/,
+  ],
+  'knowledge whose registry does not exist': [
+    {
+      entry: { knowledge: catalog('manuals') },
+      lookups: { knowledge: [makeKnowledge('manuals', { registryId: 'nowhere' })] },
+    },
+    'KnowledgeNotReady',
+    400,
+    'KNOWLEDGE_NOT_READY',
+    /no registry "nowhere"/,
+  ],
+  'knowledge of a system microservice': [
+    {
+      entry: { knowledge: catalog('manuals') },
+      application: { spec: { isSystem: true } },
+      lookups: { knowledge: [makeKnowledge('manuals')] },
+    },
+    'SystemMicroservice',
+    400,
+    'SYSTEM_MICROSERVICE_UPDATE',
+    /system application/,
+  ],
+  'models on the root of the container': [
+    { entry: { models: catalog('tiny', '//') }, lookups: { models: [makeModel('tiny')] } },
+    'BindPathInvalid',
+    400,
+    'MICROSERVICE_CATALOG_BIND_PATH_ABSOLUTE',
+    /must not be \//,
+  ],
+  'knowledge at a path that leaves its place': [
+    { entry: { knowledge: catalog('tiny', '/k/../etc') }, lookups: { knowledge: [makeKnowledge('tiny')] } },
+    'BindPathInvalid',
+    400,
+    'MICROSERVICE_KNOWLEDGE_BIND_PATH_ABSOLUTE',
+    /without \. and \.\./,
+  ],
+  'a model at the path of a volume': [
+    {
+      entry: { ...volume({ containerDestination: '/m/tiny/' }), models: catalog('tiny', '/m') },
+      lookups: { models: [makeModel('tiny')] },
+    },
+    'PathCollision',
+    400,
+    'MICROSERVICE_CATALOG_PATH_COLLISION',
+    /\/m\/tiny/,
+  ],
+  'models and knowledge at one path': [
+    {
+      entry: { models: catalog('tiny', '/data'), knowledge: catalog('manuals', '/data/') },
+      lookups: { models: [makeModel('tiny')], knowledge: [makeKnowledge('manuals')] },
+    },
+    'PathCollision',
+    400,
+    'MICROSERVICE_KNOWLEDGE_PATH_COLLISION',
+    /\/data/,
   ],
   'a volume mount': [
     { entry: volume({ type: 'volumeMount', hostDestination: 'm' }) },
@@ -444,6 +520,14 @@ const ADMITTED: Record<string, Given> = {
     entry: host('${Apps.plant.b.wri.ter.local}'),
     others: [other({}, { name: 'plant.b', entries: [makeEntry({ name: 'wri.ter' })] })],
   },
+  'models and knowledge of one name, side by side': {
+    entry: { models: catalog('tiny', '/data/models'), knowledge: catalog('tiny', '/data/knowledge') },
+    lookups: { models: [makeModel('tiny')], knowledge: [makeKnowledge('tiny')] },
+  },
+  'a volume inside the path of the models': {
+    entry: { ...volume({ containerDestination: '/m/cache' }), models: catalog('tiny') },
+    lookups: { models: [makeModel('tiny')] },
+  },
   'a config of exactly 64 KiB': { entry: { config: 'x'.repeat(65_534) } },
   'bus settings and a service account, which have no effect yet': {
     entry: { busConfig: { busAccess: true }, serviceAccount: { roleRef: { name: 'microservice' } } },
@@ -467,6 +551,8 @@ describe('verdict', () => {
     const tried = new Set(Object.values(REFUSED).map(([, reason]) => reason));
     // is no entry's: see identity.test.ts
     tried.add('IdTaken');
+    // are of a model or knowledge: see artifact.test.ts
+    tried.add('FilesRequired').add('FilesForbidden');
     expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());
   });
 
@@ -487,11 +573,13 @@ describe('verdict', () => {
         "envIsAllowed",
         "configIsSmall",
         "volumesAreValid",
+        "catalogsAreValid",
         "mountsAreApart",
         "runtimeIsAvailable",
         "portsAreAllowed",
         "envResolves",
         "extraHostsResolve",
+        "catalogsResolve",
         "portsAreFree",
       ]
     `);
@@ -500,6 +588,7 @@ describe('verdict', () => {
   it('distinguishes verdicts that pass without an edit from those that need one', () => {
     const passing = Object.entries(REFUSED).filter(([, [given]]) => judge(given)?.passes);
     expect(passing.map(([sentence]) => sentence)).toEqual([
+      'a model whose registry has no id yet',
       'a registry without an id',
       'an extra host of a node without an address',
     ]);

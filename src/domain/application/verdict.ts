@@ -4,17 +4,18 @@ import { type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { entryUuid } from '../names.ts';
 import { nodeOf } from './entries.ts';
 import { portClaims } from './ports.ts';
+import { catalogsAreValid, catalogsResolve } from './verdicts/catalogs.ts';
 import {
   annotationsAreAllowed,
   configIsSmall,
   envIsAllowed,
   isSupported,
-  mountsAreApart,
   runtimeIsAvailable,
   volumesAreValid,
 } from './verdicts/container.ts';
 import { applicationUuidIsFree, nameIsFree, uuidIsFree } from './verdicts/identity.ts';
 import { imageIsGiven, registryIsUsable } from './verdicts/image.ts';
+import { mountsAreApart } from './verdicts/mounts.ts';
 import { crowdOn, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdicts/node.ts';
 import { portsAreAllowed, portsAreFree } from './verdicts/ports.ts';
 import { envResolves, extraHostsResolve } from './verdicts/references.ts';
@@ -39,11 +40,13 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   envIsAllowed,
   configIsSmall,
   volumesAreValid,
+  catalogsAreValid,
   mountsAreApart,
   runtimeIsAvailable,
   portsAreAllowed,
   envResolves,
   extraHostsResolve,
+  catalogsResolve,
   // The last rule depends on whether other entries may run, which all rules before it decide.
   portsAreFree,
 ];

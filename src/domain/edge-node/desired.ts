@@ -1,16 +1,17 @@
 import { hash } from 'node:crypto';
 import type { VerdictReason } from '../../api/conditions.ts';
-import type { EdgeNode, EdgeNodeSpec } from '../../api/v3/index.ts';
+import type { EdgeNode, EdgeNodeSpec, Registry } from '../../api/v3/index.ts';
 import type { AgentConfig, Digests, MicroserviceHold, MicroserviceView, RegistryView } from '../../wire/index.ts';
 import { isDue, requestedAction } from '../actions.ts';
 import { entriesOn, nodeOf, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
 import { createJudge } from '../application/verdict.ts';
+import { ARTIFACT_KINDS, type ArtifactKind, artifactsFor } from '../artifact/index.ts';
 import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, LinkableKind, NodeInputs, ReferencedObjects } from '../inputs.ts';
-import { logSizeOf, type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
+import { logSizeOf, normalEntry } from '../microservice/normal-form.ts';
 import { entryUuid, nodeUuid, v3Name } from '../names.ts';
-import { normalRegistry, resolveRegistry } from '../registry/index.ts';
+import { normalRegistry, normalType, resolveRegistry } from '../registry/index.ts';
 import { CONFIG_FIELDS } from './settings.ts';
 import { viewOf } from './view.ts';
 
@@ -30,7 +31,12 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const held = new Map<string, MicroserviceView>();
   const entries = new Map<string, DesiredEntry>();
   const registries = new Map<number, RegistryView>();
+  const addRegistry = (registry: Registry) => {
+    const view = registryView(registry, inputs);
+    if (view) registries.set(view.id, view);
+  };
   const runtimes = new Set<string>();
+  const bound = { models: new Set<string>(), knowledge: new Set<string>() };
 
   for (const application of applications)
     for (const stored of entriesOn(application, node)) {
@@ -48,12 +54,14 @@ export function desiredState(inputs: NodeInputs): DesiredState {
         shouldRun: runs,
         ...(negative && { verdict: negative }),
       });
+      if (!deleting && negative?.reason !== 'NodeFull')
+        for (const kind of ARTIFACT_KINDS) for (const { name } of entry[kind]?.items ?? []) bound[kind].add(name);
       // An entry that was never sent cannot be held, and the list has no room for it.
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
       if (entry.container.runtime) runtimes.add(entry.container.runtime);
       const view = viewOf({ application, entry, uuid, node, lookups, key: inputs.revisionKey });
-      const registry = registryView(entry, inputs);
-      if (registry) registries.set(registry.id, registry);
+      const registry = resolveRegistry(inputs.find, entry.registry);
+      if (registry && normalType(registry.spec.type) === 'oci') addRegistry(registry);
       if (!negative) views.push(view);
       else {
         held.set(uuid, view);
@@ -61,6 +69,12 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       }
     }
 
+  const artifactViews = (kind: ArtifactKind) =>
+    (deleting ? [] : artifactsFor(kind, bound[kind], inputs)).map(({ view, registry }) => {
+      addRegistry(registry);
+      return view;
+    });
+  const [models, knowledge] = [artifactViews('models'), artifactViews('knowledge')];
   const config = configOf(node.spec);
   const desired = {
     microservices: unique([...views, ...holds]).sort(by(({ uuid }) => uuid)),
@@ -69,6 +83,8 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       name: v3Name(one),
       handler: one.spec.handler,
     })),
+    models,
+    knowledge,
     config,
     deleteNode,
     held,
@@ -116,11 +132,10 @@ function configOf(spec: EdgeNodeSpec): AgentConfig {
   );
 }
 
-/** The registry of an entry as its node gets it, with credentials only when pulls need them. */
-function registryView(entry: NormalEntry, { find, registryPassword }: NodeInputs): RegistryView | undefined {
-  const registry = resolveRegistry(find, entry.registry);
-  const normal = registry && normalRegistry(registry);
-  if (!registry || normal?.type !== 'oci') return undefined;
+/** A registry as a node gets it, with credentials only when pulls need them. */
+function registryView(registry: Registry, { registryPassword }: NodeInputs): RegistryView | undefined {
+  const normal = normalRegistry(registry);
+  if (!normal) return undefined;
   const { id, url, isPublic, username, email, type, ca, insecure } = normal;
   const password = isPublic ? '' : (registryPassword(registry) ?? '');
   return {
@@ -156,6 +171,8 @@ function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Dige
     ...digestUnlessEmpty('microserviceKnowledge', catalogs('knowledge')),
     registries: sectionDigest(desired.registries),
     ...digestUnlessEmpty('runtimeClasses', desired.runtimeClasses),
+    ...digestUnlessEmpty('models', desired.models),
+    ...digestUnlessEmpty('knowledge', desired.knowledge),
     ...Object.fromEntries(actions),
   };
 }

@@ -4,6 +4,7 @@ import { platformGeneration } from '../actions.ts';
 import { invalid } from '../errors.ts';
 import type { Liveness, Observation } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
+import { artifactsShown } from './artifacts.ts';
 import { daemonState } from './liveness.ts';
 import { archOf, hostOf, settingsShown } from './settings.ts';
 
@@ -92,12 +93,7 @@ export function nodeRead(
     availableRuntimes: report.availableRuntimes ?? status.availableRuntimes ?? [],
     availableCdiDevices: JSON.stringify(report.availableCdiDevices ?? status.availableCdiDevices ?? []),
     runtimeClasses: '[]',
-    modelStatus: '[]',
-    activeModels: 0,
-    modelLastUpdate: 0,
-    knowledgeStatus: '[]',
-    activeKnowledge: 0,
-    knowledgeLastUpdate: 0,
+    ...artifactsShown(node, report),
     volumeMounts: [],
     activeVolumeMounts: report.activeVolumeMounts ?? 0,
     volumeMountLastUpdate: report.volumeMountLastUpdate ?? 0,

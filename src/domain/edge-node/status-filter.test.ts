@@ -11,6 +11,7 @@ const stored = (more: Partial<EdgeNodeStatus> = {}): EdgeNodeStatus => ({
   lastSeenTime: ago(10_000),
   ...more,
 });
+const tiny = { uuid: 'u', name: 'tiny', source: 'managed' as const, state: 'Pulling' as const };
 const web = { id: 'm1', status: 'RUNNING' as const, revision: 'r1', cpuUsage: 1, memoryUsage: 10 };
 const observation = (more: Partial<Observation> = {}): Observation => ({
   report: { daemonStatus: 'RUNNING', microserviceStatus: [web] },
@@ -50,6 +51,20 @@ describe('affectsStatus', () => {
       observation(),
       stored(),
       false,
+    ],
+    [
+      'the progress of a pull does not affect the status',
+      reporting({ modelStatus: [{ ...tiny, percentage: 50, totalBytes: 7 }], activeModels: 2, modelLastUpdate: 3 }),
+      reporting({ modelStatus: [{ ...tiny, percentage: 10 }], activeModels: 1 }),
+      stored(),
+      false,
+    ],
+    [
+      'the state of an artifact affects the status',
+      reporting({ knowledgeStatus: [{ ...tiny, state: 'Ready' }] }),
+      reporting({ knowledgeStatus: [tiny] }),
+      stored(),
+      true,
     ],
     [
       'measurements of a microservice do not affect the status',

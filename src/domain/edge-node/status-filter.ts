@@ -1,5 +1,5 @@
 import type { EdgeNodeStatus } from '../../api/v3/index.ts';
-import { MEASUREMENTS, type MicroserviceStatus, type StatusReport } from '../../wire/index.ts';
+import { type ArtifactStatus, MEASUREMENTS, type MicroserviceStatus, type StatusReport } from '../../wire/index.ts';
 import type { Observation } from '../inputs.ts';
 
 /** Members that no stored status has: a change of them causes no write. */
@@ -7,12 +7,21 @@ const MEASURED: ReadonlySet<keyof StatusReport> = new Set<keyof StatusReport>([
   ...MEASUREMENTS,
   'lastCommandTime',
   'repositoryStatus',
+  'activeModels',
+  'modelLastUpdate',
+  'activeKnowledge',
+  'knowledgeLastUpdate',
 ]);
 const MEASURED_OF_MICROSERVICE: ReadonlySet<keyof MicroserviceStatus> = new Set<keyof MicroserviceStatus>([
   'cpuUsage',
   'memoryUsage',
   'operatingDuration',
   'percentage',
+]);
+
+const MEASURED_OF_ARTIFACT: ReadonlySet<keyof ArtifactStatus> = new Set<keyof ArtifactStatus>([
+  'percentage',
+  'totalBytes',
 ]);
 
 /** Greatest age of the stored time of the last contact: one write per node in five minutes. */
@@ -51,21 +60,20 @@ function reportDiffers(a: StatusReport, b: StatusReport): boolean {
   const keys = new Set([...Object.keys(a), ...Object.keys(b)]) as Set<keyof StatusReport>;
   for (const key of keys) {
     if (MEASURED.has(key) || a[key] === b[key]) continue;
-    if (
-      key === 'microserviceStatus'
-        ? microservicesDiffer(a.microserviceStatus, b.microserviceStatus)
-        : JSON.stringify(a[key]) !== JSON.stringify(b[key])
-    )
-      return true;
+    const significant = SIGNIFICANT.get(key) ?? JSON.stringify;
+    if (significant(a[key]) !== significant(b[key])) return true;
   }
   return false;
 }
 
-function microservicesDiffer(a: readonly MicroserviceStatus[] = [], b: readonly MicroserviceStatus[] = []): boolean {
-  return a.length !== b.length || significant(a) !== significant(b);
-}
+/** JSON text of the items of a list without members that constantly change. */
+const itemsWithout =
+  (measured: ReadonlySet<string>) =>
+  (items: unknown): string =>
+    JSON.stringify(items ?? [], (key, value: unknown) => (measured.has(key) ? undefined : value));
 
-const significant = (items: readonly MicroserviceStatus[]) =>
-  JSON.stringify(items, (key, value: unknown) =>
-    MEASURED_OF_MICROSERVICE.has(key as keyof MicroserviceStatus) ? undefined : value,
-  );
+const SIGNIFICANT: ReadonlyMap<keyof StatusReport, (items: unknown) => string> = new Map([
+  ['microserviceStatus', itemsWithout(MEASURED_OF_MICROSERVICE)],
+  ['modelStatus', itemsWithout(MEASURED_OF_ARTIFACT)],
+  ['knowledgeStatus', itemsWithout(MEASURED_OF_ARTIFACT)],
+]);

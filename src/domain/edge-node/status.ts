@@ -4,9 +4,11 @@ import { structuralOf } from '../../api/normal-form.ts';
 import { type EdgeNode, type EdgeNodeStatus, edgeNodeResource, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
 import { platformGeneration, requestedAction } from '../actions.ts';
+import type { ArtifactKind } from '../artifact/index.ts';
 import { actionIgnored, conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
 import type { DesiredEntry, DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
 import { v3Name } from '../names.ts';
+import { observedArtifacts } from './artifacts.ts';
 import { bounded } from './bounded.ts';
 import { daemonState, liveness, signOfLife, silenceLimit } from './liveness.ts';
 import { observedMicroservices } from './report.ts';
@@ -20,7 +22,7 @@ export interface NodeStatusInputs {
   node: EdgeNode;
   /** absent until the first request of the agent since the leader began to lead */
   observation?: Observation;
-  desired?: Pick<DesiredState, 'microservices' | 'entries'>;
+  desired?: Pick<DesiredState, 'microservices' | 'entries'> & Partial<Pick<DesiredState, ArtifactKind>>;
   /** entries that left the node before its status named them, by uuid */
   removed?: ReadonlyMap<string, Pick<DesiredEntry, 'application' | 'name'>>;
   /** NameTaken or UuidTaken */
@@ -59,6 +61,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
     ...facts,
     observedGeneration: node.metadata.generation ?? 0,
     daemonStatus: daemonState(node, observation, alive),
+    ...observedArtifacts({ node, observation, desired }),
     actions: { ...previous?.actions, ...counts(report.actions), reconcile: requestedAction(node, 'reconcile').count },
     platformStatus: platformStatus(inputs),
     ...(microservices && {

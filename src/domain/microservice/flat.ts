@@ -12,6 +12,7 @@ import { canonicalJson } from '../../wire/index.ts';
 import { type DomainError, invalid } from '../errors.ts';
 import { check, formatPath, validateSpec } from '../upload/validate.ts';
 import { booleanOf, type Fields, fieldsOf, isEmpty, jsonOf, listOf, textOf, withoutEmpty } from './body-values.ts';
+import { catalogCode } from './catalogs.ts';
 import { readContainerValue } from './container-values.ts';
 import { IMAGE_ARCHITECTURES, keepLogSize, normalEntry, normalItem, normalReference } from './normal-form.ts';
 
@@ -238,8 +239,10 @@ function checked(entry: Fields): MicroserviceEntry {
   for (const member of ['images', 'container']) if (isEmpty(entry[member])) delete entry[member];
   const result = check(microserviceSchema, entry, { tolerant: true });
   if (result.ok) return result.value;
-  const field = flatPath(result.violation.path);
-  throw invalid(field ? `${field}: ${result.violation.message}` : result.violation.message, field || undefined);
+  const { violation } = result;
+  const field = flatPath(violation.path);
+  const message = field ? `${field}: ${violation.message}` : violation.message;
+  throw invalid(message, field || undefined, catalogCode(violation, entry));
 }
 
 /** A path in the entry as the flat form spells it. */

@@ -49,6 +49,9 @@ export function isBuiltIn(registry: Registry): boolean {
   return BUILT_IN_IDS.has(registryId(registry));
 }
 
+/** Whether a registry stands for the images that a node has: nothing can be pulled from it. */
+export const isNodeCache = (registry: Registry): boolean => registryId(registry) === BUILT_IN_REGISTRIES.local.id;
+
 /**
  * Whether REST has not completed the creation of the registry. The annotation has no effect on a registry that has a number
  * or is built in, whichever client set it.

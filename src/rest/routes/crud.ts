@@ -180,7 +180,10 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     read(deps, await presentObject(deps, kind, value, signal), caller, signal);
 
   async function read(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal) {
-    return withKeys(object, (await hooks.read?.(deps, object, caller, signal)) ?? crud.read(object));
+    return withKeys(
+      object,
+      (await hooks.read?.(deps, object, caller, signal)) ?? crud.read(object, deps.references.find),
+    );
   }
 
   const withKeys = (object: T, shown: Record<string, unknown>) => {
@@ -230,7 +233,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     });
     const inOrder = rest.key === 'id' ? byNumber : byText;
     const sorted = keyed.toSorted((a, b) => inOrder(a.value, b.value)).map(({ object }) => object);
-    const read = (object: T) => [withKeys(object, crud.read(object))];
+    const read = (object: T) => [withKeys(object, crud.read(object, deps.references.find))];
     return crud.isBareList
       ? listReply<T, Record<string, unknown>>(undefined, sorted, read)
       : listReply(crud.list, sorted, read);

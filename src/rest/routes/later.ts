@@ -38,11 +38,6 @@ const TABLE: Readonly<Record<string, string>> = {
     GET    /catalog/microservices/{id}             catalogitems get
     PATCH  /catalog/microservices/{id}             catalogitems patch
     DELETE /catalog/microservices/{id}             catalogitems delete`,
-  'Microservice catalogs': `
-    PATCH  /microservices/{uuid}/models            microservices patch
-    PATCH  /microservices/{uuid}/knowledge         microservices patch`,
-  Models: linkable('/models', 'models'),
-  Knowledge: linkable('/knowledge', 'knowledge'),
   'Volume mounts': `
     GET    /volumeMounts                           volumemounts list
     POST   /volumeMounts                           volumemounts create
@@ -131,20 +126,6 @@ const TABLE: Readonly<Record<string, string>> = {
     POST   /bus/accounts/{appName}/mqtt-bearer                  bususers create
     DELETE /bus/accounts/{appName}/mqtt-bearer/{userName}       bususers delete${rules('account')}${rules('user')}`,
 };
-
-function linkable(path: string, resource: string): string {
-  return `
-    GET    ${path}              ${resource} list
-    POST   ${path}              ${resource} create
-    POST   ${path}/yaml         ${resource} create
-    GET    ${path}/{name}       ${resource} get
-    PATCH  ${path}/{name}       ${resource} patch
-    PUT    ${path}/yaml/{name}  ${resource} update
-    DELETE ${path}/{name}       ${resource} delete
-    GET    ${path}/{name}/link  ${resource} get
-    POST   ${path}/{name}/link  ${resource} patch
-    DELETE ${path}/{name}/link  ${resource} patch`;
-}
 
 function patchable(path: string, resource: string): string {
   return `

@@ -1,8 +1,15 @@
 import { z } from 'zod';
 import type { ContainerSpec } from '../../api/container/index.ts';
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
+import { ARTIFACT_KINDS } from '../../domain/artifact/index.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { configFromBody, configText, portFromFlat, volumeFromFlat } from '../../domain/microservice/flat.ts';
+import {
+  configFromBody,
+  configText,
+  patchEntry,
+  portFromFlat,
+  volumeFromFlat,
+} from '../../domain/microservice/flat.ts';
 import { normalItem } from '../../domain/microservice/normal-form.ts';
 import { volumeReads } from '../../domain/microservice/read.ts';
 import { volumeMappingId } from '../../domain/names.ts';
@@ -35,6 +42,26 @@ const volumeParams = shapes.uuidParam.extend({
 
 /** Single parts of a microservice: its config, its ports, its volumes. Longer than a hundred lines: a table, one value per route. */
 export const microservicePartRoutes: AnyRoute[] = [
+  ...ARTIFACT_KINDS.map((kind) =>
+    route({
+      method: 'PATCH',
+      path: `${USER.path}/{uuid}/${kind}`,
+      operation: `setMicroservice${kind === 'models' ? 'Models' : 'Knowledge'}`,
+      tag,
+      summary: `Set the ${kind} that a microservice binds`,
+      description:
+        'Replaces the catalog; without items it is removed. The microservice is rebuilt when bindPath or permissions change, and when it had no items before or has none now. Other items appear in the running container.',
+      access: { resource: USER.resource, verb: 'patch', ...byUuid },
+      params: shapes.uuidParam,
+      body: { kind: 'json', schema: z.unknown(), documents: shapes.catalog },
+      reply: { status: 204 },
+      errors: [400, 404, 409],
+      handler: ({ deps, params, body, signal }) =>
+        editEntry(deps, USER, params.uuid, signal, ({ entry }) => ({
+          entry: patchEntry(entry, { [kind]: body ?? {} }).entry,
+        })),
+    }),
+  ),
   ...VARIANTS.flatMap((variant) => {
     const path = `${variant.path}/{uuid}`;
     const patch = { resource: variant.resource, verb: 'patch', ...byUuid } as const;

@@ -129,6 +129,13 @@ const container = z.object(containerSchema.shape).omit({ cmd: true, volumes: tru
 const entry = microserviceSchema.shape;
 export const portMapping = z.object(portSchema.shape);
 export const volumeMapping = z.object(volumeSchema.shape);
+export const catalog = z
+  .object({
+    bindPath: z.string().describe('Absolute path in the container'),
+    permissions: z.enum(['ro', 'rw']),
+    items: z.array(z.object({ name: z.string() })),
+  })
+  .partial();
 const microserviceFields = z.object({
   ...container,
   name: entry.name.optional(),

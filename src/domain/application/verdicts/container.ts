@@ -13,8 +13,6 @@ const UNSUPPORTED: readonly { field: string; what: string; uses: (input: Verdict
   },
   { field: 'template', what: 'template', uses: ({ entry }) => entry.template !== undefined },
   { field: 'images.catalogId', what: 'images.catalogId', uses: ({ entry }) => entry.catalogId !== undefined },
-  { field: 'models', what: 'models', uses: ({ entry }) => entry.models !== undefined },
-  { field: 'knowledge', what: 'knowledge', uses: ({ entry }) => entry.knowledge !== undefined },
   {
     field: 'container.volumes',
     what: 'a volume of type volumeMount',
@@ -92,24 +90,6 @@ export function volumesAreValid({ entry }: VerdictInput): Verdict | undefined {
       return refuse(`the bind path "${hostDestination}" must be absolute`);
   }
   return undefined;
-}
-
-/** The CRD checks each list; this rule compares the lists. */
-export function mountsAreApart({ entry }: VerdictInput): Verdict | undefined {
-  const { volumes = [], tmpfs = [] } = entry.container;
-  const paths = [
-    ...volumes.map(({ containerDestination }) => containerDestination),
-    ...tmpfs.map(({ containerPath }) => containerPath),
-  ].map((path) => path.replace(/\/+$/, '') || '/');
-  const twice = paths.find((path, index) => paths.indexOf(path) !== index);
-  if (twice === undefined) return undefined;
-  return {
-    reason: 'PathCollision',
-    status: 400,
-    code: 'VOLUME_MAPPING_ALREADY_EXISTS',
-    field: 'container.volumes',
-    message: `two mounts have the path ${twice} in the container`,
-  };
 }
 
 /** Applies once the node has reported its runtimes. */
