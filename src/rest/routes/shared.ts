@@ -5,17 +5,20 @@ import { type CrudHooks, crudRoutes } from './crud.ts';
 /** The routes of Secrets and ConfigMaps: data is in reads and not in lists, and that of Secrets needs a permission. */
 
 const secrets: CrudHooks<SharedSecret, { name?: string; spec: SharedSecret['spec'] }> = {
-  async read(_, secret, caller) {
+  async read(deps, secret, caller) {
     const { crud } = secretKind.rest;
     const permission = { resource: 'secrets/data', verb: 'get' } as const;
     const { name } = secret.metadata;
     const mayRead = (await caller.may(permission)) || (await caller.may({ ...permission, name }));
-    return { ...crud.read(secret), ...(mayRead && contentOf(secret)) };
+    return { ...crud.read(secret, deps.references.find), ...(mayRead && contentOf(secret)) };
   },
 };
 
 const configMaps: CrudHooks<SharedConfigMap, { name?: string; spec: SharedConfigMap['spec'] }> = {
-  read: async (_, configMap) => ({ ...configMapKind.rest.crud.read(configMap), ...contentOf(configMap) }),
+  read: async (deps, configMap) => ({
+    ...configMapKind.rest.crud.read(configMap, deps.references.find),
+    ...contentOf(configMap),
+  }),
 };
 
 export const sharedRoutes = [
