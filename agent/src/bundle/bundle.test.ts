@@ -22,6 +22,8 @@ import { masker } from './secrets.ts';
 
 /** A support bundle, unpacked by tar, of an agent with a secret wherever an agent can have one. */
 const CANARY = 'canary-7f3a';
+/** of a volume mount, as it travels */
+const MOUNTED = Buffer.from(`${CANARY}-mounted`).toString('base64');
 let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'skerry-bundle-'));
@@ -66,12 +68,16 @@ test('a support bundle describes the agent and contains none of its secrets', as
   );
   const config = parseConfig(readFileSync(join(folder, 'config.yaml'), 'utf8'), join(folder, 'config.yaml'));
   mkdirSync(join(folder, 'logs'), { recursive: true });
-  writeFileSync(join(folder, 'logs/agent.log'), `{"message":"Login with ${CANARY}-registry failed"}\n`);
+  writeFileSync(
+    join(folder, 'logs/agent.log'),
+    `{"message":"Login with ${CANARY}-registry failed"}\n{"message":"It said ${CANARY}-mounted, or ${MOUNTED}"}\n`,
+  );
   mkdirSync(config.diskDirectory);
   await using controller = await new FakeController().listen();
   controller.registries = [
     { id: 5, url: 'https://registry.example.com', username: 'robot', password: `${CANARY}-registry`, type: 'oci' },
   ];
+  controller.volumeMounts = [{ uuid: 'bbbbbbbb', name: 'creds', version: 1, type: 'secret', data: { key: MOUNTED } }];
   controller.microservices = [
     {
       uuid: 'aaaaaaaa-0000-4000-8000-000000000001',
@@ -133,7 +139,7 @@ test('a support bundle describes the agent and contains none of its secrets', as
     expect(statSync(file).mode & 0o777).toBe(0o600);
 
     const files = unpacked(file);
-    for (const [name, text] of files) expect(text, name).not.toContain(CANARY);
+    for (const [name, text] of files) for (const secret of [CANARY, MOUNTED]) expect(text, name).not.toContain(secret);
     const identity = readFileSync(join(config.diskDirectory, 'identity.json'), 'utf8');
     for (const secret of [...identity.matchAll(/"d": "([^"]+)"/g)].map(([, d = '']) => d))
       for (const [name, text] of files) expect(text, name).not.toContain(secret);

@@ -17,7 +17,7 @@ const SHAPES: readonly [RegExp, string][] = [
   [/(\b[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@]+:[^/\s"'@]*@/gi, `$1${MASK}@`],
 ];
 
-/** Every secret that the agent has: keys, tokens, passwords of registries, secret values of env and config. */
+/** Every secret that the agent has: keys, tokens, passwords of registries, secret values of env, config and volume mounts. */
 export function knownSecrets(sources: {
   identity?: Identity;
   token?: string;
@@ -36,12 +36,27 @@ export function knownSecrets(sources: {
   note(identity?.joining?.keyDigest);
   for (const { body } of documents.values()) {
     try {
-      walk(JSON.parse(body), note);
+      const document: unknown = JSON.parse(body);
+      walk(document, note);
+      noteMounts(document, note);
     } catch {
       // A file that cannot be read is not in the bundle either.
     }
   }
   return secrets;
+}
+
+/** The content of Secrets that are mounted, as it was sent and as containers see it. */
+function noteMounts(document: unknown, note: (secret: unknown) => void): void {
+  const { volumeMounts } = (document ?? {}) as { volumeMounts?: unknown };
+  for (const mount of Array.isArray(volumeMounts) ? volumeMounts : []) {
+    const { type, data } = (mount ?? {}) as { type?: unknown; data?: unknown };
+    if (type === 'configMap') continue;
+    for (const value of Object.values(data ?? {})) {
+      note(value);
+      if (typeof value === 'string') note(Buffer.from(value, 'base64').toString('utf8').trim());
+    }
+  }
 }
 
 /** Masks every known secret, the longest first, and everything that matches a pattern of secrets. */

@@ -214,6 +214,33 @@ test('an agent whose disk turns read-only supervises, also after a start on that
   await noWarning();
 });
 
+test('on a full disk a volume mount keeps its content for the container that runs, and the new content arrives with the room', async () => {
+  const mount = (value: string) => ({
+    uuid: randomUUID(),
+    name: 'creds',
+    version: 1,
+    type: 'secret',
+    data: { password: Buffer.from(value).toString('base64') },
+  });
+  const creds = mount('old');
+  controller.volumeMounts = [creds];
+  const mapping = { hostDestination: 'creds', containerDestination: '/etc/creds', type: 'volumeMount' } as const;
+  want(view({ volumeMappings: [{ ...mapping, accessMode: 'ro', scope: 'private' }] }));
+  const { id, pid } = await running();
+  const password = () => readFileSync(`/proc/${pid}/root/etc/creds/password`, 'utf8');
+  expect(password()).toBe('old');
+  disk.fill();
+  controller.change((c) => {
+    c.volumeMounts = [{ ...mount('new'.repeat(10_000)), uuid: creds.uuid }];
+  });
+  await warning(/^database: what the controller said last cannot be kept/);
+  expect(password()).toBe('old');
+  disk.free();
+  await until('the new content', () => password() === 'new'.repeat(10_000), 60_000);
+  expect((await only()).id).toBe(id);
+  await noWarning();
+});
+
 describe('with damaged bytes on the disk', () => {
   test('in the database, the agent starts and changes no container', async () => {
     const before = await only();

@@ -12,6 +12,7 @@ import { MemoryEngine } from '../engines/memory/engine.ts';
 import { systemClock } from '../system/clock.ts';
 import { exchange } from '../system/http.ts';
 import { bufferedSink, silentLog } from '../system/log.ts';
+import { filesInMemory } from '../volume-mounts/files.ts';
 import { ControlChannels } from './control-channels.ts';
 import { listenOnLoopback, listenOnSocket } from './server.ts';
 import { writeAdminToken } from './token.ts';
@@ -33,6 +34,8 @@ export class LocalAgent implements AsyncDisposable {
   readonly clock = systemClock();
   readonly engine = new MemoryEngine({ anyImage: true });
   readonly controller = new FakeController();
+  /** what the agent writes for its containers */
+  readonly files = filesInMemory();
   readonly agent: Agent;
   /** what the agent has logged */
   readonly logs = bufferedSink('INFO', 100, () => {});
@@ -46,7 +49,12 @@ export class LocalAgent implements AsyncDisposable {
 
   constructor() {
     const { engine } = this;
-    this.agent = createTestAgent({ folder: this.folder, clock: this.clock, engine: () => engine });
+    this.agent = createTestAgent({
+      folder: this.folder,
+      clock: this.clock,
+      engine: () => engine,
+      mountedFiles: this.files,
+    });
     this.#channels = new ControlChannels(this.agent);
   }
 

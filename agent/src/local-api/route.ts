@@ -1,8 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Engine } from '../domain/engine.ts';
+import type { Claims } from '../state/token.ts';
 import type { LogBuffer } from '../system/log.ts';
 import type { LocalApiAgent } from './agent.ts';
 import type { ControlChannels } from './control-channels.ts';
+import type { Grant, Reach } from './grants.ts';
 import type { WebSocketConnection } from './websocket.ts';
 
 /** What the routes work with. */
@@ -24,9 +26,12 @@ export interface ApiRequest {
   body(): Promise<Record<string, unknown>>;
   incoming: IncomingMessage;
   signal: AbortSignal;
-  subject: string;
+  /** of the caller's token; absent on open routes */
+  claims?: Claims;
   /** uuid of the microservice that asks; none where it is the admin */
   microservice: string;
+  /** the microservices that the caller reaches */
+  reach: Reach;
 }
 
 /** What a handler answers: data, in the envelope or bare; text; or lines that come as they come. */
@@ -45,6 +50,8 @@ export interface Route {
    * what is its own, also over TCP
    */
   access: 'open' | 'admin' | 'workload';
+  /** of an admin route: what the role of a microservice has to allow for it, also over TCP; absent: the admin alone */
+  grant?: Grant;
   /** answers who asks for a WebSocket; others get the handler's answer */
   connect?(request: ApiRequest, context: ApiContext, open: () => WebSocketConnection): void;
   handler(request: ApiRequest, context: ApiContext): Promise<ApiReply> | ApiReply;

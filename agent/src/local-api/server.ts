@@ -3,11 +3,13 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { jsonExcess } from '../../../src/api/json.ts';
+import { AGENT_GROUP } from '../../../src/api/names.ts';
 import { printable } from '../../../src/api/printable.ts';
 import type { Clock } from '../domain/clock.ts';
 import { exists, makeDirectory, removePath } from '../system/disk.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { API_ERRORS, ApiError } from './errors.ts';
+import { allows, type Grant, REACHES_ALL, reachOf } from './grants.ts';
 import type { ApiContext, ApiReply, ApiRequest, Route } from './route.ts';
 import { ROUTES, toApiError, unrouted } from './routes.ts';
 import { isAdmin, tokenClaims, workloadOf } from './token.ts';
@@ -178,24 +180,33 @@ function decode(segment: string): string {
 }
 
 function authenticate(
-  route: Route,
+  { access, grant }: Route,
   incoming: IncomingMessage,
-  { context, clock }: ServerDependencies,
+  { context: { agent }, clock }: ServerDependencies,
   local: boolean,
-): Pick<ApiRequest, 'subject' | 'microservice'> {
-  if (route.access === 'open') return { subject: '', microservice: '' };
-  if (route.access === 'admin' && !local)
-    throw new ApiError('FORBIDDEN', 'this route is served on the unix socket only');
-  const claims = tokenClaims(incoming.headers.authorization, context.agent.identity, clock);
+): Pick<ApiRequest, 'claims' | 'microservice' | 'reach'> {
+  if (access === 'open') return { microservice: '', reach: REACHES_ALL };
+  const claims = tokenClaims(incoming.headers.authorization, agent.identity, clock);
   const microservice = claims && workloadOf(claims);
+  if (access === 'admin' && !local && !(grant && microservice !== undefined))
+    throw new ApiError('FORBIDDEN', 'this route is served on the unix socket only');
   if (!claims || (microservice === undefined && !isAdmin(claims)))
     throw new ApiError('UNAUTHORIZED', 'a valid token of this agent is required');
-  if (route.access === 'workload' && microservice === undefined)
+  if (microservice === undefined) {
+    if (access === 'admin') return { claims, microservice: '', reach: REACHES_ALL };
     throw new ApiError('FORBIDDEN', 'only a microservice can ask for what is its own, with its own token');
-  if (route.access === 'admin' && microservice !== undefined)
-    throw new ApiError('FORBIDDEN', 'a microservice reaches its own config and control channel alone');
-  return { subject: claims.sub, microservice: microservice ?? '' };
+  }
+  if (access === 'workload') return { claims, microservice, reach: ({ id }) => id === microservice };
+  // The rules that the controller sent last count, not those that the token was made with.
+  const view = agent.view(microservice);
+  const rules = view?.serviceAccount?.rules ?? [];
+  if (!view || !grant || !allows(rules, grant))
+    throw new ApiError('FORBIDDEN', grant ? refusal(grant) : 'this route is for the admin of the machine only');
+  return { claims, microservice, reach: reachOf(view.application, rules, grant) };
 }
+
+const refusal = ({ resource, verb }: Grant) =>
+  `the role of this microservice does not allow it: ${verb} on ${resource} of the API group ${AGENT_GROUP}/v1`;
 
 async function readBody(incoming: IncomingMessage): Promise<Record<string, unknown>> {
   const pieces: Buffer[] = [];

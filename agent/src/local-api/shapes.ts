@@ -2,6 +2,7 @@ import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
 import { stringMap } from '../domain/digest.ts';
 import type { LocalApiAgent } from './agent.ts';
 import { ApiError } from './errors.ts';
+import type { Reach } from './grants.ts';
 
 const MIB = 1024 * 1024;
 const MASK = '***';
@@ -188,8 +189,8 @@ function statusText({ status, reason, errorMessage, percentage }: MicroserviceSt
  * The microservice that a selector means: its uuid, `application.name`, its name where that is unique, or the beginning
  * of its container's id.
  */
-export function findMicroservice(agent: LocalApiAgent, selector: string): MicroserviceStatus {
-  const items = agent.microservices();
+export function findMicroservice(agent: LocalApiAgent, selector: string, reach: Reach): MicroserviceStatus {
+  const items = agent.microservices()?.filter(reach);
   if (!items) throw new ApiError('UNAVAILABLE', 'the container engine has not been looked at yet');
   const lower = selector.toLowerCase();
   const rules: ((item: MicroserviceStatus) => boolean)[] = [

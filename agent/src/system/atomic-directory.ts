@@ -40,7 +40,7 @@ const FILE = 0o644;
 export function writeTree(directory: string, tree: Tree): void {
   makeOpenDirectory(directory);
   const version = `..${randomBytes(8).toString('hex')}`;
-  const names = new Set([...tree.keys()].map((path) => path.split('/', 1)[0] as string));
+  const names = namesOf(tree);
   try {
     writeFiles(join(directory, version), tree);
     for (const name of names) link(directory, name, join(SWITCH, name));
@@ -57,17 +57,21 @@ export function writeTree(directory: string, tree: Tree): void {
   attempt(() => tidy(directory, names));
 }
 
-/** Whether a directory has exactly this content, and the links to it. */
+/** Whether a directory has this content, the links to it, and nothing left over. */
 export function holdsTree(directory: string, tree: Tree): boolean {
   const present = readTree(directory);
   if (present?.size !== tree.size) return false;
-  for (const [path, content] of tree) {
-    const name = path.split('/', 1)[0] as string;
-    const found = present.get(path);
-    if (!found || Buffer.compare(found, content) !== 0 || readLink(join(directory, name)) !== join(SWITCH, name))
-      return false;
-  }
-  return true;
+  for (const [path, content] of tree) if (!present.get(path)?.equals(content)) return false;
+  const names = namesOf(tree);
+  return (
+    readdirSync(directory).length === names.size + 2 &&
+    [...names].every((name) => readLink(join(directory, name)) === join(SWITCH, name))
+  );
+}
+
+/** The first names of paths. */
+function namesOf(tree: Tree): Set<string> {
+  return new Set([...tree.keys()].map((path) => path.split('/', 1)[0] as string));
 }
 
 /** The content of a directory that `writeTree` wrote; undefined where there is none, or where it cannot be read. */

@@ -1,5 +1,6 @@
 import type { LogLine } from '../../domain/engine.ts';
 import { ApiError } from '../errors.ts';
+import type { Grant } from '../grants.ts';
 import { mapLines } from '../lines.ts';
 import { readBoolean, readLogQuery } from '../query.ts';
 import { type ApiContext, type ApiReply, type ApiRequest, bare, ok, type Route } from '../route.ts';
@@ -9,12 +10,12 @@ const COMMAND_WAIT = 30_000;
 
 /** Carries out a command and waits until it shows, so that the answer has the new state. */
 async function carryOut(
-  { parameters, signal }: ApiRequest,
+  { parameters, signal, reach }: ApiRequest,
   { agent }: ApiContext,
   act: (uuid: string) => void | Promise<void>,
   done: (states: { state: string; runKey: string }, before: { runKey: string }) => boolean,
 ): Promise<ApiReply> {
-  const { id } = findMicroservice(agent, parameters.id ?? '');
+  const { id } = findMicroservice(agent, parameters.id ?? '', reach);
   const look = () => {
     const status = agent.microservices()?.find((item) => item.id === id);
     return { state: status?.status ?? '', runKey: `${status?.containerId}@${status?.startTime}` };
@@ -26,19 +27,24 @@ async function carryOut(
   return ok({ status: 'ok', microserviceUuid: id, state, ...(!settled && { warning: `still ${state}` }) });
 }
 
+const READ: Grant = { resource: 'microservices', verb: 'get' };
+/** Starting, stopping and the like are POST requests. */
+const ACT: Grant = { resource: 'microservices', verb: 'create' };
+
 /** Routes of microservices, under both of their paths. Longer than a hundred lines: a table, one value per route. */
 export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): Route[] => [
   {
     method: 'GET',
     path: base,
     access: 'admin',
-    handler: async ({ query }, { agent }) => {
+    grant: READ,
+    handler: async ({ query, reach }, { agent }) => {
       const source = query.get('source') ?? 'all';
       if (!['managed', 'local', 'controlplane', 'all'].includes(source))
         throw new ApiError('INVALID_ARGUMENT', 'source is managed, local, controlplane or all');
       await agent.measureUsage();
       const items = source === 'all' || source === sourceOf(agent) ? (agent.microservices() ?? []) : [];
-      const listed = items.map((item) => listItem(agent, item));
+      const listed = items.filter(reach).map((item) => listItem(agent, item));
       return bare({ items: listed.sort((a, b) => (String(a.uuid) < String(b.uuid) ? -1 : 1)) });
     },
   },
@@ -46,9 +52,10 @@ export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flat
     method: 'GET',
     path: `${base}/{id}`,
     access: 'admin',
-    handler: async ({ parameters, query }, { agent }) => {
+    grant: READ,
+    handler: async ({ parameters, query, reach }, { agent }) => {
       await agent.measureUsage();
-      const status = findMicroservice(agent, parameters.id ?? '');
+      const status = findMicroservice(agent, parameters.id ?? '', reach);
       return bare(readBoolean(query, 'summary') ? listItem(agent, status) : inspection(agent, status));
     },
   },
@@ -56,8 +63,9 @@ export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flat
     method: 'DELETE',
     path: `${base}/{id}`,
     access: 'admin',
-    handler: async ({ parameters }, { agent }) => {
-      const { id } = findMicroservice(agent, parameters.id ?? '');
+    grant: { resource: 'microservices', verb: 'delete' },
+    handler: async ({ parameters, reach }, { agent }) => {
+      const { id } = findMicroservice(agent, parameters.id ?? '', reach);
       await agent.supervisor.local.remove(id);
       const wanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
       const warning = wanted ? 'it is still wanted here: its container is made again' : undefined;
@@ -68,6 +76,7 @@ export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flat
     method: 'POST',
     path: `${base}/{id}/start`,
     access: 'admin',
+    grant: ACT,
     handler: (request, context) =>
       carryOut(
         request,
@@ -80,6 +89,7 @@ export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flat
     method: 'POST',
     path: `${base}/{id}/stop`,
     access: 'admin',
+    grant: ACT,
     handler: (request, context) =>
       carryOut(
         request,
@@ -92,6 +102,7 @@ export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flat
     method: 'POST',
     path: `${base}/{id}/restart`,
     access: 'admin',
+    grant: ACT,
     handler: (request, context) =>
       carryOut(
         request,
@@ -104,11 +115,12 @@ export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flat
     method: 'POST',
     path: `${base}/{id}/kill`,
     access: 'admin',
+    grant: ACT,
     handler: async (request, context) => {
       const { signal = 'SIGKILL' } = await request.body();
       if (typeof signal !== 'string' || !/^(SIG)?[A-Z0-9+-]{1,16}$/.test(signal))
         throw new ApiError('INVALID_ARGUMENT', 'signal is the name of a signal', { field: 'signal' });
-      const { id } = findMicroservice(context.agent, request.parameters.id ?? '');
+      const { id } = findMicroservice(context.agent, request.parameters.id ?? '', request.reach);
       await context.agent.supervisor.local.kill(id, signal);
       return ok({ status: 'ok', microserviceUuid: id });
     },
@@ -117,8 +129,9 @@ export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flat
     method: 'GET',
     path: `${base}/{id}/logs`,
     access: 'admin',
-    handler: async ({ parameters, query, signal }, { agent, engine }) => {
-      const { id, containerId } = findMicroservice(agent, parameters.id ?? '');
+    grant: READ,
+    handler: async ({ parameters, query, signal, reach }, { agent, engine }) => {
+      const { id, containerId } = findMicroservice(agent, parameters.id ?? '', reach);
       const { tail, since, until } = readLogQuery(query);
       const timestamps = readBoolean(query, 'timestamps');
       if (!containerId) return bare({ entries: [], microserviceUuid: id });

@@ -1,5 +1,7 @@
+import { AGENT_GROUP } from '../../../../src/api/names.ts';
 import { ENGINE_KINDS } from '../../domain/engine.ts';
 import { AGENT_VERSION } from '../../domain/names.ts';
+import type { Claims } from '../../state/token.ts';
 import type { LogEntry } from '../../system/log.ts';
 import { ApiError } from '../errors.ts';
 import { joined, mapLines } from '../lines.ts';
@@ -145,9 +147,25 @@ export const SYSTEM_ROUTES: Route[] = [
     method: 'GET',
     path: '/v1/auth/whoami',
     access: 'admin',
-    handler: ({ subject }) => bare({ subject, tokenType: 'Bearer' }),
+    grant: { resource: 'auth/whoami', verb: 'get' },
+    handler: ({ claims }) => bare(claims && tokenIdentity(claims)),
   },
 ];
+
+/** What a caller may know of its own token. */
+function tokenIdentity({ sub, iss, aud, exp, jti, tokenUse, ...claims }: Claims) {
+  const own = (claims as { [AGENT_GROUP]?: unknown })[AGENT_GROUP];
+  return {
+    subject: sub,
+    tokenType: 'Bearer',
+    tokenUse,
+    issuer: iss,
+    audience: aud,
+    jti,
+    expiresAt: new Date(exp * 1000).toISOString(),
+    claims: own === undefined ? {} : { [AGENT_GROUP]: own },
+  };
+}
 
 function reasonsOf(errorMap: Record<string, string>): string {
   return Object.entries(errorMap)

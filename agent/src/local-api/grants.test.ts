@@ -1,0 +1,141 @@
+import { randomUUID } from 'node:crypto';
+import { beforeEach, describe, expect, test } from 'vitest';
+import type { Rule } from '../../../src/wire/agent.ts';
+import { until } from '../engines/_contract.ts';
+import { signingKey, signToken } from '../state/token.ts';
+import { LocalAgent } from './_local-agent.ts';
+import { allows } from './grants.ts';
+
+/** What the role of a microservice grants it in the local API. */
+
+const rule = (change: Partial<Rule> = {}): Rule => ({
+  apiGroups: ['agent.skerry.dev/v1'],
+  resources: ['microservices'],
+  verbs: ['get'],
+  ...change,
+});
+
+describe('rules allow', () => {
+  const get = { resource: 'microservices', verb: 'get' } as const;
+  const cases: Record<string, [Rule[], boolean]> = {
+    'nothing when there are none': [[], false],
+    'what one names': [[rule()], true],
+    'what one names without a version, or with any group': [[rule({ apiGroups: ['other', '*'] })], true],
+    'nothing of another API group': [[rule({ apiGroups: ['', 'skerry.dev'] })], false],
+    'any resource and verb with *': [[rule({ resources: ['*'], verbs: ['*'] })], true],
+    'a resource in any case, and list as get': [[rule({ resources: ['Microservices'], verbs: ['List'] })], true],
+    'nothing by another verb or resource': [[rule({ verbs: ['create'] }), rule({ resources: ['images'] })], false],
+  };
+  for (const [name, [rules, allowed]] of Object.entries(cases))
+    test(name, () => expect(allows(rules, get)).toBe(allowed));
+
+  test('of the objects that they name alone, where they name any', () => {
+    const rules = [rule({ resourceNames: ['web'] })];
+    expect(allows(rules, get, ['uuid-1', 'web'])).toBe(true);
+    expect(allows(rules, get, ['uuid-2', 'db'])).toBe(false);
+    expect(allows(rules, get)).toBe(true);
+  });
+});
+
+describe('the token of a microservice', () => {
+  let local: LocalAgent;
+  const ids = { web: randomUUID(), db: randomUUID(), alien: randomUUID() };
+
+  beforeEach(async () => {
+    local = await LocalAgent.start();
+    const { controller } = local;
+    controller.microservices = views([rule()]);
+    await local.agent.provision(controller.joinString);
+    await until('RUNNING', () => Object.values(ids).every((id) => controller.microservice(id)?.status === 'RUNNING'));
+    return () => local[Symbol.asyncDispose]();
+  });
+
+  const views = (rules: Rule[]) =>
+    Object.entries(ids).map(([name, uuid]) => ({
+      uuid,
+      name,
+      application: name === 'alien' ? 'mars' : 'shop',
+      imageId: 'example/app:1',
+      registryId: 1,
+      revision: 'r1',
+      serviceAccount: { name, rules },
+    }));
+
+  /** The token that the agent itself wrote for the microservice `web`. */
+  function token(): string {
+    const text = local.files.read(`serviceaccounts/${ids.web}`)?.get('token');
+    if (!text) throw new Error('there is no token');
+    return Buffer.from(text).toString();
+  }
+
+  async function ask(method: string, path: string, bearer = token()) {
+    const answer = await fetch(`http://127.0.0.1:${local.port}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${bearer}` },
+    });
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+  }
+
+  const grant = async (rules: Rule[], path: string, status: number) => {
+    local.controller.change((c) => {
+      c.microservices = views(rules);
+    });
+    await until(`${status}`, async () => (await ask('GET', path)).status === status);
+  };
+
+  test('lists and inspects the microservices of its own application, and no others', async () => {
+    const list = await ask('GET', '/v1/ms');
+    expect((list.body.items as { name: string }[]).map(({ name }) => name).sort()).toEqual(['db', 'web']);
+    expect((await ask('GET', '/v1/ms/db')).body).toMatchObject({ uuid: ids.db });
+    for (const selector of [ids.alien, 'alien', 'mars.alien'])
+      expect((await ask('GET', `/v1/ms/${selector}`)).status, selector).toBe(404);
+  });
+
+  test('reaches only the microservices that its role names, where it names any', async () => {
+    await grant([rule({ resourceNames: ['web'] })], '/v1/ms/db', 404);
+    expect((await ask('GET', '/v1/ms/web')).status).toBe(200);
+  });
+
+  test('stops a microservice of its application only with a role that allows it, and none of another', async () => {
+    expect((await ask('POST', '/v1/ms/db/stop')).status).toBe(403);
+    await grant([rule({ verbs: ['create'] })], '/v1/ms', 403);
+    expect((await ask('POST', '/v1/ms/db/stop')).body).toMatchObject({ data: { state: 'STOPPED' } });
+    expect((await ask('POST', '/v1/ms/alien/stop')).status).toBe(404);
+  });
+
+  test('loses at once what its role no longer allows, also with an older token', async () => {
+    const older = token();
+    await grant([], '/v1/ms', 403);
+    expect((await ask('GET', '/v1/ms', older)).status).toBe(403);
+  });
+
+  test('with a role that allows everything reaches nothing of the agent itself', async () => {
+    await grant([rule({ resources: ['*'], verbs: ['*'] })], '/v1/auth/whoami', 200);
+    for (const path of ['/v1/system/status', '/v1/system/config', '/v1/system/logs', '/v1/system/orphans'])
+      expect((await ask('GET', path)).status, path).toBe(403);
+    for (const path of ['/v1/system/stop', '/v1/system/provision', '/v1/system/prune'])
+      expect((await ask('POST', path)).status, path).toBe(403);
+  });
+
+  test('learns who it is with the role of every microservice', async () => {
+    await grant([rule({ resources: ['auth/whoami'] })], '/v1/auth/whoami', 200);
+    expect((await ask('GET', '/v1/auth/whoami')).body).toMatchObject({
+      subject: 'system:serviceaccount:shop:web',
+      tokenType: 'Bearer',
+      tokenUse: 'serviceaccount',
+      claims: { 'agent.skerry.dev': { microservice: { application: 'shop', name: 'web', uuid: ids.web } } },
+    });
+  });
+
+  test('of a microservice that is gone is refused', async () => {
+    const claims = {
+      sub: 'system:serviceaccount:shop:gone',
+      iss: 'https://skerry-agent.default.svc.bridge.local',
+      aud: ['https://skerry-agent.default.svc.bridge.local'],
+      tokenUse: 'serviceaccount',
+      'agent.skerry.dev': { microservice: { uuid: randomUUID() } },
+    };
+    const gone = signToken(signingKey(local.agent.identity.localKey), claims, Math.floor(Date.now() / 1000), 60);
+    expect((await ask('GET', '/v1/ms', gone)).status).toBe(403);
+  });
+});
