@@ -23,7 +23,7 @@ export interface ResolvedMapping extends VolumeMapping {
 }
 
 /** A volume mount that cannot be read, by what is readable of it. */
-export interface UnreadVolumeMount {
+interface UnreadVolumeMount {
   uuid: string;
   name: string;
   problem: string;
