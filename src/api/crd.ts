@@ -42,7 +42,6 @@ export function toCrd(kind: ResourceDefinition): Record<string, unknown> {
 const LABEL_NAME = {
   rule: "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",
   message: 'the name must have at most 63 lower-case letters, digits and "-"',
-  fieldPath: '.metadata.name',
 };
 
 function objectSchema(kind: ResourceDefinition): Structural {

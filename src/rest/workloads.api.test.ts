@@ -463,10 +463,6 @@ describe('the parts of a microservice', () => {
     expect((await admin.delete(`${path}/${body.id}`)).status).toBe(204);
     expect((await admin.get(path)).body.volumeMappings).toEqual([]);
   });
-
-  test('have operations that are not implemented and get 501', async () => {
-    expect((await admin.patch(`${await start()}/models`, { json: {} })).status).toBe(501);
-  });
 });
 
 describe('an application that is being deleted', () => {
