@@ -229,6 +229,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     wanted: responses.wanted,
     engine: { kind: engineFacts()?.kind, url: engine.url },
     foreignContainers: inventory.foreignContainers,
+    hasInterface: (name) => machine.addresses(name) !== undefined,
   });
   const settings = (): AgentConfig => settingsInForce(settingsSources());
   const containers = () => supervisor.containers;
@@ -240,7 +241,6 @@ function createParts(config: Config, deps: AgentDependencies) {
     ...{ cdiDevices, content },
     membership: () => membership,
     refusedSettings: () => refusedSettings(settingsSources()),
-    networkInterface: () => config.networkInterface,
     fileProblems: deps.fileProblems ?? (() => []),
     updater,
   });

@@ -12,6 +12,7 @@ import {
   type RetainUnlisted,
   type StatusReport,
   statusReportSchema,
+  type VersionReply,
 } from '../../../src/wire/agent.ts';
 import { digestOf } from '../../../src/wire/digest.ts';
 import { formatJoinString } from '../../../src/wire/node-token.ts';
@@ -43,6 +44,8 @@ export class FakeController {
   /** digests of sections without a document */
   flags: Digests = {};
   actions: Record<string, number> = {};
+  /** the requested version */
+  version: VersionReply | undefined;
   /** all reports, merged */
   said: StatusReport = {};
   reports: StatusReport[] = [];
@@ -160,6 +163,8 @@ export class FakeController {
         this.forgetful = false;
         return { status: 204, headers: { 'report-wanted': 'full' } };
       }
+      case 'GET /agent/version':
+        return this.version ? { status: 200, body: this.version } : failure(404, 'VERSION_COMMAND_NOT_FOUND');
       case 'PATCH /agent/changes':
         return { status: 200, body: {} };
       case 'POST /agent/deprovision':

@@ -51,6 +51,7 @@ export function statusReport(facts: ReportFacts): StatusReport {
     availableRuntimes: facts.runtimes?.filter((name) => name.length <= 64).slice(0, 64),
     availableCdiDevices: facts.cdiDevices?.slice(0, 256),
     config: settings,
+    gpsStatus: settings.gpsMode === 'manual' ? 'HEALTHY' : 'OFF',
     refusedSettings: facts.refusedSettings,
     actions: facts.actions,
   };

@@ -36,7 +36,6 @@ export interface ReporterDependencies {
   cdiDevices?: () => readonly string[];
   settings(): AgentConfig;
   refusedSettings(): StatusReport['refusedSettings'];
-  networkInterface(): string;
   /** problems with the machine's own files */
   fileProblems(): string[];
   /** what carries out version actions */
@@ -73,7 +72,7 @@ export class Reporter {
       microservices: inventory.microservices(),
       registryCount: responses.registries.size,
       volumeMounts: this.#deps.content.status,
-      address: machine.addresses(this.#deps.networkInterface())?.address,
+      address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,
       runtimes: this.#deps.engineFacts()?.runtimes,
       cdiDevices: this.#deps.cdiDevices?.(),
       settings: this.#deps.settings(),

@@ -1,5 +1,5 @@
 import { type AgentConfig, agentConfigSchema } from '../../../src/wire/agent.ts';
-import { type Config, LOG_LEVELS } from './config.ts';
+import { type Config, type SettingName, settingError } from './config.ts';
 import type { EngineFacts } from './engine.ts';
 
 /** The sources of the settings in force. */
@@ -12,6 +12,8 @@ export interface SettingsSources {
   engine: { kind: EngineFacts['kind'] | undefined; url: string };
   /** names of foreign containers on the same engine, as far as the watchdog has looked */
   foreignContainers: readonly string[];
+  /** whether the machine has a network interface with an address; absent: not known */
+  hasInterface?: (name: string) => boolean;
 }
 
 /** Settings that only the machine chooses; values of a controller are refused and reported. */
@@ -24,7 +26,7 @@ const MACHINE_SETTINGS: readonly (keyof AgentConfig)[] = [
 
 /** The settings in force: those of the controller where allowed, otherwise those of the machine. */
 export function settingsInForce(sources: SettingsSources): AgentConfig {
-  const { config, wanted, engine } = sources;
+  const { config, engine } = sources;
   const own = agentConfigSchema.partial().parse({
     networkInterface: config.networkInterface,
     containerEngine: engine.kind ?? config.containerEngine,
@@ -46,29 +48,100 @@ export function settingsInForce(sources: SettingsSources): AgentConfig {
     pruningFrequency: config.pruningFrequency,
     availableDiskThreshold: config.availableDiskThreshold,
     timeZone: config.timeZone,
+    ...coordinatesOf(config.gpsCoordinates),
   } satisfies AgentConfig);
+  const wanted = withGpsMode(sources.wanted);
   const refused = new Set(refusedSettings(sources).map(({ field }) => field));
   const taken = Object.entries(wanted).filter(([key]) => !refused.has(key));
-  return { ...own, ...Object.fromEntries(taken) };
+  const { latitude, longitude, ...settings } = { ...own, ...Object.fromEntries(taken) } as AgentConfig;
+  return settings.gpsMode === 'manual' ? { ...settings, latitude, longitude } : settings;
 }
 
+/** Coordinates without a mode are meant to be used. */
+function withGpsMode(wanted: AgentConfig): AgentConfig {
+  const { gpsMode, latitude, longitude } = wanted;
+  const isGiven = gpsMode === undefined && latitude !== undefined && longitude !== undefined;
+  return isGiven ? { ...wanted, gpsMode: 'manual' } : wanted;
+}
+
+/** The coordinates of a text such as `47.5,8.7`. */
+function coordinatesOf(text: string): Pick<AgentConfig, 'latitude' | 'longitude'> {
+  const [latitude = Number.NaN, longitude = Number.NaN] = text.split(',').map(Number);
+  const isValid = Math.abs(latitude) <= 90 && Math.abs(longitude) <= 180;
+  return isValid ? { latitude, longitude } : {};
+}
+
+/** Settings of the controller whose values have to be in the range that the machine's own file has for them. */
+const RANGES: readonly (keyof AgentConfig & SettingName)[] = [
+  'availableDiskThreshold',
+  'changeFrequency',
+  'cpuLimit',
+  'diskLimit',
+  'logFileCount',
+  'logLevel',
+  'logLimit',
+  'memoryLimit',
+  'pruningFrequency',
+  'statusFrequency',
+];
+
+const NOT_YET = 'this agent does not support it yet';
+
+type Refusal = (
+  wanted: AgentConfig,
+  sources: Pick<SettingsSources, 'config' | 'foreignContainers' | 'hasInterface'>,
+) => string | undefined;
+
+/** Why a setting of the controller is not in force; a setting that is absent here is taken within its range. */
+const REFUSALS: Partial<Record<keyof AgentConfig, Refusal>> = {
+  edgeGuardFrequency: ({ edgeGuardFrequency = 0 }) => (edgeGuardFrequency > 0 ? NOT_YET : undefined),
+  gpsMode: ({ gpsMode }) => (gpsMode === 'auto' || gpsMode === 'dynamic' ? NOT_YET : undefined),
+  gpsDevice: ({ gpsDevice }) => (gpsDevice ? NOT_YET : undefined),
+  gpsScanFrequency: () => NOT_YET,
+  logFileCount: (_wanted, { config }) => noLogFiles(config),
+  logLimit: (_wanted, { config }) => noLogFiles(config),
+  networkInterface: ({ networkInterface = 'dynamic' }, { hasInterface }) =>
+    networkInterface === 'dynamic' || (hasInterface?.(networkInterface) ?? true)
+      ? undefined
+      : `${JSON.stringify(networkInterface)}; the machine has no such interface with an IPv4 address`,
+  timeZone: ({ timeZone = '' }) =>
+    isTimeZone(timeZone) ? undefined : `${JSON.stringify(timeZone)}; must be an IANA time zone such as Europe/Berlin`,
+};
+
+const noLogFiles = ({ logDirectory }: Config) =>
+  logDirectory ? undefined : 'the machine has chosen no log directory, so there are no log files';
+
 /** The settings of the controller that are not in force, each with the reason. */
-export function refusedSettings({
-  config,
-  wanted,
-  foreignContainers,
-}: Pick<SettingsSources, 'config' | 'wanted' | 'foreignContainers'>): { field: string; reason: string }[] {
+export function refusedSettings(
+  sources: Pick<SettingsSources, 'config' | 'wanted' | 'foreignContainers' | 'hasInterface'>,
+): { field: string; reason: string }[] {
+  const { config, foreignContainers } = sources;
+  const wanted = withGpsMode(sources.wanted);
   const refused: { field: string; reason: string }[] = [];
   for (const field of MACHINE_SETTINGS)
     if (wanted[field] !== undefined && wanted[field] !== config[field as keyof Config])
       refused.push({ field, reason: 'only the machine itself chooses this' });
   if (isWatching(config, wanted)) refused.push({ field: 'watchdogEnabled', reason: watchdogReport(foreignContainers) });
-  const level = wanted.logLevel?.toUpperCase();
-  if (level !== undefined && !(LOG_LEVELS as readonly string[]).includes(level))
-    refused.push({ field: 'logLevel', reason: `one of ${LOG_LEVELS.join(', ')}` });
-  for (const field of ['statusFrequency', 'changeFrequency'] as const)
-    if (wanted[field] === 0) refused.push({ field, reason: 'at least 1' });
+  for (const field of Object.keys(wanted) as (keyof AgentConfig)[]) {
+    const reason = REFUSALS[field]?.(wanted, sources) ?? outOfRange(field, wanted[field]);
+    if (reason) refused.push({ field, reason: reason.slice(0, REASON_LENGTH) });
+  }
   return refused;
+}
+
+function outOfRange(field: keyof AgentConfig, value: unknown): string | undefined {
+  const setting = RANGES.find((name) => name === field);
+  const error = setting && settingError(setting, value);
+  return error && `${JSON.stringify(value)}; ${error}`;
+}
+
+function isTimeZone(name: string): boolean {
+  if (name === '') return true;
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 /** of a refused setting in a report */

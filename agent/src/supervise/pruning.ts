@@ -50,16 +50,17 @@ export interface PrunedImage {
   reference: string;
 }
 
-/** Prunes when the settings' time has come, and when the disk is fuller than they allow. */
+/** Prunes when the settings' time has come, when the disk is fuller than they allow, and when the agent itself takes more. */
 export async function runPruning(deps: PruningDependencies, signal: AbortSignal): Promise<void> {
   const { clock, random, machine, settings } = deps;
   let lastPrune = clock.now();
   while (!signal.aborted) {
     await pause(clock, jitter(HOUSEKEEPING, random), signal);
     if (signal.aborted) return;
-    const { pruningFrequency = 0, availableDiskThreshold = 0 } = settings();
-    const { systemAvailableDisk: free, systemTotalDisk: total } = await machine.measure();
-    const full = free !== undefined && total !== undefined && (free / total) * 100 < availableDiskThreshold;
+    const { pruningFrequency = 0, availableDiskThreshold = 0, diskLimit = Number.POSITIVE_INFINITY } = settings();
+    const { systemAvailableDisk: free, systemTotalDisk: total, diskUsage = 0 } = await machine.measure();
+    const isLow = free !== undefined && total !== undefined && (free / total) * 100 < availableDiskThreshold;
+    const full = isLow || diskUsage > diskLimit;
     const due = pruningFrequency > 0 && clock.now() - lastPrune >= pruningFrequency * 3600 * SECOND;
     if (!due && !full) continue;
     lastPrune = clock.now();

@@ -92,7 +92,7 @@ export function nodeRead(
     catalogItemStatus: '[]',
     availableRuntimes: report.availableRuntimes ?? status.availableRuntimes ?? [],
     availableCdiDevices: JSON.stringify(report.availableCdiDevices ?? status.availableCdiDevices ?? []),
-    runtimeClasses: '[]',
+    runtimeClasses: JSON.stringify(report.runtimeClasses ?? []),
     ...artifactsShown(node, report),
     volumeMounts: [],
     activeVolumeMounts: report.activeVolumeMounts ?? 0,

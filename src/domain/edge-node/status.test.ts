@@ -209,6 +209,14 @@ describe('conditions', () => {
         { spec: { containerEngine: 'engine_a' }, report: { config: { containerEngine: 'docker' } } },
         undefined,
       ],
+      [
+        'leaves out settings without effect, which have a condition of their own',
+        {
+          spec: { gpsMode: 'auto' },
+          report: { refusedSettings: [{ field: 'gpsMode', reason: 'this agent does not support it yet' }] },
+        },
+        undefined,
+      ],
     ])('%s', (_, given, want) => {
       expect(find(statusOf(given), 'SettingsRefused')?.message).toBe(want);
     });
@@ -228,6 +236,13 @@ describe('conditions', () => {
         { messagingPort: 5671, jsStorageSize: '1g' },
         'jsStorageSize, messagingPort',
       ],
+      ['is absent for coordinates and for gpsMode off', { gpsMode: 'off', latitude: 1, longitude: 2 }, undefined],
+      [
+        'names sources of coordinates that no agent has',
+        { gpsMode: 'dynamic', gpsDevice: '/dev/ttyS0' },
+        'gpsDevice, gpsMode',
+      ],
+      ['names an installation that there is not', { deploymentType: 'container' }, 'deploymentType'],
     ])('%s', (_, spec, fields) => {
       const condition = find(statusOf({ spec, report: { daemonStatus: 'RUNNING' } }), 'NotSupportedYet');
       expect(condition?.message).toBe(fields && `stored, but without effect yet: ${fields}`);

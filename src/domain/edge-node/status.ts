@@ -259,8 +259,10 @@ function settingsRefused(node: EdgeNode, report: StatusReport, status: EdgeNodeS
       ? []
       : [{ field, reason: `asked for ${asked}; the machine decides, and has ${is}` }];
   });
+  // A field without effect has a condition of its own.
+  const elsewhere = notActing(node.spec);
   const refused = [...owned, ...(report.refusedSettings ?? status.refusedSettings ?? [])].filter(
-    ({ field }, index, all) => all.findIndex((other) => other.field === field) === index,
+    ({ field }, index, all) => !elsewhere.includes(field) && all.findIndex((other) => other.field === field) === index,
   );
   if (refused.length === 0) return undefined;
   return {
@@ -286,6 +288,9 @@ const NOT_ACTING: readonly { field: string; is: (spec: EdgeNode['spec']) => bool
       'messagingPort',
     ] as const
   ).map((field) => ({ field, is: (spec: EdgeNode['spec']) => spec[field] !== undefined })),
+  { field: 'deploymentType', is: ({ deploymentType }) => deploymentType === 'container' },
+  { field: 'gpsMode', is: ({ gpsMode }) => gpsMode === 'auto' || gpsMode === 'dynamic' },
+  { field: 'gpsScanFrequency', is: ({ gpsScanFrequency }) => gpsScanFrequency !== undefined },
   { field: 'busMode', is: ({ busMode }) => busMode === 'leaf' || busMode === 'server' },
   { field: 'edgeGuardFrequency', is: ({ edgeGuardFrequency }) => (edgeGuardFrequency ?? 0) > 0 },
   { field: 'gpsDevice', is: ({ gpsDevice }) => gpsDevice !== undefined && gpsDevice !== '' },
@@ -296,8 +301,10 @@ const NOT_ACTING: readonly { field: string; is: (spec: EdgeNode['spec']) => bool
   { field: 'upstreamRouters', is: ({ upstreamRouters }) => (upstreamRouters ?? []).length > 0 },
 ];
 
+const notActing = (spec: EdgeNode['spec']) => NOT_ACTING.filter(({ is }) => is(spec)).map(({ field }) => field);
+
 function notSupportedYet({ spec }: EdgeNode): Finding | undefined {
-  const fields = NOT_ACTING.filter(({ is }) => is(spec)).map(({ field }) => field);
+  const fields = notActing(spec);
   if (fields.length === 0) return undefined;
   return { status: 'True', reason: 'Fields', message: `stored, but without effect yet: ${fields.sort().join(', ')}` };
 }

@@ -1,0 +1,84 @@
+import { describe, expect, test } from 'vitest';
+import type { AgentConfig } from '../../../src/wire/agent.ts';
+import { parseConfig } from './config.ts';
+import { refusedSettings, settingsInForce } from './settings.ts';
+
+const sources = (wanted: AgentConfig, own = '') => ({
+  config: parseConfig(own, '/etc/agent/config.yaml'),
+  wanted,
+  engine: { kind: undefined, url: 'unix:///engine.sock' },
+  foreignContainers: [],
+  hasInterface: (name: string) => name === 'eth0',
+});
+
+describe('a setting of the controller', () => {
+  const taken: AgentConfig[] = [
+    { diskLimit: 50 },
+    { memoryLimit: 512 },
+    { cpuLimit: 200 },
+    { logLevel: 'debug' },
+    { statusFrequency: 30 },
+    { changeFrequency: 60 },
+    { pruningFrequency: 12 },
+    { availableDiskThreshold: 5 },
+    { timeZone: 'Europe/Berlin' },
+    { networkInterface: 'eth0' },
+    { networkInterface: 'dynamic' },
+    { gpsMode: 'off' },
+    { gpsMode: 'manual', latitude: 47.5, longitude: 8.7 },
+    { edgeGuardFrequency: 0 },
+  ];
+  test.each(taken)('%j is in force', (wanted) => {
+    expect(refusedSettings(sources(wanted))).toEqual([]);
+    expect(settingsInForce(sources(wanted))).toMatchObject(wanted);
+  });
+
+  const refused: [AgentConfig, RegExp][] = [
+    [{ diskLimit: 0 }, /^0; .*0.5/],
+    [{ memoryLimit: 64 }, /^64; .*128/],
+    [{ cpuLimit: 1 }, /^1; .*5/],
+    [{ logLevel: 'chatty' }, /^"chatty"; .*DEBUG/],
+    [{ statusFrequency: 0 }, /^0; .*1/],
+    [{ changeFrequency: 0 }, /^0; .*1/],
+    [{ availableDiskThreshold: 200 }, /^200; .*100/],
+    [{ timeZone: 'Mars/Olympus' }, /^"Mars\/Olympus"; must be an IANA time zone/],
+    [{ networkInterface: 'wlan9' }, /^"wlan9"; the machine has no such interface/],
+    [{ logLimit: 1 }, /no log directory/],
+    [{ logFileCount: 3 }, /no log directory/],
+    [{ gpsMode: 'auto' }, /not support it yet/],
+    [{ gpsMode: 'dynamic' }, /not support it yet/],
+    [{ gpsDevice: '/dev/ttyS0' }, /not support it yet/],
+    [{ gpsScanFrequency: 5 }, /not support it yet/],
+    [{ edgeGuardFrequency: 60 }, /not support it yet/],
+    [{ containerEngineUrl: 'unix:///other.sock' }, /only the machine/],
+    [{ diskDirectory: '/mnt' }, /only the machine/],
+    [{ watchdogEnabled: true }, /never removes/],
+  ];
+  test.each(refused)('%j is refused, and the machine keeps its own', (wanted, reason) => {
+    const [field] = Object.keys(wanted) as (keyof AgentConfig)[];
+    expect(refusedSettings(sources(wanted))).toEqual([{ field, reason: expect.stringMatching(reason) }]);
+    expect(settingsInForce(sources(wanted))[field as 'gpsMode']).toEqual(
+      settingsInForce(sources({}))[field as 'gpsMode'],
+    );
+  });
+
+  test('about log files is in force where the machine has a log directory', () => {
+    const { logLimit, logFileCount } = settingsInForce(sources({ logLimit: 1, logFileCount: 3 }, 'logDirectory: logs'));
+    expect({ logLimit, logFileCount }).toEqual({ logLimit: 1, logFileCount: 3 });
+  });
+});
+
+test('coordinates without a mode make the mode manual', () => {
+  expect(settingsInForce(sources({ latitude: 1, longitude: 2 }))).toMatchObject({
+    gpsMode: 'manual',
+    latitude: 1,
+    longitude: 2,
+  });
+});
+
+test('coordinates are in force in the mode manual only, also those of the machine', () => {
+  const own = 'gpsMode: manual\ngpsCoordinates: 47.5,8.7';
+  expect(settingsInForce(sources({}, own))).toMatchObject({ gpsMode: 'manual', latitude: 47.5, longitude: 8.7 });
+  expect(settingsInForce(sources({ gpsMode: 'off' }, own))).not.toHaveProperty('latitude');
+  expect(settingsInForce(sources({ gpsMode: 'off', latitude: 1, longitude: 2 }))).not.toHaveProperty('latitude');
+});

@@ -1,0 +1,42 @@
+import { expect, onTestFinished, test } from 'vitest';
+import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
+import { memoryDatabase } from '../state/database.ts';
+import { VirtualClock } from '../system/_virtual-clock.ts';
+import { silentLog } from '../system/log.ts';
+import { runPruning } from './pruning.ts';
+
+const HOUR = 3600_000;
+
+/** How often an image that nothing uses was removed within a time. */
+async function prunings(settings: AgentConfig, measured: StatusReport, time: number): Promise<number> {
+  const clock = new VirtualClock();
+  const database = memoryDatabase();
+  database.saveImage('sha256:old', 'old/image:1');
+  let removed = 0;
+  const removeImage = async () => {
+    removed++;
+    // It stays, so that the next pruning has something to remove as well.
+    throw new Error('in use');
+  };
+  const stop = new AbortController();
+  onTestFinished(() => stop.abort());
+  const machine = { measure: async () => measured };
+  const deps = { engine: { removeImage }, database, log: silentLog(), clock, random: () => 0.5, machine };
+  void runPruning({ ...deps, settings: () => settings, containers: () => [] }, stop.signal);
+  await clock.advance(time);
+  return removed;
+}
+
+const half: StatusReport = { systemAvailableDisk: 50, systemTotalDisk: 100, diskUsage: 1 };
+
+test.each<[string, AgentConfig, StatusReport, number]>([
+  ['off by default', {}, half, 0],
+  ['off with a frequency of 0', { pruningFrequency: 0 }, half, 0],
+  ['every two hours with a frequency of 2', { pruningFrequency: 2 }, half, 3],
+  ['off while more of the disk is free than the threshold says', { availableDiskThreshold: 20 }, half, 0],
+  ['on while less of the disk is free than the threshold says', { availableDiskThreshold: 60 }, half, 36],
+  ['off while the agent takes less than its disk limit', { diskLimit: 2 }, half, 0],
+  ['on while the agent takes more than its disk limit', { diskLimit: 0.5 }, half, 36],
+])('pruning is %s', async (_, settings, measured, want) => {
+  expect(await prunings(settings, measured, 6 * HOUR + 1)).toBe(want);
+});

@@ -1,0 +1,170 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
+import { installProgram, makeReleaseKey, writeRelease } from '../../../hack/agent-release.ts';
+import { bundle } from '../../../hack/build.ts';
+import { callEngine } from '../../../hack/engine-api.ts';
+import { freePort } from '../../../hack/ports.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import type { VersionReply } from '../../../src/wire/agent.ts';
+import { pushVersions, webView } from '../_web.ts';
+import { FakeController } from '../controller/_fake-controller.ts';
+import { AGENT_VERSION } from '../domain/names.ts';
+import { cleanUp, until } from '../engines/_contract.ts';
+import { DockerEngine } from '../engines/docker/engine.ts';
+import { FileServer, makeFolder, NODE_SCRIPT } from './_program.ts';
+
+/** An installed agent as it is shipped: launcher and bundle as processes, with a container on a real engine. */
+
+const engineUrl = inject('engineUrl');
+const image = `${new URL(inject('registryUrl')).host}/update/sample:1`;
+const key = makeReleaseKey();
+const bundles = mkdtempSync(join(tmpdir(), 'skerry-bundles-'));
+let agentText: string;
+let launcher: string;
+beforeAll(async () => {
+  await pushVersions(inject('registryUrl'), 'update/sample', '1');
+  launcher = (await bundle('skerry-agent-launcher', bundles)).path;
+  agentText = readFileSync((await bundle('skerry-agent', bundles)).path, 'utf8');
+});
+afterAll(() => rmSync(bundles, { recursive: true, force: true }));
+
+/** Writes a program of a release: the agent under another version, or another text. */
+function programOf(version: string, text?: string): { agent: string; node: string } {
+  const folder = makeFolder();
+  const [agent, node] = [join(folder, 'agent'), join(folder, 'node')];
+  const parts = agentText.split(`"${AGENT_VERSION}"`);
+  expect(parts.length).toBeGreaterThan(1);
+  writeFileSync(agent, text ?? parts.join(`"${version}"`));
+  writeFileSync(node, NODE_SCRIPT, { mode: 0o755 });
+  return { agent, node };
+}
+
+interface Machine {
+  program: string;
+  controller: FakeController;
+  process: ChildProcess;
+  log: () => string;
+  container(): Promise<{ id: string; startedAt: string }>;
+  /** Requests a version, and waits until the action was carried out. */
+  request(wish: Partial<VersionReply>): Promise<void>;
+}
+
+async function startMachine(releasesUrl: string): Promise<Machine> {
+  const folder = makeFolder();
+  const program = join(folder, 'program');
+  installProgram({ ...programOf(AGENT_VERSION), launcher, version: AGENT_VERSION, to: program });
+  const config = join(folder, 'config.yaml');
+  writeFileSync(join(folder, 'release.pem'), key.publicKey);
+  const settings = {
+    ...{ containerEngineUrl: engineUrl, diskDirectory: join(folder, 'data'), runDirectory: join(folder, 'run') },
+    ...{ localApiPort: 0, releaseKeyFile: 'release.pem' },
+  };
+  writeFileSync(config, JSON.stringify(settings));
+  const controller = await new FakeController().listen();
+  const child = spawn(join(program, 'node'), [join(program, 'launcher.mjs'), 'start', '--config', config], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let log = '';
+  child.stderr.setEncoding('utf8').on('data', (piece: string) => {
+    log += piece;
+  });
+  const engine = async () => {
+    const { instance } = JSON.parse(readFileSync(join(folder, 'data/identity.json'), 'utf8'));
+    const engine = new DockerEngine({ url: engineUrl, instance });
+    await engine.connect();
+    return engine;
+  };
+  onTestFinished(async () => {
+    const gone = new Promise((resolve) => child.once('exit', resolve));
+    if (child.exitCode === null && child.kill('SIGKILL')) await gone;
+    await cleanUp(await engine());
+    await controller.close();
+  });
+  const cli = promisify(execFile);
+  await until('the agent to be provisioned', async () => {
+    const args = [join(program, 'current/agent'), 'provision', controller.joinString, '--config', config];
+    return cli(join(program, 'node'), args).then(
+      () => true,
+      () => false,
+    );
+  });
+  let count = 0;
+  return {
+    ...{ program, controller, process: child, log: () => log },
+    async container() {
+      const [container] = await (await engine()).containers();
+      const { State } = await callEngine<{ State: { StartedAt: string } }>(
+        engineUrl,
+        'GET',
+        `/containers/${container?.id}/json`,
+      );
+      return { id: container?.id ?? '', startedAt: State.StartedAt };
+    },
+    async request(wish) {
+      const expected = ++count;
+      controller.change((c) => {
+        c.version = { versionCommand: 'upgrade', provisionKey: '', expirationTime: 0, releasesUrl, ...wish };
+        c.flags = { version: `aa0${expected}` };
+        c.actions = { version: expected };
+      });
+      await until(
+        `the version action ${expected} to be carried out`,
+        () => controller.said.actions?.version === expected,
+        60_000,
+      ).catch((error: unknown) => {
+        throw new Error(`${error}\n${log.slice(-4000)}`);
+      });
+    },
+  };
+}
+
+test('an agent updates itself, a bad release falls back, a rollback goes back, and its container runs on', async () => {
+  const server = await new FileServer(makeFolder()).listen();
+  const publish = (version: string, text?: string) => {
+    const { agent, node } = programOf(version, text);
+    const nodes = { amd64: node, arm64: node };
+    writeRelease({ agent, node: nodes, version, minimumVersion: '0.1.0', key: key.privateKey, out: server.folder });
+  };
+  const machine = await startMachine(server.url);
+  const { controller } = machine;
+  const uuid = randomUUID();
+  const view = webView({ uuid, imageId: image, revision: 'r1', external: await freePort() });
+  controller.change((c) => {
+    c.registries = [{ id: 1, url: inject('registryUrl'), insecure: true }];
+    c.microservices = [view];
+  });
+  await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING', 60_000);
+  const before = await machine.container();
+  expect(controller.said).toMatchObject({ version: AGENT_VERSION, isReadyToUpgrade: true, isReadyToRollback: false });
+
+  publish('0.2.0');
+  await machine.request({});
+  expect(controller.said).toMatchObject({ version: '0.2.0', warningMessage: '' });
+  await until('the launcher to give way', () => {
+    const command = readFileSync(`/proc/${machine.process.pid}/cmdline`, 'utf8');
+    return command.includes('releases/0.2.0/agent');
+  });
+  await until(
+    'readiness',
+    () => controller.said.isReadyToRollback === true && controller.said.isReadyToUpgrade === true,
+  );
+
+  publish('0.3.0', 'process.exit(1)');
+  await machine.request({ semver: '0.3.0' });
+  expect(controller.said).toMatchObject({ version: '0.2.0', daemonStatus: 'WARNING' });
+  expect(controller.said.warningMessage).toMatch(/update: 0.3.0 failed, 0.2.0 runs: it ended 3 times/);
+  await machine.request({ semver: '0.3.0' });
+  expect(controller.said.warningMessage).toMatch(
+    /0.3.0 failed, 0.2.0 runs: it failed here before and is not tried again/,
+  );
+
+  await machine.request({ versionCommand: 'rollback' });
+  expect(controller.said).toMatchObject({ version: AGENT_VERSION, warningMessage: '' });
+  expect(controller.microservice(uuid)).toMatchObject({ status: 'RUNNING', revision: 'r1' });
+  expect(await machine.container()).toEqual(before);
+}, 180_000);
