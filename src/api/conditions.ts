@@ -46,6 +46,8 @@ export const VERDICT_REASONS = {
   BindPathInvalid: 'The path at which models or knowledge appear in the container has a wrong form.',
   SystemMicroservice: 'A microservice of a system application has something that only those of users may have.',
   RuntimeNotAvailable: 'The runtime that the microservice names is not on its node.',
+  RoleNotFound: 'The role that a microservice or a service account names does not exist.',
+  ApplicationNotFound: 'The application that a service account names does not exist.',
   PortReserved: 'An external port is reserved on every node.',
   PortTaken: 'An external port is held by another microservice on the node.',
   SecretNotFound: 'A Secret that an env variable names does not exist or is not shareable.',

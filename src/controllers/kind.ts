@@ -1,6 +1,6 @@
 import { FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
-import { identityLabels, kindStatus, nameTaken, type Progress, stalledBy, v3Name } from '../domain/index.ts';
-import { type Kind, type KindObject, referenceKey, refsTo } from '../kinds/index.ts';
+import { identityLabels, kindStatus, nameTaken, type Progress, stalledBy } from '../domain/index.ts';
+import { type Kind, type KindObject, nameIn, referenceKey, refsTo } from '../kinds/index.ts';
 import {
   both,
   type Change,
@@ -87,9 +87,10 @@ export function createKindController<T extends KindObject>(
   }
 
   function nameRival(object: T) {
-    const first = oldest(store.byIndex('name', v3Name(object)));
+    const name = nameIn(kind, object);
+    const first = oldest(store.byIndex('name', name));
     if (!first || first.metadata.uid === object.metadata.uid) return undefined;
-    return nameTaken(noun, v3Name(object), first.metadata.name);
+    return nameTaken(noun, name, first.metadata.name);
   }
 
   function obstacleOf(object: T): Progress | undefined {

@@ -1,5 +1,13 @@
 import type { VerdictReason } from '../api/conditions.ts';
-import type { Application, EdgeNode, Knowledge, Model, Registry, RuntimeClass } from '../api/v3/index.ts';
+import type {
+  Application,
+  EdgeNode,
+  Knowledge,
+  Model,
+  Registry,
+  RuntimeClass,
+  ServiceAccount,
+} from '../api/v3/index.ts';
 import type {
   AgentConfig,
   ArtifactView,
@@ -26,6 +34,7 @@ export interface ReferencedObjects {
   runtimeClasses: RuntimeClass;
   models: Model;
   knowledge: Knowledge;
+  serviceAccounts: ServiceAccount;
 }
 type ReferencedKind = keyof ReferencedObjects;
 

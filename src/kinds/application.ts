@@ -14,7 +14,7 @@ export const applicationKind = defineKind<Application>()({
   references: (application) => referencesOf(application),
   referrers: (application, to, refs) =>
     (application.spec.microservices ?? [])
-      .filter((entry) => REFERENCES[to]?.(entry).some((ref) => refs.includes(ref)))
+      .filter((entry) => REFERENCES[to]?.(entry, application).some((ref) => refs.includes(ref)))
       .map(({ name }) => `${v3Name(application)}/${name}`),
   indexes: {
     /** `name:<node>` and `uuid:<node>` */
@@ -26,21 +26,26 @@ export const applicationKind = defineKind<Application>()({
   },
 });
 
-/** What an entry refers to, by the key of the kind: numbers and v3 names. */
-const REFERENCES: Readonly<Record<string, (entry: MicroserviceEntry) => readonly (number | string)[]>> = {
+/** What an entry of an application refers to, by the key of the kind: numbers and v3 names. */
+const REFERENCES: Readonly<
+  Record<string, (entry: MicroserviceEntry, application: Application) => readonly (number | string)[]>
+> = {
   registries: registryRefsOf,
   models: ({ models }) => itemNames(models),
   knowledge: ({ knowledge }) => itemNames(knowledge),
   runtimeClasses: ({ container }) => (container?.runtime ? [container.runtime] : []),
+  // The account of an entry, of which there may be an object, is called like the entry.
+  serviceAccounts: ({ name }, application) => [`${v3Name(application)}/${name}`],
 };
 
 const itemNames = (catalog: MicroserviceEntry['models']) => (catalog?.items ?? []).map(({ name }) => name);
 
-function referencesOf({ spec: { microservices = [] } }: Application): readonly Reference[] {
+function referencesOf(application: Application): readonly Reference[] {
+  const { microservices = [] } = application.spec;
   const found = new Map<string, Reference>();
   for (const [to, refsOf] of Object.entries(REFERENCES))
     for (const entry of microservices)
-      for (const ref of refsOf(entry)) found.set(referenceKey({ to, ref }), { to, ref });
+      for (const ref of refsOf(entry, application)) found.set(referenceKey({ to, ref }), { to, ref });
   return [...found.values()];
 }
 

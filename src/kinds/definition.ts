@@ -73,16 +73,21 @@ export interface Reference {
 export const referenceKey = ({ to, ref }: Reference): string =>
   `${to}/${typeof ref === 'number' ? 'id' : 'name'}:${ref}`;
 
+/** The v3 name of an object among those of its kind. */
+export const nameIn = <T extends KindObject>({ identity }: Pick<Kind<T>, 'identity'>, object: T): string =>
+  identity.name?.(object) ?? v3Name(object);
+
 /** The references that may mean an object: its number and its v3 name. */
-export const refsTo = <T extends KindObject>({ identity }: Kind<T>, object: T): readonly (number | string)[] => {
-  const id = identity.id?.(object);
-  return [...(id === undefined ? [] : [id]), v3Name(object)];
+export const refsTo = <T extends KindObject>(kind: Kind<T>, object: T): readonly (number | string)[] => {
+  const id = kind.identity.id?.(object);
+  return [...(id === undefined ? [] : [id]), nameIn(kind, object)];
 };
 
 /** The refusal to delete an object that others refer to. */
 export function inUseError<T extends KindObject>(kind: Kind<T>, object: T, users: readonly string[]): DomainError {
   const { status, code } = kind.inUse ?? { status: 409, code: 'IN_USE' };
-  const name = kind.identity.id ? `${kind.identity.id(object) ?? ''} (${v3Name(object)})` : v3Name(object);
+  const called = nameIn(kind, object);
+  const name = kind.rest.key === 'id' ? `${kind.identity.id?.(object) ?? ''} (${called})` : called;
   return new DomainError(status, code, `${kind.noun} ${name} is used by ${users.join(', ')}`);
 }
 
@@ -91,6 +96,8 @@ export type FindReferenced = (reference: Reference) => KindObject | undefined;
 
 /** The identity of an object for v3 clients and machines besides its v3 name; see domain/identity.ts. */
 export interface KindIdentity<T> {
+  /** the v3 name, where it is not that of the object alone */
+  name?: Of<T, string>;
   uuid?: Of<T, string>;
   /** a number from the counter of the kind; undefined until it is assigned */
   id?: Of<T, number | undefined>;

@@ -7,9 +7,18 @@ import { knowledgeKind } from './knowledge.ts';
 import { modelKind } from './model.ts';
 import { registryKind } from './registry.ts';
 import { runtimeClassKind } from './runtime-class.ts';
+import { serviceAccountKind } from './service-account.ts';
 
 /** Every kind. The order is that of generated files. */
-const ALL = [applicationKind, edgeNodeKind, registryKind, runtimeClassKind, modelKind, knowledgeKind] as const;
+const ALL = [
+  applicationKind,
+  edgeNodeKind,
+  registryKind,
+  runtimeClassKind,
+  modelKind,
+  knowledgeKind,
+  serviceAccountKind,
+] as const;
 
 type All = (typeof ALL)[number];
 export type KindKey = All['key'];
@@ -38,6 +47,7 @@ export const ESSENTIAL_KINDS = [
   'runtimeClasses',
   'models',
   'knowledge',
+  'serviceAccounts',
 ] as const satisfies readonly KindKey[];
 
 /** Kinds whose objects desired states look up, besides nodes and applications. */
@@ -46,6 +56,7 @@ export const REFERENCED_KINDS = [
   'runtimeClasses',
   'models',
   'knowledge',
+  'serviceAccounts',
 ] as const satisfies readonly (keyof ReferencedObjects & KindKey)[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {
@@ -60,6 +71,7 @@ export {
   inUseError,
   type Kind,
   type KindObject,
+  nameIn,
   referenceKey,
   refsTo,
 } from './definition.ts';

@@ -29,6 +29,11 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   path: string;
   /** the member of a list reply: `registries` */
   list: string;
+  /**
+   * The objects are named within another one: the path of one object begins with its name, a member of the spec has it, and
+   * lists may be limited to it.
+   */
+  scope?: { param: string; field: string };
   /** a list reply is the array itself */
   isBareList?: true;
   /** Success statuses and bodies: the object, its key, or nothing. */

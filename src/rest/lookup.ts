@@ -1,7 +1,7 @@
 import { UUID_PATTERN } from '../api/meta.ts';
 import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
-import { entryUuid, objectName, v3Name } from '../domain/names.ts';
-import { KINDS, type Kind, type KindObject } from '../kinds/index.ts';
+import { entryUuid, objectName } from '../domain/names.ts';
+import { KINDS, type Kind, type KindObject, nameIn } from '../kinds/index.ts';
 import { oldest } from '../stores/oldest.ts';
 import { isPresent } from './deletion.ts';
 import { type Objects, objectsOf, type RestDependencies, type StoredObject } from './dependencies.ts';
@@ -52,8 +52,9 @@ export async function findObject<T extends KindObject>(
 }
 
 /** The value that names an object in a path; undefined while it has no id. */
-export function keyValue<T extends KindObject>({ rest, identity }: Kind<T>, object: T): string | undefined {
-  if (rest.key === 'name') return v3Name(object);
+export function keyValue<T extends KindObject>(kind: Kind<T>, object: T): string | undefined {
+  const { rest, identity } = kind;
+  if (rest.key === 'name') return nameIn(kind, object);
   const value = identity[rest.key]?.(object);
   return value === undefined ? undefined : String(value);
 }

@@ -1,15 +1,16 @@
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import { v3Name } from '../domain/names.ts';
 import { isShareable, labelledNumber, textNameOf } from '../domain/shared/form.ts';
-import { type Kind, type KindObject, referenceKey } from '../kinds/index.ts';
+import { type Kind, type KindObject, nameIn, referenceKey } from '../kinds/index.ts';
 import { provisioningKeyOf } from './provisioning-key.ts';
 
 type Indexes = Record<string, (object: KindObject) => Iterable<string>>;
 
 /** The indexes of a kind: v3 name, identity, and those of its definition. */
-export function indexesOf({ identity: { uuid, id }, references, links, indexes }: Kind): Indexes {
+export function indexesOf(kind: Kind): Indexes {
+  const { identity, references, links, indexes } = kind;
+  const { uuid, id } = identity;
   return {
-    name: (object) => [v3Name(object)],
+    name: (object) => [nameIn(kind, object)],
     ...(uuid && { uuid: (object) => [uuid(object)] }),
     ...(id && {
       id(object) {

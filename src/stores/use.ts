@@ -1,5 +1,12 @@
-import { v3Name } from '../domain/names.ts';
-import { type FindReferenced, type Kind, type KindObject, type Kinds, referenceKey, refsTo } from '../kinds/index.ts';
+import {
+  type FindReferenced,
+  type Kind,
+  type KindObject,
+  type Kinds,
+  nameIn,
+  referenceKey,
+  refsTo,
+} from '../kinds/index.ts';
 import type { Store } from '../kube/mod.ts';
 import { oldest } from './oldest.ts';
 import { storeOf } from './stores.ts';
@@ -35,7 +42,7 @@ export function createUse<T extends KindObject>(stores: object, kinds: Kinds, ki
       return sources
         .flatMap(({ source, store }) =>
           [...new Set(keys(refs).flatMap((ref) => store.byIndex('ref', ref)))].flatMap(
-            (user) => source.referrers?.(user, kind.key, refs) ?? [`${source.noun} ${v3Name(user)}`],
+            (user) => source.referrers?.(user, kind.key, refs) ?? [`${source.noun} ${nameIn(source, user)}`],
           ),
         )
         .sort();

@@ -6,3 +6,4 @@ export * from './microservice.ts';
 export * from './model.ts';
 export * from './registry.ts';
 export * from './runtime-class.ts';
+export * from './service-account.ts';

@@ -87,7 +87,7 @@ export const busConfigSchema = closedObject({
   busRule: text({ min: 1, max: BOUNDS.anyName }).optional().describe('Name of the rule that limits them.'),
 });
 
-const roleRefSchema = object({
+export const roleRefSchema = object({
   kind: text({ max: 63 }).optional().describe('Role.'),
   name: text({ min: 1, max: BOUNDS.name }).describe('Name of the role.'),
   apiGroup: text({ max: BOUNDS.name }).optional().describe('API group of the role.'),

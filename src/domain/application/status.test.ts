@@ -370,7 +370,7 @@ describe('applicationStatus', () => {
   it('lists fields without effect in NotSupportedYet and not in Ready', () => {
     const status = applicationStatus(
       inputsOf({
-        entry: { busEnabled: true, serviceAccount: { roleRef: { name: 'r' } } },
+        entry: { busEnabled: true },
         application: { spec: { busConfig: { busAccess: true } }, entries: [makeEntry({ busEnabled: true })] },
         observed: [{ ...RUNNING, notHonoured: [{ field: 'shmSize', reason: 'cgroup v1' }] }],
       }),

@@ -63,6 +63,13 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'DUPLICATE_NAME',
     /plant-b/,
   ],
+  'a role that does not exist': [
+    { entry: { serviceAccount: { roleRef: { name: 'king' } } } },
+    'RoleNotFound',
+    400,
+    'ROLE_NOT_FOUND',
+    /king.*agent-admin/,
+  ],
   'the uuid of an older microservice': [
     { entry: { uuid: UUID }, others: [other({}, { entries: [makeEntry({ name: 'writer', uuid: UUID })] })] },
     'UuidTaken',
@@ -529,7 +536,7 @@ const ADMITTED: Record<string, Given> = {
     lookups: { models: [makeModel('tiny')] },
   },
   'a config of exactly 64 KiB': { entry: { config: 'x'.repeat(65_534) } },
-  'bus settings and a service account, which have no effect yet': {
+  'a service account, and bus settings, which have no effect yet': {
     entry: { busConfig: { busAccess: true }, serviceAccount: { roleRef: { name: 'microservice' } } },
   },
   'the oldest of several applications with one name': {
@@ -549,8 +556,8 @@ describe('verdict', () => {
 
   it('has a case for every reason', () => {
     const tried = new Set(Object.values(REFUSED).map(([, reason]) => reason));
-    // is no entry's: see identity.test.ts
-    tried.add('IdTaken');
+    // are no entry's: see identity.test.ts and kinds/service-account.test.ts
+    tried.add('IdTaken').add('ApplicationNotFound');
     // are of a model or knowledge: see artifact.test.ts
     tried.add('FilesRequired').add('FilesForbidden');
     expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());
@@ -576,6 +583,7 @@ describe('verdict', () => {
         "catalogsAreValid",
         "mountsAreApart",
         "runtimeIsAvailable",
+        "roleIsFound",
         "portsAreAllowed",
         "envResolves",
         "extraHostsResolve",
@@ -787,7 +795,6 @@ describe('notActing', () => {
     'bus access is listed': [{ busEnabled: true }, ['busConfig']],
     'a bus rule is listed': [{ busConfig: { busRule: 'r' } }, ['busConfig']],
     'busAccess false is not listed': [{ busConfig: { busAccess: false } }, []],
-    'a service account is listed': [{ serviceAccount: { roleRef: { name: 'r' } } }, ['serviceAccount']],
     'a config is listed': [{ config: { rate: 5 } }, ['config (workloads get no token to read it with)']],
     'an empty config is not listed': [{ config: {} }, []],
   };

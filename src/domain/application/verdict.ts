@@ -18,7 +18,7 @@ import { imageIsGiven, registryIsUsable } from './verdicts/image.ts';
 import { mountsAreApart } from './verdicts/mounts.ts';
 import { crowdOn, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdicts/node.ts';
 import { portsAreAllowed, portsAreFree } from './verdicts/ports.ts';
-import { envResolves, extraHostsResolve } from './verdicts/references.ts';
+import { envResolves, extraHostsResolve, roleIsFound } from './verdicts/references.ts';
 import type { VerdictInput, VerdictRule } from './verdicts/rule.ts';
 
 /**
@@ -43,6 +43,7 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   catalogsAreValid,
   mountsAreApart,
   runtimeIsAvailable,
+  roleIsFound,
   portsAreAllowed,
   envResolves,
   extraHostsResolve,

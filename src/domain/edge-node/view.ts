@@ -16,6 +16,7 @@ import { configText } from '../microservice/flat.ts';
 import { imageFor, type NormalContainer, type NormalEntry, type NormalValue } from '../microservice/normal-form.ts';
 import { registryId, v3Name } from '../names.ts';
 import { resolveRegistry } from '../registry/index.ts';
+import { serviceAccountOf } from '../service-account.ts';
 import { revisionOf } from './revision.ts';
 import { archOf } from './settings.ts';
 
@@ -53,6 +54,7 @@ export function viewOf(inputs: ViewInputs): MicroserviceView {
     ...containerMembers(entry.container, inputs),
     ...(entry.models && { models: catalogOf(entry.models) }),
     ...(entry.knowledge && { knowledge: catalogOf(entry.knowledge) }),
+    serviceAccount: serviceAccountOf(application, entry, lookups.find),
     isRouter: isSystem && entry.name === 'router',
     isBus: isSystem && entry.name === 'bus',
     isController: isSystem && entry.name === 'controller',

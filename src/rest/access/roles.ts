@@ -38,7 +38,6 @@ const MATRIX: readonly Row[] = [
       'knowledge',
       'runtimeclasses',
       'certificates',
-      'serviceaccounts',
       'busaccounts',
       'bususers',
       'busaccountrules',

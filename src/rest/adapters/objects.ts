@@ -65,7 +65,7 @@ export function createObjects<T extends Named>(options: ObjectsOptions<T>): Obje
     async select(field, value, signal) {
       if (!selects?.[field]) {
         await refresh(signal);
-        return store.list().filter(({ spec }) => spec?.[field] === value);
+        return store.byIndex(field, value);
       }
       const { items } = await client.list(resource, {
         namespace,

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { BOUNDS } from '../../api/bounds.ts';
 import { API_VERSION, UPLOAD_API_VERSIONS } from '../../api/names.ts';
 import { conflict, verdictError } from '../../domain/errors.ts';
 import { identityLabels, objectName } from '../../domain/names.ts';
@@ -30,6 +31,10 @@ export interface CrudHooks<T, W extends Write<T>> {
   deleting?(deps: RestDependencies, object: T, signal: AbortSignal): Promise<void>;
 }
 
+type Params = Record<string, string | number>;
+const scopeName = z.string().min(1).max(BOUNDS.anyName);
+const paramsOf = (key: keyof typeof PARAMS, scope: { param: string } | undefined) =>
+  (scope ? PARAMS[key].extend({ [scope.param]: scopeName }) : PARAMS[key]) as unknown as z.ZodType<Params>;
 const PARAMS = { uuid: shapes.uuidParam, name: shapes.nameParam, id: shapes.idParam };
 const DONE = shapes.anyObject;
 
@@ -44,10 +49,13 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
   const { tag, key } = rest;
   const resource = definition.plural;
   const operations = createOperations(kind, crud, hooks);
-  const item = { params: PARAMS[key] as z.ZodType<Record<string, string | number>> };
-  const itemPath = `${path}/{${key}}`;
-  const byKey = accessByKey(kind);
-  const value = (params: Record<string, string | number>) => String(params[key]);
+  const { scope } = crud;
+  const item = { params: paramsOf(key, scope) };
+  const keyPath = scope ? `{${scope.param}}/{${key}}` : `{${key}}`;
+  const itemPath = `${path}/${keyPath}`;
+  // A permission for some names has no place for two.
+  const byKey = scope ? {} : accessByKey(kind);
+  const value = (params: Params) => (scope ? `${params[scope.param]}/${params[key]}` : String(params[key]));
   const a = /^[aeiou]/.test(noun) ? `an ${noun}` : `a ${noun}`;
   const text = (operation: Operation, summary: string) => ({ summary, ...crud.texts?.[operation] });
   const createdShape = replies.create.body === 'object' ? crud.shapes.read : keyShape(key);
@@ -79,8 +87,9 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       tag,
       ...text('list', `All ${crud.list}`),
       access: { resource, verb: 'list' },
+      ...(scope && { query: z.strictObject({ [scope.field]: scopeName.optional() }) as z.ZodType<Params> }),
       reply: { status: 200, schema: crud.isBareList ? items : replyShape({ [crud.list]: items }) },
-      handler: ({ deps }) => operations.list(deps),
+      handler: ({ deps, query }) => operations.list(deps, scope && (query as Params)[scope.field]),
     }),
     route({
       method: 'GET',
@@ -137,7 +146,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
           }),
           route({
             method: upload.update,
-            path: `${path}/yaml/{${key}}`,
+            path: `${path}/yaml/${keyPath}`,
             operation: `${upload.update === 'PUT' ? 'replace' : 'update'}${definition.kind}FromYaml`,
             tag,
             summary: `${upload.update === 'PUT' ? 'Create or change' : 'Change'} ${a} from a file`,
@@ -213,7 +222,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         apiVersion: API_VERSION,
         kind: definition.kind,
         metadata: { name: called, labels: identityLabels({ uuid, id }) },
-        spec: { ...spec, ...(name !== undefined && name !== called && { name }) },
+        spec: { ...spec, ...(name !== undefined && name !== called && !crud.scope && { name }) },
       } as T;
       await requireVerdict(deps, object, signal);
       return object;
@@ -222,12 +231,17 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     return createNamed(objects, { kind: noun, name: name ?? spec.name }, make, signal, save);
   }
 
-  function list(deps: RestDependencies) {
+  function list(deps: RestDependencies, within?: string | number) {
     const objects = objectsOf(deps, kind);
+    const isWithin = ({ spec }: T) =>
+      within === undefined || (spec as Record<string, unknown>)[crud.scope?.field ?? ''] === within;
     // An object without a key cannot be named yet; of two objects with the same key the older has it.
     const keyed = objects.list().flatMap((object) => {
       const value = keyValue(kind, object);
-      return isPresent(object) && value !== undefined && oldest(objects.find(rest.key, value)) === object
+      return isPresent(object) &&
+        isWithin(object) &&
+        value !== undefined &&
+        oldest(objects.find(rest.key, value)) === object
         ? [{ value, object }]
         : [];
     });
@@ -331,8 +345,11 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     };
     const { metadata, spec } = readDocument(document, definition.kind, options);
     const name = typeof spec.name === 'string' && spec.name !== '' ? spec.name : metadata.name;
-    if (rest.key === 'name') requireName(name, path, 'metadata.name');
-    return { ...spec, name };
+    const { scope } = crud;
+    const given = scope && (spec[scope.field] ?? metadata[scope.field]);
+    const whole = scope ? `${given}/${name}` : name;
+    if (rest.key === 'name') requireName(whole, path, 'metadata.name');
+    return { ...spec, ...(scope && { [scope.field]: given }), name };
   }
 
   return { create, get, list, patch, upsert, delete: remove, readFile };

@@ -51,14 +51,6 @@ const TABLE: Readonly<Record<string, string>> = {
     DELETE /volumeMounts/{name}/link               volumemounts patch`,
   Roles: patchable('/roles', 'roles'),
   'Role bindings': patchable('/rolebindings', 'rolebindings'),
-  'Service accounts': `
-    GET    /serviceaccounts                        serviceaccounts list
-    POST   /serviceaccounts                        serviceaccounts create
-    POST   /serviceaccounts/yaml                   serviceaccounts create
-    GET    /serviceaccounts/{appName}/{name}       serviceaccounts get
-    PATCH  /serviceaccounts/{appName}/{name}       serviceaccounts patch
-    PATCH  /serviceaccounts/yaml/{appName}/{name}  serviceaccounts patch
-    DELETE /serviceaccounts/{appName}/{name}       serviceaccounts delete`,
   'Default router': `
     GET    /router                                 router get
     PUT    /router                                 router update`,

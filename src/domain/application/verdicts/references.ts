@@ -2,6 +2,7 @@ import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { Verdict } from '../../inputs.ts';
 import { resolveEnv } from '../../microservice/env.ts';
 import { resolveHost } from '../../microservice/extra-hosts.ts';
+import { roleVerdict } from '../../service-account.ts';
 import type { VerdictInput } from './rule.ts';
 
 export function envResolves({ entry, lookups }: VerdictInput): Verdict | undefined {
@@ -19,3 +20,6 @@ export function extraHostsResolve({ entry, node, lookups }: VerdictInput): Verdi
   }
   return undefined;
 }
+
+export const roleIsFound = ({ entry: { serviceAccount } }: VerdictInput): Verdict | undefined =>
+  serviceAccount && roleVerdict(serviceAccount.roleRef, 'serviceAccount.roleRef');

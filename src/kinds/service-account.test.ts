@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createTestClient, type TestClient } from '../rest/_client.ts';
+import { createMemoryDependencies } from '../rest/_memory.ts';
+import { routes } from '../rest/routes/index.ts';
+import { createRestServer, type RestServer } from '../rest/server.ts';
+
+let server: RestServer;
+let admin: TestClient;
+beforeAll(async () => {
+  server = createRestServer({ deps: createMemoryDependencies() });
+  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+  admin = createTestClient(`http://127.0.0.1:${port}`, routes, 'admin');
+  await admin.post('/node', { json: { name: 'gw' } });
+  const images = [{ containerImage: 'a:1', archId: 1 }];
+  for (const name of ['plant-a', 'plant-b'])
+    await admin.post('/application', { json: { name, microservices: [{ name: 'reader', agentName: 'gw', images }] } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const roleRef = { kind: 'Role', name: 'microservice' };
+const account = (fields = {}) => ({ name: 'writer', applicationName: 'plant-a', roleRef, ...fields });
+
+describe('a service account', () => {
+  test('belongs to an application: two applications have accounts of one name', async () => {
+    const created = await admin.post('/serviceaccounts', { json: account() });
+    expect(created).toMatchObject({ status: 201, body: { ...account(), id: expect.any(Number) } });
+    expect((await admin.post('/serviceaccounts', { json: account({ applicationName: 'plant-b' }) })).status).toBe(201);
+    expect(await admin.post('/serviceaccounts', { json: account() })).toMatchObject({
+      status: 409,
+      body: { code: 'DUPLICATE_NAME' },
+    });
+    expect((await admin.get('/serviceaccounts/plant-a/writer')).body).toEqual(created.body);
+    expect(await admin.get('/serviceaccounts/plant-a/nobody')).toMatchObject({
+      status: 404,
+      body: { code: 'SERVICE_ACCOUNT_NOT_FOUND' },
+    });
+    expect((await admin.get('/serviceaccounts')).body).toHaveLength(2);
+    expect((await admin.get('/serviceaccounts?applicationName=plant-b')).body).toMatchObject([
+      { applicationName: 'plant-b' },
+    ]);
+    expect((await admin.get('/serviceaccounts?applicationName=plant-z')).body).toEqual([]);
+  });
+
+  test('needs an application and a role that exist', async () => {
+    const post = (fields: object) => admin.post('/serviceaccounts', { json: account({ name: 'lost', ...fields }) });
+    expect(await post({ applicationName: 'none' })).toMatchObject({
+      status: 404,
+      body: { code: 'INVALID_APPLICATION_NAME' },
+    });
+    for (const wrong of [{ name: 'king' }, { kind: 'ClusterRole', name: 'microservice' }])
+      expect(await post({ roleRef: wrong })).toMatchObject({ status: 400, body: { code: 'ROLE_NOT_FOUND' } });
+    for (const wrong of [{ roleRef: undefined }, { applicationName: undefined }, { colour: 'red' }])
+      expect((await post(wrong)).status).toBe(400);
+  });
+
+  test('changes its role, and neither its name nor its application', async () => {
+    const path = '/serviceaccounts/plant-a/writer';
+    const changed = account({ roleRef: { kind: 'Role', name: 'agent-admin' } });
+    expect((await admin.patch(path, { json: changed })).body).toMatchObject(changed);
+    expect((await admin.patch(path, { json: { name: 'other' } })).status).toBe(400);
+    expect((await admin.patch(path, { json: { roleRef: { name: 'king' } } })).status).toBe(400);
+  });
+
+  test('is created and changed from a file, in the form of v3 and of kubectl', async () => {
+    const v3 = (name: string, role: string) =>
+      `kind: ServiceAccount\nmetadata: {name: ${name}, applicationName: plant-a}\nroleRef: {kind: Role, name: ${role}}\n`;
+    const { status, body } = await admin.post('/serviceaccounts/yaml', {
+      form: { part: 'serviceaccount', text: v3('file', 'microservice') },
+    });
+    expect([status, body.applicationName]).toEqual([201, 'plant-a']);
+    const path = '/serviceaccounts/yaml/plant-a/file';
+    expect((await admin.patch(path, { yaml: v3('file', 'viewer') })).body.roleRef.name).toBe('viewer');
+    expect((await admin.patch(path, { yaml: v3('other', 'viewer') })).status).toBe(400);
+    const kubectl =
+      'kind: ServiceAccount\nmetadata: {name: file}\nspec: {applicationName: plant-a, roleRef: {name: sre}}\n';
+    expect((await admin.patch(path, { yaml: kubectl })).body.roleRef.name).toBe('sre');
+  });
+
+  test('that a microservice has is not deleted, and another one is', async () => {
+    await admin.post('/serviceaccounts', { json: account({ name: 'reader' }) });
+    expect(await admin.delete('/serviceaccounts/plant-a/reader')).toMatchObject({
+      status: 409,
+      body: { code: 'SERVICE_ACCOUNT_IN_USE', message: expect.stringContaining('plant-a/reader') },
+    });
+    expect((await admin.delete('/serviceaccounts/plant-a/writer')).status).toBe(204);
+    expect((await admin.delete('/serviceaccounts/plant-a/writer')).status).toBe(404);
+    expect((await admin.get('/serviceaccounts/plant-b/writer')).status).toBe(200);
+  });
+});

@@ -1,0 +1,55 @@
+import { type ServiceAccount, serviceAccountResource, serviceAccountSpecSchema } from '../api/v3/service-account.ts';
+import { roleVerdict, serviceAccountName } from '../domain/service-account.ts';
+import { defineKind } from './definition.ts';
+import { plainTranslation } from './plain.ts';
+import { plainShapes } from './rest.ts';
+
+const plain = plainTranslation<ServiceAccount>(serviceAccountSpecSchema, { closed: true });
+
+export const serviceAccountKind = defineKind<ServiceAccount>()({
+  key: 'serviceAccounts',
+  definition: serviceAccountResource,
+  noun: 'service account',
+  identity: { name: serviceAccountName },
+  access: 'workloads',
+  inUse: { status: 409, code: 'SERVICE_ACCOUNT_IN_USE' },
+  references: ({ spec }) => [{ to: 'applications', ref: spec.applicationName }],
+  verdict({ spec: { applicationName, roleRef } }, find) {
+    if (find({ to: 'applications', ref: applicationName })) return roleVerdict(roleRef, 'roleRef');
+    return {
+      reason: 'ApplicationNotFound',
+      status: 404,
+      code: 'INVALID_APPLICATION_NAME',
+      field: 'applicationName',
+      message: `there is no application ${JSON.stringify(applicationName)}`,
+    };
+  },
+  rest: {
+    tag: 'Service accounts',
+    key: 'name',
+    notFound: 'SERVICE_ACCOUNT_NOT_FOUND',
+    crud: {
+      path: '/serviceaccounts',
+      list: 'serviceAccounts',
+      isBareList: true,
+      scope: { param: 'appName', field: 'applicationName' },
+      replies: {
+        create: { status: 201, body: 'object' },
+        change: { status: 200, body: 'object' },
+        delete: { status: 204 },
+      },
+      shapes: plainShapes(serviceAccountResource, serviceAccountSpecSchema),
+      ...plain,
+      fromBody(body) {
+        const { name = '', spec } = plain.fromBody(body);
+        return { name: `${spec.applicationName}/${name}`, spec: { ...spec, name } };
+      },
+      read(account, find) {
+        const { kind = 'Role', ...role } = account.spec.roleRef;
+        return { ...plain.read(account, find), roleRef: { kind, ...role } };
+      },
+      upload: { part: 'serviceaccount', update: 'PATCH', topLevel: ['roleRef'] },
+    },
+  },
+  indexes: {},
+});
