@@ -38,14 +38,18 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
+let remove: (path: string) => void;
+
 function start(): void {
+  const files = filesOnDisk(join(folder, 'volumes'));
+  remove = files.remove;
   stop = new AbortController();
   agent = createTestAgent({
     folder,
     engine: () => engine,
     database,
     identity,
-    mountedFiles: filesOnDisk(join(folder, 'volumes')),
+    mountedFiles: { ...files, remove: (path) => remove(path) },
   });
   run = agent.run(stop.signal);
 }
@@ -163,6 +167,17 @@ test('a removed volume mount is gone from the disk once no container binds it', 
   expect(readFileSync(join(await source(), 'user'), 'utf8')).toBe('ann');
   want([view(undefined, { revision: 'r2' })], []);
   await until('an empty folder', () => readdirSync(join(folder, 'volumes/secrets')).length === 0);
+});
+
+test('a volume mount that the disk does not let go is a problem of the node, and supervision goes on', async () => {
+  want([view('creds')], [mount({ user: 'ann' })]);
+  await runs();
+  remove = () => {
+    throw new Error('EROFS: read-only file system, rm');
+  };
+  want([view(undefined, { revision: 'r2' })], []);
+  await until('the problem', () => agent.problems.some((each) => each.includes('EROFS')));
+  await until('the next revision', () => status()?.status === 'RUNNING' && status()?.revision === 'r2');
 });
 
 test('no secret is left on the disk after the agent was deprovisioned', async () => {

@@ -5,7 +5,7 @@ import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import { boundPaths, type Resolution, type SentVolumeMount, tokenPath, tokenTarget } from '../domain/volume-mounts.ts';
 import type { Identity } from '../state/identity.ts';
-import type { Log } from '../system/log.ts';
+import { errorText, type Log } from '../system/log.ts';
 import type { MountedFiles } from './files.ts';
 import { ServiceAccounts } from './service-accounts.ts';
 import { VolumeMounts } from './volume-mounts.ts';
@@ -41,6 +41,8 @@ export class MountedContent {
   readonly #accounts: ServiceAccounts;
   /** nothing is left that will have to be removed */
   #isTidy = false;
+  /** why something could not be removed */
+  #problem = '';
 
   constructor(deps: MountedContentDependencies) {
     this.#deps = deps;
@@ -49,7 +51,8 @@ export class MountedContent {
   }
 
   get problems(): string[] {
-    return [...this.#mounts.problems, ...this.#accounts.problems];
+    const own = this.#problem && `volume mounts: what nothing uses cannot be removed: ${this.#problem}`;
+    return [...this.#mounts.problems, ...this.#accounts.problems, ...(own ? [own] : [])];
   }
 
   get status(): VolumeMounts['status'] {
@@ -82,8 +85,19 @@ export class MountedContent {
     }
   }
 
-  /** Removes what nothing uses. */
+  /** Removes what nothing uses. A disk that refuses it is tried again later. */
   tidy(): void {
+    try {
+      this.#removeUnused();
+      this.#problem = '';
+    } catch (error) {
+      const text = errorText(error);
+      if (text !== this.#problem) this.#deps.log.warn('Cannot remove what no container uses', { error: text });
+      this.#problem = text;
+    }
+  }
+
+  #removeUnused(): void {
     const supervisor = this.#deps.supervisor();
     const { desired, containers } = supervisor;
     // A container that is being made is not among the containers yet.

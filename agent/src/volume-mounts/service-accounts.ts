@@ -46,7 +46,6 @@ export class ServiceAccounts {
     const before = this.#problem;
     this.#problem = '';
     const { localKey, node } = identity();
-    const key = signingKey(localKey);
     const now = clock.now();
     for (const view of views) {
       if (!view.serviceAccount || tokenTarget(view) === undefined) continue;
@@ -55,7 +54,7 @@ export class ServiceAccounts {
       const text = JSON.stringify(claims);
       const written = this.#written.get(view.uuid);
       if (written?.claims === text && written.until - now > LEAST_LEFT) continue;
-      const token = signToken(key, claims, Math.floor(now / SECOND), LIFETIME / SECOND);
+      const token = signToken(signingKey(localKey), claims, Math.floor(now / SECOND), LIFETIME / SECOND);
       const content = {
         token,
         namespace: node?.namespace ?? 'default',
