@@ -13,7 +13,7 @@ import type { Engine, EngineFacts, OtherAgentContainer } from './domain/engine.t
 import type { Entry } from './domain/entry.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext } from './domain/policy.ts';
-import { isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
+import { isRemoving, isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
 import { viewRefusal } from './domain/target.ts';
 import { createAgentMetrics } from './local-api/metrics-page.ts';
 import type { Database } from './state/database.ts';
@@ -223,6 +223,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     supervisor,
     adoption,
     isWatching: () => isWatching(config, responses.wanted),
+    isRemoving: () => isRemoving(config, responses.wanted),
   });
   const settingsSources = (): SettingsSources => ({
     config,

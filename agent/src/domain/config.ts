@@ -70,8 +70,10 @@ const settingsSchema = z.object({
     .default('INFO'),
   statusFrequency: frequency.default(10),
   changeFrequency: frequency.default(20),
-  /** foreign containers are reported, and never touched */
+  /** foreign containers are reported */
   watchdogEnabled: switchable.default(false),
+  /** what the watchdog does with foreign containers, whoever has switched it on */
+  watchdog: z.enum(['report', 'remove']).default('report'),
   edgeGuardFrequency: number.pipe(z.number().min(0)).default(0),
   gpsMode: z.enum(['auto', 'dynamic', 'manual', 'off']).default('off'),
   gpsDevice: z.string().default(''),

@@ -52,7 +52,7 @@ describe('a setting of the controller', () => {
     [{ edgeGuardFrequency: 60 }, /not support it yet/],
     [{ containerEngineUrl: 'unix:///other.sock' }, /only the machine/],
     [{ diskDirectory: '/mnt' }, /only the machine/],
-    [{ watchdogEnabled: true }, /never removes/],
+    [{ watchdogEnabled: true }, /machine has not chosen/],
   ];
   test.each(refused)('%j is refused, and the machine keeps its own', (wanted, reason) => {
     const [field] = Object.keys(wanted) as (keyof AgentConfig)[];
@@ -66,6 +66,13 @@ describe('a setting of the controller', () => {
     const { logLimit, logFileCount } = settingsInForce(sources({ logLimit: 1, logFileCount: 3 }, 'logDirectory: logs'));
     expect({ logLimit, logFileCount }).toEqual({ logLimit: 1, logFileCount: 3 });
   });
+});
+
+test('the watchdog is in force where the machine lets it remove what it finds', () => {
+  const remove = 'watchdog: remove';
+  expect(settingsInForce(sources({ watchdogEnabled: true }, remove)).watchdogEnabled).toBe(true);
+  expect(refusedSettings(sources({ watchdogEnabled: true }, remove))).toEqual([]);
+  expect(settingsInForce(sources({}, remove)).watchdogEnabled).toBe(false);
 });
 
 test('coordinates without a mode make the mode manual', () => {

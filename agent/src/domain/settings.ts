@@ -40,7 +40,7 @@ export function settingsInForce(sources: SettingsSources): AgentConfig {
     logFileCount: config.logFileCount,
     statusFrequency: config.statusFrequency,
     changeFrequency: config.changeFrequency,
-    watchdogEnabled: false,
+    watchdogEnabled: isRemoving(config, sources.wanted),
     edgeGuardFrequency: config.edgeGuardFrequency,
     gpsMode: config.gpsMode,
     gpsScanFrequency: config.gpsScanFrequency,
@@ -121,7 +121,8 @@ export function refusedSettings(
   for (const field of MACHINE_SETTINGS)
     if (wanted[field] !== undefined && wanted[field] !== config[field as keyof Config])
       refused.push({ field, reason: 'only the machine itself chooses this' });
-  if (isWatching(config, wanted)) refused.push({ field: 'watchdogEnabled', reason: watchdogReport(foreignContainers) });
+  if (isWatching(config, wanted) && !isRemoving(config, wanted))
+    refused.push({ field: 'watchdogEnabled', reason: watchdogReport(foreignContainers) });
   for (const field of Object.keys(wanted) as (keyof AgentConfig)[]) {
     const reason = REFUSALS[field]?.(wanted, sources) ?? outOfRange(field, wanted[field]);
     if (reason) refused.push({ field, reason: reason.slice(0, REASON_LENGTH) });
@@ -152,12 +153,20 @@ export function isWatching(config: Pick<Config, 'watchdogEnabled'>, wanted: { wa
   return wanted.watchdogEnabled === true || config.watchdogEnabled;
 }
 
+/** Whether the watchdog removes what it finds: only the machine's own file can say so. */
+export function isRemoving(
+  config: Pick<Config, 'watchdog' | 'watchdogEnabled'>,
+  wanted: { watchdogEnabled?: boolean },
+): boolean {
+  return config.watchdog === 'remove' && isWatching(config, wanted);
+}
+
 /**
  * The report of the watchdog, cut to the length that the wire allows. The owners of the containers are unknown, so none is
  * removed.
  */
 function watchdogReport(foreignContainers: readonly string[]): string {
-  const reason = 'this agent never removes containers that are not its own';
+  const reason = 'the machine has not chosen that containers which are not of this agent are removed';
   if (foreignContainers.length === 0) return reason;
   const text = `${reason}; there ${foreignContainers.length === 1 ? 'is 1' : `are ${foreignContainers.length}`}: ${foreignContainers.join(', ')}`;
   return text.length <= REASON_LENGTH ? text : `${text.slice(0, REASON_LENGTH - 4)} ...`;

@@ -1,19 +1,21 @@
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
 import type { Clock } from '../domain/clock.ts';
-import type { Engine, OtherAgentContainer } from '../domain/engine.ts';
+import type { OtherAgentContainer } from '../domain/engine.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { type Usage, UsageReader } from '../system/usage.ts';
 import type { Adoption } from './adoption.ts';
 import type { Supervisor } from './supervisor.ts';
+import { type WatchdogDependencies, watch } from './watchdog.ts';
 
 export interface InventoryDependencies {
-  engine: Pick<Engine, 'foreignContainers'>;
+  engine: WatchdogDependencies['engine'];
   clock: Clock;
   log: Log;
   supervisor: Pick<Supervisor, 'containers' | 'statuses' | 'engine'>;
   adoption: Pick<Adoption, 'orphans'>;
-  /** whether the watchdog is on */
+  /** whether the watchdog is on, and whether it removes what it finds */
   isWatching(): boolean;
+  isRemoving(): boolean;
 }
 
 /** What was last found at the engine in addition to what the supervisor needs: usage, foreign containers, orphans. */
@@ -61,9 +63,9 @@ export class Inventory {
   }
 
   async #refreshForeignContainers(): Promise<void> {
-    const { engine, log } = this.#deps;
+    const { log, isRemoving } = this.#deps;
     try {
-      this.#foreignContainers = await engine.foreignContainers();
+      this.#foreignContainers = await watch(this.#deps, isRemoving());
     } catch (error) {
       log.debug('Cannot list foreign containers', { error: errorText(error) });
     }

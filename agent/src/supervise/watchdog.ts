@@ -1,0 +1,36 @@
+import type { Engine } from '../domain/engine.ts';
+import { errorText, type Log } from '../system/log.ts';
+
+export interface WatchdogDependencies {
+  engine: Pick<Engine, 'foreignContainers' | 'containersOfOtherAgents' | 'stop' | 'remove'>;
+  log: Log;
+}
+
+/** Containers that one look removes, so that a report does not wait for many. */
+const AT_ONCE = 8;
+const GRACE_SECONDS = 5;
+
+/**
+ * The names of the foreign containers of the engine. With `removes`, which only the machine's own file can choose, those
+ * that no agent made are removed; those of other agents have owners of their own and stay.
+ */
+export async function watch({ engine, log }: WatchdogDependencies, removes: boolean): Promise<string[]> {
+  const foreign = await engine.foreignContainers();
+  if (!removes || foreign.length === 0) return foreign;
+  const others = new Set((await engine.containersOfOtherAgents()).map(({ name }) => name));
+  const strangers = foreign.filter((name) => name !== '' && !others.has(name)).slice(0, AT_ONCE);
+  const removed = new Set<string>();
+  await Promise.all(
+    strangers.map(async (name) => {
+      try {
+        await engine.stop(name, GRACE_SECONDS);
+        await engine.remove(name);
+        removed.add(name);
+        log.warn('The watchdog removed a container that is not of this agent', { container: name });
+      } catch (error) {
+        log.warn('The watchdog could not remove a container', { container: name, error: errorText(error) });
+      }
+    }),
+  );
+  return foreign.filter((name) => !removed.has(name));
+}
