@@ -1,12 +1,17 @@
 import { type KeyObject, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig, MicroserviceView } from '../../src/wire/agent.ts';
+import { Artifacts } from './artifacts/artifacts.ts';
+import type { Projections } from './artifacts/projection.ts';
+import type { ArtifactStore } from './artifacts/store.ts';
 import { type ActionExecutor, Actions } from './controller/actions.ts';
 import type { Transport } from './controller/client.ts';
 import { Membership, type Scope } from './controller/membership.ts';
 import { Provisioning } from './controller/provisioning.ts';
 import { Reporter } from './controller/reporter.ts';
 import { SavedResponses } from './controller/saved-responses.ts';
+import type { ArtifactItem, ArtifactKind, ArtifactWait } from './domain/artifact.ts';
+import { allCatalogs } from './domain/artifact.ts';
 import type { Clock, Random } from './domain/clock.ts';
 import type { Config, LogLevel } from './domain/config.ts';
 import type { Engine, EngineFacts, OtherAgentContainer } from './domain/engine.ts';
@@ -55,6 +60,8 @@ export interface AgentDependencies {
   prepareMounts?: MachineAccess['prepareMounts'];
   /** where what the agent writes for containers lies; absent: in memory */
   mountedFiles?: MountedFiles;
+  /** where models and knowledge are kept and projected; absent: the machine keeps none */
+  artifactFiles?: { store: ArtifactStore; projections: Projections };
   /** whether a program of this machine listens on a port */
   portTaken?: MachineAccess['portTaken'];
   /** the CDI devices that specifications in these directories name */
@@ -85,7 +92,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
   const { identity, responses, supervisor, membership, provisioning, inventory, reporter, adoption } = parts;
   const { updater, actions } = parts;
   const { log, database, machine } = deps;
-  const { metrics, startedAt, settings, pruning, content, applyLogging, applyDesired } = parts;
+  const { metrics, startedAt, settings, pruning, content, applyLogging, applyDesired, artifacts } = parts;
   return {
     config,
     supervisor,
@@ -99,6 +106,10 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     measureUsage: () => inventory.measureUsage(),
     report: (measurements: boolean) => reporter.report(measurements),
     prune: (): Promise<PrunedImage[]> => prune(pruning),
+    /** the models or knowledge of this machine */
+    artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts?.items(kind) ?? [],
+    /** Removes the models and knowledge that nothing uses; returns their names. */
+    pruneArtifacts: pruning.pruneArtifacts,
     /** Containers of agents that no longer exist, of any node. */
     orphans: (signal?: AbortSignal) => adoption.orphans(signal),
     async removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]> {
@@ -141,7 +152,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       log.info('Starting', { version: AGENT_VERSION, instance, node: node?.uuid });
       membership.start(signal);
       updater?.resume(actions.digest('version'), signal);
-      await Promise.all([supervisor.run(signal), runPruning(pruning, signal), content.run(signal)]);
+      const work = [supervisor.run(signal), runPruning(pruning, signal), content.run(signal), artifacts?.run(signal)];
+      await Promise.all(work);
       await membership.ended();
     },
     /** Moves the membership to another address of the controller. Node and containers stay. */
@@ -157,6 +169,9 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     cleared: (signal: AbortSignal): Promise<string[]> => untilRemoved(supervisor, signal),
   };
 }
+
+/** A disk whose size cannot be known. */
+const ENDLESS = { total: Infinity, available: Infinity };
 
 /** Wires the parts of an agent. It is long because it names each dependency of each part once, and it has no logic. */
 function createParts(config: Config, deps: AgentDependencies) {
@@ -202,6 +217,7 @@ function createParts(config: Config, deps: AgentDependencies) {
       registries: responses.registries,
       views: viewsAsMade(responses.views, supervisor.desired),
       policy: policyContext.policy,
+      artifactWait,
     }),
     machine: createMachineAccess(policyContext, { ...deps, cdiDevices }),
     adopt: (signal) => adoption.adopt(signal),
@@ -216,6 +232,7 @@ function createParts(config: Config, deps: AgentDependencies) {
   });
   const engineFacts = (): EngineFacts | undefined =>
     supervisor.engine.state === 'connected' ? supervisor.engine.facts : undefined;
+  const artifacts = deps.artifactFiles && createArtifacts(deps.artifactFiles);
   const inventory = new Inventory({
     engine,
     clock,
@@ -234,14 +251,22 @@ function createParts(config: Config, deps: AgentDependencies) {
   });
   const settings = (): AgentConfig => settingsInForce(settingsSources());
   const containers = () => supervisor.containers;
-  const pruning = { engine, database, log, clock, random, machine, settings, containers };
+  const pruneArtifacts = async (): Promise<string[]> => artifacts?.prune() ?? [];
+  const pruning = { engine, database, log, clock, random, machine, settings, containers, pruneArtifacts };
+  const pruneAll = () => void Promise.all([prune(pruning), pruneArtifacts()]);
   const updater = createUpdater(deps, () => membership);
-  const actions = new Actions({ database, log, executors: executorsOf(deps, updater, () => void prune(pruning)) });
+  const actions = new Actions({ database, log, executors: executorsOf(deps, updater, pruneAll) });
   const reporter = new Reporter({
     ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, engineFacts, settings },
     ...{ cdiDevices, content },
     membership: () => membership,
     refusedSettings: () => refusedSettings(settingsSources()),
+    artifacts: () =>
+      artifacts && {
+        models: artifacts.statuses('models'),
+        knowledge: artifacts.statuses('knowledge'),
+        changedAt: artifacts.changedAt,
+      },
     fileProblems: deps.fileProblems ?? (() => []),
     updater,
   });
@@ -277,17 +302,53 @@ function createParts(config: Config, deps: AgentDependencies) {
     content.applyAccounts(desired);
     supervisor.setDesired(desired);
     supervisor.registriesChanged(registries);
+    artifacts?.look();
+    artifacts?.registriesChanged(registries);
+  }
+
+  function createArtifacts(files: NonNullable<AgentDependencies['artifactFiles']>): Artifacts {
+    const { architecture } = machine;
+    return new Artifacts({
+      ...{ ...files, clock, random, log, metrics },
+      platform: { os: 'linux', architecture: architecture === 'auto' ? 'amd64' : architecture },
+      sources: () => ({
+        desired: responses.artifacts,
+        entries: supervisor.desired,
+        retains: responses.retains,
+        containers: supervisor.hasLooked ? supervisor.containers : undefined,
+        registries: responses.registries,
+      }),
+      policy: () => policyContext.policy,
+      room: async () => {
+        const { diskLimit = Infinity } = settings();
+        return { ...((await machine.disk()) ?? ENDLESS), limit: diskLimit * 1024 ** 3 };
+      },
+      rateLimit: () => config.pullRateLimit * 1024 ** 2,
+      imagesPulled: () => supervisor.isPulling,
+      changed: () => {
+        supervisor.wake();
+        membership.changed();
+      },
+      progressed: () => membership.changed(),
+    });
+  }
+
+  function artifactWait(uuid: string): ArtifactWait | undefined {
+    if (artifacts) return artifacts.waitOf(uuid);
+    const isBound = allCatalogs(supervisor.desired).some((catalog) => catalog.uuid === uuid);
+    return isBound ? { failed: true, message: 'this machine keeps no models and no knowledge' } : undefined;
   }
 
   applyDesired(new Set());
   supervisor.onChange(() => {
+    artifacts?.look();
     membership.changed();
     if (!identity.current.node) forgetGone(supervisor);
     content.tidy();
   });
   return {
     ...{ startedAt, metrics, identity, responses, policyContext, supervisor, membership, provisioning, inventory },
-    ...{ reporter, adoption, settings, pruning, content, applyLogging, applyDesired, updater, actions },
+    ...{ reporter, adoption, settings, pruning, content, applyLogging, applyDesired, updater, actions, artifacts },
   };
 }
 

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { type AgentDependencies, createAgent } from './app.ts';
+import { Projections } from './artifacts/projection.ts';
+import { ArtifactStore } from './artifacts/store.ts';
 import { fetchAuthority } from './controller/trust.ts';
 import { pause } from './domain/clock.ts';
 import {
@@ -119,6 +121,10 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     },
     prepareMounts: (spec, group) => prepareMounts(spec, group, join(config.diskDirectory, 'volumes')),
     mountedFiles: filesOnDisk(join(config.diskDirectory, 'volumes')),
+    artifactFiles: {
+      store: new ArtifactStore(join(config.diskDirectory, 'artifacts')),
+      projections: new Projections(join(config.diskDirectory, 'volumes')),
+    },
     // Ports can be probed only on the machine of the engine.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
     cdiDevices: discoverCdi(log),

@@ -1,6 +1,8 @@
 import { MEASUREMENTS, type MicroserviceStatus, type StatusReport } from '../../../src/wire/agent.ts';
+import type { ArtifactStatus } from '../../../src/wire/artifacts.ts';
 
 const MEASURES: ReadonlySet<keyof StatusReport> = new Set(MEASUREMENTS);
+const ARTIFACTS: ReadonlySet<keyof StatusReport> = new Set(['modelStatus', 'knowledgeStatus']);
 
 /**
  * The part of a report that was not sent yet. Microservices are sent as the whole list or not at all. With `measurements`
@@ -14,9 +16,11 @@ export function delta(sent: StatusReport, report: StatusReport, measurements: bo
     const same =
       key === 'microserviceStatus'
         ? sameMicroservices(before as MicroserviceStatus[] | undefined, value as MicroserviceStatus[], measurements)
-        : typeof value === 'number' && MEASURES.has(key)
-          ? isNear(before as number | undefined, value)
-          : JSON.stringify(before) === JSON.stringify(value);
+        : ARTIFACTS.has(key) && !measurements
+          ? JSON.stringify(withoutProgress(before)) === JSON.stringify(withoutProgress(value))
+          : typeof value === 'number' && MEASURES.has(key)
+            ? isNear(before as number | undefined, value)
+            : JSON.stringify(before) === JSON.stringify(value);
     if (!same) changed[key] = value;
   }
   return changed as StatusReport;
@@ -39,6 +43,11 @@ function sameMicroservices(
 
 function withoutUsage({ memoryUsage, cpuUsage, ...rest }: MicroserviceStatus): unknown {
   return rest;
+}
+
+/** How far pulls are is a measurement. */
+function withoutProgress(list: unknown): unknown {
+  return (list as ArtifactStatus[] | undefined)?.map(({ percentage, ...rest }) => rest);
 }
 
 /** Whether a measurement changed by less than a tenth, or by less than `least`. */

@@ -1,5 +1,6 @@
 import { BOUNDS } from '../../../src/api/bounds.ts';
 import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
+import type { ArtifactStatus } from '../../../src/wire/artifacts.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 
 /** The input of a report. */
@@ -20,6 +21,8 @@ export interface ReportFacts {
   runtimes?: readonly string[];
   /** those of the machine; undefined where that is not known */
   cdiDevices?: readonly string[];
+  /** of both kinds, with the time of the last change in Unix ms; absent where the machine keeps none */
+  artifacts?: { models: ArtifactStatus[]; knowledge: ArtifactStatus[]; changedAt: number };
   /** those in force */
   settings: AgentConfig;
   refusedSettings: StatusReport['refusedSettings'];
@@ -50,10 +53,22 @@ export function statusReport(facts: ReportFacts): StatusReport {
     isReadyToRollback: facts.isReadyToRollback,
     availableRuntimes: facts.runtimes?.filter((name) => name.length <= 64).slice(0, 64),
     availableCdiDevices: facts.cdiDevices?.slice(0, 256),
+    ...(facts.artifacts && artifactPart(facts.artifacts)),
     config: settings,
     gpsStatus: settings.gpsMode === 'manual' ? 'HEALTHY' : 'OFF',
     refusedSettings: facts.refusedSettings,
     actions: facts.actions,
+  };
+}
+
+function artifactPart({ models, knowledge, changedAt }: NonNullable<ReportFacts['artifacts']>): StatusReport {
+  return {
+    modelStatus: models,
+    activeModels: models.length,
+    modelLastUpdate: models.length > 0 ? changedAt : 0,
+    knowledgeStatus: knowledge,
+    activeKnowledge: knowledge.length,
+    knowledgeLastUpdate: knowledge.length > 0 ? changedAt : 0,
   };
 }
 

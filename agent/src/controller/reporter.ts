@@ -6,7 +6,7 @@ import type { OwnIdentity } from '../state/own-identity.ts';
 import type { Machine } from '../system/machine.ts';
 import type { Actions } from './actions.ts';
 import type { Membership } from './membership.ts';
-import { agentProblems, statusReport } from './report.ts';
+import { agentProblems, type ReportFacts, statusReport } from './report.ts';
 import type { SavedResponses } from './saved-responses.ts';
 
 /** The part of a report about the containers of this machine. */
@@ -36,6 +36,8 @@ export interface ReporterDependencies {
   cdiDevices?: () => readonly string[];
   settings(): AgentConfig;
   refusedSettings(): StatusReport['refusedSettings'];
+  /** undefined where the machine keeps none */
+  artifacts(): ReportFacts['artifacts'];
   /** problems with the machine's own files */
   fileProblems(): string[];
   /** what carries out version actions */
@@ -75,6 +77,7 @@ export class Reporter {
       address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,
       runtimes: this.#deps.engineFacts()?.runtimes,
       cdiDevices: this.#deps.cdiDevices?.(),
+      artifacts: this.#deps.artifacts(),
       settings: this.#deps.settings(),
       refusedSettings: this.#deps.refusedSettings(),
       actions: actions.echo,

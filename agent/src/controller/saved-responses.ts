@@ -1,7 +1,9 @@
 import type { AgentConfig, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import type { Digests } from '../../../src/wire/sections.ts';
+import { ARTIFACT_KINDS, type DesiredArtifacts } from '../domain/artifact.ts';
 import type { ResponseName, SavedResponse } from '../domain/desired.ts';
 import {
+  desiredArtifacts,
   desiredEntries,
   isReadable,
   registries,
@@ -32,8 +34,14 @@ export class SavedResponses {
   readonly #deps: SavedResponsesDependencies;
   #stored: ReadonlyMap<ResponseName, SavedResponse>;
   #notOlderThan: string | undefined;
-  #read: { views: Map<string, MicroserviceView>; wanted: AgentConfig; registries: Map<number, RegistryView> };
   #volumeMounts: { from: SavedResponse | undefined; list: readonly SentVolumeMount[] | undefined };
+  #read: {
+    views: Map<string, MicroserviceView>;
+    wanted: AgentConfig;
+    registries: Map<number, RegistryView>;
+    artifacts: DesiredArtifacts;
+    retains: boolean;
+  };
 
   constructor(deps: SavedResponsesDependencies) {
     this.#deps = deps;
@@ -63,6 +71,16 @@ export class SavedResponses {
     // They may be large, so that they are not parsed with every change of something else.
     if (from !== this.#volumeMounts.from) this.#volumeMounts = { from, list: volumeMounts(this.#stored) };
     return this.#volumeMounts.list;
+  }
+
+  /** the models and knowledge that the node is to have */
+  get artifacts(): DesiredArtifacts {
+    return this.#read.artifacts;
+  }
+
+  /** whether the controller lacks what it had sent, so that nothing is removed for being absent */
+  get retains(): boolean {
+    return this.#read.retains;
   }
 
   get digests(): Digests {
@@ -138,22 +156,18 @@ export class SavedResponses {
     this.#notOlderThan = undefined;
   }
 
-  /**
-   * Saves an empty list of microservices and of volume mounts, so that all are removed: no list would mean that the desired
-   * state is unknown.
-   */
+  /** Saves empty lists, so that everything is removed: no list would mean that the desired state is unknown. */
   wantNothing(): void {
     this.forget();
-    const empty = (['microservices', 'volumeMounts'] as const).map((name): [ResponseName, SavedResponse] => [
-      name,
-      { digests: {}, body: JSON.stringify({ [name]: [] }) },
-    ]);
+    const empty = (['microservices', 'volumeMounts', ...ARTIFACT_KINDS] as const).map(
+      (name): [ResponseName, SavedResponse] => [name, { digests: {}, body: JSON.stringify({ [name]: [] }) }],
+    );
     this.#deps.database.saveResponses(new Map(empty));
   }
 
   /** Keeps the microservices of the last controller as the machine's own, and drops its settings. */
   keepAsOwn(): void {
-    const own = (['microservices', 'registries', 'volumeMounts'] as const).flatMap(
+    const own = (['microservices', 'registries', 'volumeMounts', ...ARTIFACT_KINDS] as const).flatMap(
       (name): [ResponseName, SavedResponse][] => {
         const document = this.#stored.get(name);
         return document ? [[name, { digests: {}, body: document.body }]] : [];
@@ -182,7 +196,13 @@ export class SavedResponses {
 }
 
 function read(stored: ReadonlyMap<ResponseName, SavedResponse>) {
-  return { views: views(stored), wanted: wantedSettings(stored), registries: registries(stored) };
+  return {
+    views: views(stored),
+    wanted: wantedSettings(stored),
+    registries: registries(stored),
+    artifacts: desiredArtifacts(stored),
+    retains: retainUnlistedOf(stored) !== undefined,
+  };
 }
 
 /** The keys whose values differ, or that only one of the maps has. */

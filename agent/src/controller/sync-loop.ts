@@ -67,6 +67,8 @@ const RESPONSE_OF: Partial<Record<Section, ResponseName>> = {
   config: 'config',
   registries: 'registries',
   volumeMounts: 'volumeMounts',
+  models: 'models',
+  knowledge: 'knowledge',
   ...Object.fromEntries(MICROSERVICE_SECTIONS.map((section) => [section, 'microservices'])),
 };
 
@@ -75,6 +77,8 @@ const PATHS: Record<ResponseName, string> = {
   registries: '/agent/registries',
   microservices: '/agent/microservices',
   volumeMounts: '/agent/volumeMounts',
+  models: '/agent/models',
+  knowledge: '/agent/knowledge',
 };
 
 /**

@@ -22,7 +22,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 /**
  * The agent's settings, as its file has them. All are optional. Paths that are not absolute are relative to the file.
  * Units: diskLimit and logLimit GiB, memoryLimit MiB, cpuLimit percent of one core, frequencies seconds, pruningFrequency
- * hours, availableDiskThreshold percent.
+ * hours, availableDiskThreshold percent, pullRateLimit MiB a second.
  */
 const settingsSchema = z.object({
   /** database, identity, volumes */
@@ -61,6 +61,8 @@ const settingsSchema = z.object({
   diskLimit: number.pipe(z.number().min(0.5).max(102_400)).default(10),
   memoryLimit: number.pipe(z.number().min(128).max(1_048_576)).default(4096),
   cpuLimit: number.pipe(z.number().min(5).max(400)).default(80),
+  /** of pulls of models and knowledge together; 0: any */
+  pullRateLimit: number.pipe(z.number().min(0).max(102_400)).default(0),
   logLimit: number.pipe(z.number().min(0.5).max(102_400)).default(10),
   logFileCount: number.pipe(z.number().int().min(1).max(100)).default(10),
   logLevel: z
@@ -105,6 +107,7 @@ const API_NAMES: Readonly<Record<string, SettingName>> = {
   diskLimitGiB: 'diskLimit',
   memoryLimitMiB: 'memoryLimit',
   cpuLimitPercent: 'cpuLimit',
+  pullRateLimitMiB: 'pullRateLimit',
   logLimitGiB: 'logLimit',
   statusFrequencySeconds: 'statusFrequency',
   changeFrequencySeconds: 'changeFrequency',
@@ -121,6 +124,7 @@ const API_NAMES: Readonly<Record<string, SettingName>> = {
   dl: 'diskDirectory',
   m: 'memoryLimit',
   p: 'cpuLimit',
+  pr: 'pullRateLimit',
   l: 'logLimit',
   ld: 'logDirectory',
   lc: 'logFileCount',

@@ -4,6 +4,7 @@ import type { VolumeMapping } from '../../../src/api/container/index.ts';
 import { BRIDGE_ZONE, CONTAINER_LABELS, RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
 import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import { containerFields } from '../../../src/wire/container.ts';
+import { type ArtifactCatalog, catalogsOf, projectionPath } from './artifact.ts';
 import { stringMap } from './digest.ts';
 import { type ContainerSpec, EngineError, type EngineFacts } from './engine.ts';
 import { LABEL_REBUILD_COUNT } from './names.ts';
@@ -34,6 +35,7 @@ export function containerSpec(step: BareStepOf<'create'>, context: SpecContext):
   const mounts = view.volumeMappings.flatMap((mapping) => mountOf(mapping, step.uuid, context));
   const token = tokenTarget(view);
   if (token) mounts.push(ownMount(tokenPath(step.uuid), token, context));
+  const projections = catalogsOf(view).map((catalog) => projectionMount(catalog, context));
   return {
     name: step.name,
     image: view.imageId,
@@ -43,7 +45,7 @@ export function containerSpec(step: BareStepOf<'create'>, context: SpecContext):
     user: userOf(view),
     aliases: view.hostNetworkMode ? [] : aliasesOf(view),
     ports: view.hostNetworkMode ? [] : view.portMappings,
-    mounts,
+    mounts: [...mounts, ...projections],
     extraHosts: view.extraHosts.map(hostOf),
     cdiDevices: context.facts.cdi ? view.cdiDevices : [],
     ulimits: ulimitsOf(view, context),
@@ -149,6 +151,17 @@ function mountOf(mapping: ResolvedMapping, uuid: string, context: SpecContext): 
   return [ownMount(mapping.path, target, context)];
 }
 
+/** Models or knowledge, in the one directory that their catalog names. */
+function projectionMount(catalog: ArtifactCatalog, context: SpecContext): ContainerSpec['mounts'][number] {
+  if (!VOLUME_NAME.test(catalog.uuid)) throw new EngineError('Invalid', 'the uuid is not a plain name');
+  return {
+    source: projectionPath(catalog, context.volumesDirectory),
+    target: catalog.bindPath,
+    readOnly: catalog.mode === 'ro',
+    relabel: context.facts.selinux,
+  };
+}
+
 /** The limits of a view, lowered to those that this machine can grant; `notHonoured` reports it. */
 function ulimitsOf(view: MicroserviceView, { limits, facts }: SpecContext): ContainerSpec['ulimits'] {
   const asked = new Map(Object.entries(view.ulimits));
@@ -193,7 +206,6 @@ export function notHonoured(
 ): NotHonoured {
   const list: NotHonoured = [];
   const say = (field: string, reason: string) => list.push({ field: field.slice(0, 64), reason: reason.slice(0, 256) });
-  const later = 'not supported by this version of the agent';
   const written = view.volumeMappings.filter(({ type, accessMode }) => type === 'volumeMount' && accessMode === 'rw');
   if (written.length > 0)
     say('volumeMappings', `volume mounts are read-only: ${written.map((m) => m.containerDestination).join(', ')}`);
@@ -201,8 +213,6 @@ export function notHonoured(
   if (cover !== undefined) say('serviceAccount', `the volume at ${cover || '/'} leaves no room for its token`);
   const unused = registryNotHonoured(view, registry);
   if (unused) say('registry', unused);
-  if (view.models && view.models.items.length > 0) say('models', later);
-  if (view.knowledge && view.knowledge.items.length > 0) say('knowledge', later);
   if (view.cdiDevices.length > 0 && !facts.cdi)
     say('cdiDevices', `${facts.kind} ${facts.version} knows no CDI devices over its API`);
   if (view.runtime && !facts.choosesRuntime && !facts.runtimes.includes(view.runtime))

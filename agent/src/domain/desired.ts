@@ -1,3 +1,4 @@
+import { BOUNDS } from '../../../src/api/bounds.ts';
 import {
   type AgentConfig,
   agentConfigSchema,
@@ -9,15 +10,17 @@ import {
   registryViewSchema,
   retainUnlistedSchema,
 } from '../../../src/wire/agent.ts';
+import { artifactViewSchema } from '../../../src/wire/artifacts.ts';
 import type { Digests } from '../../../src/wire/sections.ts';
 import { volumeMountViewSchema } from '../../../src/wire/volume-mounts.ts';
+import { ARTIFACT_KINDS, type DesiredArtifacts } from './artifact.ts';
 import { containerDigest } from './digest.ts';
 import type { Entry } from './entry.ts';
 import { POLICY_REFUSED } from './entry.ts';
 import type { Resolution, SentVolumeMount } from './volume-mounts.ts';
 
 /** The responses of the controller that are saved, each with the digests of its sections. */
-const RESPONSES = ['config', 'microservices', 'registries', 'volumeMounts'] as const;
+const RESPONSES = ['config', 'microservices', 'registries', 'volumeMounts', ...ARTIFACT_KINDS] as const;
 export type ResponseName = (typeof RESPONSES)[number];
 
 export interface SavedResponse {
@@ -138,6 +141,16 @@ export function volumeMounts(responses: Responses): SentVolumeMount[] | undefine
     const problem = `the controller's volume mount cannot be read: ${wrong?.path[0]?.toString()}: ${wrong?.message}`;
     return [{ uuid, name: typeof name === 'string' ? name.slice(0, 255) : uuid, problem }];
   });
+}
+
+/** The artifacts that the node is to have; a kind whose list did not arrive is absent. */
+export function desiredArtifacts(responses: Responses): DesiredArtifacts {
+  const found = ARTIFACT_KINDS.flatMap((kind) => {
+    const items = listOf(responses, kind, kind);
+    const views = items?.slice(0, BOUNDS.artifacts).flatMap((item) => artifactViewSchema.safeParse(item).data ?? []);
+    return views ? [[kind, views] as const] : [];
+  });
+  return Object.fromEntries(found);
 }
 
 /** The settings that the controller wants; each that cannot be read is left out. */

@@ -155,7 +155,7 @@ export type BareStep = { [K in Step['kind']]: BareStepOf<K> }[Step['kind']];
 /** Why nothing is done for a microservice right now. */
 export interface Wait {
   uuid: string;
-  why: 'CrashBackoff' | 'RetryBackoff' | 'Order' | 'Port';
+  why: 'CrashBackoff' | 'RetryBackoff' | 'Order' | 'Port' | 'Artifacts' | 'ArtifactFailed';
   until: number;
   /** for people, where there is more to say */
   message?: string;

@@ -14,6 +14,8 @@ export interface RegistrySource {
   /** plain http is allowed, and certificates are not checked */
   insecure: boolean;
   credentials?: { username: string; password: string };
+  /** of a hub, which knows its users by it: sent with each request to the hub itself; empty: none */
+  token?: string;
 }
 
 /** What is to be pulled, and how. */
@@ -43,6 +45,19 @@ export function pullTarget(reference: string, registry: RegistryView | undefined
   if ((registry.ca || registry.insecure) && !isLoopback(from.host))
     return { reference: full, relay: { ...from, ca: registry.ca, insecure: registry.insecure, credentials } };
   return { reference: full, credentials: credentials && { ...credentials, host: from.host } };
+}
+
+/**
+ * A registry as a source of artifacts, which the agent itself pulls; undefined where it is no host. As engines do, the
+ * agent trusts the loopback interface.
+ */
+export function artifactSource(registry: RegistryView): RegistrySource | undefined {
+  const from = originOf(registry);
+  if (!from) return undefined;
+  const { type, username, password, ca } = registry;
+  const insecure = registry.insecure || isLoopback(from.host);
+  if (type === 'hub') return { ...from, ca, insecure, token: password };
+  return { ...from, ca, insecure, ...(username && { credentials: { username, password } }) };
 }
 
 /** What of a view's registry cannot be honoured, in one sentence, or undefined. Pure. */

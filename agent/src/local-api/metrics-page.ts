@@ -1,4 +1,5 @@
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
+import { ARTIFACT_KINDS, type ArtifactItem, type ArtifactKind } from '../domain/artifact.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { Metrics } from '../metrics/exposition.ts';
 import { AGENT_METRICS } from '../metrics/table.ts';
@@ -24,6 +25,8 @@ export interface Observed {
   connection: { state: string; lastContact: number };
   supervisor: { engine: { state: string }; pending: number };
   machine: Pick<Machine, 'measure'>;
+  /** the artifacts of a kind */
+  artifacts(kind: ArtifactKind): readonly ArtifactItem[];
   /** undefined until the engine has been looked at once */
   microservices(): readonly MicroserviceStatus[] | undefined;
 }
@@ -49,6 +52,9 @@ export async function metricsPage(agent: Observed): Promise<string> {
     metrics.add('microservices', { state: status ?? 'UNKNOWN' });
     metrics.set('microserviceRestarts', restartCount ?? 0, { application, microservice: name });
   }
+  metrics.clear('artifacts');
+  for (const kind of ARTIFACT_KINDS)
+    for (const { state } of agent.artifacts(kind)) metrics.add('artifacts', { kind, state });
   metrics.set('pending', supervisor.pending);
   metrics.set('memory', process.memoryUsage.rss());
   metrics.set('cpu', (user + system) / 1e6);

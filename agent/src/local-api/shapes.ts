@@ -90,6 +90,7 @@ export function activeConfig(agent: LocalApiAgent): Record<string, unknown> {
     diskLimitGiB: settings.diskLimit,
     memoryLimitMiB: settings.memoryLimit,
     cpuLimitPercent: settings.cpuLimit,
+    pullRateLimitMiB: config.pullRateLimit,
     watchdogEnabled: settings.watchdogEnabled,
     secureMode: config.secureMode,
     devMode: config.devMode,

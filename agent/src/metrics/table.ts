@@ -160,6 +160,29 @@ export const AGENT_METRICS = {
     buckets: PULL_SECONDS,
   },
 
+  // models and knowledge
+  artifacts: {
+    name: 'edge_agent_artifacts',
+    type: 'gauge',
+    labels: { kind: 'models or knowledge', state: 'Pending, Pulling, Ready or Failed' },
+    unit: 'artifacts',
+    help: 'Models and knowledge of this node by state.',
+  },
+  artifactPulls: {
+    name: 'edge_agent_artifact_pulls_total',
+    type: 'counter',
+    labels: { kind: 'models or knowledge', outcome: 'ok, given-up, or the reason of the failure' },
+    unit: 'pulls',
+    help: 'Pulls of models and knowledge that have ended.',
+  },
+  artifactBytes: {
+    name: 'edge_agent_artifact_received_bytes_total',
+    type: 'counter',
+    labels: {},
+    unit: 'bytes',
+    help: 'Content of models and knowledge that pulls have received or found on the disk.',
+  },
+
   // the machine
   memory: {
     name: 'edge_agent_resident_memory_bytes',

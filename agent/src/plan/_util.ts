@@ -113,6 +113,7 @@ export function makePlanInput(change: Partial<PlanInput> = {}): PlanInput {
     registries: new Map(),
     views: new Map(),
     policy: OPEN_POLICY,
+    artifactWait: () => undefined,
     underWay: [],
     ...change,
   };

@@ -1,4 +1,5 @@
 import type { MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
+import type { ArtifactWait } from '../domain/artifact.ts';
 import type { Container, EngineSnapshot } from '../domain/container.ts';
 import type { SpecContext } from '../domain/container-spec.ts';
 import type { Entry } from '../domain/entry.ts';
@@ -20,12 +21,14 @@ export interface PlanInput {
   /** the views as the controller last sent them, those of entries on hold among them */
   views: ReadonlyMap<string, MicroserviceView>;
   policy: Policy;
+  /** why a microservice cannot be started yet: what it mounts is not here */
+  artifactWait(uuid: string): ArtifactWait | undefined;
   /** steps that are being carried out */
   underWay: readonly Step[];
 }
 
 /** What the rules decide from. */
-export interface Context extends Pick<PlanInput, 'desired' | 'snapshot' | 'now' | 'records'> {
+export interface Context extends Pick<PlanInput, 'desired' | 'snapshot' | 'now' | 'records' | 'artifactWait'> {
   /** the newest container of a microservice first */
   byUuid: ReadonlyMap<string, readonly Container[]>;
 }

@@ -129,11 +129,22 @@ const RUN: readonly Rule<RunSubject>[] = [
       lookUpImage(entry, record, old !== undefined),
       old && keepAlive(old, record, target, context),
     ],
+  // there is none, nor the models and knowledge that it mounts
+  ({ entry, old, record, target, context }) => {
+    const wait = waitForArtifacts(entry, context);
+    return wait && [wait, old && keepAlive(old, record, target, context)];
+  },
   // there is none
   ({ entry, old, record, containers, context }) => [
     create(entry, record, containers, whyNew(entry, record, old, context)),
   ],
 ];
+
+/** The manager of artifacts wakes the supervisor, so no time is due. */
+function waitForArtifacts({ uuid }: RunEntry, { artifactWait }: Context): Wait | undefined {
+  const wait = artifactWait(uuid);
+  return wait && { uuid, why: wait.failed ? 'ArtifactFailed' : 'Artifacts', until: 0, message: wait.message };
+}
 
 function whyNew(entry: RunEntry, record: MicroserviceRecord, old: Container | undefined, { snapshot }: Context) {
   if (old) return mismatch(old, entry, record, snapshot) ?? 'SpecChanged';

@@ -55,7 +55,10 @@ const RULES: readonly ((facts: Facts) => StateAndReason | undefined | false)[] =
   ({ running, crashes, settled }) =>
     running && crashes >= STUCK_AFTER && !settled && { state: 'STUCK_IN_RESTART', reason: 'Crashed' },
   ({ running, record, entry, wait }) =>
-    running && { state: 'RUNNING', reason: record.failure?.reason ?? holdReason(entry) ?? portReason(wait) },
+    running && {
+      state: 'RUNNING',
+      reason: record.failure?.reason ?? holdReason(entry) ?? portReason(wait) ?? artifactReason(wait),
+    },
   // on its way
   ({ record, step }) => step?.kind === 'image' && !record.failure && { state: 'PULLING' },
   ({ record, step }) => step?.kind === 'create' && !record.failure && { state: 'CREATING' },
@@ -66,6 +69,8 @@ const RULES: readonly ((facts: Facts) => StateAndReason | undefined | false)[] =
     crashes > 0 && { state: crashes >= STUCK_AFTER ? 'STUCK_IN_RESTART' : 'RESTARTING', reason: 'Crashed' },
   ({ entry }) =>
     entry?.kind === 'hold' && entry.reason === POLICY_REFUSED && { state: 'FAILED', reason: POLICY_REFUSED },
+  ({ wait }) => wait?.why === 'ArtifactFailed' && { state: 'FAILED', reason: artifactReason(wait) },
+  ({ wait }) => wait?.why === 'Artifacts' && { state: 'QUEUED', reason: artifactReason(wait) },
   ({ wait }) => wait?.why === 'Order' && { state: 'QUEUED', reason: 'WaitingForOrder' },
   ({ wait }) => wait?.why === 'Port' && { state: 'QUEUED', reason: portReason(wait) },
   ({ entry, networkProblem }) =>
@@ -156,6 +161,12 @@ function holdReason(entry: Entry | undefined): string | undefined {
 /** Another microservice of this node has the port that it needs. */
 function portReason(wait: Wait | undefined): string | undefined {
   return wait?.why === 'Port' ? 'PortTaken' : undefined;
+}
+
+/** A model or knowledge that it mounts is not on this machine. */
+function artifactReason(wait: Wait | undefined): string | undefined {
+  if (wait?.why === 'ArtifactFailed') return 'ArtifactFailed';
+  return wait?.why === 'Artifacts' ? 'WaitingForArtifacts' : undefined;
 }
 
 function containerPart(container: Container, input: StatusInput, running: boolean): Partial<MicroserviceStatus> {

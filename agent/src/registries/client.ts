@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import http from 'node:http';
 import https from 'node:https';
 import tls from 'node:tls';
@@ -23,6 +23,8 @@ export interface RegistryRequest {
   repository: string;
   headers: Record<string, string>;
   signal: AbortSignal;
+  /** the headers of each response that leads elsewhere */
+  onRedirect?: (headers: IncomingHttpHeaders) => void;
 }
 
 /**
@@ -41,6 +43,7 @@ export class RegistryClient implements Disposable {
 
   constructor(source: RegistrySource) {
     this.#source = source;
+    if (source.token) this.#authorization = Promise.resolve(`Bearer ${source.token}`);
     this.#http = new http.Agent({ keepAlive: true, maxSockets: 8 });
     this.#https = new https.Agent({
       keepAlive: true,
@@ -77,6 +80,7 @@ export class RegistryClient implements Disposable {
   ): Promise<IncomingMessage> {
     const header = refused.headers['www-authenticate'];
     refused.destroy();
+    if (this.#source.token !== undefined) throw this.#unauthorized();
     // Several requests of one pull may be refused at once: one token serves them all.
     if (this.#authorization === known) {
       const fresh = this.#authorize(header, request);
@@ -142,7 +146,9 @@ export class RegistryClient implements Disposable {
   }
 
   #unauthorized(): EngineError {
-    const { host, credentials } = this.#source;
+    const { host, credentials, token } = this.#source;
+    if (token !== undefined)
+      return new EngineError('ImageUnauthorized', `the hub ${host} ${token ? 'refuses the token' : 'wants a token'}`);
     return new EngineError(
       'ImageUnauthorized',
       credentials
@@ -155,6 +161,7 @@ export class RegistryClient implements Disposable {
     let [current, url] = [response, from];
     for (let hops = 0; isRedirect(current); hops++) {
       const { location } = current.headers;
+      request.onRedirect?.(current.headers);
       current.destroy();
       const next = location !== undefined && URL.canParse(location, url.href) ? new URL(location, url) : undefined;
       const host = this.#source.host;

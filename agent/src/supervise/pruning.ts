@@ -23,6 +23,8 @@ export interface PruningDependencies extends PruneDependencies {
   machine: Pick<Machine, 'measure'>;
   /** those in force */
   settings(): AgentConfig;
+  /** removes the models and knowledge that nothing uses */
+  pruneArtifacts(): Promise<unknown>;
 }
 
 /** Removes images that this agent pulled and that nothing of it uses any more. */
@@ -65,5 +67,6 @@ export async function runPruning(deps: PruningDependencies, signal: AbortSignal)
     if (!due && !full) continue;
     lastPrune = clock.now();
     await prune(deps);
+    await deps.pruneArtifacts();
   }
 }

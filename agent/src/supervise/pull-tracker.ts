@@ -25,6 +25,10 @@ export class PullTracker {
     this.#deps = deps;
   }
 
+  get isUnderWay(): boolean {
+    return this.#underWay > 0;
+  }
+
   /** A pull begins. The returned function is called when it has ended: `ok`, `given-up`, or the reason of its failure. */
   begin({ pull, instance }: StepOf<'image'>, signal: AbortSignal): (outcome: string) => void {
     const { clock, metrics } = this.#deps;

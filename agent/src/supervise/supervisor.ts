@@ -35,7 +35,7 @@ interface SupervisorMetrics {
 }
 
 /** The inputs of a plan that change while the agent runs; read once for each plan. */
-interface PlanSources extends Pick<PlanInput, 'registries' | 'views' | 'policy'> {
+interface PlanSources extends Pick<PlanInput, 'registries' | 'views' | 'policy' | 'artifactWait'> {
   machine: Omit<SpecContext, 'facts'>;
 }
 
@@ -63,6 +63,8 @@ export interface SupervisorDependencies {
  *
  * Guarantees: records are saved before the steps that they led to begin; a look that was taken while a step ended is not
  * used; when the engine is lost nothing is concluded from that.
+ *
+ * It is long because it is where the parts of supervision meet; each of them has a file of its own.
  */
 export class Supervisor {
   /** what a person on the machine can do with one microservice */
@@ -169,6 +171,16 @@ export class Supervisor {
 
   get containers(): readonly Container[] {
     return this.#containers;
+  }
+
+  /** Whether the containers are those of a look at the engine. */
+  get hasLooked(): boolean {
+    return this.#hasLooked;
+  }
+
+  /** Whether an image is being pulled. */
+  get isPulling(): boolean {
+    return this.#pulls.isUnderWay;
   }
 
   record(uuid: string): MicroserviceRecord | undefined {

@@ -13,6 +13,8 @@ export interface Machine {
   limits: ProcessLimits;
   /** facts and figures for the report */
   measure(): Promise<StatusReport>;
+  /** the disk of the agent's own directory, and what that holds, in bytes; undefined where that cannot be known */
+  disk(): Promise<{ total: number; available: number; used?: number } | undefined>;
   addresses(networkInterface: string): { name: string; address: string } | undefined;
 }
 
@@ -27,6 +29,10 @@ export function localMachine(diskDirectory: string): Machine {
     architecture: architectureOf(arch()),
     limits: ownLimits(),
     addresses,
+    async disk() {
+      const size = fileSystemSize(diskDirectory);
+      return size && { total: size.total, available: size.available, used: await ownDisk() };
+    },
     async measure() {
       const disk = fileSystemSize(diskDirectory);
       const cpuNow = parseCpuTimes((await readKernelFile('/proc/stat')) ?? '');

@@ -364,7 +364,6 @@ test('fields that cannot be honoured are reported, each with its reason', () => 
     volumeMappings: [
       { hostDestination: 'm', containerDestination: '/m', accessMode: 'rw', type: 'volumeMount', scope: 'private' },
     ],
-    models: { bindPath: '/models', permissions: 'ro', items: [{ name: 'llm' }] },
     cdiDevices: ['nvidia.com/gpu=0'],
     annotations: '{"skerry.dev/agent":"x"}',
     env: [{ key: 'SKERRY_X', value: '' }],
@@ -374,7 +373,6 @@ test('fields that cannot be honoured are reported, each with its reason', () => 
   const limits = { mayRaise: false, hard: { nofile: 20_000 } };
   expect(notHonoured(view, { facts, limits }).map(({ field }) => field)).toEqual([
     'volumeMappings',
-    'models',
     'cdiDevices',
     'healthCheck.startInterval',
     'annotations',

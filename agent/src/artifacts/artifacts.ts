@@ -1,0 +1,371 @@
+import type { RegistryView } from '../../../src/wire/agent.ts';
+import type { ArtifactStatus } from '../../../src/wire/artifacts.ts';
+import {
+  ARTIFACT_KINDS,
+  type ArtifactItem,
+  type ArtifactKind,
+  type ArtifactWait,
+  allCatalogs,
+  type DesiredArtifacts,
+  type ProjectionPlace,
+} from '../domain/artifact.ts';
+import { jitter, pause } from '../domain/clock.ts';
+import type { Container } from '../domain/container.ts';
+import { roomRefusal } from '../domain/disk-room.ts';
+import type { Entry } from '../domain/entry.ts';
+import { errorText } from '../system/log.ts';
+import { Failures } from './failures.ts';
+import { type ArtifactStep, currentRecord, itemKey, planArtifacts } from './plan.ts';
+import type { ProjectionState, Projections, Trash } from './projection.ts';
+import { versionOf } from './projection.ts';
+import { Pulls, type PullsDependencies } from './pulls.ts';
+import { type ArtifactKey, type ArtifactRecord, askedFor, keyOf } from './record.ts';
+import { type ArtifactFacts, artifactStatuses, artifactWait } from './status.ts';
+
+const SECOND = 1000;
+const _LONGEST_DELAY = 300 * SECOND;
+/** The store is looked at so often although nothing has changed. */
+const LOOK_EVERY = 600 * SECOND;
+
+/** What artifacts are planned from, besides what this class itself knows. */
+export interface ArtifactSources {
+  desired: DesiredArtifacts;
+  /** undefined while that is not known */
+  entries: readonly Entry[] | undefined;
+  /** the controller lacks what it had sent: nothing is removed for being absent */
+  retains: boolean;
+  /** undefined while the engine has not been read */
+  containers: readonly Container[] | undefined;
+  registries: ReadonlyMap<number, RegistryView>;
+}
+
+export interface ArtifactsDependencies extends Omit<PullsDependencies, 'failures' | 'pulled' | 'ended'> {
+  projections: Projections;
+  sources(): ArtifactSources;
+  /** The state of an artifact, or what a microservice waits for, is another one now. */
+  changed(): void;
+}
+
+/**
+ * Keeps the artifacts of this machine as the controller wants them: pulls them into the store, projects them for
+ * microservices, and removes what nothing uses. It plans, carries the plan out, and plans again when something changes;
+ * pulls run beside that.
+ */
+export class Artifacts {
+  readonly #deps: ArtifactsDependencies;
+  readonly #failures: Failures;
+  readonly #pulls: Pulls;
+  #records = new Map<ArtifactKey, ArtifactRecord>();
+  #projections: ProjectionState[] = [];
+  #trash: Trash[] = [];
+  #isOpen = false;
+  #isPruneRequested = false;
+  #pruned: ((names: string[]) => void)[] = [];
+  #isAwake = false;
+  #wake = () => {};
+  #inputs = '';
+  #changedAt = 0;
+  #shown = '';
+
+  constructor(deps: ArtifactsDependencies) {
+    this.#deps = deps;
+    this.#failures = new Failures(deps);
+    this.#pulls = new Pulls({
+      ...deps,
+      failures: this.#failures,
+      pulled: (record) => {
+        deps.store.save(record);
+        this.#records.set(keyOf(record), record);
+      },
+      progressed: () => this.#show(),
+      ended: () => this.#pullEnded(),
+    });
+  }
+
+  /** Works until the signal fires; downloads that are under way end and stay for the next start. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log, random } = this.#deps;
+    while (!signal.aborted) {
+      this.#isAwake = false;
+      let isWell = false;
+      try {
+        if (!this.#isOpen) await this.#open();
+        isWell = await this.#turn(signal);
+      } catch (error) {
+        log.error('Artifacts cannot be looked after', { error: errorText(error) });
+        this.#answerPrune([]);
+      }
+      if (!isWell) await pause(clock, jitter(30 * SECOND, random), signal);
+      else if (!this.#isAwake) await this.#rest(signal);
+    }
+    this.#answerPrune([]);
+    await this.#pulls.settled();
+  }
+
+  async #open(): Promise<void> {
+    const { store, projections } = this.#deps;
+    this.#records = await store.open();
+    this.#projections = await projections.open();
+    this.#trash = await projections.trash();
+    await this.#sweep();
+    this.#isOpen = true;
+  }
+
+  /** The lists, the microservices or their containers may have changed. */
+  look(): void {
+    const inputs = this.#readInputs();
+    if (inputs === this.#inputs) return;
+    this.#inputs = inputs;
+    this.#wakeUp();
+  }
+
+  #readInputs(): string {
+    const { desired, entries, retains, containers, registries } = this.#deps.sources();
+    const mounted = containers?.map(({ uuid, state, binds }) => [uuid, state, binds?.map(({ source }) => source)]);
+    const held = entries?.filter(({ kind }) => kind === 'hold').map(({ uuid }) => uuid);
+    const known = entries && allCatalogs(entries);
+    return JSON.stringify([desired, known, held, retains, mounted, [...registries.values()]]);
+  }
+
+  #wakeUp(): void {
+    this.#isAwake = true;
+    this.#wake();
+  }
+
+  async #rest(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#deps;
+    const now = clock.now();
+    const woken = new AbortController();
+    this.#wake = () => woken.abort();
+    const milliseconds = Math.min(jitter(LOOK_EVERY, random), this.#failures.nextDue(now) - now + 1);
+    await pause(clock, milliseconds, AbortSignal.any([woken.signal, signal]));
+    this.#wake = () => {};
+  }
+
+  /** One plan, carried out. Returns whether every step was. */
+  async #turn(signal: AbortSignal): Promise<boolean> {
+    const { sources, clock, log } = this.#deps;
+    const { desired, entries, retains, containers } = sources();
+    this.#endUnwanted(desired);
+    const isRequested = this.#isPruneRequested;
+    this.#isPruneRequested = false;
+    const prune = isRequested || this.#failures.lacksRoom;
+    const steps = planArtifacts({
+      ...{ desired, retains, prune, records: this.#records, projections: this.#projections },
+      ...{ trash: this.#trash, failures: this.#failures.all, now: clock.now() },
+      catalogs: entries && allCatalogs(entries),
+      held: new Set((entries ?? []).filter(({ kind }) => kind === 'hold').map(({ uuid }) => uuid)),
+      isMounted: (place) => this.#isMounted(place, containers),
+      isRunning: (uuid) => !containers || containers.some((one) => one.uuid === uuid && one.state === 'running'),
+      underWay: new Map([...this.#pulls.progress].map(([key, { asked }]) => [key, asked])),
+    });
+    const forgotten: string[] = [];
+    let isWell = true;
+    for (const step of steps) {
+      if (signal.aborted) return false;
+      try {
+        await this.#carryOut(step, signal);
+        if (step.do === 'forget') forgotten.push(step.record.name);
+      } catch (error) {
+        isWell = false;
+        log.warn('A step of artifacts failed', { step: step.do, error: errorText(error) });
+      }
+    }
+    if (prune) await this.#sweep();
+    if (isRequested) this.#answerPrune(forgotten);
+    // With more room, what lacked it is tried again at once.
+    if (forgotten.length > 0) this.#failures.forgetAll((_key, { lacksRoom }) => lacksRoom === true);
+    // Steps have changed what the next plan is made from.
+    if (isWell && steps.some((step) => step.do !== 'pull' && step.do !== 'empty')) this.#wakeUp();
+    this.#show();
+    return isWell;
+  }
+
+  /** A container whose mounts are not known may have any of its microservice. */
+  #isMounted(place: ProjectionPlace, containers: readonly Container[] | undefined): boolean {
+    const path = this.#deps.projections.pathOf(place);
+    return (
+      !containers ||
+      containers.some(({ uuid, binds }) => (binds ? binds.some(({ source }) => source === path) : uuid === place.uuid))
+    );
+  }
+
+  /** Ends pulls of what is no longer wanted so. */
+  #endUnwanted(desired: DesiredArtifacts): void {
+    const wanted = new Map(
+      ARTIFACT_KINDS.flatMap((kind) =>
+        (desired[kind] ?? []).map((view) => [keyOf({ kind, uuid: view.uuid }), askedFor(view)] as const),
+      ),
+    );
+    this.#pulls.abort((key, asked) => wanted.get(key) !== asked);
+    const isPull = (key: string): key is ArtifactKey => key.split('/').length === 2;
+    this.#failures.forgetAll((key) => isPull(key) && !wanted.has(key));
+  }
+
+  async #carryOut(step: ArtifactStep, signal: AbortSignal): Promise<void> {
+    const { projections, store, log, sources } = this.#deps;
+    switch (step.do) {
+      case 'pull':
+        void this.#pulls.begin(step.kind, step.view, sources().registries.get(step.view.registryId), signal);
+        return;
+      case 'put':
+        return this.#put(step);
+      case 'unlink':
+        await projections.unlink(step.place, step.name);
+        log.info('Unlinked an artifact', { kind: step.place.kind, artifact: step.name, microservice: step.place.uuid });
+        return this.#readAgain(step.place);
+      case 'discard':
+        await projections.discard(step.place, step.versions);
+        return this.#readAgain(step.place);
+      case 'remove':
+        await projections.remove(step.place);
+        log.info('Removed a projection', { kind: step.place.kind, microservice: step.place.uuid });
+        return this.#readAgain(step.place);
+      case 'empty':
+        await projections.empty(step.trash);
+        this.#trash = this.#trash.filter(({ path }) => path !== step.trash.path);
+        return;
+      case 'forget':
+        store.forget(step.record);
+        this.#records.delete(keyOf(step.record));
+        log.info('Pruned an artifact', { kind: step.record.kind, artifact: step.record.name });
+        return;
+      default:
+        step satisfies never;
+    }
+  }
+
+  async #readAgain(place: ProjectionPlace): Promise<void> {
+    const { projections } = this.#deps;
+    const others = this.#projections.filter(
+      ({ kind, uuid, mode }) => kind !== place.kind || uuid !== place.uuid || mode !== place.mode,
+    );
+    const state = await projections.read(place);
+    this.#projections = state.versions.length + state.links.size > 0 ? [...others, state] : others;
+    this.#trash = await projections.trash();
+  }
+
+  async #put({ catalog, name, record, discard }: Extract<ArtifactStep, { do: 'put' }>): Promise<void> {
+    const { projections, store, room, log } = this.#deps;
+    const key = itemKey(catalog, name);
+    try {
+      const refused = catalog.mode === 'rw' ? roomRefusal(record.totalBytes, await room()) : undefined;
+      if (refused) throw Object.assign(new Error(refused), { code: 'ENOSPC' });
+      const blob = (sha256: string) => store.blob(sha256);
+      await projections.put(catalog, name, record, { blob, owner: catalog.owner, discard });
+      this.#failures.forget(key);
+      const { resolvedRevision: revision } = record;
+      log.info('Linked an artifact', { kind: catalog.kind, artifact: name, revision, microservice: catalog.uuid });
+    } catch (error) {
+      const isRoom = (error as NodeJS.ErrnoException).code === 'ENOSPC';
+      this.#failures.note(key, { asked: versionOf(name, record), message: errorText(error), lacksRoom: isRoom });
+      log.warn('Cannot link an artifact', { kind: catalog.kind, artifact: name, error: errorText(error) });
+    }
+    await this.#readAgain(catalog);
+  }
+
+  async #pullEnded(): Promise<void> {
+    // Contents of the former revision have no record any more.
+    await this.#sweep().catch((error: unknown) =>
+      this.#deps.log.warn('Cannot remove what artifacts left', { error: errorText(error) }),
+    );
+    this.#show();
+    this.#wakeUp();
+  }
+
+  /** Removes contents and downloads that neither a record nor a pull needs. */
+  async #sweep(): Promise<void> {
+    const { desired } = this.#deps.sources();
+    const isPending = (owner: string) =>
+      ARTIFACT_KINDS.some((kind) =>
+        desired[kind]
+          ? desired[kind].some(
+              (view) =>
+                keyOf({ kind, uuid: view.uuid }) === owner && !currentRecord({ records: this.#records }, kind, view),
+            )
+          : owner.startsWith(`${kind}/`),
+      );
+    const isClaimed = (sha256: string) => this.#pulls.isClaimed(sha256);
+    await this.#deps.store.sweep(this.#records.values(), { isPending, isClaimed });
+  }
+
+  /** Removes what nothing uses; returns the names of the artifacts that were removed. */
+  prune(): Promise<string[]> {
+    return new Promise((resolve) => {
+      this.#pruned.push(resolve);
+      this.#isPruneRequested = true;
+      this.#wakeUp();
+    });
+  }
+
+  #answerPrune(names: string[]): void {
+    for (const answer of this.#pruned.splice(0)) answer(names);
+  }
+
+  /** These registries have changed: pulls from them begin again, and what failed is tried at once. */
+  registriesChanged(ids: ReadonlySet<number>): void {
+    if (ids.size === 0) return;
+    const { desired } = this.#deps.sources();
+    const keys = new Set<string>(
+      ARTIFACT_KINDS.flatMap((kind) =>
+        (desired[kind] ?? []).flatMap(({ uuid, registryId }) => (ids.has(registryId) ? keyOf({ kind, uuid }) : [])),
+      ),
+    );
+    this.#failures.forgetAll((key) => keys.has(key));
+    this.#pulls.abort((key) => keys.has(key));
+    this.#wakeUp();
+  }
+
+  /** Why a microservice cannot be started yet. */
+  waitOf(uuid: string): ArtifactWait | undefined {
+    const { entries } = this.#deps.sources();
+    return artifactWait(uuid, allCatalogs(entries?.filter((entry) => entry.uuid === uuid)), this.#facts());
+  }
+
+  statuses(kind: ArtifactKind): ArtifactStatus[] {
+    return artifactStatuses(kind, this.#facts());
+  }
+
+  /** When a status last changed, Unix ms; 0 when there never was one. */
+  get changedAt(): number {
+    return this.#changedAt;
+  }
+
+  /** The artifacts of a kind, for people. */
+  items(kind: ArtifactKind): ArtifactItem[] {
+    const { desired, entries } = this.#deps.sources();
+    const catalogs = allCatalogs(entries).filter((catalog) => catalog.kind === kind);
+    const views = new Map((desired[kind] ?? []).map((view) => [view.uuid, view]));
+    return this.statuses(kind).flatMap((status) => {
+      const view = views.get(status.uuid ?? '');
+      if (!view) return [];
+      const { repo, revision, registryId, files, format } = view;
+      const bindRefCount = catalogs.filter(({ items }) => items.includes(view.name)).length;
+      return [{ ...status, repo, revision, registryId, files, format, bindRefCount }];
+    });
+  }
+
+  #facts(): ArtifactFacts {
+    return {
+      desired: this.#deps.sources().desired,
+      ...{ records: this.#records, projections: this.#projections, failures: this.#failures.all },
+      progress: this.#pulls.progress,
+    };
+  }
+
+  /** Tells of what differs from what was told last. */
+  #show(): void {
+    const shown = JSON.stringify([
+      ARTIFACT_KINDS.map((kind) => this.statuses(kind).map(({ percentage, ...status }) => status)),
+      this.#projections.map(({ links, ...place }) => [place, [...links]]),
+      [...this.#failures.all.values()].map(({ message }) => message),
+    ]);
+    if (shown === this.#shown) {
+      this.#deps.progressed();
+      return;
+    }
+    this.#shown = shown;
+    this.#changedAt = this.#deps.clock.wall();
+    this.#deps.changed();
+  }
+}

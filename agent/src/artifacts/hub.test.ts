@@ -1,0 +1,269 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { until } from '../engines/_contract.ts';
+import { type HubFault, TestHub } from './_hub.ts';
+import { bindingEntry, makeArtifact, TestMachine } from './_machine.ts';
+
+async function fixture() {
+  const hub = await TestHub.start();
+  const machine = new TestMachine().start();
+  onTestFinished(async () => {
+    await machine[Symbol.asyncDispose]();
+    await hub[Symbol.asyncDispose]();
+  });
+  machine.registry({ url: hub.url, type: 'hub' });
+  return { hub, machine };
+}
+
+/** A large file is at the other origin. */
+const LARGE = randomBytes(300_000);
+const onlyFirst = (text: string, fault: HubFault) => (path: string, attempt: number) =>
+  path.includes(text) && attempt === 1 ? fault : undefined;
+
+test('a repository of a hub arrives at the commit of its branch, small files and large ones', async () => {
+  const { hub, machine } = await fixture();
+  const commit = hub.commit('models/team/tiny', { 'config.json': '{}', 'sub/weights.bin': LARGE });
+  machine.want('models', makeArtifact());
+  const status = await machine.reaches('models', 'tiny', 'Ready');
+  expect(status).toMatchObject({
+    ...{
+      resolvedRevision: commit,
+      revisionFloating: true,
+      totalBytes: LARGE.length + 2,
+      lastError: '',
+      percentage: 100,
+    },
+    digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+  });
+  expect(machine.blobs).toHaveLength(2);
+});
+
+test('knowledge comes from the datasets of a hub', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('datasets/team/facts', { 'a.txt': 'fact' });
+  machine.want('knowledge', makeArtifact({ repo: 'team/facts', name: 'facts' }));
+  await machine.reaches('knowledge', 'facts', 'Ready');
+  expect(hub.count('/datasets/team/facts/resolve/')).toBe(1);
+});
+
+test('only the files that the globs select are pulled', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', { 'a.gguf': 'a', 'sub/b.gguf': 'b', 'c.bin': 'c', 'readme.md': 'r' });
+  const uuid = randomUUID();
+  machine.run(bindingEntry(uuid, ['tiny']));
+  machine.want('models', makeArtifact({ files: ['**/*.gguf', 'readme.*'] }));
+  await machine.reaches('models', 'tiny', 'Ready');
+  await until('the projection', () => machine.artifacts.waitOf(uuid) === undefined);
+  expect(machine.files('volumes/models', uuid, 'ro')).toEqual({
+    'tiny/a.gguf': 'a',
+    'tiny/sub/b.gguf': 'b',
+    'tiny/readme.md': 'r',
+  });
+});
+
+test('globs that select nothing fail with a text that names them', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', { 'a.gguf': 'a' });
+  machine.want('models', makeArtifact({ files: ['*.onnx'] }));
+  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toBe(
+    'no file of team/tiny at main matches *.onnx',
+  );
+});
+
+test('a download that is cut goes on where it ended', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  hub.fault = onlyFirst('/stored/', { cutAfter: 100_000 });
+  machine.want('models', makeArtifact());
+  await machine.reaches('models', 'tiny', 'Ready');
+  const ranges = hub.requests.filter(({ origin }) => origin === 'store').map(({ range }) => range);
+  expect(ranges).toEqual([undefined, 'bytes=100000-']);
+});
+
+test('a download goes on where it ended after a restart of the process', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  hub.fault = (path, attempt) =>
+    path.includes('/stored/') ? (attempt === 1 ? { cutAfter: 100_000 } : { hang: true }) : undefined;
+  machine.want('models', makeArtifact());
+  await until('the second attempt', () => hub.count('/stored/') >= 2);
+  await machine.stop();
+  hub.fault = undefined;
+  machine.start();
+  await machine.reaches('models', 'tiny', 'Ready');
+  expect(hub.requests.at(-1)?.range).toBe('bytes=100000-');
+});
+
+test('a server that ignores ranges gives the file from its beginning', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  hub.fault = (path, attempt) =>
+    path.includes('/stored/') ? (attempt === 1 ? { cutAfter: 100_000 } : { ignoreRange: true }) : undefined;
+  machine.want('models', makeArtifact());
+  expect((await machine.reaches('models', 'tiny', 'Ready')).totalBytes).toBe(LARGE.length);
+});
+
+test('a partial download whose beginning is damaged is pulled again from its beginning', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  hub.fault = (path, attempt) => {
+    if (!path.includes('/stored/')) return undefined;
+    // The first response is cut and wrong: what it leaves on the disk cannot be the beginning of the file.
+    return attempt === 1 ? { cutAfter: 100_000 } : attempt === 2 ? { flip: true } : undefined;
+  };
+  machine.want('models', makeArtifact());
+  await machine.reaches('models', 'tiny', 'Ready');
+  expect(hub.requests.filter(({ origin }) => origin === 'store').at(-1)?.range).toBeUndefined();
+});
+
+test.each([
+  ['a small file', { 'config.json': '{"a":1}' }, 'config.json'],
+  ['a large file', { 'weights.bin': LARGE }, 'weights.bin'],
+])('%s with a wrong checksum never becomes Ready, and leaves nothing in the store', async (_name, files, name) => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', files);
+  hub.fault = (path) => (path.endsWith(name) ? { flip: true } : undefined);
+  machine.want('models', makeArtifact());
+  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(
+    new RegExp(`^${name} has the checksum [0-9a-f]+, and [0-9a-f]+ was announced$`),
+  );
+  expect(machine.blobs).toEqual([]);
+});
+
+test('a connection that stays silent ends and is tried again', async () => {
+  const { hub, machine } = await fixture();
+  await machine.stop();
+  machine.quiet = 50;
+  machine.start();
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  hub.fault = onlyFirst('/stored/', { cutAfter: 1 });
+  machine.want('models', makeArtifact());
+  await machine.reaches('models', 'tiny', 'Ready');
+});
+
+test('the token goes to the hub and not to where it redirects to', async () => {
+  const { hub, machine } = await fixture();
+  hub.token = 'hf_secret';
+  machine.registry({ url: hub.url, type: 'hub', password: 'hf_secret' });
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  machine.want('models', makeArtifact());
+  await machine.reaches('models', 'tiny', 'Ready');
+  const sent = new Set(hub.requests.map(({ origin, authorization }) => `${origin} ${authorization !== undefined}`));
+  expect(sent).toEqual(new Set(['hub true', 'store false']));
+});
+
+test('a wrong token fails with a text that does not repeat it, and another one is tried at once', async () => {
+  const { hub, machine } = await fixture();
+  hub.token = 'hf_right';
+  machine.registry({ url: hub.url, type: 'hub', password: 'hf_wrong' });
+  hub.commit('models/team/tiny', { a: 'a' });
+  machine.want('models', makeArtifact());
+  const { lastError } = await machine.reaches('models', 'tiny', 'Failed');
+  expect(lastError).toMatch(/^the hub 127.0.0.1:\d+ refuses the token$/);
+  machine.registry({ url: hub.url, type: 'hub', password: 'hf_right' });
+  await machine.reaches('models', 'tiny', 'Ready');
+  expect(machine.logged).not.toMatch(/hf_(wrong|right)/);
+});
+
+test('a hub that wants a token and gets none fails with that reason', async () => {
+  const { hub, machine } = await fixture();
+  hub.token = 'hf_right';
+  hub.commit('models/team/tiny', { a: 'a' });
+  machine.want('models', makeArtifact());
+  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(
+    /^the hub 127.0.0.1:\d+ wants a token$/,
+  );
+});
+
+test('a revision that does not exist fails with its name, and one that appears is found', async () => {
+  const { hub, machine } = await fixture();
+  machine.want('models', makeArtifact({ revision: 'v1' }));
+  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toBe(
+    'the repository team/tiny at v1 does not exist',
+  );
+  hub.commit('models/team/tiny', { a: 'a' }, 'v1');
+  await machine.reaches('models', 'tiny', 'Ready');
+});
+
+test('a hub that is asked too often is asked again after the time that it names', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', { a: 'a' });
+  hub.fault = onlyFirst('/revision/', { status: 429, headers: { 'retry-after': '1' } });
+  const began = performance.now();
+  machine.want('models', makeArtifact());
+  await machine.reaches('models', 'tiny', 'Ready');
+  expect(performance.now() - began).toBeGreaterThan(950);
+});
+
+test('a repository with a file name that leads out of its directory is refused', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', { '../../etc/cron.d/x': 'x' });
+  machine.want('models', makeArtifact());
+  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(/no path below a directory/);
+});
+
+test('a machine whose policy does not name the hub pulls nothing from it', async () => {
+  const { hub, machine } = await fixture();
+  machine.policy = { registries: ['registry.example'] };
+  hub.commit('models/team/tiny', { a: 'a' });
+  machine.want('models', makeArtifact());
+  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(/the machine takes nothing from/);
+  expect(hub.requests).toEqual([]);
+});
+
+test('an artifact that does not fit on the disk is not begun', async () => {
+  const { hub, machine } = await fixture();
+  machine.room = { total: 1024 ** 3, available: 64 * 1024 ** 2 + 100_000 };
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  machine.want('models', makeArtifact());
+  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(/^it needs 293 KiB, and the disk has/);
+  expect(hub.count('/resolve/')).toBe(0);
+  machine.room = { total: 1024 ** 3, available: 1024 ** 3 };
+  await machine.reaches('models', 'tiny', 'Ready');
+});
+
+test('the disk limit of the node counts', async () => {
+  const { hub, machine } = await fixture();
+  machine.room = { total: 1024 ** 4, available: 1024 ** 4, used: 900_000, limit: 1_000_000 };
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  machine.want('models', makeArtifact());
+  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(
+    /the disk limit of 977 KiB leaves 98 KiB/,
+  );
+});
+
+test('the rate limit of the machine holds for all pulls together', async () => {
+  const { hub, machine } = await fixture();
+  machine.rateLimit = 500_000;
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  hub.commit('models/team/other', { 'weights.bin': randomBytes(200_000) });
+  const began = performance.now();
+  machine.want('models', makeArtifact(), makeArtifact({ name: 'other', repo: 'team/other' }));
+  await machine.reaches('models', 'tiny', 'Ready');
+  await machine.reaches('models', 'other', 'Ready');
+  expect(performance.now() - began).toBeGreaterThan(900);
+});
+
+test('a content that two artifacts share is pulled once and kept once', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  hub.commit('datasets/team/copy', { 'other.bin': LARGE });
+  machine.want('models', makeArtifact());
+  machine.want('knowledge', makeArtifact({ name: 'copy', repo: 'team/copy' }));
+  await machine.reaches('models', 'tiny', 'Ready');
+  await machine.reaches('knowledge', 'copy', 'Ready');
+  expect(machine.blobs).toHaveLength(1);
+});
+
+test('a pull of what is no longer wanted ends, and its download is removed', async () => {
+  const { hub, machine } = await fixture();
+  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  hub.fault = (path) => (path.includes('/stored/') ? { cutAfter: 1000 } : undefined);
+  machine.want('models', makeArtifact());
+  await until('the pull to begin', () => hub.count('/stored/') > 0);
+  machine.want('models');
+  await until('the end of the pull', () => machine.counted['artifactPulls models given-up'] === 1);
+  await until('an empty store', () => readdirSync(join(machine.folder, 'artifacts/partial')).length === 0);
+});

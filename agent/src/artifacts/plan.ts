@@ -1,0 +1,180 @@
+import type { ArtifactView } from '../../../src/wire/artifacts.ts';
+import {
+  ARTIFACT_KINDS,
+  type ArtifactCatalog,
+  type ArtifactKind,
+  type DesiredArtifacts,
+  isArtifactName,
+  type ProjectionPlace,
+} from '../domain/artifact.ts';
+import { nameOfVersion, type ProjectionState, type Trash, versionOf } from './projection.ts';
+import { type ArtifactKey, type ArtifactRecord, askedFor, keyOf } from './record.ts';
+
+/** Pulls at the same time; files of one artifact come one after another. */
+const PULLS = 2;
+
+/** An attempt that failed, at what is named by its key. */
+export interface ArtifactFailure {
+  /** what was attempted: another one is tried at once */
+  asked: string;
+  message: string;
+  count: number;
+  notBefore: number;
+  /** there was no room: what nothing uses makes some */
+  lacksRoom?: boolean;
+}
+
+/** Everything that a plan is made from. */
+export interface ArtifactPlanInput {
+  desired: DesiredArtifacts;
+  /** of the microservices that are to run; undefined while that is not known */
+  catalogs: readonly ArtifactCatalog[] | undefined;
+  /** microservices that may not be changed now */
+  held: ReadonlySet<string>;
+  /** nothing that is absent from a list is removed */
+  retains: boolean;
+  records: ReadonlyMap<ArtifactKey, ArtifactRecord>;
+  projections: readonly ProjectionState[];
+  trash: readonly Trash[];
+  /** whether a container, running or not, mounts a projection */
+  isMounted(place: ProjectionPlace): boolean;
+  /** whether a microservice has a running container */
+  isRunning(uuid: string): boolean;
+  /** by key of an artifact, or of an item of a projection */
+  failures: ReadonlyMap<string, ArtifactFailure>;
+  /** what is being pulled, by what it is pulled for */
+  underWay: ReadonlyMap<ArtifactKey, string>;
+  /** remove what nothing uses: on request, or because the disk is short of space */
+  prune: boolean;
+  now: number;
+}
+
+export type ArtifactStep =
+  | { do: 'pull'; kind: ArtifactKind; view: ArtifactView }
+  | { do: 'put'; catalog: ArtifactCatalog; name: string; record: ArtifactRecord; discard: string[] }
+  | { do: 'unlink'; place: ProjectionPlace; name: string }
+  | { do: 'discard'; place: ProjectionPlace; versions: string[] }
+  | { do: 'remove'; place: ProjectionPlace }
+  | { do: 'empty'; trash: Trash }
+  | { do: 'forget'; record: ArtifactRecord };
+
+/** Names an item of a projection, for its failures. */
+export const itemKey = ({ kind, uuid, mode }: ProjectionPlace, name: string) => `${kind}/${uuid}/${mode}/${name}`;
+
+const samePlace = (a: ProjectionPlace, b: ProjectionPlace) =>
+  a.kind === b.kind && a.uuid === b.uuid && a.mode === b.mode;
+
+/**
+ * Decides what to do about artifacts and their projections: what to pull, what to link where, and what to remove. Pure.
+ *
+ * Guarantees:
+ * - a projection shows a content that is complete, and goes on showing its last one until the next one is complete;
+ * - nothing that a container mounts is removed, nor what a microservice on hold may need;
+ * - nothing is removed for being absent from a list that is not known.
+ */
+export function planArtifacts(input: ArtifactPlanInput): ArtifactStep[] {
+  return [...planRemovals(input), ...planProjections(input), ...planPrune(input), ...planPulls(input)];
+}
+
+/** The artifact of a kind that catalogs mean by a name. */
+export function viewNamed(desired: DesiredArtifacts, kind: ArtifactKind, name: string): ArtifactView | undefined {
+  return desired[kind]?.find((view) => view.name === name);
+}
+
+/** The complete content of what is asked for now, if it is here. */
+export function currentRecord(
+  { records }: Pick<ArtifactPlanInput, 'records'>,
+  kind: ArtifactKind,
+  view: ArtifactView,
+): ArtifactRecord | undefined {
+  const record = records.get(keyOf({ kind, uuid: view.uuid }));
+  return record?.asked === askedFor(view) ? record : undefined;
+}
+
+function planPulls(input: ArtifactPlanInput): ArtifactStep[] {
+  const { desired, underWay, catalogs = [] } = input;
+  const waited = new Set(catalogs.flatMap(({ kind, items }) => items.map((name) => `${kind}/${name}`)));
+  const due = ARTIFACT_KINDS.flatMap((kind) =>
+    (desired[kind] ?? []).filter((view) => isPullDue(kind, view, input)).map((view) => ({ kind, view })),
+  );
+  // What a microservice waits for comes first.
+  const rank = ({ kind, view }: (typeof due)[number]) => (waited.has(`${kind}/${view.name}`) ? 0 : 1);
+  due.sort((a, b) => rank(a) - rank(b));
+  return due.slice(0, Math.max(0, PULLS - underWay.size)).map((each) => ({ do: 'pull', ...each }));
+}
+
+function isPullDue(kind: ArtifactKind, view: ArtifactView, input: ArtifactPlanInput): boolean {
+  const key = keyOf({ kind, uuid: view.uuid });
+  if (!isArtifactName(view.name) || currentRecord(input, kind, view) || input.underWay.has(key)) return false;
+  const failure = input.failures.get(key);
+  return !failure || failure.asked !== askedFor(view) || input.now >= failure.notBefore;
+}
+
+function planProjections({ projections, ...input }: ArtifactPlanInput): ArtifactStep[] {
+  const { desired, catalogs = [], failures, now } = input;
+  return catalogs.flatMap((catalog): ArtifactStep[] => {
+    const present = projections.find((each) => samePlace(each, catalog));
+    const puts = catalog.items.flatMap((name): ArtifactStep[] => {
+      const view = viewNamed(desired, catalog.kind, name);
+      const record = view && isArtifactName(name) ? currentRecord(input, catalog.kind, view) : undefined;
+      if (!record) return [];
+      const version = versionOf(name, record);
+      const linked = present?.links.get(name);
+      if (linked === version) return [];
+      const failure = failures.get(itemKey(catalog, name));
+      if (failure?.asked === version && now < failure.notBefore) return [];
+      const former = (present?.versions ?? []).filter((each) => nameOfVersion(each) === name && each !== linked);
+      // A copy that was written to is not the content any more.
+      const discard = former.filter((each) => each !== version || catalog.mode === 'rw');
+      return [{ do: 'put', catalog, name, record, discard }];
+    });
+    return puts;
+  });
+}
+
+function planRemovals({
+  projections,
+  catalogs,
+  held,
+  retains,
+  isMounted,
+  trash,
+  isRunning,
+}: ArtifactPlanInput): ArtifactStep[] {
+  const emptied = trash
+    .filter(({ mode, uuid }) => mode === 'ro' || !isRunning(uuid))
+    .map((one): ArtifactStep => ({ do: 'empty', trash: one }));
+  if (!catalogs) return emptied;
+  const removals = projections.flatMap((present): ArtifactStep[] => {
+    const { kind, uuid, mode, links, versions } = present;
+    if (held.has(uuid)) return [];
+    const place = { kind, uuid, mode };
+    const catalog = catalogs.find((each) => samePlace(each, present));
+    if (!catalog) return isMounted(place) || retains ? [] : [{ do: 'remove', place }];
+    const gone = [...links.keys()].filter((name) => !catalog.items.includes(name));
+    const left = versions.filter((version) => !catalog.items.includes(nameOfVersion(version)));
+    return [
+      ...gone.map((name): ArtifactStep => ({ do: 'unlink', place, name })),
+      ...(left.length > 0 ? [{ do: 'discard', place, versions: left } satisfies ArtifactStep] : []),
+    ];
+  });
+  return [...emptied, ...removals];
+}
+
+/** What no list names and no projection shows, and contents that were replaced. */
+function planPrune({ prune, retains, desired, records, projections, underWay }: ArtifactPlanInput): ArtifactStep[] {
+  if (!prune || retains) return [];
+  const unused = [...records.values()].filter((record) => {
+    const { kind, uuid, name } = record;
+    const list = desired[kind];
+    if (!list || list.some((view) => view.uuid === uuid) || underWay.has(keyOf(record))) return false;
+    const version = versionOf(name, record);
+    return !projections.some((each) => each.kind === kind && each.links.get(name) === version);
+  });
+  const replaced = projections.flatMap(({ links, versions, ...place }): ArtifactStep[] => {
+    const linked = new Set(links.values());
+    const old = versions.filter((version) => !linked.has(version));
+    return old.length > 0 ? [{ do: 'discard', place, versions: old }] : [];
+  });
+  return [...unused.map((record): ArtifactStep => ({ do: 'forget', record })), ...replaced];
+}

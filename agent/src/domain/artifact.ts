@@ -1,0 +1,82 @@
+import { join } from 'node:path';
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import type { ArtifactStatus, ArtifactView } from '../../../src/wire/artifacts.ts';
+import type { Entry } from './entry.ts';
+
+/** The kinds of artifacts. Both are handled by the same code. */
+export const ARTIFACT_KINDS = ['models', 'knowledge'] as const;
+export type ArtifactKind = (typeof ARTIFACT_KINDS)[number];
+
+/** What one artifact of a kind is called in texts. */
+export const ARTIFACT_NOUNS: Readonly<Record<ArtifactKind, string>> = { models: 'model', knowledge: 'knowledge' };
+
+/** The artifacts that the node is to have, by kind; an absent list is not known. */
+export type DesiredArtifacts = Readonly<Partial<Record<ArtifactKind, readonly ArtifactView[]>>>;
+
+/** A name becomes one segment of paths on this machine and in containers. */
+const ARTIFACT_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
+
+export function isArtifactName(name: string): boolean {
+  return ARTIFACT_NAME.test(name);
+}
+
+/** A directory that a container mounts: the artifacts of one catalog of a microservice. */
+export interface ProjectionPlace {
+  kind: ArtifactKind;
+  /** of the microservice */
+  uuid: string;
+  /** what is read-only shares its content with the store; a writable one has copies */
+  mode: 'ro' | 'rw';
+}
+
+/** Where a projection lies on this machine. */
+export function projectionPath({ kind, uuid, mode }: ProjectionPlace, volumesDirectory: string): string {
+  return join(volumesDirectory, kind, uuid, mode);
+}
+
+/** A catalog of a microservice: what is to be projected, and for whom. */
+export interface ArtifactCatalog extends ProjectionPlace {
+  bindPath: string;
+  items: readonly string[];
+  /** the user that its container runs as, where the view says so in numbers */
+  owner?: { uid: number; gid: number };
+}
+
+/** The catalogs of a view that have items. */
+export function catalogsOf(view: MicroserviceView): ArtifactCatalog[] {
+  return ARTIFACT_KINDS.flatMap((kind) => {
+    const { items = [], bindPath, permissions: mode = 'ro' } = view[kind] ?? {};
+    if (items.length === 0 || !bindPath) return [];
+    const names = [...new Set(items.map(({ name }) => name))];
+    return [{ kind, uuid: view.uuid, mode, bindPath, items: names, owner: ownerOf(view) }];
+  });
+}
+
+function ownerOf({ runAsUser = '', runAsGroup }: MicroserviceView): ArtifactCatalog['owner'] {
+  const [, uid, gid] = /^(\d+)(?::(\d+))?$/.exec(runAsUser) ?? [];
+  return uid === undefined ? undefined : { uid: Number(uid), gid: Number(gid ?? (runAsGroup || uid)) };
+}
+
+/** The catalogs of all microservices that are to run. */
+export function allCatalogs(entries: readonly Entry[] = []): ArtifactCatalog[] {
+  return entries.flatMap((entry) => (entry.kind === 'run' ? catalogsOf(entry.view) : []));
+}
+
+/** Why a microservice may not be started now: artifacts that it binds are not projected. */
+export interface ArtifactWait {
+  /** one of them cannot be had as things are */
+  failed: boolean;
+  /** for people: which one, and how far it is */
+  message: string;
+}
+
+/** An artifact of this machine, as the local API shows it. */
+export interface ArtifactItem extends ArtifactStatus {
+  repo: string;
+  revision: string;
+  registryId: number;
+  files: readonly string[];
+  format?: string;
+  /** microservices whose catalogs name it */
+  bindRefCount: number;
+}

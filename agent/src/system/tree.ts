@@ -1,0 +1,173 @@
+import { constants, type Stats } from 'node:fs';
+import {
+  chmod,
+  chown,
+  copyFile,
+  type FileHandle,
+  link,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readlink,
+  rename,
+  rm,
+  rmdir,
+  symlink,
+  unlink,
+} from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+/** Files and directory trees that are large or many: nothing here blocks the process (system/disk.ts has the rest). */
+
+/** The user and group that files belong to. */
+export interface FileOwner {
+  uid: number;
+  gid: number;
+}
+
+/** Opens a file for writing, makes it when it is missing, and keeps its first bytes. */
+export async function openForWriting(path: string, keep: number): Promise<FileHandle> {
+  const file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+  await file.truncate(keep).catch(async (error: unknown) => {
+    await file.close();
+    throw error;
+  });
+  return file;
+}
+
+/** The bytes of a file, piece by piece. */
+export async function* readPieces(path: string, length: number): AsyncGenerator<Buffer> {
+  const file = await open(path, 'r');
+  try {
+    const buffer = Buffer.allocUnsafe(1024 * 1024);
+    for (let position = 0; position < length; ) {
+      const { bytesRead } = await file.read(buffer, 0, Math.min(buffer.length, length - position), position);
+      if (bytesRead === 0) return;
+      position += bytesRead;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** Renames a file or directory so that a loss of power leaves it under one of both names. */
+export async function moveDurably(from: string, to: string): Promise<void> {
+  await rename(from, to);
+  await syncDirectory(dirname(to));
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+/** What is at a path, without following a link; undefined when there is nothing. */
+export async function statOf(path: string): Promise<Stats | undefined> {
+  return lstat(path).catch(nothingIfMissing);
+}
+
+export async function namesIn(path: string): Promise<string[]> {
+  return ((await readdir(path).catch(nothingIfMissing)) ?? []).sort();
+}
+
+export async function makeDirectories(path: string, mode = 0o755): Promise<void> {
+  await mkdir(path, { recursive: true, mode });
+}
+
+/** Removes a file, or a tree that no other program can write to. */
+export async function removeTree(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true });
+}
+
+/** Removes a directory when it is empty. */
+export async function removeEmptyDirectory(path: string): Promise<void> {
+  await rmdir(path).catch(() => {});
+}
+
+/** Gives a file a second name, or copies it where that is not possible. */
+export async function linkFile(from: string, to: string): Promise<void> {
+  try {
+    await link(from, to);
+  } catch (error) {
+    // Another file system, or too many links.
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EXDEV' && code !== 'EMLINK' && code !== 'EPERM') throw error;
+    await copyFile(from, to, constants.COPYFILE_FICLONE);
+    await chmod(to, 0o444);
+  }
+}
+
+/** Copies a file so that its user may write to it; the copy shares its blocks where the file system can do that. */
+export async function cloneFile(from: string, to: string, owner: FileOwner | undefined): Promise<void> {
+  await copyFile(from, to, constants.COPYFILE_FICLONE);
+  await giveTo(to, owner ? 0o644 : 0o666, owner);
+}
+
+export async function giveTo(path: string, mode: number, owner: FileOwner | undefined): Promise<void> {
+  await chmod(path, mode);
+  if (owner) await chown(path, owner.uid, owner.gid);
+}
+
+/**
+ * Does something with a directory by a path that means this very directory, whatever its path leads to meanwhile: a
+ * container that can write to a directory may replace what is in it by links. Throws where the path itself is a link.
+ */
+export async function withDirectory<T>(path: string, act: (pinned: string) => Promise<T>): Promise<T> {
+  const directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    return await act(`/proc/self/fd/${directory.fd}`);
+  } finally {
+    await directory.close();
+  }
+}
+
+/** As `withDirectory`, for a directory in a directory; what is no directory is replaced by one. */
+export async function withSubdirectory<T>(
+  parent: string,
+  name: string,
+  act: (pinned: string) => Promise<T>,
+): Promise<T> {
+  const path = join(parent, name);
+  const found = await statOf(path);
+  if (found && !found.isDirectory()) await unlink(path);
+  if (!found?.isDirectory()) await mkdir(path, { mode: 0o755 });
+  return withDirectory(path, act);
+}
+
+/** The text of a link; undefined for what is none. */
+export async function linkText(path: string): Promise<string | undefined> {
+  return readlink(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EINVAL') return undefined;
+    return nothingIfMissing(error);
+  });
+}
+
+/** Makes a link in a directory, or lets it lead elsewhere, in one step: readers see the old one or the new one. */
+export async function switchLink(directory: string, name: string, target: string): Promise<void> {
+  const temporary = join(directory, '.switch');
+  await removeLink(temporary);
+  await symlink(target, temporary);
+  await rename(temporary, join(directory, name));
+}
+
+/** Removes a link; one that is not there is no error. */
+export async function removeLink(path: string): Promise<void> {
+  await unlink(path).catch(nothingIfMissing);
+}
+
+/** Moves a directory away; one that is not there is no error. */
+export async function moveAway(from: string, to: string): Promise<void> {
+  await rename(from, to).catch(nothingIfMissing);
+}
+
+function nothingIfMissing(error: unknown): undefined {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error;
+  return undefined;
+}
