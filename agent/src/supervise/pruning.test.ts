@@ -21,7 +21,16 @@ async function prunings(settings: AgentConfig, measured: StatusReport, time: num
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
   const machine = { measure: async () => measured };
-  const deps = { engine: { removeImage }, database, log: silentLog(), clock, random: () => 0.5, machine };
+  const pruneArtifacts = async () => {};
+  const deps = {
+    engine: { removeImage },
+    database,
+    log: silentLog(),
+    clock,
+    random: () => 0.5,
+    machine,
+    pruneArtifacts,
+  };
   void runPruning({ ...deps, settings: () => settings, containers: () => [] }, stop.signal);
   await clock.advance(time);
   return removed;
