@@ -28,6 +28,8 @@ export const BOUNDS = {
   annotationValue: 4096,
   catalogItems: 64,
   templateVariables: 64,
+  /** members of the body of a template */
+  templateMembers: 64,
   images: 512,
   description: 1024,
   message: 1024,

@@ -1,9 +1,11 @@
 import { CORE_RESOURCES, type ResourceOf } from '../api/resources.ts';
 import type { ReferencedObjects } from '../domain/inputs.ts';
 import { applicationKind } from './application.ts';
+import { applicationTemplateKind } from './application-template.ts';
 import type { IdentityIndex, Kind, KindObject } from './definition.ts';
 import { edgeNodeKind } from './edge-node.ts';
 import { knowledgeKind } from './knowledge.ts';
+import { microserviceTemplateKind } from './microservice-template.ts';
 import { modelKind } from './model.ts';
 import { registryKind } from './registry.ts';
 import { runtimeClassKind } from './runtime-class.ts';
@@ -18,6 +20,8 @@ const ALL = [
   modelKind,
   knowledgeKind,
   serviceAccountKind,
+  applicationTemplateKind,
+  microserviceTemplateKind,
 ] as const;
 
 type All = (typeof ALL)[number];

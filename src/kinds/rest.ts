@@ -27,6 +27,8 @@ export interface Write<T> {
 export interface KindCrud<T, W extends Write<T> = Write<T>> {
   /** of the collection: `/registries` */
   path: string;
+  /** of the list, where it differs from the path of the items */
+  listPath?: string;
   /** the member of a list reply: `registries` */
   list: string;
   /**
@@ -38,8 +40,10 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   isBareList?: true;
   /** Success statuses and bodies: the object, its key, or nothing. */
   replies: {
-    create: { status: 200 | 201; body: 'object' | 'key' };
+    create: { status: 200 | 201; body: 'object' | 'key' | 'idAndName' };
     change: { status: 200; body: 'object' } | { status: 204 };
+    /** of PUT, where it differs from a change */
+    replace?: { status: 200; body: 'idAndName' };
     delete: { status: 200 | 202 | 204 };
   };
   shapes: KindShapes;
@@ -59,6 +63,8 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   undeletable?: { of(object: T): DomainError | undefined }['of'];
   /** the YAML routes */
   upload?: KindUpload;
+  /** PUT with a JSON body creates or replaces an object */
+  hasPut?: true;
 }
 export type Operation = 'create' | 'list' | 'get' | 'change' | 'delete';
 

@@ -73,7 +73,11 @@ export interface Route<
 }
 
 /** The argument of a handler: validated input, the caller, and the dependencies of the REST API. */
-interface Call<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> {
+export interface Call<
+  P extends z.ZodType = z.ZodType,
+  Q extends z.ZodType = z.ZodType,
+  B extends z.ZodType = z.ZodType,
+> {
   params: z.output<P>;
   query: z.output<Q>;
   body: z.output<B>;

@@ -1,22 +1,26 @@
+import type { MicroserviceEntry } from '../api/v3/index.ts';
 import { applicationRead } from '../domain/application/read.ts';
 import { nodeRead } from '../domain/edge-node/read.ts';
 import { DomainError } from '../domain/errors.ts';
 import { findExpression } from '../domain/expressions.ts';
+import { type Fields, isEmpty } from '../domain/microservice/body-values.ts';
 import { lookUps } from '../domain/templates/look-ups.ts';
-import type { LookUp } from '../domain/templates/renderer.ts';
+import { applicationRendering, entryPart, entryRendering, overlaid } from '../domain/templates/overlay.ts';
+import type { LookUp, Rendering } from '../domain/templates/renderer.ts';
+import { readTemplateRef, type TemplateRef } from '../domain/templates/variables.ts';
+import { type ApplicationUpload, readApplicationBody, readApplicationUpload } from '../domain/upload/application.ts';
 import { isObject } from '../domain/upload/document.ts';
+import { KINDS } from '../kinds/index.ts';
 import { oldest } from '../stores/oldest.ts';
 import { isPresent } from './deletion.ts';
 import type { RestDependencies } from './dependencies.ts';
+import { forbidden } from './errors.ts';
+import { presentObject } from './lookup.ts';
 import { liveNodes, readContext } from './reads.ts';
-import type { Caller, Templated } from './route.ts';
+import type { Call, Caller, Templated } from './route.ts';
 
 /** A request: whose rights its expressions have, and how long it waits for them. */
-export interface Requester {
-  deps: RestDependencies;
-  caller: Caller;
-  signal: AbortSignal;
-}
+export type Requester = Pick<Call, 'deps' | 'caller' | 'signal'>;
 
 /** The body of a request with its expressions replaced. `place` is where a file has the members of a JSON body. */
 export async function renderBody(
@@ -28,12 +32,106 @@ export async function renderBody(
   if (!templated || !isObject(body)) return body;
   const only = templated === true ? undefined : [[...place, templated.only]];
   if (!(only ?? [[]]).some((path) => findExpression(path.reduce<unknown>(member, body)))) return body;
-  const { deps, caller, signal } = requester;
-  const options = { lookUp: lookUpAs(deps, caller), caller: caller.identity?.name ?? '', signal };
-  return deps.templates.render({ document: body, ...(only && { only }) }, options);
+  return render(requester, { document: body, ...(only && { only }) });
 }
 
 const member = (value: unknown, key: string) => (isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined);
+
+/** The application of a JSON body, with what the templates add that it names. `path` is the name in the path of an update. */
+export async function applicationOfBody(requester: Requester, body: Fields, path?: string): Promise<ApplicationUpload> {
+  const named = { ...body, ...(isEmpty(body.name) && path !== undefined && { name: path }) };
+  const { fields, isAnyForm } = await withApplicationTemplate(requester, named, 'template');
+  return withEntryTemplates(requester, readApplicationBody(fields, { path, isAnyForm }), 'microservices');
+}
+
+/** The application of an uploaded document, with what the templates add that it names. */
+export async function applicationOfFile(
+  requester: Requester,
+  document: unknown,
+  path?: string,
+): Promise<ApplicationUpload> {
+  const { metadata, spec } = isObject(document) ? document : {};
+  if (!isObject(spec) || isEmpty(spec.template))
+    return withEntryTemplates(requester, readApplicationUpload(document, { path }), 'spec.microservices');
+  const name = isEmpty(spec.name) && isObject(metadata) ? metadata.name : spec.name;
+  const { fields, isAnyForm } = await withApplicationTemplate(requester, { ...spec, name }, 'spec.template');
+  const upload = readApplicationUpload({ ...(document as Fields), spec: fields }, { path, isAnyForm });
+  return withEntryTemplates(requester, upload, 'spec.microservices');
+}
+
+/** The fields of an application, with those of the template that they name. */
+async function withApplicationTemplate(
+  requester: Requester,
+  fields: Fields,
+  field: string,
+): Promise<{ fields: Fields; isAnyForm: boolean }> {
+  if (isEmpty(fields.template)) return { fields, isAnyForm: false };
+  const ref = readTemplateRef(fields.template, field);
+  await requireMay(requester, 'applicationtemplates', field, ref);
+  const found = await presentObject(requester.deps, KINDS.applicationTemplates, ref.name, requester.signal);
+  const rendering = applicationRendering(found, ref, fields, field);
+  return { fields: await render(requester, rendering, { field, ref }), isAnyForm: true };
+}
+
+async function withEntryTemplates(
+  requester: Requester,
+  upload: ApplicationUpload,
+  field: string,
+): Promise<ApplicationUpload> {
+  const { microservices } = upload.spec;
+  if (!microservices?.some(({ template }) => !isEmpty(template))) return upload;
+  const entries: MicroserviceEntry[] = [];
+  for (const [index, entry] of microservices.entries())
+    entries.push(await withEntryTemplate(requester, entry, upload.name, `${field}[${index}].template`));
+  return { ...upload, spec: { ...upload.spec, microservices: entries } };
+}
+
+/** The entry with what the template adds that it names; the same without one. */
+export async function withEntryTemplate(
+  requester: Requester,
+  entry: MicroserviceEntry,
+  application: string,
+  field = 'template',
+): Promise<MicroserviceEntry> {
+  if (isEmpty(entry.template)) return entry;
+  const ref = readTemplateRef(entry.template, field);
+  await requireMay(requester, 'microservicetemplates', field, ref);
+  const found = await presentObject(requester.deps, KINDS.microserviceTemplates, ref.name, requester.signal);
+  const rendering = entryRendering(found, ref, entry, application, field);
+  return overlaid(entry, entryPart(await render(requester, rendering, { field, ref }), entry.name, ref, field));
+}
+
+/** Reading a template is a permission of its own: what it has ends up in what the caller may read. */
+async function requireMay(
+  { caller }: Requester,
+  resource: string,
+  field: string,
+  { name }: TemplateRef,
+): Promise<void> {
+  if (await caller.may({ resource, verb: 'get' })) return;
+  if (await caller.may({ resource, verb: 'get', name })) return;
+  throw forbidden(`${field}: ${caller.identity?.name ?? ''} may not get ${resource} "${name}"`);
+}
+
+async function render(
+  { deps, caller, signal }: Requester,
+  rendering: Rendering,
+  from?: { field: string; ref: TemplateRef },
+): Promise<Fields> {
+  try {
+    return await deps.templates.render(rendering, {
+      lookUp: lookUpAs(deps, caller),
+      caller: caller.identity?.name ?? '',
+      signal,
+    });
+  } catch (error) {
+    if (!from || !(error instanceof DomainError)) throw error;
+    const { field, ref } = from;
+    throw new DomainError(error.status, error.code, `${field}: the template "${ref.name}": ${error.message}`, {
+      field,
+    });
+  }
+}
 
 /** The look-ups of expressions, with the rights of the caller. */
 function lookUpAs(deps: RestDependencies, caller: Caller): LookUp {

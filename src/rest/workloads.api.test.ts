@@ -258,7 +258,7 @@ describe('the verdict of an entry', () => {
     ['a reserved port', { ports: [{ internal: 1, external: 54321 }] }, 400, 'PORT_RESERVED'],
     ['no images', { images: [] }, 400, 'MICROSERVICE_DOES_NOT_HAVE_IMAGES'],
     ['a secret that does not exist', { env: [{ key: 'A', valueFromSecret: 'none/key' }] }, 404, 'SECRET_NOT_FOUND'],
-    ['a template', { template: { name: 't' } }, 400, 'NOT_SUPPORTED_YET'],
+    ['a template that does not exist', { template: { name: 't' } }, 404, 'MICROSERVICE_TEMPLATE_NOT_FOUND'],
   ])('refuses %s', async (_, more, status, code) => {
     const answer = await admin.post('/application', { json: { name, microservices: [flat('a', more)] } });
     expect(answer).toMatchObject({ status, body: { code } });

@@ -133,13 +133,6 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'NOT_SUPPORTED_YET',
     /^template:/,
   ],
-  'an application with a template': [
-    { application: { spec: { template: { name: 'line' } } } },
-    'NotSupportedYet',
-    400,
-    'NOT_SUPPORTED_YET',
-    /application's template/,
-  ],
   'a catalog item': [{ entry: { images: { catalogId: 5 } } }, 'NotSupportedYet', 400, 'NOT_SUPPORTED_YET', /catalogId/],
   'a model that does not exist': [
     { entry: { models: catalog('tiny') } },

@@ -2,6 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import { type ApplicationSpec, applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
 import { entryFromFlat } from '../microservice/flat.ts';
+import { readEntryOfAnyForm } from '../templates/overlay.ts';
 import { isObject, quoted, readDocument, requireName } from './document.ts';
 import { readEntry } from './microservice.ts';
 import { validateSpec } from './validate.ts';
@@ -24,36 +25,49 @@ export interface ApplicationUpload {
  * An uploaded Application document (already parsed YAML), in the form of the v3 files or of kubectl. `path` is the name
  * in the path of an update. Throws DomainError.
  */
-export function readApplicationUpload(document: unknown, { path }: { path?: string } = {}): ApplicationUpload {
+export function readApplicationUpload(document: unknown, { path, isAnyForm }: ReadOptions = {}): ApplicationUpload {
   const { metadata, spec } = readDocument(document, 'Application');
   const name = typeof spec.name === 'string' && spec.name !== '' ? spec.name : metadata.name;
   requireName(name, path, 'metadata.name');
   return readApplication(
     { ...spec, name },
-    (entry, at) => ({ entry: readEntry(entry, at), rebuild: isObject(entry) && entry.rebuild === true }),
+    isAnyForm
+      ? readOfAnyForm
+      : (entry, at) => ({ entry: readEntry(entry, at), rebuild: isObject(entry) && entry.rebuild === true }),
     'spec',
   );
 }
 
 /** A JSON body of `POST /application` and `PUT /application/{name}`: microservices in the flat form. */
-export function readApplicationBody(body: unknown, { path }: { path?: string } = {}): ApplicationUpload {
+export function readApplicationBody(body: unknown, { path, isAnyForm }: ReadOptions = {}): ApplicationUpload {
   if (!isObject(body)) throw invalid('body: must be an object');
   const name = isAbsent(body.name) ? path : body.name;
   if (name === undefined) throw invalid('name: is required', 'name');
   if (typeof name === 'string') requireName(name, path, 'name');
   // The controller assigns uuid and number of an application.
   const { uuid: _uuid, id: _id, ...fields } = body;
-  return readApplication({ ...fields, name }, (entry, at) => within(at, () => entryFromFlat(entry)), '');
+  const read: ReadEntry = isAnyForm ? readOfAnyForm : (entry, at) => within(at, () => entryFromFlat(entry));
+  return readApplication({ ...fields, name }, read, '');
 }
+
+interface ReadOptions {
+  /** name in the path of an update */
+  path?: string;
+  /** the entries come from a template, in the form of REST bodies or of files */
+  isAnyForm?: boolean;
+}
+
+const readOfAnyForm: ReadEntry = (entry, at) => ({
+  entry: within(at, () => readEntryOfAnyForm(entry, '')),
+  rebuild: isObject(entry) && entry.rebuild === true,
+});
 
 type ReadEntry = (entry: unknown, at: string) => { entry: MicroserviceEntry; rebuild: boolean };
 
 function readApplication(fields: Record<string, unknown>, read: ReadEntry, prefix: string): ApplicationUpload {
-  const { microservices, isSystem, template, ...rest } = fields;
+  const { microservices, isSystem, template: _, ...rest } = fields;
   const at = (field: string) => (prefix ? `${prefix}.${field}` : field);
   if (isSystem === true) throw systemRefused(at('isSystem'));
-  if (!isAbsent(template))
-    throw new DomainError(400, 'NOT_SUPPORTED_YET', `${at('template')}: not supported yet`, { field: at('template') });
   const has = microservices !== undefined && microservices !== null;
   if (has && !Array.isArray(microservices))
     throw invalid(`${at('microservices')}: must be a list`, at('microservices'));

@@ -133,7 +133,6 @@ describe('readApplicationUpload', () => {
     'a document without a spec': [{ kind: 'Application', metadata: { name: 'a' } }, 'spec', /required/],
     'a name with capitals': [{ ...spec({}), metadata: { name: 'Plant A' } }, 'spec.name', /"Plant A".*lower-case/],
     isSystem: [spec({ isSystem: true }), 'spec.isSystem', /cannot be set/],
-    'a template, which is not supported yet': [spec({ template: { name: 'x' } }), 'spec.template', /not supported yet/],
     'microservices that are not a list': [spec({ microservices: {} }), 'spec.microservices', /list/],
     'a microservice that is not an object': [spec({ microservices: ['m'] }), 'spec.microservices[0]', /object/],
     'a microservice without a name': [spec({ microservices: [{}] }), 'spec.microservices[0].name', /required/],

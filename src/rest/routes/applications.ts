@@ -5,12 +5,7 @@ import { requestRebuild } from '../../domain/actions.ts';
 import { applicationRead, replaceState } from '../../domain/application/read.ts';
 import { conflict, DomainError } from '../../domain/errors.ts';
 import { applicationId, identityLabels, objectName } from '../../domain/names.ts';
-import {
-  type ApplicationUpload,
-  patchApplication,
-  readApplicationBody,
-  readApplicationUpload,
-} from '../../domain/upload/application.ts';
+import { type ApplicationUpload, patchApplication } from '../../domain/upload/application.ts';
 import { KINDS } from '../../kinds/index.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { checkEntries } from '../check-entries.ts';
@@ -21,6 +16,7 @@ import { listReply } from '../list-reply.ts';
 import { accessByKey, applicationByName } from '../lookup.ts';
 import { readContext } from '../reads.ts';
 import { route } from '../route.ts';
+import { applicationOfBody, applicationOfFile } from '../templates.ts';
 import * as shapes from './shapes.ts';
 
 const tag = 'Applications';
@@ -57,7 +53,7 @@ export const applicationRoutes = [
     body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.applicationCreateBody },
     reply: { status: 201, schema: shapes.applicationCreated },
     errors: [400, 404, 409],
-    handler: ({ deps, body, signal }) => create(deps, readApplicationBody(body), signal),
+    handler: async (call) => create(call.deps, await applicationOfBody(call, call.body), call.signal),
   }),
   route({
     method: 'POST',
@@ -70,7 +66,7 @@ export const applicationRoutes = [
     body: { kind: 'file', part: 'application', templated: true },
     reply: { status: 201, schema: shapes.applicationCreated },
     errors: [400, 404, 409],
-    handler: ({ deps, document, signal }) => create(deps, readApplicationUpload(document), signal),
+    handler: async (call) => create(call.deps, await applicationOfFile(call, call.document), call.signal),
   }),
   route({
     method: 'GET',
@@ -109,8 +105,8 @@ export const applicationRoutes = [
     body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.applicationBody },
     reply: { status: 204 },
     errors: [400, 404, 409],
-    handler: ({ deps, params, body, signal }) =>
-      replace(deps, params.name, readApplicationBody(body, { path: params.name }), signal),
+    handler: async (call) =>
+      replace(call.deps, call.params.name, await applicationOfBody(call, call.body, call.params.name), call.signal),
   }),
   route({
     method: 'PUT',
@@ -123,8 +119,8 @@ export const applicationRoutes = [
     body: { kind: 'file', part: 'application', templated: true },
     reply: { status: 204 },
     errors: [400, 404, 409],
-    handler: ({ deps, params, document, signal }) =>
-      replace(deps, params.name, readApplicationUpload(document, { path: params.name }), signal),
+    handler: async (call) =>
+      replace(call.deps, call.params.name, await applicationOfFile(call, call.document, call.params.name), call.signal),
   }),
   route({
     method: 'PATCH',

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import { API_VERSION, UPLOAD_API_VERSIONS } from '../../api/names.ts';
 import { conflict, verdictError } from '../../domain/errors.ts';
-import { identityLabels, objectName } from '../../domain/names.ts';
+import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { readDocument, requireName } from '../../domain/upload/document.ts';
 import { inUseError, type Kind, type KindObject, type Kinds, type Operation, type Write } from '../../kinds/index.ts';
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
@@ -58,11 +58,12 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
   const value = (params: Params) => (scope ? `${params[scope.param]}/${params[key]}` : String(params[key]));
   const a = /^[aeiou]/.test(noun) ? `an ${noun}` : `a ${noun}`;
   const text = (operation: Operation, summary: string) => ({ summary, ...crud.texts?.[operation] });
-  const createdShape = replies.create.body === 'object' ? crud.shapes.read : keyShape(key);
+  const createdShape = { object: crud.shapes.read, key: keyShape(key), idAndName: ID_AND_NAME }[replies.create.body];
   const changeReply =
     replies.change.status === 200
       ? { status: replies.change.status, schema: crud.shapes.read }
       : { status: replies.change.status };
+  const replaceReply = replies.replace ? { status: replies.replace.status, schema: ID_AND_NAME } : changeReply;
   const missingReference = kind.references ? [404] : [];
   const list = capital(crud.list);
   const items = z.array(crud.shapes.listed ?? crud.shapes.read);
@@ -82,7 +83,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
     }),
     route({
       method: 'GET',
-      path,
+      path: crud.listPath ?? path,
       operation: `list${list}`,
       tag,
       ...text('list', `All ${crud.list}`),
@@ -153,12 +154,33 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             access: { resource, verb: upload.update === 'PUT' ? 'update' : 'patch', ...byKey },
             ...item,
             body: { kind: 'file', part: upload.part, templated },
-            reply: changeReply,
+            reply: upload.update === 'PUT' ? replaceReply : changeReply,
             errors: [400, 404, 409],
             handler({ deps, params, document, caller, signal }) {
               const body = operations.readFile(document, value(params));
               const change = upload.update === 'PUT' ? operations.upsert : operations.patch;
               return change(deps, value(params), body, caller, signal);
+            },
+          }),
+        ]
+      : []),
+    ...(crud.hasPut
+      ? [
+          route({
+            method: 'PUT',
+            path: itemPath,
+            operation: `replace${definition.kind}`,
+            tag,
+            summary: `Create or change ${a}`,
+            access: { resource, verb: 'update', ...byKey },
+            ...item,
+            body: { kind: 'json', schema: shapes.anyObject, templated, documents: crud.shapes.create },
+            reply: replaceReply,
+            errors: [400, 404, 409],
+            handler({ deps, params, body, caller, signal }) {
+              const name = body.name ?? value(params);
+              requireName(String(name), value(params), 'name');
+              return operations.upsert(deps, value(params), { ...body, name }, caller, signal);
             },
           }),
         ]
@@ -203,10 +225,13 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   async function create(deps: RestDependencies, body: unknown, caller: Caller, signal: AbortSignal) {
     const write = crud.fromBody(body);
     const created = await store(deps, write, signal);
-    const value = keyValue(kind, created);
     if (replies.create.body === 'object') return read(deps, created, caller, signal);
+    if (replies.create.body === 'idAndName') return idAndName(created);
+    const value = keyValue(kind, created);
     return { [rest.key]: rest.key === 'id' ? Number(value) : value };
   }
+
+  const idAndName = (object: T) => ({ id: identity.id?.(object), name: v3Name(object) });
 
   function store(deps: RestDependencies, write: W, signal: AbortSignal): Promise<T> {
     const objects = objectsOf(deps, kind);
@@ -257,9 +282,8 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     deps: RestDependencies,
     value: string,
     writeOf: (object: T) => W,
-    caller: Caller,
     signal: AbortSignal,
-  ) {
+  ): Promise<T> {
     let before: T | undefined;
     const edited = await edit(
       objectsOf(deps, kind),
@@ -275,14 +299,19 @@ function createOperations<T extends KindObject, W extends Write<T>>(
       signal,
     );
     if (before) await hooks.changed?.(deps, before, edited, signal);
-    return replies.change.status === 200 ? read(deps, edited, caller, signal) : undefined;
+    return edited;
   }
 
-  const patch = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
-    change(deps, value, (object) => crud.patch(object, body), caller, signal);
+  const changed = (deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal) =>
+    replies.change.status === 200 ? read(deps, object, caller, signal) : undefined;
+  const replaced = (deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal) =>
+    replies.replace ? idAndName(object) : changed(deps, object, caller, signal);
+
+  const patch = async (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
+    changed(deps, await change(deps, value, (object) => crud.patch(object, body), signal), caller, signal);
 
   /** Replaces the spec by that of a body; name, identity and links stay. */
-  const replace = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
+  const replace = (deps: RestDependencies, value: string, body: unknown, signal: AbortSignal) =>
     change(
       deps,
       value,
@@ -294,7 +323,6 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         const write = crud.fromBody(body);
         return { ...write, spec: { ...write.spec, ...kept } };
       },
-      caller,
       signal,
     );
 
@@ -302,10 +330,9 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   async function upsert(deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) {
     const create = { resource: definition.plural, verb: 'create' } as const;
     if (rest.key !== 'name' || (await findObject(deps, kind, value, signal)))
-      return replace(deps, value, body, caller, signal);
+      return replaced(deps, await replace(deps, value, body, signal), caller, signal);
     if (!(await caller.may(create))) throw forbidden(`${noun} "${value}" does not exist, and you may not create it`);
-    const created = await store(deps, crud.fromBody(body), signal);
-    return replies.change.status === 200 ? read(deps, created, caller, signal) : undefined;
+    return replaced(deps, await store(deps, crud.fromBody(body), signal), caller, signal);
   }
 
   async function remove(deps: RestDependencies, value: string, signal: AbortSignal) {
@@ -355,6 +382,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   return { create, get, list, patch, upsert, delete: remove, readFile };
 }
 
+const ID_AND_NAME = replyShape({ id: z.number().int(), name: z.string() });
 const keyShape = (key: 'uuid' | 'name' | 'id') => replyShape({ [key]: key === 'id' ? z.number().int() : z.string() });
 const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1);
 const byNumber = (a: string, b: string) => Number(a) - Number(b);

@@ -64,20 +64,25 @@ export async function editMicroservice(
   await edit(deps.applications, read, () => change(found), signal);
 }
 
+interface Change {
+  entry: MicroserviceEntry;
+  rebuild?: boolean;
+}
+
 /** Edits one entry and requests its rebuild. */
 export async function editEntry(
   deps: RestDependencies,
   variant: Variant,
   uuid: string,
   signal: AbortSignal,
-  change: (found: Microservice) => { entry: MicroserviceEntry; rebuild?: boolean },
+  change: (found: Microservice) => Change | Promise<Change>,
 ): Promise<undefined> {
-  await editMicroservice(deps, uuid, signal, (found) => {
+  await editMicroservice(deps, uuid, signal, async (found) => {
     const { application, entry } = found;
     const isSystem = application.spec.isSystem === true;
     if (isSystem && !variant.system) throw systemUpdate(entry);
     if (!isSystem && variant.system) throw microserviceMissing(uuid);
-    const { entry: changed, rebuild = false } = change(found);
+    const { entry: changed, rebuild = false } = await change(found);
     if (changed === entry && !rebuild) return application;
     const microservices = (application.spec.microservices ?? []).map((one) => (one === entry ? changed : one));
     return judged(deps, application, microservices, rebuild ? [entry.name] : [], signal);

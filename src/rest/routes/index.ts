@@ -2,6 +2,7 @@ import { KINDS, type Kind, type Kinds } from '../../kinds/index.ts';
 import { constantReply } from '../constant-reply.ts';
 import { openApiDocument } from '../openapi.ts';
 import { type AnyRoute, route } from '../route.ts';
+import { applicationTemplateRoutes } from './application-templates.ts';
 import { applicationRoutes } from './applications.ts';
 import { capabilityRoutes } from './capabilities.ts';
 import { clusterRoutes } from './cluster.ts';
@@ -22,6 +23,7 @@ const OWN: Readonly<Record<string, readonly AnyRoute[]>> = {
   nodes: nodeRoutes,
   applications: [...applicationRoutes, ...microserviceRoutes, ...microservicePartRoutes],
   registries: registryRoutes,
+  applicationTemplates: applicationTemplateRoutes,
 };
 
 const routesOfKind = (kind: Kind): readonly AnyRoute[] =>

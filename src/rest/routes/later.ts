@@ -15,23 +15,6 @@ const TABLE: Readonly<Record<string, string>> = {
     PATCH  /node/{uuid}/tunnel                     edgenodes/tunnel patch
     POST   /node/{uuid}/exec                       systemmicroservices/exec create
     DELETE /node/{uuid}/exec                       systemmicroservices/exec delete`,
-  'Application templates': `
-    GET    /applicationTemplates                   applicationtemplates list
-    POST   /applicationTemplate                    applicationtemplates create
-    POST   /applicationTemplate/yaml               applicationtemplates create
-    GET    /applicationTemplate/{name}             applicationtemplates get
-    PATCH  /applicationTemplate/{name}             applicationtemplates patch
-    PUT    /applicationTemplate/{name}             applicationtemplates update
-    PUT    /applicationTemplate/yaml/{name}        applicationtemplates update
-    DELETE /applicationTemplate/{name}             applicationtemplates delete`,
-  'Microservice templates': `
-    GET    /microserviceTemplates                  microservicetemplates list
-    POST   /microserviceTemplates                  microservicetemplates create
-    POST   /microserviceTemplates/yaml             microservicetemplates create
-    GET    /microserviceTemplates/{name}           microservicetemplates get
-    PATCH  /microserviceTemplates/{name}           microservicetemplates patch
-    PUT    /microserviceTemplates/yaml/{name}      microservicetemplates update
-    DELETE /microserviceTemplates/{name}           microservicetemplates delete`,
   Catalog: `
     GET    /catalog/microservices                  catalogitems list
     POST   /catalog/microservices                  catalogitems create

@@ -13,6 +13,7 @@ import { listReply } from '../list-reply.ts';
 import { applicationByName, findMicroservice, microserviceMissing } from '../lookup.ts';
 import { readContext } from '../reads.ts';
 import { type AnyRoute, type Grant, route } from '../route.ts';
+import { type Requester, withEntryTemplate } from '../templates.ts';
 import { editEntry, editMicroservice, judged, VARIANTS } from './entries.ts';
 import * as shapes from './shapes.ts';
 
@@ -75,10 +76,14 @@ export const microserviceRoutes: AnyRoute[] = [
       body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.microserviceBody },
       reply: { status: 204 },
       errors: [400, 404, 409],
-      handler: ({ deps, params, body, signal }) =>
-        editEntry(deps, variant, params.uuid, signal, ({ application, entry }) =>
-          patchEntry(entry, body, { application: v3Name(application), uuid: params.uuid }),
-        ),
+      handler: (call) =>
+        editEntry(call.deps, variant, call.params.uuid, call.signal, async ({ application, entry }) => {
+          const name = v3Name(application);
+          const patched = patchEntry(entry, call.body, { application: name, uuid: call.params.uuid });
+          // A template that kubectl named is not the business of REST.
+          if (!('template' in call.body)) return patched;
+          return { ...patched, entry: await withEntryTemplate(call, patched.entry, name) };
+        }),
     }),
     route({
       method: 'PATCH',
@@ -91,11 +96,13 @@ export const microserviceRoutes: AnyRoute[] = [
       body: { kind: 'file', part: 'microservice', templated: true },
       reply: { status: 204 },
       errors: [400, 404, 409],
-      handler({ deps, params, document, signal }) {
-        return editEntry(deps, variant, params.uuid, signal, ({ application, entry }) => {
-          const options = { name: entry.name, application: v3Name(application) };
-          const upload = readMicroserviceUpload(document, options);
-          return { entry: keepIdentity(upload.entry, entry, params.uuid, document), rebuild: upload.rebuild };
+      handler(call) {
+        const { deps, params, document, signal } = call;
+        return editEntry(deps, variant, params.uuid, signal, async ({ application, entry }) => {
+          const name = v3Name(application);
+          const { rebuild, entry: read } = readMicroserviceUpload(document, { name: entry.name, application: name });
+          const given = await withEntryTemplate(call, read, name, 'spec.template');
+          return { entry: keepIdentity(given, entry, params.uuid, document), rebuild };
         });
       },
     }),
@@ -123,7 +130,7 @@ export const microserviceRoutes: AnyRoute[] = [
     body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.microserviceCreateBody },
     reply: { status: 201, schema: shapes.microserviceCreated },
     errors: [400, 404, 409],
-    handler: ({ deps, body, signal }) => create(deps, entryFromFlat(body), signal),
+    handler: (call) => create(call, entryFromFlat(call.body), 'template'),
   }),
   route({
     method: 'POST',
@@ -136,7 +143,7 @@ export const microserviceRoutes: AnyRoute[] = [
     body: { kind: 'file', part: 'microservice', templated: true },
     reply: { status: 201, schema: shapes.microserviceCreated },
     errors: [400, 404, 409],
-    handler: ({ deps, document, signal }) => create(deps, readMicroserviceUpload(document), signal),
+    handler: (call) => create(call, readMicroserviceUpload(call.document), 'spec.template'),
   }),
   route({
     method: 'DELETE',
@@ -191,12 +198,14 @@ export const microserviceRoutes: AnyRoute[] = [
 ];
 
 async function create(
-  deps: RestDependencies,
+  requester: Requester,
   request: { entry: MicroserviceEntry; application?: string; rebuild: boolean },
-  signal: AbortSignal,
+  field: string,
 ) {
-  const { entry, application: name, rebuild } = request;
+  const { deps, signal } = requester;
+  const { application: name, rebuild } = request;
   if (name === undefined) throw invalid('application: is required, the name of an application', 'application');
+  const entry = await withEntryTemplate(requester, request.entry, name, field);
   const stored = await edit(
     deps.applications,
     () => applicationByName(deps, name, signal),

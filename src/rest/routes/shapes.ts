@@ -1,7 +1,13 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import { containerSchema, portSchema, volumeSchema } from '../../api/container/index.ts';
-import { busConfigSchema, edgeNodeSpecSchema, microserviceSchema, PLATFORM_PHASES } from '../../api/v3/index.ts';
+import {
+  applicationSpecSchema,
+  busConfigSchema,
+  edgeNodeSpecSchema,
+  microserviceSchema,
+  PLATFORM_PHASES,
+} from '../../api/v3/index.ts';
 import { EXPRESSION_REFUSED, findExpression } from '../../domain/expressions.ts';
 import { replyShape as reply } from '../../kinds/rest.ts';
 
@@ -220,10 +226,11 @@ export const applicationBody = z.object({
   description: z.string().optional(),
   isActivated: z.boolean().optional(),
   busConfig: busConfig.optional(),
+  template: applicationSpecSchema.shape.template,
   microservices: z.array(applicationEntry).max(BOUNDS.entries).optional(),
 });
 export const applicationCreateBody = applicationBody.required({ name: true });
-export const applicationPatchBody = applicationBody.omit({ microservices: true });
+export const applicationPatchBody = applicationBody.omit({ microservices: true, template: true });
 export const applicationCreated = reply({ id: z.number().int(), name: z.string() });
 export const applicationRead = reply(
   {

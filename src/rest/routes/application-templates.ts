@@ -1,0 +1,44 @@
+import { randomUUID } from 'node:crypto';
+import type { ApplicationTemplate } from '../../api/v3/index.ts';
+import { duplicateName } from '../../domain/errors.ts';
+import { v3Name } from '../../domain/names.ts';
+import { applicationTemplateCrud } from '../../kinds/application-template.ts';
+import { KINDS, type Write } from '../../kinds/index.ts';
+import { isAlreadyExists } from '../../kube/api-error.ts';
+import { isPresent } from '../deletion.ts';
+import { withChanges } from '../edit.ts';
+import type { AnyRoute } from '../route.ts';
+import { type CrudHooks, crudRoutes } from './crud.ts';
+
+const hooks: CrudHooks<ApplicationTemplate, Write<ApplicationTemplate>> = {
+  /** A template that was renamed keeps its object name, which a new one with its former name cannot have. */
+  async create({ applicationTemplates }, object, { name = object.metadata.name }, signal) {
+    try {
+      return await applicationTemplates.create(object, signal);
+    } catch (error) {
+      const holder = isAlreadyExists(error) && (await applicationTemplates.read(object.metadata.name, signal));
+      if (!holder || v3Name(holder) === name) throw error;
+      const metadata = {
+        ...object.metadata,
+        name: `${object.metadata.name.slice(0, 240)}-${randomUUID().slice(0, 8)}`,
+      };
+      return applicationTemplates.create({ ...object, metadata, spec: { ...object.spec, name } }, signal);
+    }
+  },
+  /** A template may be renamed, to a name that is free. */
+  async change({ applicationTemplates }, before, { spec }) {
+    const after = withChanges(before, { spec });
+    const name = v3Name(after);
+    const others = applicationTemplates
+      .find('name', name)
+      .filter((one) => isPresent(one) && one.metadata.uid !== before.metadata.uid);
+    if (name !== v3Name(before) && others.length > 0) throw duplicateName('application template', name);
+    return after;
+  },
+};
+
+export const applicationTemplateRoutes: readonly AnyRoute[] = crudRoutes(
+  KINDS.applicationTemplates,
+  applicationTemplateCrud,
+  hooks,
+);
