@@ -69,6 +69,8 @@ interface AgentOptions {
   within?: readonly string[];
   /** URL of the controller for the agent */
   url?: string;
+  /** the command line of the agent's program, instead of the sources */
+  program?: readonly string[];
   /** further lines of its configuration file */
   settings?: Record<string, unknown>;
 }
@@ -95,6 +97,8 @@ export interface AgentProcess {
   start(): Promise<void>;
   cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }>;
 }
+
+const SOURCES = [process.execPath, join(ROOT, 'agent/src/main.ts')];
 
 interface Container {
   id: string;
@@ -193,7 +197,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
   async function startAgent(
     name: string,
     controller: ControllerProcess,
-    { within = [], url = controller.url, settings = {} }: AgentOptions = {},
+    { within = [], url = controller.url, settings = {}, program = SOURCES }: AgentOptions = {},
   ): Promise<AgentProcess> {
     const home = join(dir, `agent-${++count}`);
     mkdirSync(home);
@@ -202,7 +206,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     writeFileSync(config, stringify({ ...agentConfig(home, engineUrl, port), ...settings }));
     let daemon: Daemon | undefined;
     const start = async () => {
-      const [command = '', ...args] = [...within, process.execPath, join(ROOT, 'agent/src/main.ts')];
+      const [command = '', ...args] = [...within, ...program];
       daemon = await startDaemon({
         name: `agent-${name}-${randomUUID().slice(0, 4)}`,
         command,

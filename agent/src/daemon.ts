@@ -271,6 +271,7 @@ const NEEDS_RESTART: ReadonlySet<SettingName> = new Set([
   'containerEngine',
   'containerEngineUrl',
   'controllerCert',
+  'releaseKeyFile',
 ]);
 
 function changeSettings(

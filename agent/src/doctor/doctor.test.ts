@@ -122,6 +122,12 @@ type Case = [check: string, problem: string | undefined, detail: RegExp, arrange
 
 const CASES: Record<string, Case> = {
   'a configuration file that is not YAML': ['settings', 'unusable', /config\.yaml is not YAML/, () => ({})],
+  'a file of release keys that has none': [
+    'release-keys',
+    'unusable',
+    /release\.pem: there is no public key/,
+    () => ({ ...wrote(join(folder, 'release.pem'), 'hello'), settings: { releaseKeyFile: 'release.pem' } }),
+  ],
   'a policy with a misspelled rule': [
     'policy',
     'unusable',

@@ -17,6 +17,7 @@ import { exchange } from '../system/http.ts';
 import { errorText } from '../system/log.ts';
 import { processLimits } from '../system/machine.ts';
 import { isAlive } from '../system/presence.ts';
+import { releaseKeys } from '../update/manifest.ts';
 import { check } from './check.ts';
 import type { DoctorContext } from './context.ts';
 
@@ -53,6 +54,26 @@ export const MACHINE_CHECKS = [
         return { ok: text === undefined ? 'none: everything is allowed' : policyFile };
       } catch (error) {
         return { problem: 'unusable', what: errorText(error) };
+      }
+    },
+  }),
+  check({
+    name: 'release-keys',
+    about: 'whose releases of the agent this machine installs',
+    problems: {
+      unusable: {
+        severity: 'warning',
+        todo: 'Put Ed25519 public keys (PEM) into the file that releaseKeyFile names, or remove the setting. Until then the agent is not ready to upgrade; it takes a new file when it starts.',
+      },
+    },
+    run: ({ config: { releaseKeyFile } }: DoctorContext) => {
+      if (!releaseKeyFile) return { ok: 'none: the agent does not update itself' };
+      try {
+        const text = readText(releaseKeyFile);
+        if (text === undefined) return { problem: 'unusable', what: `there is no file ${releaseKeyFile}` };
+        return { ok: `${releaseKeyFile}: ${releaseKeys(text).length}` };
+      } catch (error) {
+        return { problem: 'unusable', what: `${releaseKeyFile}: ${errorText(error)}` };
       }
     },
   }),

@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { bundle } from '../../../hack/build.ts';
+import { AGENT_VERSION } from '../domain/names.ts';
 import { readText } from '../system/disk.ts';
 import { Program } from './program.ts';
 
@@ -15,6 +17,21 @@ export function makeFolder(): string {
 
 /** A Node that is small enough to be downloaded often: the one of this process. */
 export const NODE_SCRIPT = `#!/bin/sh\nexec '${process.execPath}' "$@"\n`;
+
+/** The bundles of agent and launcher, in a folder. */
+export async function makeBundles(folder: string): Promise<{ agent: string; launcher: string }> {
+  const [agent, launcher] = [await bundle('skerry-agent', folder), await bundle('skerry-agent-launcher', folder)];
+  return { agent: readText(agent.path) ?? '', launcher: launcher.path };
+}
+
+/** The files of a release: the bundle of the agent under another version. */
+export function makeReleaseFiles(bundled: string, version: string): { agent: string; node: string } {
+  const folder = makeFolder();
+  const [agent, node] = [join(folder, 'agent'), join(folder, 'node')];
+  writeFileSync(agent, bundled.replaceAll(`"${AGENT_VERSION}"`, `"${version}"`));
+  writeFileSync(node, NODE_SCRIPT, { mode: 0o755 });
+  return { agent, node };
+}
 
 /** A program directory with releases whose agents are these programs; the first one is current. */
 export function makeProgram(releases: Readonly<Record<string, string>>, directory = makeFolder()): Program {

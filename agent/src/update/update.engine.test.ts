@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { installProgram, makeReleaseKey, writeRelease } from '../../../hack/agent-release.ts';
-import { bundle } from '../../../hack/build.ts';
 import { callEngine } from '../../../hack/engine-api.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
@@ -16,7 +15,7 @@ import { FakeController } from '../controller/_fake-controller.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { FileServer, makeFolder, NODE_SCRIPT } from './_program.ts';
+import { FileServer, makeBundles, makeFolder, makeReleaseFiles } from './_program.ts';
 
 /** An installed agent as it is shipped: launcher and bundle as processes, with a container on a real engine. */
 
@@ -28,21 +27,9 @@ let agentText: string;
 let launcher: string;
 beforeAll(async () => {
   await pushVersions(inject('registryUrl'), 'update/sample', '1');
-  launcher = (await bundle('skerry-agent-launcher', bundles)).path;
-  agentText = readFileSync((await bundle('skerry-agent', bundles)).path, 'utf8');
+  ({ agent: agentText, launcher } = await makeBundles(bundles));
 });
 afterAll(() => rmSync(bundles, { recursive: true, force: true }));
-
-/** Writes a program of a release: the agent under another version, or another text. */
-function programOf(version: string, text?: string): { agent: string; node: string } {
-  const folder = makeFolder();
-  const [agent, node] = [join(folder, 'agent'), join(folder, 'node')];
-  const parts = agentText.split(`"${AGENT_VERSION}"`);
-  expect(parts.length).toBeGreaterThan(1);
-  writeFileSync(agent, text ?? parts.join(`"${version}"`));
-  writeFileSync(node, NODE_SCRIPT, { mode: 0o755 });
-  return { agent, node };
-}
 
 interface Machine {
   program: string;
@@ -57,7 +44,7 @@ interface Machine {
 async function startMachine(releasesUrl: string): Promise<Machine> {
   const folder = makeFolder();
   const program = join(folder, 'program');
-  installProgram({ ...programOf(AGENT_VERSION), launcher, version: AGENT_VERSION, to: program });
+  installProgram({ ...makeReleaseFiles(agentText, AGENT_VERSION), launcher, version: AGENT_VERSION, to: program });
   const config = join(folder, 'config.yaml');
   writeFileSync(join(folder, 'release.pem'), key.publicKey);
   const settings = {
@@ -125,8 +112,8 @@ async function startMachine(releasesUrl: string): Promise<Machine> {
 
 test('an agent updates itself, a bad release falls back, a rollback goes back, and its container runs on', async () => {
   const server = await new FileServer(makeFolder()).listen();
-  const publish = (version: string, text?: string) => {
-    const { agent, node } = programOf(version, text);
+  const publish = (version: string, text = agentText) => {
+    const { agent, node } = makeReleaseFiles(text, version);
     const nodes = { amd64: node, arm64: node };
     writeRelease({ agent, node: nodes, version, minimumVersion: '0.1.0', key: key.privateKey, out: server.folder });
   };
