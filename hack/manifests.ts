@@ -2,17 +2,9 @@
  * The roles and admission policies that an installation needs besides the CRDs and the program, as objects. hack/gen.ts
  * writes them twice, as templates of the chart and as manifests/install.yaml for an installation without Helm.
  */
-import {
-  ANNOTATIONS,
-  BUILT_IN_REGISTRIES,
-  FIELD_MANAGERS,
-  GROUP,
-  LABELS,
-  PROTECTED,
-  VERSION,
-} from '../src/api/names.ts';
+import { ANNOTATIONS, FIELD_MANAGERS, GROUP, LABELS, PROTECTED, VERSION } from '../src/api/names.ts';
 import { toStructural } from '../src/api/structural.ts';
-import { KINDS } from '../src/kinds/index.ts';
+import { KINDS, type Kinds } from '../src/kinds/index.ts';
 import { roles } from '../src/rest/access/roles.ts';
 
 export type Manifest = Record<string, unknown> & { kind: string };
@@ -23,6 +15,10 @@ const PLURALS = DEFINITIONS.map(({ plural }) => plural);
 /** Kinds of which some objects belong to the system. */
 const WITH_SYSTEM = DEFINITIONS.filter(({ spec }) => toStructural(spec).properties?.isSystem).map(
   ({ plural }) => plural,
+);
+/** Kinds of which some objects exist from the start, with the names of those. */
+const WITH_BUILT_INS = Object.values(KINDS as Kinds).flatMap(({ definition: { plural }, builtIns = [] }) =>
+  builtIns.length > 0 ? [{ plural, names: builtIns.map(({ name }) => name) }] : [],
 );
 const ALL = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
 
@@ -128,9 +124,6 @@ const marked = (object: string, marks: 'labels' | 'annotations', key: string) =>
 /** Rules that a CRD cannot express: about the namespace of an object, its writer, or its deletion. */
 function policies(namespace: string): Policy[] {
   const controller = `${USER} == 'system:serviceaccount:${namespace}:${CONTROLLER_ACCOUNT}'`;
-  const builtIn = Object.values(BUILT_IN_REGISTRIES)
-    .map((registry) => `'${registry.name}'`)
-    .join(', ');
   return [
     {
       // A namespace has an installation when it has the controller's role, so the policies need no list of installations.
@@ -195,13 +188,15 @@ function policies(namespace: string): Policy[] {
       expression: `(has(object.spec.isSystem) && object.spec.isSystem) == (oldObject != null && has(oldObject.spec.isSystem) && oldObject.spec.isSystem) || ${controller}`,
       message: 'isSystem is set and cleared by the controller alone',
     },
-    {
-      name: 'built-in-registries',
-      operations: ['UPDATE', 'DELETE'],
-      resources: ['registries'],
-      expression: `!(oldObject.metadata.name in [${builtIn}]) || (request.operation == 'UPDATE' && object.spec == oldObject.spec) || ${controller} || ${COLLECTOR}`,
-      message: 'the built-in registries cannot be changed or deleted',
-    },
+    ...WITH_BUILT_INS.map(
+      ({ plural, names }): Policy => ({
+        name: `built-in-${plural}`,
+        operations: ['UPDATE', 'DELETE'],
+        resources: [plural],
+        expression: `!(oldObject.metadata.name in [${names.map((name) => `'${name}'`).join(', ')}]) || (request.operation == 'UPDATE' && object.spec == oldObject.spec) || ${controller} || ${COLLECTOR}`,
+        message: `the built-in ${plural} cannot be changed or deleted`,
+      }),
+    ),
   ];
 }
 

@@ -243,6 +243,18 @@ function fill(stores: Stores, size: number) {
     ],
     '1',
   );
+  stores.catalogItems.swap(
+    numbers.map((i) => ({
+      ...made('CatalogItem', `item-${i}`),
+      spec: {
+        id: 20 + i,
+        images: [{ archId: 1, containerImage: 'plant/part-0:1.0' }],
+        registryId: `team-${i}`,
+        isPublic: false,
+      },
+    })),
+    '1',
+  );
   const shareable = { labels: { [LABELS.shareable]: 'true' } };
   const secret = (name: string) =>
     ({ ...made('Secret', name, shareable), data: { value: Buffer.from('one').toString('base64') } }) as Secret;
@@ -296,7 +308,7 @@ const application = (i: number) =>
         uuid: uuidOf(`microservice ${i} ${part}`),
         isActivated: true,
         agent: { name: `gateway-${i}` },
-        images: { amd64: `plant/part-${part}:1.0`, ...(part > 0 && { registry: `team-${i}` }) },
+        images: part > 0 ? { amd64: `plant/part-${part}:1.0`, registry: `team-${i}` } : { catalogId: 20 + i },
         container: {
           ports: [{ internal: 8080, external: 20_000 + part, protocol: 'tcp' }],
           env: [

@@ -7,7 +7,7 @@ import {
   startInMemoryController,
 } from './_in-memory-controller.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
-import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
+import type { Application, CatalogItem, EdgeNode, Registry } from './api/v3/index.ts';
 import { nodeUuid } from './domain/index.ts';
 
 /**
@@ -53,6 +53,10 @@ const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | un
   'a registry that one application uses is edited': ({ cluster, stores }) =>
     cluster.edit(stores.registries.get(NAMESPACE, 'team-3') as Registry, ({ spec }) => {
       spec.email = 'edited@plant.example';
+    }),
+  'a catalog item that one application uses is edited': ({ cluster, stores }) =>
+    cluster.edit(stores.catalogItems.get(NAMESPACE, 'item-3') as CatalogItem, ({ spec }) => {
+      spec.images = [{ archId: 1, containerImage: 'plant/part-0:2.0' }];
     }),
   'a registry that all applications use is labelled': ({ cluster, stores }) =>
     cluster.edit(stores.registries.get(NAMESPACE, 'remote') as Registry, ({ metadata }) => {

@@ -133,6 +133,17 @@ export const BUILT_IN_REGISTRIES = {
   local: { id: 2, name: 'local' },
 } as const;
 
+/** Catalog items that exist from the start and cannot be changed or deleted: the images of the system's microservices. */
+export const BUILT_IN_CATALOG_ITEMS = {
+  router: { id: 1, name: 'router', image: 'quay.io/skupper/skupper-router:3.4.0' },
+  bus: { id: 2, name: 'bus', image: 'docker.io/library/nats:2.11-alpine' },
+  debug: { id: 3, name: 'debug', image: 'docker.io/library/busybox:1.37' },
+} as const;
+/** Category of the built-in catalog items. */
+export const SYSTEM_CATEGORY = 'SYSTEM';
+/** Publisher of the built-in catalog items; no other item may name it. */
+export const SYSTEM_PUBLISHER = 'Skerry';
+
 /** The first number that is assigned; lower numbers are reserved for built-in objects. */
 export const FIRST_ID = 10;
 

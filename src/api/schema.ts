@@ -49,10 +49,14 @@ export const integer = (min: number, max: number) => z.number().int().min(min).m
 export const oneOf = <const T extends readonly [string, ...string[]]>(...words: T) => z.enum(words);
 
 /** List whose items the given fields identify; several owners can apply separate items server-side. */
-export function mapList<T extends z.ZodType<Record<string, unknown>>>(item: T, keys: readonly string[], max: number) {
-  return z
-    .array(item)
-    .max(max)
+export function mapList<T extends z.ZodType<Record<string, unknown>>>(
+  item: T,
+  keys: readonly string[],
+  max: number,
+  min = 0,
+) {
+  const list = z.array(item).max(max);
+  return (min > 0 ? list.min(min) : list)
     .superRefine((items, context) => {
       const seen = new Set<string>();
       items.forEach((entry, index) => {

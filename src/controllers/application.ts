@@ -54,6 +54,9 @@ import type { SilencePacer } from './silence-pacer.ts';
 import { stamp } from './stamp.ts';
 import { createStatusWriter, REFUSED_RETRY_MS, type StatusWriter } from './status-writer.ts';
 
+/** The kinds whose objects verdicts look up. */
+const REFERENCED = REFERENCED_KINDS.map((key) => KINDS[key] as Kind);
+
 /** How often a pending deletion is checked when nothing changes. */
 const DELETION_CHECK_MS = 5_000;
 
@@ -76,11 +79,17 @@ export function createApplicationController(
       .flatMap(ofNode)
       .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf))
       .concat(stores.applications.byIndex('uuid', applicationUuid(application)).map(keyOf));
+  const namedBy = (source: Kind, kind: Kind, object: KindObject) =>
+    refsTo(kind, object).flatMap((ref) => storeOf(stores, source).byIndex('ref', referenceKey({ to: kind.key, ref })));
+  const usersOfObject = (kind: Kind, object: KindObject): string[] => [
+    ...namedBy(KINDS.applications as Kind, kind, object).map(keyOf),
+    // A registry reaches the applications that name a catalog item of it.
+    ...REFERENCED.filter(({ references }) => references).flatMap((via) =>
+      namedBy(via, kind, object).flatMap((one) => namedBy(KINDS.applications as Kind, via, one).map(keyOf)),
+    ),
+  ];
   const watchReferenced = (kind: Kind) => {
-    const users = (object: KindObject) =>
-      refsTo(kind, object).flatMap((ref) =>
-        stores.applications.byIndex('ref', referenceKey({ to: kind.key, ref })).map(keyOf),
-      );
+    const users = (object: KindObject) => usersOfObject(kind, object);
     return watching(storeOf(stores, kind), (change) => (concernsVerdicts(kind, change) ? both(users)(change) : []));
   };
   const usersOf = (kind: 'secret' | 'configMap') => (object: Secret | ConfigMap) =>
@@ -98,7 +107,7 @@ export function createApplicationController(
         return statuses.isForeign(change) ? [key] : [];
       }),
       watching(stores.nodes, (change) => (concernsApplications(change) ? both(ofNode)(change) : [])),
-      ...REFERENCED_KINDS.map((key) => watchReferenced(KINDS[key] as Kind)),
+      ...REFERENCED.map(watchReferenced),
       watching(stores.secrets, both(usersOf('secret'))),
       watching(stores.configMaps, both(usersOf('configMap'))),
     ],

@@ -2,6 +2,7 @@ import type { KindKey } from '../kinds/index.ts';
 import type { Controller } from '../kube/mod.ts';
 import { createApplicationController } from './application.ts';
 import { createArtifactController } from './artifact.ts';
+import { createCatalogItemController } from './catalog-item.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createEdgeNodeController } from './edge-node.ts';
 import { createKindController } from './kind.ts';
@@ -24,6 +25,7 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
     registries: createRegistryController(deps),
     models: createArtifactController(deps, 'models'),
     knowledge: createArtifactController(deps, 'knowledge'),
+    catalogItems: createCatalogItemController(deps),
     nodes,
     applications: createApplicationController(deps, massSilence, createSilencePacer(deps.clock)),
   };

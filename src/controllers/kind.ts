@@ -1,4 +1,4 @@
-import { FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
+import { API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
 import { identityLabels, kindStatus, nameTaken, type Progress, stalledBy } from '../domain/index.ts';
 import { type Kind, type KindObject, nameIn, referenceKey, refsTo } from '../kinds/index.ts';
 import {
@@ -7,6 +7,8 @@ import {
   type Controller,
   createController,
   done,
+  isAlreadyExists,
+  keyFor,
   keyOf,
   type ObjectRef,
   type Outcome,
@@ -28,8 +30,6 @@ import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
 
 /** The parts of a reconciler that are specific to one kind. */
 export interface KindExtension<T extends KindObject> {
-  /** Creates an object that must exist. */
-  createMissing?(ref: ObjectRef, signal: AbortSignal): Promise<T | undefined>;
   /** Reconciles an object that needs another procedure; undefined for all others. */
   takeOver?(object: T, signal: AbortSignal): Promise<Outcome> | undefined;
   /** Runs once the object has its identity. */
@@ -47,8 +47,8 @@ export function createKindController<T extends KindObject>(
   kind: Kind<T>,
   extension: KindExtension<T> = {},
 ): Controller {
-  const { client, stores, kinds, clock, log, metrics } = deps;
-  const { resource, definition, noun } = kind;
+  const { client, namespace, stores, kinds, clock, log, metrics } = deps;
+  const { resource, definition, noun, builtIns = [] } = kind;
   const store = storeOf(stores, kind);
   const statuses = createStatusWriter(deps, kind);
   const use = createUse(stores, kinds, kind);
@@ -56,7 +56,7 @@ export function createKindController<T extends KindObject>(
 
   async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
     const ref = parseKey(key);
-    const stored = store.get(ref.namespace, ref.name) ?? (await extension.createMissing?.(ref, signal));
+    const stored = store.get(ref.namespace, ref.name) ?? (await createBuiltIn(ref, signal));
     if (!stored) return done();
     const taken = extension.takeOver?.(stored, signal);
     if (taken) return taken;
@@ -85,6 +85,29 @@ export function createKindController<T extends KindObject>(
     const { refused } = await statuses.write(object, { ...judged, ...identity, ...extension.status?.(object) }, signal);
     return refused ? requeueAfter(REFUSED_RETRY_MS) : done();
   }
+
+  async function createBuiltIn(ref: ObjectRef, signal: AbortSignal): Promise<T | undefined> {
+    const builtIn = ref.namespace === namespace && builtIns.find(({ name }) => name === ref.name);
+    if (!builtIn) return undefined;
+    const metadata = { name: ref.name, namespace };
+    const object = { apiVersion: API_VERSION, kind: resource.kind, metadata, spec: builtIn.spec } as T;
+    return client
+      .create(resource, object, { signal, fieldManager: FIELD_MANAGERS.controller })
+      .catch((error: unknown) => {
+        // Another replica created it, or the store does not show it yet: its change causes another run.
+        if (isAlreadyExists(error)) return undefined;
+        throw error;
+      });
+  }
+
+  /** Built-in objects are reconciled from the start, also when they do not exist. */
+  const watchBuiltIns: Watch = {
+    whenSynced: (signal) => store.whenSynced(signal),
+    start(enqueue) {
+      for (const { name } of builtIns) enqueue(keyFor(namespace, name), true);
+      return { [Symbol.dispose]: () => {} };
+    },
+  };
 
   function nameRival(object: T) {
     const name = nameIn(kind, object);
@@ -124,6 +147,7 @@ export function createKindController<T extends KindObject>(
   return createController({
     name: definition.singular,
     watches: [
+      ...(builtIns.length > 0 ? [watchBuiltIns] : []),
       ...(extension.watches ?? []),
       // An older object may have had the name or id.
       watching(store, (change) =>

@@ -1,5 +1,7 @@
 import type {
   Application,
+  CatalogItem,
+  CatalogItemSpec,
   EdgeNode,
   Knowledge,
   MicroserviceEntry,
@@ -7,7 +9,13 @@ import type {
   ObservedMicroservice,
   Registry,
 } from '../api/v3/index.ts';
-import { applicationSpecSchema, edgeNodeSpecSchema, microserviceSchema, registrySpecSchema } from '../api/v3/index.ts';
+import {
+  applicationSpecSchema,
+  catalogItemSpecSchema,
+  edgeNodeSpecSchema,
+  microserviceSchema,
+  registrySpecSchema,
+} from '../api/v3/index.ts';
 import { entriesOn } from './application/entries.ts';
 import type { Find, KeyedText, Lookups, NodeInputs, Observation, ReferencedObjects } from './inputs.ts';
 import { entryUuid, nodeUuid, v3Name } from './names.ts';
@@ -114,6 +122,21 @@ export function makeObserved(item: Partial<ObservedMicroservice> = {}): Observed
     state: 'RUNNING',
     containerId: 'c1',
     ...item,
+  };
+}
+
+/** A CatalogItem `reader` with the id 12. */
+export function makeCatalogItem(spec: Partial<CatalogItemSpec> = {}, name = 'reader'): CatalogItem {
+  return {
+    apiVersion: 'skerry.dev/v3',
+    kind: 'CatalogItem',
+    metadata: { name, uid: `uid-${name}` },
+    spec: catalogItemSpecSchema.parse({
+      id: 12,
+      images: [{ archId: 1, containerImage: 'reg.example/reader:2' }],
+      registryId: 1,
+      ...spec,
+    }),
   };
 }
 

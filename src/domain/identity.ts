@@ -2,6 +2,7 @@ import { BOUNDS } from '../api/bounds.ts';
 import { UUID_PATTERN } from '../api/meta.ts';
 import { BUILT_IN_REGISTRIES, LABELS } from '../api/names.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import { isReservedFor } from './built-in.ts';
 import type { Verdict } from './inputs.ts';
 
 /**
@@ -37,8 +38,8 @@ export function registryId(registry: Registry): number | undefined {
 }
 
 /** The numbers of built-in registries belong to them even when another registry asks for one first. */
-export const isReserved = ({ metadata: { name } }: Registry, id: number): boolean =>
-  Object.values(BUILT_IN_REGISTRIES).some((builtIn) => builtIn.id === id && builtIn.name !== name);
+const isReserved = (registry: Registry, id: number): boolean => isReservedFor(RESERVED, registry, id);
+const RESERVED = Object.values(BUILT_IN_REGISTRIES).map(({ id, name }) => ({ name, spec: { id } }));
 
 /** The recorded uuid, else the one that the spec asks for, else the uid of the API server. */
 export function uuidOf(object: Identified): string {

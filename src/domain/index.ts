@@ -8,6 +8,7 @@ export * from './application/read.ts';
 export * from './application/status.ts';
 export type * from './application/status-inputs.ts';
 export * from './application/verdict.ts';
+export * from './catalog-item/index.ts';
 export * from './conditions.ts';
 export * from './deletion.ts';
 export * from './edge-node/body.ts';

@@ -1,6 +1,7 @@
 import type { VerdictReason } from '../api/conditions.ts';
 import type {
   Application,
+  CatalogItem,
   EdgeNode,
   Knowledge,
   Model,
@@ -31,6 +32,7 @@ export interface KeyedText {
  */
 export interface ReferencedObjects {
   registries: Registry;
+  catalogItems: CatalogItem;
   runtimeClasses: RuntimeClass;
   models: Model;
   knowledge: Knowledge;

@@ -1,5 +1,6 @@
 import { type Application, applicationResource } from '../api/v3/application.ts';
 import type { MicroserviceEntry } from '../api/v3/index.ts';
+import { catalogItemRefsOf } from '../domain/catalog-item/index.ts';
 import { entryUuid, v3Name } from '../domain/names.ts';
 import { registryRefsOf } from '../domain/registry/index.ts';
 import { defineKind, type Reference, referenceKey } from './definition.ts';
@@ -33,6 +34,7 @@ const REFERENCES: Readonly<
   registries: registryRefsOf,
   models: ({ models }) => itemNames(models),
   knowledge: ({ knowledge }) => itemNames(knowledge),
+  catalogItems: catalogItemRefsOf,
   runtimeClasses: ({ container }) => (container?.runtime ? [container.runtime] : []),
   // The account of an entry, of which there may be an object, is called like the entry.
   serviceAccounts: ({ name }, application) => [`${v3Name(application)}/${name}`],

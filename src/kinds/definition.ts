@@ -1,6 +1,7 @@
 import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
 import { customResource, type ResourceOf } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/edge-node.ts';
+import { type BuiltIn, isReservedFor } from '../domain/built-in.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Verdict } from '../domain/inputs.ts';
 import { idOf, uuidOf, v3Name } from '../domain/names.ts';
@@ -32,8 +33,10 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly resource: ResourceOf<T>;
   /** the kind in messages: `node` */
   readonly noun: string;
-  /** made from the identity of the definition, unless stated */
+  /** made from the identity of the definition; the numbers of built-in objects are theirs */
   readonly identity: KindIdentity<T>;
+  /** objects that exist from the start: the reconciler creates them, and users can neither change nor delete them */
+  readonly builtIns?: readonly BuiltIn<T['spec']>[];
   /** references of an object to others */
   readonly references?: Of<T, Iterable<Reference>>;
   /** parts of an object that have one of these references, for messages; the object itself when absent */
@@ -95,7 +98,7 @@ export function inUseError<T extends KindObject>(kind: Kind<T>, object: T, users
 export type FindReferenced = (reference: Reference) => KindObject | undefined;
 
 /** The identity of an object for v3 clients and machines besides its v3 name; see domain/identity.ts. */
-export interface KindIdentity<T> {
+interface KindIdentity<T> {
   /** the v3 name, where it is not that of the object alone */
   name?: Of<T, string>;
   uuid?: Of<T, string>;
@@ -112,12 +115,22 @@ export type IdentityIndex = 'name' | 'uuid' | 'id' | 'ref' | 'linked';
 export const defineKind =
   <T extends KindObject>() =>
   <const Key extends string, Index extends string = never>(
-    kind: Omit<Kind<T, Key, Index>, 'resource' | 'identity'> & { identity?: KindIdentity<T> },
+    kind: Omit<Kind<T, Key, Index>, 'resource' | 'identity'> & { identity?: Pick<KindIdentity<T>, 'name'> },
   ): Kind<T, Key, Index> => {
     const { has } = kind.definition.identity;
+    const { builtIns = [] } = kind;
+    const isReserved = (object: T, id: number) => isReservedFor(builtIns, object, id);
+    const ownId = (object: T) => {
+      const id = idOf(object);
+      return id !== undefined && isReserved(object, id) ? undefined : id;
+    };
     return {
       ...kind,
       resource: customResource<T>(kind.definition),
-      identity: { ...('uuid' in has && { uuid: uuidOf }), ...('id' in has && { id: idOf }), ...kind.identity },
+      identity: {
+        ...('uuid' in has && { uuid: uuidOf }),
+        ...('id' in has && { id: ownId, isReserved }),
+        ...kind.identity,
+      },
     };
   };

@@ -2,6 +2,7 @@ import { CORE_RESOURCES, type ResourceOf } from '../api/resources.ts';
 import type { ReferencedObjects } from '../domain/inputs.ts';
 import { applicationKind } from './application.ts';
 import { applicationTemplateKind } from './application-template.ts';
+import { catalogItemKind } from './catalog-item.ts';
 import type { IdentityIndex, Kind, KindObject } from './definition.ts';
 import { edgeNodeKind } from './edge-node.ts';
 import { knowledgeKind } from './knowledge.ts';
@@ -14,6 +15,7 @@ import { serviceAccountKind } from './service-account.ts';
 /** Every kind. The order is that of generated files. */
 const ALL = [
   applicationKind,
+  catalogItemKind,
   edgeNodeKind,
   registryKind,
   runtimeClassKind,
@@ -52,6 +54,7 @@ export const ESSENTIAL_KINDS = [
   'models',
   'knowledge',
   'serviceAccounts',
+  'catalogItems',
 ] as const satisfies readonly KindKey[];
 
 /** Kinds whose objects desired states look up, besides nodes and applications. */
@@ -61,6 +64,7 @@ export const REFERENCED_KINDS = [
   'models',
   'knowledge',
   'serviceAccounts',
+  'catalogItems',
 ] as const satisfies readonly (keyof ReferencedObjects & KindKey)[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {

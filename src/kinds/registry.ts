@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type Registry, registryResource, registrySpecSchema } from '../api/v3/registry.ts';
-import { isReserved, registryId } from '../domain/names.ts';
 import {
+  BUILT_INS,
   builtInError,
   isBuiltIn,
   patchRegistry,
@@ -58,7 +58,7 @@ export const registryKind = defineKind<Registry>()({
   key: 'registries',
   definition: registryResource,
   noun: 'registry',
-  identity: { id: registryId, isReserved },
+  builtIns: BUILT_INS,
   inUse: { status: 400, code: 'REGISTRY_IS_IN_USE' },
   access: 'workloads',
   rest: { tag: 'Registries', key: 'id', notFound: 'REGISTRY_NOT_FOUND', crud: registryCrud },

@@ -38,6 +38,8 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   scope?: { param: string; field: string };
   /** a list reply is the array itself */
   isBareList?: true;
+  /** replies have the number as text */
+  idIsText?: true;
   /** Success statuses and bodies: the object, its key, or nothing. */
   replies: {
     create: { status: 200 | 201; body: 'object' | 'key' | 'idAndName' };
@@ -100,6 +102,7 @@ export function replyShape(shape: z.ZodRawShape, id?: string): z.ZodType<Json, J
 export function plainShapes(
   { kind, identity }: Pick<ResourceDefinition, 'kind' | 'identity'>,
   spec: z.ZodObject,
+  { idIsText = false }: { idIsText?: boolean } = {},
 ): KindShapes {
   const { id, uuid, ...fields } = z.object(spec.shape).shape as Record<string, z.ZodType>;
   const change = z.object(fields).partial();
@@ -109,7 +112,7 @@ export function plainShapes(
     read: replyShape(
       {
         ...('uuid' in identity.has && { uuid: z.string() }),
-        ...('id' in identity.has && { id: z.number().int().optional() }),
+        ...('id' in identity.has && { id: (idIsText ? z.string() : z.number().int()).optional() }),
         ...change.shape,
         name: z.string(),
       },

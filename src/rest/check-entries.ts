@@ -20,6 +20,7 @@ const LATE: Partial<
           nodes.read(objectName(agent?.name ?? ''), signal),
           nodes.select('name', agent?.name ?? '', signal),
         ]),
+  CatalogItemNotFound: ({ catalogItems }, _, signal) => catalogItems.refresh(signal),
   RegistryNotFound: ({ registries }, _, signal) => registries.refresh(signal),
   RegistryNotReady: ({ registries }, _, signal) => registries.refresh(signal),
   SecretNotFound: ({ secrets }, _, signal) => secrets.refresh(signal),

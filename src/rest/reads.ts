@@ -59,12 +59,19 @@ export async function readContext(
     live: (node, uuid) => statuses(node).get(uuid),
     now: deps.clock(),
     applicationsOn: deps.lookups.applicationsOn,
+    catalogItem: memo(catalogItemOf(deps)),
     registryId: memo((ref: number | string) => {
       const registry = resolveRegistry(deps.lookups.find, ref);
       return registry && registryId(registry);
     }),
   };
 }
+
+/** The catalog item that a reference means. */
+export const catalogItemOf =
+  ({ lookups }: Pick<RestDependencies, 'lookups'>) =>
+  (ref: number | string) =>
+    lookups.find('catalogItems', ref);
 
 function statusItems(observation: Observation | undefined): ReadonlyMap<string, MicroserviceStatus> {
   return new Map(observation?.report.microserviceStatus?.map((item) => [item.id, item]));

@@ -16,7 +16,7 @@ import { isPresent } from './deletion.ts';
 import type { RestDependencies } from './dependencies.ts';
 import { forbidden } from './errors.ts';
 import { presentObject } from './lookup.ts';
-import { liveNodes, readContext } from './reads.ts';
+import { catalogItemOf, liveNodes, readContext } from './reads.ts';
 import type { Call, Caller, Templated } from './route.ts';
 
 /** A request: whose rights its expressions have, and how long it waits for them. */
@@ -41,7 +41,11 @@ const member = (value: unknown, key: string) => (isObject(value) && Object.hasOw
 export async function applicationOfBody(requester: Requester, body: Fields, path?: string): Promise<ApplicationUpload> {
   const named = { ...body, ...(isEmpty(body.name) && path !== undefined && { name: path }) };
   const { fields, isAnyForm } = await withApplicationTemplate(requester, named, 'template');
-  return withEntryTemplates(requester, readApplicationBody(fields, { path, isAnyForm }), 'microservices');
+  return withEntryTemplates(
+    requester,
+    readApplicationBody(fields, { path, isAnyForm, catalogItem: catalogItemOf(requester.deps) }),
+    'microservices',
+  );
 }
 
 /** The application of an uploaded document, with what the templates add that it names. */

@@ -1,6 +1,7 @@
 export * from './application.ts';
 export * from './application-template.ts';
 export * from './artifact.ts';
+export * from './catalog-item.ts';
 export * from './edge-node.ts';
 export * from './knowledge.ts';
 export * from './microservice.ts';

@@ -14,7 +14,7 @@ import { anyJson, closedObject, integer, integerOrText, mapList, object, oneOf, 
  * to GitOps tools like an edit of the list. The normal form fills in what is absent.
  */
 
-const imageReference = text({
+export const imageReference = text({
   min: 1,
   max: BOUNDS.images,
   pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@-]*$',

@@ -15,6 +15,7 @@ const contextOf = (...nodes: EdgeNode[]): ReadContext => ({
   nodesReporting: (name) =>
     nodes.filter((node) => node.status?.microservices?.some(({ application }) => application === name)),
   registryId: () => undefined,
+  catalogItem: () => undefined,
   applicationsOn: () => [],
 });
 

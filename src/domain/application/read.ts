@@ -1,4 +1,4 @@
-import type { Application, ApplicationSpec, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
+import type { Application, ApplicationSpec, CatalogItem, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
 import type { MicroserviceStatus } from '../../wire/index.ts';
 import { hasContainer } from '../deletion.ts';
 import { invalid } from '../errors.ts';
@@ -19,6 +19,7 @@ export interface ReadContext {
   /** nodes that still report a microservice of this application (by v3 name) */
   nodesReporting: (application: string) => readonly EdgeNode[];
   registryId: (ref: number | string) => number | undefined;
+  catalogItem: (ref: number | string) => CatalogItem | undefined;
   applicationsOn: (node: EdgeNode) => readonly Application[];
   /** Unix ms, from which running times are computed */
   now?: number;
@@ -57,6 +58,7 @@ function entryRead(application: Application, entry: MicroserviceEntry, context: 
     application,
     entry,
     registryId: context.registryId,
+    catalogItem: context.catalogItem,
     hosts: context,
     ...(node && {
       node,

@@ -4,6 +4,7 @@ import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
 import {
   APP_UUID,
   makeApplication,
+  makeCatalogItem,
   makeEntry,
   makeInputs,
   makeKnowledge,
@@ -133,7 +134,6 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'NOT_SUPPORTED_YET',
     /^template:/,
   ],
-  'a catalog item': [{ entry: { images: { catalogId: 5 } } }, 'NotSupportedYet', 400, 'NOT_SUPPORTED_YET', /catalogId/],
   'a model that does not exist': [
     { entry: { models: catalog('tiny') } },
     'ModelNotFound',
@@ -240,6 +240,33 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     400,
     'MISSING_IMAGE',
     /arm64.*"gw-1".*amd64/,
+  ],
+  'a catalog item that does not exist': [
+    { entry: { images: { amd64: 'a', catalogId: 12 } } },
+    'CatalogItemNotFound',
+    404,
+    'INVALID_CATALOG_ITEM_ID',
+    /^no catalog item 12$/,
+  ],
+  "a catalog item without an image for the node's architecture, whatever images the entry has": [
+    {
+      entry: { images: { amd64: 'own:1', catalogId: 'reader' } },
+      lookups: { catalogItems: [makeCatalogItem({ images: [{ archId: 2, containerImage: 'a:1' }] })] },
+    },
+    'ImageMissing',
+    400,
+    'MISSING_IMAGE',
+    /^the catalog item "reader" has no image for amd64.*it has arm64$/,
+  ],
+  'a catalog item of a registry that does not exist': [
+    {
+      entry: { images: { catalogId: 12, registry: 1 } },
+      lookups: { catalogItems: [makeCatalogItem({ registryId: 77 })] },
+    },
+    'RegistryNotFound',
+    404,
+    'REGISTRY_NOT_FOUND',
+    /^no registry 77 of the catalog item "reader"$/,
   ],
   'an unknown registry name': [
     { entry: { images: { amd64: 'a', registry: 'team' } } },
@@ -553,6 +580,8 @@ describe('verdict', () => {
     tried.add('IdTaken').add('ApplicationNotFound');
     // are of a model or knowledge: see artifact.test.ts
     tried.add('FilesRequired').add('FilesForbidden');
+    // is no entry's: see catalog-item.test.ts
+    tried.add('PublisherReserved');
     expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());
   });
 
@@ -567,6 +596,7 @@ describe('verdict', () => {
         "nodeStays",
         "nodeHasRoom",
         "isSupported",
+        "catalogItemIsFound",
         "imageIsGiven",
         "registryIsUsable",
         "annotationsAreAllowed",

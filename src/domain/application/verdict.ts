@@ -14,7 +14,7 @@ import {
   volumesAreValid,
 } from './verdicts/container.ts';
 import { applicationUuidIsFree, nameIsFree, uuidIsFree } from './verdicts/identity.ts';
-import { imageIsGiven, registryIsUsable } from './verdicts/image.ts';
+import { catalogItemIsFound, imageIsGiven, registryIsUsable } from './verdicts/image.ts';
 import { mountsAreApart } from './verdicts/mounts.ts';
 import { crowdOn, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdicts/node.ts';
 import { portsAreAllowed, portsAreFree } from './verdicts/ports.ts';
@@ -34,6 +34,7 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   nodeStays,
   nodeHasRoom,
   isSupported,
+  catalogItemIsFound,
   imageIsGiven,
   registryIsUsable,
   annotationsAreAllowed,

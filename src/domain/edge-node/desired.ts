@@ -7,6 +7,7 @@ import { entriesOn, nodeOf, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
 import { createJudge } from '../application/verdict.ts';
 import { ARTIFACT_KINDS, type ArtifactKind, artifactsFor } from '../artifact/index.ts';
+import { imageSourceOf } from '../catalog-item/images.ts';
 import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, LinkableKind, NodeInputs, ReferencedObjects } from '../inputs.ts';
 import { logSizeOf, normalEntry } from '../microservice/normal-form.ts';
@@ -60,7 +61,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
       if (entry.container.runtime) runtimes.add(entry.container.runtime);
       const view = viewOf({ application, entry, uuid, node, lookups, key: inputs.revisionKey });
-      const registry = resolveRegistry(inputs.find, entry.registry);
+      const registry = resolveRegistry(inputs.find, imageSourceOf(entry, inputs.find).registry);
       if (registry && normalType(registry.spec.type) === 'oci') addRegistry(registry);
       if (!negative) views.push(view);
       else {

@@ -9,6 +9,7 @@ import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { canonicalJson, type MicroserviceView } from '../../wire/index.ts';
 import { rebuildCountOf } from '../actions.ts';
+import { imageSourceOf } from '../catalog-item/images.ts';
 import type { Lookups } from '../inputs.ts';
 import { resolveEnv } from '../microservice/env.ts';
 import { resolveHost } from '../microservice/extra-hosts.ts';
@@ -38,12 +39,13 @@ export function viewOf(inputs: ViewInputs): MicroserviceView {
   const isSystem = application.spec.isSystem ?? false;
   const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildCount ?? 0;
   const rebuildCount = rebuildCountOf(application, entry.name, carriedOut);
-  const registry = resolveRegistry(lookups.find, entry.registry);
+  const source = imageSourceOf(entry, lookups.find);
+  const registry = resolveRegistry(lookups.find, source.registry);
   const view: MicroserviceView = {
     uuid,
     name: entry.name,
     application: v3Name(application),
-    imageId: imageFor(entry, archOf(node)) ?? '',
+    imageId: imageFor(source, archOf(node)) ?? '',
     registryId: (registry && registryId(registry)) ?? BUILT_IN_REGISTRIES.remote.id,
     config: configText(entry.config),
     rebuild: rebuildCount > carriedOut,

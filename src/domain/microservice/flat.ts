@@ -7,9 +7,11 @@ import {
   volumeSchema,
 } from '../../api/container/index.ts';
 import { ARCHITECTURES } from '../../api/names.ts';
-import { type MicroserviceEntry, microserviceSchema } from '../../api/v3/index.ts';
+import { type CatalogItem, type MicroserviceEntry, microserviceSchema } from '../../api/v3/index.ts';
 import { canonicalJson } from '../../wire/index.ts';
+import { imageSourceOf, imagesOf } from '../catalog-item/images.ts';
 import { type DomainError, invalid } from '../errors.ts';
+import { idOf } from '../names.ts';
 import { check, formatPath, validateSpec } from '../upload/validate.ts';
 import { booleanOf, type Fields, fieldsOf, isEmpty, jsonOf, listOf, textOf, withoutEmpty } from './body-values.ts';
 import { catalogCode } from './catalogs.ts';
@@ -45,6 +47,13 @@ type Entry = MicroserviceEntry;
 type Volume = NonNullable<NonNullable<Entry['container']>['volumes']>[number];
 type Port = { internal: number; external: number; protocol: 'tcp' | 'udp' };
 type RegistryId = (ref: number | string) => number | undefined;
+/** The catalog item that a reference means. */
+type CatalogItemOf = (ref: number | string) => CatalogItem | undefined;
+
+export interface FlatOptions {
+  /** without it, images are not compared with those of the catalog item */
+  catalogItem?: CatalogItemOf;
+}
 
 /** One field of the flat form and its path in the entry. */
 interface Row {
@@ -98,10 +107,11 @@ const TABLE: readonly Row[] = [
 export const FLAT_FIELDS: readonly string[] = TABLE.map((row) => row.flat);
 
 /** The entry of a create body. Throws DomainError for a body that is invalid without regard to other objects. */
-export function entryFromFlat(body: unknown): FlatCreate {
+export function entryFromFlat(body: unknown, { catalogItem }: FlatOptions = {}): FlatCreate {
   const flat = fieldsOf(body);
   const entry = applied({}, flat);
   requireImages(entry);
+  requireItemsImages(entry, flat, catalogItem);
   if (entry.name === undefined) throw invalid('name: is required', 'name');
   return {
     entry: checked(entry),
@@ -117,7 +127,7 @@ export function entryFromFlat(body: unknown): FlatCreate {
 export function patchEntry(
   entry: MicroserviceEntry,
   body: unknown,
-  { application, uuid = entry.uuid }: { application?: string; uuid?: string } = {},
+  { application, uuid = entry.uuid, catalogItem }: FlatOptions & { application?: string; uuid?: string } = {},
 ): { entry: MicroserviceEntry; rebuild: boolean } {
   const { uuid: bodyUuid, name, ...flat } = fieldsOf(body);
   if (!isEmpty(name) && name !== entry.name) throw immutable('name', name, entry.name);
@@ -126,18 +136,25 @@ export function patchEntry(
     throw immutable('application', flat.application, application);
   const patched = applied(structuredClone(entry) as Fields, flat);
   if ('images' in flat) requireImages(patched);
+  requireItemsImages(patched, flat, catalogItem);
   return {
     entry: keepLogSize(checked(patched), entry),
     rebuild: booleanOf(flat.rebuild, 'rebuild') ?? false,
   };
 }
 
-/** The flat form of an entry; `registryId` resolves a registry's name (absent: unresolved names are left out). */
+/**
+ * The flat form of an entry; `registryId` resolves a registry's name (absent: unresolved names are left out). Images and
+ * registry are those of the catalog item when `catalogItem` finds it.
+ */
 export function flatFromEntry(
   entry: MicroserviceEntry,
-  { registryId = () => undefined }: { registryId?: RegistryId } = {},
+  { registryId = () => undefined, catalogItem = () => undefined }: FlatOptions & { registryId?: RegistryId } = {},
 ): FlatMicroservice {
-  const { registry, catalogId, images, ...normal } = normalEntry(entry);
+  const stored = normalEntry(entry);
+  const found = imageSourceOf(stored, (_, ref) => catalogItem(ref));
+  const { registry, images, ...normal } = found.item ? { ...stored, ...found } : stored;
+  const catalogId = (found.item && idOf(found.item)) ?? stored.catalogId;
   const source = { ...normal, images: { ...images, registry, catalogId } } as Fields;
   const flat: FlatMicroservice = {};
   for (const row of TABLE) {
@@ -225,6 +242,22 @@ function requireImages({ images, template }: Fields): void {
       'images: the microservice has no images; give 1 to 4 of {containerImage, archId}, or a catalogItemId',
       'images',
       'MICROSERVICE_DOES_NOT_HAVE_IMAGES',
+    );
+}
+
+/** Images that come with a catalog item are those of the item: they are stored nowhere else. */
+function requireItemsImages({ images }: Fields, flat: Fields, catalogItem: CatalogItemOf = () => undefined): void {
+  const { registry: _, catalogId, ...given } = (images ?? {}) as Fields;
+  const ref = normalReference(catalogId as number | string | undefined);
+  const item = ref && !isEmpty(flat.images) ? catalogItem(ref) : undefined;
+  if (!item) return;
+  const theirs: Fields = imagesOf(item);
+  const other = IMAGE_ARCHITECTURES.find((one) => given[one] !== undefined && given[one] !== theirs[one]);
+  if (other)
+    throw invalid(
+      `images: ${JSON.stringify(given[other])} for ${other}; the catalog item ${ref} has ${JSON.stringify(theirs[other]) ?? 'none'}: leave images out, or catalogItemId`,
+      'images',
+      'CATALOG_NOT_MATCH_IMAGES',
     );
 }
 

@@ -149,7 +149,7 @@ export function normalReference(reference: number | string | undefined): number 
  * Image of an entry for an architecture id. Id 0 (not known yet) takes the image of the lowest architecture id; absent
  * when there is none.
  */
-export function imageFor(entry: NormalEntry, archId: number): string | undefined {
+export function imageFor(entry: Pick<NormalEntry, 'images'>, archId: number): string | undefined {
   if (archId > 0) return entry.images[ARCHITECTURES[archId] as ImageArchitecture];
   const first = IMAGE_ARCHITECTURES.find((architecture) => entry.images[architecture]);
   return first && entry.images[first];

@@ -6,7 +6,7 @@ import { shouldRun } from '../application/entries.ts';
 import type { Liveness } from '../inputs.ts';
 import { applicationId, entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
 import { resolveHost } from './extra-hosts.ts';
-import { flatFromEntry } from './flat.ts';
+import { type FlatOptions, flatFromEntry } from './flat.ts';
 import { normalItem } from './normal-form.ts';
 import { removedState, stateOf } from './state.ts';
 
@@ -22,6 +22,7 @@ export interface MicroserviceFacts {
   /** item of the node's latest report, when this replica has it */
   live?: MicroserviceStatus;
   registryId?: (ref: number | string) => number | undefined;
+  catalogItem?: FlatOptions['catalogItem'];
   /** the inputs for the addresses of extra hosts */
   hosts?: Parameters<typeof resolveHost>[2];
   /** Unix ms */
@@ -63,8 +64,8 @@ const DEFAULTS: Readonly<Record<string, unknown>> = {
 
 /** The full v3 read of a microservice (docs/spec/workloads.md#microservice-read). */
 export function microserviceRead(facts: MicroserviceFacts): Record<string, unknown> {
-  const { application, entry, node, observed, live, registryId } = facts;
-  const { agentName, nodeUuid: namedUuid, ...flat } = flatFromEntry(entry, { registryId });
+  const { application, entry, node, observed, live, registryId, catalogItem } = facts;
+  const { agentName, nodeUuid: namedUuid, ...flat } = flatFromEntry(entry, { registryId, catalogItem });
   const isCatalog = flat.catalogItemId !== undefined;
   return {
     ...DEFAULTS,

@@ -1,7 +1,7 @@
 import { BOUNDS } from '../../api/bounds.ts';
 import { type ApplicationSpec, applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
-import { entryFromFlat } from '../microservice/flat.ts';
+import { entryFromFlat, type FlatOptions } from '../microservice/flat.ts';
 import { readEntryOfAnyForm } from '../templates/overlay.ts';
 import { isObject, quoted, readDocument, requireName } from './document.ts';
 import { readEntry } from './microservice.ts';
@@ -39,14 +39,17 @@ export function readApplicationUpload(document: unknown, { path, isAnyForm }: Re
 }
 
 /** A JSON body of `POST /application` and `PUT /application/{name}`: microservices in the flat form. */
-export function readApplicationBody(body: unknown, { path, isAnyForm }: ReadOptions = {}): ApplicationUpload {
+export function readApplicationBody(
+  body: unknown,
+  { path, isAnyForm, ...options }: ReadOptions & FlatOptions = {},
+): ApplicationUpload {
   if (!isObject(body)) throw invalid('body: must be an object');
   const name = isAbsent(body.name) ? path : body.name;
   if (name === undefined) throw invalid('name: is required', 'name');
   if (typeof name === 'string') requireName(name, path, 'name');
   // The controller assigns uuid and number of an application.
   const { uuid: _uuid, id: _id, ...fields } = body;
-  const read: ReadEntry = isAnyForm ? readOfAnyForm : (entry, at) => within(at, () => entryFromFlat(entry));
+  const read: ReadEntry = isAnyForm ? readOfAnyForm : (entry, at) => within(at, () => entryFromFlat(entry, options));
   return readApplication({ ...fields, name }, read, '');
 }
 

@@ -30,7 +30,6 @@ const MATRIX: readonly Row[] = [
       'microservices',
       'microservicetemplates',
       'services',
-      'catalogitems',
       'secrets',
       'configmaps',
       'volumemounts',

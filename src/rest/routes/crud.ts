@@ -58,7 +58,9 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
   const value = (params: Params) => (scope ? `${params[scope.param]}/${params[key]}` : String(params[key]));
   const a = /^[aeiou]/.test(noun) ? `an ${noun}` : `a ${noun}`;
   const text = (operation: Operation, summary: string) => ({ summary, ...crud.texts?.[operation] });
-  const createdShape = { object: crud.shapes.read, key: keyShape(key), idAndName: ID_AND_NAME }[replies.create.body];
+  const createdShape = { object: crud.shapes.read, key: keyShape(key, crud.idIsText), idAndName: ID_AND_NAME }[
+    replies.create.body
+  ];
   const changeReply =
     replies.change.status === 200
       ? { status: replies.change.status, schema: crud.shapes.read }
@@ -217,9 +219,10 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     );
   }
 
+  const shownId = (id: number) => (crud.idIsText ? String(id) : id);
   const withKeys = (object: T, shown: Record<string, unknown>) => {
     const [uuid, id] = [identity.uuid?.(object), identity.id?.(object)];
-    return { ...(uuid !== undefined && { uuid }), ...(id !== undefined && { id }), ...shown };
+    return { ...(uuid !== undefined && { uuid }), ...(id !== undefined && { id: shownId(id) }), ...shown };
   };
 
   async function create(deps: RestDependencies, body: unknown, caller: Caller, signal: AbortSignal) {
@@ -228,7 +231,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     if (replies.create.body === 'object') return read(deps, created, caller, signal);
     if (replies.create.body === 'idAndName') return idAndName(created);
     const value = keyValue(kind, created);
-    return { [rest.key]: rest.key === 'id' ? Number(value) : value };
+    return { [rest.key]: rest.key === 'id' ? shownId(Number(value)) : value };
   }
 
   const idAndName = (object: T) => ({ id: identity.id?.(object), name: v3Name(object) });
@@ -383,7 +386,8 @@ function createOperations<T extends KindObject, W extends Write<T>>(
 }
 
 const ID_AND_NAME = replyShape({ id: z.number().int(), name: z.string() });
-const keyShape = (key: 'uuid' | 'name' | 'id') => replyShape({ [key]: key === 'id' ? z.number().int() : z.string() });
+const keyShape = (key: 'uuid' | 'name' | 'id', idIsText = false) =>
+  replyShape({ [key]: key === 'id' && !idIsText ? z.number().int() : z.string() });
 const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1);
 const byNumber = (a: string, b: string) => Number(a) - Number(b);
 const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);

@@ -15,12 +15,6 @@ const TABLE: Readonly<Record<string, string>> = {
     PATCH  /node/{uuid}/tunnel                     edgenodes/tunnel patch
     POST   /node/{uuid}/exec                       systemmicroservices/exec create
     DELETE /node/{uuid}/exec                       systemmicroservices/exec delete`,
-  Catalog: `
-    GET    /catalog/microservices                  catalogitems list
-    POST   /catalog/microservices                  catalogitems create
-    GET    /catalog/microservices/{id}             catalogitems get
-    PATCH  /catalog/microservices/{id}             catalogitems patch
-    DELETE /catalog/microservices/{id}             catalogitems delete`,
   'Volume mounts': `
     GET    /volumeMounts                           volumemounts list
     POST   /volumeMounts                           volumemounts create

@@ -11,7 +11,7 @@ import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { listReply } from '../list-reply.ts';
 import { applicationByName, findMicroservice, microserviceMissing } from '../lookup.ts';
-import { readContext } from '../reads.ts';
+import { catalogItemOf, readContext } from '../reads.ts';
 import { type AnyRoute, type Grant, route } from '../route.ts';
 import { type Requester, withEntryTemplate } from '../templates.ts';
 import { editEntry, editMicroservice, judged, VARIANTS } from './entries.ts';
@@ -79,7 +79,8 @@ export const microserviceRoutes: AnyRoute[] = [
       handler: (call) =>
         editEntry(call.deps, variant, call.params.uuid, call.signal, async ({ application, entry }) => {
           const name = v3Name(application);
-          const patched = patchEntry(entry, call.body, { application: name, uuid: call.params.uuid });
+          const options = { application: name, uuid: call.params.uuid, catalogItem: catalogItemOf(call.deps) };
+          const patched = patchEntry(entry, call.body, options);
           // A template that kubectl named is not the business of REST.
           if (!('template' in call.body)) return patched;
           return { ...patched, entry: await withEntryTemplate(call, patched.entry, name) };
@@ -130,7 +131,7 @@ export const microserviceRoutes: AnyRoute[] = [
     body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.microserviceCreateBody },
     reply: { status: 201, schema: shapes.microserviceCreated },
     errors: [400, 404, 409],
-    handler: (call) => create(call, entryFromFlat(call.body), 'template'),
+    handler: (call) => create(call, entryFromFlat(call.body, { catalogItem: catalogItemOf(call.deps) }), 'template'),
   }),
   route({
     method: 'POST',

@@ -7,7 +7,6 @@ import type { VerdictInput } from './rule.ts';
 /** Fields that would change the container and are not supported yet. */
 const UNSUPPORTED: readonly { field: string; what: string; uses: (input: VerdictInput) => boolean }[] = [
   { field: 'template', what: 'template', uses: ({ entry }) => entry.template !== undefined },
-  { field: 'images.catalogId', what: 'images.catalogId', uses: ({ entry }) => entry.catalogId !== undefined },
   {
     field: 'container.volumes',
     what: 'a volume of type volumeMount',

@@ -1,4 +1,5 @@
 import { ARCHITECTURES } from '../../../api/names.ts';
+import { imageSourceOf } from '../../catalog-item/images.ts';
 import { archOf } from '../../edge-node/settings.ts';
 import type { Verdict } from '../../inputs.ts';
 import { IMAGE_ARCHITECTURES, imageFor } from '../../microservice/normal-form.ts';
@@ -6,26 +7,40 @@ import { registryId, v3Name } from '../../names.ts';
 import { normalType, resolveRegistry } from '../../registry/index.ts';
 import type { VerdictInput } from './rule.ts';
 
-export function imageIsGiven({ entry, node }: VerdictInput): Verdict | undefined {
-  const given = IMAGE_ARCHITECTURES.filter((architecture) => entry.images[architecture]);
+export function catalogItemIsFound({ entry: { catalogId }, lookups }: VerdictInput): Verdict | undefined {
+  if (catalogId === undefined || lookups.find('catalogItems', catalogId)) return undefined;
+  return {
+    reason: 'CatalogItemNotFound',
+    status: 404,
+    code: 'INVALID_CATALOG_ITEM_ID',
+    field: 'images.catalogId',
+    message: `no catalog item ${JSON.stringify(catalogId)}`,
+  };
+}
+
+export function imageIsGiven({ entry, node, lookups }: VerdictInput): Verdict | undefined {
+  const source = imageSourceOf(entry, lookups.find);
+  const given = IMAGE_ARCHITECTURES.filter((architecture) => source.images[architecture]);
   const archId = node ? archOf(node) : 0;
-  if (imageFor(entry, archId)) return undefined;
+  if (imageFor(source, archId)) return undefined;
+  const what = source.item ? `the catalog item "${v3Name(source.item)}" ` : '';
   return {
     reason: 'ImageMissing',
     status: 400,
     code: given.length === 0 ? 'MICROSERVICE_DOES_NOT_HAVE_IMAGES' : 'MISSING_IMAGE',
-    field: 'images',
+    field: source.item ? 'images.catalogId' : 'images',
     message:
       given.length === 0
-        ? 'has no images'
-        : `has no image for ${ARCHITECTURES[archId]}, the architecture of the node "${node && v3Name(node)}"; it has ${given.join(', ')}`,
+        ? `${what}has no images`
+        : `${what}has no image for ${ARCHITECTURES[archId]}, the architecture of the node "${node && v3Name(node)}"; it has ${given.join(', ')}`,
   };
 }
 
 export function registryIsUsable({ entry, lookups }: VerdictInput): Verdict | undefined {
-  const registry = resolveRegistry(lookups.find, entry.registry);
-  const field = 'images.registry';
-  const shown = JSON.stringify(entry.registry);
+  const { registry: ref, item } = imageSourceOf(entry, lookups.find);
+  const registry = resolveRegistry(lookups.find, ref);
+  const field = item ? 'images.catalogId' : 'images.registry';
+  const shown = `${JSON.stringify(ref)}${item ? ` of the catalog item "${v3Name(item)}"` : ''}`;
   if (!registry)
     return {
       reason: 'RegistryNotFound',

@@ -1,0 +1,28 @@
+import { FIELD_MANAGERS } from '../api/names.ts';
+import { type CatalogItem, catalogItemSpecSchema } from '../api/v3/index.ts';
+import { BUILT_IN_ITEMS } from '../domain/index.ts';
+import { KINDS, RESOURCES } from '../kinds/index.ts';
+import { type Controller, equal, refOf } from '../kube/mod.ts';
+import type { ControllerDependencies } from './dependencies.ts';
+import { createKindController } from './kind.ts';
+
+/** The specs of the items of the system as the API server stores them. */
+const SPECS = new Map(BUILT_IN_ITEMS.map(({ name, spec }) => [name, catalogItemSpecSchema.parse(spec)]));
+
+/** CatalogItem: the items of the system have the images of this release. */
+export function createCatalogItemController(deps: ControllerDependencies): Controller {
+  async function update(item: CatalogItem, signal: AbortSignal) {
+    const spec = SPECS.get(item.metadata.name);
+    if (!spec || item.metadata.deletionTimestamp || equal(item.spec, spec)) return;
+    const { resourceVersion } = item.metadata;
+    // Members that the release does not have are removed.
+    const absent = Object.keys(item.spec).filter((member) => !Object.hasOwn(spec, member));
+    const body = {
+      metadata: { resourceVersion },
+      spec: { ...Object.fromEntries(absent.map((member) => [member, null])), ...spec },
+    };
+    const options = { signal, fieldManager: FIELD_MANAGERS.controller };
+    await deps.client.patch(RESOURCES.catalogItems, refOf(item), { type: 'merge', body }, options);
+  }
+  return createKindController(deps, KINDS.catalogItems, { prepare: update });
+}
