@@ -83,7 +83,8 @@ export async function createApp(
   const stores = createStores({ namespace, kinds, log });
   const essential = essentialStores(stores);
   const reflectors = followStores(stores, { client, log, metrics }, stop.signal);
-  const lookups = createLookups(stores);
+  const revisionKey = await readRevisionKey({ client, namespace }, stop.signal);
+  const lookups = createLookups(stores, { revisionKey });
   const ids = createIds({ client, namespace, withId: createIdLookup(stores, kinds), log });
   const epochs = createEpochs({ client, namespace, stores: essential, log });
   /** Discards what was read and counted from the former datastore. */
@@ -105,7 +106,7 @@ export async function createApp(
     createAgents({
       client,
       namespace,
-      revisionKey: await readRevisionKey({ client, namespace }, stop.signal),
+      revisionKey,
       stores: essential,
       provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
       leadership,
@@ -147,6 +148,7 @@ export async function createApp(
     namespace,
     stores,
     kinds,
+    lookups,
     ids,
     provisioning: provisioned,
     templates,

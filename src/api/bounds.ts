@@ -51,6 +51,8 @@ export const BOUNDS = {
   linkedNodes: 10_000,
   /** keys of a Secret or ConfigMap of the v3 API */
   sharedKeys: 512,
+  /** base64 of the volume mounts of one node, characters: half of what an agent reads */
+  volumeMountBytes: 16 * 1024 * 1024,
   /** bytes of their values, as the API server has it */
   sharedBytes: 1024 * 1024,
   conditions: 16,

@@ -92,8 +92,19 @@ export function createApplicationController(
     const users = (object: KindObject) => usersOfObject(kind, object);
     return watching(storeOf(stores, kind), (change) => (concernsVerdicts(kind, change) ? both(users)(change) : []));
   };
-  const usersOf = (kind: 'secret' | 'configMap') => (object: Secret | ConfigMap) =>
-    stores.applications.byIndex('source', `${kind}:${textNameOf(object)}`).map(keyOf);
+  const usersOf =
+    (kind: 'secrets' | 'configMaps') =>
+    (object: Secret | ConfigMap): string[] => {
+      const ref = referenceKey({ to: kind, ref: textNameOf(object) });
+      // The microservices that mount it name it through their volume mounts.
+      const mounts = stores.volumeMounts.byIndex('ref', ref) as readonly KindObject[];
+      return [
+        ...stores.applications.byIndex('ref', ref).map(keyOf),
+        ...mounts.flatMap((mount) =>
+          namedBy(KINDS.applications as Kind, KINDS.volumeMounts as unknown as Kind, mount).map(keyOf),
+        ),
+      ];
+    };
 
   return createController({
     name: 'application',
@@ -108,8 +119,8 @@ export function createApplicationController(
       }),
       watching(stores.nodes, (change) => (concernsApplications(change) ? both(ofNode)(change) : [])),
       ...REFERENCED.map(watchReferenced),
-      watching(stores.secrets, both(usersOf('secret'))),
-      watching(stores.configMaps, both(usersOf('configMap'))),
+      watching(stores.secrets, both(usersOf('secrets'))),
+      watching(stores.configMaps, both(usersOf('configMaps'))),
     ],
     reconcile: (key, { signal }) => reconcile(key, signal),
     concurrency: 8,

@@ -84,6 +84,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
         runtimeClasses: [],
         models: [],
         knowledge: [],
+        volumeMounts: [],
         config: {},
         deleteNode: false,
         digests: {},

@@ -10,6 +10,7 @@ import { createMassSilence } from './mass-silence.ts';
 import { createProvisioningKeyController } from './provisioning-key.ts';
 import { createRegistryController } from './registry.ts';
 import { createSilencePacer } from './silence-pacer.ts';
+import { createVolumeMountController } from './volume-mount.ts';
 
 export type { ControllerDependencies } from './dependencies.ts';
 
@@ -27,6 +28,7 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
     knowledge: createArtifactController(deps, 'knowledge'),
     catalogItems: createCatalogItemController(deps),
     nodes,
+    volumeMounts: createVolumeMountController(deps),
     applications: createApplicationController(deps, massSilence, createSilencePacer(deps.clock)),
   };
   const plain = Object.values(deps.kinds).filter(({ key }) => !Object.hasOwn(own, key));

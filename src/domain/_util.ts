@@ -8,6 +8,7 @@ import type {
   Model,
   ObservedMicroservice,
   Registry,
+  VolumeMount,
 } from '../api/v3/index.ts';
 import {
   applicationSpecSchema,
@@ -17,7 +18,7 @@ import {
   registrySpecSchema,
 } from '../api/v3/index.ts';
 import { entriesOn } from './application/entries.ts';
-import type { Find, KeyedText, Lookups, NodeInputs, Observation, ReferencedObjects } from './inputs.ts';
+import type { Find, KeyedText, Linked, Lookups, NodeInputs, Observation, ReferencedObjects } from './inputs.ts';
 import { entryUuid, nodeUuid, v3Name } from './names.ts';
 
 /** Builders for tests: valid objects with as few members as possible. */
@@ -140,6 +141,24 @@ export function makeCatalogItem(spec: Partial<CatalogItemSpec> = {}, name = 'rea
   };
 }
 
+export const makeVolumeMount = (
+  name: string,
+  spec: VolumeMount['spec'],
+  more: { status?: Partial<VolumeMount['status']>; createdAt?: string } = {},
+): VolumeMount => ({
+  apiVersion: 'skerry.dev/v3',
+  kind: 'VolumeMount',
+  metadata: {
+    name,
+    namespace: 'default',
+    uid: `uid-${name}`,
+    generation: 1,
+    creationTimestamp: more.createdAt ?? '2026-01-01T00:00:00Z',
+  },
+  spec,
+  ...(more.status && { status: { observedGeneration: 1, ...more.status } }),
+});
+
 export function makeObservation(observation: Partial<Observation> = {}): Observation {
   return { report: {}, waitSeconds: 0, instances: {}, sentRevisions: {}, ...observation };
 }
@@ -164,6 +183,14 @@ export const makeFind =
     );
   };
 
+/** The objects that are linked to a node. */
+const linkedIn =
+  (objects: Referenced, node: EdgeNode): Linked =>
+  (kind) => {
+    const names = [v3Name(node), nodeUuid(node)];
+    return (objects[kind] ?? []).filter(({ spec }) => spec.nodes?.some((one) => names.includes(one)));
+  };
+
 const byName =
   <T extends { name: string }>(items: readonly T[]) =>
   (name: string) =>
@@ -179,6 +206,7 @@ export function makeLookups({
 }: Things = {}): Lookups {
   return {
     find: makeFind(referenced),
+    linkedTo: (node) => linkedIn(referenced, node),
     nodeByName: (name) => nodes.find((node) => v3Name(node) === name),
     nodeByUuid: (uuid) => nodes.find((node) => nodeUuid(node) === uuid),
     applicationsOn: (node) =>
@@ -204,11 +232,7 @@ export function makeInputs({ node = makeNode(), ...things }: Things & Partial<No
     node,
     applications,
     find: makeFind(things),
-    linked: (kind) => {
-      const names = [v3Name(node), nodeUuid(node)];
-      const objects = (things as Referenced)[kind] ?? [];
-      return objects.filter(({ spec }) => spec.nodes?.some((one) => names.includes(one)));
-    },
+    linked: linkedIn(things, node),
     nodeByName: (name) => [node, ...nodes].find((other) => v3Name(other) === name),
     secret: byName(secrets),
     configMap: byName(configMaps),

@@ -8,6 +8,7 @@ import type {
   Registry,
   RuntimeClass,
   ServiceAccount,
+  VolumeMount,
 } from '../api/v3/index.ts';
 import type {
   AgentConfig,
@@ -18,12 +19,17 @@ import type {
   RegistryView,
   RuntimeClassView,
   StatusReport,
+  VolumeMountView,
 } from '../wire/index.ts';
 
 /** A core Secret or ConfigMap as the domain reads it: text by key. Secrets are decoded. */
 export interface KeyedText {
   name: string;
   data: Readonly<Record<string, string>>;
+  /** the values that are known in base64, by key; exact where they are no text */
+  base64?: Readonly<Record<string, string>>;
+  /** An opaque text that changes with the content, or with the value of one key, and says nothing about it. */
+  identify?(key?: string): string;
 }
 
 /**
@@ -37,6 +43,7 @@ export interface ReferencedObjects {
   models: Model;
   knowledge: Knowledge;
   serviceAccounts: ServiceAccount;
+  volumeMounts: VolumeMount;
 }
 type ReferencedKind = keyof ReferencedObjects;
 
@@ -89,6 +96,8 @@ export interface NodeInputs {
  */
 export interface Lookups {
   find: Find;
+  /** the objects of a kind that are linked to a node, in no order */
+  linkedTo: (node: EdgeNode) => Linked;
   /** the oldest EdgeNode with this v3 name */
   nodeByName: (name: string) => EdgeNode | undefined;
   /** the oldest EdgeNode with this uuid */
@@ -113,6 +122,7 @@ export interface DesiredState {
   runtimeClasses: readonly RuntimeClassView[];
   models: readonly ArtifactView[];
   knowledge: readonly ArtifactView[];
+  volumeMounts: readonly VolumeMountView[];
   config: AgentConfig;
   deleteNode: boolean;
   digests: Digests;

@@ -3,6 +3,7 @@ import type { MicroserviceEntry } from '../api/v3/index.ts';
 import { catalogItemRefsOf } from '../domain/catalog-item/index.ts';
 import { entryUuid, v3Name } from '../domain/names.ts';
 import { registryRefsOf } from '../domain/registry/index.ts';
+import { volumeMountsOf } from '../domain/volume-mount/mapping.ts';
 import { defineKind, type Reference, referenceKey } from './definition.ts';
 
 export const applicationKind = defineKind<Application>()({
@@ -22,8 +23,6 @@ export const applicationKind = defineKind<Application>()({
     node: nodeRefsOf,
     /** uuids of its microservices */
     microservice: entryUuidsOf,
-    /** `secret:<name>` and `configMap:<name>` */
-    source: sourcesOf,
   },
 });
 
@@ -38,9 +37,15 @@ const REFERENCES: Readonly<
   runtimeClasses: ({ container }) => (container?.runtime ? [container.runtime] : []),
   // The account of an entry, of which there may be an object, is called like the entry.
   serviceAccounts: ({ name }, application) => [`${v3Name(application)}/${name}`],
+  volumeMounts: volumeMountsOf,
+  secrets: ({ container }) => (container?.env ?? []).flatMap(({ valueFromSecret }) => nameIn(valueFromSecret)),
+  configMaps: ({ container }) => (container?.env ?? []).flatMap(({ valueFromConfigMap }) => nameIn(valueFromConfigMap)),
 };
 
 const itemNames = (catalog: MicroserviceEntry['models']) => (catalog?.items ?? []).map(({ name }) => name);
+/** The name in `name/key`. */
+const nameIn = (reference: string | undefined) =>
+  reference === undefined ? [] : [reference.slice(0, reference.indexOf('/'))];
 
 function referencesOf(application: Application): readonly Reference[] {
   const { microservices = [] } = application.spec;
@@ -64,16 +69,4 @@ export function nodeRefsOf(application: Application): Iterable<string> {
 /** uuids of an application's microservices. */
 export function entryUuidsOf(application: Application): readonly string[] {
   return (application.spec.microservices ?? []).map((entry) => entryUuid(application, entry));
-}
-
-/** `secret:<name>` and `configMap:<name>`: the sources of values of the entries of an application. */
-function sourcesOf(application: Application): Iterable<string> {
-  const refs = new Set<string>();
-  for (const { container } of application.spec.microservices ?? []) {
-    for (const { valueFromSecret, valueFromConfigMap } of container?.env ?? []) {
-      if (valueFromSecret) refs.add(`secret:${valueFromSecret.split('/')[0]}`);
-      if (valueFromConfigMap) refs.add(`configMap:${valueFromConfigMap.split('/')[0]}`);
-    }
-  }
-  return refs;
 }

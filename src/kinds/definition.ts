@@ -45,6 +45,8 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly inUse?: { status: 400 | 409; code: string };
   /** its objects can be linked to nodes: `spec.nodes` names them */
   readonly links?: KindLinks<T>;
+  /** what desired states read of the status of its objects, besides the identity */
+  readonly readOfStatus?: Of<T, unknown>;
   /** the row of the roles for its objects (src/rest/access/roles.ts) */
   readonly access: 'workloads' | 'infrastructure';
   /** the support document has the members of its spec without their values */

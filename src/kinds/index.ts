@@ -11,6 +11,7 @@ import { modelKind } from './model.ts';
 import { registryKind } from './registry.ts';
 import { runtimeClassKind } from './runtime-class.ts';
 import { serviceAccountKind } from './service-account.ts';
+import { volumeMountKind } from './volume-mount.ts';
 
 /** Every kind. The order is that of generated files. */
 const ALL = [
@@ -24,6 +25,7 @@ const ALL = [
   serviceAccountKind,
   applicationTemplateKind,
   microserviceTemplateKind,
+  volumeMountKind,
 ] as const;
 
 type All = (typeof ALL)[number];
@@ -55,6 +57,7 @@ export const ESSENTIAL_KINDS = [
   'knowledge',
   'serviceAccounts',
   'catalogItems',
+  'volumeMounts',
 ] as const satisfies readonly KindKey[];
 
 /** Kinds whose objects desired states look up, besides nodes and applications. */
@@ -65,6 +68,7 @@ export const REFERENCED_KINDS = [
   'knowledge',
   'serviceAccounts',
   'catalogItems',
+  'volumeMounts',
 ] as const satisfies readonly (keyof ReferencedObjects & KindKey)[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {

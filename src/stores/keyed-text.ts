@@ -1,10 +1,9 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import { ANNOTATIONS } from '../api/names.ts';
-import type { ConfigMap, Secret } from '../api/resources.ts';
+import type { Secret } from '../api/resources.ts';
 import type { Registry } from '../api/v3/index.ts';
-import { type KeyedText, mayBeSentTo } from '../domain/index.ts';
-import { isShareable, textNameOf } from '../domain/shared/form.ts';
-import { withV3Keys } from '../domain/shared/keys.ts';
+import { mayBeSentTo } from '../domain/index.ts';
+import { isShareable } from '../domain/shared/form.ts';
 
 /** Whether this object, and not another one of the same name, owns the Secret. */
 export const isOwnedBy = (secret: Secret, owner: { metadata: ObjectMeta }) =>
@@ -38,13 +37,3 @@ export function encodeData(text: Record<string, string | undefined>): Record<str
   }
   return data;
 }
-
-export const textOfSecret = (secret: Secret): KeyedText => ({
-  name: textNameOf(secret),
-  data: withV3Keys(secret, decodeData(secret.data)),
-});
-
-export const textOfConfigMap = (configMap: ConfigMap): KeyedText => ({
-  name: textNameOf(configMap),
-  data: withV3Keys(configMap, configMap.data ?? {}),
-});

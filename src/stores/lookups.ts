@@ -1,10 +1,13 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import { type KeyedText, type Lookups, nodeUuid, v3Name } from '../domain/index.ts';
-import type { Linked, ReferencedObjects } from '../domain/inputs.ts';
-import { isShareable } from '../domain/shared/form.ts';
+import type { ReferencedObjects } from '../domain/inputs.ts';
+import { contentText } from '../domain/shared/content.ts';
+import { isShareable, textOfConfigMap, textOfSecret } from '../domain/shared/form.ts';
 import { reportedApplicationsOf } from '../kinds/edge-node.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
-import { isPasswordOf, textOfConfigMap, textOfSecret } from './keyed-text.ts';
+import { isPasswordOf } from './keyed-text.ts';
 import { oldest } from './oldest.ts';
 import type { ReadStores } from './stores.ts';
 import { referenced } from './use.ts';
@@ -13,13 +16,19 @@ import { referenced } from './use.ts';
 export interface StoreLookups extends Lookups {
   /** from the Secret that the registry names; undefined when the registry may not use it */
   registryPassword(registry: Registry): string | undefined;
-  /** the objects of a kind that are linked to a node, in no order */
-  linkedTo(node: EdgeNode): Linked;
 }
 
-export function createLookups(stores: ReadStores): StoreLookups {
-  const secretText = memoised(textOfSecret);
-  const configMapText = memoised(textOfConfigMap);
+export interface LookupsOptions {
+  /** random key of this installation (NodeInputs.revisionKey): what names a content says nothing about it */
+  revisionKey?: string;
+}
+
+/** Without a key of the installation, names of contents are those of this process. */
+const PROCESS_KEY = randomBytes(32).toString('base64');
+
+export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }: LookupsOptions = {}): StoreLookups {
+  const secretText = memoised((secret: Secret) => identified(textOfSecret(secret), revisionKey));
+  const configMapText = memoised((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
   const shared = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {
     const object = oldest(store.byIndex('name', name).filter((one) => isShareable(one as never)));
     return object && text(object);
@@ -65,6 +74,21 @@ export function applicationsOn(stores: Pick<ReadStores, 'nodes' | 'applications'
     for (const application of stores.applications.byIndex('name', reported)) found.add(application);
   }
   return [...found];
+}
+
+/** The text with names of its content and of its values: keyed hashes, which only this installation can make. */
+function identified(text: KeyedText, revisionKey: string): KeyedText {
+  const known = new Map<string | undefined, string>();
+  const made = (key: string | undefined) =>
+    createHmac('sha256', revisionKey).update(contentText(text, key)).digest('hex').slice(0, 32);
+  return {
+    ...text,
+    identify(key) {
+      const name = known.get(key) ?? made(key);
+      known.set(key, name);
+      return name;
+    },
+  };
 }
 
 /** Objects of stores are immutable: a changed object is a new one. */

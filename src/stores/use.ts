@@ -1,3 +1,4 @@
+import { configMapForm, isShareable, secretForm } from '../domain/shared/form.ts';
 import {
   type FindReferenced,
   type Kind,
@@ -9,7 +10,7 @@ import {
 } from '../kinds/index.ts';
 import type { Store } from '../kube/mod.ts';
 import { oldest } from './oldest.ts';
-import { storeOf } from './stores.ts';
+import { type Stores, storeOf } from './stores.ts';
 
 /** The oldest object with this number or v3 name. */
 export const referenced = <T extends KindObject>(store: Store<T>, ref: number | string): T | undefined =>
@@ -27,10 +28,10 @@ export interface Use<T> {
 }
 
 export function createUse<T extends KindObject>(stores: object, kinds: Kinds, kind: Kind<T>): Use<T> {
-  const store = storeOf(stores, kind);
   const sources = referrersOf(kinds).map((source) => ({ source, store: storeOf(stores, source) }));
+  const find = finder(stores, { ...kinds, [kind.key]: kind as Kind });
   /** The references that mean this object: an older object may have its name or id. */
-  const meaning = (object: T) => refsTo(kind, object).filter((ref) => isSame(referenced(store, ref), object));
+  const meaning = (object: T) => refsTo(kind, object).filter((ref) => isSame(find({ to: kind.key, ref }), object));
   const keys = (refs: readonly (number | string)[]) => refs.map((ref) => referenceKey({ to: kind.key, ref }));
   return {
     isUsed(object) {
@@ -58,11 +59,28 @@ export interface References {
 
 export const createReferences = (stores: object, kinds: Kinds): References => ({
   users: (kind, object) => createUse(stores, kinds, kind).users(object),
-  find({ to, ref }) {
+  find: finder(stores, kinds),
+});
+
+const finder =
+  (stores: object, kinds: Kinds): FindReferenced =>
+  ({ to, ref }) => {
+    if (to === 'secrets' || to === 'configMaps') return sharedObject(stores as SharedStores, to, String(ref));
     const target = kinds[to];
     return target && referenced(storeOf(stores, target), ref);
-  },
-});
+  };
+
+type SharedStores = Pick<Stores, 'secrets' | 'configMaps'>;
+
+/** The oldest shareable Secret or ConfigMap with this v3 name, in the form of the v3 API. */
+function sharedObject({ secrets, configMaps }: SharedStores, to: keyof SharedStores, name: string) {
+  if (to === 'secrets') {
+    const secret = oldest(secrets.byIndex('name', name).filter(isShareable));
+    return secret && secretForm(secret);
+  }
+  const configMap = oldest(configMaps.byIndex('name', name).filter(isShareable));
+  return configMap && configMapForm(configMap);
+}
 
 const isSame = (a: KindObject | undefined, b: KindObject): boolean =>
   a !== undefined && (a === b || (a.metadata.name === b.metadata.name && a.metadata.uid === b.metadata.uid));

@@ -110,9 +110,12 @@ const sameSpec = (a: KubeObject, b: KubeObject) => a.metadata.generation === b.m
 /** The identity is not part of the spec. */
 const sameApplication = (a: Application, b: Application) => sameSpec(a, b) && applicationUuid(a) === applicationUuid(b);
 const sameReferenced =
-  ({ identity }: Kind) =>
+  ({ identity, readOfStatus }: Kind) =>
   (a: KindObject, b: KindObject) =>
-    sameSpec(a, b) && identity.id?.(a) === identity.id?.(b) && identity.uuid?.(a) === identity.uuid?.(b);
+    sameSpec(a, b) &&
+    identity.id?.(a) === identity.id?.(b) &&
+    identity.uuid?.(a) === identity.uuid?.(b) &&
+    readOfStatus?.(a) === readOfStatus?.(b);
 
 const sameContent = (a: Secret | ConfigMap, b: Secret | ConfigMap) =>
   isDeepStrictEqual(a.data, b.data) &&

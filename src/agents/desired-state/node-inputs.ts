@@ -19,7 +19,7 @@ export const dependency = {
 
 /** Collects the inputs of one node. `track` is called for every look-up of the domain, successful or not. */
 export function createNodeInputs(stores: AgentStores, options: { revisionKey?: string }) {
-  const { applicationsOn, linkedTo, ...lookups } = createLookups(stores);
+  const { applicationsOn, linkedTo, ...lookups } = createLookups(stores, options);
   return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({
     ...lookups,
     node,

@@ -35,8 +35,8 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     section('/runtimeClasses', ['runtimeClasses'], ({ runtimeClasses }) => ({ runtimeClasses })),
     section('/models', ['models'], ({ models }) => ({ models })),
     section('/knowledge', ['knowledge'], ({ knowledge }) => ({ knowledge })),
+    section('/volumeMounts', ['volumeMounts'], ({ volumeMounts }) => ({ volumeMounts })),
     // Not built yet: agents read a missing list as an empty one (docs/spec/agent-channel.md#requests).
-    section('/volumeMounts', ['volumeMounts'], () => ({ volumeMounts: [] })),
     section('/exec/sessions', ['execSessions'], () => ({ execSessions: [] })),
     section('/logs/sessions', ['microserviceLogs', 'fogLogs'], () => ({ logSessions: [] })),
     { method: 'GET', path: '/version', metric: 'read', handle: version },

@@ -81,6 +81,8 @@ export const volumeMappingSchema = z.object({
   accessMode: z.enum(['ro', 'rw']).default('rw'),
   type: z.enum(['bind', 'volume', 'volumeMount', 'serviceAccount']).default(VOLUME_DEFAULTS.type),
   scope: z.enum(['private', 'shared']).default(VOLUME_DEFAULTS.scope),
+  /** ours: names the content of the one key that is mounted, and changes with it */
+  content: z.string().max(64).optional(),
 });
 export type VolumeMapping = z.infer<typeof volumeMappingSchema>;
 

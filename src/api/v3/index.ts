@@ -10,3 +10,4 @@ export * from './model.ts';
 export * from './registry.ts';
 export * from './runtime-class.ts';
 export * from './service-account.ts';
+export * from './volume-mount.ts';

@@ -1,3 +1,4 @@
+import type { ObjectMeta } from '../../api/meta.ts';
 import type { Application } from '../../api/v3/index.ts';
 
 /** Whether two versions are of one object; an object that is not stored yet has neither uid nor, perhaps, namespace. */
@@ -6,7 +7,7 @@ export const isSame = ({ metadata: a }: Application, { metadata: b }: Applicatio
 
 export const byAge = (a: { application: Application; name: string }, b: { application: Application; name: string }) =>
   byAgeOf(a.application, b.application) || compare(a.name, b.name);
-export const byAgeOf = (a: Application, b: Application) =>
+export const byAgeOf = (a: { metadata: ObjectMeta }, b: { metadata: ObjectMeta }) =>
   compare(a.metadata.creationTimestamp, b.metadata.creationTimestamp) || compare(a.metadata.uid, b.metadata.uid);
 
 /** An object that is not stored yet comes last. */

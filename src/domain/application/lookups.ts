@@ -6,11 +6,12 @@ import { entriesOn } from './entries.ts';
 
 /** Lookups for the entries of one node. */
 export function lookupsOf(inputs: NodeInputs): Lookups {
-  const { node, applications, find, nodeByName, secret, configMap } = inputs;
+  const { node, applications, find, linked, nodeByName, secret, configMap } = inputs;
   const uuid = nodeUuid(node);
   const byAge = [...applications].sort((a, b) => byAgeOf(a, b));
   return {
     find,
+    linkedTo: () => linked,
     nodeByName: (name) => {
       const found = nodeByName(name) ?? (name === v3Name(node) ? node : undefined);
       // this node in the version that the inputs have

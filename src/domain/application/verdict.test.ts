@@ -13,6 +13,7 @@ import {
   makeNode,
   makeObserved,
   makeRegistry,
+  makeVolumeMount,
 } from '../_util.ts';
 import type { Lookups, Verdict } from '../inputs.ts';
 import { entryUuid } from '../names.ts';
@@ -53,6 +54,14 @@ function judge({ entry, stored, application, lookups, others = [], writing }: Gi
   );
   const judged = own.spec.microservices?.[0] as MicroserviceEntry;
   return verdict(own, judged, makeLookups({ applications, ...lookups }), { writing });
+}
+
+/** Functions, since the table stands above them. */
+function mapped(hostDestination: string): Partial<MicroserviceEntry> {
+  return volume({ type: 'volumeMount', hostDestination });
+}
+function mountedSecret(data: Record<string, string>) {
+  return { volumeMounts: [makeVolumeMount('m', { secretName: 'db' })], secrets: [{ name: 'db', data }] };
 }
 
 /** What is refused, with which reason, status and code, and a word of the message. */
@@ -220,12 +229,74 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'MICROSERVICE_KNOWLEDGE_PATH_COLLISION',
     /\/data/,
   ],
-  'a volume mount': [
-    { entry: volume({ type: 'volumeMount', hostDestination: 'm' }) },
-    'NotSupportedYet',
+  'a volume mount that does not exist': [
+    { entry: mapped('m/tls.crt') },
+    'VolumeMountNotFound',
+    404,
+    'VOLUME_MOUNT_NOT_FOUND',
+    /no volume mount "m"/,
+  ],
+  'a volume mount without a name': [
+    { entry: mapped('/m') },
+    'VolumeInvalid',
     400,
-    'NOT_SUPPORTED_YET',
-    /volumeMount/,
+    'INVALID_VOLUME_MOUNT_REFERENCE_FOR_VOLUME_MAPPING',
+    /<volume mount>\[\/<key>\]/,
+  ],
+  'a key that leads out of its volume mount': [
+    { entry: mapped('m/../../etc/passwd') },
+    'VolumeInvalid',
+    400,
+    'INVALID_VOLUME_MOUNT_REFERENCE_FOR_VOLUME_MAPPING',
+    /\.\./,
+  ],
+  'a volume mount whose Secret does not exist': [
+    { entry: mapped('m'), lookups: { volumeMounts: [makeVolumeMount('m', { secretName: 'db' })] } },
+    'SecretNotFound',
+    404,
+    'SECRET_NOT_FOUND',
+    /volume mount m: secretName: no Secret "db"/,
+  ],
+  'a volume mount whose ConfigMap does not exist': [
+    { entry: mapped('m'), lookups: { volumeMounts: [makeVolumeMount('m', { configMapName: 'site' })] } },
+    'ConfigMapNotFound',
+    404,
+    'CONFIGMAP_NOT_FOUND',
+    /no ConfigMap "site"/,
+  ],
+  'a key that the Secret of a volume mount does not have': [
+    { entry: mapped('m/con'), lookups: mountedSecret({ 'conf/a': 'hunter2' }) },
+    'VolumeMountKeyNotFound',
+    400,
+    'SECRET_KEY_NOT_FOUND_IN_VOLUME_MOUNT',
+    /"db" has no key "con"/,
+  ],
+  'a key that the ConfigMap of a volume mount does not have': [
+    {
+      entry: mapped('m/constructor'),
+      lookups: {
+        volumeMounts: [makeVolumeMount('m', { configMapName: 'site' })],
+        configMaps: [{ name: 'site', data: { a: 'b' } }],
+      },
+    },
+    'VolumeMountKeyNotFound',
+    400,
+    'CONFIGMAP_KEY_NOT_FOUND_IN_VOLUME_MOUNT',
+    /constructor/,
+  ],
+  'a volume mount whose content cannot become files': [
+    { entry: mapped('m'), lookups: mountedSecret({ a: 'hunter2', 'a/b': 'hunter2' }) },
+    'VolumeMountInvalid',
+    400,
+    'VOLUME_MOUNT_INVALID',
+    /"db" cannot become files/,
+  ],
+  'a volume mount beyond what a node gets': [
+    { entry: mapped('m'), lookups: mountedSecret({ a: 'x'.repeat(13 * 1024 * 1024) }) },
+    'VolumeMountsTooLarge',
+    400,
+    'VOLUME_MOUNTS_TOO_LARGE',
+    /16777216 bytes/,
   ],
   'an entry without images': [
     { entry: { images: {} } },
@@ -555,6 +626,9 @@ const ADMITTED: Record<string, Given> = {
     entry: { ...volume({ containerDestination: '/m/cache' }), models: catalog('tiny') },
     lookups: { models: [makeModel('tiny')] },
   },
+  'a directory of a volume mount': { entry: mapped('m'), lookups: mountedSecret({}) },
+  'a key of a volume mount': { entry: mapped('m/conf/a'), lookups: mountedSecret({ 'conf/a': '' }) },
+  'the keys of a volume mount below a path': { entry: mapped('m/conf'), lookups: mountedSecret({ 'conf/a': '' }) },
   'a config of exactly 64 KiB': { entry: { config: 'x'.repeat(65_534) } },
   'a service account, and bus settings, which have no effect yet': {
     entry: { busConfig: { busAccess: true }, serviceAccount: { roleRef: { name: 'microservice' } } },
@@ -609,6 +683,7 @@ describe('verdict', () => {
         "roleIsFound",
         "portsAreAllowed",
         "envResolves",
+        "volumeMountsResolve",
         "extraHostsResolve",
         "catalogsResolve",
         "portsAreFree",

@@ -2,6 +2,7 @@ import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/inde
 import type { Lookups, Verdict } from '../inputs.ts';
 import { type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { entryUuid } from '../names.ts';
+import { mountsOn } from '../volume-mount/on-node.ts';
 import { nodeOf } from './entries.ts';
 import { portClaims } from './ports.ts';
 import { catalogsAreValid, catalogsResolve } from './verdicts/catalogs.ts';
@@ -20,6 +21,7 @@ import { crowdOn, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdi
 import { portsAreAllowed, portsAreFree } from './verdicts/ports.ts';
 import { envResolves, extraHostsResolve, roleIsFound } from './verdicts/references.ts';
 import type { VerdictInput, VerdictRule } from './verdicts/rule.ts';
+import { volumeMountsResolve } from './verdicts/volume-mounts.ts';
 
 /**
  * The rules in the order in which they apply; the first verdict counts. Rules about the node come before rules about
@@ -47,6 +49,7 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   roleIsFound,
   portsAreAllowed,
   envResolves,
+  volumeMountsResolve,
   extraHostsResolve,
   catalogsResolve,
   // The last rule depends on whether other entries may run, which all rules before it decide.
@@ -68,9 +71,21 @@ export function createJudge(
   };
   const claims = once(portClaims);
   const crowd = once(crowdOn);
+  const mounts = once((node) => mountsOn(node, lookups));
   const inputOf = (application: Application, stored: MicroserviceEntry, entry: NormalEntry): VerdictInput => {
     const uuid = entryUuid(application, stored);
-    return { application, entry, uuid, node: nodeOf(stored, lookups), lookups, writing, claims, crowd, isRefused };
+    return {
+      application,
+      entry,
+      uuid,
+      node: nodeOf(stored, lookups),
+      lookups,
+      writing,
+      claims,
+      crowd,
+      mounts,
+      isRefused,
+    };
   };
   const refused = new Map<MicroserviceEntry, boolean>();
   const isRefused: VerdictInput['isRefused'] = ({ application, entry }) => {

@@ -13,6 +13,7 @@ import type { DesiredEntry, DesiredState, LinkableKind, NodeInputs, ReferencedOb
 import { logSizeOf, normalEntry } from '../microservice/normal-form.ts';
 import { entryUuid, nodeUuid, v3Name } from '../names.ts';
 import { normalRegistry, normalType, resolveRegistry } from '../registry/index.ts';
+import { type MountOnNode, mountForm, mountsOn, mountView } from '../volume-mount/on-node.ts';
 import { CONFIG_FIELDS } from './settings.ts';
 import { viewOf } from './view.ts';
 
@@ -77,6 +78,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     });
   const [models, knowledge] = [artifactViews('models'), artifactViews('knowledge')];
   const config = configOf(node.spec);
+  const mounts = mountsOn(node, lookups).toSorted((a, b) => (v3Name(a.mount) < v3Name(b.mount) ? -1 : 1));
   const desired = {
     microservices: unique([...views, ...holds]).sort(by(({ uuid }) => uuid)),
     registries: [...registries.values()].sort((a, b) => a.id - b.id),
@@ -86,12 +88,13 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     })),
     models,
     knowledge,
+    volumeMounts: mounts.map(mountView),
     config,
     deleteNode,
     held,
     entries,
   };
-  return { ...desired, digests: digestsOf(node, desired) };
+  return { ...desired, digests: digestsOf(node, desired, mounts) };
 }
 
 /**
@@ -156,7 +159,7 @@ function registryView(registry: Registry, { registryPassword }: NodeInputs): Reg
  * One digest per section. Empty lists have one too, so that a new agent fetches them once and learns that there is nothing
  * to run.
  */
-function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Digests {
+function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>, mounts: readonly MountOnNode[]): Digests {
   const views = desired.microservices.filter(isView);
   const catalogs = (member: 'models' | 'knowledge') =>
     views.filter((view) => view[member]).map((view) => [view.uuid, view[member]?.items]);
@@ -174,6 +177,7 @@ function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>): Dige
     ...digestUnlessEmpty('runtimeClasses', desired.runtimeClasses),
     ...digestUnlessEmpty('models', desired.models),
     ...digestUnlessEmpty('knowledge', desired.knowledge),
+    ...digestUnlessEmpty('volumeMounts', mounts.map(mountForm)),
     ...Object.fromEntries(actions),
   };
 }

@@ -18,6 +18,7 @@ import { imageFor, type NormalContainer, type NormalEntry, type NormalValue } fr
 import { registryId, v3Name } from '../names.ts';
 import { resolveRegistry } from '../registry/index.ts';
 import { serviceAccountOf } from '../service-account.ts';
+import { mappedContent } from '../volume-mount/mapping.ts';
 import { revisionOf } from './revision.ts';
 import { archOf } from './settings.ts';
 
@@ -85,8 +86,13 @@ const RESOLVE: { readonly [F in Resolved]: Resolve<F> } & { readonly volumes: Re
       const resolved = resolveHost(host, node, lookups);
       return 'address' in resolved ? [`${host.name}:${resolved.address}`] : [];
     }),
-  // only volumes have a scope
-  volumes: (volumes) => volumes.map((one) => (one.type === 'volume' ? one : { ...one, scope: 'private' })),
+  // only volumes have a scope, and only one key of a volume mount has a content
+  volumes: (volumes, { lookups }) =>
+    volumes.map((one) => {
+      if (one.type === 'volume') return one;
+      const content = one.type === 'volumeMount' ? mappedContent(one, lookups) : undefined;
+      return { ...one, scope: 'private', ...(content !== undefined && { content }) };
+    }),
   healthCheck: ({ test = [], ...check }) => ({ test, ...check }),
   annotations: canonicalJson,
 };

@@ -1,6 +1,7 @@
 import type { ObjectMeta } from '../../api/meta.ts';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
+import type { KeyedText } from '../inputs.ts';
 import { objectName } from '../names.ts';
 import { type SecretType, textOfBase64 } from './body.ts';
 import { keysAnnotation, storedKey, withV3Keys } from './keys.ts';
@@ -102,6 +103,20 @@ export function coreConfigMap({ metadata, spec }: SharedConfigMap): ConfigMap {
     ...(left.length > 0 && { binaryData: stored(Object.fromEntries(left)) }),
   };
 }
+
+/** A Secret as rules read it. */
+export function textOfSecret(core: Secret): KeyedText {
+  const base64 = withV3Keys(core, core.data ?? {});
+  const texts = Object.entries(base64).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]);
+  return { name: textNameOf(core), data: Object.fromEntries(texts), base64 };
+}
+
+/** A ConfigMap as rules read it; a variable cannot have bytes that are no text, and a file can. */
+export const textOfConfigMap = (core: ConfigMap): KeyedText => ({
+  name: textNameOf(core),
+  data: withV3Keys(core, core.data ?? {}),
+  base64: withV3Keys(core, core.binaryData ?? {}),
+});
 
 const headOf = ({ apiVersion, kind, metadata }: Secret | ConfigMap) => ({ apiVersion, kind, metadata });
 

@@ -1,5 +1,6 @@
 import { LABELS } from '../../api/names.ts';
 import { CORE_RESOURCES } from '../../api/resources.ts';
+import type { Lookups } from '../../domain/inputs.ts';
 import { isShareable } from '../../domain/shared/form.ts';
 import { KINDS, type Kinds } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -20,6 +21,7 @@ export interface ClusterDependenciesOptions {
   namespace: string;
   stores: Stores;
   kinds?: Kinds;
+  lookups?: Lookups;
   ids: Ids;
   observations: Observations;
   self: Self;
@@ -63,7 +65,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     configMaps: createSharedConfigMaps(
       createObjects({ client, namespace, ...SHAREABLE, resource: CORE_RESOURCES.configMaps, store: stores.configMaps }),
     ),
-    lookups: createLookups(stores),
+    lookups: options.lookups ?? createLookups(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),
     provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
     provisioning: options.provisioning,

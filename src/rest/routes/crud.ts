@@ -9,7 +9,7 @@ import { inUseError, type Kind, type KindObject, type Kinds, type Operation, typ
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { createNamed, deleteObject, isPresent } from '../deletion.ts';
-import { objectsOf, type RestDependencies } from '../dependencies.ts';
+import { objectsByKey, objectsOf, type RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { forbidden } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
@@ -355,8 +355,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     if (!judge()) return;
     const targets = new Set(Array.from(kind.references?.(object) ?? [], ({ to }) => to));
     for (const to of targets) {
-      const target = deps.kinds[to];
-      if (target) await objectsOf(deps, target).refresh(signal);
+      await objectsByKey(deps, to)?.refresh(signal);
     }
     const verdict = judge();
     if (verdict) throw verdictError(verdict);

@@ -17,6 +17,7 @@ import { registryRoutes } from './registries.ts';
 import { anyObject } from './shapes.ts';
 import { sharedRoutes } from './shared.ts';
 import { topologyRoutes } from './topology.ts';
+import { volumeMountRoutes } from './volume-mounts.ts';
 
 /** Routes of kinds that need more than the plain ones, by key. */
 const OWN: Readonly<Record<string, readonly AnyRoute[]>> = {
@@ -24,6 +25,7 @@ const OWN: Readonly<Record<string, readonly AnyRoute[]>> = {
   applications: [...applicationRoutes, ...microserviceRoutes, ...microservicePartRoutes],
   registries: registryRoutes,
   applicationTemplates: applicationTemplateRoutes,
+  volumeMounts: volumeMountRoutes,
 };
 
 const routesOfKind = (kind: Kind): readonly AnyRoute[] =>

@@ -15,17 +15,6 @@ const TABLE: Readonly<Record<string, string>> = {
     PATCH  /node/{uuid}/tunnel                     edgenodes/tunnel patch
     POST   /node/{uuid}/exec                       systemmicroservices/exec create
     DELETE /node/{uuid}/exec                       systemmicroservices/exec delete`,
-  'Volume mounts': `
-    GET    /volumeMounts                           volumemounts list
-    POST   /volumeMounts                           volumemounts create
-    POST   /volumeMounts/yaml                      volumemounts create
-    GET    /volumeMounts/{name}                    volumemounts get
-    PATCH  /volumeMounts/{name}                    volumemounts patch
-    PATCH  /volumeMounts/yaml/{name}               volumemounts patch
-    DELETE /volumeMounts/{name}                    volumemounts delete
-    GET    /volumeMounts/{name}/link               volumemounts get
-    POST   /volumeMounts/{name}/link               volumemounts patch
-    DELETE /volumeMounts/{name}/link               volumemounts patch`,
   Roles: patchable('/roles', 'roles'),
   'Role bindings': patchable('/rolebindings', 'rolebindings'),
   'Default router': `

@@ -7,11 +7,6 @@ import type { VerdictInput } from './rule.ts';
 /** Fields that would change the container and are not supported yet. */
 const UNSUPPORTED: readonly { field: string; what: string; uses: (input: VerdictInput) => boolean }[] = [
   { field: 'template', what: 'template', uses: ({ entry }) => entry.template !== undefined },
-  {
-    field: 'container.volumes',
-    what: 'a volume of type volumeMount',
-    uses: ({ entry }) => (entry.container.volumes ?? []).some(({ type }) => type === 'volumeMount'),
-  },
 ];
 
 export function isSupported(input: VerdictInput): Verdict | undefined {

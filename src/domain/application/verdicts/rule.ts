@@ -1,6 +1,7 @@
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import type { Lookups, Verdict } from '../../inputs.ts';
 import type { NormalEntry } from '../../microservice/normal-form.ts';
+import type { MountOnNode } from '../../volume-mount/on-node.ts';
 import type { PortClaim } from '../ports.ts';
 
 /** The input of a rule. */
@@ -17,6 +18,8 @@ export interface VerdictInput {
   claims: (node: EdgeNode) => readonly PortClaim[];
   /** uuids of the microservices that the node has no room for, computed once for all such entries */
   crowd: (node: EdgeNode) => ReadonlySet<string>;
+  /** the volume mounts that the node gets, computed once for all entries that are judged together */
+  mounts: (node: EdgeNode) => readonly MountOnNode[];
   /** whether a rule other than those of ports refuses an entry */
   isRefused: (entry: NonNullable<PortClaim['runs']>) => boolean;
 }

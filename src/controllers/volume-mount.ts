@@ -1,0 +1,21 @@
+import type { ConfigMap, Secret } from '../api/resources.ts';
+import { textNameOf } from '../domain/shared/form.ts';
+import { contentSource, countedVersion } from '../domain/volume-mount/volume-mount.ts';
+import { KINDS, referenceKey } from '../kinds/index.ts';
+import { both, type Controller, keyOf, watching } from '../kube/mod.ts';
+import type { ControllerDependencies } from './dependencies.ts';
+import { createKindController } from './kind.ts';
+
+/** VolumeMount: counts the changes of the mount and of its content. */
+export function createVolumeMountController(deps: ControllerDependencies): Controller {
+  const { stores, lookups } = deps;
+  const mountsOf = (kind: 'secrets' | 'configMaps') => (source: Secret | ConfigMap) =>
+    stores.volumeMounts.byIndex('ref', referenceKey({ to: kind, ref: textNameOf(source) })).map(keyOf);
+  return createKindController(deps, KINDS.volumeMounts, {
+    status: (mount) => countedVersion(mount, contentSource(mount, lookups)),
+    watches: [
+      watching(stores.secrets, both(mountsOf('secrets'))),
+      watching(stores.configMaps, both(mountsOf('configMaps'))),
+    ],
+  });
+}

@@ -1,0 +1,61 @@
+import { z } from 'zod';
+import { labelName } from '../api/meta.ts';
+import { type VolumeMount, volumeMountResource, volumeMountSpecSchema } from '../api/v3/volume-mount.ts';
+import type { KeyedText } from '../domain/inputs.ts';
+import { type SharedConfigMap, type SharedSecret, textOfConfigMap, textOfSecret } from '../domain/shared/form.ts';
+import { sourceOf, volumeMountVerdict } from '../domain/volume-mount/volume-mount.ts';
+import { defineKind, type FindReferenced } from './definition.ts';
+import { plainTranslation } from './plain.ts';
+import { type KindCrud, plainShapes } from './rest.ts';
+
+const plain = plainTranslation<VolumeMount>(volumeMountSpecSchema, { closed: true, name: labelName() });
+const shapes = plainShapes(volumeMountResource, volumeMountSpecSchema);
+
+const crud: KindCrud<VolumeMount> = {
+  path: '/volumeMounts',
+  list: 'volumeMounts',
+  isBareList: true,
+  replies: {
+    create: { status: 200, body: 'object' },
+    change: { status: 200, body: 'object' },
+    delete: { status: 202 },
+  },
+  shapes: { ...shapes, read: z.intersection(shapes.read, z.looseObject({ version: z.number().int() })) },
+  ...plain,
+  /** A body with one source replaces the other one. */
+  patch(mount, body) {
+    const { secretName, configMapName } = (body ?? {}) as Record<string, unknown>;
+    const given = [secretName, configMapName].filter((name) => name !== undefined && name !== null && name !== '');
+    const { secretName: _s, configMapName: _c, ...spec } = mount.spec;
+    return plain.patch(given.length === 1 ? ({ ...mount, spec } as VolumeMount) : mount, body);
+  },
+  read: (mount, find) => ({ ...plain.read(mount, find), version: mount.status?.version ?? 1 }),
+  upload: { part: 'volumeMount', update: 'PATCH' },
+};
+
+export const volumeMountKind = defineKind<VolumeMount>()({
+  key: 'volumeMounts',
+  definition: volumeMountResource,
+  noun: 'volume mount',
+  access: 'workloads',
+  inUse: { status: 409, code: 'VOLUME_MOUNT_IN_USE' },
+  links: { reply: 'object', inUse: 'VOLUME_MOUNT_UNLINK_IN_USE' },
+  readOfStatus: ({ status }) => status?.version,
+  references: (mount) => {
+    const { kind, name } = sourceOf(mount);
+    return [{ to: kind, ref: name }];
+  },
+  // One that nothing uses goes with its source (src/rest/routes/shared.ts); otherwise its own users keep the source.
+  referrers: () => [],
+  verdict: (mount, find) => volumeMountVerdict(mount, mountSource(mount, find)),
+  rest: { tag: 'Volume mounts', key: 'name', notFound: 'VOLUME_MOUNT_NOT_FOUND', crud },
+  indexes: {},
+});
+
+/** The Secret or ConfigMap of a volume mount. */
+function mountSource(mount: VolumeMount, find: FindReferenced): KeyedText | undefined {
+  const { kind, name } = sourceOf(mount);
+  const { core } = (find({ to: kind, ref: name }) ?? {}) as Partial<SharedSecret | SharedConfigMap>;
+  if (!core) return undefined;
+  return kind === 'secrets' ? textOfSecret(core) : textOfConfigMap(core);
+}
