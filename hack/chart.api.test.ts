@@ -95,6 +95,15 @@ describe('the chart renders', () => {
     expect(await env('--set', 'tokenAudience=plant')).toContain('{"name":"SKERRY_TOKEN_AUDIENCE","value":"plant"}');
   });
 
+  test('the place of releases when the values name it', async () => {
+    const env = async (...args: string[]) =>
+      JSON.stringify((await render(...args)).filter(({ kind }) => kind === 'Deployment'));
+    expect(await env()).not.toContain('SKERRY_RELEASES_URL');
+    const url = 'https://releases.example/agent';
+    expect(await env('--set', `releasesUrl=${url}`)).toContain(`{"name":"SKERRY_RELEASES_URL","value":"${url}"}`);
+    await expect(env('--set', 'releasesUrl=ftp://x')).rejects.toThrow(/releasesUrl/);
+  });
+
   test('TLS when the values name a certificate', async () => {
     const deployment = (await render('--set', 'tls.secretName=cert')).find(({ kind }) => kind === 'Deployment');
     expect(JSON.stringify(deployment)).toContain('TLS_PATH_CERT');

@@ -6,6 +6,8 @@ import { ReleaseError, type ReleaseFile } from './manifest.ts';
 const SECOND = 1000;
 /** until a response begins, and between two pieces of it */
 const PATIENCE = 60 * SECOND;
+/** Bytes per millisecond (16 kbit/s) that a response has to bring on the whole. */
+const SLOWEST = 2;
 const MAX_REDIRECTS = 5;
 /** bytes of a manifest or its signature */
 const SMALL = 64 * 1024;
@@ -46,7 +48,8 @@ async function append(url: string, path: string, { size }: ReleaseFile, signal: 
     throw new TransportError('RANGE', `${hostOf(url)} sent another part than was asked for`);
   }
   const target = openAppending(path);
-  const stalled = () => incoming.destroy(new TransportError('TIMEOUT', `${hostOf(url)} stopped sending`));
+  const stalled = () => incoming.destroy(new TransportError('TIMEOUT', `${hostOf(url)} sends nothing, or too slowly`));
+  const deadline = setTimeout(stalled, PATIENCE + (size - target.size) / SLOWEST);
   let timer = setTimeout(stalled, PATIENCE);
   try {
     for await (const piece of incoming as AsyncIterable<Buffer>) {
@@ -57,6 +60,7 @@ async function append(url: string, path: string, { size }: ReleaseFile, signal: 
     }
   } finally {
     clearTimeout(timer);
+    clearTimeout(deadline);
     target.close();
     incoming.destroy();
   }

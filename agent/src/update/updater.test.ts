@@ -261,6 +261,19 @@ describe('a download', () => {
   });
 });
 
+test('a newer action takes the place of the one under way', async () => {
+  publish('1.1.0');
+  publish('1.2.0');
+  let wanted = '1.1.0';
+  server.fault = (path) => path === '/1.1.0/manifest.json';
+  const { updater, over } = begun({}, { requested: async () => wish({ semver: wanted }) });
+  await expect.poll(() => server.requests).toContain('/1.1.0/manifest.json');
+  wanted = '1.2.0';
+  updater.begin('a2');
+  expect(await over).toBe('restarts');
+  expect(program.state.trial).toMatchObject({ version: '1.2.0', action: 'a2' });
+});
+
 test('an action that the controller no longer requests is over', async () => {
   const { updater, over } = begun(undefined, { requested: async () => undefined });
   expect(await over).toBe('settled');

@@ -24,6 +24,8 @@ import { versionOf } from './version.ts';
 const SECOND = 1000;
 /** Attempts in a row that bring nothing, after which an action has failed. */
 const ATTEMPTS = 6;
+/** Attempts in all. */
+const MOST_ATTEMPTS = 100;
 /** Bytes that stay free on the disk of the program directory. */
 const WATERMARK = 256 * 1024 * 1024;
 const FILES = ['agent', 'node'] as const;
@@ -131,7 +133,7 @@ export class Updater {
   async #carryOut(action: string, signal: AbortSignal): Promise<void> {
     const { clock, random, log } = this.#deps;
     let version = '';
-    for (let futile = 0; !signal.aborted; futile++) {
+    for (let [futile, attempts] = [0, 1]; !signal.aborted; futile++, attempts++) {
       const before = this.#downloaded();
       try {
         const wish = await this.#deps.requested(signal);
@@ -143,7 +145,7 @@ export class Updater {
       } catch (error) {
         if (signal.aborted) return;
         if (this.#downloaded() > before) futile = 0;
-        const isFinal = error instanceof ReleaseError || futile >= ATTEMPTS;
+        const isFinal = error instanceof ReleaseError || futile >= ATTEMPTS || attempts >= MOST_ATTEMPTS;
         log.warn('A version action failed', { version, error: errorText(error), again: !isFinal });
         if (isFinal && this.#fail(action, version, errorText(error))) return;
         this.#trouble = `${version || 'a version action'}: ${errorText(error)}; it is tried again`;

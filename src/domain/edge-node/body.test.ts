@@ -81,12 +81,14 @@ describe('a node after a PATCH body', () => {
     archId: 1,
     diskLimit: 5,
     location: 'hall 3',
+    tags: ['press', 'east'],
   };
   const node = makeNode({ spec });
   test.each<[string, unknown, Partial<EdgeNodeSpec>]>([
     ['absent fields stay', {}, {}],
     ['a value replaces', { diskLimit: 6 }, { diskLimit: 6 }],
     ['a zero is a value', { diskLimit: 0 }, { diskLimit: 0 }],
+    ['tags replace the whole list', { tags: ['west'] }, { tags: ['west'] }],
     ['null removes', { diskLimit: null }, { diskLimit: undefined }],
     ['empty text removes', { location: '' }, { location: undefined }],
     ['unknown fields are dropped', { bluetoothEnabled: true }, {}],
