@@ -251,7 +251,7 @@ function createParts(config: Config, deps: AgentDependencies) {
   });
   const settings = (): AgentConfig => settingsInForce(settingsSources());
   const containers = () => supervisor.containers;
-  const pruneArtifacts = async (): Promise<string[]> => artifacts?.prune() ?? [];
+  const pruneArtifacts = async (kind?: ArtifactKind): Promise<string[]> => artifacts?.prune(kind) ?? [];
   const pruning = { engine, database, log, clock, random, machine, settings, containers, pruneArtifacts };
   const pruneAll = () => void Promise.all([prune(pruning), pruneArtifacts()]);
   const updater = createUpdater(deps, () => membership);

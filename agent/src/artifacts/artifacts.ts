@@ -1,5 +1,5 @@
 import type { RegistryView } from '../../../src/wire/agent.ts';
-import type { ArtifactStatus } from '../../../src/wire/artifacts.ts';
+import { type ArtifactStatus, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import {
   ARTIFACT_KINDS,
   type ArtifactItem,
@@ -19,7 +19,7 @@ import { type ArtifactStep, currentRecord, itemKey, planArtifacts } from './plan
 import type { ProjectionState, Projections, Trash } from './projection.ts';
 import { versionOf } from './projection.ts';
 import { Pulls, type PullsDependencies } from './pulls.ts';
-import { type ArtifactKey, type ArtifactRecord, askedFor, keyOf } from './record.ts';
+import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
 import { type ArtifactFacts, artifactStatuses, artifactWait } from './status.ts';
 
 const SECOND = 1000;
@@ -59,7 +59,8 @@ export class Artifacts {
   #projections: ProjectionState[] = [];
   #trash: Trash[] = [];
   #isOpen = false;
-  #isPruneRequested = false;
+  /** kinds that are to be pruned on request */
+  readonly #pruneRequests = new Set<ArtifactKind>();
   #pruned: ((names: string[]) => void)[] = [];
   #isAwake = false;
   #wake = () => {};
@@ -147,9 +148,9 @@ export class Artifacts {
     const { sources, clock, log } = this.#deps;
     const { desired, entries, retains, containers } = sources();
     this.#endUnwanted(desired);
-    const isRequested = this.#isPruneRequested;
-    this.#isPruneRequested = false;
-    const prune = isRequested || this.#failures.lacksRoom;
+    const requested = [...this.#pruneRequests];
+    this.#pruneRequests.clear();
+    const prune = new Set(this.#failures.lacksRoom ? ARTIFACT_KINDS : requested);
     const steps = planArtifacts({
       ...{ desired, retains, prune, records: this.#records, projections: this.#projections },
       ...{ trash: this.#trash, failures: this.#failures.all, now: clock.now() },
@@ -171,8 +172,8 @@ export class Artifacts {
         log.warn('A step of artifacts failed', { step: step.do, error: errorText(error) });
       }
     }
-    if (prune) await this.#sweep();
-    if (isRequested) this.#answerPrune(forgotten);
+    if (prune.size > 0) await this.#sweep();
+    if (requested.length > 0) this.#answerPrune(forgotten);
     // With more room, what lacked it is tried again at once.
     if (forgotten.length > 0) this.#failures.forgetAll((_key, { lacksRoom }) => lacksRoom === true);
     // Steps have changed what the next plan is made from.
@@ -194,7 +195,7 @@ export class Artifacts {
   #endUnwanted(desired: DesiredArtifacts): void {
     const wanted = new Map(
       ARTIFACT_KINDS.flatMap((kind) =>
-        (desired[kind] ?? []).map((view) => [keyOf({ kind, uuid: view.uuid }), askedFor(view)] as const),
+        (desired[kind] ?? []).map((view) => [keyOf({ kind, uuid: view.uuid }), artifactFingerprint(view)] as const),
       ),
     );
     this.#pulls.abort((key, asked) => wanted.get(key) !== asked);
@@ -289,11 +290,11 @@ export class Artifacts {
     await this.#deps.store.sweep(this.#records.values(), { isPending, isClaimed });
   }
 
-  /** Removes what nothing uses; returns the names of the artifacts that were removed. */
-  prune(): Promise<string[]> {
+  /** Removes what nothing uses, of one kind or of both; returns the names of the artifacts that were removed. */
+  prune(kind?: ArtifactKind): Promise<string[]> {
     return new Promise((resolve) => {
       this.#pruned.push(resolve);
-      this.#isPruneRequested = true;
+      for (const each of kind ? [kind] : ARTIFACT_KINDS) this.#pruneRequests.add(each);
       this.#wakeUp();
     });
   }

@@ -1,4 +1,4 @@
-import type { ArtifactView } from '../../../src/wire/artifacts.ts';
+import { type ArtifactView, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import {
   ARTIFACT_KINDS,
   type ArtifactCatalog,
@@ -8,7 +8,7 @@ import {
   type ProjectionPlace,
 } from '../domain/artifact.ts';
 import { nameOfVersion, type ProjectionState, type Trash, versionOf } from './projection.ts';
-import { type ArtifactKey, type ArtifactRecord, askedFor, keyOf } from './record.ts';
+import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
 
 /** Pulls at the same time; files of one artifact come one after another. */
 const PULLS = 2;
@@ -44,8 +44,8 @@ export interface ArtifactPlanInput {
   failures: ReadonlyMap<string, ArtifactFailure>;
   /** what is being pulled, by what it is pulled for */
   underWay: ReadonlyMap<ArtifactKey, string>;
-  /** remove what nothing uses: on request, or because the disk is short of space */
-  prune: boolean;
+  /** the kinds of which what nothing uses is removed: on request, or because the disk is short of space */
+  prune: ReadonlySet<ArtifactKind>;
   now: number;
 }
 
@@ -88,7 +88,7 @@ export function currentRecord(
   view: ArtifactView,
 ): ArtifactRecord | undefined {
   const record = records.get(keyOf({ kind, uuid: view.uuid }));
-  return record?.asked === askedFor(view) ? record : undefined;
+  return record?.asked === artifactFingerprint(view) ? record : undefined;
 }
 
 function planPulls(input: ArtifactPlanInput): ArtifactStep[] {
@@ -107,7 +107,7 @@ function isPullDue(kind: ArtifactKind, view: ArtifactView, input: ArtifactPlanIn
   const key = keyOf({ kind, uuid: view.uuid });
   if (!isArtifactName(view.name) || currentRecord(input, kind, view) || input.underWay.has(key)) return false;
   const failure = input.failures.get(key);
-  return !failure || failure.asked !== askedFor(view) || input.now >= failure.notBefore;
+  return !failure || failure.asked !== artifactFingerprint(view) || input.now >= failure.notBefore;
 }
 
 function planProjections({ projections, ...input }: ArtifactPlanInput): ArtifactStep[] {
@@ -163,15 +163,17 @@ function planRemovals({
 
 /** What no list names and no projection shows, and contents that were replaced. */
 function planPrune({ prune, retains, desired, records, projections, underWay }: ArtifactPlanInput): ArtifactStep[] {
-  if (!prune || retains) return [];
+  if (prune.size === 0 || retains) return [];
   const unused = [...records.values()].filter((record) => {
     const { kind, uuid, name } = record;
     const list = desired[kind];
-    if (!list || list.some((view) => view.uuid === uuid) || underWay.has(keyOf(record))) return false;
+    if (!prune.has(kind) || !list || list.some((view) => view.uuid === uuid) || underWay.has(keyOf(record)))
+      return false;
     const version = versionOf(name, record);
     return !projections.some((each) => each.kind === kind && each.links.get(name) === version);
   });
   const replaced = projections.flatMap(({ links, versions, ...place }): ArtifactStep[] => {
+    if (!prune.has(place.kind)) return [];
     const linked = new Set(links.values());
     const old = versions.filter((version) => !linked.has(version));
     return old.length > 0 ? [{ do: 'discard', place, versions: old }] : [];

@@ -1,5 +1,5 @@
 import type { RegistryView } from '../../../src/wire/agent.ts';
-import type { ArtifactView } from '../../../src/wire/artifacts.ts';
+import { type ArtifactView, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import type { ArtifactKind } from '../domain/artifact.ts';
 import type { Clock, Random } from '../domain/clock.ts';
 import { type DiskRoom, roomRefusal } from '../domain/disk-room.ts';
@@ -13,7 +13,7 @@ import { fileNamesProblem } from './file-name.ts';
 import { resolveHub } from './hub.ts';
 import { resolveOci } from './oci.ts';
 import type { Pace } from './pace.ts';
-import { type ArtifactRecord, askedFor, keyOf, type RecordFile } from './record.ts';
+import { type ArtifactRecord, keyOf, type RecordFile } from './record.ts';
 import type { Resolved, SourceFile } from './source.ts';
 import { type ArtifactStore, contentDigest } from './store.ts';
 
@@ -63,7 +63,7 @@ export async function pullArtifact(
       if (!file.identity.startsWith('sha256:')) file.identity = `${source.host}/${file.identity}`;
     const files = await fetchAll(resolved, keyOf({ kind, uuid: view.uuid }), deps, onProgress, ended);
     return {
-      ...{ kind, uuid: view.uuid, name: view.name, asked: askedFor(view) },
+      ...{ kind, uuid: view.uuid, name: view.name, asked: artifactFingerprint(view) },
       ...{ resolvedRevision: resolved.revision, floating: resolved.floating, files },
       digest: contentDigest(files),
       totalBytes: files.reduce((sum, { size }) => sum + size, 0),

@@ -1,12 +1,12 @@
 import type { RegistryView } from '../../../src/wire/agent.ts';
-import type { ArtifactView } from '../../../src/wire/artifacts.ts';
+import { type ArtifactView, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import type { ArtifactKind } from '../domain/artifact.ts';
 import type { Log } from '../system/log.ts';
 import { toArtifactError } from './error.ts';
 import type { Failures } from './failures.ts';
 import { Pace } from './pace.ts';
 import { type PullDependencies, pullArtifact } from './pull.ts';
-import { type ArtifactKey, type ArtifactRecord, askedFor, keyOf } from './record.ts';
+import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
 
 export interface PullsDependencies extends Omit<PullDependencies, 'pace' | 'exclusively' | 'claim'> {
   log: Log;
@@ -78,7 +78,7 @@ export class Pulls {
     const key = keyOf({ kind, uuid: view.uuid });
     const log = this.#deps.log.with({ kind, artifact: view.name });
     const pull: Pull = {
-      asked: askedFor(view),
+      asked: artifactFingerprint(view),
       abort: new AbortController(),
       claims: new Set(),
       received: 0,

@@ -1,6 +1,4 @@
 import { z } from 'zod';
-import type { ArtifactView } from '../../../src/wire/artifacts.ts';
-import { digestOf } from '../../../src/wire/digest.ts';
 import { ARTIFACT_KINDS, type ArtifactKind } from '../domain/artifact.ts';
 
 /** What the store has of one artifact: all of its files, as they were pulled. */
@@ -8,7 +6,7 @@ export const recordSchema = z.object({
   kind: z.enum(ARTIFACT_KINDS),
   uuid: z.string(),
   name: z.string(),
-  /** of what was asked for */
+  /** fingerprint of what it was pulled for */
   asked: z.string(),
   resolvedRevision: z.string(),
   floating: z.boolean(),
@@ -25,8 +23,3 @@ export type RecordFile = ArtifactRecord['files'][number];
 /** Names one artifact of this machine. */
 export type ArtifactKey = `${ArtifactKind}/${string}`;
 export const keyOf = ({ kind, uuid }: { kind: ArtifactKind; uuid: string }): ArtifactKey => `${kind}/${uuid}`;
-
-/** What an artifact is pulled for: another value calls for another pull. */
-export function askedFor({ repo, revision, registryId, files }: ArtifactView): string {
-  return digestOf({ repo, revision, registryId, files });
-}

@@ -1,5 +1,5 @@
 import { BOUNDS } from '../../../src/api/bounds.ts';
-import type { ArtifactStatus, ArtifactView } from '../../../src/wire/artifacts.ts';
+import { type ArtifactStatus, type ArtifactView, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import {
   ARTIFACT_NOUNS,
   type ArtifactCatalog,
@@ -10,7 +10,7 @@ import {
 } from '../domain/artifact.ts';
 import { type ArtifactFailure, currentRecord, itemKey, viewNamed } from './plan.ts';
 import type { ProjectionState } from './projection.ts';
-import { type ArtifactKey, type ArtifactRecord, askedFor, keyOf } from './record.ts';
+import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
 
 /** What is known of the artifacts of this machine. */
 export interface ArtifactFacts {
@@ -39,6 +39,7 @@ function statusOf(kind: ArtifactKind, view: ArtifactView, facts: ArtifactFacts):
       resolvedRevision: record.resolvedRevision,
       revisionFloating: record.floating,
       totalBytes: record.totalBytes,
+      pulledFor: record.asked,
     }),
     lastError: (message ?? '').slice(0, BOUNDS.message),
     percentage,
@@ -59,7 +60,7 @@ function stateOf(kind: ArtifactKind, view: ArtifactView, facts: ArtifactFacts): 
   const key = keyOf({ kind, uuid: view.uuid });
   const progress = facts.progress.get(key);
   const failure = facts.failures.get(key);
-  const failed = failure?.asked === askedFor(view) ? failure : undefined;
+  const failed = failure?.asked === artifactFingerprint(view) ? failure : undefined;
   if (failed && !progress?.received) return { state: 'Failed', message: failed.message };
   return progress ? { state: 'Pulling', percentage: percentageOf(progress) } : { state: 'Pending' };
 }

@@ -35,6 +35,8 @@ export class FakeController {
   publicKey: PublicKey | undefined;
   microservices: (View | MicroserviceHold)[] = [];
   registries: unknown[] = [];
+  models: unknown[] = [];
+  knowledge: unknown[] = [];
   volumeMounts: unknown[] = [];
   /** the agent retains what the list does not name */
   retainUnlisted: RetainUnlisted | undefined;
@@ -106,6 +108,8 @@ export class FakeController {
       microserviceList: digestOf(this.retainUnlisted ? { views, retainUnlisted: this.retainUnlisted } : views),
       microserviceConfig: digestOf(this.microservices.map((item) => ('hold' in item ? '' : item.config))),
       registries: digestOf(this.registries),
+      models: digestOf(this.models),
+      knowledge: digestOf(this.knowledge),
       volumeMounts: digestOf(this.volumeMounts),
       ...this.flags,
     };
@@ -153,6 +157,10 @@ export class FakeController {
         return this.#document({ registries: this.registries }, ['registries']);
       case 'GET /agent/volumeMounts':
         return this.#document({ volumeMounts: this.volumeMounts }, ['volumeMounts']);
+      case 'GET /agent/models':
+        return this.#document({ models: this.models }, ['models']);
+      case 'GET /agent/knowledge':
+        return this.#document({ knowledge: this.knowledge }, ['knowledge']);
       case 'GET /agent/config':
         return this.#document(this.config, ['config']);
       case 'PUT /agent/status': {

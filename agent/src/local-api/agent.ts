@@ -1,4 +1,5 @@
 import type { AgentConfig, MicroserviceStatus, MicroserviceView, StatusReport } from '../../../src/wire/agent.ts';
+import type { ArtifactKind } from '../domain/artifact.ts';
 import type { Config } from '../domain/config.ts';
 import type { Container } from '../domain/container.ts';
 import type { EngineFacts, OtherAgentContainer } from '../domain/engine.ts';
@@ -25,6 +26,8 @@ export interface LocalApiAgent extends Observed {
   /** Resolves when no container of the agent is left, or when the removal is stuck; answers what is left. */
   cleared(signal: AbortSignal): Promise<string[]>;
   prune(): Promise<{ reference: string }[]>;
+  /** Removes artifacts that nothing uses, of one kind or of both; answers their names. */
+  pruneArtifacts(kind?: ArtifactKind): Promise<string[]>;
   orphans(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
   removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]>;
 }

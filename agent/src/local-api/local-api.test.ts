@@ -109,6 +109,11 @@ describe('the local API', () => {
     'the readiness probe': ['GET', '/health/ready', 200],
     'the version': ['GET', '/v1/system/version', 200],
     'an empty list of microservices': ['GET', '/v1/ms', 200],
+    'an empty list of models': ['GET', '/v1/models', 200],
+    'an unknown model': ['GET', '/v1/models/nobody', 404, 'NOT_FOUND'],
+    'unknown knowledge': ['GET', '/v1/knowledge/nobody', 404, 'NOT_FOUND'],
+    'a prune of knowledge': ['POST', '/v1/knowledge:prune', 200],
+    'a pull by hand, which is not implemented': ['POST', '/v1/models:pull', 501, 'NOT_IMPLEMENTED'],
     'the settings': ['GET', '/v1/system/config', 200],
   };
   for (const [name, [method, path, status, code]] of Object.entries(answers))

@@ -1,17 +1,24 @@
 import { AgentError } from '../domain/agent-error.ts';
 import { ApiError } from './errors.ts';
 import type { Route } from './route.ts';
+import { ARTIFACT_ROUTES } from './routes/artifacts.ts';
 import { MICROSERVICE_ROUTES } from './routes/microservices.ts';
 import { PROBE_ROUTES } from './routes/probes.ts';
 import { SYSTEM_ROUTES } from './routes/system.ts';
 import { WORKLOAD_ROUTES } from './routes/workload.ts';
 
 /** The local API: an array of routes is the router; the first that matches answers. */
-export const ROUTES: readonly Route[] = [...PROBE_ROUTES, ...SYSTEM_ROUTES, ...WORKLOAD_ROUTES, ...MICROSERVICE_ROUTES];
+export const ROUTES: readonly Route[] = [
+  ...PROBE_ROUTES,
+  ...SYSTEM_ROUTES,
+  ...WORKLOAD_ROUTES,
+  ...ARTIFACT_ROUTES,
+  ...MICROSERVICE_ROUTES,
+];
 
 /** Routes that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [RegExp, string][] = [
-  [/^\/v1\/(images|models|knowledge|volumes|deploy)(\/|:|$)/, 'this part of the local API'],
+  [/^\/v1\/(images|volumes|deploy)(\/|:|$)|^\/v1\/(models|knowledge):/, 'this part of the local API'],
   [/^\/v1\/system\/(controlplane|controller|gps|logs:stream|config\/switch)/, 'this part of the local API'],
   [/^\/v1\/(ms|microservices)\/[^/]+\/(exec|logs:stream)/, 'exec and log streams'],
   [/^\/v1\/auth\/tokens/, 'token management'],

@@ -171,6 +171,8 @@ export function inspection(agent: LocalApiAgent, status: MicroserviceStatus): Re
     ports: view?.portMappings ?? [],
     labels: stringMap(view?.annotations ?? '{}'),
     volumes: view?.volumeMappings ?? [],
+    models: view?.models,
+    knowledge: view?.knowledge,
     lastError: status.lastError,
     lastErrorAt: status.lastErrorAt,
     heldLocally: row?.stoppedLocally !== undefined,

@@ -86,8 +86,10 @@ export const SYSTEM_ROUTES: Route[] = [
         throw new ApiError('INVALID_ARGUMENT', 'mode is dangling, containers, volumes or all');
       const removed = mode === 'dangling' || mode === 'all' ? await agent.prune() : [];
       const deleted = removed.map(({ reference }) => reference);
+      const modelsRemoved = mode === 'dangling' || mode === 'all' ? await agent.pruneArtifacts('models') : [];
       const message = mode === 'volumes' ? 'Volumes are never pruned here' : 'Only images that this agent pulled';
-      return ok({ status: 'ok', mode, deleted, deletedCount: deleted.length, spaceReclaimedBytes: 0, message });
+      const counts = { deletedCount: deleted.length, modelsRemovedCount: modelsRemoved.length, spaceReclaimedBytes: 0 };
+      return ok({ status: 'ok', mode, deleted, modelsRemoved, ...counts, message });
     },
   },
   {
