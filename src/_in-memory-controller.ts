@@ -5,7 +5,7 @@ import type { ObservationDelta } from './agents/dependencies.ts';
 import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
-import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
+import type { Application, EdgeNode, Model, Registry } from './api/v3/index.ts';
 import { createIds } from './controllers/ids.ts';
 import { runControllers } from './controllers/index.ts';
 import { liveness, nodeUuid } from './domain/index.ts';
@@ -19,7 +19,7 @@ import { createRestServer } from './rest/server.ts';
 import { createLookups } from './stores/lookups.ts';
 import { createIdLookup, createStores, type Stores } from './stores/stores.ts';
 import { createRenderer } from './templates/renderer.ts';
-import type { MicroserviceStatus } from './wire/index.ts';
+import { artifactFingerprint, type MicroserviceStatus } from './wire/index.ts';
 
 export const NAMESPACE = 'plant';
 const MICROSERVICES = 2;
@@ -136,6 +136,20 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
     observe(of, { reportedAt: clock(), report: { daemonStatus: 'RUNNING', microserviceStatus } });
   }
 
+  /** The node reports that its models are ready, so late that the models are counted at once. */
+  function reportModels(of: EdgeNode) {
+    const modelStatus = (agents.routes.desired(nodeUuid(of))?.models ?? []).map((view) => ({
+      uuid: view.uuid,
+      name: view.name,
+      source: 'managed' as const,
+      state: 'Ready' as const,
+      pulledFor: artifactFingerprint(view),
+    }));
+    time.now += 10_000;
+    lookedAt = performance.now() + LOOK_MS;
+    observe(of, { reportedAt: clock(), report: { modelStatus } });
+  }
+
   /** The node polls for changes. */
   const poll = (of: EdgeNode) => observe(of, {});
 
@@ -186,6 +200,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
     node,
     spare,
     report,
+    reportModels,
     poll,
     settle,
     microservice: (i: number) => stores.applications.get(NAMESPACE, `line-${i}`)?.spec.microservices?.[0]?.uuid,
@@ -231,6 +246,16 @@ function fill(stores: Stores, size: number) {
   stores.nodes.swap(nodes, '1');
   stores.applications.swap(
     numbers.map((i) => application(i)),
+    '1',
+  );
+  stores.models.swap(
+    numbers.map(
+      (i) =>
+        ({
+          ...made('Model', `model-${i}`),
+          spec: { uuid: uuidOf(`model ${i}`), repo: 'plant/model', registryId: 20 + i, nodes: [`gateway-${i}`] },
+        }) as Model,
+    ),
     '1',
   );
   stores.registries.swap(

@@ -7,7 +7,7 @@ import {
   startInMemoryController,
 } from './_in-memory-controller.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
-import type { Application, CatalogItem, EdgeNode, Registry } from './api/v3/index.ts';
+import type { Application, CatalogItem, EdgeNode, Model, Registry } from './api/v3/index.ts';
 import { nodeUuid } from './domain/index.ts';
 
 /**
@@ -74,6 +74,25 @@ const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | un
     cluster.edit(stores.configMaps.get(NAMESPACE, 'map-3') as ConfigMap, (map) => {
       map.data = { value: 'edited' };
     }),
+  'a model that one node has is edited': ({ cluster, stores }) =>
+    cluster.edit(stores.models.get(NAMESPACE, 'model-3') as Model, ({ spec }) => {
+      spec.revision = 'edited';
+    }),
+  'a model is linked to one more node': async ({ rest, node }) => {
+    expect(await rest('POST', '/models/model-3/link', { fogUuids: [nodeUuid(node(4))] })).toBe(200);
+  },
+  'a node reports that its models are ready': async ({ reportModels, node, stores, settle }) => {
+    reportModels(node(3));
+    await settle();
+    expect(stores.models.get(NAMESPACE, 'model-3')?.status?.nodeCount).toBe('1/2');
+  },
+  'an entry binds a model': async ({ rest, microservice }) => {
+    const catalog = { bindPath: '/models', items: [{ name: 'model-5' }] };
+    expect(await rest('PATCH', `/microservices/${microservice(3)}/models`, catalog)).toBe(204);
+  },
+  'a model in use is not deleted': async ({ rest }) => {
+    expect(await rest('DELETE', '/models/model-5')).toBe(409);
+  },
   'one application, microservice, node and registry are read': async ({ rest, node, microservice }) => {
     expect(await rest('GET', '/application/line-3')).toBe(200);
     expect(await rest('GET', `/microservices/${microservice(3)}`)).toBe(200);

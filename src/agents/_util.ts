@@ -3,7 +3,7 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
-import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import type { Application, EdgeNode, Model, Registry } from '../api/v3/index.ts';
 import { ESSENTIAL_KINDS } from '../kinds/index.ts';
 import { type Clock, type KubeClient, silentLog } from '../kube/mod.ts';
 import { createStores } from '../stores/stores.ts';
@@ -83,6 +83,13 @@ export function makeRegistry(name: string, id: number, spec: object = {}): Regis
     spec: { id, url: `${name}.example`, isPublic: true, type: 'oci', insecure: false, ...spec },
   } as Registry;
 }
+
+export const makeModel = (name: string, spec: object = {}): Model => ({
+  apiVersion: API_VERSION,
+  kind: 'Model',
+  metadata: metadata(name),
+  spec: { repo: `team/${name}`, registryId: 1, ...spec },
+});
 
 export function makeSecret(name: string, data: Record<string, string>, extra: object = {}): Secret {
   const encoded = Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]);

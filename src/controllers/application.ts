@@ -42,6 +42,7 @@ import {
   requeueAfter,
   watching,
 } from '../kube/mod.ts';
+import { isOnlyRelinked } from '../stores/link-change.ts';
 import { applicationsOn } from '../stores/lookups.ts';
 import { isSeenAlike } from '../stores/node-change.ts';
 import { storeOf } from '../stores/stores.ts';
@@ -213,8 +214,12 @@ const concernsVerdicts = ({ identity }: Kind, { type, object, previous }: Change
   type === 'delete' ||
   previous === undefined ||
   previous.metadata.uid !== object.metadata.uid ||
-  previous.metadata.generation !== object.metadata.generation ||
+  (previous.metadata.generation !== object.metadata.generation && !isOnlyRelinked(object, previous)) ||
+  // an object may become unusable, or usable again, by a change of what it names
+  readyOf(previous) !== readyOf(object) ||
   identity.id?.(previous) !== identity.id?.(object);
+
+const readyOf = ({ status }: KindObject) => status?.conditions?.find(({ type }) => type === 'Ready')?.status;
 
 /** Every node that an entry names, or that still reports a microservice of the application. */
 function nodesOf({ stores, lookups }: ControllerDependencies, application: Application): Set<EdgeNode> {

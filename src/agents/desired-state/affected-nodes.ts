@@ -6,6 +6,7 @@ import { textNameOf } from '../../domain/shared/form.ts';
 import { entryUuidsOf } from '../../kinds/application.ts';
 import { KINDS, type Kind, type KindObject, REFERENCED_KINDS, refsTo } from '../../kinds/index.ts';
 import type { Change, KubeObject, Store } from '../../kube/mod.ts';
+import { isOnlyRelinked, relinkedNodes } from '../../stores/link-change.ts';
 import { isWorkedFromAlike } from '../../stores/node-change.ts';
 import type { AgentStores } from '../dependencies.ts';
 import { dependency, nodesOf } from './node-inputs.ts';
@@ -52,13 +53,19 @@ export function subscribeAffectedNodes(
       return (stores[key] as Store<KindObject>).subscribe((change) => {
         if (change.initial || !matters(change, sameReferenced(kind))) return;
         const nodes = new Set<string>();
-        for (const object of bothOf(change)) {
-          for (const ref of refsTo(kind, object)) add(nodes, dependents(dependency.object(key, ref)));
-          for (const node of object.spec.nodes ?? []) {
-            nodes.add(node);
-            for (const named of stores.nodes.byIndex('name', node)) nodes.add(nodeUuid(named));
+        const linked = (names: Iterable<string>) => {
+          for (const name of names) {
+            nodes.add(name);
+            for (const named of stores.nodes.byIndex('name', name)) nodes.add(nodeUuid(named));
           }
-        }
+        };
+        const { object: now, previous } = change;
+        if (change.type === 'set' && previous && isOnlyRelinked(now, previous)) linked(relinkedNodes(now, previous));
+        else
+          for (const object of bothOf(change)) {
+            for (const ref of refsTo(kind, object)) add(nodes, dependents(dependency.object(key, ref)));
+            linked(object.spec.nodes ?? []);
+          }
         onAffected(nodes);
       });
     }),

@@ -7,6 +7,7 @@ import {
   fill,
   makeApplication,
   makeClock,
+  makeModel,
   makeNode,
   makeRegistry,
   makeSecret,
@@ -93,6 +94,27 @@ test('a node is computed again for what its entries refer to, found or not, and 
     spec.host = '10.9.9.9';
   });
   expect(touchedBy(() => stores.nodes.set(rehosted))).toEqual(['n0', 'n2']);
+});
+
+test('a model affects the nodes that it is linked to and those that bind it, and a link only the node that it is about', () => {
+  const { stores, touchedBy } = setUp();
+  const model = makeModel('tiny', { nodes: ['n0'] });
+  expect(touchedBy(() => stores.models.set(model))).toEqual(['n0']);
+  const models = { bindPath: '/models', items: [{ name: 'tiny' }] };
+  stores.applications.set(makeApplication('shop', [entry('a', 'n1', { models })]));
+  const edited = changed(model, ({ spec }) => {
+    spec.revision = 'v2';
+  });
+  expect(touchedBy(() => stores.models.set(edited))).toEqual(['n0', 'n1']);
+  const linked = changed(edited, ({ spec }) => {
+    spec.nodes = ['n0', 'n2'];
+  });
+  expect(touchedBy(() => stores.models.set(linked))).toEqual(['n2']);
+  const unlinked = changed(linked, ({ spec }) => {
+    spec.nodes = ['n2'];
+  });
+  expect(touchedBy(() => stores.models.set(unlinked))).toEqual(['n0']);
+  expect(touchedBy(() => stores.models.remove(changed(unlinked, () => {})))).toEqual(['n1', 'n2']);
 });
 
 test('the password of a registry affects the nodes that pull from it, and only a Secret that may be used counts', () => {

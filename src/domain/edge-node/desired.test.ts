@@ -13,6 +13,8 @@ import {
   makeApplication,
   makeEntry,
   makeInputs,
+  makeKnowledge,
+  makeModel,
   makeNode,
   makeObserved,
   makeRegistry,
@@ -304,6 +306,76 @@ describe('settings', () => {
   });
 
   it('are none when the spec names none', () => expect(desiredState(makeInputs()).config).toEqual({}));
+});
+
+describe.each(['models', 'knowledge'] as const)('%s of a node', (kind) => {
+  const make = kind === 'models' ? makeModel : makeKnowledge;
+  const ofItems = kind === 'models' ? 'microserviceModels' : 'microserviceKnowledge';
+  const hub = makeRegistry('hub', { id: 7, type: 'hub', isPublic: false, username: 'bot' });
+  const spec = { registryId: 7, files: ['*.bin'] };
+  const binding = (names: readonly string[], catalog: object = {}) =>
+    makeApplication({
+      entries: [
+        makeEntry({
+          [kind]: names.length > 0 ? { bindPath: '/m', items: names.map((name) => ({ name })), ...catalog } : undefined,
+        }),
+      ],
+    });
+  const state = (inputs: Parameters<typeof makeInputs>[0]) =>
+    desiredState(makeInputs({ registries: [hub], registryPassword: () => 'hunter2', applications: [], ...inputs }));
+  const bound = (...names: string[]) => ({
+    applications: [binding(names)],
+    [kind]: [make('a', spec), make('b', spec)],
+  });
+  const between = (before: Parameters<typeof makeInputs>[0], after: Parameters<typeof makeInputs>[0]) =>
+    changed(state(before).digests, state(after).digests).sort();
+
+  it('come with their registry and its credentials', () => {
+    const { registries, [kind]: artifacts } = state({ [kind]: [make('a', { ...spec, nodes: ['gw-1'] })] });
+    expect(artifacts.map(({ name, registryId }) => [name, registryId])).toEqual([['a', 7]]);
+    expect(registries).toMatchObject([{ id: 7, type: 'hub', username: 'bot', password: 'hunter2' }]);
+  });
+
+  it('are those of stopped and held entries too, and none once the node is being deleted', () => {
+    const stopped = binding(['a']);
+    stopped.spec.isActivated = false;
+    const held = binding(['a'], {});
+    held.spec.microservices?.forEach((entry) => {
+      entry.images = { registry: 'nowhere', amd64: 'x:1' };
+    });
+    for (const application of [stopped, held])
+      expect(state({ ...bound(), applications: [application] })[kind]).toHaveLength(1);
+    expect(state({ ...bound('a'), node: makeNode({ deletionTimestamp: NOW }) })[kind]).toEqual([]);
+  });
+
+  it('raise their own section when one is changed', () => {
+    expect(between(bound('a'), { ...bound('a'), [kind]: [make('a', { ...spec, revision: 'v2' })] })).toEqual([kind]);
+  });
+
+  it('raise their own section and that of registries when one is linked', () => {
+    const linked = { [kind]: [make('a', { ...spec, nodes: [NODE_UUID] })] };
+    expect(between({ [kind]: [make('a', spec)] }, linked)).toEqual([kind, 'registries'].sort());
+  });
+
+  it('raise the section of items alone when an entry binds another one that the node has', () => {
+    const items = [make('a', { ...spec, nodes: ['gw-1'] }), make('b', { ...spec, nodes: ['gw-1'] })];
+    expect(between({ ...bound('a'), [kind]: items }, { ...bound('a', 'b'), [kind]: items })).toEqual([ofItems]);
+    expect(between(bound('a'), bound('a', 'b'))).toEqual([kind, ofItems].sort());
+  });
+
+  it.each<[string, readonly string[], readonly string[], object, boolean]>([
+    ['another item', ['a'], ['b'], {}, false],
+    ['one more item', ['a'], ['a', 'b'], {}, false],
+    ['the first item', [], ['a'], {}, true],
+    ['no item any more', ['a'], [], {}, true],
+    ['another path', ['a'], ['a'], { bindPath: '/n' }, true],
+    ['other permissions', ['a'], ['a'], { permissions: 'rw' }, true],
+    ['the default permissions, written down', ['a'], ['a'], { permissions: 'ro' }, false],
+  ])('decide with %s whether a new container is wanted', (_, before, after, catalog, isNew) => {
+    const revision = (application: ReturnType<typeof makeApplication>) =>
+      (state({ ...bound(), applications: [application] }).microservices[0] as MicroserviceView).revision;
+    expect(revision(binding(before)) !== revision(binding(after, catalog))).toBe(isNew);
+  });
 });
 
 describe('digests', () => {
