@@ -62,6 +62,8 @@ export interface AgentDependencies {
   mountedFiles?: MountedFiles;
   /** where models and knowledge are kept and projected; absent: the machine keeps none */
   artifactFiles?: { store: ArtifactStore; projections: Projections };
+  /** PEM by which containers know the local API */
+  apiAuthority?: string;
   /** whether a program of this machine listens on a port */
   portTaken?: MachineAccess['portTaken'];
   /** the CDI devices that specifications in these directories name */
@@ -227,6 +229,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     clock,
     log,
     identity: () => identity.current,
+    authority: deps.apiAuthority,
     retry: () => applyDesired(new Set()),
     supervisor: () => supervisor,
   });

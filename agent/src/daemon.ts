@@ -19,10 +19,12 @@ import type { Engine } from './domain/engine.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
+import { serveBridge } from './local-api/bridge.ts';
 import { ControlChannels } from './local-api/control-channels.ts';
 import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
 import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
 import { identityFile } from './state/identity.ts';
+import { serverCertificate } from './state/server-certificate.ts';
 import { openSqliteDatabase } from './state/sqlite-database.ts';
 import { prepareMounts } from './supervise/mounts.ts';
 import { discoverCdi } from './system/cdi.ts';
@@ -98,6 +100,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   };
 
   const engineUrl = findEngineUrl(config);
+  const certificate = serverCertificate(join(config.diskDirectory, 'local-api.json'), log);
   let engine: Engine | undefined;
   const agent = createAgent(config, {
     clock,
@@ -125,6 +128,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       store: new ArtifactStore(join(config.diskDirectory, 'artifacts')),
       projections: new Projections(join(config.diskDirectory, 'volumes')),
     },
+    apiAuthority: config.localApiPort > 0 ? certificate.cert : undefined,
     // Ports can be probed only on the machine of the engine.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
     cdiDevices: discoverCdi(log),
@@ -199,6 +203,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   process.on('SIGHUP', onHangup);
   const renewal = new AbortController();
   void keepServing(served, renewal.signal);
+  const bridge = { port: config.localApiPort, certificate, address: () => agent.supervisor.gateway };
+  if (config.localApiPort > 0) void serveBridge(bridge, ports, renewal.signal);
   try {
     await agent.run(signal);
   } finally {

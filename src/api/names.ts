@@ -108,7 +108,7 @@ export const RESERVED_ENV_PREFIX = 'SKERRY_';
 /** Suffix of the names under which containers of one bridge network find each other. */
 export const BRIDGE_ZONE = 'svc.bridge.local';
 /** `<agent_bridge_host>`: the agent's local API as seen from a container; also issuer of its tokens. */
-const AGENT_BRIDGE_HOST = 'skerry-agent.default.svc.bridge.local';
+export const AGENT_BRIDGE_HOST = 'skerry-agent.default.svc.bridge.local';
 /** `iss` of a node token (docs/spec/agent-channel.md#node-token). */
 export const NODE_TOKEN_ISSUER = `https://${AGENT_BRIDGE_HOST}`;
 

@@ -1,7 +1,13 @@
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import type { VolumeMapping } from '../../../src/api/container/index.ts';
-import { BRIDGE_ZONE, CONTAINER_LABELS, RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
+import {
+  AGENT_BRIDGE_HOST,
+  BRIDGE_ZONE,
+  CONTAINER_LABELS,
+  RESERVED_ENV_PREFIX,
+  RESERVED_LABEL_PREFIX,
+} from '../../../src/api/names.ts';
 import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import { containerFields } from '../../../src/wire/container.ts';
 import { type ArtifactCatalog, catalogsOf, projectionPath } from './artifact.ts';
@@ -46,7 +52,7 @@ export function containerSpec(step: BareStepOf<'create'>, context: SpecContext):
     aliases: view.hostNetworkMode ? [] : aliasesOf(view),
     ports: view.hostNetworkMode ? [] : view.portMappings,
     mounts: [...mounts, ...projections],
-    extraHosts: view.extraHosts.map(hostOf),
+    extraHosts: extraHostsOf(view),
     cdiDevices: context.facts.cdi ? view.cdiDevices : [],
     ulimits: ulimitsOf(view, context),
     fields: containerFields(view),
@@ -109,6 +115,14 @@ function userOf({ runAsUser, runAsGroup }: MicroserviceView): string | undefined
 /** Whether the address of an extra host is a name: of a microservice of this machine, or of another machine. */
 export function isHostName(address: string): boolean {
   return isIP(address) === 0 && address !== 'host-gateway';
+}
+
+/** A container with a token finds the local API, which serves it where the engine has the machine on the network. */
+function extraHostsOf(view: MicroserviceView): ContainerSpec['extraHosts'] {
+  const own = view.extraHosts.map(hostOf);
+  const isServed = tokenTarget(view) !== undefined && !view.hostNetworkMode;
+  if (!isServed || own.some(({ name }) => name === AGENT_BRIDGE_HOST)) return own;
+  return [...own, { name: AGENT_BRIDGE_HOST, address: 'host-gateway' }];
 }
 
 function hostOf(text: string): { name: string; address: string } {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { jsonExcess } from '../../../src/api/json.ts';
@@ -32,7 +33,7 @@ export async function listenOnSocket(path: string, directory: string, deps: Serv
   makeDirectory(directory, 0o755);
   if (await answers(path)) throw new Error(`another agent answers at ${path}; stop it first`);
   if (exists(path)) removePath(path);
-  const server = newServer(deps, true);
+  const server = newServer(deps, 'socket');
   // The socket must never be open to others, not even between being made and being restricted.
   const mask = process.umask(0o177);
   try {
@@ -45,12 +46,28 @@ export async function listenOnSocket(path: string, directory: string, deps: Serv
 
 /** Health and metrics on loopback, for probes, and what workloads read of themselves; everything else is refused there. */
 export async function listenOnLoopback(port: number, deps: ServerDependencies): Promise<Server> {
-  const server = newServer(deps, false);
+  const server = newServer(deps, 'loopback');
   await listen(server, { host: '127.0.0.1', port });
   return server;
 }
 
-function listen(server: Server, where: { path: string } | { host: string; port: number }): Promise<void> {
+/** What workloads may ask, over TLS at the address that the machine has for its containers. */
+export async function listenOnBridge(
+  host: string,
+  port: number,
+  certificate: { cert: string; key: string },
+  deps: ServerDependencies,
+): Promise<TlsServer> {
+  const server = createTlsServer({ ...certificate, ...TIMES, handshakeTimeout: 10_000 });
+  serve(server, deps, 'bridge');
+  await listen(server, { host, port });
+  return server;
+}
+
+/** Where a request came from. */
+type Listener = 'socket' | 'loopback' | 'bridge';
+
+function listen(server: Server | TlsServer, where: { path: string } | { host: string; port: number }): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     server.listen(where, () => {
@@ -72,14 +89,20 @@ export function answers(path: string): Promise<boolean> {
   });
 }
 
-function newServer(deps: ServerDependencies, local: boolean): Server {
-  const times = { headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 };
-  const server = createServer(times, (incoming, outgoing) => void answer(incoming, outgoing, deps, local));
-  server.on('upgrade', (incoming, socket, head) => upgrade(incoming, socket, head, deps, local));
+const TIMES = { headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 };
+
+function newServer(deps: ServerDependencies, listener: Listener): Server {
+  const server = createServer(TIMES);
+  serve(server, deps, listener);
+  return server;
+}
+
+function serve(server: Server | TlsServer, deps: ServerDependencies, listener: Listener): void {
+  server.on('request', (incoming, outgoing) => void answer(incoming, outgoing, deps, listener));
+  server.on('upgrade', (incoming, socket, head) => upgrade(incoming, socket, head, deps, listener));
   // Every user of the machine can reach the loopback port; few connections are enough for probes and people.
   server.maxConnections = 256;
   server.keepAliveTimeout = 60_000;
-  return server;
 }
 
 /** Any request may ask for an upgrade; one that does not become a WebSocket gets its plain HTTP response. */
@@ -88,7 +111,7 @@ function upgrade(
   socket: Duplex,
   head: Buffer,
   deps: ServerDependencies,
-  local: boolean,
+  listener: Listener,
 ): void {
   socket.on('error', () => socket.destroy());
   const outgoing = new ServerResponse(incoming);
@@ -96,7 +119,7 @@ function upgrade(
   outgoing.assignSocket(socket as Socket);
   // A client that does not end its side is disconnected.
   outgoing.once('finish', () => (socket as Socket).destroySoon());
-  void answer(incoming, outgoing, deps, local, () => {
+  void answer(incoming, outgoing, deps, listener, () => {
     outgoing.detachSocket(socket as Socket);
     return new WebSocketConnection(incoming, socket, head);
   });
@@ -106,7 +129,7 @@ async function answer(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   deps: ServerDependencies,
-  local: boolean,
+  listener: Listener,
   /** makes the connection a WebSocket */
   open?: () => WebSocketConnection,
 ): Promise<void> {
@@ -117,7 +140,7 @@ async function answer(
   try {
     const url = targetOf(incoming);
     const { route, parameters } = findRoute(incoming.method ?? 'GET', url.pathname);
-    const caller = authenticate(route, incoming, deps, local);
+    const caller = authenticate(route, incoming, deps, listener);
     const request: ApiRequest = {
       parameters,
       query: url.searchParams,
@@ -183,12 +206,15 @@ function authenticate(
   { access, grant }: Route,
   incoming: IncomingMessage,
   { context: { agent }, clock }: ServerDependencies,
-  local: boolean,
+  listener: Listener,
 ): Pick<ApiRequest, 'claims' | 'microservice' | 'reach'> {
-  if (access === 'open') return { microservice: '', reach: REACHES_ALL };
+  if (access === 'open') {
+    if (listener === 'bridge') throw new ApiError('FORBIDDEN', 'this route is not served to containers');
+    return { microservice: '', reach: REACHES_ALL };
+  }
   const claims = tokenClaims(incoming.headers.authorization, agent.identity, clock);
   const microservice = claims && workloadOf(claims);
-  if (access === 'admin' && !local && !(grant && microservice !== undefined))
+  if (access === 'admin' && listener !== 'socket' && !(grant && microservice !== undefined))
     throw new ApiError('FORBIDDEN', 'this route is served on the unix socket only');
   if (!claims || (microservice === undefined && !isAdmin(claims)))
     throw new ApiError('UNAUTHORIZED', 'a valid token of this agent is required');

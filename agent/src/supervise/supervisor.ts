@@ -183,6 +183,11 @@ export class Supervisor {
     return this.#pulls.isUnderWay;
   }
 
+  /** The machine as its containers see it, while they have a network. */
+  get gateway(): string | undefined {
+    return this.#network?.gateway;
+  }
+
   record(uuid: string): MicroserviceRecord | undefined {
     return this.#records.get(uuid);
   }

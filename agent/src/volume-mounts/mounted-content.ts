@@ -18,6 +18,8 @@ export interface MountedContentDependencies {
   clock: Clock;
   log: Log;
   identity(): Identity;
+  /** PEM by which containers know the local API; absent: it is not served to them */
+  authority?: string;
   /** Something that could not be written is tried again. */
   retry(): void;
   supervisor(): ObservedSupervisor;

@@ -18,6 +18,8 @@ export interface ServiceAccountsDependencies {
   clock: Clock;
   log: Log;
   identity(): Identity;
+  /** PEM by which containers know the local API; absent: it is not served to them */
+  authority?: string;
 }
 
 type Subject = Pick<MicroserviceView, 'uuid' | 'application' | 'name'> & { serviceAccount: ServiceAccountView };
@@ -42,7 +44,7 @@ export class ServiceAccounts {
 
   /** Writes the tokens that are missing, that say something else than they should, or that expire soon. */
   apply(views: Iterable<MicroserviceView>): void {
-    const { files, clock, identity, log } = this.#deps;
+    const { files, clock, identity, authority, log } = this.#deps;
     const before = this.#problem;
     this.#problem = '';
     const { localKey, node } = identity();
@@ -59,6 +61,7 @@ export class ServiceAccounts {
         token,
         namespace: node?.namespace ?? 'default',
         [AGENT_KEY_FILE]: JSON.stringify({ ...publicPart(localKey), alg: 'EdDSA' }),
+        ...(authority !== undefined && { 'ca.crt': authority }),
       };
       try {
         files.write(

@@ -1,18 +1,26 @@
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pushImage } from '../../../hack/image.ts';
+import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
+import { AGENT_BRIDGE_HOST } from '../../../src/api/names.ts';
 import { createTestAgent } from '../_agent.ts';
 import { FakeController, type View } from '../controller/_fake-controller.ts';
 import type { Container } from '../domain/container.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
+import { serveBridge } from '../local-api/bridge.ts';
+import { ControlChannels } from '../local-api/control-channels.ts';
 import { prepareMounts } from '../supervise/mounts.ts';
+import { systemClock } from '../system/clock.ts';
+import { bufferedSink, silentLog } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
+import { selfSigned } from '../system/self-signed.ts';
 import { filesOnDisk } from './files.ts';
 
 /** Volume mounts and tokens in containers of real engines: what a process in a container reads, seen through /proc. */
@@ -26,10 +34,14 @@ for (const { kind, url } of inject('engines'))
     let controller: FakeController;
     let run: Promise<void>;
     let image: string;
+    let port: number;
+    let served: Promise<void>;
 
     beforeAll(async () => {
       ({ reference: image } = await pushImage(inject('registryUrl'), 'volume-mounts/sample', '1', await sampleImage()));
       controller = await new FakeController().listen();
+      const certificate = selfSigned(AGENT_BRIDGE_HOST, [AGENT_BRIDGE_HOST]);
+      port = await freePort();
       const agent = createTestAgent({
         folder,
         engine: (instance) => {
@@ -38,15 +50,31 @@ for (const { kind, url } of inject('engines'))
         },
         machine: localMachine(folder),
         mountedFiles: filesOnDisk(volumes),
+        apiAuthority: certificate.cert,
         prepareMounts: (spec, group) => prepareMounts(spec, group, volumes),
       });
       run = agent.run(stop.signal);
       await agent.provision(controller.joinString);
+      const context = {
+        agent,
+        channels: new ControlChannels(agent),
+        engine,
+        logs: bufferedSink('INFO', 1, () => {}),
+        changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
+        reload: () => {},
+        stop: () => {},
+        phase: () => 'listening' as const,
+      };
+      served = serveBridge(
+        { port, certificate, address: () => agent.supervisor.gateway },
+        { clock: systemClock(), log: silentLog(), context },
+        stop.signal,
+      );
     });
 
     afterAll(async () => {
       stop.abort();
-      await run;
+      await Promise.all([run, served]);
       await cleanUp(engine);
       await controller.close();
       rmSync(folder, { recursive: true, force: true });
@@ -146,5 +174,41 @@ for (const { kind, url } of inject('engines'))
         field: 'volumeMappings',
         reason: 'volume mounts are read-only: /etc/creds',
       });
+    });
+
+    /** The response to a process in the network of a container, which knows what the container has mounted. */
+    async function askFrom(container: Container, path: string): Promise<{ status: number; body: string }> {
+      const account = (name: string) => text(container, `/var/run/secrets/agent.skerry.dev/serviceaccount/${name}`);
+      const [address] = text(container, '/etc/hosts')
+        .split('\n')
+        .filter((line) => line.includes(AGENT_BRIDGE_HOST))
+        .map((line) => line.split(/\s+/)[0]);
+      const options = {
+        ...{ host: address, port, path, servername: AGENT_BRIDGE_HOST, ca: account('ca.crt'), timeout: 10_000 },
+        headers: { authorization: `Bearer ${account('token')}` },
+      };
+      const program = `require('node:https').get(${JSON.stringify(options)}, async (response) => {
+        let body = '';
+        for await (const piece of response) body += piece;
+        console.log(JSON.stringify({ status: response.statusCode, body }));
+      })`;
+      const node = ['-t', String(container.pid), '-n', process.execPath, '-e', program];
+      // The agent is in this process, which has to go on.
+      const out = await new Promise<string>((resolve, reject) => {
+        execFile('nsenter', node, { timeout: 20_000 }, (error, stdout) => (error ? reject(error) : resolve(stdout)));
+      });
+      return JSON.parse(out);
+    }
+
+    test('a container reaches the local API by its name, over TLS that its ca.crt verifies, as the microservice that it is', async () => {
+      const uuid = randomUUID();
+      want([{ ...view(uuid, 'creds'), config: '{"rate":5}' }], { user: 'ann' });
+      await reported(uuid);
+      const container = await until('the container', () => only(uuid));
+      const own = await until('a response', () => askFrom(container, '/v1/microservices/config'));
+      expect(own.status).toBe(200);
+      expect(JSON.parse(own.body)).toMatchObject({ data: { microserviceUuid: uuid, config: { rate: 5 } } });
+      for (const path of ['/v1/ms', '/v1/system/status', '/metrics', '/health/live'])
+        expect((await askFrom(container, path)).status, path).toBe(403);
     });
   });
