@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { AGENT_BRIDGE_HOST } from '../../src/api/names.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { type AgentDependencies, createAgent } from './app.ts';
 import { Projections } from './artifacts/projection.ts';
@@ -100,7 +101,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   };
 
   const engineUrl = findEngineUrl(config);
-  const certificate = serverCertificate(join(config.diskDirectory, 'local-api.json'), log);
+  const certificate = serverCertificate(join(config.diskDirectory, 'local-api.json'), AGENT_BRIDGE_HOST, log);
   let engine: Engine | undefined;
   const agent = createAgent(config, {
     clock,

@@ -1,5 +1,4 @@
 import { X509Certificate } from 'node:crypto';
-import { AGENT_BRIDGE_HOST } from '../../../src/api/names.ts';
 import { readText, writeDurably } from '../system/disk.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { type SelfSigned, selfSigned } from '../system/self-signed.ts';
@@ -8,10 +7,10 @@ import { type SelfSigned, selfSigned } from '../system/self-signed.ts';
  * The certificate of the local API for containers, in a file of its own that its owner alone reads. Without the file, or
  * where it cannot be read, there is a new one, which containers get with their tokens.
  */
-export function serverCertificate(path: string, log: Log): SelfSigned {
-  const known = read(path);
+export function serverCertificate(path: string, host: string, log: Log): SelfSigned {
+  const known = read(path, host);
   if (known) return known;
-  const made = selfSigned(AGENT_BRIDGE_HOST, [AGENT_BRIDGE_HOST, 'localhost']);
+  const made = selfSigned(host, [host, 'localhost']);
   try {
     writeDurably(path, JSON.stringify(made), 0o600);
   } catch (error) {
@@ -22,11 +21,11 @@ export function serverCertificate(path: string, log: Log): SelfSigned {
   return made;
 }
 
-function read(path: string): SelfSigned | undefined {
+function read(path: string, host: string): SelfSigned | undefined {
   try {
     const { cert, key } = JSON.parse(readText(path) ?? '{}') as Partial<SelfSigned>;
     if (cert === undefined || key === undefined) return undefined;
-    return new X509Certificate(cert).checkHost(AGENT_BRIDGE_HOST) ? { cert, key } : undefined;
+    return new X509Certificate(cert).checkHost(host) ? { cert, key } : undefined;
   } catch {
     return undefined;
   }
