@@ -84,6 +84,20 @@ async function running(views: View[] = [view()]): Promise<Agent> {
   return agent;
 }
 
+test('runtime classes are reported as far as the engine has their runtimes, and no longer when they are gone', async () => {
+  const agent = await running();
+  controller.runtimeClasses = [
+    { name: 'plain', handler: 'runc' },
+    { name: 'sandboxed', handler: 'runsc' },
+    { name: 'unreadable' },
+  ];
+  await until('a class', () => controller.said.runtimeClasses?.length === 1);
+  expect(controller.said.runtimeClasses).toEqual([{ name: 'plain', handler: 'runc', source: 'managed' }]);
+  expect(agent.connection.state).toBe('OK');
+  controller.runtimeClasses = [];
+  await until('none', () => controller.said.runtimeClasses?.length === 0);
+});
+
 describe('CDI devices', () => {
   /** An agent on an engine with CDI, on a machine with these devices. */
   async function withDevices(devices: () => readonly string[]): Promise<void> {

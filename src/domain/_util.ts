@@ -8,6 +8,7 @@ import type {
   Model,
   ObservedMicroservice,
   Registry,
+  RuntimeClass,
   VolumeMount,
 } from '../api/v3/index.ts';
 import {
@@ -125,6 +126,13 @@ export function makeObserved(item: Partial<ObservedMicroservice> = {}): Observed
     ...item,
   };
 }
+
+export const makeRuntimeClass = (name: string, handler = name): RuntimeClass => ({
+  apiVersion: 'skerry.dev/v3',
+  kind: 'RuntimeClass',
+  metadata: { name, uid: `uid-${name}` },
+  spec: { handler },
+});
 
 /** A CatalogItem `reader` with the id 12. */
 export function makeCatalogItem(spec: Partial<CatalogItemSpec> = {}, name = 'reader'): CatalogItem {

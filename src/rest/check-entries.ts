@@ -23,6 +23,7 @@ const LATE: Partial<
   CatalogItemNotFound: ({ catalogItems }, _, signal) => catalogItems.refresh(signal),
   RegistryNotFound: ({ registries }, _, signal) => registries.refresh(signal),
   RegistryNotReady: ({ registries }, _, signal) => registries.refresh(signal),
+  RuntimeClassNotFound: ({ runtimeClasses }, _, signal) => runtimeClasses.refresh(signal),
   SecretNotFound: ({ secrets }, _, signal) => secrets.refresh(signal),
   SecretKeyNotFound: ({ secrets }, _, signal) => secrets.refresh(signal),
   ConfigMapNotFound: ({ configMaps }, _, signal) => configMaps.refresh(signal),

@@ -37,6 +37,7 @@ export class FakeController {
   registries: unknown[] = [];
   models: unknown[] = [];
   knowledge: unknown[] = [];
+  runtimeClasses: unknown[] = [];
   volumeMounts: unknown[] = [];
   /** the agent retains what the list does not name */
   retainUnlisted: RetainUnlisted | undefined;
@@ -110,6 +111,7 @@ export class FakeController {
       registries: digestOf(this.registries),
       models: digestOf(this.models),
       knowledge: digestOf(this.knowledge),
+      ...(this.runtimeClasses.length > 0 && { runtimeClasses: digestOf(this.runtimeClasses) }),
       volumeMounts: digestOf(this.volumeMounts),
       ...this.flags,
     };
@@ -161,6 +163,8 @@ export class FakeController {
         return this.#document({ models: this.models }, ['models']);
       case 'GET /agent/knowledge':
         return this.#document({ knowledge: this.knowledge }, ['knowledge']);
+      case 'GET /agent/runtimeClasses':
+        return this.#document({ runtimeClasses: this.runtimeClasses }, ['runtimeClasses']);
       case 'GET /agent/config':
         return this.#document(this.config, ['config']);
       case 'PUT /agent/status': {

@@ -1,5 +1,5 @@
 import { BOUNDS } from '../../../src/api/bounds.ts';
-import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
+import type { AgentConfig, MicroserviceStatus, RuntimeClassView, StatusReport } from '../../../src/wire/agent.ts';
 import type { ArtifactStatus } from '../../../src/wire/artifacts.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 
@@ -19,6 +19,8 @@ export interface ReportFacts {
   address?: string;
   /** those of the engine, where it is connected */
   runtimes?: readonly string[];
+  /** those that the controller sent */
+  runtimeClasses: readonly RuntimeClassView[];
   /** those of the machine; undefined where that is not known */
   cdiDevices?: readonly string[];
   /** of both kinds, with the time of the last change in Unix ms; absent where the machine keeps none */
@@ -52,6 +54,7 @@ export function statusReport(facts: ReportFacts): StatusReport {
     isReadyToUpgrade: facts.isReadyToUpgrade,
     isReadyToRollback: facts.isReadyToRollback,
     availableRuntimes: facts.runtimes?.filter((name) => name.length <= 64).slice(0, 64),
+    runtimeClasses: facts.runtimes && usableClasses(facts.runtimeClasses, facts.runtimes),
     availableCdiDevices: facts.cdiDevices?.slice(0, 256),
     ...(facts.artifacts && artifactPart(facts.artifacts)),
     config: settings,
@@ -71,6 +74,13 @@ function artifactPart({ models, knowledge, changedAt }: NonNullable<ReportFacts[
     knowledgeLastUpdate: knowledge.length > 0 ? changedAt : 0,
   };
 }
+
+/** The runtime classes that the engine has a runtime for, as many as a report may contain. */
+const usableClasses = (classes: readonly RuntimeClassView[], runtimes: readonly string[]) =>
+  classes
+    .filter(({ handler }) => runtimes.includes(handler))
+    .slice(0, BOUNDS.runtimeClasses)
+    .map(({ name, handler }) => ({ name, handler, source: 'managed' as const }));
 
 function violations(figures: StatusReport, settings: AgentConfig) {
   const { memoryLimit = Infinity, cpuLimit = Infinity, diskLimit = Infinity } = settings;

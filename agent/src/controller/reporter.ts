@@ -22,7 +22,7 @@ export interface ReporterDependencies {
   startedAt: number;
   machine: Pick<Machine, 'measure' | 'addresses'>;
   identity: OwnIdentity;
-  responses: Pick<SavedResponses, 'registries'>;
+  responses: Pick<SavedResponses, 'registries' | 'runtimeClasses'>;
   actions: Pick<Actions, 'echo'>;
   inventory: ReportedInventory;
   supervisor: { readonly problems: string[]; readonly engineProblem: string | undefined };
@@ -76,6 +76,7 @@ export class Reporter {
       volumeMounts: this.#deps.content.status,
       address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,
       runtimes: this.#deps.engineFacts()?.runtimes,
+      runtimeClasses: responses.runtimeClasses,
       cdiDevices: this.#deps.cdiDevices?.(),
       artifacts: this.#deps.artifacts(),
       settings: this.#deps.settings(),

@@ -1,4 +1,4 @@
-import type { AgentConfig, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
+import type { AgentConfig, MicroserviceView, RegistryView, RuntimeClassView } from '../../../src/wire/agent.ts';
 import type { Digests } from '../../../src/wire/sections.ts';
 import { ARTIFACT_KINDS, type DesiredArtifacts } from '../domain/artifact.ts';
 import type { ResponseName, SavedResponse } from '../domain/desired.ts';
@@ -8,6 +8,7 @@ import {
   isReadable,
   registries,
   retainUnlistedOf,
+  runtimeClasses,
   unnamed,
   type ViewRules,
   views,
@@ -39,6 +40,7 @@ export class SavedResponses {
     views: Map<string, MicroserviceView>;
     wanted: AgentConfig;
     registries: Map<number, RegistryView>;
+    runtimeClasses: readonly RuntimeClassView[];
     artifacts: DesiredArtifacts;
     retains: boolean;
   };
@@ -63,6 +65,10 @@ export class SavedResponses {
 
   get registries(): ReadonlyMap<number, RegistryView> {
     return this.#read.registries;
+  }
+
+  get runtimeClasses(): readonly RuntimeClassView[] {
+    return this.#read.runtimeClasses;
   }
 
   /** The volume mounts of the node; the same list until another one arrives, and undefined while none is known. */
@@ -200,6 +206,7 @@ function read(stored: ReadonlyMap<ResponseName, SavedResponse>) {
     views: views(stored),
     wanted: wantedSettings(stored),
     registries: registries(stored),
+    runtimeClasses: runtimeClasses(stored),
     artifacts: desiredArtifacts(stored),
     retains: retainUnlistedOf(stored) !== undefined,
   };

@@ -66,6 +66,7 @@ export type ActionSection = 'reboot' | 'prune' | 'version';
 const RESPONSE_OF: Partial<Record<Section, ResponseName>> = {
   config: 'config',
   registries: 'registries',
+  runtimeClasses: 'runtimeClasses',
   volumeMounts: 'volumeMounts',
   models: 'models',
   knowledge: 'knowledge',
@@ -75,6 +76,7 @@ const RESPONSE_OF: Partial<Record<Section, ResponseName>> = {
 const PATHS: Record<ResponseName, string> = {
   config: '/agent/config',
   registries: '/agent/registries',
+  runtimeClasses: '/agent/runtimeClasses',
   microservices: '/agent/microservices',
   volumeMounts: '/agent/volumeMounts',
   models: '/agent/models',

@@ -7,8 +7,10 @@ import {
   microserviceViewSchema,
   type RegistryView,
   type RetainUnlisted,
+  type RuntimeClassView,
   registryViewSchema,
   retainUnlistedSchema,
+  runtimeClassViewSchema,
 } from '../../../src/wire/agent.ts';
 import { artifactViewSchema } from '../../../src/wire/artifacts.ts';
 import type { Digests } from '../../../src/wire/sections.ts';
@@ -20,8 +22,18 @@ import { POLICY_REFUSED } from './entry.ts';
 import type { Resolution, SentVolumeMount } from './volume-mounts.ts';
 
 /** The responses of the controller that are saved, each with the digests of its sections. */
-const RESPONSES = ['config', 'microservices', 'registries', 'volumeMounts', ...ARTIFACT_KINDS] as const;
+const RESPONSES = [
+  'config',
+  'microservices',
+  'registries',
+  'volumeMounts',
+  'runtimeClasses',
+  ...ARTIFACT_KINDS,
+] as const;
 export type ResponseName = (typeof RESPONSES)[number];
+
+/** Responses that are empty lists where the controller does not have them. */
+const MAY_BE_ABSENT: readonly ResponseName[] = ['runtimeClasses'];
 
 export interface SavedResponse {
   digests: Digests;
@@ -165,10 +177,18 @@ export function wantedSettings(responses: Responses): AgentConfig {
   return wanted as AgentConfig;
 }
 
+/** The runtime classes that the controller sent. */
+export const runtimeClasses = (responses: Responses): RuntimeClassView[] =>
+  (listOf(responses, 'runtimeClasses', 'runtimeClasses') ?? []).flatMap((item) => {
+    const found = runtimeClassViewSchema.safeParse(item);
+    return found.success ? [found.data] : [];
+  });
+
 /** Whether a document has the form of its name. One that has not never replaces one that has. */
 export function isReadable(name: ResponseName, body: string): boolean {
   const value = parse(body);
   if (name === 'config') return body === '' || (value !== null && typeof value === 'object' && !Array.isArray(value));
+  if (body === '' && MAY_BE_ABSENT.includes(name)) return true;
   return Array.isArray((value as Record<string, unknown> | null | undefined)?.[name]);
 }
 

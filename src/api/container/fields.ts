@@ -174,7 +174,7 @@ export const CONTAINER_FIELDS = {
     ...words(
       'HostConfig.Runtime',
       text({ max: BOUNDS.name }),
-      "RuntimeClass; must be among the node's available runtimes.",
+      "Name of a RuntimeClass whose handler is among the node's available runtimes.",
     ),
     example: 'crun',
   },

@@ -13,6 +13,7 @@ import {
   makeNode,
   makeObserved,
   makeRegistry,
+  makeRuntimeClass,
   makeVolumeMount,
 } from '../_util.ts';
 import type { Lookups, Verdict } from '../inputs.ts';
@@ -421,15 +422,28 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'VOLUME_MAPPING_ALREADY_EXISTS',
     /\/x/,
   ],
-  'a runtime that the node does not have': [
+  'a runtime of the node that no runtime class names': [
+    {
+      entry: { container: { runtime: 'crun' } },
+      lookups: { nodes: [makeNode({ status: { availableRuntimes: ['runc', 'crun'] } })] },
+    },
+    'RuntimeClassNotFound',
+    400,
+    'RUNTIME_CLASS_MISSING',
+    /^no runtime class "crun".*"gw-1" has crun, runc$/,
+  ],
+  'a runtime class whose handler the node does not have': [
     {
       entry: { container: { runtime: 'kata' } },
-      lookups: { nodes: [makeNode({ status: { availableRuntimes: ['runc', 'crun'] } })] },
+      lookups: {
+        nodes: [makeNode({ status: { availableRuntimes: ['runc', 'crun'] } })],
+        runtimeClasses: [makeRuntimeClass('kata', 'kata-qemu')],
+      },
     },
     'RuntimeNotAvailable',
     400,
     'RUNTIME_CLASS_MISSING',
-    /"kata".*"gw-1".*crun, runc/,
+    /"kata-qemu".*"kata".*"gw-1" has crun, runc/,
   ],
   'a reserved port': [
     { entry: { container: { ports: [port(54321)] } } },
@@ -600,7 +614,17 @@ const ADMITTED: Record<string, Given> = {
       ),
     ],
   },
-  'a runtime while the node has not reported its runtimes': { entry: { container: { runtime: 'kata' } } },
+  'a runtime class while the node has not reported its runtimes': {
+    entry: { container: { runtime: 'kata' } },
+    lookups: { runtimeClasses: [makeRuntimeClass('kata', 'kata-qemu')] },
+  },
+  'a runtime class whose handler the node has': {
+    entry: { container: { runtime: 'kata' } },
+    lookups: {
+      nodes: [makeNode({ status: { availableRuntimes: ['kata-qemu'] } })],
+      runtimeClasses: [makeRuntimeClass('kata', 'kata-qemu')],
+    },
+  },
   'a key with a slash of a Secret': {
     entry: { container: { env: [{ key: 'P', valueFromSecret: 'db/a/b' }] } },
     lookups: { secrets: [{ name: 'db', data: { 'a/b': 'x' } }] },
@@ -679,6 +703,7 @@ describe('verdict', () => {
         "volumesAreValid",
         "catalogsAreValid",
         "mountsAreApart",
+        "runtimeClassIsFound",
         "runtimeIsAvailable",
         "roleIsFound",
         "portsAreAllowed",

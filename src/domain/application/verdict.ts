@@ -11,7 +11,6 @@ import {
   configIsSmall,
   envIsAllowed,
   isSupported,
-  runtimeIsAvailable,
   volumesAreValid,
 } from './verdicts/container.ts';
 import { applicationUuidIsFree, nameIsFree, uuidIsFree } from './verdicts/identity.ts';
@@ -21,6 +20,7 @@ import { crowdOn, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdi
 import { portsAreAllowed, portsAreFree } from './verdicts/ports.ts';
 import { envResolves, extraHostsResolve, roleIsFound } from './verdicts/references.ts';
 import type { VerdictInput, VerdictRule } from './verdicts/rule.ts';
+import { runtimeClassIsFound, runtimeIsAvailable } from './verdicts/runtime.ts';
 import { volumeMountsResolve } from './verdicts/volume-mounts.ts';
 
 /**
@@ -45,6 +45,7 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   volumesAreValid,
   catalogsAreValid,
   mountsAreApart,
+  runtimeClassIsFound,
   runtimeIsAvailable,
   roleIsFound,
   portsAreAllowed,

@@ -17,6 +17,7 @@ import { configText } from '../microservice/flat.ts';
 import { imageFor, type NormalContainer, type NormalEntry, type NormalValue } from '../microservice/normal-form.ts';
 import { registryId, v3Name } from '../names.ts';
 import { resolveRegistry } from '../registry/index.ts';
+import { runtimeOn } from '../runtime-class.ts';
 import { serviceAccountOf } from '../service-account.ts';
 import { mappedContent } from '../volume-mount/mapping.ts';
 import { revisionOf } from './revision.ts';
@@ -75,7 +76,10 @@ type Resolved = {
 }[ContainerField];
 
 /** What an agent gets of a field, where that is not the normal form of the entry. */
-const RESOLVE: { readonly [F in Resolved]: Resolve<F> } & { readonly volumes: Resolve<'volumes'> } = {
+const RESOLVE: { readonly [F in Resolved]: Resolve<F> } & {
+  readonly volumes: Resolve<'volumes'>;
+  readonly runtime: Resolve<'runtime'>;
+} = {
   env: (variables, { lookups }) =>
     variables.flatMap((item) => {
       const resolved = resolveEnv(item, lookups);
@@ -86,6 +90,7 @@ const RESOLVE: { readonly [F in Resolved]: Resolve<F> } & { readonly volumes: Re
       const resolved = resolveHost(host, node, lookups);
       return 'address' in resolved ? [`${host.name}:${resolved.address}`] : [];
     }),
+  runtime: (name, { node, lookups }) => runtimeOn(node, name, lookups.find('runtimeClasses', name)),
   // only volumes have a scope, and only one key of a volume mount has a content
   volumes: (volumes, { lookups }) =>
     volumes.map((one) => {

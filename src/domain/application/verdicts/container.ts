@@ -1,7 +1,6 @@
 import { BOUNDS } from '../../../api/bounds.ts';
 import { RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../api/names.ts';
 import type { Verdict } from '../../inputs.ts';
-import { v3Name } from '../../names.ts';
 import type { VerdictInput } from './rule.ts';
 
 /** Fields that would change the container and are not supported yet. */
@@ -79,18 +78,4 @@ export function volumesAreValid({ entry }: VerdictInput): Verdict | undefined {
       return refuse(`the bind path "${hostDestination}" must be absolute`);
   }
   return undefined;
-}
-
-/** Applies once the node has reported its runtimes. */
-export function runtimeIsAvailable({ entry, node }: VerdictInput): Verdict | undefined {
-  const { runtime } = entry.container;
-  const available = node?.status?.availableRuntimes;
-  if (!runtime || !available || available.includes(runtime)) return undefined;
-  return {
-    reason: 'RuntimeNotAvailable',
-    status: 400,
-    code: 'RUNTIME_CLASS_MISSING',
-    field: 'container.runtime',
-    message: `the runtime "${runtime}" is not on the node "${node && v3Name(node)}"; it has ${[...available].sort().join(', ') || 'none'}`,
-  };
 }
